@@ -45,7 +45,7 @@ def with_looks(study: Study, most: int | None) -> Study:
     return parse_study({**study.model_dump(), "seeds": seeds, "looks": looks}, study.name)
 
 
-def runs_to_train(plan: StudyPlan, study_dir: Path) -> Iterator[set[str] | None]:
+def runs_by_look(plan: StudyPlan, study_dir: Path) -> Iterator[set[str] | None]:
     """The names of the runs of one look after the other, those that have ended included. After each look, variants stop.
 
     None, once, for a study that stops no variants: it stands for all runs. A look that was reached before is passed over.

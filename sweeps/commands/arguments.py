@@ -169,7 +169,7 @@ def plan_and_folder(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
     return plan_of(study_dir), study_dir
 
 
-def runs_to_train(plan: StudyPlan, study_dir: Path, command: str, arguments: argparse.Namespace) -> list[str]:
+def prepare_runs(plan: StudyPlan, study_dir: Path, command: str, arguments: argparse.Namespace) -> list[str]:
     """Write the plan, and return the names of the runs that are left, for jobs or agents that will train them.
 
     Failed runs are tried again. Raises `UserError`.
@@ -217,6 +217,6 @@ def existing_study(arguments: argparse.Namespace) -> Path:
     return study_dir
 
 
-def count(things: Collection[Any], name: str) -> str:
+def counted(things: Collection[Any], name: str) -> str:
     """A number of things in words: "1 run", "8 runs"."""
     return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"

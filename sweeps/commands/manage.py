@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.errors import UserError
 from experiments.study import StudyPlan
-from sweeps.commands.arguments import PROG, add_study_dir_command, count, existing_plan
+from sweeps.commands.arguments import PROG, add_study_dir_command, counted, existing_plan
 
 if TYPE_CHECKING:
     from sweeps.queue.queue import Queue
@@ -48,7 +48,7 @@ def retry(arguments: argparse.Namespace, _: str) -> int:
     for name in failed:
         print(name)
     left = [name for name in arguments.runs if name not in failed]
-    print(f"{count(failed, 'failed run')} can be trained again" if failed else "no failed run to train again", end="")
+    print(f"{counted(failed, 'failed run')} can be trained again" if failed else "no failed run to train again", end="")
     print(f"; {', '.join(left)}: no failed attempt" if left else "")
     return 0
 
@@ -58,7 +58,7 @@ def cancel(arguments: argparse.Namespace, _: str) -> int:
     plan, study_dir = existing_plan(arguments)
     queue = _queue(plan, study_dir)
     queue.cancel()
-    print(f"{plan.name}: cancelled; {count(queue.state().running, 'run')} in training will stop")
+    print(f"{plan.name}: cancelled; {counted(queue.state().running, 'run')} in training will stop")
     print(f"to continue: {PROG} retry {shlex.quote(str(study_dir))}, then {PROG} run or {PROG} worker")
     return 0
 

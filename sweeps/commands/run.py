@@ -15,12 +15,12 @@ from experiments.runs.record import is_finished, read_ended
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
-from sweeps.commands.arguments import add_study_command, add_until_decided, count, out_dir, parse_plan
+from sweeps.commands.arguments import add_study_command, add_until_decided, counted, out_dir, parse_plan
 from sweeps.commands.manage import report_cancelled
 from sweeps.commands.show import margin_text, print_plan
 from sweeps.estimate import estimate
 from sweeps.study_folder import ERROR, LOG, check_plan
-from sweeps.until_decided import runs_to_train
+from sweeps.until_decided import runs_by_look
 from sweeps.workers.worker import WorkerConfig, worker_configs
 
 WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU core)"
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         print_plan(plan, study_dir)
         if left:
             most = "up to " if plan.until_decided else ""
-            print(f"Estimated time for {most}{count(left, 'run')} with {count(configs, 'worker')}: {duration}")
+            print(f"Estimated time for {most}{counted(left, 'run')} with {counted(configs, 'worker')}: {duration}")
         return 0
     intro = _start_line(plan, left, configs)
     return train_and_report(plan, study_dir, arguments, tracking, configs, None, command=command, intro=intro)
@@ -108,17 +108,17 @@ def train_and_report(
 
     `cancelled`: of `report_cancelled`. `options`: of the first `run_sweep`.
     """
-    for only in runs_to_train(plan, study_dir):
-        failed = train(plan, study_dir, arguments, tracking, configs, only, **options)
+    for only in runs_by_look(plan, study_dir):
+        failed = train_left(plan, study_dir, arguments, tracking, configs, only, **options)
         if failed is None:
             return report_cancelled(cancelled)
         if failed:
-            return report(plan, study_dir, failed)
+            return print_result(plan, study_dir, failed)
         options = {}
-    return report(plan, study_dir, {})
+    return print_result(plan, study_dir, {})
 
 
-def train(
+def train_left(
     plan: StudyPlan,
     study_dir: Path,
     arguments: argparse.Namespace,
@@ -169,17 +169,19 @@ def _start_line(plan: StudyPlan, left: Sequence[RunSpec], configs: Sequence[Work
     places = ["the CPU" if device == "auto" else device for device in devices]  # without a GPU, `auto` stays `auto`
     most = "up to " if plan.until_decided else ""
     return (
-        f"{plan.name}: {count(plan.labels, 'variant')} x {most}{count({run.seed for run in plan.runs}, 'seed')}, "
-        f"{most}{count(left, 'run')} to train with {count(configs, 'worker')} on {' and '.join(places)}; "
+        f"{plan.name}: {counted(plan.labels, 'variant')} x {most}{counted({run.seed for run in plan.runs}, 'seed')}, "
+        f"{most}{counted(left, 'run')} to train with {counted(configs, 'worker')} on {' and '.join(places)}; "
         f"metric {plan.metric}, equivalence margin {margin_text(plan)}"
     )
 
 
-def report(plan: StudyPlan, study_dir: Path, failed: Mapping[str, str]) -> int:
+def print_result(plan: StudyPlan, study_dir: Path, failed: Mapping[str, str]) -> int:
     """Print what was trained, where it is, and the next command. Returns 1 if runs failed."""
     ended = [summary for run in plan.runs if (summary := read_ended(study_dir, run))]
     counts = Counter([*(summary["status"] for summary in ended), *["failed"] * len(failed)])
-    print(f"{count([*ended, *failed], 'run')}: {', '.join(f'{number} {status}' for status, number in counts.items())}")
+    print(
+        f"{counted([*ended, *failed], 'run')}: {', '.join(f'{number} {status}' for status, number in counts.items())}"
+    )
     for name, reason in failed.items():
         print(f"failed: {name}: {reason} (see {study_dir / name / ERROR})")
     print(f"study: {study_dir}")

@@ -13,7 +13,7 @@ from experiments.presets import preset
 from experiments.runs.record import read_ended
 from experiments.study import StudyPlan
 from sweeps.builtin import FILES, builtin_study
-from sweeps.commands.arguments import add_study_command, count, out_dir, parse_plan
+from sweeps.commands.arguments import add_study_command, counted, out_dir, parse_plan
 from sweeps.study import format_level
 
 EXAMPLE = Path(__file__).parents[1] / "example.yaml"
@@ -70,7 +70,7 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
         print(f"factor    {factor}: {' | '.join(texts)}")
     if plan.tuned:
         print(
-            f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {count(range(plan.tuned.budget), 'trial')}"
+            f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {counted(range(plan.tuned.budget), 'trial')}"
         )
     print(f"baseline  {plan.baseline}")
     print(f"metric    {plan.metric}, equivalence margin {margin_text(plan)}")
@@ -82,7 +82,7 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
     print(f"\n{'variant':{width}}  seeds  done")
     for variant, seeds in planned.items():
         print(f"{variant:{width}}  {seeds:5}  {done[variant]:4}")
-    print(f"\n{count(plan.runs, 'run')}, {done.total()} done, in {study_dir}")
+    print(f"\n{counted(plan.runs, 'run')}, {done.total()} done, in {study_dir}")
 
 
 def margin_text(plan: StudyPlan) -> str:

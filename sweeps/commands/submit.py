@@ -14,10 +14,10 @@ from sweeps.commands.arguments import (
     PROG,
     add_study_command,
     add_until_decided,
-    count,
+    counted,
     device_of,
     plan_and_folder,
-    runs_to_train,
+    prepare_runs,
 )
 from sweeps.commands.run import add_worker_arguments
 
@@ -84,7 +84,7 @@ def submit(arguments: argparse.Namespace, command: str) -> int:
     plan, study_dir = plan_and_folder(arguments)
     if not shutil.which("sbatch"):
         raise UserError("--cluster: 'slurm' is not available: this machine has no sbatch; `vit-sweep run` needs none")
-    left = runs_to_train(plan, study_dir, command, arguments)
+    left = prepare_runs(plan, study_dir, command, arguments)
     if not left:
         print(f"{plan.name}: every run has ended or is in training; nothing to submit")
         return 0
@@ -92,7 +92,7 @@ def submit(arguments: argparse.Namespace, command: str) -> int:
     options = {"time": "60", "cpus-per-task": 1, **options, **dict(arguments.slurm)}
     ids = cluster.submit(study_dir, plan.name, arguments.nodes, options, worker_options(arguments))
     most = "up to " if plan.until_decided else ""
-    print(f"{plan.name}: {most}{count(left, 'run')} to train, {count(ids, 'job')} submitted: {', '.join(ids)}")
+    print(f"{plan.name}: {most}{counted(left, 'run')} to train, {counted(ids, 'job')} submitted: {', '.join(ids)}")
     print(f"logs: {study_dir / cluster.FOLDER}")
     print(f"next: {PROG} status {study_dir}")
     return 0

@@ -10,7 +10,7 @@ from typing import Any
 from experiments.cli import folder
 from experiments.runs.tracking.settings import Tracking, add_place_arguments
 from experiments.runs.tracking.sync import sync
-from sweeps.commands.arguments import PROG, count
+from sweeps.commands.arguments import PROG, counted
 
 
 def add(commands: Any) -> None:
@@ -31,7 +31,7 @@ def send(arguments: argparse.Namespace, _: str) -> int:
     """Send the runs."""
     tracking = Tracking("online", arguments.project, arguments.entity)
     done = sync(Path(arguments.folder), tracking, lambda name: print(name, file=sys.stderr, flush=True))
-    parts = [f"{count(done.sent, 'run')} sent", f"{len(done.complete)} already complete"]
+    parts = [f"{counted(done.sent, 'run')} sent", f"{len(done.complete)} already complete"]
     parts += [f"{len(done.unfinished)} not finished"] * bool(done.unfinished)
     print(f"{', '.join(parts)}; {done.where}")
     return 0

@@ -16,7 +16,7 @@ from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import add_tracking_arguments
 from experiments.study import STUDY, StudyPlan
 from experiments.tuned import TunedTrial
-from sweeps.commands.arguments import PROG, add_study_command, changed_settings, count, out_dir, parse_plan
+from sweeps.commands.arguments import PROG, add_study_command, changed_settings, counted, out_dir, parse_plan
 from sweeps.commands.run import WORKERS, storage_url, tracking_of
 from sweeps.study import format_level
 from sweeps.study_folder import ERROR, LOG
@@ -76,8 +76,8 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     tried = ", ".join(f"{path} {range_text(tried)}" for path, tried in plan.space.items())
     seeds = f" of {plan.seeds} seeds" if plan.seeds > 1 else ""
     intro = (
-        f"{plan.study.name}: tune {count(plan.variants, 'variant')} by {plan.trials} trials{seeds} each "
-        f"({plan.sampler}, pruner {plan.pruner}) with {count(configs, 'worker')}; {tried}"
+        f"{plan.study.name}: tune {counted(plan.variants, 'variant')} by {plan.trials} trials{seeds} each "
+        f"({plan.sampler}, pruner {plan.pruner}) with {counted(configs, 'worker')}; {tried}"
     )
     from sweeps.tuning.tune import tune as train_trials
 

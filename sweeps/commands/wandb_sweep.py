@@ -11,7 +11,7 @@ import yaml
 
 from experiments.errors import UserError
 from experiments.files import read_json, write_json, write_text
-from sweeps.commands.arguments import PROG, add_study_command, count, plan_and_folder, runs_to_train
+from sweeps.commands.arguments import PROG, add_study_command, counted, plan_and_folder, prepare_runs
 from sweeps.commands.run import add_place_arguments, tracking_of
 
 SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
@@ -51,7 +51,7 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
         raise UserError(
             f"STUDY: {arguments.study} gets seeds until it is decided, which a grid of W&B cannot; use submit"
         )
-    left = runs_to_train(plan, study_dir, command, arguments)
+    left = prepare_runs(plan, study_dir, command, arguments)
     flags = {"--device": arguments.device, "--tracking": arguments.tracking}
     options = [word for flag, value in flags.items() if value != "auto" for word in (flag, value)]
     # The one parameter is the name of the run, so every study can be a grid: with linked factors, extra variants, null levels.
@@ -65,7 +65,7 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
         "parameters": {"run": {"values": left}},
         "command": [PROG, "cell", str(study_dir.resolve()), "${args_no_hyphens}", *options],
     }
-    print(f"{plan.name}: {count(plan.runs, 'run')}, {len(left)} to train")
+    print(f"{plan.name}: {counted(plan.runs, 'run')}, {len(left)} to train")
     if left:
         _register(study_dir, spec)
     print(f"next: {PROG} status {shlex.quote(str(study_dir))}")

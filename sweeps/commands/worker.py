@@ -16,8 +16,8 @@ from sweeps.commands.run import (
     add_worker_arguments,
     configured_workers,
     tracking_of,
-    train,
     train_and_report,
+    train_left,
 )
 from sweeps.study_folder import ERROR
 from sweeps.workers.progress import result_text
@@ -67,7 +67,7 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     name = arguments.run if arguments.run in runs else arguments.run.removeprefix("run=")
     check_names([name], plan, study_dir)
     tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
-    failed = train(plan, study_dir, arguments, tracking, configured_workers(arguments, study_dir), {name})
+    failed = train_left(plan, study_dir, arguments, tracking, configured_workers(arguments, study_dir), {name})
     if failed is None:
         return report_cancelled(study_dir)
     if name in failed:
