@@ -28,7 +28,13 @@ from sweeps.study_folder import LOCK
 RETRY_TIMEOUT = 600.0  # seconds for which an operation is tried again after a lost connection
 RETRY_INTERVAL = 2.0  # seconds between two tries
 ADVISORY_KEY = 0x56695421  # of the locks in PostgreSQL; any constant that no other program uses
-IDLE_TIMEOUT = "60s"  # after which PostgreSQL ends a connection, so that a suspended process does not keep the lock
+IDLE_TIMEOUT = (
+    "60s"  # after which PostgreSQL ends the connection of a process that was suspended, or whose host is gone
+)
+SERVER_SETTINGS = (
+    *("idle_session_timeout", "idle_in_transaction_session_timeout", "lock_timeout"),  # `IDLE_TIMEOUT` each
+    *("tcp_keepalives_idle=30", "tcp_keepalives_interval=10", "tcp_keepalives_count=3"),
+)
 REFUSED = "FATAL"  # PostgreSQL refuses a connection: its user, password or database; or it is `BUSY`
 BUSY = re.compile("too many|slots are reserved|starting up|shutting down|recovery|not (yet )?accepting|terminating")
 
@@ -200,7 +206,9 @@ class PostgresStorage(QueueStorage):
             "keepalives_count": 3,
             "tcp_user_timeout": 60_000,
             "application_name": "vit-sweep",
-            "options": f"-c idle_session_timeout={IDLE_TIMEOUT}",
+            "options": " ".join(
+                f"-c {name}" if "=" in name else f"-c {name}={IDLE_TIMEOUT}" for name in SERVER_SETTINGS
+            ),
         }
         text = self.url.replace("{", "{{").replace("}", "}}")  # Optuna replaces names in braces
         engine = sqlalchemy.create_engine(url, connect_args=arguments, poolclass=sqlalchemy.pool.NullPool)

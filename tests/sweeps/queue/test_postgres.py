@@ -115,18 +115,32 @@ def test_a_server_that_does_not_come_back_is_one_error(postgres, storage, monkey
     assert storage.run(storage.rdb.get_all_studies) == []
 
 
-def test_the_lock_of_a_suspended_process_is_given_to_others(url, tmp_path, monkeypatch):
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_the_lock_of_a_suspended_process_is_given_to_others(url, tmp_path, monkeypatch, in_transaction):
     monkeypatch.setattr(module, "IDLE_TIMEOUT", "1s")
     monkeypatch.setattr(module, "RETRY_TIMEOUT", 0.0)
-    suspended, other = open_storage(tmp_path, QueueNote(url, "0")), open_storage(tmp_path, QueueNote(url, "0"))
+    suspended = open_storage(tmp_path, QueueNote(url, "0"))
+    monkeypatch.setattr(module, "IDLE_TIMEOUT", "20s")  # how long the other one may wait for the lock
+    other = open_storage(tmp_path, QueueNote(url, "0"))
 
     def write():
+        if in_transaction:
+            suspended.rdb.engine.connect().exec_driver_sql("select 1")
         other.run(lambda: other.rdb.create_new_study([1], "of the other"))
         suspended.rdb.create_new_study([1], "of the one that was suspended")
 
     with pytest.raises(UserError):
         suspended.run(write)
     assert [study.study_name for study in other.rdb.get_all_studies()] == ["of the other"]
+
+
+def test_a_lock_that_another_process_keeps_is_not_waited_for_without_limit(url, tmp_path, monkeypatch):
+    holder = open_storage(tmp_path, QueueNote(url, "0"))
+    monkeypatch.setattr(module, "IDLE_TIMEOUT", "1s")
+    monkeypatch.setattr(module, "RETRY_TIMEOUT", 0.0)
+    other = open_storage(tmp_path, QueueNote(url, "0"))
+    with pytest.raises(UserError, match="lock timeout"):
+        holder.run(lambda: other.run(other.rdb.get_all_studies))
 
 
 @pytest.mark.parametrize("fault", ["down", "full"])
