@@ -117,11 +117,10 @@ def test_a_server_that_does_not_come_back_is_one_error(postgres, storage, monkey
 
 @pytest.mark.parametrize("in_transaction", [False, True])
 def test_the_lock_of_a_suspended_process_is_given_to_others(url, tmp_path, monkeypatch, in_transaction):
-    monkeypatch.setattr(module, "IDLE_TIMEOUT", "1s")
-    monkeypatch.setattr(module, "RETRY_TIMEOUT", 0.0)
-    suspended = open_storage(tmp_path, QueueNote(url, "0"))
-    monkeypatch.setattr(module, "IDLE_TIMEOUT", "20s")  # how long the other one may wait for the lock
     other = open_storage(tmp_path, QueueNote(url, "0"))
+    monkeypatch.setattr(module, "IDLE_TIMEOUT", "3s")
+    suspended = open_storage(tmp_path, QueueNote(url, "0"))
+    monkeypatch.setattr(module, "RETRY_TIMEOUT", 0.0)
 
     def write():
         if in_transaction:
@@ -136,9 +135,9 @@ def test_the_lock_of_a_suspended_process_is_given_to_others(url, tmp_path, monke
 
 def test_a_lock_that_another_process_keeps_is_not_waited_for_without_limit(url, tmp_path, monkeypatch):
     holder = open_storage(tmp_path, QueueNote(url, "0"))
-    monkeypatch.setattr(module, "IDLE_TIMEOUT", "1s")
-    monkeypatch.setattr(module, "RETRY_TIMEOUT", 0.0)
+    monkeypatch.setattr(module, "IDLE_TIMEOUT", "3s")
     other = open_storage(tmp_path, QueueNote(url, "0"))
+    monkeypatch.setattr(module, "RETRY_TIMEOUT", 0.0)
     with pytest.raises(UserError, match="lock timeout"):
         holder.run(lambda: other.run(other.rdb.get_all_studies))
 
