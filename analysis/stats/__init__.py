@@ -6,7 +6,7 @@ the effects of several factors. `power`: what a number of seeds can show. `image
 seeds. `batches`: runs of different machines or commits.
 """
 
-from analysis.stats.aggregate import Aggregate, aggregates, compare_averages, improvement
+from analysis.stats.aggregate import average, compare_averages
 from analysis.stats.batches import BatchEffect, batch_effect
 from analysis.stats.comparisons import (
     Comparison,
