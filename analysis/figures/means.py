@@ -14,7 +14,7 @@ from analysis import formatting
 from analysis.figures.drawing import identify, intervals, legend, rows
 from analysis.figures.labels import Styles, VariantStyle, shorts
 from analysis.figures.style import BAND, FAINT, INK, PALETTE, VERDICTS, Drawing, style
-from analysis.results.across import AGGREGATES, AcrossDatasets
+from analysis.results.across import AcrossDatasets
 from analysis.results.means import Means
 from analysis.results.policy import Comparisons
 from analysis.results.two_studies import TwoStudies
@@ -122,15 +122,12 @@ def draw_two(both: TwoStudies) -> Drawing:
 
 
 @style()
-def draw_aggregates(across: AcrossDatasets) -> Drawing:
-    """Draw one panel for each aggregate, with a row for each variant."""
+def draw_averages(across: AcrossDatasets) -> Drawing:
+    """Draw the mean over the datasets of each variant, with its interval."""
     metric, variants = across.policy.metric, list(across.scores)
-    names = list(across.scores[across.baseline])
-    figure, panels = rows(*[shorts(variants)] * len(names))
-    for axes, name in zip(panels, names):
-        for row, variant in enumerate(variants):
-            look = VariantStyle(INK, "D") if variant == across.baseline else VariantStyle(PALETTE[0], "o")
-            intervals(axes, [across.scores[variant][name].estimate], [row], metric, look)
-        axes.set_title(AGGREGATES[name], loc="left", fontweight="normal")
-        axes.set_xlabel(f"{metric.label}{metric.unit}")
+    figure, (axes,) = rows(shorts(variants))
+    for row, variant in enumerate(variants):
+        look = VariantStyle(INK, "D") if variant == across.baseline else VariantStyle(PALETTE[0], "o")
+        intervals(axes, [across.scores[variant]], [row], metric, look)
+    axes.set_xlabel(f"{metric.label}{metric.unit}")
     return figure

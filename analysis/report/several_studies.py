@@ -52,7 +52,7 @@ def compare_document(a: StudyResults, b: StudyResults, command: str, labels: Seq
 def across_document(studies: Sequence[StudyResults], command: str) -> Document:
     """Make the report over the datasets of several studies; `command` is the command that makes it.
 
-    Raises `UserError` for studies that cannot be aggregated.
+    Raises `UserError` for studies that cannot be averaged.
     """
     return _average_document(aggregate(studies_by_dataset(studies)), command)
 

@@ -19,17 +19,12 @@ from analysis.stats.comparisons import near_chance, with_diverged
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 
-AGGREGATES = {"iqm": "interquartile mean", "mean": "mean", "median": "median"}
-"""The aggregates by name, as tables and figures call them."""
 FEWEST = 2  # seeds that a variant needs on every dataset
-
-Aggregates = dict[str, dict[str, stats.Aggregate]]
-"""variant -> name of the aggregate -> the aggregate"""
 
 
 @dataclass(frozen=True)
 class AcrossDatasets:
-    """The aggregates over the datasets, and the differences from the baseline on average over them."""
+    """The means over the datasets, and the differences from the baseline on average over them."""
 
     studies: dict[str, StudyResults]
     """dataset -> its study"""
@@ -37,20 +32,18 @@ class AcrossDatasets:
     """the policy of the average differences, with the smallest margin of the studies. Looks are those at the one study
     that was split by its datasets; several studies plan their looks for their own tests"""
     left_out: dict[str, str]
-    """variant that is not aggregated -> what it has, such as `1 seed on mnist`"""
-    scores: Aggregates
-    """of the metric, in the order of the first study"""
+    """variant that is not averaged -> what it has, such as `1 seed on mnist`"""
+    scores: dict[str, stats.Estimate]
+    """variant -> its mean of the metric, in the order of the first study"""
     chance: dict[str, float]
     """dataset -> accuracy of chance; empty where it is not known for all, is the same for all, or the metric is no accuracy"""
-    normalised: Aggregates
-    """of (accuracy - chance) / (1 - chance): 0 is chance level, 1 is perfect; empty where `chance` is"""
+    normalised: dict[str, stats.Estimate]
+    """the same of (accuracy - chance) / (1 - chance): 0 is chance level, 1 is perfect; empty where `chance` is"""
     differences: dict[str, stats.Comparison]
     """variant -> its difference from the baseline, paired by seed within each dataset; the variants are one family.
     Empty before the first planned look"""
     by_dataset: dict[str, dict[str, np.ndarray]]
     """variant -> dataset -> its differences from the baseline (seeds,), on the seeds that both finished"""
-    improvement: dict[str, stats.Aggregate]
-    """variant -> the probability that a run of it beats a run of the baseline"""
 
     @property
     def datasets(self) -> list[str]:
@@ -96,7 +89,7 @@ def studies_by_dataset(studies: Sequence[StudyResults]) -> dict[str, StudyResult
 
 
 def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) -> AcrossDatasets:
-    """The aggregates over datasets; `studies`: dataset -> its study, as `studies_by_dataset` returns them.
+    """The averages over datasets; `studies`: dataset -> its study, as `studies_by_dataset` returns them.
 
     `whole`: the policy of the one study that the studies are parts of. With planned looks, the differences are those of the
     last look that is reached, and there are none before the first; scores are those of all finished runs.
@@ -137,10 +130,10 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
         studies=dict(studies),
         policy=policy,
         left_out=left_out,
-        scores={variant: stats.aggregates(samples(variant), floors) for variant in scored},
+        scores={variant: stats.average(samples(variant), floors) for variant in scored},
         chance=chance,
         normalised={
-            variant: stats.aggregates(
+            variant: stats.average(
                 [(runs - c) / (1 - c) for runs, c in zip(samples(variant), lowest)],
                 [floor / (1 - c) for floor, c in zip(floors, lowest)],
             )
@@ -152,12 +145,6 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
             near if baseline in near else (),
         ),
         by_dataset={variant: {name: a - b for name, (a, b) in zip(studies, both[variant])} for variant in compared},
-        improvement={
-            variant: stats.improvement(
-                [a for a, _ in both[variant]], [b for _, b in both[variant]], study.metric.lower_is_better
-            )
-            for variant in compared
-        },
     )
 
 

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from analysis.stats.differences import Differences, Variance, correlation, differences
-from analysis.stats.estimates import ALPHA, Estimate, moments, proportion
+from analysis.stats.estimates import ALPHA, Estimate, moments
 from analysis.stats.looks import NO_PLAN, Looks
-from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band
+from analysis.stats.power import detectable
 from experiments.errors import UserError
 
 Verdict = Literal[
@@ -129,8 +129,6 @@ class PairedComparison(Comparison):
     """two one-sided tests: p-value of a difference of a margin or more"""
     tost_p_holm: float = np.nan
     """`tost_p`, adjusted over the family"""
-    paired_improvement: Estimate
-    """probability that the variant beats the other on the same seed, with its exact interval; a tie counts half"""
     seed_correlation: float = np.nan
     """correlation between the two variants over the seeds: the closer to 1, the more pairing reduces the error"""
     variance: Variance = "paired"
@@ -139,9 +137,6 @@ class PairedComparison(Comparison):
     """the variance of the differences relative to the sum of both variances: below 1 where pairing by seed reduces the error"""
     detectable: float = np.nan
     """the smallest true difference that these seeds find with 80 % power at the family's strictest level"""
-    seeds_needed: SeedsNeeded | None = None
-    """seeds in all for a verdict with 80 % power at the family's strictest level, if the observed difference is the true
-    one; None where there is a verdict already, too few seeds to estimate the spread, or planned looks"""
 
 
 def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dict[tuple[str, str], PairedComparison]:
@@ -173,12 +168,8 @@ def _compared(
     """
     a, b, dropped = sides
     level = rule.looks.level(strictest)
-    spread = (now.sd, now.mean, now.n)
-    needed = [None] * len(family) if rule.looks else seeds_needed_band(*spread, rule.bound, level, now.sharing)
     smallest = detectable(now.sd, now.n, level, now.sharing) * now.tail(level)
     intervals = now.estimates(rule.looks.confidence)
-    gains = b - a if rule.lower_is_better else a - b
-    improvement = proportion((gains > 0).sum(axis=-1) + 0.5 * (gains == 0).sum(axis=-1), now.n)
     p, q, over_seeds = now.t_test(), now.tost(rule.bound), correlation(a, b)
     spread_of_pair, *spreads = (np.nan_to_num(moments(side)[1]) ** 2 for side in (a - b, a, b))
     ratio = np.divide(spread_of_pair, sum(spreads), out=np.full(len(family), np.nan), where=sum(spreads) > 0)
@@ -191,12 +182,10 @@ def _compared(
             dropped=int(dropped[i]),
             tost_p=float(q[i]),
             tost_p_holm=q_holm,
-            paired_improvement=improvement[i],
             seed_correlation=float(over_seeds[i]),
             variance=now.variance,
             variance_ratio=float(ratio[i]),
             detectable=float(smallest[i]),
-            seeds_needed=needed[i] if np.isnan(sign) and not now.equal[i] else None,
         )
 
 
@@ -228,10 +217,7 @@ def against_baseline(
     """Of some pairs, each variant's comparison with the baseline, and the baseline's own, which has nothing tested."""
     finite = int(sum(map(np.isfinite, values[baseline].values())))
     itself = PairedComparison(
-        diff=Estimate(0.0, 0.0, 0.0, finite),
-        verdict="baseline",
-        dropped=len(values[baseline]) - finite,
-        paired_improvement=Estimate(0.5, np.nan, np.nan, finite),
+        diff=Estimate(0.0, 0.0, 0.0, finite), verdict="baseline", dropped=len(values[baseline]) - finite
     )
     return {variant: itself if variant == baseline else pairs[variant, baseline] for variant in values}
 

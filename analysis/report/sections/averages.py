@@ -1,4 +1,4 @@
-"""The sections of a report over several datasets: aggregates, differences from the baseline, and each dataset."""
+"""The sections of a report over several datasets: means, differences from the baseline, and each dataset."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.figures.means import draw_aggregates
+from analysis.figures.means import draw_averages
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section
 from analysis.report.table import Column, Table
 from analysis.report.text import text
 from analysis.report.variant_columns import NAME, signed_column, verdict_column, verdict_fields
-from analysis.results.across import AGGREGATES, AcrossDatasets, Aggregates
+from analysis.results.across import AcrossDatasets
 from analysis.stats import Estimate
+from experiments.metric import Metric
 
 
 def scores_section(across: AcrossDatasets, notes: list[str]) -> Section:
-    """The aggregates of each variant with their intervals. `notes`: on the runs of each dataset."""
-    caption = text("averages", "scores", across=across)
-    figure = Plot("across", draw_aggregates(across), caption)
-    tables = [_aggregates_table("across", text("averages", "table"), across.scores, across, notes)]
+    """The means of each variant with their intervals. `notes`: on the runs of each dataset."""
+    metric, caption = across.policy.metric, text("averages", "scores", across=across)
+    figure = Plot("across", draw_averages(across), caption)
+    tables = [_scores_table("across", text("averages", "table"), across.scores, metric, notes)]
     if across.normalised:
         caption = text("averages", "normalised", across=across)
-        tables.append(_aggregates_table("normalised", caption, across.normalised, across, [], least=-math.inf))
+        tables.append(_scores_table("normalised", caption, across.normalised, metric, [], least=-math.inf))
     return Section("result", "Results", [figure, *tables])
 
 
 def differences_section(across: AcrossDatasets) -> Section:
-    """The average differences from the baseline with verdicts, and the probabilities of improvement."""
+    """The average differences from the baseline with verdicts."""
     metric, count = across.policy.metric, len(across.datasets)
     columns = (
         NAME,
@@ -39,7 +40,6 @@ def differences_section(across: AcrossDatasets) -> Section:
         Column("p", "p_holm", formats.p),
         verdict_column(),
         Column("datasets with a higher mean", "higher_on", formats.each(lambda n: f"{n} of {count}")),
-        Column("probability of improvement, %", "improvement", formats.each(_probability)),
     )
     rows = [
         {
@@ -52,8 +52,6 @@ def differences_section(across: AcrossDatasets) -> Section:
             "p_holm": compared.p_holm,
             **verdict_fields(compared),
             "higher_on": sum(bool(differences.mean() > 0) for differences in across.by_dataset[variant].values()),
-            "improvement": across.improvement[variant].estimate,
-            **_bootstrap("bootstrap", across.improvement[variant].percentile),
         }
         for variant, compared in across.differences.items()
     ]
@@ -75,20 +73,19 @@ def datasets_section(across: AcrossDatasets) -> Section:
     return Section("datasets", "Each dataset", [*tables])
 
 
-def _aggregates_table(
-    name: str, caption: str, scores: Aggregates, across: AcrossDatasets, notes: list[str], least: float | None = None
+def _scores_table(
+    name: str,
+    caption: str,
+    scores: Mapping[str, Estimate],
+    metric: Metric,
+    notes: list[str],
+    least: float | None = None,
 ) -> Table:
-    """One row for each variant, one column for each aggregate; `least`: the lowest value that a score can have."""
-    metric, rows = across.policy.metric, []
-    for variant, aggregates in scores.items():
-        row: dict[str, Any] = {"variant": variant}
-        for key, aggregate in aggregates.items():
-            row |= {key: aggregate.estimate, **_bootstrap(f"{key}_bootstrap", aggregate.percentile)}
-        rows.append({**row, "runs": aggregate.estimate.n})
-    show = formats.interval(metric, least=least)
-    columns = [Column(f"{AGGREGATES[key]}{metric.unit}", key, show) for key in aggregates]
+    """One row for each variant; `least`: the lowest value that a score can have."""
+    rows = [{"variant": variant, "mean": score, "runs": score.n} for variant, score in scores.items()]
+    mean = Column(f"mean{metric.unit}", "mean", formats.interval(metric, least=least))
     runs = Column("runs", "runs", formats.count)
-    return Table(name, caption, pd.DataFrame(rows), (NAME, *columns, runs), tuple(notes))
+    return Table(name, caption, pd.DataFrame(rows), (NAME, mean, runs), tuple(notes))
 
 
 def _by_dataset(
@@ -104,12 +101,3 @@ def _by_dataset(
         columns.append(Column(f"{dataset}{unit}", dataset, formats.interval(metric, signed)))
         columns.append(Column("n", f"{dataset}_n", formats.count))
     return Table(name, text("averages", name.replace("-", "_"), across=across), pd.DataFrame(rows), tuple(columns))
-
-
-def _bootstrap(name: str, percentile: tuple[float, float]) -> dict[str, float]:
-    return {f"{name}_low": percentile[0], f"{name}_high": percentile[1]}
-
-
-def _probability(share: Estimate) -> str:
-    """`88 (53 to 99)`: the interval is not symmetric."""
-    return f"{100 * share.value:.0f} ({100 * share.low:.0f} to {100 * share.high:.0f})"

@@ -50,8 +50,8 @@ def test_scores_are_normalised_by_chance_where_it_differs(tmp_path):
     across = across_of(studies)
     assert across.chance == {"digits": 0.1, "mnist": 0.1, "cifar100": 0.01}
     expected = np.mean([0.5, 0.5, 0.54 / 0.99])
-    assert across.normalised["none"]["mean"].estimate.value == pytest.approx(expected, rel=1e-12)
-    assert across.scores["none"]["mean"].estimate.value == pytest.approx(0.55, rel=1e-12)
+    assert across.normalised["none"].value == pytest.approx(expected, rel=1e-12)
+    assert across.scores["none"].value == pytest.approx(0.55, rel=1e-12)
     assert across_of(studies[:2]).normalised == {}  # it would not change any comparison
 
 
@@ -69,7 +69,7 @@ def test_a_seed_without_both_runs_is_not_paired(tmp_path):
     one = results_on(tmp_path, "digits", statuses={("none", 0): "incomplete"})
     across = across_of([one, results_on(tmp_path, "mnist")])
     assert across.differences["learned-1d"].diff.n == 9 and set(across.seeds) == {4, 5}
-    assert across.scores["learned-1d"]["mean"].estimate.n == 10
+    assert across.scores["learned-1d"].n == 10
 
 
 @pytest.mark.parametrize("there", [0.75, 0.8])
