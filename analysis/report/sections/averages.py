@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from analysis import formatting
 from analysis.figures.means import draw_aggregates
 from analysis.figures.style import Plot
-from analysis.report import formats
 from analysis.report.document import Section
 from analysis.report.table import Column, Table
 from analysis.report.text import text
@@ -36,10 +36,10 @@ def differences_section(across: AcrossDatasets) -> Section:
     columns = (
         NAME,
         signed_column(metric, f"difference from {across.baseline}", "_diff"),
-        Column("p", "p_holm", formats.p),
+        Column("p", "p_holm", formatting.p_values),
         verdict_column(),
-        Column("datasets with a higher mean", "higher_on", formats.each(lambda n: f"{n} of {count}")),
-        Column("probability of improvement, %", "improvement", formats.each(_probability)),
+        Column("datasets with a higher mean", "higher_on", formatting.each(lambda n: f"{n} of {count}")),
+        Column("probability of improvement, %", "improvement", formatting.each(_probability)),
     )
     rows = [
         {
@@ -85,9 +85,9 @@ def _aggregates_table(
         for key, aggregate in aggregates.items():
             row |= {key: aggregate.estimate, **_bootstrap(f"{key}_bootstrap", aggregate.percentile)}
         rows.append({**row, "runs": aggregate.estimate.n})
-    show = formats.interval(metric, least=least)
+    show = formatting.intervals(metric, least=least)
     columns = [Column(f"{AGGREGATES[key]}{metric.unit}", key, show) for key in aggregates]
-    runs = Column("runs", "runs", formats.count)
+    runs = Column("runs", "runs", formatting.counts)
     return Table(name, caption, pd.DataFrame(rows), (NAME, *columns, runs), tuple(notes))
 
 
@@ -101,8 +101,8 @@ def _by_dataset(
         for row in rows:
             row |= {dataset: of[row["variant"]], f"{dataset}_n": of[row["variant"]].n}
         unit = metric.difference_unit if signed else metric.unit
-        columns.append(Column(f"{dataset}{unit}", dataset, formats.interval(metric, signed)))
-        columns.append(Column("n", f"{dataset}_n", formats.count))
+        columns.append(Column(f"{dataset}{unit}", dataset, formatting.intervals(metric, signed)))
+        columns.append(Column("n", f"{dataset}_n", formatting.counts))
     return Table(name, text("averages", name.replace("-", "_"), across=across), pd.DataFrame(rows), tuple(columns))
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from analysis import formatting
 from analysis.figures.inspect import load_pictures
 from analysis.figures.labels import Styles
 from analysis.figures.model_figures import disagreement_figure, examples_figure
 from analysis.figures.style import Plot
-from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table
 from analysis.report.text import text
@@ -75,8 +75,8 @@ def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Ta
         }
     difference = f"difference from {baseline_name(variants)}"
     columns = (
-        Column("n", "n", formats.count, note=text("images", "n_note")),
-        Column("test images", "images", formats.count),
+        Column("n", "n", formatting.counts, note=text("images", "n_note")),
+        Column("test images", "images", formatting.counts),
         mean_column(METRIC, "seeds", "new seeds: ", detail=True),
         mean_column(METRIC, "both", "new seeds and images: "),
         replace(signed_column(METRIC, f"new seeds: {difference}", "diff_seeds"), detail=True),
@@ -107,7 +107,7 @@ def _percentages(
     if not 1 < len(labels) <= MOST_COLUMNS:
         return None
     rows = {variant: dict(zip(labels, shares)) for variant, shares in values}
-    columns = (Column(label, field, formats.number(1, 100)) for field, label in labels.items())
+    columns = (Column(label, field, formatting.numbers(1, 100)) for field, label in labels.items())
     return variant_table(name, text("images", name), variants, rows, columns)
 
 
@@ -128,7 +128,7 @@ def disagreement_table(images: ImageResults) -> Table | None:
         for image in images.disagreements()
     )
     columns = (
-        Column("test image", "image", formats.digits, note=text("images", "image_note")),
+        Column("test image", "image", formatting.digits, note=text("images", "image_note")),
         Column("class", "class"),
         Column("highest", "_highest"),
         Column("lowest", "_lowest"),
