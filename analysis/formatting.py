@@ -1,9 +1,12 @@
-"""Format numbers, units and names as text. The number of decimals follows the width of the interval."""
+"""Format numbers, units and names as text. The number of decimals follows the width of the interval.
+
+Every function is also a filter of the templates: `{{ 5|plural("seed") }}`. The last ones format the columns of tables.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -86,9 +89,10 @@ def limits(metric: Metric, difference: bool = False) -> tuple[float, float]:
     return lowest, 1.0 if not difference and metric.is_share else math.inf
 
 
-def value(value: float, metric: Metric) -> str:
-    """Format one value of a metric: `93.21 %`."""
-    return number(value * metric.scale, 2 if metric.is_share else 4) + (" %" if metric.is_share else "")
+def value(shown: Estimate | float, metric: Metric, places: int | None = None) -> str:
+    """Format one value or a mean, with `places` decimals or rounded by its interval: `72.4 %`."""
+    estimate = shown if isinstance(shown, Estimate) else Estimate(shown, math.nan, math.nan, 1)
+    return number(estimate.value * metric.scale, _places(estimate, metric, places)) + (" %" if metric.is_share else "")
 
 
 def named_mean(name: str, mean: Estimate, metric: Metric) -> str:
@@ -112,6 +116,11 @@ def p_value(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
+def p_equals(p: float) -> str:
+    """Format a p-value in a sentence: `p = 0.032`, `p < 0.001`."""
+    return f"p = {p_value(p)}".replace("= <", "<")
+
+
 def setting(value: Any) -> str:
     """Format the value of a setting: `0.001`, `adamw`."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -131,7 +140,7 @@ def magnitude(value: float, digits: int = 3) -> str:
     return f"{rounded / size:.{digits}g} {prefix}".rstrip()
 
 
-def seconds(value: float) -> str:
+def duration(value: float) -> str:
     """Format a duration in a suitable unit: `4.1 s`, `12 min`, `3.4 h`; a dash where it is unknown."""
     if value is None or not math.isfinite(value):
         return DASH
@@ -161,7 +170,7 @@ def seeds(counts: Iterable[int]) -> str:
     return plural(max(found), "seed") if len(found) == 1 else f"{min(found)} to {max(found)} seeds"
 
 
-def margin(metric: Metric, value: float | None) -> str:
+def margin(value: float | None, metric: Metric) -> str:
     """Format an equivalence margin in the unit of a difference: `1 point`."""
     if value is None:
         return DASH
@@ -174,14 +183,20 @@ def article(noun: str) -> str:
     return f"a{'n' * (noun[:1].lower() in 'aeio8')} {noun}"
 
 
-def listing(words: list[str], last: str = "and") -> str:
+def listing(words: Sequence[object], last: str = "and") -> str:
     """Join words: `a`, `a and b`, `a, b and c`."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else ""
+    *first, end = map(str, words) if words else [""]
+    return f"{', '.join(first)} {last} {end}" if first else end
 
 
 def quoted(variant: str) -> str:
     """Return a variant's name, in quotation marks if it has commas or spaces."""
     return f"“{variant}”" if "," in variant or " " in variant else variant
+
+
+def names(variants: Iterable[str]) -> str:
+    """Join the names of variants, each in quotation marks if it has commas or spaces."""
+    return listing(list(map(quoted, variants)))
 
 
 def factor_name(factor: str, names: Mapping[str, str]) -> str:
@@ -207,18 +222,13 @@ def plain(text: Any) -> str:
     return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
 
 
-def value_text(mean: Estimate, metric: Metric, places: int | None = None) -> str:
-    """Format a mean, with `places` decimals or rounded by its interval: `72.4 %`."""
-    return number(mean.value * metric.scale, _places(mean, metric, places)) + (" %" if metric.is_share else "")
-
-
-def by_points(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:
+def points(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:
     """Format the size of a difference: `23.6 points`; `+23.6 points` if signed."""
     value = diff.value if signed else abs(diff.value)
     return number(value * metric.scale, _places(diff, metric, places), signed) + metric.points
 
 
-def range_text(diffs: Sequence[Estimate], metric: Metric) -> str:
+def points_range(diffs: Sequence[Estimate], metric: Metric) -> str:
     """Format the sizes of several differences: `22.5 to 23.6 points`."""
     low, *_, high = sorted((*diffs, *diffs), key=lambda diff: abs(diff.value))
     places = min(_places(low, metric), _places(high, metric))
@@ -226,7 +236,7 @@ def range_text(diffs: Sequence[Estimate], metric: Metric) -> str:
     return " to ".join(ends) + metric.points
 
 
-def interval_text(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:
+def interval(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:
     """Format the interval of the size of a difference, of the difference itself if signed: `95 % CI 20.2 to 27.0`."""
     half = half_width(diff)
     if not math.isfinite(half):
@@ -239,3 +249,47 @@ def interval_text(diff: Estimate, metric: Metric, signed: bool = False, places: 
 def _places(estimate: Estimate, metric: Metric, places: int | None = None) -> int:
     """The decimals of an estimate: `places`, or of one that is shown alone, by its interval."""
     return places if places is not None else decimals(half_width(estimate) * metric.scale, 2 if metric.is_share else 4)
+
+
+Format = Callable[[Sequence[Any]], list[str]]
+"""The values of a column -> their texts: some columns share a number of decimals."""
+
+
+def each(show: Callable[[Any], str]) -> Format:
+    """Every value by itself."""
+    return lambda values: list(map(show, values))
+
+
+def numbers(places: int = 2, scale: float = 1.0, signed: bool = False) -> Format:
+    """`0.71`: a fixed number of decimals."""
+    return each(lambda value: number(value * scale, places, signed))
+
+
+def intervals(metric: Metric, signed: bool = False, least: float | None = None) -> Format:
+    """Estimates as `with_interval` shows them. A column shares its number of decimals."""
+    return _alike(metric, lambda estimate, places: with_interval(estimate, metric, signed, places, least))
+
+
+def intervals_alone(metric: Metric) -> Format:
+    """`[−0.30, +1.21]`: the intervals of differences alone, with the decimals of `intervals`."""
+    return _alike(metric, lambda estimate, places: bounds(estimate, metric, places))
+
+
+def _alike(metric: Metric, show: Callable[[Estimate, int], str]) -> Format:
+    def shown(estimates: Sequence[Estimate]) -> list[str]:
+        places = shared_places(estimates, metric)
+        return [show(estimate, places) for estimate in estimates]
+
+    return shown
+
+
+def _text(value: Any) -> str:
+    return "" if value is None or value != value else str(value)
+
+
+texts = each(_text)
+"""The text as it is, aligned to the left; empty where there is none."""
+digits = each(_text)
+"""The same, aligned to the right."""
+counts = each(count)
+p_values = each(p_value)

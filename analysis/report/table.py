@@ -1,4 +1,4 @@
-"""Tables: a frame with the data, and how each column is shown. `formats` makes the texts; `pages` and `latex` write them."""
+"""Tables: a frame with the data, and how each column is shown. `formatting` makes the texts; `pages` and `latex` write them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis.formatting import DASH, plain
-from analysis.report import formats
-from analysis.report.formats import Format
+from analysis import formatting
+from analysis.formatting import DASH, Format, plain
 from analysis.stats import Estimate
 
 DAGGER = "†"
@@ -29,7 +28,7 @@ class Column:
 
     label: str
     field: str
-    show: Format = formats.text
+    show: Format = formatting.texts
     sort: str = ""
     note: str = ""
     key: bool = False
@@ -40,7 +39,7 @@ class Column:
     @property
     def numeric(self) -> bool:
         """Whether the column is aligned to the right, and ordered by its values and not by its text."""
-        return self.show is not formats.text
+        return self.show is not formatting.texts
 
 
 class Shown(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
+from types import FunctionType
 from typing import Any
 
 import jinja2
@@ -18,28 +19,11 @@ from analysis.stats import ALPHA
 from analysis.stats.shared_variance import FEWEST_RUNS
 
 FILTERS = {
-    "points": formatting.by_points,  # {{ difference|points(metric) }}: 23.6 points
-    "points_range": formatting.range_text,  # {{ differences|points_range(metric) }}: 22.5 to 23.6 points
-    "interval": formatting.interval_text,  # {{ difference|interval(metric) }}: 95 % CI 20.2 to 27.0
-    "value": formatting.value_text,  # {{ mean|value(metric) }}: 72.4 %
-    "mean_in": lambda variant, means: formatting.value_text(  # {{ variant|mean_in(means) }}: 72.4 %, as in the table
+    **{name: function for name, function in vars(formatting).items() if isinstance(function, FunctionType)},
+    "mean_in": lambda variant, means: formatting.value(  # {{ variant|mean_in(means) }}: 72.4 %, as in the table
         means.of(variant), means.metric, formatting.shared_places(means.by_metric[means.metric].values(), means.metric)
     ),
-    "places": formatting.shared_places,  # {{ differences|places(metric) }}: the decimals of a column or a sentence
-    "listing": lambda words, last="and": formatting.listing([str(word) for word in words], last),
-    "a": formatting.article,  # {{ metric.label|a }}: a test accuracy
-    "quoted": formatting.quoted,
-    "names": lambda variants: formatting.listing([formatting.quoted(variant) for variant in variants]),
-    "plural": formatting.plural,  # {{ n|plural("seed") }}: 5 seeds
-    "seeds": formatting.seeds,  # {{ [5, 4]|seeds }}: 4 to 5 seeds
-    "margin": lambda value, metric: formatting.margin(metric, value),  # {{ study.margin|margin(metric) }}: 1 point
-    "p_equals": lambda p: f"p = {formatting.p_value(p)}".replace("= <", "<"),  # {{ 0.0001|p_equals }}: p < 0.001
-    "number": formatting.number,
-    "percent": formatting.percent,
-    "count": formatting.count,
-    "duration": formatting.seconds,  # {{ 720|duration }}: 12 min
     "paragraph": lambda text: " ".join(text.split()),  # one paragraph, of a macro that may leave empty lines
-    "setting": formatting.setting,
 }
 LEVELS = {
     "ALPHA": ALPHA,

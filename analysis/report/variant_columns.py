@@ -9,7 +9,6 @@ from dataclasses import replace
 import pandas as pd
 
 from analysis import formatting
-from analysis.report import formats
 from analysis.report.table import Column, Table
 from analysis.results.variants import Variants
 from analysis.stats import UNKNOWN, Comparison, Estimate
@@ -56,12 +55,12 @@ def baseline_name(variants: Variants) -> str:
 def mean_column(metric: Metric, field: str, prefix: str = "", detail: bool = False) -> Column:
     """The column of a metric's mean."""
     label = f"{prefix}{metric.label}{metric.unit}"
-    return Column(label, field, formats.interval(metric), link="_runs", detail=detail)
+    return Column(label, field, formatting.intervals(metric), link="_runs", detail=detail)
 
 
 def signed_column(metric: Metric, label: str, field: str) -> Column:
     """The column of a difference with its interval."""
-    return Column(f"{label}{metric.difference_unit}", field, formats.interval(metric, signed=True))
+    return Column(f"{label}{metric.difference_unit}", field, formatting.intervals(metric, signed=True))
 
 
 def verdict_fields(compared: Comparison, field: str = "verdict", word: str = "") -> dict[str, object]:

@@ -2,9 +2,9 @@
 
 test_hits.npz is there for records that hold test predictions, plugins.json for those that hold the source of plug-ins.
 study.json is the plan with one more key, "export": see `Export`. A change to any of the files is noticed. Tables are CSV
-that reads back exactly: a type for each column, and a digest over the cells. Floats are written by repr. An empty cell is a
-missing value; in a column of the type string no value is missing, and an empty cell is the empty text. Each cell of the type
-any is a JSON value.
+that reads back exactly. A column whose values are known to be texts holds them as they are; any other cell is JSON, but a text
+needs quotes only where it would be read as another value. An empty cell is a missing value, which for a setting of an ended
+run is its default.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 from zipfile import BadZipFile
@@ -25,8 +25,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from analysis.sources import hits
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import flatten, nested
-from analysis.sources.source_run import COLUMNS, ENDED, check_row
-from experiments.config import LOCATIONS, completed
+from analysis.sources.source_run import COLUMNS, ENDED, TEXTS, check_row
+from experiments.config import DEFAULTS, LOCATIONS, completed
 from experiments.errors import UserError, first_line, writing
 from experiments.files import RecordError, canonical, check_replaceable, finite, read_json, reading, write_bytes
 from experiments.metric import is_metric
@@ -36,38 +36,23 @@ from experiments.study import STUDY, StudyPlan
 RUNS, CURVES, HITS, PLUGINS = "runs.csv", "curves.csv", "test_hits.npz", "plugins.json"
 STATED = ("name", "metric", "margin", "looks", "variance", "baseline", "factors", "extra", "tuned", "until_decided")
 FILES = (RUNS, CURVES, HITS, PLUGINS, STUDY)
-CellType = Literal["boolean", "integer", "number", "string", "string or null", "any"]
-PARSERS: dict[CellType, Callable[[str], Any]] = {
-    "boolean": {"True": True, "False": False, "": None}.__getitem__,
-    "integer": lambda cell: int(cell) if cell else None,
-    "number": lambda cell: float(cell) if cell else None,
-    "string": str,
-    "string or null": lambda cell: cell or None,
-    "any": lambda cell: json.loads(cell) if cell else None,
-}
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+class FileDigest(BaseModel):
+    """The SHA-256 of a file, for a table over its cells. Older exports also state the types of columns, which are not used."""
 
-
-class FileDigest(_Part):
-    """The SHA-256 of a file."""
+    model_config = ConfigDict(frozen=True)
 
     digest: str
 
 
-class TableDigest(FileDigest):
-    """The digest over the cells of a table, and column -> type."""
-
-    types: dict[str, CellType]
-
-
-class Export(_Part):
+class Export(BaseModel):
     """What an export adds to the plan. `troubles`: run -> why its record is excluded. `digest`: that of study.json."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
     format: Literal[1] = Field(1, alias="schema")
-    tables: dict[str, TableDigest]
+    tables: dict[str, FileDigest]
     troubles: dict[str, str]
     looks: tuple[Look, ...] | None = None
     hits: FileDigest | None = None
@@ -111,7 +96,10 @@ def read_export(folder: Path) -> RunsTable:
         raise RecordError(f"{folder / STUDY}: export.{first_line(error)}") from error
     if part.digest != _digest(plan.tree()):
         raise RecordError(f"{folder / STUDY}: does not match its own digest; it was changed after the export")
-    runs, curves = (_read(folder / name, part.tables.get(name), _from_csv) for name in (RUNS, CURVES))
+    texts = _texts(plan)
+    runs, curves = (
+        _read(folder / name, part.tables.get(name), lambda body: _from_csv(body, texts)) for name in (RUNS, CURVES)
+    )
     for row in runs:
         check_row(row, f"{folder / RUNS}: {row.get('run')}")
     planned = {(run.name, run.variant, run.seed) for run in plan.runs}
@@ -125,8 +113,8 @@ def read_export(folder: Path) -> RunsTable:
         runs,
         curves,
         troubles=part.troubles,
-        hits=_read(folder / HITS, part.hits, lambda body, _: hits.from_bytes(body)) if part.hits else {},
-        sources=_read(folder / PLUGINS, part.plugins, lambda body, _: json.loads(body)) if part.plugins else {},
+        hits=_read(folder / HITS, part.hits, hits.from_bytes) if part.hits else {},
+        sources=_read(folder / PLUGINS, part.plugins, json.loads) if part.plugins else {},
         looks=part.looks or (),
     )
 
@@ -135,8 +123,8 @@ def _files(study: RunsTable) -> dict[str, bytes]:
     """File name -> its content."""
     files, tables = {}, {}
     for name, frame in ((RUNS, study.runs), (CURVES, study.curves)):
-        files[name], types = _to_csv(frame)
-        tables[name] = TableDigest(digest=_cells_digest(files[name]), types=types)
+        files[name] = _to_csv(frame, _texts(study.plan))
+        tables[name] = FileDigest(digest=_cells_digest(files[name]))
     if study.hits:
         files[HITS] = hits.to_bytes(study.hits)
     if study.sources:
@@ -163,24 +151,25 @@ def _sha256(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-def _read(path: Path, stated: Any, parse: Callable[[bytes, Any], Any]) -> Any:
-    """What a file of an export holds. `stated`: what study.json states of it. Raises `RecordError`."""
+def _read(path: Path, stated: FileDigest | None, parse: Callable[[bytes], Any]) -> Any:
+    """What a file of an export holds. `stated`: the digest in study.json. Raises `RecordError`."""
     with reading(path):
         body = path.read_bytes()
     try:
         digest = _cells_digest(body) if path.suffix == ".csv" else _sha256(body)
-        if digest == stated.digest:
-            return parse(body, stated)
+        if stated and digest == stated.digest:
+            return parse(body)
     except (ValueError, LookupError, TypeError, AttributeError, EOFError, csv.Error, BadZipFile, zlib.error) as error:
         raise RecordError(f"{path}: is not what an export holds: {error!r}") from error
     raise RecordError(f"{path}: does not match its digest in {STUDY}; it was changed after the export")
 
 
 def _completed(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with the settings that are newer than the export, at their defaults."""
+    """A row of an ended run with settings that are empty, or newer than the export, at their defaults."""
     if row["status"] not in ENDED:
         return row
-    settings = {path: value for path, value in row.items() if path not in COLUMNS and not is_metric(path)}
+    known = {path: value for path, value in row.items() if value is not None}
+    settings = {path: value for path, value in known.items() if path not in COLUMNS and not is_metric(path)}
     return {**row, **dict(flatten(completed(nested(settings))))}
 
 
@@ -231,22 +220,37 @@ def _identities(study: RunsTable) -> set[tuple[str, str]]:
     return set(zip(runs["run"], runs["digest"].fillna("")))
 
 
-def _to_csv(frame: pd.DataFrame) -> tuple[bytes, dict[str, CellType]]:
-    """(the frame as CSV, column -> type)."""
-    types = {str(name): _type(column) for name, column in frame.items()}
-    text = frame.copy()
-    for name, kind in types.items():
-        if kind == "any":
-            cells = [None if pd.isna(value) else json.dumps(value, ensure_ascii=False) for value in frame[name]]
-            text[name] = pd.Series(cells, index=frame.index, dtype=object)
-    return text.to_csv(index=False, lineterminator="\n").encode(), types
+def _texts(plan: StudyPlan) -> dict[str, str | None]:
+    """A column whose values are texts -> its missing value. The settings of other programs can have any type."""
+    settings = [path for path, default in DEFAULTS.items() if isinstance(default, str) and plan.source is None]
+    return {**TEXTS, **dict.fromkeys(settings)}
 
 
-def _from_csv(body: bytes, stated: TableDigest) -> list[dict[str, Any]]:
-    """The rows of a table that `_to_csv` wrote."""
+def _to_csv(frame: pd.DataFrame, texts: Collection[str]) -> bytes:
+    def cell(value: Any, is_text: bool) -> str:
+        if value is None or value != value:
+            return ""
+        plain = isinstance(value, str) and (is_text or _value(value) == value != "")
+        return value if plain else json.dumps(value, ensure_ascii=False)
+
+    cells = {name: [cell(value, name in texts) for value in column.tolist()] for name, column in frame.items()}
+    return pd.DataFrame(cells, dtype=object).to_csv(index=False, lineterminator="\n").encode()
+
+
+def _from_csv(body: bytes, texts: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    def value(name: str, cell: str) -> Any:
+        return texts.get(name) if not cell else cell if name in texts else _value(cell)
+
     header, *lines = _cells(body)
-    parsers = [PARSERS[stated.types[name]] for name in header]
-    return [{name: parse(cell) for name, parse, cell in zip(header, parsers, line, strict=True)} for line in lines]
+    return [{name: value(name, cell) for name, cell in zip(header, line, strict=True)} for line in lines]
+
+
+def _value(cell: str) -> Any:
+    """JSON, else the text itself. Older exports write booleans as Python does."""
+    try:
+        return json.loads({"True": "true", "False": "false"}.get(cell, cell))
+    except ValueError:
+        return cell
 
 
 def _cells_digest(body: bytes) -> str:
@@ -256,17 +260,3 @@ def _cells_digest(body: bytes) -> str:
 
 def _cells(body: bytes) -> list[list[str]]:
     return list(csv.reader(io.StringIO(body.decode(errors="replace"), newline="")))
-
-
-def _type(column: pd.Series) -> CellType:
-    values, missing = column.dropna().tolist(), bool(column.isna().any())
-    kinds = set(map(type, values))
-    if pd.api.types.is_float_dtype(column) or kinds == {float}:
-        return "number"
-    if kinds == {bool}:
-        return "boolean"
-    if kinds == {int}:
-        return "integer"
-    if kinds <= {str}:
-        return "string" if not missing else "any" if "" in values else "string or null"
-    return "any"

@@ -114,6 +114,8 @@ _TYPES: dict[str, Any] = {
     "seed": int | None,
     "planned_fields": Annotated[str, Field(pattern=r"^(\S+=\S+( |$))*$")] | None,
 }
+TEXTS = {name: "" if kind is str else None for name, kind in _TYPES.items() if kind in (str, str | None)}
+"""A column of texts -> its value where that is missing."""
 _REQUIRED = ("run", "variant", "seed", "status")  # older exports lack some of the others
 _FIELDS: dict[str, Any] = {name: (kind, ... if name in _REQUIRED else None) for name, kind in _TYPES.items()}
 _Row = create_model("_Row", __base__=_Settings, **_FIELDS)

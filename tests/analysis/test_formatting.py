@@ -56,7 +56,7 @@ def test_labels_of_ticks_are_exact():
     ("value", "text"), [(4.12, "4.12 s"), (119, "119 s"), (720, "12 min"), (12_240, "3.4 h"), (432_000, "5 d")]
 )
 def test_durations(value, text):
-    assert formatting.seconds(value) == text
+    assert formatting.duration(value) == text
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_an_interval_is_cut_at_what_the_metric_can_be(metric, value, half, text)
 
 @pytest.mark.parametrize(("metric", "text"), [("test/acc", "1 point"), ("test/loss", "0.01")])
 def test_a_margin_has_the_unit_of_a_difference(metric, text):
-    assert formatting.margin(Metric(metric), 0.01) == text
+    assert formatting.margin(0.01, Metric(metric)) == text
 
 
 @pytest.mark.parametrize(
@@ -90,4 +90,4 @@ def test_shared_decimals_show_the_median_with_two_digits_and_the_smallest_with_o
 
 def test_the_level_of_an_interval_is_the_one_level(monkeypatch):
     monkeypatch.setattr(formatting, "CONFIDENCE", "99 %")
-    assert formatting.interval_text(Estimate(0.1, 0.05, 0.15, 5), Metric("test/acc")).startswith("99 % CI ")
+    assert formatting.interval(Estimate(0.1, 0.05, 0.15, 5), Metric("test/acc")).startswith("99 % CI ")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from analysis import formatting
 from analysis.figures.means import draw_averages
 from analysis.figures.style import Plot
-from analysis.report import formats
 from analysis.report.document import Section
 from analysis.report.table import Column, Table
 from analysis.report.text import text
@@ -37,9 +37,9 @@ def differences_section(across: AcrossDatasets) -> Section:
     columns = (
         NAME,
         signed_column(metric, f"difference from {across.baseline}", "_diff"),
-        Column("p", "p_holm", formats.p),
+        Column("p", "p_holm", formatting.p_values),
         verdict_column(),
-        Column("datasets with a higher mean", "higher_on", formats.each(lambda n: f"{n} of {count}")),
+        Column("datasets with a higher mean", "higher_on", formatting.each(lambda n: f"{n} of {count}")),
     )
     rows = [
         {
@@ -83,8 +83,8 @@ def _scores_table(
 ) -> Table:
     """One row for each variant; `least`: the lowest value that a score can have."""
     rows = [{"variant": variant, "mean": score, "runs": score.n} for variant, score in scores.items()]
-    mean = Column(f"mean{metric.unit}", "mean", formats.interval(metric, least=least))
-    runs = Column("runs", "runs", formats.count)
+    mean = Column(f"mean{metric.unit}", "mean", formatting.intervals(metric, least=least))
+    runs = Column("runs", "runs", formatting.counts)
     return Table(name, caption, pd.DataFrame(rows), (NAME, mean, runs), tuple(notes))
 
 
@@ -98,6 +98,6 @@ def _by_dataset(
         for row in rows:
             row |= {dataset: of[row["variant"]], f"{dataset}_n": of[row["variant"]].n}
         unit = metric.difference_unit if signed else metric.unit
-        columns.append(Column(f"{dataset}{unit}", dataset, formats.interval(metric, signed)))
-        columns.append(Column("n", f"{dataset}_n", formats.count))
+        columns.append(Column(f"{dataset}{unit}", dataset, formatting.intervals(metric, signed)))
+        columns.append(Column("n", f"{dataset}_n", formatting.counts))
     return Table(name, text("averages", name.replace("-", "_"), across=across), pd.DataFrame(rows), tuple(columns))

@@ -11,8 +11,7 @@ from analysis import formatting
 from analysis.claims.check import ClaimResult
 from analysis.claims.literature import PAPER_TABLE_8
 from analysis.claims.theory import LEARNED, STANDARD_ERRORS, Expected, verdict
-from analysis.report import formats
-from analysis.report.formats import Format
+from analysis.formatting import Format
 from analysis.report.sections.variants import ExtraColumns, mark, mark_note
 from analysis.report.table import Column, Table
 from analysis.report.text import paragraphs, text
@@ -27,7 +26,7 @@ ACCURACY = Metric("test/acc")  # claims are about accuracies only
 SITES = {"stem": "Default/Stem", "every-layer": "Every Layer", "every-layer-shared": "Every Layer-Shared"}
 """The columns of Table 8 with the paper's own heads."""
 PROBE_COLUMNS = (
-    Column("expected, %", "_derived", formats.digits, sort="derived_alone", note="derived from symmetry"),
+    Column("expected, %", "_derived", formatting.digits, sort="derived_alone", note="derived from symmetry"),
     Column("measured", "_as_derived", note="compared with the expected accuracy"),
 )
 MEASURED = {"as derived": "as expected", "less": "lower", "more": "higher", "": formatting.DASH}
@@ -53,7 +52,7 @@ def claims_table(
         Column("published claim", "statement"),
         Column("outcome", "verdict", mark="_mark"),
         Column("evidence", "evidence"),
-        Column("n", "n", formats.count, note=text("claims", "n_note")),
+        Column("n", "n", formatting.counts, note=text("claims", "n_note")),
         Column("source", "_source"),
     )
     notes = paragraphs("claims", "notes", claims=claims, variants=variants, policy=policy, tuned=tuned)
@@ -119,10 +118,10 @@ def paper_table(
 
     kinds = dict.fromkeys(kind for kind, _ in PAPER_TABLE_8)
     rows = [{"kind": kind} | {k: v for site in SITES for k, v in fields(kind, site).items()} for kind in kinds]
-    columns, show = [Column("positional embedding", "kind")], _with_seeds(formats.interval(means.metric))
+    columns, show = [Column("positional embedding", "kind")], _with_seeds(formatting.intervals(means.metric))
     for site, head in SITES.items():
         ours = f"{head}: this study{means.metric.unit}"
-        columns.append(Column(f"{head}: paper, %", f"{site}_paper", formats.number(2, 100)))
+        columns.append(Column(f"{head}: paper, %", f"{site}_paper", formatting.numbers(2, 100)))
         columns.append(Column(ours, f"_{site}", show, link=f"_{site}_link", mark=f"_{site}_mark"))
     caption = text("claims", "paper_caption", metric=means.metric)
     notes = text("claims", "paper_note"), mark_note(means, comparisons, policy)

@@ -11,7 +11,6 @@ from analysis import formatting
 from analysis.figures.labels import Styles
 from analysis.figures.points import against_cost
 from analysis.figures.style import Plot
-from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table
 from analysis.report.text import text
@@ -67,7 +66,7 @@ def cost_fields(cost: pd.DataFrame, variant: str, names: Iterable[str]) -> dict[
 def cost_columns(names: Iterable[str]) -> tuple[Column, ...]:
     """The columns of costs with these names."""
     return tuple(
-        Column(label, name, formats.each(show), note=text("cost", "note", name=name))
+        Column(label, name, formatting.each(show), note=text("cost", "note", name=name))
         for name, (label, show) in _COLUMNS.items()
         if name in names
     )

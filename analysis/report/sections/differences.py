@@ -12,7 +12,6 @@ from analysis import formatting
 from analysis.figures import means as figures
 from analysis.figures.labels import Styles
 from analysis.figures.style import Plot
-from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table
 from analysis.report.text import text
@@ -98,15 +97,17 @@ def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple
     places = formatting.shared_places([c.diff for c in comparisons], metric)
     detectable = f"minimum detectable difference{metric.difference_unit}"
     details = (
-        Column(f"{formatting.CONFIDENCE} CI", "diff", formats.bounds(metric)),
-        Column("seed correlation", "seed_correlation", formats.number(), note=text("differences", "correlation_note")),
-        Column(detectable, "detectable", formats.number(places, metric.scale)),
+        Column(f"{formatting.CONFIDENCE} CI", "diff", formatting.intervals_alone(metric)),
+        Column(
+            "seed correlation", "seed_correlation", formatting.numbers(), note=text("differences", "correlation_note")
+        ),
+        Column(detectable, "detectable", formatting.numbers(places, metric.scale)),
     )
     return (
-        Column("n", "_n", formats.digits, sort="n", note=text("differences", "n_note")),
+        Column("n", "_n", formatting.digits, sort="n", note=text("differences", "n_note")),
         replace(signed_column(metric, "difference", "diff"), link="_runs"),
-        Column("p (adjusted)", "p_holm", formats.p),
-        *[Column("equivalence p (adjusted)", "tost_p_holm", formats.p)]
+        Column("p (adjusted)", "p_holm", formatting.p_values),
+        *[Column("equivalence p (adjusted)", "tost_p_holm", formatting.p_values)]
         * any(math.isfinite(c.tost_p) for c in comparisons),
         verdict_column(),
         *(replace(column, detail=True) for column in details),

@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from analysis import formatting
 from analysis.figures.factor_figures import draw_grid, draw_levels, draw_pairs, drawn_pairs
 from analysis.figures.style import Plot
-from analysis.report import formats
 from analysis.report.document import Section
 from analysis.report.table import Column, Table
 from analysis.report.text import paragraphs, text
@@ -72,12 +72,12 @@ def factor_tables(model: Factorial, variants: Variants, policy: Policy) -> list[
     )
 
     name, levels = (partial(Column, field=field, key=True) for field in ("_name", "_levels"))
-    difference, p = signed_column(metric, "difference", "diff"), Column("p (adjusted)", "p_holm", formats.p)
-    interaction_p = Column("p of interaction (adjusted)", "interaction_p_holm", formats.p)
+    difference, p = signed_column(metric, "difference", "diff"), Column("p (adjusted)", "p_holm", formatting.p_values)
+    interaction_p = Column("p of interaction (adjusted)", "interaction_p_holm", formatting.p_values)
     at = Column("with", "_at", key=True)
-    mean = Column(f"mean {metric.label}{metric.unit}", "mean", formats.interval(metric))
+    mean = Column(f"mean {metric.label}{metric.unit}", "mean", formatting.intervals(metric))
     effect = signed_column(metric, "effect", "effect")
-    contrasts = Column("contrasts", "contrasts", formats.count, note=text("factors", "contrasts_column"))
+    contrasts = Column("contrasts", "contrasts", formatting.counts, note=text("factors", "contrasts_column"))
     tables = {
         "contrasts": (model.contrasts, (name("factor"), levels("from → to"), difference, p)),
         "effects": (means, (name("factor"), levels("level"), mean)),

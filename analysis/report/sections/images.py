@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from analysis import formatting
 from analysis.figures.inspect import load_pictures
 from analysis.figures.labels import Styles
 from analysis.figures.model_figures import disagreement_figure, examples_figure
 from analysis.figures.style import Plot
-from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table
 from analysis.report.text import text
@@ -73,8 +73,8 @@ def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Ta
         }
     difference = f"difference from {baseline_name(variants)}"
     columns = (
-        Column("n", "n", formats.count, note=text("images", "n_note")),
-        Column("test images", "images", formats.count),
+        Column("n", "n", formatting.counts, note=text("images", "n_note")),
+        Column("test images", "images", formatting.counts),
         mean_column(METRIC, "seeds", "new seeds: ", detail=True),
         mean_column(METRIC, "both", "new seeds and images: "),
         replace(signed_column(METRIC, f"new seeds: {difference}", "diff_seeds"), detail=True),
@@ -89,7 +89,7 @@ def classes_table(images: ImageResults, variants: Variants) -> Table | None:
     if not 1 < len(images.classes) <= MOST_CLASSES:
         return None
     names = [f"class {name}" if name.isdecimal() else name for name in images.classes]
-    columns = [Column(name, f"class_{number}", formats.number(1, 100)) for number, name in enumerate(names)]
+    columns = [Column(name, f"class_{number}", formatting.numbers(1, 100)) for number, name in enumerate(names)]
     fields = [column.field for column in columns]
     rows = {variant: dict(zip(fields, images.by_class(variant))) for variant in images.comparable}
     return variant_table("classes", text("images", "classes"), variants, rows, columns)
@@ -112,7 +112,7 @@ def disagreement_table(images: ImageResults) -> Table | None:
         for image in images.disagreements()
     )
     columns = (
-        Column("test image", "image", formats.digits, note=text("images", "image_note")),
+        Column("test image", "image", formatting.digits, note=text("images", "image_note")),
         Column("class", "class"),
         Column("highest", "_highest"),
         Column("lowest", "_lowest"),

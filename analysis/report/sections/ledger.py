@@ -12,7 +12,6 @@ from analysis.claims.check import ClaimResult
 from analysis.claims.literature import published_claims
 from analysis.figures.ledger import OUTCOMES, draw_ledger
 from analysis.figures.style import Plot
-from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.sections.claims import claim_fields
 from analysis.report.table import Column, Table
@@ -29,7 +28,7 @@ OWN = (
     Column("claim", "id", key=True),
     Column("statement", "statement"),
     *(Column(outcome, outcome) for outcome in ALL_OUTCOMES),
-    Column("independent", "independent", formats.count),
+    Column("independent", "independent", formatting.counts),
 )
 CLAIMS = (*OWN, Column("source", "_source"))
 TESTS = (
@@ -40,7 +39,7 @@ TESTS = (
     Column("outcome", "verdict", mark="_mark"),
     Column("also adjusted over this page", "_page"),
     Column("evidence", "evidence"),
-    Column("n", "n", formats.count),
+    Column("n", "n", formatting.counts),
 )
 OF_TREND = {"shrinks": "holds here", "grows": "does not hold here"}
 

@@ -11,9 +11,8 @@ from analysis import formatting
 from analysis.figures.labels import Styles
 from analysis.figures.line_figures import FEWEST_FOR_BAND, draw_curves
 from analysis.figures.style import Plot
-from analysis.report import formats
+from analysis.formatting import Format
 from analysis.report.document import Section
-from analysis.report.formats import Format
 from analysis.report.table import Column, Table
 from analysis.report.text import text
 from analysis.report.variant_columns import baseline_name, mean_column, variant_columns, variant_fields, variant_table
@@ -24,7 +23,7 @@ from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
 from experiments.metric import METRICS, Metric
 
-SEEDS = Column("n", "n", formats.count)
+SEEDS = Column("n", "n", formatting.counts)
 SPREAD = {"sd": "standard deviation", "lowest": "minimum", "highest": "maximum"}
 FOLDED = 200  # runs from which the list is folded
 
@@ -65,7 +64,7 @@ def spread_table(variants: Variants, means: Means) -> Table:
         mean, runs = means.of(variant), pd.Series(means.values[variant], dtype=float)
         spread = {"sd": runs.std(), "lowest": runs.min(), "highest": runs.max()}
         rows[variant] = {"n": mean.n, "mean": mean, **spread}
-    show = formats.number(formatting.shared_places(map(means.of, variants.names), metric), metric.scale)
+    show = formatting.numbers(formatting.shared_places(map(means.of, variants.names), metric), metric.scale)
     spreads = (Column(label, field, show) for field, label in SPREAD.items())
     columns = (SEEDS, mean_column(metric, "mean", "mean "), *spreads)
     return variant_table("spread", text("metrics", "spread_caption", metric=metric), variants, rows, columns)
@@ -86,12 +85,12 @@ def runs_table(study: RunsTable, variants: Variants, means: Means, linked: bool 
     difference = f"difference from {baseline_name(variants)}{metric.difference_unit}"
     columns = (
         *(replace(column, link="") for column in variant_columns(variants)),
-        Column("seed", "seed", formats.digits, key=True, link="_record"),
+        Column("seed", "seed", formatting.digits, key=True, link="_record"),
         Column("status", "status", mark="_mark"),
         Column(f"{metric.label}{metric.unit}", metric, _number(metric)),
         Column(difference, "_diff", _number(metric, signed=True)),
-        Column("device time (s)", "device_seconds", formats.number(1)),
-        Column("epochs", "epochs", formats.count),
+        Column("device time (s)", "device_seconds", formatting.numbers(1)),
+        Column("epochs", "epochs", formatting.counts),
         *(Column(f"{other.label}{other.unit}", other, _number(other), detail=True) for other in others),
         Column("run", "run", detail=True),
         Column("run id", "run_id", detail=True),
@@ -119,4 +118,4 @@ def _runs_frame(
 
 
 def _number(metric: Metric, signed: bool = False) -> Format:
-    return formats.number(2 if metric.is_share else 4, metric.scale, signed)
+    return formatting.numbers(2 if metric.is_share else 4, metric.scale, signed)

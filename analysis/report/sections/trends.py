@@ -6,10 +6,10 @@ import math
 
 import pandas as pd
 
+from analysis import formatting
 from analysis.figures.labels import Styles, row_styles
 from analysis.figures.line_figures import draw_trend
 from analysis.figures.style import Plot
-from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table
 from analysis.report.text import text
@@ -36,7 +36,7 @@ def differences_table(trend: Trend) -> Table:
     frame = pd.DataFrame([*rows, {"variant": text("trends", "last_row"), **spread}])
 
     def column(at: int) -> Column:
-        show, last = formats.interval(trend.metric, signed=True), text("trends", "sd", trend=trend, at=at)
+        show, last = formatting.intervals(trend.metric, signed=True), text("trends", "sd", trend=trend, at=at)
         return Column(_head(trend, at), f"at_{at}", lambda diffs: [*show(diffs[:-1]), last])
 
     columns = (NAME, *map(column, trend.points))

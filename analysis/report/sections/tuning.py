@@ -10,7 +10,6 @@ from analysis import formatting
 from analysis.figures.labels import Styles
 from analysis.figures.points import draw_trials, shown_setting
 from analysis.figures.style import Plot
-from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table
 from analysis.report.text import text
@@ -56,13 +55,13 @@ def choices_table(tuning: Tuning, variants: Variants) -> Table:
         }
         for variant in tuning.variants
     )
-    accuracy = formats.number(scale=metric.scale)
+    accuracy = formatting.numbers(scale=metric.scale)
     columns = (
         *variant_columns(variants),
         *(
             Column(_label(path), f"_{path}")
             if tried.choices is not None
-            else Column(_label(path), path, formats.each(formatting.setting))
+            else Column(_label(path), path, formatting.each(formatting.setting))
             for path, tried in tuning.plan.space.items()
         ),
         Column(
@@ -71,8 +70,8 @@ def choices_table(tuning: Tuning, variants: Variants) -> Table:
             accuracy,
             note=text("tuning", "accuracy_help", seeds=tuning.plan.seeds_per_trial),
         ),
-        *(Column(s, s, formats.count, note=text("tuning", "status_help", status=s)) for s in statuses),
-        Column("epochs", "epochs", formats.count, note=text("tuning", "epochs_help")),
+        *(Column(s, s, formatting.counts, note=text("tuning", "status_help", status=s)) for s in statuses),
+        Column("epochs", "epochs", formatting.counts, note=text("tuning", "epochs_help")),
     )
     return Table("tuning", text("tuning", "caption", metric=metric), frame, columns, (text("tuning", "note"),))
 
@@ -86,7 +85,7 @@ def importances_table(tuning: Tuning, variants: Variants) -> Table | None:
     )
     if frame.empty:
         return None
-    importances = (Column(_label(path), path, formats.number()) for path in tuning.plan.space)
+    importances = (Column(_label(path), path, formatting.numbers()) for path in tuning.plan.space)
     caption, note = text("tuning", "importances_caption"), text("tuning", "importances_note")
     return Table("tuning-importances", caption, frame, (*variant_columns(variants), *importances), (note,))
 

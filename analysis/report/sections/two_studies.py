@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from analysis import formatting
 from analysis.figures.means import draw_two
 from analysis.figures.style import Plot
-from analysis.report import formats
 from analysis.report.document import Facts, Section
 from analysis.report.table import Column, Table
 from analysis.report.text import facts, text
@@ -29,14 +29,14 @@ def result_section(both: TwoStudies, notes: list[str]) -> Section:
         rows.append(row)
     columns = (
         NAME,
-        Column(f"{name_a}: {metric.label}{metric.unit}", "a", formats.interval(metric)),
-        Column(f"{name_a}: n", "a_n", formats.count),
-        Column(f"{name_b}: {metric.label}{metric.unit}", "b", formats.interval(metric)),
-        Column(f"{name_b}: n", "b_n", formats.count),
+        Column(f"{name_a}: {metric.label}{metric.unit}", "a", formatting.intervals(metric)),
+        Column(f"{name_a}: n", "a_n", formatting.counts),
+        Column(f"{name_b}: {metric.label}{metric.unit}", "b", formatting.intervals(metric)),
+        Column(f"{name_b}: n", "b_n", formatting.counts),
         signed_column(metric, f"{name_b} − {name_a}", "diff"),
-        Column("n", "pairs", formats.count),
-        Column("seeds without a pair", "dropped", formats.count),
-        Column("p", "p_holm", formats.p),
+        Column("n", "pairs", formatting.counts),
+        Column("seeds without a pair", "dropped", formatting.counts),
+        Column("p", "p_holm", formatting.p_values),
         verdict_column(f"{name_b} is", "word"),
     )
     table = Table("compared", text("two_studies", "compared", both=both), pd.DataFrame(rows), columns, tuple(notes))
@@ -67,7 +67,7 @@ def shifts_section(both: TwoStudies) -> Section:
     if both.shifts:
         columns += [
             signed_column(metric, f"change, {name_b} − {name_a}", "shift"),
-            Column("p", "shift_p_holm", formats.p),
+            Column("p", "shift_p_holm", formatting.p_values),
         ]
         columns.append(verdict_column(f"{name_b}: difference is", "shift_word"))
     caption, note = text("two_studies", "verdicts", both=both), text("two_studies", "verdicts_note", both=both)

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from analysis import formatting
 from analysis.figures import means as figures
 from analysis.figures.labels import Styles
 from analysis.figures.style import Plot
-from analysis.report import formats
 from analysis.report.sections.cost import cost_columns, cost_fields
 from analysis.report.table import Column, Table
 from analysis.report.text import text
@@ -72,8 +72,8 @@ def variants_table(
     difference = signed_column(metric, f"difference from {baseline}", "_diff")
     columns = (
         *variant_columns(variants),
-        Column("n", "n", formats.count, note=text("variants", "n_note")),
-        *([Column("diverged", "diverged", formats.each(share_text), note=text("variants", "diverged_note"))] * lost),
+        Column("n", "n", formatting.counts, note=text("variants", "n_note")),
+        *([Column("diverged", "diverged", formatting.each(share_text), note=text("variants", "diverged_note"))] * lost),
         replace(mean_column(metric, metric), mark="_best"),
         replace(difference, sort="diff", link="_runs", note=text("variants", "difference_note")),
         verdict_column(),

@@ -75,6 +75,23 @@ def test_settings_of_any_type_are_read_back_as_they_were(tmp_path):
     assert list(map(repr, back.runs["odd"].dropna())) == [repr(value) for value in values if value is not None]
 
 
+def test_texts_that_look_like_numbers_stay_texts(tmp_path):
+    """One seed, one number of shots, a folder named after a year, a commit of digits: none of them becomes a number."""
+    study = read_folder(write_study(tmp_path, seeds=1))
+    texts = {
+        "data.root": "2024",
+        "eval.shots": "5",
+        "commit": "1e5",
+        "planned_seeds": "0",
+        "hardware": "",
+        "image_files": None,
+    }
+    study = dataclasses.replace(study, runs=study.runs.assign(**texts).astype(dict.fromkeys(texts, object)))
+    folder = export(study, tmp_path / "exported")
+    same(read(str(folder)), study)
+    assert ",2024," in (folder / "runs.csv").read_text()  # as it is, without quotes
+
+
 def test_exporting_twice_gives_the_same_bytes(tmp_path):
     study = read_folder(write_study(tmp_path, seeds=3, statuses=STATUSES))
     first = contents(export(study, tmp_path / "exported"))
