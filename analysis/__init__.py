@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.results.study_results import StudyResults as Results
+    from analysis.answers.study_results import StudyResults as Results
 
 
 def compare(
@@ -32,7 +32,7 @@ def compare(
     the adjusted p and the verdict; `means.of(variant)` the mean; `factors.model` the tests of factors, if there are two
     or more. Raises `UserError` naming the column and what it holds.
     """
-    from analysis.results.study_results import analyze
+    from analysis.answers.study_results import analyze
     from analysis.sources.tabular import read_table
 
     factors = [*map(str, factor)] if isinstance(factor, (list, tuple)) else [str(factor)]

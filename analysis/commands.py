@@ -12,23 +12,21 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.figures.labels import study_styles
+from analysis.answers.conduct.compute import this_look
+from analysis.answers.conduct.provenance import digest
+from analysis.answers.paper_table import check_file, paper_table, write_table
+from analysis.answers.several_studies import across_document, compare_document, index_document, stratified_document
+from analysis.answers.study_report import study_document
+from analysis.answers.study_results import analyze
 from analysis.formatting import plain
-from analysis.report import write
-from analysis.report.document import Document
-from analysis.report.paper_table import check_file, paper_table, write_table
-from analysis.report.sections.models import model_section
-from analysis.report.sections.provenance import digest
-from analysis.report.several_studies import across_document, compare_document, index_document, stratified_document
-from analysis.report.study_report import study_document
-from analysis.results.conduct import this_look
-from analysis.results.study_results import analyze
 from analysis.sources import exported
 from analysis.sources.by_dataset import check_one_dataset, datasets_of
 from analysis.sources.read import TABLE, has_plan, is_imported, locate, read, studies_in
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
 from analysis.stats.comparisons import NEAR_CHANCE
+from analysis.write import files as write
+from analysis.write.document import Document
 from experiments.errors import UserError
 from experiments.runs.history import add_look
 from experiments.runs.record import RecordError
@@ -225,10 +223,8 @@ def _read(source: str, arguments: Namespace) -> RunsTable:
 def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
     if len(datasets_of(study)) > 1:
         return stratified_document(study, out)
-    results = analyze(study)
-    styles, best = study_styles(results.variants, results.means), results.means.best
-    models = None if arguments.without_models else model_section(study, best, styles, arguments.skip_unreadable)
-    return study_document(results, models, out, with_images=not arguments.without_models)
+    inside = not arguments.without_models
+    return study_document(analyze(study), out, inside, arguments.skip_unreadable)
 
 
 def _finish(

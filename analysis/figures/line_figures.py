@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from matplotlib.artist import Artist
@@ -14,11 +15,13 @@ from analysis import formatting
 from analysis.figures.drawing import identify, intervals, legend, panels
 from analysis.figures.labels import Styles
 from analysis.figures.style import FAINT, Drawing, style
-from analysis.results.profiles import Profile
-from analysis.results.training import Curves
-from analysis.results.trends import Trend
 from analysis.stats import Estimate
 from experiments.metric import Metric
+
+if TYPE_CHECKING:
+    from analysis.answers.metrics.compute import Curves
+    from analysis.answers.profiles.compute import Profile
+    from analysis.answers.trends.compute import Trend
 
 FEWEST_FOR_BAND = 5  # runs from which a curve has a band; the interval of fewer can fill the panel
 MOST_POINTS = 40  # epochs of a curve whose values the page shows under the pointer

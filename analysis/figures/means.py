@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,11 +14,13 @@ from analysis import formatting
 from analysis.figures.drawing import identify, intervals, legend, rows
 from analysis.figures.labels import Styles, VariantStyle, shorts
 from analysis.figures.style import BAND, FAINT, INK, PALETTE, VERDICTS, Drawing, style
-from analysis.results.across import AcrossDatasets
 from analysis.results.means import Means
 from analysis.results.policy import Comparisons
-from analysis.results.two_studies import TwoStudies
 from analysis.results.variants import Variants
+
+if TYPE_CHECKING:
+    from analysis.answers.across.compute import AcrossDatasets
+    from analysis.answers.two_studies.compute import TwoStudies
 
 MANY_POINTS = 1500  # from this number on, points are drawn as pixels, also in SVG
 MOST_ENLARGED = 40  # variants up to which a second panel enlarges a range

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
@@ -17,7 +17,9 @@ from analysis.figures.inspect import ModelInspection, Pictures
 from analysis.figures.labels import Styles, short
 from analysis.figures.style import BAND, FAINT, VERDICTS, WIDTH, Drawing, style
 from analysis.formatting import MINUS, plain
-from analysis.results.images import Disagreement
+
+if TYPE_CHECKING:
+    from analysis.answers.images.compute import Disagreement
 
 ACROSS = 2  # heat maps side by side
 IMAGES_ACROSS = 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,9 @@ from analysis.figures.drawing import identify, intervals, legend, panels
 from analysis.figures.labels import Styles
 from analysis.figures.style import FAINT, Drawing, style
 from analysis.results.means import Means
-from analysis.results.tuning import Tuning
+
+if TYPE_CHECKING:
+    from analysis.answers.tuning.compute import Tuning
 
 RATE = "optim.lr"
 ALIKE, SPREAD = 0.01, 0.08  # of the axis: costs that are drawn apart, and over how much of it

@@ -6,9 +6,9 @@ import importlib.util
 from pathlib import Path
 
 from analysis import formatting
-from analysis.report import markdown
-from analysis.report.document import Document
 from analysis.sources.runs_table import RunsTable
+from analysis.write import markdown
+from analysis.write.document import Document
 from experiments.errors import UserError
 from experiments.runs.tracking import server
 from experiments.runs.tracking.child import ask

@@ -9,11 +9,11 @@ import study_file
 from scipy import stats as scipy_stats
 from synthetic import change_summary, write_factorial, write_study
 
+from analysis.answers.several_studies import compare_document
+from analysis.answers.study_report import study_document, study_headline, study_warnings
+from analysis.answers.study_results import analyze
 from analysis.commands import record_look
 from analysis.main import main
-from analysis.report.several_studies import compare_document
-from analysis.report.study_report import study_document, study_headline, study_warnings
-from analysis.results.study_results import analyze
 from analysis.sources.exported import export, read_export
 from analysis.sources.folder import read_folder
 from experiments.errors import UserError

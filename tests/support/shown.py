@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.report.table import Table
+from analysis.write.table import Table
 
 
 def texts(table: Table) -> list[list[str]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import study_file
 
-from analysis.results.study_results import StudyResults, analyze
+from analysis.answers.study_results import StudyResults, analyze
 from analysis.sources.folder import read_folder
 from experiments.config import RunConfig, override, run_id
 from experiments.runs import record

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from synthetic import add_hits, on_dataset, write_study
 
+from analysis.answers.images.compute import MOST_IMAGES, image_results
+from analysis.answers.images.show import images_section
 from analysis.figures.labels import study_styles
 from analysis.figures.style import Plot
-from analysis.report import write
-from analysis.report.document import Document
-from analysis.report.sections.images import images_section
-from analysis.results.images import MOST_IMAGES, image_results
 from analysis.results.means import study_means
 from analysis.results.policy import study_policy
 from analysis.results.variants import study_variants
 from analysis.sources.folder import read_folder
+from analysis.write import files as write
+from analysis.write.document import Document
 from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.runs import record

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file, save
 from synthetic import results_of, write_study
 
+from analysis.answers.models import show as models
+from analysis.answers.study_results import analyze
 from analysis.figures import inspect, model_figures
 from analysis.figures.labels import study_styles
-from analysis.report.sections import models
-from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from experiments import config as configuration
 from experiments.data import loading

@@ -11,11 +11,11 @@ from matplotlib.lines import Line2D
 from scipy import stats
 from synthetic import results_of
 
+from analysis.answers.study_report import study_document
 from analysis.figures import style
 from analysis.figures.labels import LONGEST, study_styles
 from analysis.figures.points import _apart
-from analysis.report.study_report import study_document
-from analysis.report.write import saved
+from analysis.write.files import saved
 
 
 def figure(name, results):

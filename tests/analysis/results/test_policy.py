@@ -7,12 +7,12 @@ import pytest
 from scipy import stats as scipy_stats
 from synthetic import add_metrics, on_dataset, results_of, write_factorial, write_study
 
-from analysis.report import write
-from analysis.report.study_report import study_document, study_headline
-from analysis.results.across import aggregate, studies_by_dataset
-from analysis.results.study_results import analyze
-from analysis.results.two_studies import compare_studies
+from analysis.answers.across.compute import aggregate, studies_by_dataset
+from analysis.answers.study_report import study_document, study_headline
+from analysis.answers.study_results import analyze
+from analysis.answers.two_studies.compute import compare_studies
 from analysis.sources.read import read
+from analysis.write import files as write
 
 
 @pytest.mark.parametrize(

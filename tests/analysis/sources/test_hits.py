@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from synthetic import add_metrics, add_predictions, write_study
 
-from analysis.results.study_results import analyze
+from analysis.answers.study_results import analyze
 from analysis.sources.exported import HITS, export
 from analysis.sources.hits import by_variant
 from analysis.sources.read import read

@@ -3,7 +3,7 @@
 import pytest
 from synthetic import write_study
 
-from analysis.report.sections.provenance import digest
+from analysis.answers.conduct.provenance import digest
 from analysis.sources import wandb_project
 from analysis.sources.folder import read_folder
 from analysis.sources.inferred import infer

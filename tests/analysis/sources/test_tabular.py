@@ -12,10 +12,10 @@ import pytest
 from scipy import stats as scipy_stats
 
 import analysis
+from analysis.answers.conduct.provenance import digest, reproduce
+from analysis.answers.study_results import analyze
 from analysis.formatting import limits, with_interval
 from analysis.main import main
-from analysis.report.sections.provenance import digest, reproduce
-from analysis.results.study_results import analyze
 from analysis.sources.read import read
 from analysis.stats.estimates import decimal_step
 from experiments.errors import UserError

@@ -18,11 +18,11 @@ from wandb_server import Run
 
 from analysis.figures.style import Drawing, Plot
 from analysis.main import main
-from analysis.report import write
-from analysis.report.document import Document, Section
-from analysis.report.table import Column, Table
 from analysis.sources.read import read
 from analysis.wandb_pages.publish import publish
+from analysis.write import files as write
+from analysis.write.document import Document, Section
+from analysis.write.table import Column, Table
 from experiments.runs import record
 from experiments.runs.tracking.settings import Tracking
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import tiny
 
-from analysis.report import write
-from analysis.report.study_report import study_document
-from analysis.results.study_results import analyze
+from analysis.answers.study_report import study_document
+from analysis.answers.study_results import analyze
 from analysis.sources.exported import export
 from analysis.sources.read import read
+from analysis.write import files as write
 from experiments import version
 from experiments.runs import record
 

@@ -1,0 +1,1 @@
+"""The same variants on several datasets."""

@@ -1,0 +1,1 @@
+"""How a study was conducted: its runs, looks, changes, code and machines."""

@@ -1,0 +1,1 @@
+"""The effects of the factors of a study, and their interactions."""

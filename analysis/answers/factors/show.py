@@ -1,0 +1,157 @@
+"""The section on the factors of a study: their effects, whether these depend on each other, and the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from analysis import formatting
+from analysis.answers.answer import Answer, Page
+from analysis.answers.columns import signed_column
+from analysis.answers.factors.compute import Factors
+from analysis.figures.factor_figures import draw_grid, draw_levels, draw_pairs, drawn_pairs
+from analysis.figures.style import Plot
+from analysis.results.means import Means
+from analysis.results.policy import Policy
+from analysis.results.variants import Variants
+from analysis.stats import ALPHA, Factorial
+from analysis.write.document import Section
+from analysis.write.table import Column, Table
+from analysis.write.text import facts, paragraphs, text
+
+if TYPE_CHECKING:
+    from analysis.answers.study_results import StudyResults
+
+MOST_LEVELS = 4  # levels of the other factor for which the headline lists the effect of a factor of two levels
+FOLDED = ("effects", "interactions", "terms")
+
+
+def factors_section(factors: Factors, variants: Variants, means: Means, policy: Policy) -> Section:
+    """Return the section "Factors and interactions"; empty for a study of one factor."""
+    section, model, metric = Section("factors", text("factors", "heading")), factors.model, variants.metric
+    has_pairs = model is not None and bool(drawn_pairs(model))
+    if model is not None:
+        contrasts, levels_table, *others = factor_tables(model, variants, policy)
+        levels = Plot("main-effects", draw_levels(model, variants), text("factors", "means_figure", metric=metric))
+        pairs = Plot("interactions", draw_pairs(model, variants), text("factors", "pairs_figure", metric=metric))
+        section.items.extend([levels, contrasts, levels_table, *[pairs] * has_pairs, *others])
+    section.paragraphs.extend(paragraphs("factors", "skipped", reason=factors.skipped_reason))
+    measured = [variant for variant in variants.names if means.of(variant).n]
+    varied = variants.levels is not None and variants.levels.loc[measured].iloc[:, :2].nunique().min() > 1
+    if varied and not has_pairs:
+        section.items.append(Plot("grid", draw_grid(variants, means), text("factors", "grid_figure", metric=metric)))
+    return section
+
+
+def factor_paragraphs(factors: Factors, variants: Variants, policy: Policy) -> list[str]:
+    """Return what the headline says: main effects, and interactions; empty without a model."""
+    model, names = factors.model, _names(variants)
+    if model is None:
+        return []
+    p = dict(zip(model.terms["term"], model.terms["p_holm"]))
+    tests = [
+        {"factor": factor, "other": other, "p_holm": p[f"{factor}+{other}"], "effects": _simple(model, factor, other)}
+        for factor, other in combinations(model.factors, 2)
+    ]
+    effects = [_largest(model, factor) for factor in model.factors]
+    sensitive = [names[term] for term in factors.divergence_sensitive_terms]
+    slots = {"names": names, "metric": variants.metric}
+    return [
+        text("factors", "headline", model=model, effects=effects, sensitive=sensitive, policy=policy, **slots),
+        text("factors", "interactions", tests=tests, **slots),
+    ]
+
+
+def factor_tables(model: Factorial, variants: Variants, policy: Policy) -> list[Table]:
+    """Return all tables of the section."""
+    metric, names = variants.metric, _names(variants)
+    means = pd.DataFrame(
+        {"factor": factor, "level": level, "mean": estimate}
+        for factor in model.factors
+        for (level,), estimate in model.means[factor,].items()
+    )
+
+    name, levels = (partial(Column, field=field, key=True) for field in ("_name", "_levels"))
+    difference, p = signed_column(metric, "difference", "diff"), Column("p (adjusted)", "p_holm", formatting.p_values)
+    interaction_p = Column("p of interaction (adjusted)", "interaction_p_holm", formatting.p_values)
+    at = Column("with", "_at", key=True)
+    mean = Column(f"mean {metric.label}{metric.unit}", "mean", formatting.intervals(metric))
+    effect = signed_column(metric, "effect", "effect")
+    contrasts = Column("contrasts", "contrasts", formatting.counts, note=text("factors", "contrasts_column"))
+    tables = {
+        "contrasts": (model.contrasts, (name("factor"), levels("from → to"), difference, p)),
+        "effects": (means, (name("factor"), levels("level"), mean)),
+        "simple-effects": (model.simple, (name("effect of"), levels("from → to"), at, difference, interaction_p)),
+        "interactions": (model.interactions, (name("factors"), levels("levels"), mean, effect, p)),
+        "terms": (model.terms, (name("factor or interaction"), contrasts, p)),
+    }
+    slots = {"model": model, "planned": bool(policy.looks)}
+    return [
+        Table(
+            table,
+            text("factors", "caption", table=table),
+            _named(frame, names),
+            columns,
+            tuple(paragraphs("factors", "notes", table=table, **slots)),
+            folded=table in FOLDED,
+        )
+        for table, (frame, columns) in tables.items()
+    ]
+
+
+def _named(frame: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
+    """A frame of the model with what its rows are called: the factor or term, its levels, and the level of another factor."""
+    words = [
+        {
+            "_name": names[row["term" if "term" in row else "factor"]],
+            "_levels": (f"{row['reference']} → " if "reference" in row else "")
+            + str(row.get("level", "")).replace(" x ", " × "),
+            "_at": f"{names[row['other_factor']]} = {row['other_level']}" if "other_factor" in row else "",
+        }
+        for row in frame.to_dict("records")
+    ]
+    return frame.join(pd.DataFrame(words, index=frame.index, columns=["_name", "_levels", "_at"]))
+
+
+def _names(variants: Variants) -> dict[str, str]:
+    """Each factor and each pair of factors -> what the study calls it."""
+    factors = variants.factors
+    return factors | {f"{a}+{b}": f"{factors[a]} × {factors[b]}" for a, b in combinations(factors, 2)}
+
+
+def _largest(model: Factorial, factor: str) -> dict[str, Any]:
+    """The largest difference of two levels; of the significant ones if there are any. `count`: of how many."""
+    contrasts = model.contrasts[model.contrasts["factor"] == factor].to_dict("records")
+    significant = [contrast for contrast in contrasts if contrast["p_holm"] <= ALPHA]
+    largest = max(significant or contrasts, key=lambda contrast: abs(contrast["diff"].value))
+    return largest | {"count": len(contrasts)}
+
+
+def _simple(model: Factorial, factor: str, other: str) -> list[dict[str, Any]]:
+    """The effect of a factor of two levels at each level of another one; empty where these are many."""
+    if len(model.levels[factor]) > 2 or len(model.levels[other]) > MOST_LEVELS:
+        return []
+    return model.simple[(model.simple["factor"] == factor) & (model.simple["other_factor"] == other)].to_dict("records")
+
+
+def answer(results: StudyResults, page: Page) -> Answer:
+    """The effects of the factors; nothing where they are not tested."""
+    if results.factors.model is None:
+        return Answer()
+    return _answer(results, factor_paragraphs(results.factors, results.variants, results.policy))
+
+
+def untested(results: StudyResults, page: Page) -> Answer:
+    """The grid of the factors, and why their effects are not tested; nothing where they are."""
+    if results.factors.model is not None:
+        return Answer()
+    return _answer(results, paragraphs("factors", "skipped", reason=results.factors.skipped_reason))
+
+
+def _answer(results: StudyResults, said: list[str]) -> Answer:
+    section = factors_section(results.factors, results.variants, results.means, results.policy)
+    return Answer([section], said, facts("factors", "methods", factors=results.factors))

@@ -1,0 +1,1 @@
+"""What the predictions for single test images show."""

@@ -1,0 +1,137 @@
+"""The section "Test images": intervals for new images, accuracy by class, and images of disagreement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from analysis import formatting
+from analysis.answers.answer import Answer, Page
+from analysis.answers.columns import baseline_name, mean_column, signed_column, variant_table
+from analysis.answers.images.compute import METRIC, Disagreement, ImageResults
+from analysis.figures.inspect import load_pictures
+from analysis.figures.labels import Styles
+from analysis.figures.model_figures import disagreement_figure, examples_figure
+from analysis.figures.style import Plot
+from analysis.results.policy import Policy
+from analysis.results.variants import Variants
+from analysis.sources.runs_table import RunsTable
+from analysis.stats import UNKNOWN, ImageEstimate
+from analysis.write.document import Section, present
+from analysis.write.table import Column, Table
+from analysis.write.text import text
+from experiments.errors import UserError
+
+if TYPE_CHECKING:
+    from analysis.answers.study_results import StudyResults
+
+MOST_EXAMPLES = 12  # classes of which an image is shown
+MOST_CLASSES = 20  # in the table of classes
+
+
+def images_section(
+    images: ImageResults, variants: Variants, policy: Policy, study: RunsTable | None, styles: Styles
+) -> Section:
+    """Return the section; with `study`, it shows images, or why it cannot."""
+    tables = images_table(images, variants, policy), classes_table(images, variants), disagreement_table(images)
+    section = Section("images", "Test images", present(*tables))
+    if study is not None:
+        try:
+            section.items.extend(_plots(images, study, styles))
+        except (UserError, KeyError) as error:
+            reason = f"the record lacks {error}" if isinstance(error, KeyError) else str(error)
+            section.paragraphs.append(text("images", "unreadable", reason=reason))
+    return section
+
+
+def _plots(images: ImageResults, study: RunsTable, styles: Styles) -> list[Plot]:
+    """The images on which variants differ most, and one of each class, from the dataset.
+
+    Raises `UserError` or `KeyError` where that is missing.
+    """
+    shown, finished = images.disagreements(), study.of("finished")
+    run = finished[finished["variant"] == images.comparable[0]].iloc[0]
+    settings = {str(path): value for path, value in run.items() if path == "seed" or "." in str(path)}
+    examples = np.unique(images.labels, return_index=True)[1][:MOST_EXAMPLES].tolist()
+    pictures = load_pictures(settings, [*(image.image for image in shown), *examples], images.labels)
+    caption = text("images", "figure", some=not set(images.comparable) <= set(styles.coloured))
+    differing = [Plot("disagreement", disagreement_figure(shown, pictures, styles), caption)] if shown else []
+    of_classes = examples_figure(pictures.images[len(shown) :], pictures.classes[len(shown) :])
+    return [*differing, Plot("examples", of_classes, text("images", "examples"))]
+
+
+def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Table:
+    """Return the intervals for new seeds, and for new seeds and new test images."""
+    rows = {}
+    for variant, mean in images.means.items():
+        diff = images.versus.get(variant, ImageEstimate(UNKNOWN, UNKNOWN, 0))
+        rows[variant] = {
+            "n": len(images.hits[variant].seeds),
+            "images": mean.images,
+            "seeds": mean.seeds,
+            "both": mean.both,
+            "diff_seeds": diff.seeds,
+            "diff_both": diff.both,
+        }
+    difference = f"difference from {baseline_name(variants)}"
+    columns = (
+        Column("n", "n", formatting.counts, note=text("images", "n_note")),
+        Column("test images", "images", formatting.counts),
+        mean_column(METRIC, "seeds", "new seeds: ", detail=True),
+        mean_column(METRIC, "both", "new seeds and images: "),
+        replace(signed_column(METRIC, f"new seeds: {difference}", "diff_seeds"), detail=True),
+        signed_column(METRIC, f"new seeds and images: {difference}", "diff_both"),
+    )
+    notes = (text("images", "notes", policy=policy),)
+    return variant_table("images", text("images", "caption"), variants, rows, columns, notes)
+
+
+def classes_table(images: ImageResults, variants: Variants) -> Table | None:
+    """Return the test accuracy of each variant by class; None with one class or too many."""
+    if not 1 < len(images.classes) <= MOST_CLASSES:
+        return None
+    names = [f"class {name}" if name.isdecimal() else name for name in images.classes]
+    columns = [Column(name, f"class_{number}", formatting.numbers(1, 100)) for number, name in enumerate(names)]
+    fields = [column.field for column in columns]
+    rows = {variant: dict(zip(fields, images.by_class(variant))) for variant in images.comparable}
+    return variant_table("classes", text("images", "classes"), variants, rows, columns)
+
+
+def disagreement_table(images: ImageResults) -> Table | None:
+    """Return the test images on which the variants differ most; None where they do not differ."""
+    names = images.classes
+    frame = pd.DataFrame(
+        {
+            "image": image.image,
+            "class": names[image.label],
+            "highest": image.highest,
+            "highest_share": image.shares[image.highest],
+            "lowest": image.lowest,
+            "lowest_share": image.shares[image.lowest],
+            "_highest": _share(image, image.highest),
+            "_lowest": _share(image, image.lowest),
+        }
+        for image in images.disagreements()
+    )
+    columns = (
+        Column("test image", "image", formatting.digits, note=text("images", "image_note")),
+        Column("class", "class"),
+        Column("highest", "_highest"),
+        Column("lowest", "_lowest"),
+    )
+    return Table("disagreement", text("images", "disagreement"), frame, columns) if len(frame) else None
+
+
+def _share(image: Disagreement, variant: str) -> str:
+    return f"{variant}: {100 * image.shares[variant]:.0f} %"
+
+
+def answer(results: StudyResults, page: Page) -> Answer:
+    """What the predictions for single test images show; nothing where no record holds them."""
+    if results.images is None:
+        return Answer()
+    shown = results.study if page.inside else None
+    return Answer([images_section(results.images, results.variants, results.policy, shown, page.styles)])

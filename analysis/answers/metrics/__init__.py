@@ -1,0 +1,1 @@
+"""What was measured: curves, every metric, every run."""

@@ -1,0 +1,1 @@
+"""What the trained models look like inside."""

@@ -1,0 +1,1 @@
+"""Differences between variants, and what they say."""

@@ -1,0 +1,124 @@
+"""Paired differences between variants, with every statistic that belongs to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from analysis import formatting
+from analysis.answers.answer import Answer, Page
+from analysis.answers.columns import signed_column, variant_columns, variant_fields, verdict_column, verdict_fields
+from analysis.answers.pairs.headline import against_baseline
+from analysis.figures import means as figures
+from analysis.figures.labels import Styles
+from analysis.figures.style import Plot
+from analysis.results.policy import Comparisons, Policy
+from analysis.results.variants import Variants
+from analysis.stats import PairedComparison
+from analysis.write.document import Section, present
+from analysis.write.table import Column, Table
+from analysis.write.text import text
+from experiments.metric import Metric
+
+if TYPE_CHECKING:
+    from analysis.answers.study_results import StudyResults
+
+MOST_PAIR_ROWS = 66  # twelve variants; a longer table of pairs is only written as a file
+
+
+def baseline_table(variants: Variants, comparisons: Comparisons, policy: Policy) -> Table:
+    """The difference of each variant from the baseline."""
+    compared = {variant: comparisons.versus[variant] for variant in variants.others}
+    rows = [{**variant_fields(variants, v), **_fields(comparison)} for v, comparison in compared.items()]
+    family = len(comparisons.pairs) or len(compared)
+    note = text("differences", "notes", policy=policy, family=family, all_pairs=bool(comparisons.pairs))
+    return Table(
+        "differences",
+        text("differences", "baseline_caption", baseline=variants.baseline),
+        pd.DataFrame(rows, dtype=object),
+        (*variant_columns(variants), *_columns(variants.metric, compared.values())),
+        (note,),
+    )
+
+
+def pairs_table(variants: Variants, comparisons: Comparisons) -> Table | None:
+    """The difference of each pair of variants; None where every pair contains the baseline."""
+    if len(variants.names) < 3 or not comparisons.pairs:
+        return None
+    rows = [
+        {"variant": a, "reference": b, **_end(variants, a), **_end(variants, b, "_other"), **_fields(comparison)}
+        for (a, b), comparison in comparisons.pairs.items()
+    ]
+    names = [
+        Column("variant", "_name", key=True, sort="_place", link="_runs"),
+        Column("reference", "_other_name", key=True, sort="_other_place", link="_other_runs"),
+    ]
+    columns = (*names, *_columns(variants.metric, comparisons.pairs.values()))
+    return Table("pairs", text("differences", "pairs_caption"), pd.DataFrame(rows, dtype=object), columns)
+
+
+def _end(variants: Variants, variant: str, side: str = "") -> dict[str, object]:
+    fields = variant_fields(variants, variant)
+    return {side + name: fields[name] for name in ("_name", "_place", "_runs")}
+
+
+def _fields(c: PairedComparison) -> dict[str, object]:
+    return {
+        "n": c.n,
+        "dropped": c.dropped,
+        "_n": f"{c.n}" + (f" ({c.dropped})" if c.dropped else ""),
+        "diff": c.diff,
+        "p": c.p,
+        "p_holm": c.p_holm,
+        "tost_p": c.tost_p,
+        "tost_p_holm": c.tost_p_holm,
+        **verdict_fields(c),
+        "seed_correlation": c.seed_correlation,
+        "detectable": c.detectable,
+    }
+
+
+def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple[Column, ...]:
+    places = formatting.shared_places([c.diff for c in comparisons], metric)
+    detectable = f"minimum detectable difference{metric.difference_unit}"
+    details = (
+        Column(f"{formatting.CONFIDENCE} CI", "diff", formatting.intervals_alone(metric)),
+        Column(
+            "seed correlation", "seed_correlation", formatting.numbers(), note=text("differences", "correlation_note")
+        ),
+        Column(detectable, "detectable", formatting.numbers(places, metric.scale)),
+    )
+    return (
+        Column("n", "_n", formatting.digits, sort="n", note=text("differences", "n_note")),
+        replace(signed_column(metric, "difference", "diff"), link="_runs"),
+        Column("p (adjusted)", "p_holm", formatting.p_values),
+        *[Column("equivalence p (adjusted)", "tost_p_holm", formatting.p_values)]
+        * any(math.isfinite(c.tost_p) for c in comparisons),
+        verdict_column(),
+        *(replace(column, detail=True) for column in details),
+    )
+
+
+def differences_plot(variants: Variants, comparisons: Comparisons, policy: Policy, styles: Styles) -> Plot | None:
+    """Return the figure of the differences from the baseline; None where there is nothing to compare."""
+    if not variants.others:
+        return None
+    grey = styles.some_grey
+    caption = text("differences", "figure_caption", baseline=variants.baseline, policy=policy, some_grey=grey)
+    return Plot("differences", figures.differences(variants, comparisons, styles), caption)
+
+
+def answer(results: StudyResults, page: Page) -> Answer:
+    """The differences from the baseline and, unless there are too many, those of all pairs."""
+    variants, comparisons, policy = results.variants, results.comparisons, results.policy
+    pairs = pairs_table(variants, comparisons)
+    is_long = pairs is not None and len(pairs.frame) > MOST_PAIR_ROWS
+    section = Section("differences", "Differences from the baseline")
+    if variants.others:
+        plot = differences_plot(variants, comparisons, policy, page.styles)
+        section.items.extend(present(plot, baseline_table(variants, comparisons, policy), None if is_long else pairs))
+    return Answer([section], against_baseline(results), frames={"pairs": pairs.data} if pairs and is_long else {})

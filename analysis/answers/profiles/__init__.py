@@ -1,0 +1,1 @@
+"""Few-shot accuracy, other image sizes, shifted and permuted images."""

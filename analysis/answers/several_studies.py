@@ -1,0 +1,196 @@
+"""Make the reports on several studies: two that are compared, and several datasets. Results in, a document out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+
+from analysis.answers.across.compute import FEWEST, AcrossDatasets, aggregate, baseline_runs, studies_by_dataset
+from analysis.answers.across.show import datasets_section, differences_section, scores_section
+from analysis.answers.conduct.compute import study_conduct, study_looks
+from analysis.answers.conduct.provenance import origin, reproduce
+from analysis.answers.conduct.show import looks_paragraphs
+from analysis.answers.published.ledger import ledger_rows, ledger_section
+from analysis.answers.published.repeats import independent_groups
+from analysis.answers.study_report import study_document, study_headline, study_warnings, summary, title
+from analysis.answers.study_results import StudyResults, analyze
+from analysis.answers.two_studies.compute import compare_studies
+from analysis.answers.two_studies.show import result_section, settings_section, shifts_section
+from analysis.results.policy import study_policy
+from analysis.sources.by_dataset import DATASET, datasets_of, split_by_dataset
+from analysis.sources.matching import check_alike
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
+from analysis.write.document import Code, Document, Facts, Section
+from analysis.write.table import Column, Table
+from analysis.write.text import facts, paragraphs, text
+from experiments.errors import UserError
+from experiments.runs.history import Look
+
+
+def compare_document(a: StudyResults, b: StudyResults, command: str, labels: Sequence[str] = "AB") -> Document:
+    """Make the report on studies A and B; `command` is the command that makes it. Raises the errors of `compare_studies`.
+
+    `labels`: what it calls the two.
+    """
+    both = compare_studies(a, b, labels)
+    notes = [
+        text("two_studies", "only", study=name, variants=only)
+        for name, results in both.sides.items()
+        if (only := [variant for variant in results.variants.names if variant not in both.changes])
+    ]
+    sections = [result_section(both, [*notes, *_counts(both.sides)]), shifts_section(both), settings_section(both)]
+    return _document("two_studies", {"both": both}, both.sides, sections, command)
+
+
+def across_document(studies: Sequence[StudyResults], command: str) -> Document:
+    """Make the report over the datasets of several studies; `command` is the command that makes it.
+
+    Raises `UserError` for studies that cannot be averaged.
+    """
+    return _average_document(aggregate(studies_by_dataset(studies)), command)
+
+
+def index_document(folder: Path, studies: Mapping[Path, RunsTable | UserError], out: Path) -> Document:
+    """Make the index of the studies in a folder, and what they say about published claims.
+
+    `studies`: their folders -> their runs, or why these cannot be read.
+    """
+    rows, claims = [], []
+    for at, study in studies.items():
+        page = at / "report" / "report.html"
+        link = quote(os.path.relpath(page, out)) if page.is_file() else ""
+        place = {"study": str(at.relative_to(folder)), "_link": link}
+        row, results = _index_row(study)
+        rows.append(place | row)
+        claims += [place | claim for claim in ledger_rows(results)] if results else []
+    columns = (
+        Column("study", "study", key=True, link="_link"),
+        Column("state", "state"),
+        Column("answer", "answer"),
+        Column("setting", "setting", detail=True),
+        Column("command", "command", detail=True),
+    )
+    table = Table("studies", text("study", "index_caption"), pd.DataFrame(rows), columns)
+    read = {str(at.relative_to(folder)): study for at, study in studies.items() if isinstance(study, RunsTable)}
+    groups = independent_groups(read)
+    name = text("study", "index_title", folder=folder.resolve().name)
+    left = [f"{row['study']}: {row['state']}" for row in rows if row["_left"]]
+    headline = text("study", "index_headline", studies=len(rows), complete=len(rows) - len(left))
+    sections = [*ledger_section(claims, groups), Section("studies", "Studies", [table])]
+    return Document(name, "", "", (headline, *left), [], sections)
+
+
+def _index_row(study: RunsTable | UserError) -> tuple[dict[str, Any], StudyResults | None]:
+    """A study's state, the first paragraph of its answer and how it is trained; its results where it has one dataset."""
+    row: dict[str, Any] = {"state": "", "_left": True, "answer": "", "setting": "", "command": ""}
+    try:
+        if isinstance(study, UserError):
+            raise study
+        conduct = study_conduct(study)
+        row |= {"state": text("study", "state", conduct=conduct), "_left": "incomplete" in conduct.excluded}
+        if study.plan.base:
+            row |= {"setting": text("study", "setting", study=study), "command": study.plan.command or ""}
+        if study.of(*ENDED).empty:
+            return row, None
+        if len(datasets_of(study)) > 1:
+            return row | {"answer": stratified_document(study).headline[0]}, None
+        results = analyze(study)
+        return row | {"answer": study_headline(results)[0]}, results
+    except UserError as error:
+        return row | {"state": text("study", "unreadable", error=error), "_left": True}, None
+
+
+def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
+    """Make the report of a study that has the dataset among its factors: each dataset is a study of the other factors.
+
+    A dataset with too few runs of the baseline is left out with a warning. Where fewer than two datasets remain, it is the
+    report of one dataset. Raises `UserError` where the datasets have different variants.
+    """
+    parts = {str(part.base[DATASET]): part for part in split_by_dataset(study)}
+    started = {name: part for name, part in parts.items() if not part.of(*ENDED).empty} or parts
+    check_alike(list(started.values()))
+    results = {name: analyze(part) for name, part in started.items()}
+    shown = {name: part for name, part in results.items() if baseline_runs(part) >= FEWEST}
+    if len(shown) > 1:
+        across = aggregate(shown, study_policy(study))  # a seed counts once its runs on all datasets have ended
+        document = _average_document(across, "", study_looks(study))
+        sections = document.sections[:-1]  # each dataset has its commands
+        document = replace(document, title=title(study), description=study.plan.description, sections=sections)
+    else:
+        shown = dict([next(iter((shown or results).items()))])
+        (only,) = shown.values()
+        document = study_document(only, out=out)
+    runs = {name: baseline_runs(results[name]) if name in results else 0 for name in parts if name not in shown}
+    left_out = [text("averages", "waiting", dataset=d, baseline=parts[d].baseline, runs=n) for d, n in runs.items()]
+    listed = {run for name in shown for run in parts[name].troubles}
+    others = [(run, why) for run, why in sorted(study.troubles.items()) if run not in listed]
+    return replace(document, warnings=[*left_out, *document.warnings], excluded=[*document.excluded, *others])
+
+
+def _average_document(across: AcrossDatasets, command: str, looks: Sequence[Look] = ()) -> Document:
+    """The report over the datasets; `looks`: those at the one study that the studies are parts of."""
+    studies = across.studies
+    differences = [differences_section(across)] if across.differences else []
+    sections = [scores_section(across, _counts(studies)), *differences, datasets_section(across)]
+    recorded = next(iter(studies.values())).conduct.recorded
+    methods = facts("looks", "methods", policy=across.policy, looks=looks, recorded=recorded) if looks else ()
+    document = _document("averages", {"across": across}, studies, sections, command, methods)
+    on_looks = looks_paragraphs(across.policy, looks) if across.differences else []
+    tables = [results.study for results in studies.values()]
+    runs, curves = pd.concat([table.runs for table in tables]), pd.concat([table.curves for table in tables])
+    return replace(document, headline=(*document.headline, *on_looks), frames={"runs": runs, "curves": curves})
+
+
+def _document(
+    template: str,
+    slots: Mapping[str, Any],
+    studies: Mapping[str, StudyResults],
+    sections: Sequence[Section],
+    command: str,
+    further: Sequence[tuple[str, str]] = (),
+) -> Document:
+    """What the reports on several studies share; `studies`: what the report calls a study -> the study.
+
+    `slots`: of the title, the headline and the methods in the template. `further`: methods.
+    """
+    lost = {name: len(results.study.of("diverged")) for name, results in studies.items()}
+    planned = any(results.policy.looks for results in studies.values())
+    methods = [*facts(template, "methods", planned=planned, **slots), *further]
+    scopes = dict.fromkeys(
+        fact for results in studies.values() for fact in facts("methods", "scope", conduct=results.conduct)
+    )
+    stopping = [name for name, results in studies.items() if results.study.stated_plan.until_decided]
+    return Document(
+        title=text(template, "title", **slots),
+        description="",
+        summary=" ".join(f"{name}: {summary(results)}" for name, results in studies.items()),
+        headline=tuple(paragraphs(template, "headline", lost=lost, **slots)),
+        warnings=[
+            *paragraphs("looks", "stopping", studies=stopping),
+            *(f"{name}: {warning}" for name, results in studies.items() for warning in study_warnings(results)),
+        ],
+        sections=[
+            *sections,
+            Section("methods", "Methods", [Facts((*methods, *scopes))]),
+            *(
+                Section(f"provenance-{i}", f"{name}: provenance", [origin(r.study), *reproduce(r.study).items])
+                for i, (name, r) in enumerate(studies.items())
+            ),
+            Section("reproduce", "Reproduce", [Code(command)]),
+        ],
+        excluded=[
+            (f"{name}: {run}", why) for name, r in studies.items() for run, why in sorted(r.study.troubles.items())
+        ],
+    )
+
+
+def _counts(studies: Mapping[str, StudyResults]) -> list[str]:
+    """How many runs of each study finished, and which are excluded."""
+    return [f"{name}: {text('study', 'counts', conduct=results.conduct)}" for name, results in studies.items()]

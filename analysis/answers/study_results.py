@@ -1,0 +1,102 @@
+"""The answers of one study, one for each question, and what it says about published claims and tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.answers.conduct.compute import Conduct, study_conduct
+from analysis.answers.factors.compute import Factors, study_factors
+from analysis.answers.images.compute import ImageResults, image_results
+from analysis.answers.metrics.compute import Curves, study_cost, study_curves
+from analysis.answers.profiles.compute import Profile, study_profiles
+from analysis.answers.trends.compute import Trend, study_trends
+from analysis.answers.tuning.compute import Tuning, study_tuning
+from analysis.claims.check import ClaimResult, check
+from analysis.claims.claim import variant_settings
+from analysis.claims.literature import paper_places, published_claims
+from analysis.claims.theory import Expected, derived
+from analysis.results.means import Means, study_means
+from analysis.results.policy import Comparisons, Policy, study_comparisons, study_policy
+from analysis.results.variants import Variants, study_variants
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
+from experiments.errors import UserError
+
+
+@dataclass(frozen=True)
+class PublishedResults:
+    """What the study says about published claims, its places in a published table, and what theory predicts for it."""
+
+    claims: list[ClaimResult]
+    paper: dict[tuple[str, str], str]
+    """(kind, site) in Table 8 of the ViT paper -> variant; empty for a study that does not vary these"""
+    expected: dict[str, Expected]
+    """variant -> the accuracies that theory predicts on a generated probe, where it applies"""
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """A study and its answers. The report's sections receive the parts, never the whole."""
+
+    study: RunsTable
+    policy: Policy
+    variants: Variants
+    means: Means
+    comparisons: Comparisons
+    factors: Factors
+    published: PublishedResults
+    images: ImageResults | None
+    """None where no record holds test predictions"""
+    profiles: list[Profile]
+    trends: list[Trend]
+    curves: Curves
+    cost: pd.DataFrame
+    conduct: Conduct
+    tuning: Tuning | None
+    """None where the variants were not tuned"""
+
+
+def analyze(study: RunsTable) -> StudyResults:
+    """Answer every question. Raises `UserError` where no run has ended."""
+    if study.of(*ENDED).empty:
+        raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
+    policy, variants, means = study_policy(study), study_variants(study), study_means(study)
+    return StudyResults(
+        study=study,
+        policy=policy,
+        variants=variants,
+        means=means,
+        comparisons=study_comparisons(variants, means.values, policy),
+        factors=study_factors(study, means, policy),
+        published=published_results(study, means, policy),
+        images=image_results(study, policy),
+        profiles=study_profiles(study, means),
+        trends=study_trends(study, variants, policy),
+        curves=study_curves(study),
+        cost=study_cost(study),
+        conduct=study_conduct(study),
+        tuning=study_tuning(study),
+    )
+
+
+def published_results(study: RunsTable, means: Means, policy: Policy) -> PublishedResults:
+    """Compare a study with what was published."""
+    places = paper_places(study.metric, study.varied, variant_settings(study.plan, means.values))
+    return PublishedResults(_claims(study, means, policy), places, derived(study.metric, study.settings()))
+
+
+def _claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]:
+    """None where the study's margin is of another unit than its metric; none of kinds that are alike only near chance."""
+    if policy.looks.waiting or policy.margin is None:
+        return []
+    plan = study.plan.model_copy(update={"metric": study.metric})  # the user may have asked for another metric
+    values = policy.looks.limit(means.values)
+    counted = policy.looks.limit(policy.count_diverged(means.values)) if policy.chance else None
+    near = policy.near_chance(values)
+    return [
+        result
+        for result in check(published_claims(), plan, values, policy.rule, counted)
+        if any(h.is_published or h.relation == "above" or not near.issuperset(h.variants) for h in result.hypotheses)
+    ]

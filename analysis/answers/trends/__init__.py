@@ -1,0 +1,1 @@
+"""How differences between variants change with training length or the number of images."""

@@ -1,0 +1,1 @@
+"""How the settings of each variant were tuned."""

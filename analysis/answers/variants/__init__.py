@@ -1,0 +1,1 @@
+"""The mean of each variant, and its difference from the baseline."""

@@ -1,0 +1,108 @@
+"""The main table: each variant's mean, its difference from the baseline, the verdict, and its cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from analysis import formatting
+from analysis.answers.answer import Answer, Page
+from analysis.answers.columns import (
+    ExtraColumns,
+    baseline_name,
+    mark,
+    mark_note,
+    mean_column,
+    share_text,
+    shown_difference,
+    signed_column,
+    variant_columns,
+    variant_fields,
+    verdict_column,
+    verdict_fields,
+)
+from analysis.answers.conduct.compute import Conduct
+from analysis.answers.cost.show import cost_columns, cost_fields
+from analysis.answers.published.show import probe_columns
+from analysis.figures import means as figures
+from analysis.figures.labels import Styles
+from analysis.figures.style import Plot
+from analysis.results.means import Means
+from analysis.results.policy import Comparisons, Policy
+from analysis.results.variants import Variants
+from analysis.write.document import Section
+from analysis.write.table import Column, Table
+from analysis.write.text import text
+
+if TYPE_CHECKING:
+    from analysis.answers.study_results import StudyResults
+
+COST = ("params", "flops_per_image", "device_seconds")
+
+
+def variants_table(
+    variants: Variants,
+    means: Means,
+    comparisons: Comparisons,
+    cost: pd.DataFrame,
+    conduct: Conduct,
+    policy: Policy,
+    extra: ExtraColumns | None = None,
+) -> Table:
+    """The main table. It shows how many runs diverged where any did."""
+    metric, baseline = variants.metric, baseline_name(variants)
+    lost = any(rate.value > 0 for rate in conduct.divergence.values())
+    rows = [
+        {
+            **variant_fields(variants, variant),
+            "n": means.of(variant).n,
+            **({"diverged": conduct.divergence[variant]} if lost else {}),
+            metric: means.of(variant),
+            "_best": mark(variant, means, comparisons),
+            "diff": comparisons.versus[variant].diff,
+            "_diff": shown_difference(comparisons.versus[variant]),
+            **verdict_fields(comparisons.versus[variant]),
+            **(extra.fields[variant] if extra else {}),
+            **cost_fields(cost, variant, COST),
+        }
+        for variant in variants.names
+    ]
+    difference = signed_column(metric, f"difference from {baseline}", "_diff")
+    columns = (
+        *variant_columns(variants),
+        Column("n", "n", formatting.counts, note=text("variants", "n_note")),
+        *([Column("diverged", "diverged", formatting.each(share_text), note=text("variants", "diverged_note"))] * lost),
+        replace(mean_column(metric, metric), mark="_best"),
+        replace(difference, sort="diff", link="_runs", note=text("variants", "difference_note")),
+        verdict_column(),
+        *(extra.columns if extra else ()),
+        *(replace(column, detail=True) for column in cost_columns(COST)),
+    )
+    slots = {"policy": policy, "baseline": variants.baseline, "all_pairs": bool(comparisons.pairs)}
+    notes = (
+        mark_note(means, comparisons, policy),
+        text("variants", "verdict_note", **slots) if variants.others else "",
+        *(extra.notes if extra else ()),
+        text("study", "counts", conduct=conduct),
+    )
+    caption = text("variants", "caption", metric=metric)
+    return Table("variants", caption, pd.DataFrame(rows, dtype=object), columns, tuple(filter(None, notes)))
+
+
+def accuracy_plot(variants: Variants, means: Means, conduct: Conduct, styles: Styles) -> Plot:
+    """Return the main figure: every run and the mean of each variant."""
+    metric, diverged = means.metric, conduct.counts["diverged"].to_dict()
+    enlarged = bool(figures.enlarged(means))
+    caption = text("variants", "figure_caption", metric=metric, enlarged=enlarged, some_grey=styles.some_grey)
+    return Plot("accuracy", figures.accuracy(variants, means, styles, diverged), caption)
+
+
+def answer(results: StudyResults, page: Page) -> Answer:
+    """The main table and figure."""
+    variants, means, conduct = results.variants, results.means, results.conduct
+    expected = probe_columns(results.published.expected, means)
+    table = variants_table(variants, means, results.comparisons, results.cost, conduct, results.policy, expected)
+    heading = "Results" if results.factors.model is None else "Combinations"
+    return Answer([Section("result", heading, [table, accuracy_plot(variants, means, conduct, page.styles)])])

@@ -1,0 +1,1 @@
+"""Documents, and how they are written: HTML, Markdown, LaTeX, CSV."""

@@ -1,0 +1,89 @@
+"""Define what a report consists of: a document of sections, and a section's items. No wording and no files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pandas as pd
+
+from analysis.figures.style import Plot
+from analysis.write.table import Table
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A list of terms with a description each; folded away under `heading` where there is one."""
+
+    facts: tuple[tuple[str, str], ...]
+    heading: str = ""
+
+
+@dataclass(frozen=True)
+class Code:
+    """Commands, or the content of a file."""
+
+    text: str
+
+
+Item = Table | Plot | Facts | Code
+
+
+def present(*items: Item | None) -> list[Item]:
+    """Return the items of a section that the study has."""
+    return [item for item in items if item is not None]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of a report: paragraphs, then items. `id` is its anchor."""
+
+    id: str
+    heading: str
+    items: list[Item] = field(default_factory=list)
+    paragraphs: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Document:
+    """The content of a report.
+
+    `headline`: the answer, one paragraph each. `excluded`: records that are not used, with the reason. `frames`: data
+    that is written as CSV: name -> frame.
+    """
+
+    title: str
+    description: str
+    summary: str
+    headline: tuple[str, ...]
+    warnings: list[str]
+    sections: list[Section]
+    excluded: list[tuple[str, str]] = field(default_factory=list)
+    frames: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables that become files, in the order of the sections."""
+        return [table for table in self._items(Table) if not table.listing]
+
+    @property
+    def plots(self) -> list[Plot]:
+        """Every figure, in the order of the sections."""
+        return self._items(Plot)
+
+    def _items(self, kind: type) -> list:
+        return [item for section in self.sections for item in section.items if isinstance(item, kind)]
+
+    def as_shown(self) -> Document:
+        """Return the document with the excluded records as its last section, and each note only at its first table."""
+        excluded = [Section("excluded", "Excluded records", [Facts(tuple(self.excluded))])] * bool(self.excluded)
+        seen: set[str] = set()
+
+        def with_new_notes(item: Item) -> Item:
+            if not isinstance(item, Table):
+                return item
+            notes = tuple(note for note in item.notes if note not in seen)
+            seen.update(notes)
+            return replace(item, notes=notes)
+
+        sections = (*self.sections, *excluded)
+        return replace(self, sections=[replace(s, items=list(map(with_new_notes, s.items))) for s in sections])

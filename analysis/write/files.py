@@ -1,0 +1,135 @@
+"""Write the files of a report as one folder. Only a folder that this program wrote, and that nobody changed, is replaced."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import tempfile
+import warnings
+from pathlib import Path
+
+from markupsafe import Markup, escape
+
+from analysis.figures import style
+from analysis.figures.style import BAND, INK, PAPER, Plot
+from analysis.formatting import plain
+from analysis.write import latex, pages
+from analysis.write.document import Document
+from analysis.write.text import text
+from experiments.errors import writing
+from experiments.files import check_replaceable
+
+MANIFEST = "manifest.json"
+METADATA = {"svg": {"Date": None, "Creator": None, "Format": None, "Type": None}, "png": {"Software": None}}
+
+
+def make(document: Document, refresh: int | None = None, png: bool = False) -> dict[str, bytes]:
+    """Return every file of the report: name -> bytes. The same records give the same bytes.
+
+    `refresh`: seconds after which the page reloads itself. `png`: whether each figure is a PNG, too.
+    """
+    drawn = {plot.name: saved(plot, "svg") for plot in document.plots}
+    figures = {plot.name: inline(drawn[plot.name], plot) for plot in document.plots}
+    shown = document.as_shown()
+    files = {
+        "report.html": pages.page(shown, figures, refresh).encode(),
+        "report.md": pages.readme(shown).encode(),
+        **{f"figures/{name}.svg": body for name, body in drawn.items()},
+        **{f"figures/{plot.name}.png": saved(plot, "png") for plot in document.plots if png},
+    }
+    for table in document.tables:
+        files[f"tables/{table.name}.csv"] = table.csv().encode()
+        files[f"tables/{table.name}.tex"] = latex.table(table).encode()
+    for name, frame in document.frames.items():
+        files[f"tables/{name}.csv"] = frame.to_csv(index=False, lineterminator="\n").encode()
+    return files
+
+
+def saved(plot: Plot, kind: str) -> bytes:
+    """Return the figure as a file of its own; `kind`: "svg" or "png"."""
+    body = io.BytesIO()
+    with style.style(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the SVG shows such names all the same
+        plot.figure.savefig(body, format=kind, metadata=METADATA[kind])
+    plot.figure.set_layout_engine("none")  # another format has the same layout
+    return body.getvalue()
+
+
+def inline(svg: bytes, plot: Plot) -> Markup:
+    """Return a figure for the page: it scales, follows the page's colours, has unique ids, tips and an alternative text."""
+    body = svg.decode()
+    body = re.sub(r"<metadata>.*?</metadata>", "", body[body.index("<svg") :], flags=re.DOTALL)
+    body = re.sub(r' id="([^"]*)"', lambda match: f' id="{plot.name}-{match[1]}"{_data(plot, match[1])}', body)
+    body = re.sub(r'(?<="#)|(?<=url\(#)', f"{plot.name}-", body)
+    for colour, name in ((INK, "ink"), (PAPER, "paper"), (BAND, "band")):
+        body = body.replace(colour, f"var(--{name})")
+    opening, rest = body.split(">", 1)
+    box = " ".join(re.findall(r'viewBox="[^"]*"', opening))
+    alt = plain(text("figures", "alt", plot=plot))
+    named = f'{box} role="img" aria-label="{escape(alt)}"'
+    return Markup(f'<svg {named} xmlns:xlink="http://www.w3.org/1999/xlink">{rest}')
+
+
+def _data(plot: Plot, artist: str) -> str:
+    """What the script reads from an artist: the number of its variant, and the tips of its marks."""
+    variant, tips = re.match(r"v(\d+)-", artist), plot.figure.tips.get(artist)
+    texts = json.dumps([plain(tip) for tip in tips or ()], ensure_ascii=False)
+    return (f' data-variant="{variant[1]}"' if variant else "") + (f' data-tips="{escape(texts)}"' if tips else "")
+
+
+def write(files: dict[str, bytes], folder: Path) -> Path:
+    """Write the report and replace an older one as a whole; returns the path of the page.
+
+    Raises `UserError` if the folder holds anything else than an unchanged report.
+    """
+    folder = Path(folder)
+    check_unchanged(folder)
+    digests = {name: hashlib.sha256(body).hexdigest() for name, body in sorted(files.items())}
+    manifest = json.dumps({"made by": "vit-report", "files": digests}, indent=1) + "\n"
+    with writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
+            new, old = Path(temporary, "new"), Path(temporary, "old")
+            for name, body in {**files, MANIFEST: manifest.encode()}.items():
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
+                (new / name).write_bytes(body)
+            _swap(new, folder, old)
+    return folder / "report.html"
+
+
+def _swap(new: Path, folder: Path, old: Path) -> None:
+    """Move `folder` to `old` and `new` to `folder`: there is never half a report."""
+    if folder.exists():
+        os.replace(folder, old)
+    try:
+        os.replace(new, folder)
+    except OSError:
+        if old.exists():
+            os.replace(old, folder)
+        raise
+
+
+def check_unchanged(folder: Path) -> None:
+    """Raise `UserError` unless the folder is absent, empty, or holds a report that nobody changed."""
+    digests = _digests(folder / MANIFEST)
+
+    def objection(path: Path) -> str:
+        name = path.relative_to(folder).as_posix()
+        if name not in {MANIFEST if digests else "", *digests}:
+            return "was not written by vit-report, which replaces the whole folder"
+        changed = name != MANIFEST and hashlib.sha256(path.read_bytes()).hexdigest() != digests[name]
+        return "was changed since vit-report wrote it" if changed else ""
+
+    check_replaceable(folder, objection)
+
+
+def _digests(manifest: Path) -> dict[str, str]:
+    """The digests of the files of a report; none where `manifest` is not one of this program."""
+    try:
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+        return dict(content["files"]) if content["made by"] == "vit-report" else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}

@@ -1,0 +1,70 @@
+"""Write tables as LaTeX. Text is escaped here and nowhere else; every character has a form in pdflatex or is replaced."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from analysis.formatting import plain
+from analysis.write.table import Shown, Table
+
+HEAD = r"% needs \usepackage{booktabs}; a character that pdflatex has no form of is its code, {[}4E2D{]}; the CSV has the text"
+
+COMMANDS = ["textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar", "dag", "dots"]
+SYMBOLS = [r"\pm", r"-", r"\times", r"\geq", r"\leq", r"\cdot", r"^2", r"\to", r"\surd"]
+FORMS = {
+    **{character: "\\" + character for character in "{}$&#%_"},
+    **{character: "{" + character + "}" for character in "[]*"},
+    **{character: rf"\{command}{{}}" for character, command in zip("\\^~<>|†…", COMMANDS, strict=True)},
+    **{character: f"${symbol}$" for character, symbol in zip("±−×≥≤·²→√", SYMBOLS, strict=True)},
+    **dict(zip("“”‘’–—", ("``", "''", "`", "'", "--", "---"))),
+    "ß": r"\ss{}",
+    **{'"': r"\char34{}", "`": r"\char96{}", "'": "'{}", "-": "-{}"},  # two in a row would be a quotation mark, a dash
+}
+ACCENTS = dict(zip("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327", r"""`'^~"rvc"""))
+"""combining mark -> LaTeX's accent"""
+
+
+def table(table: Table) -> str:
+    """Return a `table` environment for \\input."""
+    columns, rows = table.shown()
+    lines = [
+        HEAD,
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{escaped(table.caption)}}}",
+        rf"\label{{tab:{table.name}}}",
+        rf"\begin{{tabular}}{{{''.join('r' if column.numeric else 'l' for column in columns)}}}",
+        r"\toprule",
+        " & ".join(escaped(column.label) for column in columns) + r" \\",
+        r"\midrule",
+        *(" & ".join(map(_cell, row)) + r" \\" for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(rf"\par\smallskip {{\footnotesize {escaped(note)}}}" for note in table.notes),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Return text that LaTeX sets as it is, in ASCII."""
+    return "".join(map(_form, plain(text)))
+
+
+def _form(character: str) -> str:
+    if character in FORMS:
+        return FORMS[character]
+    if character.isascii():
+        return character
+    name = unicodedata.name(character, "")
+    if name.startswith("GREEK SMALL LETTER ") and name.count(" ") == 3 and character != "ο":
+        return rf"$\{name.rpartition(' ')[2].lower()}$"
+    parts = unicodedata.normalize("NFD", character)
+    if len(parts) == 2 and parts[0].isascii() and parts[1] in ACCENTS:
+        return rf"\{ACCENTS[parts[1]]}{{{parts[0]}}}"
+    return f"{{[}}{ord(character):04X}{{]}}"
+
+
+def _cell(cell: Shown) -> str:
+    text = escaped(cell.text)
+    return (rf"\textbf{{{text}}}" if cell.bold else text) + escaped(cell.dagger)

@@ -1,0 +1,66 @@
+"""Write a document as an HTML page and as Markdown. Text is escaped here and nowhere else; names are never markup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from analysis.figures.style import Plot
+from analysis.formatting import plain
+from analysis.write import markdown
+from analysis.write.document import Code, Document, Facts
+from analysis.write.table import Table
+
+SHORT_LABEL = 12  # characters of a column's label that stay on one line
+
+
+def page(document: Document, figures: Mapping[str, Markup], refresh: int | None) -> str:
+    """Return the page: one file that loads nothing. `figures`: name -> drawing. `refresh`: seconds until it reloads."""
+    template = _environment(True).get_template("report.html.j2")
+    return template.render(document=document, figures=figures, refresh=refresh)
+
+
+def readme(document: Document) -> str:
+    """Return the document in GitHub's Markdown."""
+    return _environment(False).get_template("report.md.j2").render(document=document)
+
+
+def _lines(code: Code) -> str:
+    """Lines of code, each made `plain` except for its indentation."""
+    lines = code.text.splitlines()
+    return "\n".join(" " * (len(line) - len(line.lstrip(" "))) + plain(line) for line in lines)
+
+
+def _label_lines(label: str) -> list[str]:
+    """Split a column's label into at most two lines of similar length."""
+    words = plain(label).split(" ")
+    splits = [(" ".join(words[:at]), " ".join(words[at:])) for at in range(1, len(words))]
+    if not splits or len(label) <= SHORT_LABEL:
+        return [" ".join(words)]
+    return list(min(splits, key=lambda lines: max(map(len, lines))))
+
+
+@cache
+def _environment(html: bool) -> jinja2.Environment:
+    """The environment of the page or of Markdown: every value that a template prints is made plain and escaped."""
+    shown = plain if html else markdown.escaped
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("analysis.write"),
+        autoescape=html,
+        finalize=lambda value: value if isinstance(value, Markup) else shown(value),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    kinds: dict[str, Any] = {"table": Table, "plot": Plot, "facts": Facts, "code": Code}
+    for name, kind in kinds.items():  # `item is table`
+        environment.tests[name] = lambda item, kind=kind: isinstance(item, kind)
+    environment.filters["label_lines"] = _label_lines
+    environment.filters["lines"] = lambda code: (escape if html else markdown.fenced)(_lines(code))
+    environment.filters["markdown_table"] = markdown.table
+    return environment

@@ -1,0 +1,76 @@
+"""Where numbers come from, and the commands that make them again."""
+
+from dataclasses import replace
+
+import pytest
+import yaml
+from synthetic import write_study
+
+from analysis.answers.conduct.provenance import provenance, reproduce
+from analysis.sources.read import read
+
+TWO = {"none": 0.7, "cpe": 0.9}
+DEFINITION = {"name": "mine", "factors": {"model.pos_embed": ["none", "cpe"]}, "seeds": 2}
+
+
+def study_of(tmp_path, **options):
+    return read(str(write_study(tmp_path, accuracy=TWO, **options)))
+
+
+def facts_of(study):
+    origin, settings = provenance(study).items
+    return dict(origin.facts), dict(settings.facts)
+
+
+def test_each_commit_has_its_runs_and_the_settings_are_those_of_all_runs(tmp_path):
+    study = study_of(tmp_path, seeds=4)
+    seed = study.runs["seed"]
+    commits = {
+        "commit": seed.map({0: "a", 1: "a", 2: "a", 3: None}),
+        "dirty": seed.map({0: False, 1: False, 2: True, 3: None}),
+    }
+    facts, settings = facts_of(replace(study, runs=study.runs.assign(**commits)))
+    assert facts["Commit"].split("; ") == [
+        "a (4 runs, seeds 0 and 1)",
+        "a (uncommitted changes, 2 runs, seeds 2)",
+        "not in a git checkout (2 runs, seeds 3)",
+    ]
+    assert facts["Date"] == "2025-01-01T00:00:00+00:00 to 2025-01-01T00:00:04+00:00" and "Plug-in source" not in facts
+    assert settings["model.depth"] and not settings.keys() & {"model.pos_embed", "seed", "data.root"}
+
+
+def test_the_runs_of_a_cohort_share_its_time_and_the_most_frequent_hardware_is_first(tmp_path):
+    study = study_of(tmp_path)
+    hardware = ["slow" if seed > 2 else "fast" for seed in study.runs["seed"]]
+    runs = study.runs.assign(hardware=hardware, wall_seconds=10.0, cohort=5, device_seconds=1.0)
+    facts, _ = facts_of(replace(study, runs=runs))
+    assert facts["Hardware"] == "fast (6 runs); slow (4 runs)"
+    assert facts["Total time"] == "20 s summed over 10 runs, of which 10 s device time"
+    assert facts["Versions"] == "python 3.11.7, torch 2.15.0"
+
+
+@pytest.mark.parametrize(
+    ("command", "seeds", "expected"),
+    [
+        ("vit-sweep run my/mine.yaml --seeds 2 --out=there/", 4, "vit-sweep run my/mine.yaml --seeds 4 --out there/"),
+        ("vit-sweep run my/mine.yaml --model.depth 2", 1, "vit-sweep run my/mine.yaml --model.depth 2 --seeds 1"),
+        ("vit-sweep run 'not closed", 2, "vit-sweep run 'not closed"),
+    ],
+)
+def test_the_command_has_every_planned_seed(command, seeds, expected, tmp_path):
+    study = study_of(tmp_path, seeds=seeds, command=command)
+    folder = "there" if "there" in command else "runs"
+    lines = reproduce(study).items[0].text.splitlines()
+    assert lines == [f"git checkout {study.runs['commit'][0]}", expected, f"vit-report {folder}/position"]
+
+
+def test_an_exploratory_report_names_its_metric_and_a_source_without_a_plan_all(tmp_path):
+    folder = str(write_study(tmp_path, accuracy=TWO))
+    explored = reproduce(read(folder, metric="val/acc")).items[0].text
+    assert explored.splitlines()[-1] == "vit-report runs/position --metric val/acc"
+
+
+def test_the_users_own_file_is_as_the_sweep_read_it(tmp_path):
+    study = study_of(tmp_path, command="vit-sweep run my/mine.yaml", study=DEFINITION)
+    _, definition = reproduce(study).items
+    assert definition.text.startswith("# my/mine.yaml") and yaml.safe_load(definition.text) == DEFINITION

@@ -1,0 +1,182 @@
+"""The section on factors: its tables against a case by hand, and what the headline says of effects and interactions."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats as scipy_stats
+from statsmodels.stats.multitest import multipletests
+from synthetic import results_of, write_factorial
+
+from analysis import stats
+from analysis.answers.factors.show import _largest, factor_paragraphs, factor_tables, factors_section
+from analysis.answers.study_report import study_headline
+from analysis.answers.study_results import analyze
+from analysis.figures.factor_figures import draw_pairs
+from analysis.sources.folder import read_folder
+
+
+def factorial(tmp_path, *accuracies, **options):
+    return analyze(read_folder(write_factorial(tmp_path, *accuracies, **options)))
+
+
+def said(results):
+    return factor_paragraphs(results.factors, results.variants, results.policy)
+
+
+def test_an_effect_that_is_not_significant_says_that_its_interval_is_of_this_effect_alone(tmp_path):
+    results = factorial(tmp_path, (0.80, 0.80, 0.808, 0.808), spread=0.01)
+    form = r"No significant main effect: depth .*?CI (\S+) to \S+ for this effect alone, adjusted p = ([\d.]+)\)"
+    low, p = map(float, re.search(form, said(results)[0]).groups())
+    assert low > 0 and p > 0.05
+
+
+def test_tables_against_a_case_by_hand(tmp_path):
+    # cells 80 70 / 90 75 without scatter: rows 75 and 82.5, columns 85 and 72.5, interaction +-1.25
+    results = factorial(tmp_path, spread=1e-7)
+    tables = factor_tables(results.factors.model, results.variants, results.policy)
+    contrasts, effects, simple, interactions, terms = (table.data for table in tables)
+    assert effects[["factor", "level"]].to_numpy().tolist() == [
+        ["model.depth", "1"],
+        ["model.depth", "2"],
+        ["model.head", "logits"],
+        ["model.head", "softmax"],
+    ]
+    assert effects["mean"].tolist() == pytest.approx([0.75, 0.825, 0.85, 0.725], abs=1e-5)
+    assert interactions["effect"].tolist() == pytest.approx([-0.0125, 0.0125, 0.0125, -0.0125], abs=1e-5)
+    assert interactions["mean"].tolist() == pytest.approx([0.8, 0.7, 0.9, 0.75], abs=1e-5)
+    assert contrasts[["factor", "level", "reference"]].to_numpy().tolist() == [
+        ["model.depth", "2", "1"],
+        ["model.head", "softmax", "logits"],
+    ]
+    assert contrasts["diff"].tolist() == pytest.approx([0.075, -0.125], abs=1e-5)
+    assert simple["other_level"].tolist() == ["logits", "softmax"]
+    assert simple["diff"].tolist() == pytest.approx([0.1, 0.05], abs=1e-5)  # 80 -> 90, and 70 -> 75
+    assert terms["contrasts"].tolist() == [1, 1, 1]
+    assert terms["term"].tolist() == ["model.depth", "model.head", "model.depth+model.head"]
+    shown = {table.name: [[cell.text for cell in row] for row in table.shown().rows] for table in tables}
+    assert [row[:3] for row in shown["simple-effects"]] == [
+        ["depth", "1 → 2", f"head = {h}"] for h in ("logits", "softmax")
+    ]
+    assert [row[0] for row in shown["terms"]] == ["depth", "head", "depth × head"]
+
+
+def test_the_section_has_the_figures_before_their_tables(tmp_path):
+    results = factorial(tmp_path, seeds=3)
+    section = factors_section(results.factors, results.variants, results.means, results.policy)
+    names = [item.name for item in section.items]
+    assert names == ["main-effects", "contrasts", "effects", "interactions", "simple-effects", "interactions", "terms"]
+
+
+def test_a_study_of_one_factor_has_none_of_this(tmp_path):
+    results = results_of(tmp_path, seeds=2)
+    section = factors_section(results.factors, results.variants, results.means, results.policy)
+    assert not section.items and not section.paragraphs and not said(results)
+
+
+def test_effects_and_interactions_that_are_shown_have_their_differences(tmp_path):
+    """At depth 1 the heads differ by 10 points, at depth 2 by 20; depth matters with logits only."""
+    results = factorial(tmp_path, (0.80, 0.70, 0.90, 0.70))
+    main, interactions = said(results)
+    assert main.startswith("Main effects on test accuracy") and "No significant" not in main
+    depth, head = re.search(
+        r"depth 1 → 2 (\S+) points .*; head logits → softmax (\S+) points ", main.replace("−", "-")
+    ).groups()
+    model = results.factors.model
+    assert [float(depth), float(head)] == pytest.approx(
+        [100 * diff.value for diff in model.contrasts["diff"]], abs=0.06
+    )
+    assert interactions.startswith("Interaction: the effect of depth depends on head (p < 0.001): depth 1 → 2 +")
+    assert interactions.count("with head = ") == 2
+    adjusted = 2 * multipletests(model.terms["p"], method="holm")[1]  # pairs and factors share alpha
+    assert model.terms["p_holm"].tolist() == pytest.approx(adjusted.tolist())
+
+
+def test_effects_that_are_not_shown_come_apart_from_the_others(tmp_path):
+    results = factorial(tmp_path, (0.8, 0.8, 0.8, 0.8), spread=0.01)
+    main, interactions = said(results)
+    assert main.startswith("No significant main effect: depth 1 → 2 ") and "; head logits → softmax " in main
+    assert interactions.startswith("No significant interaction: depth and head (p = ")
+    for table in factor_tables(results.factors.model, results.variants, results.policy):
+        if adjusted := [name for name in table.data if name.endswith("p_holm")]:
+            shown = [row[-1].text for row in table.shown().rows]
+            assert shown == [f"{p:.3f}" for p in table.data[adjusted[0]]]
+
+
+def test_the_largest_of_the_significant_differences_is_named():
+    """`c` has the best mean and scatters widely; only `b` is significantly better than `a`."""
+    noise, mean = {"a": 0.001, "b": 0.001, "c": 0.1}, {"a": 0.7, "b": 0.74, "c": 0.76}
+    levels = [{"kind": kind, "depth": depth} for kind in mean for depth in (1, 2)]
+    frame = pd.DataFrame(
+        {**level, "seed": seed, "test/acc": mean[level["kind"]] + noise[level["kind"]] * np.cos(2 * seed + i)}
+        for i, level in enumerate(levels)
+        for seed in range(5)
+    )
+    model = stats.factorial(frame, "test/acc", ["kind", "depth"])
+    effect = _largest(model, "kind")
+    means = frame.groupby(["seed", "kind"])["test/acc"].mean().unstack()
+    assert means.mean().idxmax() == "c"
+    diffs = means["b"] - means["a"]
+    interval = scipy_stats.t.interval(0.95, 4, diffs.mean(), scipy_stats.sem(diffs))
+    assert (effect["level"], effect["reference"], effect["p_holm"] < 0.001, effect["count"]) == ("b", "a", True, 3)
+    assert (effect["diff"].low, effect["diff"].high) == pytest.approx(interval)
+    assert effect["diff"].value == pytest.approx(diffs.mean())
+    none_significant = stats.factorial(frame[frame["seed"] < 2], "test/acc", ["kind", "depth"])
+    assert none_significant.contrasts["p_holm"].min() > 0.05
+    largest = _largest(none_significant, "kind")
+    assert (largest["level"], largest["reference"]) == ("c", "a")
+    assert largest["diff"].value == pytest.approx((means["c"] - means["a"])[:2].mean())
+
+
+def test_left_out_seeds_and_what_depends_on_diverged_runs_are_named(tmp_path):
+    """By hand: with three runs of depth 2 at 10 %, the chance level, depth 2 is no longer better by 10 points."""
+    lost = {("depth=2, head=logits", seed): "diverged" for seed in range(3)}
+    results = factorial(tmp_path, (0.80, 0.80, 0.90, 0.90), seeds=6, statuses=lost)
+    assert results.factors.model.seeds_left_out == (0, 1, 2)
+    assert results.factors.divergence_sensitive_terms == ("model.depth",)
+    main, _ = said(results)
+    assert ": 0, 1, 2." in main and main.endswith("counted at chance level, the outcome changes for depth.")
+
+
+def test_an_incomplete_grid_is_refused_with_its_missing_cells(tmp_path):
+    lost = {("depth=2, head=softmax", seed): "absent" for seed in range(5)}
+    results = factorial(tmp_path, statuses=lost)
+    assert results.factors.model is None
+    assert results.factors.skipped_reason.endswith("finished run of model.depth = 2, model.head = softmax")
+    section = factors_section(results.factors, results.variants, results.means, results.policy)
+    assert results.factors.skipped_reason.removeprefix("factors: ") in section.paragraphs[0]
+    assert section.paragraphs[0] in study_headline(results)
+    (grid,) = section.items  # a heat map with the mean of each of the three combinations
+    means = {f"{100 * results.means.of(variant).value:.1f}" for variant in results.variants.names[:3]}
+    assert {label.get_text() for label in grid.figure.axes[0].texts} == means
+
+
+def test_a_factor_with_results_at_one_level_has_no_heat_map(tmp_path):
+    lost = {(f"depth=2, head={head}", seed): "diverged" for head in ("logits", "softmax") for seed in range(5)}
+    results = factorial(tmp_path, statuses=lost)
+    section = factors_section(results.factors, results.variants, results.means, results.policy)
+    assert section.paragraphs == [
+        "Factors and interactions are not tested: model.depth takes only 1 in these runs; two levels or more are needed."
+    ]
+    assert not section.items
+
+
+def test_without_a_finished_run_there_is_a_reason_and_no_figure(tmp_path):
+    lost = {
+        (f"depth={d}, head={head}", s): "diverged" for d in (1, 2) for head in ("logits", "softmax") for s in (0, 1)
+    }
+    results = factorial(tmp_path, seeds=2, statuses=lost)
+    section = factors_section(results.factors, results.variants, results.means, results.policy)
+    assert section.paragraphs and not section.items
+
+
+def test_a_pair_of_factors_has_a_line_for_each_level_through_the_means_of_the_cells(tmp_path):
+    results = factorial(tmp_path, spread=0.001, seeds=3)
+    (axes,) = draw_pairs(results.factors.model, results.variants).axes
+    means = [[100 * results.means.of(f"depth={d}, head={h}").value for d in (1, 2)] for h in ("logits", "softmax")]
+    assert [list(bars.lines[0].get_xdata()) for bars in axes.containers] == [pytest.approx(row) for row in means]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["depth = 1", "depth = 2"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["head = logits", "head = softmax"]
+    segments = [bar for bars in axes.collections for bar in bars.get_segments()]
+    assert len(segments) == 4 and all(bar[1][0] > bar[0][0] for bar in segments)  # every mean has its interval

@@ -1,0 +1,162 @@
+"""The report of a tuned study: it says what was tuned and at what cost, and its figures show the trials of the plan."""
+
+import json
+
+import pandas as pd
+import pytest
+import study_file
+from synthetic import write_study
+
+from analysis.answers.study_report import study_document, study_warnings
+from analysis.answers.study_results import analyze
+from analysis.answers.tuning.show import choices_table, importances_table, tuning_section, tuning_warnings
+from analysis.figures.labels import study_styles
+from analysis.main import main
+from analysis.sources.exported import export
+from analysis.sources.read import read
+from experiments.config import RunConfig
+from experiments.runs import record
+
+SPACE = {
+    "optim.lr": {"low": 1e-4, "high": 1e-1, "log": True},
+    "optim.name": {"choices": ["adamw", "sgd"], "log": False},
+}
+BEST = {"none": 0.0995, "sinusoidal": 0.01, "learned-1d": 0.003, "learned-2d": 0.001}
+
+
+def tuned_plan() -> dict:
+    """The `tuned` part of a plan: of the 6 trials of a variant, 0 diverged, 1 was stopped early, and 3 is the best."""
+    trials, variants = [], {}
+    for place, (variant, rate) in enumerate(BEST.items()):
+        for n in range(6):
+            status, epochs = {0: "diverged", 1: "pruned"}.get(n, "finished"), 2 if n == 1 else 8
+            trial = {"variant": variant, "trial": n, "seed": 1_000_000 + n, "status": status, "epochs": epochs}
+            values = {} if n == 0 else {"val/acc": (0.9 if n == 3 else 0.5) + n / 100 + place / 1000, "val/loss": 1.0}
+            settings = {"optim.lr": rate if n == 3 else 10 ** (-4 + n / 2), "optim.name": "adamw"}
+            trials.append({**trial, **values, "settings": settings})
+        chosen = {"levels": {"model.pos_embed": variant}, "settings": {"optim.lr": rate, "optim.name": "adamw"}}
+        importances = {"optim.lr": 0.75, "optim.name": 0.25}
+        cost = {"trial": 3, "val/acc": 0.93 + place / 1000, "epochs": 42}
+        variants[variant] = {**chosen, **cost, "importances": importances}
+    search = {"sampler": "tpe", "pruner": "halving", "budget": 6, "space": SPACE}
+    head = {"schema": 1, "study": "position", "objective": "val/acc", "base": {}, "code": {}}
+    return {**head, **search, "variants": variants, "trials": trials}
+
+
+def levels(variant: str) -> dict:
+    return {"model.pos_embed": variant, "optim.lr": BEST[variant]}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A tuned study: the records have the learning rates that were chosen."""
+    folder = write_study(tmp_path, seeds=3, levels=levels, tuned=tuned_plan())
+    plan = study_file.read_study(folder)
+    for entry in plan["runs"]:
+        del entry["levels"]["optim.lr"]  # a tuned setting, and not a level of the variant
+    study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
+    return folder
+
+
+def test_the_report_of_a_tuned_study_has_its_trials_and_no_warning_that_settings_differ(folder):
+    results = analyze(read(str(folder)))
+    document = study_document(results)
+    (text,) = next(part for part in document.sections if part.id == "tuning").paragraphs
+    assert f"{len(BEST)} of {6 * len(BEST)} trials" in text and "seeds 1000000 to 1000005" in text  # stopped early
+    assert not [text for text in study_warnings(results) if "not held fixed" in text]
+    trials = document.frames["tuning-trials"]
+    assert len(trials) == 24 and trials["val/acc"].isna().sum() == 4
+
+
+def test_the_tables_show_the_settings_of_each_variant_and_count_its_trials(folder):
+    results = analyze(read(str(folder)))
+    table = choices_table(results.tuning, results.variants)
+    labels = [column.label for column in table.shown().columns]
+    assert labels[1:4] == ["learning rate", "optim.name", "validation accuracy, %"]
+    data = table.data
+    assert dict(zip(data["variant"], data["optim.lr"])) == BEST
+    assert data[["finished", "pruned", "diverged", "epochs"]].to_numpy().tolist() == [[4, 1, 1, 42]] * len(BEST)
+    importances = importances_table(results.tuning, results.variants).data
+    assert importances[["optim.lr", "optim.name"]].to_numpy().tolist() == [[0.75, 0.25]] * len(BEST)
+
+
+def test_a_tuning_with_several_seeds_per_trial_says_so_and_names_all_its_seeds(folder):
+    plan = study_file.read_study(folder)
+    plan["tuned"]["seeds_per_trial"] = 2
+    for trial in plan["tuned"]["trials"]:
+        trial["accuracies"] = {str(trial["seed"] + 10_000 * place): trial.get("val/acc") for place in (0, 1)}
+    study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
+    results = analyze(read(str(folder)))
+    (text,) = next(part for part in study_document(results).sections if part.id == "tuning").paragraphs
+    assert "mean over 2 seeds" in text and "seeds 1000000 to 1010005" in text
+    notes = [column.note for column in choices_table(results.tuning, results.variants).columns]
+    assert "of the trial that was chosen, mean over 2 seeds" in notes
+
+
+def test_the_figure_shows_every_trial(folder):
+    results = analyze(read(str(folder)))
+    section = tuning_section(results.tuning, results.variants, study_styles(results.variants, results.means))
+    (trials,) = (item.figure.axes[0] for item in section.items if hasattr(item, "figure"))
+    drawn = {line.get_gid(): line for line in trials.lines}
+    assert trials.get_xscale() == "log" and len([tick for tick in trials.get_xticklabels() if tick.get_text()]) > 2
+    for index, variant in enumerate(BEST):
+        of_variant = results.tuning.of(variant)
+        finished = of_variant[of_variant["status"] == "finished"]
+        assert list(drawn[f"v{index}-finished-0"].get_xdata()) == list(finished["optim.lr"])
+        assert list(drawn[f"v{index}-finished-0"].get_ydata()) == pytest.approx(list(finished["val/acc"] * 100))
+        assert len(drawn[f"v{index}-stopped-0"].get_xdata()) == 1  # a diverged trial has no accuracy
+        assert list(drawn[f"v{index}-chosen-0"].get_xdata()) == [BEST[variant]]
+
+
+def test_a_choice_at_the_end_of_its_range_and_another_base_are_warned_of(folder):
+    plan = study_file.read_study(folder)
+    plan["tuned"]["base"] = {"train.epochs": 3, "eval.img_sizes": "14,42"}  # the latter changes no training
+    study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
+    tuning = analyze(read(str(folder))).tuning
+    assert tuning.at_edge == {"optim.lr": ["none"]}
+    assert tuning.other_base == {"train.epochs": (3, RunConfig().train.epochs)}
+    edge, base = tuning_warnings(tuning)
+    assert "learning rate chosen for none" in edge and "(0.0001 to 0.1 (log scale))" in edge
+    assert f"train.epochs 3 instead of {RunConfig().train.epochs}." in base
+
+
+def test_an_export_holds_the_tuning(folder, tmp_path):
+    study = read(str(folder))
+    ours, theirs = (analyze(own).tuning for own in (study, read(str(export(study, tmp_path / "exported")))))
+    assert ours.plan == theirs.plan
+    pd.testing.assert_frame_equal(ours.trials, theirs.trials)
+
+
+def test_trials_are_never_pooled_with_the_runs(folder):
+    """Trials lie beside the runs, in a folder of their own, and change no number of the report."""
+    before = analyze(read(str(folder)))
+    run = next(path.parent for path in folder.glob(f"*/{record.SUMMARY}"))
+    target = folder / "tuning" / "none-s1000000-0"
+    target.mkdir(parents=True)
+    for path in run.iterdir():
+        (target / path.name).write_bytes(path.read_bytes())
+    after = analyze(read(str(folder)))
+    pd.testing.assert_frame_equal(before.study.runs, after.study.runs)
+    assert json.dumps(before.means.values) == json.dumps(after.means.values)
+
+
+@pytest.mark.parametrize("place", [".", "tuning"])
+def test_a_study_that_was_tuned_but_not_trained_has_no_report(folder, capsys, place):
+    """Its trials are not taken for runs."""
+    (folder / "tuning").mkdir()
+    for path in [path.parent for path in folder.glob(f"*/{record.SUMMARY}")]:
+        path.rename(folder / "tuning" / path.name)
+    (folder / "tuning" / record.TRIALS).write_text("trials")
+    (folder / record.STUDY).unlink()
+    with pytest.raises(SystemExit) as exited:
+        main([str(folder / place)])
+    err = capsys.readouterr().err
+    assert exited.value.code == 2 and err.count("\n") == 1 and "study" in err
+    assert not list(folder.rglob("report*"))
+
+
+def test_a_study_that_was_not_tuned_says_nothing_of_it(tmp_path):
+    results = analyze(read(str(write_study(tmp_path, seeds=2))))
+    document = study_document(results)
+    assert results.tuning is None and "tuned" not in document.summary
+    assert "tuning" not in [part.id for part in document.sections] and "tuning-trials" not in document.frames

@@ -1,0 +1,241 @@
+"""The files of a report: one safe page with working links, the same bytes every time, replaced as a whole."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from synthetic import write_study
+
+from analysis.answers.study_report import study_document
+from analysis.answers.study_results import analyze
+from analysis.sources.folder import read_folder
+from analysis.write import files as write
+from experiments.errors import UserError
+
+HOSTILE = '</title><img src=x onerror="alert(1)"><script>alert(2)</script>'
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PROBE = """<script>
+const shown = (selector) => [...document.querySelectorAll(selector)].filter((part) => part.offsetHeight);
+const hide = () => {
+  const figure = document.querySelector("#figure-curves"), name = figure.querySelector(".switch[data-variant='1']");
+  name.dispatchEvent(new MouseEvent("click"));
+  return [...figure.querySelectorAll("[data-variant]")].filter((part) => getComputedStyle(part).visibility === "hidden")
+    .map((part) => part.dataset.variant);
+};
+const filter = () => {
+  const field = document.querySelector("#runs input");
+  field.value = "sinusoidal";
+  field.dispatchEvent(new Event("input"));
+  return [...document.querySelectorAll("#table-runs tbody tr")].filter((row) => row.offsetHeight).map((row) => row.cells[0].textContent);
+};
+addEventListener("load", () => {
+  const table = document.querySelector("#table-variants"), head = table.tHead.rows[0].cells[2];
+  head.querySelector("button").click();
+  const column = [...table.tBodies[0].rows].map((row) => row.cells[0].textContent.trim());
+  document.body.dataset.probe = JSON.stringify({wide: document.documentElement.scrollWidth - innerWidth, column,
+    drawn: [...document.querySelectorAll("figure svg")].filter((svg) => svg.getBoundingClientRect().height > 50).length,
+    sideways: [...document.querySelectorAll("figure")].filter((f) => f.scrollWidth > f.clientWidth).length,
+    heads: Math.max(...[...document.querySelectorAll("th")].map((th) => th.innerHTML.split("<br>").length)),
+    cut: shown("td.verdict, td.long").filter((cell) => cell.getBoundingClientRect().right > cell.closest(".box").getBoundingClientRect().right + 1).length,
+    hints: shown("main .hint").filter((hint) => hint.textContent.startsWith("Scroll")).length,
+    scrolling: shown(".box").filter((box) => box.scrollWidth > box.clientWidth + 1).length,
+    claim: [...document.querySelectorAll("#table-claims tbody tr")].map((row) => row.cells[2].offsetWidth / row.offsetWidth),
+    hidden: hide(), filtered: filter()});
+});</script></body>"""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return analyze(read_folder(write_study(tmp_path_factory.mktemp("study"))))
+
+
+@pytest.fixture(scope="module")
+def files(results):
+    return write.make(study_document(results), png=True)
+
+
+@pytest.fixture
+def page(files):
+    return Page(files["report.html"].decode())
+
+
+class Page(HTMLParser):
+    """What a browser would see: ids, links, addresses, tags, text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.hrefs, self.tags, self.text, self.open = [], [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.tags.append((tag, given))
+        self.ids += [given["id"]] if "id" in given else []
+        self.hrefs += [given["href"]] if tag == "a" else []
+        self.open += [] if tag in VOID else [tag]
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_the_page_is_well_formed_and_loads_nothing(page):
+    assert page.open == []  # every tag is closed, in order
+    for tag, given in page.tags:
+        assert "src" not in given or given["src"].startswith("data:")
+        if tag in ("link", "use", "image"):
+            assert (given.get("href") or given.get("xlink:href")).startswith(("data:", "#"))
+    assert not any(part in "".join(page.text) for part in ("@import", "url(http", "fetch("))
+
+
+def test_every_link_within_the_page_has_a_target_and_ids_are_unique(page):
+    assert len(page.ids) == len(set(page.ids))
+    inner = {href[1:] for href in page.hrefs if href.startswith("#")}
+    assert inner <= set(page.ids) and {"result", "differences", "methods", "runs", "runs-v2"} <= inner
+    drawings = [given for tag, given in page.tags if tag == "use"]
+    assert drawings and all(given["xlink:href"][1:] in page.ids for given in drawings)
+
+
+def test_links_to_records_exist_beside_the_report(tmp_path):
+    folder = write_study(tmp_path, seeds=3)
+    page = write.write(write.make(study_document(analyze(read_folder(folder)))), folder / "report")
+    outer = [href for href in Page(page.read_text()).hrefs if not href.startswith("#")]
+    assert all((page.parent / href).is_file() for href in outer)
+    assert len({href for href in outer if href.endswith("summary.json")}) == 12
+    assert {"tables/variants.csv", "tables/differences.csv", "tables/pairs.csv", "tables/runs.csv"} <= set(outer)
+
+
+def test_every_figure_has_an_alternative_text(page):
+    drawings = [given for tag, given in page.tags if tag == "svg"]
+    assert len(drawings) == 4 and all(given["role"] == "img" and len(given["aria-label"]) > 40 for given in drawings)
+
+
+def test_every_note_is_shown_once(files):
+    shown = re.findall(r'class="notes">(.*?)</details>', files["report.html"].decode(), re.DOTALL)
+    notes = re.findall(r"(?<=<p>)[^<]{60,}(?=</p>)", " ".join(shown))
+    assert len(notes) > 5 and len(notes) == len(set(notes))
+
+
+def test_values_under_the_pointer_are_those_of_the_records(results, page):
+    shown = {text for _, given in page.tags if "data-tips" in given for text in json.loads(given["data-tips"])}
+    for variant in results.variants.names:
+        for seed, value in results.means.values[variant].items():
+            assert f"{variant}, seed {seed}: {100 * value:.2f} %" in shown
+    last = results.curves["val/acc"]["learned-1d"].mean["value"].iloc[-1]
+    assert f"learned-1d, epoch 4: {100 * last:.2f} %" in shown
+
+
+def test_markup_in_names_is_text(tmp_path):
+    names = ["none", HOSTILE]
+    folder = write_study(
+        tmp_path,
+        accuracy={"none": 0.7, HOSTILE: 0.9},
+        factors={f"model.{HOSTILE}": names},
+        levels=lambda v: {"model.act": v},
+        seeds=3,
+        description=HOSTILE,
+        command=f"vit-sweep run {shlex.quote(HOSTILE)} ```",
+        baseline="none",
+    )
+    files = write.make(study_document(analyze(read_folder(folder))))
+    page = Page(files["report.html"].decode())
+    assert [tag for tag, _ in page.tags if tag == "script"] == ["script"] and not any(
+        tag == "img" for tag, _ in page.tags
+    )
+    assert not any(name.startswith("on") for _, given in page.tags for name in given)
+    assert any(HOSTILE in text for text in page.text)
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(files["report.md"].decode())
+    kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or []}
+    assert not kinds & {"html_block", "html_inline"}
+    links = [child for token in tokens for child in token.children or [] if child.type == "link_open"]
+    assert [link.attrs["href"] for link in links] == ["tables/runs.csv"]
+    assert next(token.content for token in tokens if token.type == "fence").count(HOSTILE) == 1
+    with_names = [name for name in files if HOSTILE in name]
+    assert not with_names
+
+
+def test_the_same_records_give_the_same_bytes(files, tmp_path):
+    again = analyze(read_folder(write_study(tmp_path / "somewhere" / "else")))
+    assert files == write.make(study_document(again), png=True)
+    kinds = {"tables/variants.csv", "tables/variants.tex", "tables/runs.csv", "figures/accuracy.svg"}
+    assert {"report.html", "report.md", "figures/accuracy.png", *kinds} <= set(files)
+    assert not any(name.endswith(".png") for name in write.make(study_document(again)))
+
+
+def test_an_older_report_is_replaced_as_a_whole(tmp_path):
+    write.write({"report.html": b"old", "tables/gone.csv": b"x"}, tmp_path / "report")
+    write.write({"report.html": b"new"}, tmp_path / "report")
+    assert (tmp_path / "report" / "report.html").read_bytes() == b"new"
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["manifest.json", "report.html"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda folder: (folder / "notes.txt").write_text("mine"), "notes.txt: was not written by vit-report"),
+        (lambda folder: (folder / "images").symlink_to(folder), "images: was not written by vit-report"),
+        (lambda folder: (folder / "report.md").write_text("my notes"), "report.md: was changed since vit-report wrote"),
+        (lambda folder: (folder / "manifest.json").unlink(), "report.html: was not written by vit-report"),
+        (lambda folder: folder.rename(folder.parent / "a") and folder.write_text("a"), "report: is not a folder"),
+        (lambda folder: folder.rename(folder.parent / "a") and folder.symlink_to("a"), "report: is not a folder"),
+    ],
+)
+def test_what_a_user_wrote_is_never_replaced(change, said, tmp_path):
+    write.write({"report.html": b"old", "report.md": b"old"}, tmp_path / "report")
+    change(tmp_path / "report")
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    with pytest.raises(UserError, match=said):
+        write.write({"report.html": b"new", "report.md": b"new"}, tmp_path / "report")
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
+
+
+def test_a_folder_that_cannot_be_moved_leaves_nothing_behind(tmp_path, monkeypatch):
+    """A mount point cannot be moved; neither can the current folder under its name `.`."""
+    (tmp_path / "report").mkdir()
+    monkeypatch.chdir(tmp_path / "report")
+    with pytest.raises(UserError, match="cannot be written"):
+        write.write({"report.html": b"new"}, Path("."))
+    assert [path.name for path in tmp_path.rglob("*")] == ["report"]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: chromium)")
+def test_in_a_browser_it_fits_a_phone_sorts_and_shows_every_figure(files, tmp_path):
+    html = files["report.html"].decode()
+    (tmp_path / "page.html").write_text(html.replace("</body>", PROBE))
+    flags = "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking disable-component-update"
+    command = [
+        CHROMIUM,
+        *(f"--{flag}" for flag in flags.split()),
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--window-size=500,900",
+        "--enable-logging=stderr",
+        "--dump-dom",
+        f"file://{tmp_path / 'page.html'}",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    (body,) = [given for tag, given in Page(done.stdout).tags if tag == "body"]
+    seen = json.loads(body["data-probe"])
+    assert seen["wide"] <= 0 and seen["drawn"] == 4 and seen["sideways"] == 0 and seen["heads"] <= 2
+    assert seen["hidden"] and set(seen["hidden"]) == {"1"} and seen["filtered"] == ["sinusoidal"] * 5
+    assert seen["column"] == ["none", "learned-1d", "learned-2d", "sinusoidal"]  # by accuracy, lowest first
+    assert (
+        seen["cut"] == 0 and seen["hints"] == seen["scrolling"] > 0
+    )  # verdicts are visible, and a line says what scrolls
+    assert min(seen["claim"]) > 0.9  # the evidence takes the whole line
+    assert "CONSOLE" not in done.stderr

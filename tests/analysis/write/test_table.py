@@ -1,0 +1,154 @@
+"""Tables as Markdown, LaTeX and CSV: names stay text in each."""
+
+import csv
+import io
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import jinja2
+import pandas as pd
+import pytest
+import shown
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from synthetic import add_predictions, write_factorial, write_study
+
+import analysis
+from analysis import formatting
+from analysis.answers.study_report import study_document
+from analysis.answers.study_results import analyze
+from analysis.formatting import plain
+from analysis.sources.read import read
+from analysis.stats import Estimate
+from analysis.write import latex, markdown
+from analysis.write.table import Column, Table
+from experiments.metric import Metric
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "a|b & $x^2$ *c* _d_ `e` [f](http://g)",
+    r"\input{h} % #1 ~^ {",
+    "\"quo'te\" -- ''",
+    "中文 é “quoted” ω̂\n\tname",
+]
+
+
+def table_of(*names: str) -> Table:
+    frame = pd.DataFrame({"name": names, "_mark": ["best", "equal", *[""] * len(names)][: len(names)]})
+    return Table("t", "Caption.", frame, (Column("name", "name", key=True, mark="_mark"),))
+
+
+def children_of_cells(table: Table):
+    tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(markdown.table(table))
+    return [tokens[at + 1].children for at, token in enumerate(tokens) if token.type == "td_open"]
+
+
+def words(children) -> str:
+    return "".join(child.content for child in children if child.type.startswith("text"))
+
+
+@given(st.text(min_size=1))
+def test_any_text_in_markdown_stays_text(text):
+    _, _, (children) = children_of_cells(table_of("best", "equal", text))
+    assert {child.type for child in children} <= {"text", "text_special", "html_inline"}
+    assert {child.content for child in children if child.type == "html_inline"} <= {"<!-- -->"}
+    assert words(children) == plain(text)
+
+
+@given(st.text(min_size=1) | st.from_regex(r"[0-9.)#+=>-]{1,3} ?[a0-9-]*", fullmatch=True))
+def test_any_paragraph_in_markdown_is_a_paragraph(text):
+    tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(markdown.escaped(text))
+    assert [token.type for token in tokens] in (["paragraph_open", "inline", "paragraph_close"], [])
+    assert "".join(words(token.children) for token in tokens if token.children) == plain(text)
+
+
+@given(st.text(min_size=1))
+def test_any_text_in_csv_is_read_back(text):
+    written = list(csv.reader(io.StringIO(table_of(text).csv(), newline="")))
+    assert written == [["name"], [text]]  # "_mark" is for display only
+
+
+@given(st.text(min_size=1))
+def test_any_text_in_latex_is_ascii_and_balanced(text):
+    escaped = latex.escaped(text)
+    assert escaped.isascii() and "\n" not in escaped
+    bare = re.sub(r"\\[{}$&#%_]|\\[\"'`^~rvc](?=\{)", "", escaped)
+    assert bare.count("{") == bare.count("}") and not re.search(r"[#%&_]", bare)
+
+
+def test_characters_in_latex():
+    assert latex.escaped("“é ± 0.5” −1 … α 中") == r"``\'{e} $\pm$ 0.5'' $-$1 \dots{} $\alpha$ {[}4E2D{]}"
+
+
+def test_every_character_that_a_report_can_say_has_a_form_in_latex():
+    folder = Path(analysis.__file__).parent
+    files = [*folder.rglob("*.txt.j2"), *folder.rglob("report/**/*.py"), *folder.rglob("claims/*.py")]
+    said = set("".join(file.read_text() for file in files if file.name != "latex.py"))
+    forms = latex.escaped("".join(sorted(said)))
+    assert len(files) > 10 and not re.search(r"\{\[\}[0-9A-F]{4}", forms)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex (Debian: texlive-latex-base)")
+def test_the_tables_of_a_report_compile_in_latex(tmp_path):
+    hostile = {name: 0.9 + 0.01 * index for index, name in enumerate(HOSTILE)}
+    options = {"factors": {"model.act": HOSTILE}, "levels": lambda name: {"model.act": name}, "seeds": 3}
+    folders = [
+        write_study(tmp_path / "usual"),
+        write_study(tmp_path / "odd", accuracy=hostile, **options),
+        write_factorial(tmp_path / "factorial"),
+    ]
+    add_predictions(folders[0])
+    tables = [table for folder in folders for table in study_document(analyze(read(str(folder)))).tables]
+    body = "\n".join(map(latex.table, tables))
+    source = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n" + body + "\\end{document}\n"
+    assert not re.search(r"U\+[0-9A-F]{4}", source)
+    (tmp_path / "t.tex").write_text(source)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_bold_and_dagger():
+    made = table_of("a_b", "c", "d")
+    assert markdown.table(made).splitlines()[2:] == [r"| **a\_b** |", "| **c**† |", "| d |"]
+    body = latex.table(made).split("\\midrule\n")[1]
+    assert body.splitlines()[:3] == [r"\textbf{a\_b} \\", r"\textbf{c}\dag{} \\", r"d \\"]
+
+
+def test_columns_without_a_text_are_left_out_but_stay_in_the_csv():
+    frame = pd.DataFrame({"name": ["", ""], "known": [1.0, 2.0], "unknown": [float("nan")] * 2})
+    columns = [Column(field, field, formatting.numbers(), detail=True) for field in ("known", "unknown")]
+    key = Column("name", "name", key=True)
+    made = Table("t", "Caption.", frame, (key, *columns))
+    assert shown.texts(made) == [["", "1.00"], ["", "2.00"]]
+    assert [column.label for column in made.shown().main.columns] == ["name"]
+    assert [column.label for column in made.shown().details.columns] == ["name", "known"]
+    assert made.csv().splitlines() == ['"name","known","unknown"', '"",1.0,""', '"",2.0,""']
+
+
+def test_intervals_of_a_column_have_the_same_decimals():
+    """Two significant digits each would give 72.0 ± 5.0 and 93.00 ± 0.35."""
+    two = [Estimate(0.72, 0.6703, 0.7697, 3), Estimate(0.93, 0.9265, 0.9335, 3)]
+    three, accuracy = [*two, Estimate(0.99, 0.97, 1.01, 3)], Metric("test/acc")
+    assert formatting.intervals(accuracy)(three) == ["72.0 ± 5.0", "93.0 ± 0.4", "99.0 (97.0 to 100)"]
+    assert formatting.intervals(accuracy)(two) == ["72.00 ± 4.97", "93.00 ± 0.35"]
+    assert formatting.intervals(accuracy, signed=True)(two) == ["+72.00 ± 4.97", "+93.00 ± 0.35"]
+    assert formatting.intervals_alone(accuracy)(two) == ["[+67.03, +76.97]", "[+92.65, +93.35]"]
+
+
+def test_an_estimate_is_three_columns_of_the_csv():
+    accuracy, nan = Metric("test/acc"), float("nan")
+    frame = pd.DataFrame({"name": ["a", "b"], "acc": [Estimate(0.72, 0.6703, 0.7697, 3), Estimate(0.5, nan, nan, 1)]})
+    made = Table("t", "Caption.", frame, (Column("accuracy", "acc", formatting.intervals(accuracy)),))
+    assert made.csv().splitlines() == ['"name","acc","acc_low","acc_high"', '"a",0.72,0.6703,0.7697', '"b",0.5,"",""']
+    assert [(cell.text, cell.sort) for (cell,) in made.shown().rows] == [("72.0 ± 5.0", "0.72"), ("50.0", "0.5")]
+
+
+def test_a_missing_slot_of_a_template_is_an_error():
+    from analysis.write.text import text
+
+    with pytest.raises(jinja2.UndefinedError):
+        text("metrics", "runs_caption")
