@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from analysis.stats.estimates import LEVEL, Estimate
-from analysis.stats.power import MOST_SEEDS, SeedsNeeded
 
 if TYPE_CHECKING:
     from experiments.metric import Metric
@@ -206,14 +205,6 @@ def plain(text: Any) -> str:
     """Return text that a page or a file can show: characters that cannot be printed become U+FFFD, white space a single space."""
     line = " ".join(str(text).split())
     return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
-
-
-def seeds_needed(needed: SeedsNeeded | None) -> str:
-    """Format a range of numbers of seeds: `30 to 120`, `30 to > 10,000`; a dash where it is unknown."""
-    if needed is None:
-        return DASH
-    low, high = (f"> {MOST_SEEDS:,}" if n is None else f"{n:,}" for n in (needed.low, needed.high))
-    return low if low == high else f"{low} to {high}"
 
 
 def value_text(mean: Estimate, metric: Metric, places: int | None = None) -> str:

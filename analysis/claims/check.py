@@ -27,7 +27,6 @@ from analysis.claims.claim import Claim, Hypothesis
 from analysis.stats.comparisons import Decided, Rule, Values, holm, holm_exclusive, with_diverged
 from analysis.stats.estimates import ALPHA, Estimate
 from analysis.stats.looks import Looks
-from analysis.stats.power import FEW_SEEDS, SeedsNeeded, sd_quantiles
 from experiments.metric import Metric
 from experiments.study import StudyPlan
 
@@ -50,9 +49,6 @@ class ClaimResult(Decided):
     p_for: float
     """that the claim is false, and `p_against` that it is true; adjusted over its own hypotheses only"""
     p_against: float
-    more_seeds: SeedsNeeded | None
-    """how many more seeds would decide the claim with 80 % power (see `_more_seeds`); None where it is decided, there are too
-    few seeds to say, or looks are planned"""
     obstacle: str = ""
     """why the study cannot decide the claim"""
 
@@ -96,7 +92,7 @@ def check(
     left = [(claim, hypotheses) for claim, hypotheses in made.items() if obstacles[claim]]
     for result in _judge(left, rule.looks):  # for its numbers; its verdict is replaced
         obstacle = obstacles[result.claim]
-        results[result.claim] = replace(result, verdict="not comparable", obstacle=obstacle, more_seeds=None)
+        results[result.claim] = replace(result, verdict="not comparable", obstacle=obstacle)
     return [results[claim] for claim in made]
 
 
@@ -115,8 +111,6 @@ def _judge(claims: list[tuple[Claim, list[Hypothesis]]], looks: Looks) -> list[C
         outcome: Outcome = "does not hold here" if failed.any() else "holds here" if shown.all() else "undecided here"
         pick = failed if failed.any() else shown if shown.all() else ~shown
         decisive = min((hypotheses[k] for k in np.flatnonzero(pick)), key=lambda hypothesis: hypothesis.support(ALPHA))
-        undecided = [hypothesis for hypothesis, is_shown in zip(hypotheses, shown, strict=True) if not is_shown]
-        open_ = outcome == "undecided here" and not looks
         results.append(
             ClaimResult(
                 claim=claim,
@@ -127,7 +121,6 @@ def _judge(claims: list[tuple[Claim, list[Hypothesis]]], looks: Looks) -> list[C
                 hits=int(pick.sum()),
                 p_for=float(largest[i]),
                 p_against=float(smallest[i]),
-                more_seeds=_more_seeds(hypotheses, undecided, ALPHA / len(claims)) if open_ else None,
             )
         )
     return results
@@ -135,22 +128,3 @@ def _judge(claims: list[tuple[Claim, list[Hypothesis]]], looks: Looks) -> list[C
 
 def _factor(p: float, adjusted: float, most: int) -> float:
     return adjusted / p if p > 0 else float(most)
-
-
-def _more_seeds(hypotheses: list[Hypothesis], undecided: list[Hypothesis], alpha: float) -> SeedsNeeded | None:
-    """For the range of the standard deviation that the seeds leave open, if the observed means are true.
-
-    One false hypothesis is enough to decide a claim, otherwise each open one must be shown.
-    """
-    if any(np.isnan(sd) or n < FEW_SEEDS for _, sd, n in (hypothesis.moments for hypothesis in hypotheses)):
-        return None
-    false = [hypothesis for hypothesis in hypotheses if not hypothesis.leans_for()]
-    level, ends = alpha / len(hypotheses) if false else alpha, []
-    for end in (0, 1):
-        seeds = [
-            hypothesis.more_seeds(level, float(sd_quantiles(*hypothesis.moments[1:], hypothesis.sharing)[end]))
-            for hypothesis in false or undecided
-        ]
-        known = [more for more in seeds if more is not None]
-        ends.append(min(known, default=None) if false else max(known) if len(known) == len(seeds) else None)
-    return SeedsNeeded(*ends)

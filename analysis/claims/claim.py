@@ -17,7 +17,6 @@ from analysis.stats.comparisons import Rule, Values, differences_at_looks
 from analysis.stats.differences import Differences, differences
 from analysis.stats.estimates import ALPHA, Estimate, beyond
 from analysis.stats.looks import NO_PLAN, Looks
-from analysis.stats.power import fewest, noncentral_sf, power_beyond, power_of_equivalence
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
 from experiments.study import StudyPlan
@@ -45,11 +44,6 @@ class Hypothesis:
         """Mean, standard deviation and number of the differences."""
         now = self.at_looks[-1]
         return float(now.mean[0]), float(now.sd[0]), int(now.n[0])
-
-    @property
-    def sharing(self) -> float:
-        """As in `power`."""
-        return float(self.at_looks[-1].sharing[0])
 
     @property
     def is_published(self) -> bool:
@@ -90,27 +84,6 @@ class Hypothesis:
         """Whether the hypothesis holds if the observed mean is the true one."""
         centre = self.moments[0]
         return bool(beyond(centre, self.bound) > 0 if self.relation == "above" else beyond(abs(centre), self.bound) < 0)
-
-    def more_seeds(self, alpha: float, sd: float) -> int | None:
-        """How many more seeds the test that the mean leans towards needs for 80 % power, if the mean and `sd` are true.
-
-        None where no practical number is enough.
-        """
-        n = self.moments[2]
-        needed = fewest(lambda seeds: self._power(seeds, alpha, sd), least=max(n + 1, 2))[0]
-        return None if needed is None else needed - n
-
-    def _power(self, n: np.ndarray, alpha: float, sd: float) -> np.ndarray:
-        centre = self.moments[0]
-        if self.relation == "above":
-            return power_beyond(sd, abs(beyond(centre, self.bound)), n, alpha, self.sharing)
-        if self.leans_for():
-            return power_of_equivalence(sd, centre, self.bound, n, alpha, self.sharing)
-        away = beyond(abs(centre), self.bound)
-        if not self.is_published:
-            return power_beyond(sd, away, n, alpha / 2, self.sharing)
-        critical = -special.stdtrit(n - 1, alpha / 2) * np.sqrt(n + 1)
-        return noncentral_sf(critical, n - 1, np.minimum(np.sqrt(n) * away / sd, 1e4))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ import jinja2
 
 from analysis import formatting
 from analysis.stats import ALPHA
-from analysis.stats.power import FEW_SEEDS
 from analysis.stats.shared_variance import FEWEST_RUNS
 
 FILTERS = {
@@ -44,13 +43,12 @@ FILTERS = {
 }
 LEVELS = {
     "ALPHA": ALPHA,
-    "FEW_SEEDS": FEW_SEEDS,
     "FEWEST_RUNS": FEWEST_RUNS,
     "alpha": formatting.percent(ALPHA),  # 5 %
     "confidence": formatting.CONFIDENCE,  # 95 %
     "one_sided_confidence": formatting.percent(1 - 2 * ALPHA),  # 90 %
 }
-"""The level of significance, the confidence levels that go with it, and the fewest seeds for an estimate of more, for all templates."""
+"""The level of significance, the confidence levels that go with it, and the fewest runs that share a spread, for all templates."""
 
 
 def text(template: str, macro: str, /, **slots: Any) -> str:

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from analysis.stats.differences import Differences, Variance, correlation, differences
 from analysis.stats.estimates import ALPHA, Estimate, moments, proportion
 from analysis.stats.looks import NO_PLAN, Looks
-from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band
+from analysis.stats.power import detectable
 from experiments.errors import UserError
 
 Verdict = Literal[
@@ -139,9 +139,6 @@ class PairedComparison(Comparison):
     """the variance of the differences relative to the sum of both variances: below 1 where pairing by seed reduces the error"""
     detectable: float = np.nan
     """the smallest true difference that these seeds find with 80 % power at the family's strictest level"""
-    seeds_needed: SeedsNeeded | None = None
-    """seeds in all for a verdict with 80 % power at the family's strictest level, if the observed difference is the true
-    one; None where there is a verdict already, too few seeds to estimate the spread, or planned looks"""
 
 
 def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dict[tuple[str, str], PairedComparison]:
@@ -173,8 +170,6 @@ def _compared(
     """
     a, b, dropped = sides
     level = rule.looks.level(strictest)
-    spread = (now.sd, now.mean, now.n)
-    needed = [None] * len(family) if rule.looks else seeds_needed_band(*spread, rule.bound, level, now.sharing)
     smallest = detectable(now.sd, now.n, level, now.sharing) * now.tail(level)
     intervals = now.estimates(rule.looks.confidence)
     gains = b - a if rule.lower_is_better else a - b
@@ -196,7 +191,6 @@ def _compared(
             variance=now.variance,
             variance_ratio=float(ratio[i]),
             detectable=float(smallest[i]),
-            seeds_needed=needed[i] if np.isnan(sign) and not now.equal[i] else None,
         )
 
 

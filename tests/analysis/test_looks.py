@@ -161,13 +161,6 @@ def test_a_look_waits_for_every_run_of_its_seeds_and_takes_diverged_runs_as_ende
     assert (results.comparisons.versus["learned-1d"].n, results.comparisons.versus["learned-1d"].dropped) == (4, 1)
 
 
-def test_planned_looks_replace_the_numbers_of_seeds_needed(tmp_path):
-    plain = results_at(tmp_path / "a", 10, spread=0.03)
-    planned = results_at(tmp_path / "b", 10, looks=[10, 20], planned=20, spread=0.03)
-    needed = [[pair.seeds_needed for pair in results.comparisons.pairs.values()] for results in (plain, planned)]
-    assert any(needed[0]) and not any(needed[1])
-
-
 @pytest.mark.parametrize(("before", "now", "said"), [([], [5, 10], "to 5, 10."), ([4], [], "to no looks.")])
 def test_looks_that_were_changed_after_the_first_run_are_reported(before, now, said, tmp_path):
     folder = study_at(tmp_path, 5, looks=now)

@@ -54,9 +54,6 @@ def claims_table(
         Column("outcome", "verdict", mark="_mark"),
         Column("evidence", "evidence"),
         Column("n", "n", formats.count, note=text("claims", "n_note")),
-        Column(
-            "additional seeds needed (80 % power)", "_more", formats.each(formatting.seeds_needed), "more_seeds_low"
-        ),
         Column("source", "_source"),
     )
     notes = paragraphs("claims", "notes", claims=claims, variants=variants, policy=policy, tuned=tuned)
@@ -67,20 +64,16 @@ def claims_table(
 
 def claim_fields(result: ClaimResult, comparisons: Comparisons | None = None) -> dict[str, object]:
     """The fields of a row of a table of claims. `comparisons`: of the pairs of variants, for pairs that are not significant."""
-    more = result.more_seeds
     return {
         "id": result.claim.id,
         "statement": result.claim.statement,
         "verdict": result.outcome,
         "evidence": evidence(result, comparisons),
         "n": result.n,
-        "more_seeds_low": more and more.low,
-        "more_seeds_high": more and more.high,
         "quote": result.claim.quote,
         "source": result.claim.source,
         "_source": text("claims", "source", claim=result.claim),
         "_mark": result.outcome.replace(" ", "-"),
-        "_more": more,
     }
 
 

@@ -79,7 +79,6 @@ def _end(variants: Variants, variant: str, side: str = "") -> dict[str, object]:
 
 
 def _fields(c: PairedComparison) -> dict[str, object]:
-    needed = c.seeds_needed
     return {
         "n": c.n,
         "dropped": c.dropped,
@@ -93,9 +92,6 @@ def _fields(c: PairedComparison) -> dict[str, object]:
         "paired_improvement": c.paired_improvement,
         "seed_correlation": c.seed_correlation,
         "detectable": c.detectable,
-        "seeds_needed_low": needed and needed.low,
-        "seeds_needed_high": needed and needed.high,
-        "_needed": needed,
     }
 
 
@@ -111,7 +107,6 @@ def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple
         Column(f"{formatting.CONFIDENCE} CI", "diff", formats.bounds(metric)),
         Column("seed correlation", "seed_correlation", formats.number(), note=note["correlation_note"]),
         Column(detectable, "detectable", formats.number(places, metric.scale)),
-        Column("seeds needed (80 % power)", "_needed", formats.each(formatting.seeds_needed), "seeds_needed_low"),
     )
     return (
         Column("n", "_n", formats.digits, sort="n", note=note["n_note"]),

@@ -6,14 +6,12 @@ import math
 from collections.abc import Sequence
 
 from analysis import formatting
-from analysis.report.sections.provenance import with_seeds
 from analysis.report.text import paragraphs, text
 from analysis.results.conduct import Conduct, repeated_looks_rate
 from analysis.results.means import Means
 from analysis.results.policy import Comparisons, Policy
 from analysis.results.variants import Variants
 from analysis.sources.source_run import ENDED
-from analysis.stats.power import FEW_SEEDS, SeedsNeeded
 from experiments.runs.looks import Look
 
 
@@ -52,9 +50,7 @@ def headline(
         _diverged(variants, comparisons, conduct),
         text("headline", "among_others", variants=variants, comparisons=comparisons, means=means),
         *looks_paragraphs(policy, conduct.looks, conduct),
-        text(
-            "headline", "limits", variants=variants, conduct=conduct, **_limits(variants, comparisons, policy, conduct)
-        ),
+        text("headline", "limits", variants=variants, conduct=conduct, **_limits(variants, comparisons)),
     ]
     return tuple(filter(None, answer))
 
@@ -79,8 +75,8 @@ def _diverged(variants: Variants, comparisons: Comparisons, conduct: Conduct) ->
     )
 
 
-def _limits(variants: Variants, comparisons: Comparisons, policy: Policy, conduct: Conduct) -> dict[str, object]:
-    """Which differences are too small for the seeds of the study, and how many seeds would give a verdict."""
+def _limits(variants: Variants, comparisons: Comparisons) -> dict[str, object]:
+    """Which differences are too small for the seeds of the study."""
     metric = variants.metric
     versus = [comparisons.versus[variant] for variant in variants.others]
     undecided = [c for c in (*versus, *comparisons.other_pairs.values()) if c.verdict == "not enough evidence" and c.n]
@@ -88,23 +84,9 @@ def _limits(variants: Variants, comparisons: Comparisons, policy: Policy, conduc
     sizes = sorted(c.detectable * metric.scale for c in shown if c.detectable < 1 or not metric.is_share)
     places = formatting.decimals(sizes[0]) if sizes else 0
     ends = dict.fromkeys(formatting.number(size, places) for size in (sizes[:1] + sizes[-1:]))
-    needs = [c.seeds_needed for c in undecided if c.seeds_needed is not None]
-    few = [c.n for c in undecided if c.seeds_needed is not None and c.n < FEW_SEEDS]
-    needed = _range(needs, bool(few)) if needs and not policy.looks else None
     return {
         "undecided": undecided,
         "detectable": " to ".join(ends),
         "shown": shown,
         "hopeless": len(shown) - len(sizes),
-        "needed": formatting.seeds_needed(needed) if needed else "",
-        "few": few,
-        "command": with_seeds(conduct.plan, needed.low) if needed and needed.low else "",
     }
-
-
-def _range(needs: Sequence[SeedsNeeded], cautious: bool) -> SeedsNeeded:
-    """From what the first pair needs, or if `cautious` what every pair needs, to the most that one can need."""
-    lows, highs = [need.low for need in needs], [need.high for need in needs]
-    known = [n for n in lows if n is not None]
-    low = max(known) if cautious and None not in lows else min(known, default=None)
-    return SeedsNeeded(low, None if None in highs else max(n for n in highs if n is not None))

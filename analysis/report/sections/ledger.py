@@ -41,7 +41,6 @@ TESTS = (
     Column("also adjusted over this page", "_page"),
     Column("evidence", "evidence"),
     Column("n", "n", formats.count),
-    Column("additional seeds needed (80 % power)", "_more", formats.each(formatting.seeds_needed), "more_seeds_low"),
 )
 OF_TREND = {"shrinks": "holds here", "grows": "does not hold here"}
 
@@ -140,6 +139,5 @@ def _of_trend(trend: Trend) -> dict[str, Any]:
         "evidence": text("trends", "spread", trend=trend),
         "n": trend.spread.change.change.n,
         "metric": str(trend.metric),
-        "_more": None,
         "_mark": outcome.replace(" ", "-"),
     }

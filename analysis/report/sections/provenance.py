@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import shlex
 from argparse import ArgumentError, ArgumentParser, Namespace
-from itertools import islice
 
 import pandas as pd
 import yaml
@@ -17,7 +16,6 @@ from analysis.sources.held_fixed import not_held_fixed
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import PLACES
 from analysis.sources.source_run import ENDED
-from experiments.study import StudyPlan
 
 
 def provenance(study: RunsTable) -> Section:
@@ -115,13 +113,6 @@ def reproduce(study: RunsTable) -> Section:
         files.insert(0, (text("provenance", "definition", file=file), definition))
     shown = ["\n".join(lines), *(f"{head}\n{content.rstrip()}" for head, content in files)]
     return Section("reproduce", "Reproduce", list(map(Code, shown)))
-
-
-def with_seeds(plan: StudyPlan, n: int) -> str:
-    """The command that trains a study with n seeds; "" where it is not known."""
-    words, given = _parsed("" if plan.source else plan.command or "")
-    new = (seed for seed in range(n + len(plan.seeds)) if seed not in plan.seeds)
-    return shlex.join([*words, *_options([*plan.seeds, *islice(new, n - len(plan.seeds))], given)]) if words else ""
 
 
 def study_file(command: str) -> str | None:

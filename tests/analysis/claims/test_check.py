@@ -209,31 +209,11 @@ def test_another_system_says_nothing_of_a_headline(other):
     assert headline(0.788, elsewhere).outcome == "holds here"
 
 
-# how many more seeds
-
-
-def test_more_seeds_bring_one_hypothesis_against_an_open_claim_to_its_power():
-    runs = values({"variant 0": 0.9, "variant 1": 0.95, "variant 2": 0.9055}, n=10, spread=10)
-    results = check(literature.LITERATURE, study_file.plan(kinds("none", "learned-1d", "learned-2d")), runs, RULE)
-    found = results[0]
-    assert (found.claim.id, found.outcome) == ("paper-none", "undecided here")
-    diffs = np.subtract(list(runs["variant 2"].values()), list(runs["variant 0"].values()))
-    quantiles = [diffs.std(ddof=1) * math.sqrt(9 / scipy_stats.chi2.ppf(q, 9)) for q in (0.9, 0.1)]
-    level = 0.05 / 2 / len(results)  # there are two hypotheses
-    for more, sd in zip((found.more_seeds.low, found.more_seeds.high), quantiles, strict=True):
-        lean = (0.01 - diffs.mean()) / sd
-        before, after = (
-            scipy_stats.nct.sf(scipy_stats.t.isf(level, k - 1), k - 1, lean * math.sqrt(k))
-            for k in (9 + more, 10 + more)
-        )
-        assert (more == 1 or before < 0.8) and after >= 0.8
-
-
 @pytest.mark.parametrize(("n", "spread"), [(9, 15), (1, 1), (0, 1)])
-def test_few_seeds_do_not_say_how_many_more_are_needed(n, spread):
+def test_few_seeds_leave_a_claim_undecided(n, spread):
     runs = values({"variant 0": 0.950, "variant 1": 0.954}, n, spread)
     (found,) = check(literature.LITERATURE, study_file.plan(kinds("learned-1d", "learned-2d")), runs, RULE)
-    assert (found.outcome, found.more_seeds, found.n) == ("undecided here", None, n)
+    assert (found.outcome, found.n) == ("undecided here", n)
 
 
 def test_a_claim_does_not_hold_on_the_surviving_runs_alone():

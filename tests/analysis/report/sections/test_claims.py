@@ -82,7 +82,6 @@ def test_the_tables_data_and_notes():
     results = list(claims({"none": 0.72, "learned-1d": 0.95, "learned-2d": 0.951}, n=10, spread=10).values())
     made = table(results)
     assert made.data["verdict"].tolist() == [result.outcome for result in results]
-    assert made.data["more_seeds_low"].tolist() == [r.more_seeds and r.more_seeds.low for r in results]
     assert not any("planned looks" in note for note in made.notes)
     assert made.caption.endswith("the outcome in this study: rate 0.005.")
     looks = replace(POLICY, looks=Looks((5, 10)))
