@@ -119,8 +119,7 @@ def study_warnings(results: StudyResults) -> list[str]:
     tuning = () if results.tuning is None else tuning_warnings(results.tuning)
     slowest = results.cost["slowest"].dropna()
     slow = (slowest.idxmax(), slowest.max()) if slowest.max() > SLOW else None
-    slots = {"conduct": results.conduct, "policy": results.policy}
-    return paragraphs("warnings", "warnings", tuning=tuning, slow=slow, comparison=COMPARISON, **slots)
+    return paragraphs("warnings", "warnings", conduct=results.conduct, tuning=tuning, slow=slow, comparison=COMPARISON)
 
 
 def _methods(results: StudyResults) -> Section:

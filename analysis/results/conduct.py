@@ -13,7 +13,6 @@ from analysis.sources.held_fixed import CHOOSE_IMAGES, changed_images, not_held_
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import PLACES
 from analysis.sources.source_run import ENDED
-from experiments.metric import Metric
 from experiments.runs.looks import Look
 from experiments.sections import PER_SEED
 from experiments.study import StudyPlan
@@ -62,13 +61,11 @@ class Conduct:
     commits: int
     dirty: bool
     """whether a run comes from code with uncommitted changes"""
-    machines: int
-    """kinds of hardware"""
+    hardware: list[str]
+    """the names of the devices that runs used"""
     unrecorded_plugins: list[str]
     """the plug-ins of runs without a record of their source, one for each run"""
     uncommitted_plugin: bool
-    batches: stats.BatchEffect
-    """finished runs of different hardware or commits, compared by the study's metric"""
 
 
 def study_conduct(study: RunsTable) -> Conduct:
@@ -100,10 +97,9 @@ def study_conduct(study: RunsTable) -> Conduct:
         undecided=_undecided(study.stated_plan),
         commits=ended["commit"].nunique(),
         dirty=bool(ended["dirty"].eq(True).any()),
-        machines=ended["hardware"].nunique(),
+        hardware=ended["hardware"].dropna().unique().tolist(),
         unrecorded_plugins=list(unrecorded_plugins(study).get("model.pos_embed", [])),
         uncommitted_plugin=bool(ended["plugin_committed"].eq(False).any()),
-        batches=_batches(finished, study.metric),
     )
 
 
@@ -161,8 +157,3 @@ def _divergence(study: RunsTable) -> dict[str, stats.Estimate]:
     counts = counts.reindex(index=study.variants, columns=["finished", "diverged"], fill_value=0)
     rates = stats.proportion(counts["diverged"].to_numpy(), counts.sum(axis=1).to_numpy())
     return dict(zip(study.variants, rates, strict=True))
-
-
-def _batches(finished: pd.DataFrame, metric: Metric) -> stats.BatchEffect:
-    batch = finished["hardware"].fillna("").astype(str) + " " + finished["commit"].fillna("").astype(str)
-    return stats.batch_effect(finished[["variant", "seed", metric]].assign(batch=batch), metric, "batch")

@@ -3,11 +3,10 @@
 `estimates`: means, shares and t tests of one sample. `comparisons`: verdicts on pairs of variants, Holm's method. `factorial`:
 the effects of several factors. `power`: what a number of seeds can show. `images`: means over seeds and test images.
 `aggregate`: averages over datasets. `size_change`: whether differences shrink. `looks`: tests at several planned numbers of
-seeds. `batches`: runs of different machines or commits.
+seeds.
 """
 
 from analysis.stats.aggregate import average, compare_averages
-from analysis.stats.batches import BatchEffect, batch_effect
 from analysis.stats.comparisons import (
     Comparison,
     Decided,
