@@ -1,8 +1,7 @@
-"""Test images: intervals for new images, accuracy by class, agreement, and the images on which variants differ most."""
+"""Test images: intervals for new images, accuracy by class, and the images on which variants differ most."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -73,18 +72,6 @@ class ImageResults:
         runs = self.hits[variant]
         sums, counts = (np.bincount(runs.labels, w, len(self.classes)) for w in (runs.hits.mean(axis=0), None))
         return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
-
-    def agreement(self, a: str, b: str) -> float:
-        """The share of test images that a run of `a` and a run of `b` both get right or both get wrong.
-
-        It is the mean over all pairs of two different runs, whatever their seeds; NaN where there is no such pair.
-        """
-        hits_a, hits_b = self.hits[a].hits, self.hits[b].hits
-        right_a, right_b = hits_a.sum(axis=0), hits_b.sum(axis=0)
-        same = (right_a * right_b + (len(hits_a) - right_a) * (len(hits_b) - right_b)).mean()
-        with_itself = len(hits_a) if a == b else 0
-        pairs = len(hits_a) * len(hits_b) - with_itself
-        return float(same - with_itself) / pairs if pairs else math.nan
 
     def disagreements(self) -> list[Disagreement]:
         """The test images on which the `comparable` variants differ, the largest differences first, at most `MOST_IMAGES`.

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from analysis.stats.differences import Differences, Variance, correlation, differences
-from analysis.stats.estimates import ALPHA, Estimate, moments, proportion
+from analysis.stats.estimates import ALPHA, Estimate, moments
 from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import detectable
 from experiments.errors import UserError
@@ -129,8 +129,6 @@ class PairedComparison(Comparison):
     """two one-sided tests: p-value of a difference of a margin or more"""
     tost_p_holm: float = np.nan
     """`tost_p`, adjusted over the family"""
-    paired_improvement: Estimate
-    """probability that the variant beats the other on the same seed, with its exact interval; a tie counts half"""
     seed_correlation: float = np.nan
     """correlation between the two variants over the seeds: the closer to 1, the more pairing reduces the error"""
     variance: Variance = "paired"
@@ -172,8 +170,6 @@ def _compared(
     level = rule.looks.level(strictest)
     smallest = detectable(now.sd, now.n, level, now.sharing) * now.tail(level)
     intervals = now.estimates(rule.looks.confidence)
-    gains = b - a if rule.lower_is_better else a - b
-    improvement = proportion((gains > 0).sum(axis=-1) + 0.5 * (gains == 0).sum(axis=-1), now.n)
     p, q, over_seeds = now.t_test(), now.tost(rule.bound), correlation(a, b)
     spread_of_pair, *spreads = (np.nan_to_num(moments(side)[1]) ** 2 for side in (a - b, a, b))
     ratio = np.divide(spread_of_pair, sum(spreads), out=np.full(len(family), np.nan), where=sum(spreads) > 0)
@@ -186,7 +182,6 @@ def _compared(
             dropped=int(dropped[i]),
             tost_p=float(q[i]),
             tost_p_holm=q_holm,
-            paired_improvement=improvement[i],
             seed_correlation=float(over_seeds[i]),
             variance=now.variance,
             variance_ratio=float(ratio[i]),
@@ -222,10 +217,7 @@ def against_baseline(
     """Of some pairs, each variant's comparison with the baseline, and the baseline's own, which has nothing tested."""
     finite = int(sum(map(np.isfinite, values[baseline].values())))
     itself = PairedComparison(
-        diff=Estimate(0.0, 0.0, 0.0, finite),
-        verdict="baseline",
-        dropped=len(values[baseline]) - finite,
-        paired_improvement=Estimate(0.5, np.nan, np.nan, finite),
+        diff=Estimate(0.0, 0.0, 0.0, finite), verdict="baseline", dropped=len(values[baseline]) - finite
     )
     return {variant: itself if variant == baseline else pairs[variant, baseline] for variant in values}
 

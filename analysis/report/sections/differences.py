@@ -25,7 +25,7 @@ from analysis.report.variant_columns import (
 )
 from analysis.results.policy import Comparisons, Policy
 from analysis.results.variants import Variants
-from analysis.stats import Estimate, PairedComparison
+from analysis.stats import PairedComparison
 from experiments.metric import Metric
 
 MOST_PAIR_ROWS = 66  # twelve variants; a longer table of pairs is only written as a file
@@ -89,33 +89,26 @@ def _fields(c: PairedComparison) -> dict[str, object]:
         "tost_p": c.tost_p,
         "tost_p_holm": c.tost_p_holm,
         **verdict_fields(c),
-        "paired_improvement": c.paired_improvement,
         "seed_correlation": c.seed_correlation,
         "detectable": c.detectable,
     }
 
 
-def _won(share: Estimate) -> str:
-    return f"{share.value * share.n:.3g} of {share.n}" if share.n else formatting.DASH
-
-
 def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple[Column, ...]:
     places = formatting.shared_places([c.diff for c in comparisons], metric)
     detectable = f"minimum detectable difference{metric.difference_unit}"
-    note = {name: text("differences", name) for name in ("n_note", "won_note", "correlation_note")}
     details = (
         Column(f"{formatting.CONFIDENCE} CI", "diff", formats.bounds(metric)),
-        Column("seed correlation", "seed_correlation", formats.number(), note=note["correlation_note"]),
+        Column("seed correlation", "seed_correlation", formats.number(), note=text("differences", "correlation_note")),
         Column(detectable, "detectable", formats.number(places, metric.scale)),
     )
     return (
-        Column("n", "_n", formats.digits, sort="n", note=note["n_note"]),
+        Column("n", "_n", formats.digits, sort="n", note=text("differences", "n_note")),
         replace(signed_column(metric, "difference", "diff"), link="_runs"),
         Column("p (adjusted)", "p_holm", formats.p),
         *[Column("equivalence p (adjusted)", "tost_p_holm", formats.p)]
         * any(math.isfinite(c.tost_p) for c in comparisons),
         verdict_column(),
-        Column("seeds won", "paired_improvement", formats.each(_won), note=note["won_note"]),
         *(replace(column, detail=True) for column in details),
     )
 

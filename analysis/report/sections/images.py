@@ -1,8 +1,7 @@
-"""The section "Test images": intervals for new images, accuracy by class, agreement, and images of disagreement."""
+"""The section "Test images": intervals for new images, accuracy by class, and images of disagreement."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -25,16 +24,15 @@ from analysis.stats import UNKNOWN, ImageEstimate
 from experiments.errors import UserError
 
 MOST_EXAMPLES = 12  # classes of which an image is shown
-MOST_COLUMNS = 20  # classes, or variants in the table of agreement
+MOST_CLASSES = 20  # in the table of classes
 
 
 def images_section(
     images: ImageResults, variants: Variants, policy: Policy, study: RunsTable | None, styles: Styles
 ) -> Section:
     """Return the section; with `study`, it shows images, or why it cannot."""
-    accuracy, classes = images_table(images, variants, policy), classes_table(images, variants)
-    items = present(accuracy, classes, agreement_table(images, variants), disagreement_table(images))
-    section = Section("images", "Test images", items)
+    tables = images_table(images, variants, policy), classes_table(images, variants), disagreement_table(images)
+    section = Section("images", "Test images", present(*tables))
     if study is not None:
         try:
             section.items.extend(_plots(images, study, styles))
@@ -87,28 +85,14 @@ def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Ta
 
 
 def classes_table(images: ImageResults, variants: Variants) -> Table | None:
-    """Return the test accuracy of each variant by class; None with too many classes."""
-    named = (f"class {name}" if name.isdecimal() else name for name in images.classes)
-    labels = {f"class_{number}": name for number, name in enumerate(named)}
-    return _percentages("classes", variants, labels, ((v, images.by_class(v)) for v in images.comparable))
-
-
-def agreement_table(images: ImageResults, variants: Variants) -> Table | None:
-    """Return how often runs of two variants are both right or both wrong; None with one variant or too many."""
-    names = images.comparable
-    labels = {f"agreement: {variant}": variants.brief[variant] for variant in names}
-    return _percentages("agreement", variants, labels, ((a, [images.agreement(a, b) for b in names]) for a in names))
-
-
-def _percentages(
-    name: str, variants: Variants, labels: Mapping[str, str], values: Iterable[tuple[str, Iterable[float]]]
-) -> Table | None:
-    """A table of shares. `labels`: field -> label of a column; None with one or too many. `values`: each variant and its shares."""
-    if not 1 < len(labels) <= MOST_COLUMNS:
+    """Return the test accuracy of each variant by class; None with one class or too many."""
+    if not 1 < len(images.classes) <= MOST_CLASSES:
         return None
-    rows = {variant: dict(zip(labels, shares)) for variant, shares in values}
-    columns = (Column(label, field, formats.number(1, 100)) for field, label in labels.items())
-    return variant_table(name, text("images", name), variants, rows, columns)
+    names = [f"class {name}" if name.isdecimal() else name for name in images.classes]
+    columns = [Column(name, f"class_{number}", formats.number(1, 100)) for number, name in enumerate(names)]
+    fields = [column.field for column in columns]
+    rows = {variant: dict(zip(fields, images.by_class(variant))) for variant in images.comparable}
+    return variant_table("classes", text("images", "classes"), variants, rows, columns)
 
 
 def disagreement_table(images: ImageResults) -> Table | None:

@@ -6,7 +6,7 @@ import shown
 from scipy.stats import t
 from synthetic import add_hits, add_predictions, results_of, write_study
 
-from analysis.report.sections.images import agreement_table, classes_table, disagreement_table, images_table
+from analysis.report.sections.images import classes_table, disagreement_table, images_table
 from analysis.report.study_report import study_document, study_headline
 from analysis.results.images import ImageResults
 from analysis.results.study_results import analyze
@@ -80,13 +80,6 @@ def test_classes_have_the_names_of_the_records_through_an_export(classes, column
         assert {row[1] for row in shown.texts(disagreement_table(results.images))} == names
 
 
-def test_agreement_by_hand():
-    """The two runs of none agree on 3 of 4 images. With the runs of learned they agree on 3, 2, 2 and 1 images."""
-    images = images_of(none=NONE, learned=LEARNED, one=NONE[:1])
-    assert [images.agreement("none", other) for other in ("none", "learned")] == [0.75, 0.5]
-    assert np.isnan(images.agreement("one", "one"))
-
-
 def test_images_on_which_variants_differ_most_come_first():
     assert shown.texts(disagreement_table(images_of(none=NONE, learned=LEARNED))) == [
         ["2", "1", "learned: 100 %", "none: 0 %"],
@@ -109,11 +102,10 @@ def test_the_report_shows_the_tables(tmp_path):
     results = analyze(read(str(folder)))
     names = [table.name for table in study_document(results).tables]
     at = names.index("images")
-    assert names[at : at + 4] == ["images", "classes", "agreement", "disagreement"]
-    classes, agreement = (table(results.images, results.variants).frame for table in (classes_table, agreement_table))
+    assert names[at : at + 3] == ["images", "classes", "disagreement"]
+    classes = classes_table(results.images, results.variants).frame
     for place, name in enumerate(results.variants.names):
         assert classes["class_3"][place] == results.images.by_class(name)[3]
-        assert agreement["agreement: none"][place] == results.images.agreement(name, "none")
 
 
 @pytest.mark.parametrize(
