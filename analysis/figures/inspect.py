@@ -1,19 +1,14 @@
 """Read trained models from checkpoints, and test images from their dataset, as arrays.
 
-This is the only file of the analysis that imports torch. What was read from unchanged files is kept, so that a second report
-of unchanged runs needs neither torch nor data.
+This is the only file of the analysis that imports torch.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import zipfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,11 +20,6 @@ from experiments.runs import record
 if TYPE_CHECKING:
     import torch
 
-T = TypeVar("T")
-CODE = Path(__file__).parents[2]
-USED = ("vit/**/*.py", "experiments/**/*.py", "analysis/figures/inspect.py")
-"""The code that decides what is read from a model or a dataset."""
-KEPT = ".figures"  # the folder in a study's folder that keeps what was read
 PATCH_SIZE = "model.patch_size"
 EXAMPLES = 8  # the first test images, which are shown
 AVERAGED = 128  # test images over which attention distances are averaged
@@ -72,26 +62,17 @@ class Pictures:
     classes: tuple[str, ...]
 
 
-def load_pictures(
-    settings: Mapping[str, Any], indices: Sequence[int], labels: np.ndarray, folder: Path | None
-) -> Pictures:
+def load_pictures(settings: Mapping[str, Any], indices: Sequence[int], labels: np.ndarray) -> Pictures:
     """Load the test images of a run at `indices`; nothing is downloaded.
 
-    `settings`: the run's settings by dotted path. `labels`: the recorded classes of all test images. `folder`: of the
-    study, which keeps them. Raises `UserError` where the dataset cannot be read or its test images have other classes.
+    `settings`: the run's settings by dotted path. `labels`: the recorded classes of all test images. Raises `UserError`
+    where the dataset cannot be read or its test images have other classes.
     """
-    wanted = {path: settings[path] for path in settings if path.startswith("data.") or path in ("seed", PATCH_SIZE)}
-    load = partial(_load_pictures, {**wanted, "data.download": False}, indices, labels)
-    if folder is None:
-        return load()
-    return kept(folder / KEPT / "pictures.npz", (wanted, *indices, labels.tobytes()), Pictures, load)
-
-
-def _load_pictures(settings: Mapping[str, Any], indices: Sequence[int], labels: np.ndarray) -> Pictures:
     from experiments import config as configuration
     from experiments.data import loading
 
-    splits = loading.load(configuration.load(nested(settings)))
+    wanted = {path: settings[path] for path in settings if path.startswith("data.") or path in ("seed", PATCH_SIZE)}
+    splits = loading.load(configuration.load(nested({**wanted, "data.download": False})))
     if not np.array_equal(splits.test.y.numpy(), labels):
         raise UserError(f"data.root: {settings['data.root']!r} holds other test images than those of the records")
     shown = splits.test.x[list(indices)]
@@ -125,11 +106,7 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
         raise UserError("the checkpoint is missing")
     run = record.read_run(folder, checkpoint=True)
     plugin = (run.summary.get("provenance") or {}).get("plugin") or {}
-    run_model = partial(_run_model, folder, variant, run.config, plugin.get("digest"))
-    if plugin:  # its source lies elsewhere and may have changed
-        return run_model()
-    file = folder.parent / KEPT / f"{folder.name}.npz"
-    return kept(file, (variant, folder.name, run.summary["digest"]), ModelInspection, run_model)
+    return _run_model(folder, variant, run.config, plugin.get("digest"))
 
 
 def _run_model(folder: Path, variant: str, tree: Mapping[str, Any], plugin: str | None) -> ModelInspection:
@@ -185,38 +162,3 @@ def _array(tensor: torch.Tensor) -> np.ndarray:
 
 def _optional(tensor: torch.Tensor | None) -> np.ndarray | None:
     return None if tensor is None else _array(tensor)
-
-
-def kept(file: Path, key: tuple[object, ...], kind: type[T], compute: Callable[[], T]) -> T:
-    """Return what `file` keeps for this key and this code; else compute it and keep it there.
-
-    `key`: all that the values depend on but the code, such as the digest of a record. `kind`: a dataclass of arrays,
-    texts, tuples of texts, and None. A file that cannot be read is made anew; one that cannot be written is no error.
-    """
-    digest = hashlib.sha256(repr(key).encode())
-    for path in sorted(path for pattern in USED for path in CODE.glob(pattern)):
-        digest.update(path.read_bytes())
-    try:
-        with np.load(file) as arrays:
-            if str(arrays["key"]) == digest.hexdigest():
-                return kind(**{field.name: _value(arrays, field.name) for field in fields(kind)})  # type: ignore[arg-type]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        pass
-    value = compute()
-    known = {name: array for name, array in vars(value).items() if array is not None}
-    new = file.with_name(f".{file.name}-{os.getpid()}.npz")
-    try:
-        file.parent.mkdir(exist_ok=True)
-        np.savez(new, key=np.array(digest.hexdigest()), **known)
-        os.replace(new, file)
-    except OSError:
-        new.unlink(missing_ok=True)
-    return value
-
-
-def _value(arrays: Any, name: str) -> Any:
-    """A field as it was: None is not in the file, and texts are arrays of texts there."""
-    array = arrays.get(name)
-    if array is None or array.dtype.kind != "U":
-        return array
-    return tuple(map(str, array)) if array.ndim else str(array)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save
-from synthetic import change_summary, results_of, write_study
+from synthetic import results_of, write_study
 
 from analysis.figures import inspect, model_figures
 from analysis.figures.labels import study_styles
@@ -122,35 +122,6 @@ def test_a_checkpoint_that_cannot_be_used_is_named(tmp_path):
     found, missing = inspect.inspect_models(read_folder(folder), list(ACCURACY), skip_unreadable=True)
     assert [model.variant for model in found] == ["learned-2d", "rope-2d"]
     assert ("v0-s0", "the checkpoint is missing") in missing and missing[1][0] == "v1-s0"
-
-
-def test_models_are_run_again_only_if_their_records_or_the_code_changed(tmp_path, monkeypatch):
-    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=1, weights=untrained)
-    load, loads = loading.load, []
-    monkeypatch.setattr(loading, "load", lambda config: loads.append(config) or load(config))
-
-    def inspected():
-        loads.clear()
-        return inspect.inspect_models(read_folder(folder), ["none", "learned-1d"])[0]
-
-    first = inspected()
-    assert len(loads) == 2
-    again = inspected()
-    assert len(loads) == 0
-    for one, other in zip(first, again, strict=True):
-        for name, value in vars(one).items():
-            np.testing.assert_array_equal(value, getattr(other, name))
-            assert type(value) is type(getattr(other, name))
-    (folder / inspect.KEPT / f"{first[0].run}.npz").write_bytes(b"cut off")
-    inspected()
-    assert [config.model.pos_embed for config in loads] == ["none"]
-    path = folder / first[1].run
-    record.write_bytes(path / record.CHECKPOINT, untrained({**record.read_config(path), "seed": 7}))
-    change_summary(path)
-    assert (inspected()[1].table != first[1].table).any() and len(loads) == 1
-    monkeypatch.setattr(inspect, "USED", ("vit/*.py",))
-    inspected()
-    assert len(loads) == 2
 
 
 def test_without_the_data_the_section_has_a_reason(tmp_path):
