@@ -13,7 +13,7 @@ from experiments.runs.tracking.settings import add_place_arguments
 
 PROG = "vit-report"
 SOURCE = (
-    "the folder of a study or of an export; or wandb:ENTITY/PROJECT[/STUDY] or optuna:FILE[#STUDY], which need --out; "
+    "the folder of a study or of an export; or wandb:ENTITY/PROJECT[/STUDY], which needs --out; "
     "or csv:FILE, a table with one row for each run (.csv, .parquet, .jsonl)"
 )
 COMMANDS = {

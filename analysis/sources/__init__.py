@@ -1,1 +1,1 @@
-"""Where runs are read from: run folders, exported tables, W&B, Optuna. Every source gives a `RunsTable`."""
+"""Where runs are read from: run folders, exported studies, W&B, tables. Every source gives a `RunsTable`."""

@@ -1,4 +1,4 @@
-"""Infer a study from runs without a plan: runs of W&B, trials of Optuna, run folders without a study.json.
+"""Infer a study from runs without a plan: runs of W&B, rows of a table, run folders without a study.json.
 
 Such a source holds the runs that were made, not what was planned. The factors are the settings that differ between the
 runs. The user gives baseline and metric, or they have defaults; the report says so.

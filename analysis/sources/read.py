@@ -1,4 +1,4 @@
-"""Read a study from where its runs are: run folders, an exported study, W&B or an Optuna storage."""
+"""Read a study from where its runs are: run folders, an exported study, W&B or a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from analysis.sources import optuna_storage, wandb_project
+from analysis.sources import wandb_project
 from analysis.sources.exported import is_export, read_export
 from analysis.sources.folder import has_runs, read_folder, read_runs
 from analysis.sources.held_fixed import check_pooling
@@ -19,14 +19,13 @@ from experiments.metric import EXPECTED, METRICS, Metric, is_metric
 from experiments.runs import record
 from vit.registry import nearest
 
-FIND_RUNS = {"wandb": wandb_project.find_runs, "optuna": optuna_storage.find_runs}
-"""Sources without a plan: the first word -> from the rest of the address, and what the user says is measured, the runs."""
-TABLE = "csv"
+WANDB, TABLE = "wandb", "csv"
+"""The first words of sources that are not folders."""
 
 
 def is_imported(source: str) -> bool:
-    """Whether the source is W&B, an Optuna storage or a table of runs, not a folder."""
-    return source.partition(":")[0] in (*FIND_RUNS, TABLE) and ":" in source
+    """Whether the source is W&B or a table of runs, not a folder."""
+    return source.startswith((f"{WANDB}:", f"{TABLE}:"))
 
 
 def has_plan(source: str) -> bool:
@@ -39,8 +38,8 @@ def read(
 ) -> RunsTable:
     """Read a study.
 
-    `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]", "optuna:FILE[#STUDY]" or "csv:FILE", whose columns
-    `table` names: arguments of `read_table`.
+    `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]" or "csv:FILE", whose columns `table` names: arguments of
+    `read_table`.
     `metric` and `baseline` differ from the plan in an exploratory report, which says so. Raises `UserError` naming what
     is missing or not possible, and where runs of a variant are not of one model.
     """
@@ -52,8 +51,7 @@ def read(
     source = locate(source)
     folder = Path(source)
     if is_imported(source):
-        kind, _, address = source.partition(":")
-        study = infer(source, FIND_RUNS[kind](address, metric), metric, baseline)
+        study = infer(source, wandb_project.find_runs(source.removeprefix(f"{WANDB}:")), metric, baseline)
     elif not has_plan(source):
         study = read_runs(folder, skip_unreadable, metric, baseline)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from analysis.sources.settings import flatten
-from experiments.errors import UserError, first_line
+from experiments.errors import first_line
 from experiments.files import RecordError
 from experiments.metric import METRICS, known_metrics
 from experiments.runs import record
@@ -127,15 +127,6 @@ def check_row(row: Mapping[str, Any], source: object) -> None:
         _Row.model_validate(row)
     except ValidationError as error:
         raise RecordError(f"{source}: {first_line(error)}") from error
-
-
-def one_study(source: str, sign: str, wanted: str, studies: Iterable[str]) -> str:
-    """The name of the study to read: `wanted`, which follows `sign` in the address, or the only one. Raises `UserError`."""
-    names = sorted(studies)
-    if wanted not in names and (wanted or len(names) != 1):
-        reason = f"no study {wanted!r}" if wanted or not names else "holds several studies"
-        raise UserError(f"{source}: {reason}; add {sign}STUDY, one of: {', '.join(names) or 'none'}")
-    return wanted or names[0]
 
 
 def _part(summary: Mapping[str, Any], section: str) -> dict[str, Any]:

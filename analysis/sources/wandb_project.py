@@ -6,11 +6,11 @@ It is for runs whose local records are not at hand: a record has digests and pro
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from analysis.sources.source_run import ENDED, SourceRun, one_study
+from analysis.sources.source_run import ENDED, SourceRun
 from experiments.config import RunConfig
 from experiments.errors import UserError
 from experiments.metric import METRICS
@@ -22,8 +22,8 @@ OURS = {"run", "variant", "data", "model", "optim", "train", "seed"}  # in the c
 MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 
 
-def find_runs(address: str, metric: str | None = None) -> list[SourceRun]:
-    """The runs of ENTITY/PROJECT[/STUDY]. W&B names what it holds, so it does not need the metric.
+def find_runs(address: str) -> list[SourceRun]:
+    """The runs of ENTITY/PROJECT[/STUDY].
 
     A W&B run of ours has the key of its study in its configuration; for any other, the job type is its study. The group
     is its variant. Trials of a tuning are in no report. Raises `UserError` where there are none, or no answer.
@@ -39,7 +39,7 @@ def find_runs(address: str, metric: str | None = None) -> list[SourceRun]:
         for run in wandb.Api(timeout=TIMEOUT).runs(f"{entity}/{project}", order="+created_at"):
             if FIGURES_OF not in run.config and run.job_type != TRIAL:
                 runs.setdefault(_key(run) or WITHOUT_TYPE, []).append(run)
-        study = one_study(where, "/", wanted, runs)
+        study = _one_study(where, wanted, runs)
         has_key = study == runs[study][0].config.get(STUDY_KEY)
         name = project if study == WITHOUT_TYPE else study.rpartition("-")[0] if has_key else study
         return [replace(source_run(run), study=name) for run in runs[study]]
@@ -48,6 +48,15 @@ def find_runs(address: str, metric: str | None = None) -> list[SourceRun]:
     except (wandb.errors.Error, ValueError, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"{where}: the runs could not be read from W&B: {reason}") from error
+
+
+def _one_study(where: str, wanted: str, studies: Iterable[str]) -> str:
+    """The name of the study to read: `wanted`, or the only one. Raises `UserError`."""
+    names = sorted(studies)
+    if wanted not in names and (wanted or len(names) != 1):
+        reason = f"no study {wanted!r}" if wanted or not names else "holds several studies"
+        raise UserError(f"{where}: {reason}; add /STUDY, one of: {', '.join(names) or 'none'}")
+    return wanted or names[0]
 
 
 def is_ours(config: Mapping[str, Any]) -> bool:

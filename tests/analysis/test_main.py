@@ -1,12 +1,10 @@
 """The command vit-report: its output, its error messages, and that a failure leaves no files."""
 
-import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-import optuna
 import pytest
 from synthetic import ACCURACY, on_dataset, write_study
 
@@ -122,24 +120,8 @@ def test_a_study_with_the_dataset_as_a_factor_is_reported_by_dataset(tmp_path, c
     assert status == 2 and "vit-report across A B" in err
 
 
-def test_an_optuna_storage_and_a_folder_side_by_side(tmp_path, capsys):
-    """--metric and --baseline are for both, and the storage's URL keeps its slashes."""
+def test_a_comparison_takes_another_metric_for_both(tmp_path, capsys):
     folder = write_study(tmp_path, seeds=2)
-    storage = f"sqlite:///{tmp_path / 'old.db'}"
-    study = optuna.create_study(storage=storage, study_name="position", direction="maximize")
-    for entry in json.loads((folder / "study.json").read_text())["runs"]:
-        trial = optuna.trial.create_trial(
-            value=0.5,
-            user_attrs={"variant": entry["variant"]},
-            params={"seed": entry["seed"]},
-            distributions={"seed": optuna.distributions.IntDistribution(0, 9)},
-        )
-        study.add_trial(trial)
-    place = f"optuna:{storage}"
-    status, out, _ = run(
-        capsys, "compare", place, folder, "--metric", "test/acc", "--baseline", "none", "--out", tmp_path / "r"
-    )
-    assert status == 0 and out.splitlines()[-1] == f"{tmp_path / 'r' / 'report.html'}"
     words = ["compare", folder, folder, "--metric", "val/acc", "--out", tmp_path / "both"]
     assert run(capsys, *words)[0] == 0
     assert "exploratory: its metric is val/acc" in (tmp_path / "both" / "report.md").read_text()

@@ -97,7 +97,7 @@ def reproduce(study: RunsTable) -> Section:
     )
     if plan.command:
         lines.append(shlex.join([*words, *_options(plan.seeds, given)]) if words else plan.command)
-    stated = None if plan.source else study.stated_plan  # W&B and Optuna, the sources of imported runs, hold no plan
+    stated = None if plan.source else study.stated_plan  # W&B and tables, the sources of imported runs, hold no plan
     metric = [] if stated and study.metric == stated.metric else ["--metric", study.metric]
     baseline = [] if stated and study.baseline == stated.baseline else ["--baseline", study.baseline]
     out = ["--out", "report"] if plan.source else []

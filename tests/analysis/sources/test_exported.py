@@ -63,7 +63,7 @@ def test_pandas_reads_every_number_that_the_records_hold(tmp_path):
 
 
 def test_settings_of_any_type_are_read_back_as_they_were(tmp_path):
-    """W&B and Optuna hold settings of other programs: texts that look like numbers, empty texts, several types in one."""
+    """W&B holds settings of other programs: texts that look like numbers, empty texts, several types in one."""
     values = [1, 2.5, "2.5", "", None, True, "True", 'a,\n"b"', "é"]
     settings = [
         {"seed": at, "odd": value, "text": str(value), "whole": at, "flag": at > 3} for at, value in enumerate(values)

@@ -4,9 +4,10 @@ import pytest
 from synthetic import write_study
 
 from analysis.report.sections.provenance import digest
+from analysis.sources import wandb_project
 from analysis.sources.folder import read_folder
 from analysis.sources.inferred import infer
-from analysis.sources.read import FIND_RUNS, read
+from analysis.sources.read import read
 from analysis.sources.runs_table import factor_levels
 from analysis.sources.settings import PLACES
 from analysis.sources.source_run import SourceRun
@@ -55,13 +56,13 @@ def test_a_setting_that_is_named_like_a_column_of_ours_keeps_its_values():
 
 def test_a_source_is_a_function_that_gives_runs(monkeypatch):
     runs = [SourceRun("a", "finished", {"seed": 0, "lr": 1}, "", {"val/acc": 0.5}, study="theirs")]
-    monkeypatch.setitem(FIND_RUNS, "table", lambda address, metric: runs if address == "x#y" else [])
-    study = read("table:x#y")
+    monkeypatch.setattr(wandb_project, "find_runs", lambda address: runs if address == "x/y" else [])
+    study = read("wandb:x/y")
     assert (study.name, study.metric, study.variants) == ("theirs", "val/acc", ["all runs"])  # the only one measured
     assert study.margin == 0.01 and "the margin is the default" in study.plan.notes[0]
-    with pytest.raises(UserError, match="table:z: holds no runs"):
-        read("table:z")
-    loss = read("table:x#y", metric="val/loss")  # the default margin is for accuracies
+    with pytest.raises(UserError, match="wandb:z: holds no runs"):
+        read("wandb:z")
+    loss = read("wandb:x/y", metric="val/loss")  # the default margin is for accuracies
     assert loss.margin is None and "val/loss, and no margin is stated for it" in loss.plan.notes[0]
 
 

@@ -3,7 +3,10 @@
 import importlib.util
 import json
 import math
+import re
+from pathlib import Path
 
+import optuna
 import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
@@ -18,6 +21,7 @@ from analysis.stats.estimates import decimal_step
 from experiments.errors import UserError
 from experiments.metric import metric_of_column
 
+README = Path("README.md").read_text(encoding="utf-8")
 POSITIONS = "analysis/reference/digits/positions"
 
 
@@ -274,3 +278,21 @@ def test_an_export_of_a_table_has_the_same_verdicts(tmp_path, capsys):
     assert run(capsys, "export", f"csv:{tmp_path / 'runs.csv'}", tmp_path / "exported", *FLAGS)[0] == 0
     exported, study = read(str(tmp_path / "exported")), read(f"csv:{tmp_path / 'runs.csv'}", metric="acc", **COLUMNS)
     assert repr(analyze(exported).comparisons) == repr(analyze(study).comparisons)
+
+
+def test_the_readme_says_how_to_report_an_optuna_study(tmp_path, monkeypatch):
+    """Its expression leaves the running trial out, and the trial that failed is a failed run."""
+    monkeypatch.chdir(tmp_path)
+    study = optuna.create_study(storage="sqlite:///o.db", direction="maximize")
+    for kind, seed, value in [("a", 0, 0.7), ("b", 0, 0.9), ("a", 1, 0.8), ("b", 1, None), ("b", 2, "running")]:
+        study.enqueue_trial({"kind": kind, "seed": seed})
+        trial = study.ask()
+        trial.suggest_categorical("kind", ["a", "b"]), trial.suggest_int("seed", 0, 9)
+        if value != "running":
+            study.tell(trial, value, state=optuna.trial.TrialState.FAIL if value is None else None)
+    exec(re.search(r"`(study\.trials_dataframe.*?)`", README)[1], {"study": study})
+    columns = {"factor": ["params_kind"], "seed": "params_seed", "margin": 0.01}
+    found = read("csv:trials.csv", metric="value", **columns)
+    finished = found.of("finished")[["variant", "seed", found.metric]]
+    assert finished.to_numpy().tolist() == [["a", 0, 0.7], ["a", 1, 0.8], ["b", 0, 0.9]]
+    assert found.of("diverged")[["variant", "seed"]].to_numpy().tolist() == [["b", 1]]

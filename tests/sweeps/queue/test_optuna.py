@@ -4,7 +4,7 @@ import optuna
 import pytest
 from stubbed import Stubbed, finish, tiny_plan
 
-from analysis.sources.optuna_storage import find_runs
+from analysis.sources.read import read
 from sweeps.queue.process import current_process
 from sweeps.queue.queue import Queue
 
@@ -48,12 +48,14 @@ def test_optunas_own_views_of_the_study_make_sense(trained):
     assert "lucky seed" in study.user_attrs["note"]
 
 
-def test_a_report_reads_the_seeds_and_values_of_the_queue(trained):
-    runs = find_runs(str(trained.dir / "optuna.db"))
-    found = {(run.variant, run.config["seed"]): (run.status, run.summary["val/acc"]) for run in runs}
-    assert found == {
-        (head, seed): ("finished", 0.5 + seed / 100) for head in ("logits", "softmax") for seed in range(3)
-    }
+def test_a_report_reads_the_trials_from_their_table(trained, tmp_path):
+    study = optuna.load_study(study_name="tiny", storage=f"sqlite:///{trained.dir}/optuna.db")
+    study.trials_dataframe().to_csv(tmp_path / "trials.csv", index=False)
+    columns = {"factor": ["user_attrs_variant"], "seed": "user_attrs_seed", "margin": 0.01}
+    report = read(f"csv:{tmp_path / 'trials.csv'}", metric="value_val/acc", **columns)
+    runs = report.of("finished")
+    found = dict(zip(zip(runs["variant"], runs["seed"]), runs[report.metric]))
+    assert found == {(head, seed): 0.5 + seed / 100 for head in ("logits", "softmax") for seed in range(3)}
 
 
 def test_intermediate_values_are_those_of_the_validation_metric(queue):
