@@ -26,16 +26,16 @@ MANIFEST = "manifest.json"
 METADATA = {"svg": {"Date": None, "Creator": None, "Format": None, "Type": None}, "png": {"Software": None}}
 
 
-def make(document: Document, refresh: int | None = None, png: bool = False) -> dict[str, bytes]:
+def make(document: Document, png: bool = False) -> dict[str, bytes]:
     """Return every file of the report: name -> bytes. The same records give the same bytes.
 
-    `refresh`: seconds after which the page reloads itself. `png`: whether each figure is a PNG, too.
+    `png`: whether each figure is a PNG, too.
     """
     drawn = {plot.name: saved(plot, "svg") for plot in document.plots}
     figures = {plot.name: inline(drawn[plot.name], plot) for plot in document.plots}
     shown = document.as_shown()
     files = {
-        "report.html": pages.page(shown, figures, refresh).encode(),
+        "report.html": pages.page(shown, figures).encode(),
         "report.md": pages.readme(shown).encode(),
         **{f"figures/{name}.svg": body for name, body in drawn.items()},
         **{f"figures/{plot.name}.png": saved(plot, "png") for plot in document.plots if png},
