@@ -18,8 +18,7 @@ SOURCE = (
 )
 COMMANDS = {
     "report": (
-        "Write the report of a study: report.html (one file, works offline), report.md, tables as CSV and LaTeX, figures as "
-        "SVG.",
+        "Write the report of a study: report.html (one file, works offline), report.md, tables as CSV, figures as SVG.",
         """runs/position
 
 other commands (a folder that has the name of a command: ./compare):

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from analysis.figures import style
 from analysis.figures.style import BAND, INK, PAPER, Plot
 from analysis.formatting import plain
-from analysis.report import latex, pages
+from analysis.report import pages
 from analysis.report.document import Document
 from analysis.report.text import text
 from experiments.errors import writing
@@ -42,7 +42,6 @@ def make(document: Document, png: bool = False) -> dict[str, bytes]:
     }
     for table in document.tables:
         files[f"tables/{table.name}.csv"] = table.csv().encode()
-        files[f"tables/{table.name}.tex"] = latex.table(table).encode()
     for name, frame in document.frames.items():
         files[f"tables/{name}.csv"] = frame.to_csv(index=False, lineterminator="\n").encode()
     return files
