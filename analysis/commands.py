@@ -201,7 +201,7 @@ def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
 
 
 def _finish(document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace) -> int:
-    """Write and open the report, record that the studies were looked at, and print its headline and the path of its page."""
+    """Write and open the report, record the look at the studies, and print the headline and the path of the page."""
     page = write.write(write.make(document, arguments.png), out)
     for study in studies:
         record_look(study)
