@@ -6,14 +6,12 @@ import json
 import shutil
 import sys
 import textwrap
-import time
 import webbrowser
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.answers.conduct.compute import this_look
-from analysis.answers.conduct.provenance import digest
 from analysis.answers.paper_table import check_file, paper_table, write_table
 from analysis.answers.several_studies import across_document, compare_document, index_document, stratified_document
 from analysis.answers.study_report import study_document
@@ -23,7 +21,6 @@ from analysis.sources import exported
 from analysis.sources.by_dataset import check_one_dataset, datasets_of
 from analysis.sources.read import TABLE, has_plan, is_imported, locate, read, studies_in
 from analysis.sources.runs_table import RunsTable
-from analysis.sources.source_run import ENDED
 from analysis.stats.comparisons import NEAR_CHANCE
 from analysis.write import files as write
 from analysis.write.document import Document
@@ -33,14 +30,14 @@ from experiments.runs.record import RecordError
 from experiments.runs.tracking.settings import Tracking
 
 ALONE = (
-    ("table", "writes only the table", ("out", "png", "open", "watch", "wandb")),
-    ("wandb", "saves the planned report, once", ("watch", "metric", "baseline")),
+    ("table", "writes only the table", ("out", "png", "open", "wandb")),
+    ("wandb", "saves the planned report", ("metric", "baseline")),
 )
 """A flag, what it does, and the flags that do not go with it."""
 
 
 def report(arguments: Namespace) -> int:
-    """The report of one study, once or again and again."""
+    """The report of one study, or the index of the studies in a folder."""
     _check_flags(arguments)
     if len(folders := studies_in(arguments.study)) > 1:
         return _index(folders, arguments)
@@ -49,8 +46,6 @@ def report(arguments: Namespace) -> int:
         return _paper_table(source, arguments)
     explored = has_plan(source) and (arguments.metric or arguments.baseline)
     out = _out(source, "report-exploratory" if explored else "report", arguments)
-    if arguments.watch:
-        return _watch(source, out, arguments)
     study = _read(source, arguments)
     if not arguments.wandb:
         return _finish(_document(study, out, arguments), [study], out, arguments)
@@ -66,7 +61,7 @@ def report(arguments: Namespace) -> int:
 
 
 def _index(folders: Sequence[Path], arguments: Namespace) -> int:
-    """Write the index of several studies, once or until all their runs have ended."""
+    """Write the index of several studies."""
     for flag in ("metric", "baseline", "table", "wandb", "factor", "seed", "margin", "lower_is_better"):
         if getattr(arguments, flag):
             listed = ", ".join(map(str, folders))
@@ -74,20 +69,14 @@ def _index(folders: Sequence[Path], arguments: Namespace) -> int:
                 f"--{flag.replace('_', '-')}: is for one study; {arguments.study} holds {len(folders)}: {listed}"
             )
     out = _out(arguments.study, "report", arguments)
-    while True:
-        studies: dict[Path, RunsTable | UserError] = {}
-        for folder in folders:
-            try:
-                studies[folder] = _read(str(folder), arguments)
-            except UserError as error:
-                studies[folder] = error
-        tables = [study for study in studies.values() if isinstance(study, RunsTable)]
-        left = arguments.watch and sum(len(table.of("incomplete")) for table in tables)
-        _finish(index_document(Path(arguments.study), studies, out), tables, out, arguments, left and arguments.watch)
-        if not left:
-            return 0
-        arguments.open = False  # it is open
-        time.sleep(arguments.watch)
+    studies: dict[Path, RunsTable | UserError] = {}
+    for folder in folders:
+        try:
+            studies[folder] = _read(str(folder), arguments)
+        except UserError as error:
+            studies[folder] = error
+    tables = [study for study in studies.values() if isinstance(study, RunsTable)]
+    return _finish(index_document(Path(arguments.study), studies, out), tables, out, arguments)
 
 
 def _paper_table(source: str, arguments: Namespace) -> int:
@@ -172,26 +161,6 @@ def _check_flags(arguments: Namespace) -> None:
         check_file(arguments.table)
 
 
-def _watch(source: str, out: Path, arguments: Namespace) -> int:
-    """Write the report whenever runs have ended. The page reloads itself until all have."""
-    shown = None
-    while True:
-        study = _read(source, arguments)
-        ended, planned = len(study.of(*ENDED)), len(study.runs) - len(study.of("unplanned"))
-        left = len(study.of("incomplete"))
-        if ended and shown != (digest(study), left):
-            refresh = arguments.watch if left else None
-            page = _write(_document(study, out, arguments), [study], out, arguments, refresh)
-            print(f"{page}: {ended} of {planned} runs have ended", flush=True)
-            arguments.open = False  # it is open
-        elif shown is None:
-            print(f"{source}: no run has ended yet", flush=True)
-        shown = (digest(study), left)
-        if not left:
-            return 0
-        time.sleep(arguments.watch)
-
-
 def _located(source: str) -> str:
     """The study that a source means. If that is the only one in a folder, a line says so."""
     if (study := locate(source)) != source:
@@ -227,25 +196,15 @@ def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
     return study_document(analyze(study), out, inside, arguments.skip_unreadable)
 
 
-def _finish(
-    document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace, refresh: int | None = None
-) -> int:
-    """Write the report, and print its headline and the path of its page."""
-    page = _write(document, studies, out, arguments, refresh)
+def _finish(document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace) -> int:
+    """Write and open the report, record the look at the studies, and print the headline and the path of the page."""
+    page = write.write(write.make(document, arguments.png), out)
+    for study in studies:
+        record_look(study)
+    if arguments.open:
+        webbrowser.open(page.resolve().as_uri())
     width = min(shutil.get_terminal_size((100, 24)).columns, 100)
     for paragraph in (*(f"Note: {warning}" for warning in document.warnings), *document.headline):
         print(textwrap.fill(plain(paragraph), width, break_long_words=False, break_on_hyphens=False))
     print(page, flush=True)
     return 0
-
-
-def _write(
-    document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace, refresh: int | None = None
-) -> Path:
-    """Write and open the report, and record that the studies were looked at; returns the path of its page."""
-    page = write.write(write.make(document, refresh, arguments.png), out)
-    for study in studies:
-        record_look(study)
-    if arguments.open:
-        webbrowser.open(page.resolve().as_uri())
-    return page

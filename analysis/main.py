@@ -7,7 +7,7 @@ from argparse import SUPPRESS
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.cli import Parser, folder, positive, run_command
+from experiments.cli import Parser, folder, run_command
 from experiments.errors import UserError
 from experiments.runs.tracking.settings import add_place_arguments
 
@@ -18,8 +18,7 @@ SOURCE = (
 )
 COMMANDS = {
     "report": (
-        "Write the report of a study: report.html (one file, works offline), report.md, tables as CSV and LaTeX, figures as "
-        "SVG.",
+        "Write the report of a study: report.html (one file, works offline), report.md, tables as CSV, figures as SVG.",
         """runs/position
 
 other commands (a folder that has the name of a command: ./compare):
@@ -124,15 +123,6 @@ def _add_report_flags(parser: Parser) -> None:
     parser.add_argument("--columns", metavar="NAME,NAME", help=about)
     about = "leave out the figures of trained models and of test images; they need the dataset and take some seconds"
     parser.add_argument("--without-models", action="store_true", help=about)
-    parser.add_argument(
-        "--watch",
-        metavar="SECONDS",
-        nargs="?",
-        type=positive,
-        const=30,
-        help="update the report while the sweep runs, until all planned runs have ended (default: every 30 s); "
-        "an update with another number of finished seeds counts as a look at the study",
-    )
     parser.add_argument(
         "--wandb",
         action="store_true",

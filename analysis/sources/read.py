@@ -38,8 +38,8 @@ def read(
 ) -> RunsTable:
     """Read a study.
 
-    `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]" or "csv:FILE", whose columns `table` names: arguments of
-    `read_table`.
+    `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]" or "csv:FILE". `table`: what the columns of such a
+    file are, the arguments of `read_table`.
     `metric` and `baseline` differ from the plan in an exploratory report, which says so. Raises `UserError` naming what
     is missing or not possible, and where runs of a variant are not of one model.
     """

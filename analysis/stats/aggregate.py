@@ -18,11 +18,11 @@ def average(samples: Samples, floors: Sequence[float]) -> Estimate:
     """The mean over the datasets of their means, with Student's t interval for new seeds on the same datasets.
 
     `floors`: for each dataset the smallest standard deviation of a run (see `estimates`). The interval is NaN where a
-    dataset has a single run.
+    dataset has a single run. Values that are not finite are left out.
     """
     centre, error, df = stratified_mean(samples, floors)
     low, high = t_interval(centre, error, df)
-    return Estimate(centre, float(low), float(high), sum(map(len, samples)))
+    return Estimate(centre, float(low), float(high), _count(samples))
 
 
 def stratified_mean(samples: Samples, floors: Sequence[float]) -> tuple[float, float, float]:
@@ -31,9 +31,8 @@ def stratified_mean(samples: Samples, floors: Sequence[float]) -> tuple[float, f
     The error is NaN where the spread of a dataset is not known (see `moments`).
     Source: Satterthwaite, Biometrics Bulletin 2 (1946), 110-114.
     """
-    centres, deviations, counts = map(
-        np.array, zip(*(moments(sample, floor) for sample, floor in zip(samples, floors, strict=True)))
-    )
+    of_datasets = [moments(sample, floor) for sample, floor in zip(samples, floors, strict=True)]
+    centres, deviations, counts = map(np.array, zip(*of_datasets))
     variances = deviations**2 / np.maximum(counts, 1)
     total = variances.sum()
     df = total**2 / (variances**2 / np.maximum(counts - 1, 1)).sum()
@@ -58,15 +57,13 @@ def compare_averages(differences: Mapping[str, Samples], floors: Sequence[float]
     ]
     centre, error, df = np.moveaxis(np.array(averages), -1, 0)  # each (looks, variants)
     p = t_test_of(centre, error, df)
-    above, below = (
-        t_test_of(centre, error, df, -rule.bound, "above"),
-        t_test_of(centre, error, df, rule.bound, "below"),
-    )
+    above = t_test_of(centre, error, df, -rule.bound, "above")
+    below = t_test_of(centre, error, df, rule.bound, "below")
     smallest, best = rule.looks.smallest_p(p)
     equivalence, _ = rule.looks.smallest_p(np.maximum(above, below))
     sign = np.take_along_axis(np.sign(centre), best[None], axis=0)[0]
     p_holm, _, signs = decide(smallest, equivalence, sign, rule)
-    n = np.array([sum(int(np.isfinite(sample).sum()) for sample in samples) for samples in differences.values()])
+    n = np.array(list(map(_count, differences.values())))
     diffs = estimates(centre[-1], *t_interval(centre[-1], error[-1], df[-1], rule.looks.confidence), n)
     return {
         variant: Comparison(
@@ -74,3 +71,8 @@ def compare_averages(differences: Mapping[str, Samples], floors: Sequence[float]
         )
         for i, variant in enumerate(differences)
     }
+
+
+def _count(samples: Samples) -> int:
+    """How many values are finite."""
+    return sum(int(np.isfinite(sample).sum()) for sample in samples)

@@ -1,7 +1,7 @@
 """What a number of seeds can show: the power of the paired t test, and the smallest difference that it finds.
 
-`sd_diff` is the standard deviation of the differences paired by seed, in the metric's units, and `sharing` the degrees of
-freedom as a multiple of n - 1: above 1 where the variants of a study share what they tell about their spread.
+`sd_diff` is the standard deviation of the differences paired by seed, in the metric's units. `sharing` is the degrees
+of freedom as a multiple of n - 1: above 1 where the variants of a study share what they tell about their spread.
 """
 
 import numpy as np

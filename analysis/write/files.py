@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from analysis.figures import style
 from analysis.figures.style import BAND, INK, PAPER, Plot
 from analysis.formatting import plain
-from analysis.write import latex, pages
+from analysis.write import pages
 from analysis.write.document import Document
 from analysis.write.text import text
 from experiments.errors import writing
@@ -26,23 +26,22 @@ MANIFEST = "manifest.json"
 METADATA = {"svg": {"Date": None, "Creator": None, "Format": None, "Type": None}, "png": {"Software": None}}
 
 
-def make(document: Document, refresh: int | None = None, png: bool = False) -> dict[str, bytes]:
+def make(document: Document, png: bool = False) -> dict[str, bytes]:
     """Return every file of the report: name -> bytes. The same records give the same bytes.
 
-    `refresh`: seconds after which the page reloads itself. `png`: whether each figure is a PNG, too.
+    `png`: whether each figure is a PNG, too.
     """
     drawn = {plot.name: saved(plot, "svg") for plot in document.plots}
     figures = {plot.name: inline(drawn[plot.name], plot) for plot in document.plots}
     shown = document.as_shown()
     files = {
-        "report.html": pages.page(shown, figures, refresh).encode(),
+        "report.html": pages.page(shown, figures).encode(),
         "report.md": pages.readme(shown).encode(),
         **{f"figures/{name}.svg": body for name, body in drawn.items()},
         **{f"figures/{plot.name}.png": saved(plot, "png") for plot in document.plots if png},
     }
     for table in document.tables:
         files[f"tables/{table.name}.csv"] = table.csv().encode()
-        files[f"tables/{table.name}.tex"] = latex.table(table).encode()
     for name, frame in document.frames.items():
         files[f"tables/{name}.csv"] = frame.to_csv(index=False, lineterminator="\n").encode()
     return files

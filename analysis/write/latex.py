@@ -1,11 +1,11 @@
-"""Write tables as LaTeX. Text is escaped here and nowhere else; every character has a form in pdflatex or is replaced."""
+"""Write a table for a paper as LaTeX. Text is escaped here; every character has a form in pdflatex or is replaced."""
 
 from __future__ import annotations
 
 import unicodedata
 
 from analysis.formatting import plain
-from analysis.write.table import Shown, Table
+from analysis.write.table import Table
 
 HEAD = r"% needs \usepackage{booktabs}; a character that pdflatex has no form of is its code, {[}4E2D{]}; the CSV has the text"
 
@@ -25,7 +25,7 @@ ACCENTS = dict(zip("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327", r"""`'^~"
 
 
 def table(table: Table) -> str:
-    """Return a `table` environment for \\input."""
+    """Return a `table` environment for \\input. Marks and notes are left out: a table for a paper has none."""
     columns, rows = table.shown()
     lines = [
         HEAD,
@@ -37,10 +37,9 @@ def table(table: Table) -> str:
         r"\toprule",
         " & ".join(escaped(column.label) for column in columns) + r" \\",
         r"\midrule",
-        *(" & ".join(map(_cell, row)) + r" \\" for row in rows),
+        *(" & ".join(escaped(cell.text) for cell in row) + r" \\" for row in rows),
         r"\bottomrule",
         r"\end{tabular}",
-        *(rf"\par\smallskip {{\footnotesize {escaped(note)}}}" for note in table.notes),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
@@ -63,8 +62,3 @@ def _form(character: str) -> str:
     if len(parts) == 2 and parts[0].isascii() and parts[1] in ACCENTS:
         return rf"\{ACCENTS[parts[1]]}{{{parts[0]}}}"
     return f"{{[}}{ord(character):04X}{{]}}"
-
-
-def _cell(cell: Shown) -> str:
-    text = escaped(cell.text)
-    return (rf"\textbf{{{text}}}" if cell.bold else text) + escaped(cell.dagger)

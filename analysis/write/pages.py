@@ -18,10 +18,10 @@ from analysis.write.table import Table
 SHORT_LABEL = 12  # characters of a column's label that stay on one line
 
 
-def page(document: Document, figures: Mapping[str, Markup], refresh: int | None) -> str:
-    """Return the page: one file that loads nothing. `figures`: name -> drawing. `refresh`: seconds until it reloads."""
+def page(document: Document, figures: Mapping[str, Markup]) -> str:
+    """Return the page: one file that loads nothing. `figures`: name -> drawing."""
     template = _environment(True).get_template("report.html.j2")
-    return template.render(document=document, figures=figures, refresh=refresh)
+    return template.render(document=document, figures=figures)
 
 
 def readme(document: Document) -> str:

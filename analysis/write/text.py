@@ -34,7 +34,7 @@ LEVELS = {
     "confidence": formatting.CONFIDENCE,  # 95 %
     "one_sided_confidence": formatting.percent(1 - 2 * ALPHA),  # 90 %
 }
-"""The level of significance, the confidence levels that go with it, and the fewest runs that share a spread, for all templates."""
+"""For all templates: the level of significance, its confidence levels, and the fewest runs that share a spread."""
 
 
 def text(template: str, macro: str, /, **slots: Any) -> str:

@@ -70,10 +70,9 @@ EMPTY = ([""], ["runs", "--out", ""], ["compare", "", "b"], ["export", "runs", "
         ),
         (["nowhere", "--columns", "n"], "--columns: is allowed only with --table"),
         (["nowhere", "--table", "x.md", "--png"], "--table: writes only the table; it is not allowed with --png"),
-        (["compare", "a", "b", "--watch"], "--watch: no such flag"),
+        (["nowhere", "--watch"], "--watch: no such flag"),
         (["compare", "a", "b"], "a: no such folder"),
         (["./compare"], "./compare: no such folder"),
-        (["nowhere", "--watch", "0"], "--watch: '0' is not allowed: expected an integer from 1 up"),
         (["export", "a", "b", "--out", "c"], "--out: no such flag"),
         (["across"], "required: STUDY"),
         (["across", "a", "b"], "a: no such folder"),
@@ -226,9 +225,8 @@ def test_a_folder_with_one_study_is_that_study_and_several_are_listed(tmp_path, 
     assert err == f"vit-report: error: {tmp_path}: holds 2 studies; give one of them: {one}, {two}\n"
 
 
-def test_a_folder_with_several_studies_has_an_index(tmp_path, capsys, monkeypatch):
+def test_a_folder_with_several_studies_has_an_index(tmp_path, capsys):
     import shutil
-    import time
 
     one, two = write_study(tmp_path, "a b", seeds=3), write_study(tmp_path, "two", seeds=2)
     new = write_study(
@@ -238,7 +236,6 @@ def test_a_folder_with_several_studies_has_an_index(tmp_path, capsys, monkeypatc
     answer = run(capsys, one, "--without-models")[1].split("(", 1)[0]
     (tmp_path / "x").mkdir()
     shutil.move(two / "v3-s1", tmp_path / "x" / "later")
-    monkeypatch.setattr(time, "sleep", lambda seconds: shutil.move(tmp_path / "x" / "later", two / "v3-s1"))
     status, out, err = run(capsys, tmp_path)
     page = tmp_path / "report" / "report.html"
     assert (status, err, out.splitlines()[-1]) == (0, "", str(page))
@@ -250,8 +247,9 @@ def test_a_folder_with_several_studies_has_an_index(tmp_path, capsys, monkeypatc
     status, _, err = run(capsys, tmp_path, "--baseline", "none")
     assert status == 2 and "--baseline: is for one study" in err
     shutil.rmtree(new)
-    assert run(capsys, tmp_path, "--watch", "7")[0] == 0
-    assert "Complete: 8 of 8 runs finished." in page.read_text() and 'http-equiv="refresh"' not in page.read_text()
+    shutil.move(tmp_path / "x" / "later", two / "v3-s1")
+    assert run(capsys, tmp_path)[0] == 0
+    assert "Complete: 8 of 8 runs finished." in page.read_text()
 
 
 def test_runs_of_vit_train_without_a_plan(tmp_path, capsys):
@@ -271,27 +269,3 @@ def test_runs_of_vit_train_without_a_plan(tmp_path, capsys):
     assert status == 2 and "v1-s1/metrics.csv" in err and "--skip-unreadable" in err
     assert run(capsys, folder, "--skip-unreadable")[0] == 0
     assert "v1-s1/metrics.csv" in (folder / "report" / "report.md").read_text()
-
-
-def test_watch_reports_until_all_have_ended(tmp_path, capsys, monkeypatch):
-    import shutil
-    import time
-
-    folder = write_study(tmp_path, seeds=3)
-    shutil.move(folder / "v3-s2", tmp_path / "later")
-    pages = []
-
-    def meanwhile(seconds):  # while the watcher sleeps, the last run ends
-        pages.append((seconds, (folder / "report" / "report.html").read_text()))
-        if len(pages) == 2:
-            shutil.move(tmp_path / "later", folder / "v3-s2")
-
-    monkeypatch.setattr(time, "sleep", meanwhile)
-    status, out, _ = run(capsys, folder, "--watch", "7")
-    assert status == 0 and [seconds for seconds, _ in pages] == [7, 7]
-    assert [line.partition(": ")[2] for line in out.splitlines()] == [
-        "11 of 12 runs have ended",
-        "12 of 12 runs have ended",
-    ]  # unchanged: nothing made
-    assert '<meta http-equiv="refresh" content="7">' in pages[0][1]
-    assert "refresh" not in (folder / "report" / "report.html").read_text()  # done: the page stays as it is

@@ -38,7 +38,7 @@ class AcrossDatasets:
     chance: dict[str, float]
     """dataset -> accuracy of chance; empty where it is not known for all, is the same for all, or the metric is no accuracy"""
     normalised: dict[str, stats.Estimate]
-    """the same of (accuracy - chance) / (1 - chance): 0 is chance level, 1 is perfect; empty where `chance` is"""
+    """variant -> its mean of (accuracy - chance) / (1 - chance): 0 is chance, 1 is perfect; empty where `chance` is"""
     differences: dict[str, stats.Comparison]
     """variant -> its difference from the baseline, paired by seed within each dataset; the variants are one family.
     Empty before the first planned look"""
@@ -115,7 +115,7 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
         return stats.compare_averages({v: [a - b for a, b in sides(values, v)] for v in compared}, floors, policy.rule)
 
     def samples(variant: str) -> list[np.ndarray]:
-        return [_finite(np.array([value for _, value in sorted(runs[variant].items())])) for runs in finished]
+        return [np.array(list(runs[variant].values())) for runs in finished]
 
     both = {variant: list(map(_finite, sides(finished, variant))) for variant in names}
     left_out = {variant: few for variant in names if (few := _too_few(dict(zip(studies, both[variant]))))}
@@ -166,8 +166,8 @@ def _dataset(study: RunsTable) -> str:
 
 
 def _finite(runs: np.ndarray) -> np.ndarray:
-    """The seeds (..., seeds) with a finite value on every side."""
-    return runs[..., np.isfinite(np.atleast_2d(runs)).all(axis=0)]
+    """The seeds (sides, seeds) with a finite value on both sides."""
+    return runs[:, np.isfinite(runs).all(axis=0)]
 
 
 def _too_few(sides: Mapping[str, np.ndarray]) -> str:

@@ -55,7 +55,7 @@ def differences_section(across: AcrossDatasets) -> Section:
         }
         for variant, compared in across.differences.items()
     ]
-    caption, note = (text("averages", macro, across=across) for macro in ("improvement", "improvement_note"))
+    caption, note = (text("averages", macro, across=across) for macro in ("differences", "differences_note"))
     table = Table("improvement", caption, pd.DataFrame(rows), columns, (note,))
     return Section("differences", "Differences from the baseline", [table])
 

@@ -176,8 +176,10 @@ def test_without_the_extra_one_line_says_how_to_install_it(tmp_path, capsys, mon
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["STUDY", "--wandb", "--watch"], "--wandb: saves the planned report, once; it is not allowed with --watch"),
-        (["STUDY", "--wandb", "--metric", "val/acc"], "it is not allowed with --metric"),
+        (
+            ["STUDY", "--wandb", "--metric", "val/acc"],
+            "--wandb: saves the planned report; it is not allowed with --metric",
+        ),
         (["export", "STUDY", "there", "--wandb"], "--wandb: no such flag"),
         (["STUDY", "--project", "mine"], "--project: is allowed only with --wandb"),
         (["STUDY", "--wandb", "--project", "a/b"], "--project: 'a/b' is not allowed"),

@@ -114,8 +114,6 @@ def test_the_tables_of_a_report_compile_in_latex(tmp_path):
 def test_bold_and_dagger():
     made = table_of("a_b", "c", "d")
     assert markdown.table(made).splitlines()[2:] == [r"| **a\_b** |", "| **c**† |", "| d |"]
-    body = latex.table(made).split("\\midrule\n")[1]
-    assert body.splitlines()[:3] == [r"\textbf{a\_b} \\", r"\textbf{c}\dag{} \\", r"d \\"]
 
 
 def test_columns_without_a_text_are_left_out_but_stay_in_the_csv():

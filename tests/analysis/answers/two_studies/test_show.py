@@ -101,7 +101,7 @@ def test_it_is_a_complete_report(tmp_path):
         results_of(tmp_path / "b", seeds=3, margin=0.02, statuses={("sinusoidal", 0): "diverged"}),
     )
     files = write.make(compare_document(a, b, COMMAND))
-    assert {"report.html", "report.md", "tables/compared.csv", "tables/verdicts.tex", "figures/compared.svg"} <= set(
+    assert {"report.html", "report.md", "tables/compared.csv", "tables/verdicts.csv", "figures/compared.svg"} <= set(
         files
     )
     assert b"A: 0.01; B: 0.02" in files["report.html"]
