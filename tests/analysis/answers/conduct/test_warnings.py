@@ -5,9 +5,9 @@ from dataclasses import replace
 import study_file
 from synthetic import change_summary, write_study
 
-from analysis.answers import study_report
 from analysis.answers.study_report import study_document, study_warnings
 from analysis.answers.study_results import analyze
+from analysis.answers.tuning import show as tuning
 from analysis.sources.folder import read_folder
 from analysis.write import files as write
 from experiments.runs.history import read_stated
@@ -52,7 +52,7 @@ def test_every_warning_is_a_paragraph_in_order(tmp_path, monkeypatch):
         hardware=["A", "B", "C"],
     )
     cost = results.cost.assign(slowest=[1.0, 2.5])
-    monkeypatch.setattr(study_report, "tuning_warnings", lambda _: ["Tuning: a warning."])
+    monkeypatch.setattr(tuning, "tuning_warnings", lambda _: ["Tuning: a warning."])
     said = study_warnings(replace(results, conduct=conduct, cost=cost, tuning=object()))
     starts = [
         "A note.",

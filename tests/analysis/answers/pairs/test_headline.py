@@ -10,6 +10,7 @@ import tiny
 from scipy import stats
 from synthetic import results_of, write_factorial, write_study
 
+from analysis.answers.conduct import show as conduct
 from analysis.answers.pairs import headline as headline_module
 from analysis.answers.study_report import study_document, study_headline
 from analysis.answers.study_results import analyze
@@ -31,7 +32,8 @@ def sentences(results):
         return text(template, macro, **slots)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(headline_module, "text", recording)
+        for module in (headline_module, conduct):
+            patch.setattr(module, "text", recording)
         study_headline(results)
     return slots_by_macro
 
