@@ -21,7 +21,7 @@ from wandb_workspaces.reports.v2.interface import BlockTypes, PanelTypes
 
 from experiments.files import read_json, write_json
 from experiments.metric import METRICS, WATCHED, Metric
-from experiments.runs.tracking import child, server
+from experiments.runs.tracking import server
 from experiments.runs.tracking.settings import FIGURES_OF, STUDY_KEY, TOKEN, study_key, token
 
 NOTE = (
@@ -221,7 +221,3 @@ def _read(read: Callable[[str], Any], url: str | None) -> Any:
         return read(url) if url else None
     except (ValueError, TypeError, LookupError):  # wandb-workspaces on an answer that holds no page
         return None
-
-
-if __name__ == "__main__":
-    child.serve(lambda task, tell: tell(urls=save(Task(**task))))

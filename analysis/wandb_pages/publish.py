@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 from analysis import formatting
 from analysis.report import markdown
@@ -11,7 +12,7 @@ from analysis.report.document import Document
 from analysis.sources.runs_table import RunsTable
 from experiments.errors import UserError
 from experiments.runs.tracking import server
-from experiments.runs.tracking.child import ask
+from experiments.runs.tracking.process import ask
 from experiments.runs.tracking.settings import Tracking
 
 LIMIT_SECONDS = 120  # for everything that is asked of the server
@@ -39,7 +40,14 @@ def publish(study: RunsTable, document: Document, out: Path, place: Tracking) ->
         "entity": place.entity,
     }
     try:
-        urls = ask("analysis.wandb_pages.pages", task, LIMIT_SECONDS)["urls"]
+        urls = ask(LIMIT_SECONDS, _save, task)
         return [f"{kind} in W&B: {url}" for kind, url in urls.items()]
     except server.Unreachable as error:
         return [f"not saved in W&B ({error})"]
+
+
+def _save(task: dict[str, Any]) -> dict[str, str]:
+    """The URLs of the saved pages, by kind. It runs in a process of its own."""
+    from analysis.wandb_pages import pages
+
+    return pages.save(pages.Task(**task))

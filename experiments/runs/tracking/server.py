@@ -1,13 +1,16 @@
-"""What is known of the W&B server before the first run: the mode, the user's project, whether the server answers."""
+"""What is asked of the W&B server beside runs: the mode, the user's project, whether the server answers; sweeps."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+from typing import Any
 
 from experiments.errors import UserError
 from experiments.runs.tracking.settings import PROJECT, Mode
 
 PROBE_SECONDS, ANSWER_SECONDS = 5, 10  # that the server has for its first answer, and for others; wandb's default is 90
+OPEN = ("PENDING", "RUNNING", "PAUSED")  # states of a sweep that may start runs
 
 
 class Unreachable(Exception):
@@ -69,3 +72,20 @@ def _has_key() -> bool:
     from wandb.sdk.lib import wbauth
 
     return bool(wbauth.read_netrc_auth(host=base_url()))
+
+
+def register(spec: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
+    """Register the sweep of a specification, unless `known`, an earlier sweep of it, is open.
+
+    A sweep: `server`, its address; `path`, ENTITY/PROJECT/ID; `url`, of its page. Raises whatever wandb raises.
+    """
+    import wandb
+
+    address, entity = base_url(), probe(spec.get("entity"))
+    api = wandb.Api(timeout=ANSWER_SECONDS)
+    if known and known["server"] == address:
+        with contextlib.suppress(ValueError, wandb.errors.Error):  # it was deleted
+            if api.sweep(known["path"]).state.upper() in OPEN:
+                return known
+    path = f"{entity}/{spec['project']}/{wandb.sweep(spec, entity=entity, project=spec['project'])}"
+    return {"server": address, "path": path, "url": api.sweep(path).url}

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from experiments.errors import UserError
 from experiments.runs import predictions, record
 from experiments.runs.tracking import server as wandb_server_facts
 from experiments.runs.tracking.settings import TOKEN, Tracking
-from experiments.runs.tracking.sync import sync
 from experiments.version import code
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -114,7 +114,7 @@ def test_a_run_killed_twice_offline_is_one_wandb_run_with_each_epoch_once(server
         assert subprocess.run(words, env={**os.environ, "PYTHONPATH": path}).returncode == status
     history = [entry["item"] for entry in wandb_records(study)["history"]]
     assert [row["epoch"] for row in history] == [1, 2, 3, 4, 5, 6]
-    assert sync(study, Tracking("online"), lambda name: None).sent == ["s0"]
+    assert mirrored.synced(study) == (["s0"], "1 run sent, 0 already complete")
     assert len(server.runs) == 1
     assert [row["epoch"] for row in mirrored.check(server, study / "s0").rows] == [1, 2, 3, 4, 5, 6]
 
@@ -172,7 +172,7 @@ def test_without_a_key_runs_are_mirrored_offline(tmp_path, monkeypatch):
 
 
 def test_off_leaves_nothing_but_the_record(tmp_path, monkeypatch):
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started a process"))
+    monkeypatch.setattr(SpawnProcess, "start", lambda _: pytest.fail("started a process"))
     assert mirrored.trained(tmp_path, [mirrored.spec()], "off") == []
     assert {path.name for path in tmp_path.iterdir()} == {"s0", "study.json"}
 
