@@ -76,7 +76,6 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
 def _register(study_dir: Path, spec: dict[str, Any]) -> None:
     """Write the specification, register it where there is a server, and say what became of it."""
     from experiments.runs.tracking import server
-    from experiments.runs.tracking.process import ask
 
     file, note, text = study_dir / SPEC, study_dir / NOTE, yaml.safe_dump(spec, sort_keys=False, allow_unicode=True)
     is_known = note.exists() and file.exists() and file.read_text() == text
@@ -84,7 +83,8 @@ def _register(study_dir: Path, spec: dict[str, Any]) -> None:
     print(f"specification: {file}")
     try:
         server.check_online()
-        sweep = ask(SECONDS, server.register, spec, read_json(note) if is_known else None)
+        with server.wandb_in_use(SECONDS):
+            sweep = server.register(spec, read_json(note) if is_known else None)
     except server.Unreachable as error:
         again = f"register the sweep later with the same command, or with: wandb sweep {shlex.quote(str(file))}"
         print(f"W&B cannot be used ({error}); {again}")

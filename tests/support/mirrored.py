@@ -3,11 +3,9 @@
 import contextlib
 import json
 import math
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ from wandb_server import Run, WandbServer
 from experiments.runs import record
 from experiments.runs.run import train
 from experiments.runs.tracking.mirror import Mirror
-from experiments.runs.tracking.sender import follow
 from experiments.runs.tracking.settings import Tracking
 from experiments.study import RunSpec
 
@@ -56,13 +53,6 @@ def synced(study: Path, *flags: str) -> tuple[list[str], str]:
     status, out, err = sync(study, *flags)
     assert status == 0, err
     return err.splitlines(), out.partition(";")[0]
-
-
-def follow_on_a_full_disk(pipe: Connection, full: Path, *arguments: Any) -> None:
-    """The work of the process that sends runs, where a folder is on a full disk."""
-    free = shutil.disk_usage(full)._replace(free=0)
-    shutil.disk_usage = lambda path: free if path == full else None
-    follow(pipe, *arguments)
 
 
 def mirror_of(server: WandbServer, run_dir: Path) -> Run:

@@ -1,11 +1,14 @@
-"""Start the process that sends runs to W&B, and end it in bounded time.
+"""Start `vit-sweep sync --follow` beside a command that trains runs, and end it in bounded time.
 
 Training never waits for W&B. Only the end of the command waits, for at most `END_SECONDS`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -14,29 +17,21 @@ from types import TracebackType
 
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.tracking.process import WandbProcess
-from experiments.runs.tracking.sender import follow
-from experiments.runs.tracking.settings import Tracking
-from experiments.runs.tracking.wandb_run import wandb_folder
+from experiments.runs.tracking.server import kill_wandb
+from experiments.runs.tracking.settings import OF_AGENT, SYNC, Tracking
 
 END_SECONDS = 20.0
-RETRY_SECONDS = 30.0  # between two processes
-SWITCH = "switch off with --tracking off"
 
 
 class Mirror:
-    """A context manager around the training of runs in a folder. `show` prints a line. `hint`: how to do without."""
+    """A context manager around the training of runs in a folder. `show` prints a line."""
 
-    def __init__(
-        self, tracking: Tracking, folder: Path, show: Callable[[str], None] | None = None, hint: str = SWITCH
-    ) -> None:
-        self.tracking, self.folder, self.hint = tracking, Path(folder), hint
+    def __init__(self, tracking: Tracking, folder: Path, show: Callable[[str], None] | None = None) -> None:
+        self.tracking, self.folder = tracking, Path(folder)
         self.show = show or (lambda line: print(line, file=sys.stderr, flush=True))
         self.runs: dict[str, bool] = {}  # run -> whether W&B has all of it
-        self.sender: WandbProcess | None = None
-        self.thread = threading.Thread(target=self._supervise, daemon=True)
-        self.lock, self.ending = threading.Lock(), threading.Event()
-        self.later = f"send them with `vit-sweep sync {shlex.quote(str(folder))}`"
+        self.sender: subprocess.Popen[str] | None = None
+        self.thread = threading.Thread(target=self._listen, daemon=True)
 
     def __enter__(self) -> Mirror:
         return self
@@ -45,52 +40,64 @@ class Mirror:
         """Send a run from now on: its epochs as they are recorded, and all of it when it has ended."""
         if not self.tracking.is_on or run in self.runs:
             return
-        with self.lock:
-            self.runs[run] = False
-            if self.sender:
-                self.sender.send(run)
-            else:
-                self._start()
-                self.thread.start()
+        self.runs[run] = False
+        if self.sender is None:
+            self.sender = self._start()
+            self.thread.start()
+        assert self.sender.stdin
+        with contextlib.suppress(OSError):  # it has died
+            self.sender.stdin.write(f"{run}\n")
+            self.sender.stdin.flush()
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self.sender is None:
+        if not (self.sender and self.sender.stdin):
             return
-        with self.lock:
-            self.ending.set()
-            self.sender.send(None)
+        with contextlib.suppress(OSError):
+            self.sender.stdin.close()
         try:
             self.thread.join(0 if isinstance(error, UserError) else END_SECONDS)
         finally:  # also after a second Ctrl-C
-            self.sender.kill()
+            if self.sender.poll() is None:
+                kill_wandb(self.sender.pid)
+                self.sender.kill()
+            self.sender.wait()
         missing = [run for run, is_sent in self.runs.items() if not is_sent and record.is_finished(self.folder / run)]
         if missing:
-            self.show(f"tracking: W&B lacks {len(missing)} of {len(self.runs)} runs; {self.later}")
+            later = f"send them with `{SYNC} {shlex.quote(str(self.folder))}`"
+            self.show(f"tracking: W&B lacks {len(missing)} of {len(self.runs)} runs; {later}")
 
-    def _start(self) -> None:
-        self.sender = WandbProcess(follow, self.folder, self.tracking, [run for run in self.runs if not self.runs[run]])
-
-    def _supervise(self) -> None:
-        """Show what the process says, one line of each kind. Where it ends before the command does, start another one."""
-        told = set[str]()
-        while self.sender:
-            for kind, content, *_ in self.sender.messages():
-                if kind == "run":
-                    self.runs[content] = True
-                elif kind not in told:
-                    told.add(kind)
-                    self.show(f"tracking: {self._text(kind, content)}")
-            self.sender.kill()
-            self.ending.wait(RETRY_SECONDS)
-            with self.lock:
-                if self.ending.is_set():
-                    return
-                self._start()
-
-    def _text(self, kind: str, content: str) -> str:
-        if kind == "error":
-            return f"W&B cannot be used ({content}); training goes on"
-        offline = f"offline, in {wandb_folder(self.folder)}; {self.later}"
-        return (
-            f"runs are mirrored to Weights & Biases {offline if content == 'offline' else f'at {content}'}; {self.hint}"
+    def _start(self) -> subprocess.Popen[str]:
+        """Start the process. It does not get the Ctrl-C of the terminal. What libraries print is left out."""
+        hidden = () if self.tracking.agent else OF_AGENT
+        path = [str(Path(__file__).resolve().parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        names = {"--tracking": self.tracking.mode, "--project": self.tracking.project, "--entity": self.tracking.entity}
+        options = [f"{flag}={value}" for flag, value in names.items() if value is not None]
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "sweeps.main",
+                "sync",
+                "--follow",
+                "--stdin",
+                *options,
+                "--",
+                str(self.folder),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**{k: v for k, v in os.environ.items() if k not in hidden}, "PYTHONPATH": os.pathsep.join(path)},
+            start_new_session=True,
         )
+
+    def _listen(self) -> None:
+        """Show what the process says."""
+        assert self.sender and self.sender.stdout
+        for line in map(str.strip, self.sender.stdout):
+            if line in self.runs:
+                self.runs[line] = True
+            else:
+                self.show(f"tracking: {line}")

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
+import shlex
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 from experiments.files import RecordError, read_json, write_json
 from experiments.runs import record
 from experiments.runs.tracking import server
-from experiments.runs.tracking.process import limit, tell
-from experiments.runs.tracking.settings import FOLDER, STUDY_KEY, Tracking, token
+from experiments.runs.tracking.server import limit
+from experiments.runs.tracking.settings import FOLDER, STUDY_KEY, SYNC, Tracking, token
 from experiments.runs.tracking.wandb_run import WandbRun, upload_seconds, wandb_folder
 from experiments.study import STUDY, RunSpec, StudyPlan
 
-POLL_SECONDS = 1.0
+POLL_SECONDS, RETRY_SECONDS = 1.0, 30.0
 STEP_SECONDS = 60.0  # that W&B has for one run; its own time limits are shorter, if it keeps them
 MIN_FREE = 2**21  # bytes on the disk; with less, wandb truncates its files and says nothing
 NICENESS = 5  # training goes first
@@ -41,47 +40,58 @@ class Sent:
     digest: str | None = None
 
 
-def follow(pipe: Connection, folder: Path, tracking: Tracking, runs: Sequence[str] = ()) -> None:
-    """Send these runs, and those that the command names, until it says None or dies; then what is there.
+def follow(
+    folder: Path,
+    tracking: Tracking,
+    runs: Callable[[], Iterable[str]],
+    over: threading.Event,
+    say: Callable[[str], None],
+    hint: str,
+) -> None:
+    """Send runs as they are trained, until `over` is set; then what is there. After an error it begins again.
 
-    The work of a `WandbProcess`. It tells ("where", place of the runs) and, for each run that W&B has completely, ("run",
-    name, whether it was new). Raises whatever wandb raises; the next process sends what this one did not.
+    `runs`: the names of the runs so far. `say` gets the name of each run that W&B has completely, and, once, the line that
+    says where the runs are and how to end this, the `hint`, and the one of an error.
     """
     os.nice(NICENESS)
-    os.environ.setdefault("WANDB_DATA_DIR", str(folder / FOLDER))  # else wandb keeps artifacts in the home folder
-    waiting, has_ended = list(runs), threading.Event()
+    done, told = set[str](), set[str]()
 
-    def listen() -> None:
-        with contextlib.suppress(EOFError, OSError):
-            while (run := pipe.recv()) is not None:
-                waiting.append(run)
-        has_ended.set()
+    def say_once(kind: str, line: str) -> None:
+        if kind not in told:
+            told.add(kind)
+            say(line)
 
-    threading.Thread(target=listen, daemon=True).start()
-    with limit(STEP_SECONDS):
-        sender = Sender(folder, tracking)
-    tell(pipe, "where", sender.where)
-    is_last = False
-    while not is_last:
-        is_last = has_ended.wait(POLL_SECONDS)
-        for run in list(waiting):
-            if (is_new := sender.send(run)) is not None:
-                waiting.remove(run)
-                tell(pipe, "run", run, is_new)
-    with limit(STEP_SECONDS):
-        sender.close()
+    while True:
+        is_last = False
+        try:
+            with server.wandb_in_use():
+                sender = Sender(folder, tracking)
+                say_once("place", f"runs are mirrored to Weights & Biases {sender.place}; {hint}")
+                while not is_last:
+                    is_last = over.wait(POLL_SECONDS)
+                    for run in [run for run in runs() if run not in done]:
+                        if sender.send(run) is not None:
+                            done.add(run)
+                            say(run)
+                return sender.close()
+        except server.Unreachable as error:
+            say_once("error", f"W&B cannot be used ({error}); training goes on")
+        if over.wait(RETRY_SECONDS):
+            return
 
 
 class Sender:
-    """Sends runs of a folder to a project in W&B, or to the disk."""
+    """Sends runs of a folder to a project in W&B, or to the disk. For the body of `wandb_in_use`."""
 
     def __init__(self, folder: Path, tracking: Tracking) -> None:
+        os.environ.setdefault("WANDB_DATA_DIR", str(folder / FOLDER))  # else wandb keeps artifacts in the home folder
         self.folder, self.agent = folder, tracking.agent
-        self.mode, self.project = server.wandb_mode(tracking.mode), server.project(tracking.project)
-        self.entity, self.where = tracking.entity, self.mode
-        if self.mode == "online":
-            self.entity = server.probe(tracking.entity)
-            self.where = f"{server.base_url()}/{self.entity}/{self.project}"
+        with limit(STEP_SECONDS):
+            self.mode, self.project = server.wandb_mode(tracking.mode), server.project(tracking.project)
+            self.entity, self.where = tracking.entity, self.mode
+            if self.mode == "online":
+                self.entity = server.probe(tracking.entity)
+                self.where = f"{server.base_url()}/{self.entity}/{self.project}"
         self.open: dict[str, WandbRun] = {}
         self.read: dict[str, int] = {}  # run -> the time of the metrics file when it was read
         self.study, self.planned = "", dict[str, RunSpec]()  # of study.json, if there is one
@@ -102,13 +112,21 @@ class Sender:
                     self.open[run].add(record.read_rows(metrics))
         return None
 
+    @property
+    def place(self) -> str:
+        """Where the runs are, in words."""
+        if self.mode == "online":
+            return f"at {self.where}"
+        return f"offline, in {wandb_folder(self.folder)}; send them with `{SYNC} {shlex.quote(str(self.folder))}`"
+
     def close(self) -> None:
         """Close the runs that have not ended."""
         import wandb
 
-        for opened in self.open.values():
-            opened.stop()
-        wandb.teardown()  # until then the file of an offline run may lack its last lines
+        with limit(STEP_SECONDS):
+            for opened in self.open.values():
+                opened.stop()
+            wandb.teardown()  # until then the file of an offline run may lack its last lines
 
     def _complete(self, run: str) -> bool:
         planned = self._plan(run)

@@ -1,6 +1,7 @@
 """Faults of W&B change no result, stop no run and are said in one line; afterwards `sync` completes the runs."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.run import train
 from experiments.runs.tracking.mirror import Mirror
-from experiments.runs.tracking.process import WandbProcess
+from experiments.runs.tracking.sender import Sender
 from experiments.runs.tracking.settings import TOKEN, Tracking, token
 
 ONLINE = Tracking("online")
@@ -74,7 +75,6 @@ def test_sync_refuses_a_folder_without_finished_runs(tmp_path):
 @pytest.mark.slow
 def test_wandbs_process_dying_loses_nothing(tmp_path, monkeypatch):
     """Another process sends what the one that failed has not."""
-    monkeypatch.setattr("experiments.runs.tracking.mirror.RETRY_SECONDS", 0.0)
     train([mirrored.spec()], tmp_path, device="cpu")
     said: list[str] = []
     with WandbServer().used_here(monkeypatch) as server:
@@ -91,7 +91,7 @@ def test_wandbs_process_dying_loses_nothing(tmp_path, monkeypatch):
 def test_wandb_that_cannot_be_imported_stops_nothing(tmp_path, monkeypatch):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "wandb.py").write_text("raise ImportError('broken')\n")
-    monkeypatch.syspath_prepend(tmp_path / "broken")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
     lines = mirrored.trained(tmp_path / "study", [mirrored.spec()])
     assert lines[0] == "tracking: W&B cannot be used (ImportError: broken); training goes on"
     assert lines[1].startswith("tracking: W&B lacks 1 of 1 runs; send them with `vit-sweep sync")
@@ -102,12 +102,10 @@ def test_a_full_disk_is_an_error_before_wandb_writes(tmp_path, monkeypatch):
     train([mirrored.spec()], tmp_path / "study", device="cpu")
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))  # wandb's own folder is the user's
     (tmp_path / "wandb").mkdir()
-    work, full = mirrored.follow_on_a_full_disk, tmp_path / "wandb"
-    sender = WandbProcess(work, full, tmp_path / "study", Tracking("offline"), ["s0"])
-    said = list(sender.messages())
-    sender.kill()
-    assert said == [("where", "offline"), ("error", f"OSError: [Errno 28] no space left for {full}")]
-    assert list(full.iterdir()) == []
+    free = shutil.disk_usage(tmp_path)._replace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: free if path == tmp_path / "wandb" else None)
+    with pytest.raises(OSError, match=f"no space left for {tmp_path / 'wandb'}"):
+        Sender(tmp_path / "study", Tracking("offline")).send("s0")
 
 
 def test_the_token_is_made_once(tmp_path):
