@@ -81,11 +81,11 @@ def _send_finished(study_dir: Path, tracking: Tracking) -> None:
         raise UserError(f"{study_dir}: holds no finished runs; give the folder of a study, OUT/STUDY")
     was_new = dict[str, bool | None]()
     try:
-        with server.wandb_in_use():
+        with server.wandb_in_use() as stderr:
             sender = Sender(study_dir, tracking)
             for name in finished:
                 was_new[name] = sender.send(name)
-                print(name, file=sys.stderr, flush=True)
+                print(name, file=stderr, flush=True)
             sender.close()
     except server.Unreachable as error:
         progress = (

@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from experiments.errors import UserError
 from experiments.runs.tracking.settings import OF_AGENT, PROJECT, Mode
@@ -23,25 +23,35 @@ class Unreachable(Exception):
 
 
 @contextlib.contextmanager
-def wandb_in_use(seconds: float = 0.0) -> Iterator[None]:
-    """Use wandb in the body, and leave nothing of it behind. What it raises becomes `Unreachable`. `seconds`: of `limit`."""
+def wandb_in_use(seconds: float = 0.0) -> Iterator[TextIO]:
+    """Use wandb in the body, and leave nothing of it behind. What it raises becomes `Unreachable`. `seconds`: of `limit`.
+
+    Yields the standard error, which is closed to wandb and its process.
+    """
     for name in NOT_FOR_SEVERAL_RUNS:
         os.environ.pop(name, None)
     if os.environ.get("WANDB_DIR") == os.getcwd():  # set by an agent, not by the user
         del os.environ["WANDB_DIR"]
     os.environ["WANDB_SILENT"] = "true"
-    try:
-        with limit(seconds):
-            yield
-    except Exception as error:  # of any family: wandb raises many
-        raise Unreachable(brief(error)) from error
-    finally:
-        kill_wandb(os.getpid())
-        with contextlib.suppress(Exception, SystemExit), limit(ANSWER_SECONDS):  # its process is dead
-            import wandb
+    with open(os.devnull, "w") as null, os.fdopen(os.dup(2), "w") as stderr:
+        os.dup2(null.fileno(), 2)
+        try:
+            with limit(seconds):
+                yield stderr
+        except Exception as error:  # of any family: wandb raises many
+            raise Unreachable(brief(error)) from error
+        finally:
+            os.dup2(stderr.fileno(), 2)
+            _forget_wandb()
 
-            wandb.teardown()
-        os.environ.pop("WANDB_SERVICE", None)
+
+def _forget_wandb() -> None:
+    kill_wandb(os.getpid())
+    with contextlib.suppress(Exception, SystemExit), limit(ANSWER_SECONDS):  # its process is dead
+        import wandb
+
+        wandb.teardown()
+    os.environ.pop("WANDB_SERVICE", None)
 
 
 @contextlib.contextmanager
