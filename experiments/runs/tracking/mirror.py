@@ -67,24 +67,16 @@ class Mirror:
             self.show(f"tracking: W&B lacks {len(missing)} of {len(self.runs)} runs; {later}")
 
     def _start(self) -> subprocess.Popen[str]:
-        """Start the process. It does not get the Ctrl-C of the terminal. What libraries print is left out."""
-        hidden = () if self.tracking.agent else OF_AGENT
+        """Start the process. It does not get the Ctrl-C of the terminal."""
+        hidden = {"VIT_PLUGINS"}  # they import torch, which reading records does not need
+        if not self.tracking.agent:
+            hidden.update(OF_AGENT)
         path = [str(Path(__file__).resolve().parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        names = {"--tracking": self.tracking.mode, "--project": self.tracking.project, "--entity": self.tracking.entity}
-        options = [f"{flag}={value}" for flag, value in names.items() if value is not None]
+        place = {"--tracking": self.tracking.mode, "--project": self.tracking.project, "--entity": self.tracking.entity}
+        options = [f"{flag}={value}" for flag, value in place.items() if value is not None]
+        words = ["sync", "--follow", "--stdin", *options, "--", str(self.folder)]
         return subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "sweeps.main",
-                "sync",
-                "--follow",
-                "--stdin",
-                *options,
-                "--",
-                str(self.folder),
-            ],
+            [sys.executable, "-P", "-m", "sweeps.main", *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -146,9 +146,11 @@ class Sender:
         if shutil.disk_usage(folder if folder.exists() else self.folder).free < MIN_FREE:
             raise OSError(errno.ENOSPC, f"no space left for {folder}")
         note, planned = self._note(run), self._plan(run)
-        # An offline run is written from its first epoch, so what an interrupted session wrote of it is not needed.
-        for earlier in folder.glob(f"offline-run-????????_??????-{note.id}"):
-            shutil.rmtree(earlier)
+        if (
+            self.mode == "offline"
+        ):  # it is written from its first epoch: what an interrupted session left of it is replaced
+            for earlier in folder.glob(f"offline-run-????????_??????-{note.id}"):
+                shutil.rmtree(earlier)
         place = {"mode": self.mode, "project": self.project, "entity": self.entity, "id": note.id}
         self.open[run] = WandbRun(self.folder / run, self.study if planned else "", planned, note.sweep, place)
 
