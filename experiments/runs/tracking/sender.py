@@ -121,12 +121,9 @@ class Sender:
 
     def close(self) -> None:
         """Close the runs that have not ended."""
-        import wandb
-
         with limit(STEP_SECONDS):
             for opened in self.open.values():
                 opened.stop()
-            wandb.teardown()  # until then the file of an offline run may lack its last lines
 
     def _complete(self, run: str) -> bool:
         planned = self._plan(run)

@@ -36,22 +36,23 @@ def wandb_in_use(seconds: float = 0.0) -> Iterator[TextIO]:
     with open(os.devnull, "w") as null, os.fdopen(os.dup(2), "w") as stderr:
         os.dup2(null.fileno(), 2)
         try:
+            import wandb
+
             with limit(seconds):
                 yield stderr
-        except Exception as error:  # of any family: wandb raises many
+            with limit(ANSWER_SECONDS):
+                wandb.teardown()  # until then the file of an offline run may lack its last lines
+        except (Exception, SystemExit) as error:  # of any family: wandb raises many
             raise Unreachable(brief(error)) from error
         finally:
+            kill_wandb(os.getpid())
+            with (
+                contextlib.suppress(Exception, SystemExit),
+                limit(ANSWER_SECONDS),
+            ):  # after an error its process is dead
+                wandb.teardown()
+            os.environ.pop("WANDB_SERVICE", None)
             os.dup2(stderr.fileno(), 2)
-            _forget_wandb()
-
-
-def _forget_wandb() -> None:
-    kill_wandb(os.getpid())
-    with contextlib.suppress(Exception, SystemExit), limit(ANSWER_SECONDS):  # its process is dead
-        import wandb
-
-        wandb.teardown()
-    os.environ.pop("WANDB_SERVICE", None)
 
 
 @contextlib.contextmanager
