@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import io
 import os
@@ -33,8 +34,9 @@ def wandb_in_use(seconds: float = 0.0) -> Iterator[TextIO]:
     if os.environ.get("WANDB_DIR") == os.getcwd():  # set by an agent, not by the user
         del os.environ["WANDB_DIR"]
     os.environ["WANDB_SILENT"] = "true"
-    with open(os.devnull, "w") as null, os.fdopen(os.dup(2), "w") as stderr:
-        os.dup2(null.fileno(), 2)
+    null = os.open(os.devnull, os.O_WRONLY)
+    with os.fdopen(os.dup(2), "w") as stderr:
+        os.dup2(null, 2)
         try:
             import wandb
 
@@ -53,6 +55,7 @@ def wandb_in_use(seconds: float = 0.0) -> Iterator[TextIO]:
                 wandb.teardown()
             os.environ.pop("WANDB_SERVICE", None)
             os.dup2(stderr.fileno(), 2)
+            atexit.register(os.dup2, null, 2)  # before wandb's own exit, which may complain
 
 
 @contextlib.contextmanager

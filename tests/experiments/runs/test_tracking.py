@@ -215,7 +215,7 @@ def test_an_offline_run_can_be_read_while_it_is_trained(tmp_path, monkeypatch):
 
 
 def test_off_leaves_nothing_but_the_record(tmp_path, monkeypatch):
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started a process"))
+    monkeypatch.setattr("experiments.runs.tracking.mirror.Mirror._start", lambda _: pytest.fail("started a process"))
     assert mirrored.trained(tmp_path, [mirrored.spec()], "off") == []
     assert {path.name for path in tmp_path.iterdir()} == {"s0", "study.json"}
 

@@ -64,6 +64,16 @@ def test_records_made_without_tracking_are_sent_afterwards(tmp_path, monkeypatch
         assert (found.project, found.settings["variant"]) == ("other", "learned-1d")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["hang", "500"])
+def test_a_server_that_fails_in_the_middle_of_sync_is_one_line(fault, tmp_path, monkeypatch):
+    train([mirrored.spec()], tmp_path, device="cpu")
+    with WandbServer(fault=fault, after=14).used_here(monkeypatch) as server:
+        status, out, err = mirrored.sync(tmp_path)
+    assert (status, out, err.count("\n")) == (2, "", 1), err
+    assert "W&B cannot be used (" in err and server.key not in err
+
+
 def test_sync_refuses_a_folder_without_finished_runs(tmp_path):
     for folder, reason in ((tmp_path, "holds no finished runs"), (tmp_path / "none", "does not exist")):
         status, out, err = mirrored.sync(folder)
