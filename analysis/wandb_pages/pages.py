@@ -1,4 +1,4 @@
-"""Save the workspace and the report of a study in W&B: the process that `publish` starts.
+"""Save the workspace and the report of a study in W&B.
 
 Runs are grouped by variant, which is W&B's group.
 """
@@ -21,7 +21,7 @@ from wandb_workspaces.reports.v2.interface import BlockTypes, PanelTypes
 
 from experiments.files import read_json, write_json
 from experiments.metric import METRICS, WATCHED, Metric
-from experiments.runs.tracking import child, server
+from experiments.runs.tracking import server
 from experiments.runs.tracking.settings import FIGURES_OF, STUDY_KEY, TOKEN, study_key, token
 
 NOTE = (
@@ -54,8 +54,8 @@ class Task:
     metric: str
     axes: list[str]
     headline: list[str]
-    folder: str
-    out: str
+    folder: Path
+    out: Path
     project: str | None
     entity: str | None
 
@@ -115,7 +115,7 @@ def report(task: Task, text: str, figures_run: str, entity: str, project: str) -
 
 def _of_study(task: Task) -> Any:
     """The runs of this folder's study: other studies in the project may have its name and the names of its variants."""
-    return expr.And(expr.Config(STUDY_KEY) == study_key(task.study, Path(task.folder)))
+    return expr.And(expr.Config(STUDY_KEY) == study_key(task.study, task.folder))
 
 
 def _result(task: Task) -> list[PanelTypes]:
@@ -155,9 +155,9 @@ def _curve(metric: Metric) -> wr.LinePlot:
 def save(task: Task) -> dict[str, str]:
     """Create or update the workspace and the report. Returns their URLs, which are kept beside the token."""
     server.check_online()
-    entity, project, folder = server.probe(task.entity), server.project(task.project), Path(task.folder)
+    entity, project, folder = server.probe(task.entity), server.project(task.project), task.folder
     figures_run = f"figures-{token(folder)}"
-    _send_figures(Path(task.out) / "figures", task.study, figures_run, entity, project)
+    _send_figures(task.out / "figures", task.study, figures_run, entity, project)
     note = read_json(folder / TOKEN)
     urls = note.setdefault(PAGES, {}).setdefault(f"{server.base_url()}/{entity}/{project}", {})
 
@@ -174,7 +174,7 @@ def save(task: Task) -> dict[str, str]:
     page.save()
     keep("workspace", page.url)
 
-    text = (Path(task.out) / "report.md").read_text()
+    text = (task.out / "report.md").read_text()
     made = report(task, text, figures_run, entity, project)
     kept = _read(wr.Report.from_url, urls.get("report")) or made
     kept.title, kept.blocks = made.title, made.blocks
@@ -221,7 +221,3 @@ def _read(read: Callable[[str], Any], url: str | None) -> Any:
         return read(url) if url else None
     except (ValueError, TypeError, LookupError):  # wandb-workspaces on an answer that holds no page
         return None
-
-
-if __name__ == "__main__":
-    child.serve(lambda task, tell: tell(urls=save(Task(**task))))

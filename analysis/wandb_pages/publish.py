@@ -11,7 +11,6 @@ from analysis.write import markdown
 from analysis.write.document import Document
 from experiments.errors import UserError
 from experiments.runs.tracking import server
-from experiments.runs.tracking.child import ask
 from experiments.runs.tracking.settings import Tracking
 
 LIMIT_SECONDS = 120  # for everything that is asked of the server
@@ -27,19 +26,22 @@ def check(study: RunsTable) -> None:
 
 def publish(study: RunsTable, document: Document, out: Path, place: Tracking) -> list[str]:
     """Save the pages of a report that was written to `out`; what to tell the user."""
-    task = {
-        "study": study.name,
-        "title": formatting.plain(document.title),
-        "metric": str(study.metric),
-        "axes": study.varied,
-        "headline": [markdown.escaped(text) for text in document.headline],
-        "folder": str(study.folder),
-        "out": str(out),
-        "project": place.project,
-        "entity": place.entity,
-    }
+    assert study.folder is not None  # see `check`
     try:
-        urls = ask("analysis.wandb_pages.pages", task, LIMIT_SECONDS)["urls"]
-        return [f"{kind} in W&B: {url}" for kind, url in urls.items()]
+        with server.wandb_in_use(LIMIT_SECONDS):
+            from analysis.wandb_pages import pages
+
+            task = pages.Task(
+                study=study.name,
+                title=formatting.plain(document.title),
+                metric=str(study.metric),
+                axes=study.varied,
+                headline=[markdown.escaped(text) for text in document.headline],
+                folder=study.folder,
+                out=out,
+                project=place.project,
+                entity=place.entity,
+            )
+            return [f"{kind} in W&B: {url}" for kind, url in pages.save(task).items()]
     except server.Unreachable as error:
         return [f"not saved in W&B ({error})"]

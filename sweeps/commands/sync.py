@@ -1,15 +1,20 @@
-"""`vit-sweep sync`: send finished runs to Weights & Biases from their records."""
+"""`vit-sweep sync`: send runs to Weights & Biases from their records: those that have ended, or also those in training."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 from experiments.cli import folder
-from experiments.runs.tracking.settings import Tracking, add_place_arguments
-from experiments.runs.tracking.sync import sync
+from experiments.errors import UserError
+from experiments.runs import record
+from experiments.runs.tracking import server
+from experiments.runs.tracking.sender import Sender, follow
+from experiments.runs.tracking.settings import AgentRun, Tracking, add_tracking_arguments
+from experiments.study import STUDY, StudyPlan
 from sweeps.commands.arguments import PROG, counted
 
 
@@ -17,21 +22,97 @@ def add(commands: Any) -> None:
     """Add `sync`."""
     command = commands.add_parser(
         "sync",
-        help="send finished runs to Weights & Biases from their records",
+        help="send runs to Weights & Biases from their records",
         description="Send the finished runs of a study to Weights & Biases from their records: metrics, summaries and "
         "files. What is there already is not sent again. Run the same command again after an interruption.",
-        usage=f"{PROG} sync STUDY_DIR [--project NAME] [--entity NAME]",
+        usage=f"{PROG} sync [--follow] STUDY_DIR [--project NAME] [--entity NAME] [--tracking MODE]",
     )
     command.add_argument("folder", metavar="STUDY_DIR", type=folder, help="folder of a study, or of single runs")
-    add_place_arguments(command)
-    command.set_defaults(execute=send)
+    command.add_argument(
+        "--follow",
+        action="store_true",
+        help="send also runs in training, epoch by epoch, until Ctrl-C. Sweeps start it themselves; it is for those with "
+        "--tracking off, as on machines without internet",
+    )
+    command.add_argument(
+        "--stdin",
+        action="store_true",
+        help="with --follow: only the runs that standard input names, one in a line, until it is closed",
+    )
+    add_tracking_arguments(command, "online")
+    command.set_defaults(execute=sync)
 
 
-def send(arguments: argparse.Namespace, _: str) -> int:
+def sync(arguments: argparse.Namespace, _: str) -> int:
     """Send the runs."""
-    tracking = Tracking("online", arguments.project, arguments.entity)
-    done = sync(Path(arguments.folder), tracking, lambda name: print(name, file=sys.stderr, flush=True))
-    parts = [f"{counted(done.sent, 'run')} sent", f"{len(done.complete)} already complete"]
-    parts += [f"{len(done.unfinished)} not finished"] * bool(done.unfinished)
-    print(f"{', '.join(parts)}; {done.where}")
+    study_dir = Path(arguments.folder)
+    agent = AgentRun.asked_for() if arguments.stdin else None
+    tracking = Tracking(arguments.tracking, arguments.project, arguments.entity, agent=agent)
+    if not tracking.is_on:
+        raise UserError(f"--tracking: {arguments.tracking} sends nothing; expected online or offline")
+    if arguments.stdin:
+        _follow_named(study_dir, tracking)
+    elif arguments.follow:
+        _names(study_dir)
+        follow(study_dir, tracking, lambda: _begun(study_dir), threading.Event(), _say, "end with Ctrl-C")
+    else:
+        _send_finished(study_dir, tracking)
     return 0
+
+
+def _follow_named(study_dir: Path, tracking: Tracking) -> None:
+    """Send the runs that standard input names, until it is closed."""
+    names, is_closed = list[str](), threading.Event()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            names.append(line.strip())
+        is_closed.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    follow(study_dir, tracking, lambda: names, is_closed, _say, "switch off with --tracking off")
+
+
+def _send_finished(study_dir: Path, tracking: Tracking) -> None:
+    """Send the finished runs. Raises `UserError` where W&B stops answering."""
+    names = _names(study_dir)
+    finished = [name for name in names if record.is_finished(study_dir / name)]
+    if not finished:
+        raise UserError(f"{study_dir}: holds no finished runs; give the folder of a study, OUT/STUDY")
+    was_new = dict[str, bool | None]()
+    try:
+        with server.wandb_in_use() as stderr:
+            sender = Sender(study_dir, tracking)
+            for name in finished:
+                was_new[name] = sender.send(name)
+                print(name, file=stderr, flush=True)
+            sender.close()
+    except server.Unreachable as error:
+        progress = (
+            f"{len(was_new)} of {len(finished)} runs are checked or sent; run the same command again for the rest"
+        )
+        raise UserError(f"W&B cannot be used ({error}); {progress}") from error
+    sent = [name for name in finished if was_new[name]]
+    parts = [f"{counted(sent, 'run')} sent", f"{len(finished) - len(sent)} already complete"]
+    parts += [f"{len(names) - len(finished)} not finished"] * (len(names) > len(finished))
+    print(f"{', '.join(parts)}; {sender.where}")
+
+
+def _names(study_dir: Path) -> list[str]:
+    """The names of the runs in a folder. Raises `UserError` where it does not exist, or holds no run folders."""
+    if not study_dir.is_dir():
+        raise UserError(f"{study_dir}: does not exist; give the folder of a study, OUT/STUDY")
+    if not (study_dir / STUDY).exists():
+        return _begun(study_dir)
+    plan = StudyPlan.read(study_dir)
+    plan.check_has_folders(str(study_dir))
+    return [run.name for run in plan.runs]
+
+
+def _begun(study_dir: Path) -> list[str]:
+    """The names of the runs that have begun."""
+    return sorted(path.parent.name for path in study_dir.glob(f"*/{record.CONFIG}"))
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

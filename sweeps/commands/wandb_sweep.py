@@ -15,6 +15,7 @@ from sweeps.commands.arguments import PROG, add_study_command, counted, plan_and
 from sweeps.commands.run import add_place_arguments, tracking_of
 
 SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
+SECONDS = 60.0  # that the server has to register a sweep
 AGENT = "WANDB_AGENT_DISABLE_FLAPPING=true wandb agent --forward-signals"
 DESCRIPTION = """\
 Write the plan of a study and a W&B sweep that trains it, STUDY_DIR/wandb-sweep.yaml, and register the sweep with the W&B
@@ -75,7 +76,6 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
 def _register(study_dir: Path, spec: dict[str, Any]) -> None:
     """Write the specification, register it where there is a server, and say what became of it."""
     from experiments.runs.tracking import server
-    from experiments.runs.tracking.register import register
 
     file, note, text = study_dir / SPEC, study_dir / NOTE, yaml.safe_dump(spec, sort_keys=False, allow_unicode=True)
     is_known = note.exists() and file.exists() and file.read_text() == text
@@ -83,7 +83,8 @@ def _register(study_dir: Path, spec: dict[str, Any]) -> None:
     print(f"specification: {file}")
     try:
         server.check_online()
-        sweep = register(spec, read_json(note) if is_known else None)
+        with server.wandb_in_use(SECONDS):
+            sweep = server.register(spec, read_json(note) if is_known else None)
     except server.Unreachable as error:
         again = f"register the sweep later with the same command, or with: wandb sweep {shlex.quote(str(file))}"
         print(f"W&B cannot be used ({error}); {again}")

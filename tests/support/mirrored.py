@@ -3,6 +3,8 @@
 import contextlib
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from experiments.runs.run import train
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking
 from experiments.study import RunSpec
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def spec(seed: int = 0, **changes: Any) -> RunSpec:
@@ -35,6 +39,20 @@ def trained(
             mirror.follow(run.name)
         train(runs, study, device="cpu", on_row=on_row)
     return said
+
+
+def sync(study: Path, *flags: str) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of `vit-sweep sync`."""
+    command = [sys.executable, "-m", "sweeps.main", "sync", str(study), *flags]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def synced(study: Path, *flags: str) -> tuple[list[str], str]:
+    """The runs that `vit-sweep sync` has sent or found complete, and what it prints of their numbers."""
+    status, out, err = sync(study, *flags)
+    assert status == 0, err
+    return err.splitlines(), out.partition(";")[0]
 
 
 def mirror_of(server: WandbServer, run_dir: Path) -> Run:

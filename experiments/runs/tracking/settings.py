@@ -15,6 +15,7 @@ from experiments.errors import UserError
 from experiments.files import read_json, write_json
 
 Mode = Literal["auto", "online", "offline", "off"]
+SYNC = "vit-sweep sync"
 PROJECT = "vit-ablation"
 FOLDER = "wandb"  # in the study's folder: what wandb writes, and notes of what it was sent
 TOKEN = "wandb.json"  # in the study's folder: the random part of the ids of its W&B runs, and the URLs of its pages

@@ -13,10 +13,9 @@ import numpy as np
 
 from experiments.metric import METRICS, Metric, is_metric
 from experiments.runs import predictions, record
-from experiments.runs.tracking.sent import Sent
 from experiments.runs.tracking.server import ANSWER_SECONDS
-from experiments.runs.tracking.settings import STUDY_KEY, TRIAL, study_key
-from experiments.study import StudyPlan
+from experiments.runs.tracking.settings import FOLDER, STUDY_KEY, TRIAL, study_key
+from experiments.study import RunSpec
 from experiments.version import code, remote
 
 BYTES_PER_SECOND = 250_000  # the slowest upload of a checkpoint that is waited for
@@ -26,46 +25,40 @@ CLASSES = "test/classes"  # the name of the table in W&B
 NOT_IN_SUMMARY = ("files", "schema", "provenance", "planned", "init")
 
 
-def wandb_parent(folder: Path) -> Path:
-    """The folder in which wandb makes its folder: that of the user's WANDB_DIR, else the study's."""
-    return Path(os.environ.get("WANDB_DIR") or folder)
+def wandb_folder(folder: Path) -> Path:
+    """The folder of wandb: in that of the user's WANDB_DIR, else in the study's."""
+    return Path(os.environ.get("WANDB_DIR") or folder) / FOLDER
 
 
 class WandbRun:
     """A W&B run that is open. Raises whatever wandb raises; after an error it cannot be used any more."""
 
     def __init__(
-        self, run_dir: Path, plan: StudyPlan | None, note: Sent, mode: str, project: str, entity: str | None
+        self, run_dir: Path, study: str, planned: RunSpec | None, sweep: str | None, place: dict[str, Any]
     ) -> None:
-        """Open the W&B run that `note` names. `plan`: of the study that the run may belong to."""
+        """Open a W&B run. `planned`: the run in its study, if it has one. `place`: its mode, project, entity and id."""
         import wandb
 
-        config = record.read_config(run_dir)
-        planned = next((run for run in plan.runs if run.name == run_dir.name), None) if plan else None
-        self.study = plan.name if plan and planned else ""
+        config, folder = record.read_config(run_dir), run_dir.parent
         variant = planned.variant if planned else config["model"]["pos_embed"]
-        levels = dict(planned.levels) if planned else {}
-        self.mode, self.last_epoch = mode, 0.0
+        self.study, self.mode, self.last_epoch = study, place["mode"], 0.0
         self.run = wandb.init(
-            mode=mode,  # type: ignore[arg-type]
-            project=project,
-            entity=entity,
-            dir=str(wandb_parent(run_dir.parent)),
-            id=note.id,
+            **place,
+            dir=str(wandb_folder(folder).parent),
             name=f"{variant} s{config['seed']}",
             group=variant,
-            job_type=TRIAL if (run_dir.parent / record.TRIALS).exists() else "run",
-            tags=_tags(self.study, config["data"]["name"], config["model"]["pos_embed"]),
+            job_type=TRIAL if (folder / record.TRIALS).exists() else "run",
+            tags=_tags(study, config["data"]["name"], config["model"]["pos_embed"]),
             config={
                 **config,
                 "run": run_dir.name,
                 "variant": variant,
-                "levels": levels,
-                STUDY_KEY: study_key(plan.name, run_dir.parent) if plan and planned else "",
+                "levels": dict(planned.levels) if planned else {},
+                STUDY_KEY: study_key(study, folder) if planned else "",
             },
             resume="allow",
             reinit="create_new",
-            settings=_settings(run_dir, note),
+            settings=_settings(run_dir, sweep),
         )
         # In every session: a session that defines nothing forgets what the last one defined.
         self.run.define_metric("epoch")
@@ -142,7 +135,7 @@ def summary_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return summary
 
 
-def _settings(run_dir: Path, note: Sent) -> Any:
+def _settings(run_dir: Path, sweep: str | None) -> Any:
     import wandb
 
     origin = record.read_summary(run_dir).get("provenance", {}) if record.is_finished(run_dir) else code()
@@ -161,7 +154,7 @@ def _settings(run_dir: Path, note: Sent) -> Any:
         x_save_requirements=False,  # 0.3 s a run; the record states the versions
         x_stats_pid=os.getppid(),  # the command, whose workers are its children
         # Here and not in the environment, where it would make `init` ignore the id, project and entity.
-        sweep_id=note.sweep,
+        sweep_id=sweep,
     )
 
 

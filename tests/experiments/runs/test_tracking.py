@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,13 +11,14 @@ from typing import Any
 
 import mirrored
 import pytest
+from stubbed import children, lives, until
 from wandb_server import WandbServer
 
 from experiments.errors import UserError
 from experiments.runs import predictions, record
+from experiments.runs.run import train
 from experiments.runs.tracking import server as wandb_server_facts
 from experiments.runs.tracking.settings import TOKEN, Tracking
-from experiments.runs.tracking.sync import sync
 from experiments.version import code
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -96,6 +98,29 @@ def test_an_interrupted_run_goes_on_as_the_same_wandb_run(server, tmp_path):
     assert [row["epoch"] for row in mirrored.check(server, moved / "s0").rows] == [1, 2, 3, 4, 5]
 
 
+def test_sync_follow_sends_the_epochs_of_a_run_in_training(server, tmp_path, monkeypatch):
+    """Beside a command without tracking: the epochs while they are trained, the whole record at the end, until Ctrl-C."""
+    monkeypatch.setattr("experiments.runs.state.SYNC_SECONDS", 0.0)  # metrics.csv after each epoch
+    study, run = tmp_path / "study", mirrored.spec(train__epochs=3)
+    mirrored.write_plan(study, [run])
+    words = [sys.executable, "-m", "sweeps.main", "sync", "--follow", study]
+    command = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    place = command.stdout.readline()
+    assert place == f"runs are mirrored to Weights & Biases at {server.url}/tester/vit-ablation; end with Ctrl-C\n"
+
+    def until_sent(job: int, row: dict[str, float]) -> None:
+        until(lambda: row["epoch"] == 1 or [sent.rows for sent in list(server.runs.values()) if sent.rows])
+
+    train([run], study, device="cpu", on_row=until_sent)
+    assert command.stdout.readline() == "s0\n"
+    assert [row["epoch"] for row in mirrored.check(server, study / "s0").rows] == [1, 2, 3]
+    started = children(command.pid)
+    command.send_signal(signal.SIGINT)
+    assert command.communicate(timeout=60) == ("", "vit-sweep: interrupted; run the same command again to resume\n")
+    assert command.returncode == 130
+    assert started and not any(map(lives, started)), "a process of wandb goes on"
+
+
 SCRIPT = """
 import os, sys
 from pathlib import Path
@@ -114,7 +139,7 @@ def test_a_run_killed_twice_offline_is_one_wandb_run_with_each_epoch_once(server
         assert subprocess.run(words, env={**os.environ, "PYTHONPATH": path}).returncode == status
     history = [entry["item"] for entry in wandb_records(study)["history"]]
     assert [row["epoch"] for row in history] == [1, 2, 3, 4, 5, 6]
-    assert sync(study, Tracking("online"), lambda name: None).sent == ["s0"]
+    assert mirrored.synced(study) == (["s0"], "1 run sent, 0 already complete")
     assert len(server.runs) == 1
     assert [row["epoch"] for row in mirrored.check(server, study / "s0").rows] == [1, 2, 3, 4, 5, 6]
 
@@ -171,8 +196,26 @@ def test_without_a_key_runs_are_mirrored_offline(tmp_path, monkeypatch):
     assert {path.name for path in (tmp_path / "study").iterdir()} == {"s0", "study.json", "wandb", TOKEN}
 
 
+def test_an_offline_run_can_be_read_while_it_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.runs.state.SYNC_SECONDS", 0.0)  # metrics.csv after each epoch
+    study = tmp_path / "study"
+    seen: list[int] = []
+
+    def epochs() -> list[int]:
+        return [entry["item"]["epoch"] for entry in wandb_records(study).get("history", [])]
+
+    def until_written(job: int, row: dict[str, float]) -> None:
+        if row["epoch"] == 3:
+            until(lambda: list(study.glob("wandb/offline-run-*/*.wandb")) and 2 in epochs())
+            seen.extend(epochs())
+
+    mirrored.trained(study, [mirrored.spec(train__epochs=4)], "offline", on_row=until_written)
+    assert seen in ([1, 2], [1, 2, 3])
+    assert epochs() == [1, 2, 3, 4]
+
+
 def test_off_leaves_nothing_but_the_record(tmp_path, monkeypatch):
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started a process"))
+    monkeypatch.setattr("experiments.runs.tracking.mirror.Mirror._start", lambda _: pytest.fail("started a process"))
     assert mirrored.trained(tmp_path, [mirrored.spec()], "off") == []
     assert {path.name for path in tmp_path.iterdir()} == {"s0", "study.json"}
 

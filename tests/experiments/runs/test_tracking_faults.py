@@ -3,8 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import mirrored
@@ -17,17 +15,10 @@ from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.run import train
 from experiments.runs.tracking.mirror import Mirror
-from experiments.runs.tracking.send import Sender
+from experiments.runs.tracking.sender import Sender
 from experiments.runs.tracking.settings import TOKEN, Tracking, token
-from experiments.runs.tracking.sync import sync
 
 ONLINE = Tracking("online")
-
-
-def synced(study: Path) -> tuple[list[str], list[str]]:
-    """The runs that `sync` sends, and those that it finds complete."""
-    done = sync(study, ONLINE, lambda name: None)
-    return done.sent, done.complete
 
 
 @pytest.mark.slow
@@ -46,11 +37,11 @@ def test_a_fault_costs_no_result_and_sync_completes_the_runs(fault, after, said,
     for seed in (0, 1):
         assert tiny.results(study / f"s{seed}") == tiny.results(tmp_path / "off" / f"s{seed}")
     with WandbServer().used_here(monkeypatch) as healthy:
-        assert synced(study) == (["s0", "s1"], [])
+        assert mirrored.synced(study) == (["s0", "s1"], "2 runs sent, 0 already complete")
         for seed in (0, 1):
             mirrored.check(healthy, study / f"s{seed}")
         calls = healthy.calls["file_stream"]
-        assert synced(study) == ([], ["s0", "s1"])
+        assert mirrored.synced(study) == (["s0", "s1"], "0 runs sent, 2 already complete")
         assert healthy.calls["file_stream"] == calls
     assert not mirrored.holds(study, server.key)
 
@@ -61,30 +52,39 @@ def test_records_made_without_tracking_are_sent_afterwards(tmp_path, monkeypatch
     train(runs, study, device="cpu")
     with WandbServer(key="7" * 40).used_here(monkeypatch) as server:
         monkeypatch.setenv("WANDB_API_KEY", "8" * 40)
-        with pytest.raises(
-            UserError, match="W&B cannot be used .*; 0 of 2 runs are checked or sent; run the same command again"
-        ):
-            sync(study, ONLINE, lambda name: None)
+        status, out, err = mirrored.sync(study)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "W&B cannot be used (" in err
+        assert "; 0 of 2 runs are checked or sent; run the same command again" in err
         monkeypatch.setenv("WANDB_API_KEY", server.key)
-        done = sync(study, Tracking("online", project="other"), lambda name: None)
-        assert (done.sent, done.unfinished) == (["s0", "s1"], ["s2"])
-        again = sync(study, Tracking("online", project="other"), lambda name: None)
-        assert (again.sent, again.complete) == ([], ["s0", "s1"])
+        other, names = (study, "--project", "other"), ["s0", "s1"]
+        assert mirrored.synced(*other) == (names, "2 runs sent, 0 already complete, 1 not finished")
+        assert mirrored.synced(*other) == (names, "0 runs sent, 2 already complete, 1 not finished")
         found = mirrored.check(server, study / "s0")
         assert (found.project, found.settings["variant"]) == ("other", "learned-1d")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["hang", "500"])
+def test_a_server_that_fails_in_the_middle_of_sync_is_one_line(fault, tmp_path, monkeypatch):
+    train([mirrored.spec()], tmp_path, device="cpu")
+    with WandbServer(fault=fault, after=14).used_here(monkeypatch) as server:
+        status, out, err = mirrored.sync(tmp_path)
+    assert (status, out, err.count("\n")) == (2, "", 1), err
+    assert "W&B cannot be used (" in err and server.key not in err
+
+
 def test_sync_refuses_a_folder_without_finished_runs(tmp_path):
-    for folder in (tmp_path, tmp_path / "none"):
-        with pytest.raises(UserError, match=f"{folder}: holds no finished runs"):
-            sync(folder, ONLINE, lambda name: None)
+    for folder, reason in ((tmp_path, "holds no finished runs"), (tmp_path / "none", "does not exist")):
+        status, out, err = mirrored.sync(folder)
+        assert (status, out) == (2, "")
+        assert err == f"vit-sweep: error: {folder}: {reason}; give the folder of a study, OUT/STUDY\n"
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="finds W&B's process in /proc")
 @pytest.mark.slow
 def test_wandbs_process_dying_loses_nothing(tmp_path, monkeypatch):
     """Another process sends what the one that failed has not."""
-    monkeypatch.setattr("experiments.runs.tracking.mirror.RETRY_SECONDS", 0.0)
     train([mirrored.spec()], tmp_path, device="cpu")
     said: list[str] = []
     with WandbServer().used_here(monkeypatch) as server:
@@ -114,11 +114,8 @@ def test_a_full_disk_is_an_error_before_wandb_writes(tmp_path, monkeypatch):
     (tmp_path / "wandb").mkdir()
     free = shutil.disk_usage(tmp_path)._replace(free=0)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: free if path == tmp_path / "wandb" else None)
-    sender = Sender(tmp_path / "study", Tracking("offline"), lambda **message: None)
-    sender.waiting.append("s0")
-    sender.closed.set()
     with pytest.raises(OSError, match=f"no space left for {tmp_path / 'wandb'}"):
-        sender.work()
+        Sender(tmp_path / "study", Tracking("offline")).send("s0")
 
 
 def test_the_token_is_made_once(tmp_path):
@@ -133,9 +130,6 @@ def test_the_token_is_made_once(tmp_path):
 @pytest.mark.slow
 def test_the_command_prints_what_it_sent(tmp_path, monkeypatch):
     train([mirrored.spec()], tmp_path / "single", device="cpu")
-    root = Path(__file__).resolve().parents[3]
-    words = [sys.executable, "-m", "sweeps.main", "sync"]
     with WandbServer().used_here(monkeypatch) as server:
-        done = subprocess.run([*words, tmp_path / "single"], cwd=root, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout == f"1 run sent, 0 already complete; {server.url}/tester/vit-ablation\n"
+        said = f"1 run sent, 0 already complete; {server.url}/tester/vit-ablation\n"
+        assert mirrored.sync(tmp_path / "single") == (0, said, "s0\n")

@@ -24,9 +24,7 @@ STUDY = {"name": "heads", "factors": {"model.head": ["logits", "mlp"]}, "base": 
 
 @pytest.fixture
 def server(monkeypatch):
-    with SweepServer() as running:
-        for name, value in running.env().items():
-            monkeypatch.setenv(name, value)
+    with SweepServer().used_here(monkeypatch) as running:
         yield running
 
 
