@@ -25,9 +25,8 @@ from experiments.errors import UserError
 from experiments.evaluation.least_squares import LeastSquares
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL
 from experiments.sections import DataConfig
-from experiments.training.engine import Solo
+from experiments.training.engine import Predictor
 from experiments.training.fit import Evaluation, evaluate
-from experiments.training.stacked import Stacked
 
 SEEDS = range(3)  # of the support sets; the same for all runs
 L2 = 2.0**10
@@ -102,7 +101,7 @@ def support_sets(
 
 
 def fewshot_metrics(
-    engine: Solo | Stacked, splits: Splits, task: FewShotTask, test: Sequence[Evaluation] | None
+    engine: Predictor, splits: Splits, task: FewShotTask, test: Sequence[Evaluation] | None
 ) -> list[dict[str, float]]:
     """The metrics of a task for each run of the engine.
 

@@ -11,18 +11,23 @@ from experiments.config import RunConfig
 from experiments.data.images import Images, Splits
 from experiments.errors import UserError
 from experiments.memory import in_smaller_batches
-from experiments.training.engine import DTYPES, Solo, autocast, eval_batch, initial_model
+from experiments.training.engine import DTYPES, Solo, autocast, eval_batch, evaluate_batch, initial_model
 from experiments.training.stacked import Stacked
 from vit import ViT
 from vit.registry import REGISTRY
 from vit.resize import resized
 
 
-class Frozen(Solo):
-    """The engine of a trained model, for evaluation only."""
+class Frozen:
+    """The `Predictor` of a trained model."""
 
     def __init__(self, model: ViT, config: RunConfig, device: torch.device) -> None:
-        self.model, self.config, self.configs, self.device = model.eval(), config, (config,), device
+        self.model, self.config, self.device = model.eval(), config, device
+        self.configs: tuple[RunConfig, ...] = (config,)
+
+    def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
+        """See `Predictor`."""
+        return evaluate_batch(self.model, self.config, x, y, features)
 
     def at_size(self, side: int) -> Frozen:
         """The model for images of another side (pixels)."""
