@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import Field, ValidationError
 
 from experiments.data.catalogue import DATASETS
-from experiments.errors import UserError, first_line, plain
+from experiments.errors import UserError, first_line, setting_text
 from experiments.files import canonical, weights_digest
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, REPEATED, SHIFT, Metric
 from experiments.sections import PER_SEED, DataConfig, EvalConfig, OptimConfig, Section, TrainConfig
@@ -152,7 +152,7 @@ class Setting:
             expected = (
                 "a string" if self.choices or str in (self.annotation, *get_args(self.annotation)) else "a number"
             )
-            raise UserError(f"{self.path}: {plain(value)} is not allowed: expected {expected}, got a boolean")
+            raise UserError(f"{self.path}: {setting_text(value)} is not allowed: expected {expected}, got a boolean")
         return value
 
 

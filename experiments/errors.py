@@ -60,7 +60,7 @@ def writing(folder: Path) -> Iterator[None]:
         raise UserError(f"out: {str(folder)!r} cannot be written: {error.strerror}") from error
 
 
-def plain(value: Any) -> str:
+def setting_text(value: Any) -> str:
     """A value as a command line takes it: true, false and none in lower case."""
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import torch
@@ -103,6 +103,11 @@ def losses(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> Tensor:
     return F.cross_entropy(scores, y, ignore_index=IGNORED, label_smoothing=label_smoothing)
 
 
+def loss_and_hits(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    """The mean loss and the number of correct predictions. scores: [B, K]; y: [B]"""
+    return losses(scores, y, label_smoothing), (scores.detach().argmax(-1) == y).sum()
+
+
 Step = Callable[[Mapping[str, Tensor], Mapping[str, Tensor], Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 
 
@@ -116,9 +121,7 @@ def step_function(model: ViT, label_smoothing: float) -> Step:
     def step(
         own: Mapping[str, Tensor], shared: Mapping[str, Tensor], x: Tensor, y: Tensor, key: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        scores = functional_call(model, {**own, **shared}, (x, key))
-        smoothing = label_smoothing if model.training else 0.0
-        return losses(scores, y, smoothing), (scores.detach().argmax(-1) == y).sum()
+        return loss_and_hits(functional_call(model, {**own, **shared}, (x, key)), y, label_smoothing)
 
     return step
 
@@ -201,8 +204,7 @@ class Solo:
     def _loss_and_hits(self, x: Tensor, y: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         if self._compiled is not None:
             return self._compiled(self.params, self._all_buffers, x, y, key)
-        scores = self.model(x, key)
-        return losses(scores, y, self.config.train.label_smoothing), (scores.detach().argmax(-1) == y).sum()
+        return loss_and_hits(self.model(x, key), y, self.config.train.label_smoothing)
 
     def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
         """See `Engine`."""
@@ -271,8 +273,3 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The same tensors with names `PREFIX/NAME`."""
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
-
-
-def batches(n: int, size: int) -> Iterable[slice]:
-    """Consecutive slices of length `size` that cover range(n); the last may be shorter."""
-    return (slice(start, min(start + size, n)) for start in range(0, n, size))

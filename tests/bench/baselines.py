@@ -17,7 +17,7 @@ from torchvision import transforms
 
 from experiments.config import RunConfig
 from experiments.data.images import Images
-from experiments.training.engine import autocast, evaluate_batch, gradients, in_mode, losses
+from experiments.training.engine import autocast, evaluate_batch, gradients, in_mode, loss_and_hits
 from vit import ViTConfig
 from vit.model import ACTIVATIONS, LAYER_NORM_EPS
 
@@ -101,8 +101,7 @@ class LibraryEngine:
         """See `Engine`."""
         in_mode(self.model, training=True)
         with autocast(self.config, self.device):
-            scores = self.model(x[0])
-            loss, hits = losses(scores, y[0]), (scores.detach().argmax(-1) == y[0]).sum()
+            loss, hits = loss_and_hits(self.model(x[0]), y[0])
         for p in self.params.values():
             p.grad = None
         loss.backward()
