@@ -146,7 +146,7 @@ class Setting:
 
     def parse(self, value: Any) -> Any:
         """The value that pydantic gets. Raises `UserError` for a boolean in place of a number."""
-        if self.optional and value in ("none", "None"):  # the latter from W&B's agents
+        if self.optional and value in ("none", "None", "null"):  # the others from W&B's agents and older files
             return None
         if isinstance(value, bool) and self.annotation is not bool:  # pydantic would read true as 1
             expected = (
