@@ -212,7 +212,8 @@ def level_name(factor: str, level: str) -> str:
     try:
         float(level)
     except ValueError:
-        return f"{factor} = {level}" if level in ("true", "false", "not set") else level
+        is_kind = level == "none" and factor == "pos_embed"
+        return f"{factor} = {level}" if level in ("true", "false", "none") and not is_kind else level
     return f"{factor} = {level}"
 
 

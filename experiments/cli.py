@@ -145,10 +145,10 @@ def complete_with(action: Any, values: Sequence[str]) -> None:
 
 
 def _help(setting: Setting, default: Any) -> str:
-    from experiments.errors import plain
+    from experiments.errors import setting_text
 
     names = f": {', '.join(setting.choices)}" if _metavar(setting) == "NAME" else ""
-    shown = "" if default in (None, "") else f" (default: {plain(default)})"
+    shown = "" if default in (None, "") else f" (default: {setting_text(default)})"
     return f"{setting.description}{names}{shown}".replace("%", "%%")
 
 

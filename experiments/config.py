@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import Field, ValidationError
 
 from experiments.data.catalogue import DATASETS
-from experiments.errors import UserError, first_line, plain
+from experiments.errors import UserError, first_line, setting_text
 from experiments.files import canonical, weights_digest
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, REPEATED, SHIFT, Metric
 from experiments.sections import PER_SEED, DataConfig, EvalConfig, OptimConfig, Section, TrainConfig
@@ -146,13 +146,13 @@ class Setting:
 
     def parse(self, value: Any) -> Any:
         """The value that pydantic gets. Raises `UserError` for a boolean in place of a number."""
-        if self.optional and value in ("none", "None"):  # the latter from W&B's agents
+        if self.optional and value in ("none", "None", "null"):  # the others from W&B's agents and older files
             return None
         if isinstance(value, bool) and self.annotation is not bool:  # pydantic would read true as 1
             expected = (
                 "a string" if self.choices or str in (self.annotation, *get_args(self.annotation)) else "a number"
             )
-            raise UserError(f"{self.path}: {plain(value)} is not allowed: expected {expected}, got a boolean")
+            raise UserError(f"{self.path}: {setting_text(value)} is not allowed: expected {expected}, got a boolean")
         return value
 
 

@@ -41,7 +41,8 @@ def first_line(error: ValidationError, sections: Collection[str] = (), known: Co
         messages[0][0].lower() + messages[0][1:],
         *(one.removeprefix("Input should be ") for one in messages[1:]),
     ]
-    return f"{field or 'input'}: {repr(first['input'])[:200]} is not allowed: {', or '.join(allowed)}"
+    given = "none" if first["input"] is None else repr(first["input"])[:200]
+    return f"{field or 'input'}: {given} is not allowed: {', or '.join(allowed)}"
 
 
 def _field(loc: tuple[int | str, ...]) -> str:
@@ -60,7 +61,7 @@ def writing(folder: Path) -> Iterator[None]:
         raise UserError(f"out: {str(folder)!r} cannot be written: {error.strerror}") from error
 
 
-def plain(value: Any) -> str:
+def setting_text(value: Any) -> str:
     """A value as a command line takes it: true, false and none in lower case."""
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 

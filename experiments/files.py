@@ -48,25 +48,18 @@ def write_bytes(path: Path, body: bytes, durable: bool = True) -> None:
 
     `durable` waits for the disk, so that a power cut does not change this.
     """
+    temporary = Path(path).parent / f"{PART}{secrets.token_hex(8)}"
     try:
-        _replace(Path(path), body, durable)
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be written: {error.strerror}") from error
-
-
-def _replace(path: Path, body: bytes, durable: bool) -> None:
-    temporary = path.parent / f"{PART}{secrets.token_hex(8)}"
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(body)
             if durable:
                 file.flush()
-                os.fsync(handle)
+                os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
 
 
 def write_text(path: Path, text: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from experiments.data.catalogue import DATASETS
-from experiments.errors import plain
+from experiments.errors import setting_text
 from vit.config import Count
 from vit.registry import nearest
 
@@ -84,7 +84,7 @@ class DataConfig(Section):
         for field in fields:
             value, default = getattr(self, field), type(self).model_fields[field].default
             if value != default:
-                yield f"{field}: {plain(value)} is not allowed {reason}; allowed: {plain(default)}"
+                yield f"{field}: {setting_text(value)} is not allowed {reason}; allowed: {setting_text(default)}"
 
     @property
     def image_shape(self) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from experiments.errors import UserError, first_line
+from experiments.errors import UserError, first_line, setting_text
 from experiments.metric import Metric
 from experiments.study import Looks, MetricName, Variance
 from vit.registry import REGISTRY, nearest
@@ -171,6 +171,8 @@ def split_linked(levels: Levels) -> Levels:
 
 def format_level(value: Any) -> str:
     """A level as labels and messages show it. Equal numbers look equal. An empty text is two quotation marks."""
+    if value is None:
+        return setting_text(value)
     if isinstance(value, float) and float(short := f"{value:g}") == value:
         return short
     return value if isinstance(value, str) and value else json.dumps(value, default=str)  # YAML has dates, JSON has not

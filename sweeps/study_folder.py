@@ -135,10 +135,10 @@ def check_records(plan: StudyPlan, study_dir: Path) -> None:
     finished = [run for run in runs if run.name in files]
     if len(finished) == len(runs):
         return
-    from experiments.runs.run import check_images as check_run  # it imports torch
+    from experiments.runs.run import check_unchanged  # it imports torch
 
     for run in {run.config.data.root: run for run in finished}.values():  # one for each folder of images
-        check_run(run.config.data, files[run.name], study_dir / run.name)
+        check_unchanged(run.config.data, files[run.name], study_dir / run.name)
 
 
 def _old_plan(study_dir: Path) -> StudyPlan | None:

@@ -75,7 +75,7 @@ def names_by_levels(levels: pd.DataFrame, factors: Mapping[str, str]) -> dict[st
 
 def has_grid(study: RunsTable) -> bool:
     """Whether the study plans every combination of two levels or more of two factors or more."""
-    levels = levels_by_variant(study).fillna("not set")
+    levels = levels_by_variant(study).fillna("none")
     numbers = levels.nunique()
     return len(numbers) > 1 and numbers.min() > 1 and len(levels.drop_duplicates()) == numbers.prod()
 

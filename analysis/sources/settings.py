@@ -48,7 +48,7 @@ def level_text(level: Any) -> str:
         texts = list(map(level_text, level))
         return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
     if isinstance(level, bool) or level is None:
-        return {True: "true", False: "false", None: "not set"}[level]
+        return {True: "true", False: "false", None: "none"}[level]
     if isinstance(level, float):
         return short if float(short := f"{level:g}") == level else str(int(level) if level.is_integer() else level)
     return str(level) or "empty"

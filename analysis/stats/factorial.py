@@ -85,7 +85,7 @@ def factorial(
     naming a factor that does not vary or the cells that are missing, or where fewer than two seeds have every cell.
     """
     runs = frame.loc[np.isfinite(frame[metric].to_numpy(dtype=float)), [metric, "seed", *factors]]
-    runs = runs.astype(dict.fromkeys(factors, object)).fillna(dict.fromkeys(factors, "not set"))
+    runs = runs.astype(dict.fromkeys(factors, object)).fillna(dict.fromkeys(factors, "none"))
     levels: dict[str, Levels] = {factor: tuple(runs[factor].unique().tolist()) for factor in factors}
     seeds = looks.seeds or tuple(frame["seed"].unique().tolist())
     cells = list(product(*levels.values()))

@@ -61,10 +61,10 @@ def files_digest(data_root: str) -> str:
     """
     try:
         sizes = {path: path.stat().st_size for path in map(Path, _all_images(data_root))}
-        plain = [path for path in sizes if path.suffix.lower() in UNCOMPRESSED]
+        uncompressed = [path for path in sizes if path.suffix.lower() in UNCOMPRESSED]
         contents = {}
-        if sum(sizes[path] for path in plain) <= MOST_HASHED:
-            contents = {path: f":{hashlib.sha256(path.read_bytes()).hexdigest()}" for path in plain}
+        if sum(sizes[path] for path in uncompressed) <= MOST_HASHED:
+            contents = {path: f":{hashlib.sha256(path.read_bytes()).hexdigest()}" for path in uncompressed}
         listed = sorted(
             f"{path.relative_to(data_root).as_posix()}:{sizes[path]}{contents.get(path, '')}" for path in sizes
         )

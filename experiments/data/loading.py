@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -75,12 +75,14 @@ def _read_sklearn(data: DataConfig) -> Parts:
 
 
 def _read_torchvision(data: DataConfig) -> Parts:
+    """Read, or download, one at a time: torchvision writes to the final name, so others would read half a file."""
+    from filelock import FileLock
     from torchvision import datasets
 
     read, parts = getattr(datasets, DATASETS[data.name].torchvision), {}
     for name, train in (("train", True), ("test", False)):
         try:
-            with _download_lock(data):
+            with FileLock(Path(data.root) / ".download.lock") if data.download else contextlib.nullcontext():
                 raw = read(root=data.root, train=train, download=data.download)
         except (RuntimeError, OSError, ValueError, AssertionError, TypeError) as error:  # TypeError: a truncated file
             remedy = "set --data.root to their folder, or add --data.download true"
@@ -93,19 +95,6 @@ def _read_torchvision(data: DataConfig) -> Parts:
         x = x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)
         parts[name] = Images(x.contiguous(), torch.as_tensor(raw.targets).long())
     return parts, tuple(map(str, raw.classes))
-
-
-@contextlib.contextmanager
-def _download_lock(data: DataConfig) -> Iterator[None]:
-    """Let one process download at a time: torchvision writes to the final name, so others would read half a file."""
-    if not data.download:
-        yield
-        return
-    from filelock import FileLock
-
-    Path(data.root).mkdir(parents=True, exist_ok=True)
-    with FileLock(Path(data.root) / ".download.lock"):
-        yield
 
 
 def _resized(x: Pixels, side: int) -> Pixels:

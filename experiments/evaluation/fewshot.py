@@ -22,16 +22,16 @@ from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.data.images import Images, Splits
 from experiments.errors import UserError
-from experiments.evaluation.least_squares import LeastSquares
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL
 from experiments.sections import DataConfig
-from experiments.training.engine import Solo
+from experiments.training.engine import Predictor
 from experiments.training.fit import Evaluation, evaluate
-from experiments.training.stacked import Stacked
 
 SEEDS = range(3)  # of the support sets; the same for all runs
 L2 = 2.0**10
 L2_CHOICES = tuple(2.0**exponent for exponent in range(6, 11))
+BIAS = 100.0  # the value of the constant feature: so large that its weight is hardly regularized
+EPSILON = 1e-5  # added to standard deviations
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def support_sets(
 
 
 def fewshot_metrics(
-    engine: Solo | Stacked, splits: Splits, task: FewShotTask, test: Sequence[Evaluation] | None
+    engine: Predictor, splits: Splits, task: FewShotTask, test: Sequence[Evaluation] | None
 ) -> list[dict[str, float]]:
     """The metrics of a task for each run of the engine.
 
@@ -146,3 +146,35 @@ def _accuracies(
         return [fixed]
     best = L2_CHOICES[int(np.argmax(by_l2))]  # the smallest of several that are equally good, as in kauldron
     return [fixed, *model.accuracies(test, task.test_labels.numpy(), (L2, best))]
+
+
+class LeastSquares:
+    """The weights that minimize |X W - Y|^2 + l2 |W|^2, for any l2 > 0 from one eigendecomposition.
+
+    X are the features, standardized by their own mean and standard deviation (plus `EPSILON`), and a constant feature
+    `BIAS`. Y is 1 for the class of a row and -1 for the others. x: [N, D]; y: [N], classes from 0
+    """
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, num_classes: int) -> None:
+        x = np.asarray(x, dtype=np.float64)
+        self.mean, self.std = x.mean(0), x.std(0) + EPSILON
+        x = self.prepared(x)
+        target = 2.0 * (np.asarray(y)[:, None] == np.arange(num_classes)) - 1.0  # [N, K]
+        n, d = x.shape
+        # W = (X'X + l2)^-1 X'Y = X' (XX' + l2)^-1 Y: the smaller of the two matrices is decomposed
+        self.eigenvalues, q = np.linalg.eigh(x.T @ x if n >= d else x @ x.T)
+        self.left: np.ndarray = q if n >= d else x.T @ q
+        self.right: np.ndarray = q.T @ (x.T @ target if n >= d else target)
+
+    def prepared(self, x: np.ndarray) -> np.ndarray:
+        """Features standardized by the support set, with the constant feature last. [N, D] -> [N, D + 1]"""
+        return np.pad((np.asarray(x, dtype=np.float64) - self.mean) / self.std, ((0, 0), (0, 1)), constant_values=BIAS)
+
+    def weights(self, l2: float) -> np.ndarray:
+        """The weights of the standardized features and the constant, [D + 1, K]."""
+        return (self.left / (self.eigenvalues + l2)) @ self.right
+
+    def accuracies(self, x: np.ndarray, y: np.ndarray, l2s: Sequence[float]) -> list[float]:
+        """The accuracy (a fraction) for each l2: the class with the highest score counts. x: [N, D]; y: [N]"""
+        x, y = self.prepared(x), np.asarray(y)
+        return [float(((x @ self.weights(l2)).argmax(1) == y).mean()) for l2 in l2s]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -12,11 +12,16 @@ from experiments.data.images import Splits
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
 from experiments.evaluation.fewshot import FewShotTask, fewshot_metrics, fewshot_tasks
-from experiments.evaluation.frozen import frozen
-from experiments.evaluation.position import permuted_images, position_metrics
-from experiments.evaluation.sizes import SizeTask, size_metrics, size_tasks
+from experiments.evaluation.other_images import (
+    SizeTask,
+    frozen,
+    permuted_images,
+    position_metrics,
+    size_metrics,
+    size_tasks,
+)
 from experiments.metric import REPEATED, Metric
-from experiments.training.engine import Solo
+from experiments.training.engine import Predictor, Solo
 from experiments.training.fit import Evaluation, Row, evaluate
 from experiments.training.stacked import Stacked
 
@@ -25,18 +30,22 @@ Metrics = dict[str, float | None]
 
 @dataclass(frozen=True)
 class Tasks:
-    """What runs of one configuration are evaluated on besides their own images."""
+    """The images of runs of one configuration, and what they are evaluated on besides."""
 
+    splits: Splits
     fewshot: list[FewShotTask]
     sizes: list[SizeTask]
 
 
-def tasks_of(config: RunConfig, splits: Splits, device: torch.device) -> Tasks:
-    """The tasks of a run. Raises `UserError` where one of them is not possible with its images."""
+def tasks_of(config: RunConfig, splits: Splits, device: torch.device, test: bool) -> Tasks:
+    """The tasks of a run, without its test images unless `test`. Raises `UserError` where its images do not allow one."""
     if (config.eval.max_shift or config.eval.permuted) and isinstance(splits.test.x, StreamedPixels):
         field = "max_shift" if config.eval.max_shift else "permuted"
         raise UserError(f"eval.{field}: is not allowed for images that do not fit into memory")
-    return Tasks(fewshot_tasks(config, splits, device), size_tasks(config, splits, device))
+    fewshot, sizes = fewshot_tasks(config, splits, device), size_tasks(config, splits, device)
+    if not test:
+        splits = replace(splits, test=splits.test.pick(torch.arange(0, device=splits.test.y.device)))
+    return Tasks(splits, fewshot, sizes)
 
 
 @dataclass(frozen=True)
@@ -47,31 +56,32 @@ class Measured:
     metrics: Metrics
 
 
-def measure(engine: Solo | Stacked, splits: Splits, tasks: Sequence[FewShotTask]) -> list[Measured]:
+def measure(engine: Predictor, tasks: Tasks) -> list[Measured]:
     """Evaluate each run of the engine on the test images, once, and on its few-shot tasks.
 
     Without test images (a run that tunes settings), no image of any test set is evaluated.
     """
-    tests: Sequence[Evaluation] | None = None
+    splits, tests = tasks.splits, list[Evaluation]()
     metrics: list[Metrics] = [{"test/loss": None, "test/acc": None} for _ in engine.configs]
     if len(splits.test):
-        tests = evaluate(engine, splits, splits.test, features=any(task.test is None for task in tasks))
+        tests = evaluate(engine, splits, splits.test, features=any(task.test is None for task in tasks.fewshot))
         metrics = [{"test/loss": test.loss, "test/acc": test.accuracy} for test in tests]
-    for task in tasks:
-        for of_run, more in zip(metrics, fewshot_metrics(engine, splits, task, tests), strict=True):
+    for task in tasks.fewshot:
+        for of_run, more in zip(metrics, fewshot_metrics(engine, splits, task, tests or None), strict=True):
             of_run.update(more)
     return [Measured(tests[run] if tests else None, of_run) for run, of_run in enumerate(metrics)]
 
 
-def measure_finished(engine: Solo | Stacked, splits: Splits, tasks: Tasks, rows: Sequence[Row]) -> list[Measured]:
+def measure_finished(engine: Solo | Stacked, tasks: Tasks, rows: Sequence[Row]) -> list[Measured]:
     """`measure`, and what is only measured after training. `rows`: the last epoch of each run.
 
     The test images at other sizes, shifted and permuted are other images: the plan names these evaluations as well.
     """
-    results, config, test = measure(engine, splits, tasks.fewshot), engine.configs[0], bool(len(splits.test))
+    results, config, splits = measure(engine, tasks), engine.configs[0], tasks.splits
     settings, side = config.eval, config.data.image_shape[1]
     if not (settings.img_sizes or settings.max_shift or settings.permuted):
         return results
+    test = bool(len(splits.test))
     permuted = permuted_images(config, splits) if test else None
     for model, measured, row in zip(frozen(engine, splits), results, rows, strict=True):
         metrics = measured.metrics

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from experiments.config import RunConfig, completed, load, plain_settings
 from experiments.data.catalogue import DATASETS
-from experiments.errors import UserError, plain
-from experiments.evaluation.frozen import at_size
+from experiments.errors import UserError, setting_text
+from experiments.evaluation.other_images import at_size
 from experiments.runs import record
 from experiments.training.engine import initial_model, load_weights, prefixed
 from vit.registry import REGISTRY
@@ -82,9 +82,9 @@ class TrainedRun:
         wanted, given = plain_settings(self.config), plain_settings(config)
         paths = [path for path in given if path.startswith("model.") and not path.endswith(("_rate", ".init"))]
         if differing := [path for path in paths if given[path] != wanted[path]]:
-            first, allowed = differing[0], " ".join(f"{path}={plain(wanted[path])}" for path in differing)
+            first, allowed = differing[0], " ".join(f"{path}={setting_text(wanted[path])}" for path in differing)
             refusal = f"is not allowed with the weights of {self.folder}; allowed: {allowed}"
-            raise UserError(f"{first}: {plain(given[first])} {refusal}")
+            raise UserError(f"{first}: {setting_text(given[first])} {refusal}")
         kind, recorded = REGISTRY[config.model.pos_embed], self.summary["provenance"].get("plugin") or {}
         if kind.plugin and recorded.get("digest") not in (None, kind.plugin.digest):
             raise UserError(

@@ -37,8 +37,7 @@ def versions() -> dict[str, str]:
 
 def hardware(device: torch.device) -> dict[str, Any]:
     """The device of a run: its type, its name and the number of CPU threads."""
-    cpu = cpu_field("model name") or platform.processor() or platform.machine()
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name()
     return {"device": device.type, "name": name, "threads": torch.get_num_threads()}
 
 
@@ -54,13 +53,12 @@ def session(device: torch.device) -> dict[str, Any]:
 
 
 @functools.cache
-def cpu_field(field: str) -> str | None:
-    """A field of /proc/cpuinfo for the first processor; None where there is none."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return None
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith(field)), None)
+def _cpu_name() -> str:
+    with contextlib.suppress(OSError):  # only Linux has this file
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def command() -> str:

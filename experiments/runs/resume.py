@@ -1,7 +1,7 @@
 """The resume file of an unfinished run: everything that is needed to continue after the last finished epoch.
 
 Tensors of one dtype are stored as one vector. A hundred small tensors take ten times as long to save, which slows down the
-training of small models.
+training of small models. The note is read without torch.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import zlib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import safetensors
-import torch
-from safetensors.torch import save
-from torch import Tensor
+from experiments.files import RecordError, reading, write_bytes
 
-from experiments.runs import record
-from experiments.runs.resume_note import NAME
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
+NAME = "resume.safetensors"  # in the run's folder; deleted when the run has finished
+LENGTH = 8  # bytes at the start of a safetensors file: the length of its header, which is JSON
 SCHEMA = "3"
 
 
@@ -30,6 +30,9 @@ def write(run_dir: Path, note: Mapping[str, Any], state: Mapping[str, Tensor], d
 
     `durable` waits for the disk. A power cut may damage a state that is not durable.
     """
+    import torch
+    from safetensors.torch import save
+
     parts: dict[torch.dtype, list[Tensor]] = {}
     for tensor in state.values():
         parts.setdefault(tensor.dtype, []).append(tensor.reshape(-1))
@@ -37,23 +40,27 @@ def write(run_dir: Path, note: Mapping[str, Any], state: Mapping[str, Tensor], d
     index = _index(tuple((name, tensor.dtype, tensor.shape) for name, tensor in state.items()))
     head = {"schema": SCHEMA, "note": json.dumps(note), "index": index}
     head["checksum"] = _checksum(head, vectors)
-    record.write_bytes(run_dir / NAME, save(vectors, head), durable)
+    write_bytes(run_dir / NAME, save(vectors, head), durable)
 
 
 def read(run_dir: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
     """The last note and state that `write` stored; None if there are none. Raises `RecordError` where they are damaged."""
+    import safetensors
+
     path = run_dir / NAME
     if not path.exists():
         return None
     try:
-        with record.reading(path):
+        with reading(path):
             return _read(path)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, safetensors.SafetensorError) as error:
         advice = "delete the run's folder to train it again"
-        raise record.RecordError(f"{path}: cannot be read ({error}); {advice}") from error
+        raise RecordError(f"{path}: cannot be read ({error}); {advice}") from error
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    import safetensors
+
     with safetensors.safe_open(path, framework="pt") as file:
         head = file.metadata()
         vectors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -78,3 +85,18 @@ def _checksum(head: Mapping[str, str], vectors: Mapping[str, Tensor]) -> str:
     for dtype in sorted(vectors):
         total = zlib.crc32(vectors[dtype].numpy().data, total)
     return str(total)
+
+
+def read_note(run_dir: Path) -> dict[str, Any]:
+    """The note, see `state.Saved`, without a check of the file. Raises `ValueError` where there is none, or a damaged one."""
+    with reading(run_dir / NAME), (run_dir / NAME).open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(LENGTH), "little")))
+    return json.loads(header["__metadata__"]["note"])
+
+
+def read_members(run_dir: Path) -> list[str]:
+    """The run ids of the stack in which an interrupted run was trained; empty if there was none."""
+    try:
+        return read_note(run_dir)["members"]
+    except (ValueError, KeyError, TypeError, MemoryError, OverflowError):  # no file, or one that the worker refuses
+        return []

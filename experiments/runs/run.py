@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from experiments.sections import DataConfig
 from experiments.study import RunSpec
 from experiments.training.cohort import cohort_sizes
 from experiments.training.compile import require
-from experiments.training.engine import Solo, batches
+from experiments.training.engine import Solo
 from experiments.training.fit import Row, fit
 from experiments.training.stacked import Stacked
 from vit.plugins import PluginError
@@ -33,14 +32,6 @@ from vit.probe import check_plugin
 
 OnRow = Callable[[int, Row], bool | None]
 Load = Callable[[RunConfig, torch.device], loading.Splits]
-
-
-@dataclass(frozen=True)
-class Data:
-    """The images of runs: their splits, and those of their other tasks."""
-
-    splits: loading.Splits
-    tasks: Tasks
 
 
 def train(
@@ -81,12 +72,9 @@ def train(
             members = {i: state for i, state in states.items() if runs[i].config.split_seed == split_seed}
             config = next(iter(members.values())).spec.config
             splits = (load or load_splits)(config, torch_device)
-            tasks = tasks_of(config, splits, torch_device)
-            if not test:
-                splits = replace(splits, test=splits.test.pick(torch.arange(0, device=splits.test.y.device)))
-            data = Data(splits, tasks)
+            tasks = tasks_of(config, splits, torch_device, test)
             for group in _groups(members, len(splits.classes), torch_device, memory_share):
-                _train_or_divide(group, data, torch_device, on_row)
+                _train_or_divide(group, tasks, torch_device, on_row)
     return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
 
 
@@ -139,7 +127,7 @@ def _groups(
             yield {i: states[i] for i in itertools.islice(rest, size)}
 
 
-def _train_or_divide(group: dict[int, RunState], data: Data, device: torch.device, on_row: OnRow | None) -> None:
+def _train_or_divide(group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None) -> None:
     """Train a group. If memory is exhausted, train it in halves from the last saved epoch.
 
     Raises PyTorch's error if a single run does not fit.
@@ -147,20 +135,20 @@ def _train_or_divide(group: dict[int, RunState], data: Data, device: torch.devic
     if device.type == "cuda":
         free_memory()  # of the engine before
     try:
-        return _train_group(group, data, device, on_row)
+        return _train_group(group, tasks, device, on_row)
     except RuntimeError as error:
         if len(group) == 1 or not is_out_of_memory(error):
             raise
     free_memory()  # here, because the exception refers to the model
     rest = {i: RunState.open(run.spec, run.dir) for i, run in group.items() if not record.is_finished(run.dir)}
-    numbers = list(rest)
-    for half in batches(len(numbers), (len(group) + 1) // 2):
-        _train_or_divide({i: rest[i] for i in numbers[half]}, data, device, on_row)
+    numbers, size = list(rest), (len(group) + 1) // 2
+    for half in filter(None, (numbers[:size], numbers[size:])):
+        _train_or_divide({i: rest[i] for i in half}, tasks, device, on_row)
 
 
-def _train_group(group: dict[int, RunState], data: Data, device: torch.device, on_row: OnRow | None) -> None:
+def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None) -> None:
     """Train runs that have finished the same number of epochs, as one model, to their end."""
-    numbers, runs, splits = list(group), list(group.values()), data.splits
+    numbers, runs, splits = list(group), list(group.values()), tasks.splits
     engine = _start(runs, splits, device)
     for i, run in enumerate(runs):
         if run.status != "running":  # it diverged or was pruned just before the interruption
@@ -173,7 +161,7 @@ def _train_group(group: dict[int, RunState], data: Data, device: torch.device, o
             seconds = (time.perf_counter() - before) / len(runs)
             writer.wait()  # for the previous epoch
             tensors = engine.states()
-            _measure_length(runs, rows, engine, data)
+            _measure_length(runs, rows, engine, tasks)
             for i, (number, run) in enumerate(zip(numbers, runs, strict=True)):
                 if run.status != "running":
                     continue
@@ -189,13 +177,13 @@ def _train_group(group: dict[int, RunState], data: Data, device: torch.device, o
             if not _any_running(runs):
                 return
             before = time.perf_counter()
-    measured = measure_finished(engine, splits, data.tasks, [run.rows[-1] for run in runs])
+    measured = measure_finished(engine, tasks, [run.rows[-1] for run in runs])
     for i, (run, result) in enumerate(zip(runs, measured, strict=True)):
         if run.status == "running":
             _finish(run, engine, i, result, splits)
 
 
-def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacked, data: Data) -> None:
+def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacked, tasks: Tasks) -> None:
     """Evaluate the runs that have not diverged after this epoch, if `eval.epochs` names it and training goes on."""
     config, epoch = runs[0].spec.config, int(rows[0]["epoch"])
     if epoch not in config.eval.epochs or epoch == config.train.epochs:
@@ -203,7 +191,7 @@ def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacke
     sound = [run.status == "running" and is_finite(row) for run, row in zip(runs, rows, strict=True)]
     if not any(sound):
         return
-    measured = measure(engine, data.splits, data.tasks.fewshot)
+    measured = measure(engine, tasks)
     for run, row, result, is_sound in zip(runs, rows, measured, sound, strict=True):
         if is_sound:
             run.measured = {**run.measured, **after_epoch(result.metrics, row)}
@@ -246,12 +234,12 @@ def _finish(run: RunState, engine: Solo | Stacked, i: int, measured: Measured | 
 def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any]:
     """The summary of a finished run. Raises `RecordError` where it was changed or belongs to another run."""
     finished = record.read_run(folder, checkpoint=True, predictions=True, run_id=run.run_id)
-    check_images(run.config.data, finished.summary.get("data", {}).get("files"), folder)
+    check_unchanged(run.config.data, finished.summary.get("data", {}).get("files"), folder)
     remove_temporary_files(folder)
     return finished.summary
 
 
-def check_images(data: DataConfig, files: str | None, folder: Path) -> None:
+def check_unchanged(data: DataConfig, files: str | None, folder: Path) -> None:
     """Raise `UserError` where the images no longer match `files`, the hash in the record of the finished run in `folder`."""
     if files and Path(data.root).is_dir() and files_digest(data.root) != files:
         raise UserError(

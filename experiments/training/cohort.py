@@ -21,30 +21,26 @@ def cohort_sizes(configs: Sequence[RunConfig], num_classes: int, device: torch.d
     """
     if device.type != "cuda" or len(configs) < 2:
         return [len(configs)]
-    most = fitting(configs, num_classes, device, share)
-    return even_sizes(len(configs), math.ceil(len(configs) / most))
-
-
-def even_sizes(runs: int, cohorts: int) -> list[int]:
-    """The sizes of cohorts that differ by at most one."""
+    runs = len(configs)
+    cohorts = math.ceil(runs / fitting(configs, num_classes, device, share))
     return [runs // cohorts + (i < runs % cohorts) for i in range(cohorts)]
 
 
 def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device, share: float = 1.0) -> int:
-    """The number of these runs, at least 1, that fit into a share of the GPU's free memory as one stack; on the CPU, all.
+    """The number of these runs, at least 1, that fit into a share of the GPU's free memory as one stack.
 
     It is extrapolated from the measured peak memory of a training step and an evaluation with one run and with two.
     """
-    if device.type != "cuda" or len(configs) < 2:
+    if len(configs) < 2:
         return len(configs)
+    peaks: list[int] = []
     try:
-        peaks = [_step_peak(configs[:n], num_classes, device) for n in (1, 2)]
+        peaks += (_step_peak(configs[:n], num_classes, device) for n in (1, 2))
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
-        peaks = None  # two runs do not fit; one run may
     free_memory()
-    if peaks is None:
+    if len(peaks) < 2:  # two runs do not fit; one run may
         return 1
     free = torch.cuda.mem_get_info(device)[0] * share * 0.8  # the rest is for the allocator and cuBLAS
     by_memory = int(1 + (free - peaks[0]) / max(peaks[1] - peaks[0], 1))

@@ -1,13 +1,11 @@
-"""The training engine of a single run, `Solo`, and what it shares with the engine of a cohort, `stacked.Stacked`.
-
-Both have the same interface. The first axis of their arrays, R, is the run.
-"""
+"""The interface `Engine`, the engine of a single run, `Solo`, and what it shares with that of a cohort, `stacked.Stacked`."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +22,38 @@ IGNORED = -100  # label of the images that pad a batch
 EVAL_BATCH = 1000  # images per evaluation step, at most
 GRID_LIMIT = 65_535  # samples that one call of a CUDA attention kernel can process (the grid limit of CUDA)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.float32, "float64": torch.float64}  # of weights and inputs
+
+
+class Predictor(Protocol):
+    """The models of R runs, as far as an evaluation needs them. The first axis of all results, R, is the run."""
+
+    configs: tuple[RunConfig, ...]
+    device: torch.device
+
+    def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
+        """Mean losses [R], and `predictions` for each image, [R, B] each, of the same images. x: [B, C, S, S]; y: [B]
+
+        With `features`, also the pre-logits of each image, [R, B, D].
+        """
+
+
+class Engine(Predictor, Protocol):
+    """The models of R runs in training.
+
+    `captured`: whether the training steps are replays of a CUDA graph; None where none was tried yet.
+    """
+
+    optimizer: Optimizer
+    captured: bool | None
+
+    def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
+        """Update the weights of all runs once and return mean losses [R] and numbers of correct predictions [R].
+
+        x: [R, B, C, S, S]; y: [R, B]; keys: [R], int32; number: [1], int64, of the step in its epoch. All are on the device.
+        """
+
+    def gradient_norms(self) -> Tensor:
+        """The norm of the gradient of the last training step of each run, before clipping, [R]. It costs a pass over them."""
 
 
 def stream(seed: int, purpose: str, *at: int) -> torch.Generator:
@@ -73,6 +103,11 @@ def losses(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> Tensor:
     return F.cross_entropy(scores, y, ignore_index=IGNORED, label_smoothing=label_smoothing)
 
 
+def loss_and_hits(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    """The mean loss and the number of correct predictions. scores: [B, K]; y: [B]"""
+    return losses(scores, y, label_smoothing), (scores.detach().argmax(-1) == y).sum()
+
+
 Step = Callable[[Mapping[str, Tensor], Mapping[str, Tensor], Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 
 
@@ -86,9 +121,7 @@ def step_function(model: ViT, label_smoothing: float) -> Step:
     def step(
         own: Mapping[str, Tensor], shared: Mapping[str, Tensor], x: Tensor, y: Tensor, key: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        scores = functional_call(model, {**own, **shared}, (x, key))
-        smoothing = label_smoothing if model.training else 0.0
-        return losses(scores, y, smoothing), (scores.detach().argmax(-1) == y).sum()
+        return loss_and_hits(functional_call(model, {**own, **shared}, (x, key)), y, label_smoothing)
 
     return step
 
@@ -121,6 +154,17 @@ def predictions(scores: Tensor, y: Tensor, head: str) -> tuple[Tensor, Tensor]:
     return scores.argmax(-1) == y, probabilities.gather(-1, y[:, None])[:, 0]
 
 
+@torch.no_grad()
+def evaluate_batch(model: nn.Module, config: RunConfig, x: Tensor, y: Tensor, features: bool) -> tuple[Tensor, ...]:
+    """`Predictor.eval_step` of one model."""
+    in_mode(model, training=False)
+    pre_logits: list[Tensor] = []
+    with autocast(config, x.device):
+        scores = model(x, pre_logits=pre_logits) if features else model(x)
+    columns = (losses(scores, y), *predictions(scores, y, config.model.head), *pre_logits)
+    return tuple(column[None] for column in columns)
+
+
 def in_mode(model: nn.Module, training: bool) -> None:
     """Put the model in training or evaluation mode. It walks over all modules only where the mode changes."""
     if model.training != training:
@@ -133,9 +177,9 @@ def training_copy(model: ViT) -> ViT:
 
 
 class Solo:
-    """The engine of a single run: one model and one optimiser."""
+    """The `Engine` of a single run: one model and one optimiser."""
 
-    captured: bool | None = None  # whether its steps are replays of a CUDA graph; None where none was tried yet
+    captured: bool | None = None
 
     def __init__(self, configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> None:
         (self.config,) = self.configs = tuple(configs)
@@ -160,14 +204,10 @@ class Solo:
     def _loss_and_hits(self, x: Tensor, y: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         if self._compiled is not None:
             return self._compiled(self.params, self._all_buffers, x, y, key)
-        scores = self.model(x, key)
-        return losses(scores, y, self.config.train.label_smoothing), (scores.detach().argmax(-1) == y).sum()
+        return loss_and_hits(self.model(x, key), y, self.config.train.label_smoothing)
 
     def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
-        """Update the weights once and return mean losses [1] and numbers of correct predictions [1].
-
-        x: [1, B, C, S, S]; y: [1, B]; keys: [1], int32; number: [1], int64, of the step in its epoch. All are on the device.
-        """
+        """See `Engine`."""
         in_mode(self.model, training=True)
         with autocast(self.config, self.device):
             loss, hits = self._loss_and_hits(x[0], y[0], keys[0])
@@ -180,22 +220,13 @@ class Solo:
         return loss.detach()[None], hits[None]
 
     def gradient_norms(self) -> Tensor:
-        """The norm of the gradient of the last training step, before clipping, [1]. It costs a pass over the gradient."""
+        """See `Engine`."""
         clips = self.config.optim.grad_clip_norm > 0
         return (self._norm if clips else nn.utils.get_total_norm(gradients(self.params)))[None]
 
-    @torch.no_grad()
     def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
-        """Mean losses [1], and `predictions` for each image, [1, B] each. x: [B, C, S, S]; y: [B]
-
-        With `features`, also the pre-logits of each image, [1, B, D].
-        """
-        in_mode(self.model, training=False)
-        pre_logits: list[Tensor] = []
-        with autocast(self.config, self.device):
-            scores = self.model(x, pre_logits=pre_logits) if features else self.model(x)
-        columns = (losses(scores, y), *predictions(scores, y, self.config.model.head), *pre_logits)
-        return tuple(column[None] for column in columns)
+        """See `Predictor`."""
+        return evaluate_batch(self.model, self.config, x, y, features)
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
         """Parameters and persistent buffers of a run, by name."""
@@ -242,8 +273,3 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The same tensors with names `PREFIX/NAME`."""
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
-
-
-def batches(n: int, size: int) -> Iterable[slice]:
-    """Consecutive slices of length `size` that cover range(n); the last may be shorter."""
-    return (slice(start, min(start + size, n)) for start in range(0, n, size))

@@ -10,15 +10,14 @@ from torch import Tensor
 
 from experiments.data.images import Images, Splits
 from experiments.memory import in_smaller_batches
-from experiments.training.engine import DTYPES, Solo, eval_batch
-from experiments.training.stacked import Stacked
+from experiments.training.engine import DTYPES, Engine, Predictor, eval_batch
 from experiments.training.step import DeviceStep
 from experiments.training.tables import EpochTables, epoch_tables, one_ahead
 
 Row = dict[str, float]
 
 
-def fit(engine: Solo | Stacked, splits: Splits, start: int = 0, capture: bool = True) -> Iterator[list[Row]]:
+def fit(engine: Engine, splits: Splits, start: int = 0, capture: bool = True) -> Iterator[list[Row]]:
     """Train all runs of the engine and yield their rows, in order, after each epoch from `start` on.
 
     A row has epoch (from 1), lr (of the last step), loss and accuracy (a fraction) for training and validation, and the norm
@@ -45,7 +44,7 @@ def fit(engine: Solo | Stacked, splits: Splits, start: int = 0, capture: bool = 
         yield [{**shared, **dict(zip(metrics, row, strict=True))} for row in values]
 
 
-def _tables(engine: Solo | Stacked, n: int, size: int, epochs: range) -> Iterator[EpochTables]:
+def _tables(engine: Engine, n: int, size: int, epochs: range) -> Iterator[EpochTables]:
     """The tables of each epoch. For a GPU, a thread prepares them one epoch ahead; on a CPU it would only take its time."""
     if engine.device.type != "cuda":
         return (epoch_tables(engine.configs, n, epoch, size) for epoch in epochs)
@@ -67,7 +66,7 @@ class Evaluation:
     features: Tensor | None = None
 
 
-def evaluate(engine: Solo | Stacked, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
+def evaluate(engine: Predictor, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
     """Each run on the given images, with features on request. The tensors are on the CPU."""
     loss, *columns = _predict(engine, splits, images, features)
     hits = columns[0]
@@ -76,7 +75,7 @@ def evaluate(engine: Solo | Stacked, splits: Splits, images: Images, features: b
     return [Evaluation(*row) for row in rows]
 
 
-def _predict(engine: Solo | Stacked, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
+def _predict(engine: Predictor, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
     """Sums of the losses [R]; correct predictions [R, N], bool; probabilities of the true classes [R, N]
 
     With `features`, also the pre-logits [R, N, D], float32.

@@ -41,7 +41,7 @@ TRAIN_DIMS = (0, None, 0, 0, 0)  # `vmap` maps a training step over all argument
 
 
 class Stacked:
-    """The engine of R runs, with the interface of `engine.Solo`."""
+    """The `Engine` of R runs."""
 
     captured: bool | None = None
 
@@ -102,10 +102,7 @@ class Stacked:
         return stack
 
     def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
-        """Update the weights of all runs once and return mean losses [R] and numbers of correct predictions [R].
-
-        x: [R, B, C, S, S]; y: [R, B]; keys: [R], int32; number: [1], int64, of the step in its epoch. All are on the device.
-        """
+        """See `Engine`."""
         in_mode(self.model, training=True)
         with self._arithmetic():
             loss, hits = self._train(self._tensors(), self.shared, x, y, keys)
@@ -129,15 +126,12 @@ class Stacked:
         return vmap(lambda run: get_total_norm(run, foreach=False))(gradients(self.params))
 
     def gradient_norms(self) -> Tensor:
-        """The norm of the gradient of the last training step of each run, before clipping, [R]. It costs a pass over them."""
+        """See `Engine`."""
         return self._norms if self.configs[0].optim.grad_clip_norm > 0 else self._total_norms()
 
     @torch.no_grad()
     def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
-        """Mean losses [R], and `predictions` for each image, [R, B] each, of the same images. x: [B, C, S, S]; y: [B]
-
-        With `features`, also the pre-logits of each image, [R, B, D].
-        """
+        """See `Predictor`."""
         in_mode(self.model, training=False)
         with self._arithmetic():
             evaluate = self._eval_with_features if features else self._eval

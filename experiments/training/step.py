@@ -13,8 +13,7 @@ from experiments.data import augment
 from experiments.data.images import Splits
 from experiments.data.streaming import StreamedPixels
 from experiments.training.capture import PlainStep, launcher
-from experiments.training.engine import DTYPES, IGNORED, Solo, static_shape
-from experiments.training.stacked import Stacked
+from experiments.training.engine import DTYPES, IGNORED, Engine, static_shape
 from experiments.training.tables import EpochTables
 
 
@@ -25,7 +24,7 @@ class DeviceStep:
     with a fixed address. On a GPU the step becomes a CUDA graph, unless `capture` is False.
     """
 
-    def __init__(self, engine: Solo | Stacked, splits: Splits, capture: bool = True) -> None:
+    def __init__(self, engine: Engine, splits: Splits, capture: bool = True) -> None:
         self.engine, self.splits, self.device = engine, splits, engine.device
         self.config: RunConfig = engine.configs[0]
         n = len(splits.train)

@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.cli import positive
 from experiments.config import load
-from experiments.errors import UserError, plain
+from experiments.errors import UserError, setting_text
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import add_tracking_arguments
 from experiments.study import STUDY, StudyPlan
@@ -140,6 +140,8 @@ def _next_command(plan: TuningPlan, study_dir: Path, is_untuned: bool, arguments
     if isinstance(seeds, list):
         seeds = "".join(f"{seed}," for seed in seeds)
     options = {"tuned": study_dir / TUNED, "out": out, "preset": arguments.preset, "seeds": seeds}
-    options |= {path: plain(value) for path, value in changed_settings(arguments).items() if path not in plan.space}
+    options |= {
+        path: setting_text(value) for path, value in changed_settings(arguments).items() if path not in plan.space
+    }
     given = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
     return shlex.join([PROG, "run", arguments.study, *given])

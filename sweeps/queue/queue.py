@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from experiments.config import cohort_key
 from experiments.metric import Metric
 from experiments.runs import record
-from experiments.runs.resume_note import read_members
+from experiments.runs.resume import read_members
 from experiments.study import RunSpec, StudyPlan
 from sweeps.queue import trials as stored
 from sweeps.queue.optuna_study import create_study

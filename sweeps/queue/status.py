@@ -10,7 +10,7 @@ from pathlib import Path
 
 from experiments.config import DEFAULTS
 from experiments.runs import record
-from experiments.runs.resume_note import read_note
+from experiments.runs.resume import read_note
 from experiments.study import RunSpec, StudyPlan
 from sweeps.queue import trials as stored
 from sweeps.queue.optuna_study import QueueView, read_queue

@@ -17,7 +17,7 @@ from torchvision import transforms
 
 from experiments.config import RunConfig
 from experiments.data.images import Images
-from experiments.training.engine import Solo, losses
+from experiments.training.engine import autocast, evaluate_batch, gradients, in_mode, loss_and_hits
 from vit import ViTConfig
 from vit.model import ACTIVATIONS, LAYER_NORM_EPS
 
@@ -80,8 +80,10 @@ def baseline(name: str, cfg: ViTConfig) -> nn.Module:
     return model
 
 
-class LibraryEngine(Solo):
-    """Our engine of a single run with a baseline's model and `torch.optim.AdamW`. Its learning rate is constant."""
+class LibraryEngine:
+    """An `Engine` with a baseline's model and `torch.optim.AdamW`. Its learning rate is constant."""
+
+    captured: bool | None = None
 
     def __init__(self, name: str, configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> None:
         (self.config,) = self.configs = tuple(configs)
@@ -95,9 +97,24 @@ class LibraryEngine(Solo):
         )
         self.model = self.model if mode == "none" else torch.compile(self.model, mode=mode)
 
-    def _loss_and_hits(self, x: Tensor, y: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        scores = self.model(x)
-        return losses(scores, y), (scores.detach().argmax(-1) == y).sum()
+    def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Engine`."""
+        in_mode(self.model, training=True)
+        with autocast(self.config, self.device):
+            loss, hits = loss_and_hits(self.model(x[0]), y[0])
+        for p in self.params.values():
+            p.grad = None
+        loss.backward()
+        self.optimizer.step(number)
+        return loss.detach()[None], hits[None]
+
+    def gradient_norms(self) -> Tensor:
+        """See `Engine`."""
+        return nn.utils.get_total_norm(gradients(self.params))[None]
+
+    def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
+        """See `Predictor`."""
+        return evaluate_batch(self.model, self.config, x, y, features)
 
 
 def tutorial_rate(engine: LibraryEngine, images: Images) -> float:

@@ -172,11 +172,14 @@ def test_configuration_is_frozen():
         RunConfig().model.depth = 1
 
 
-def test_none_unsets_optional_settings():
-    config = override(preset("vit-b16"), {"data.name": "cifar10", "data.num_classes": "none", "data.img_size": "none"})
+@pytest.mark.parametrize("none", ["none", "None", "null", None])
+def test_none_unsets_optional_settings(none):
+    config = override(preset("vit-b16"), {"data.name": "cifar10", "data.num_classes": none, "data.img_size": none})
     assert (config.data.num_classes, config.data.img_size) == (None, None)
-    with pytest.raises(UserError, match="model.depth: 'none' is not allowed"):
-        override(config, {"model.depth": "none"})
+    with pytest.raises(
+        UserError, match=f"model.depth: {none!r} is not allowed" if none else "model.depth: none is not"
+    ):
+        override(config, {"model.depth": none})
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_tuned_settings_are_part_of_the_plan(tmp_path):
     assert plan_of(tmp_path) == tuned.model_copy(update={"command": "here"})
     assert json.loads((tmp_path / "study.json").read_text())["tuned"] == tree
     assert {run.config.optim.lr for run in plan_of(tmp_path).runs} == {0.01, 0.02}
-    with pytest.raises(UserError, match="holds another study: tuned.cls.optim.lr is 0.01 there and null here"):
+    with pytest.raises(UserError, match="holds another study: tuned.cls.optim.lr is 0.01 there and none here"):
         write_plan(plan, tmp_path, "untuned")
 
 

@@ -16,12 +16,13 @@ from analysis.sources.settings import PLACES
 from analysis.sources.source_run import ENDED
 from analysis.write.document import Code, Facts, Section
 from analysis.write.text import facts, paragraphs, text
+from experiments.errors import setting_text
 
 
 def provenance(study: RunsTable) -> Section:
     """Return the section; `origin` is its first item."""
     varied = {*varying(study), *PLACES}
-    shared = tuple((path, _setting(value)) for path, value in study.base.items() if path not in varied)
+    shared = tuple((path, setting_text(value)) for path, value in study.base.items() if path not in varied)
     settings = [Facts(shared, "Settings of all runs")] if shared else []
     return Section("provenance", "Provenance", [origin(study), *settings])
 
@@ -74,10 +75,6 @@ def _seeds(runs: pd.DataFrame) -> str:
     if len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1)):
         return f"{seeds[0]} to {seeds[-1]}"
     return formatting.listing([str(seed) for seed in seeds])
-
-
-def _setting(value: object) -> str:
-    return "not set" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def reproduce(study: RunsTable) -> Section:

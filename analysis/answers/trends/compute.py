@@ -123,7 +123,7 @@ def _along(study: RunsTable, variants: Variants, runs: pd.DataFrame, condition: 
     """The trend along a factor of the study."""
     rows = names_by_levels(levels_by_variant(study).drop(columns=condition), variants.factors)
     points = pd.to_numeric(factor_levels(runs, condition), errors="coerce")
-    if condition == "data.train_limit":  # not set: all images
+    if condition == "data.train_limit":  # none: all images
         points = points.fillna(runs["train_images"])
     frame = {"row": runs["variant"].map(rows), "point": points, "seed": runs["seed"], "value": runs[study.metric]}
     values = pd.DataFrame(frame).dropna(subset=["row", "point"]).astype({"point": int})

@@ -191,7 +191,7 @@ def test_linked_factors_are_one(tmp_path):
 @pytest.mark.parametrize(
     ("level", "text"),
     [
-        *((True, "true"), (None, "not set"), (0.1, "0.1"), (2, "2"), ("x", "x"), ("", "empty")),
+        *((True, "true"), (None, "none"), (0.1, "0.1"), (2, "2"), ("x", "x"), ("", "empty")),
         *(([0.0, 0.0], "0"), (["a", 1], "a, 1")),
     ],
 )

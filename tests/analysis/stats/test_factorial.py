@@ -128,7 +128,7 @@ def test_numeric_and_unset_levels():
     frame = grid(**{"model.depth": [1, 2], "model.drop_rate": [0.0, 0.1]})
     frame["model.drop_rate"] = frame["model.drop_rate"].replace(0.0, NAN)
     found = stats.factorial(frame, "acc", ["model.depth", "model.drop_rate"])
-    assert found.levels == {"model.depth": (1, 2), "model.drop_rate": ("not set", 0.1)}
+    assert found.levels == {"model.depth": (1, 2), "model.drop_rate": ("none", 0.1)}
 
 
 @pytest.mark.parametrize(

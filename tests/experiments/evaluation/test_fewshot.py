@@ -14,8 +14,7 @@ from experiments.config import override, run_id
 from experiments.data import loading
 from experiments.errors import UserError
 from experiments.evaluation import fewshot
-from experiments.evaluation.fewshot import support_sets
-from experiments.evaluation.least_squares import LeastSquares
+from experiments.evaluation.fewshot import LeastSquares, support_sets
 from experiments.runs import record
 from vit import ViT
 

@@ -11,8 +11,7 @@ from safetensors.torch import load_file
 from experiments.config import override
 from experiments.data import loading
 from experiments.errors import UserError
-from experiments.evaluation.position import shifted
-from experiments.evaluation.sizes import size_tasks
+from experiments.evaluation.other_images import shifted, size_tasks
 from experiments.runs import record
 from vit import ViT
 from vit.pos_embed import Additive

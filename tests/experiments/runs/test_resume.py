@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 
 from experiments.errors import TakenOver, UserError
 from experiments.runs import record, resume
-from experiments.runs.resume_note import read_note
+from experiments.runs.resume import read_note
 from experiments.runs.run import train
 from experiments.study import RunSpec
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from experiments.runs import record, resume, run
-from experiments.runs.resume_note import read_note
+from experiments.runs.resume import read_note
 
 NOT_REPEATED = ("cost", "provenance", "files", "digest")  # parts of a summary that hold times
 

@@ -1,0 +1,154 @@
+"""The evaluation of trained models on other images: at other sizes, shifted, and with permuted patches.
+
+test/acc@16px  accuracy at 16 pixels, without further training, see `vit.resize`; likewise for val and loss
+shift/P        share of test images whose predicted class stays the same when the image is shifted by P pixels; the mean of
+               shifts up, down, left and right; pixels from outside the image are black
+permuted/acc   accuracy on test images whose patches are permuted, each image in an order of its own
+
+The last two tell how much a model relies on position. For other sizes the images are read again: they are resized from the
+dataset's own, not from those of the trained size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from experiments.config import RunConfig
+from experiments.data.images import Images, Splits
+from experiments.data.loading import load, shuffle_patches
+from experiments.errors import UserError
+from experiments.memory import in_smaller_batches
+from experiments.metric import PERMUTED, SHIFT, Metric
+from experiments.training.engine import DTYPES, Solo, autocast, eval_batch, evaluate_batch, initial_model
+from experiments.training.fit import evaluate
+from experiments.training.stacked import Stacked
+from vit import ViT
+from vit.registry import REGISTRY
+from vit.resize import resized
+
+PERMUTATION_SEED = 0  # the same permutations for all runs
+DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1))  # rows down, columns to the right
+
+
+class Frozen:
+    """The `Predictor` of a trained model."""
+
+    def __init__(self, model: ViT, config: RunConfig, device: torch.device) -> None:
+        self.model, self.config, self.device = model.eval(), config, device
+        self.configs: tuple[RunConfig, ...] = (config,)
+
+    def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
+        """See `Predictor`."""
+        return evaluate_batch(self.model, self.config, x, y, features)
+
+    def at_size(self, side: int) -> Frozen:
+        """The model for images of another side (pixels)."""
+        return Frozen(at_size(self.model, side), self.config, self.device)
+
+    @torch.no_grad()
+    def classes(self, splits: Splits, images: Images) -> Tensor:
+        """The predicted class of each image, [N]."""
+        dtype = DTYPES[self.config.train.precision]
+
+        def classes(size: int) -> Tensor:
+            batches = (splits.normalized(splits.scaled(x, dtype)) for x, _ in images.batches(size))
+            with autocast(self.config, self.device):
+                return torch.cat([self.model(x).argmax(-1) for x in batches])
+
+        return in_smaller_batches(classes, eval_batch(self.configs, self.device), images.x.shape[-1])
+
+
+def at_size(model: ViT, side: int) -> ViT:
+    """`vit.resize.resized`. Raises `UserError` where the positional embedding cannot be used at this size."""
+    try:
+        return resized(model, side)
+    except ValueError as error:
+        raise UserError(f"model.{error}") from error
+
+
+def frozen(engine: Solo | Stacked, splits: Splits) -> Iterator[Frozen]:
+    """The trained model of each run of an engine. The engine is not changed."""
+    for run, config in enumerate(engine.configs):
+        model = initial_model(config, len(splits.classes)).to(engine.device)
+        model.load_state_dict(engine.weights(run))
+        yield Frozen(model, config, engine.device)
+
+
+@dataclass(frozen=True)
+class SizeTask:
+    """The validation and test images at another size (pixels), in the order of the run's own."""
+
+    side: int
+    val: Images
+    test: Images
+
+
+def size_tasks(config: RunConfig, splits: Splits, device: torch.device) -> list[SizeTask]:
+    """A task for each size but the trained one.
+
+    Raises `UserError` where the images do not fit into memory or a plug-in cannot be used at a size; built-in kinds can.
+    """
+    if config.eval.img_sizes and REGISTRY[config.model.pos_embed].is_plugin:
+        model = initial_model(config, len(splits.classes))
+        for side in config.eval.img_sizes:
+            at_size(model, side)
+    return [_task(config, side, device) for side in config.eval.img_sizes if side != config.data.image_shape[1]]
+
+
+def _task(config: RunConfig, side: int, device: torch.device) -> SizeTask:
+    data = config.data.model_copy(update={"img_size": side, "train_limit": None, "normalize": "unit"})
+    try:
+        splits = load(config.model_copy(update={"data": data}))
+    except UserError as error:  # the size is one of the user's list, and not the trained one
+        raise UserError(str(error).replace("data.img_size: ", "eval.img_sizes: ", 1)) from error
+    return SizeTask(side, splits.val.to(device), splits.test.to(device))
+
+
+def size_metrics(model: Frozen, splits: Splits, tasks: Iterable[SizeTask], test: bool) -> dict[str, float]:
+    """The metrics of a model at every size. Images are normalized as in training. `test`: evaluate test images too."""
+    metrics: dict[str, float] = {}
+    for task in tasks:
+        model_at_size = model.at_size(task.side)
+        for part in ("val", "test") if test else ("val",):
+            (evaluation,) = evaluate(model_at_size, splits, getattr(task, part))
+            metrics[Metric(f"{part}/loss").at(task.side)] = evaluation.loss
+            metrics[Metric(f"{part}/acc").at(task.side)] = evaluation.accuracy
+    return metrics
+
+
+def position_metrics(model: Frozen, splits: Splits, permuted: Images | None) -> dict[str, float]:
+    """The metrics of a model that `eval.max_shift` and `eval.permuted` ask for. `permuted`: see `permuted_images`."""
+    metrics: dict[str, float] = {}
+    if most := model.configs[0].eval.max_shift:
+        original, pixels = model.classes(splits, splits.test), splits.test.x[:]
+        for distance in range(1, most + 1):
+            shares = []
+            for row, column in DIRECTIONS:
+                moved = Images(shifted(pixels, row * distance, column * distance), splits.test.y)
+                shares.append(float((model.classes(splits, moved) == original).double().mean()))
+            metrics[f"{SHIFT}/{distance}"] = sum(shares) / len(shares)
+    if permuted is not None:
+        metrics[PERMUTED] = evaluate(model, splits, permuted)[0].accuracy
+    return metrics
+
+
+def permuted_images(config: RunConfig, splits: Splits) -> Images | None:
+    """The test images with permuted patches; None where `eval.permuted` does not ask for them."""
+    if not config.eval.permuted:
+        return None
+    cpu = Images(splits.test.x[:].cpu(), splits.test.y.cpu())
+    return shuffle_patches(cpu, config.model.patch_size, PERMUTATION_SEED).to(splits.test.y.device)
+
+
+def shifted(pixels: Tensor, down: int, right: int) -> Tensor:
+    """Images [N, C, S, S], moved by whole pixels; pixels from outside the image are black (0)."""
+    side = pixels.shape[-1]
+    y, x = max(down, 0), max(right, 0)
+    moved = F.pad(pixels, (x, max(-right, 0), y, max(-down, 0)))
+    top, left = max(-down, 0), max(-right, 0)
+    return moved[..., top : top + side, left : left + side]
