@@ -23,6 +23,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from analysis.sources import hits
+from analysis.sources.held_fixed import without_locations
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import flatten, nested
 from analysis.sources.source_run import COLUMNS, ENDED, TEXTS, check_row
@@ -69,12 +70,13 @@ def export(study: RunsTable, folder: Path) -> Path:
     """Write the study's files and return the folder. The same study gives the same bytes.
 
     The runs of an older export of the same study in the folder stay: the two are joined, so that a study can be exported
-    in parts, such as one seed from each machine. Raises `UserError` where no run has ended, or where the folder holds anything else.
+    in parts, such as one seed from each machine. Settings that only say where files are become their defaults. Raises `UserError` where no run has ended, or where the folder holds anything else.
     """
     folder = Path(folder)
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to export")
     _check_replaceable(folder)
+    study = without_locations(study)
     files = _files(_joined(read_export(folder), study) if is_export(folder) else study)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

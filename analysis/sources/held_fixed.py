@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from analysis.sources.runs_table import RunsTable, factor_levels
-from analysis.sources.settings import PLACES, level_text
+from analysis.sources.settings import PLACES, level_text, nested
 from analysis.sources.source_run import ENDED, IMAGES
-from experiments.config import flatten, locations
+from experiments.config import DEFAULTS, flatten, locations
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.runs.history import BY_VALUE, field_digests
@@ -113,6 +113,25 @@ def plan_changes(study: RunsTable) -> dict[str, dict[Any, int]]:
         count = sum(then.get(name) != today.get(name) for then, today in pairs)
         changes[name] = {None: count} if count else {}
     return {name: before for name, before in changes.items() if before}
+
+
+def without_locations(study: RunsTable) -> RunsTable:
+    """The study with the settings that only say where files are at their defaults, but for those that it varies.
+
+    What was stated of the base when runs started follows, where it is what the plan says now.
+    """
+    if study.base.get("data.name") not in DATASETS:
+        return study
+    places = [path for path in locations(study.base["data.name"]) if path in study.base and path not in study.varied]
+    defaults = {path: DEFAULTS[path] for path in places}
+    plan = study.plan.model_copy(update={"base": nested({**study.base, **defaults})})
+    runs, now = study.runs.copy(), field_digests(plan)["base"]
+    for place, today in zip(runs.index, _digests_today(study, runs), strict=True):
+        if isinstance(stated := runs.at[place, "planned_fields"], str):
+            runs.at[place, "planned_fields"] = stated.replace(f"base={today['base']}", f"base={now}")
+    for path in set(places) & set(runs):
+        runs[path] = runs[path].where(runs[path].isna(), defaults[path])
+    return replace(study, plan=plan, runs=runs)
 
 
 def _digests_today(study: RunsTable, runs: pd.DataFrame) -> list[dict[str, str]]:

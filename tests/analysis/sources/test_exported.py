@@ -6,13 +6,15 @@ import shutil
 
 import pandas as pd
 import pytest
-from synthetic import ACCURACY, add_metrics, write_study
+from synthetic import ACCURACY, add_metrics, state_plan, write_study
 
 from analysis.sources.exported import export
 from analysis.sources.folder import read_folder
+from analysis.sources.held_fixed import plan_changes
 from analysis.sources.inferred import infer
 from analysis.sources.read import read
 from analysis.sources.source_run import SourceRun
+from experiments.config import RunConfig, override
 from experiments.errors import UserError
 from experiments.runs import record
 
@@ -76,10 +78,10 @@ def test_settings_of_any_type_are_read_back_as_they_were(tmp_path):
 
 
 def test_texts_that_look_like_numbers_stay_texts(tmp_path):
-    """One seed, one number of shots, a folder named after a year, a commit of digits: none of them becomes a number."""
+    """One seed, one number of shots, a dataset named after a year, a commit of digits: none of them becomes a number."""
     study = read_folder(write_study(tmp_path, seeds=1))
     texts = {
-        "data.root": "2024",
+        "eval.fewshot": "2024",
         "eval.shots": "5",
         "commit": "1e5",
         "planned_seeds": "0",
@@ -213,3 +215,15 @@ def test_an_export_older_than_a_setting_is_read_with_its_default(tmp_path):
     older = dataclasses.replace(study, plan=plan, runs=study.runs.drop(columns="train.compile"))
     back = read(str(export(older, tmp_path / "exported")))
     assert set(back.runs["train.compile"]) == {"none"} and back.base["train.compile"] == "none"
+
+
+def test_an_export_names_no_folder_of_the_machine_and_its_plan_counts_as_unchanged(tmp_path):
+    elsewhere = {"data.root": "/of/a/machine", "data.download": True}
+    base = override(RunConfig(), elsewhere).model_dump()
+    folder = write_study(tmp_path, base=base, levels=lambda kind: {"model.pos_embed": kind, **elsewhere})
+    state_plan(folder)
+    exported = export(read_folder(folder), tmp_path / "exported")
+    assert not any(b"/of/a/machine" in body for name, body in contents(exported).items() if name == "runs.csv")
+    again = read(str(exported))
+    assert again.base["data.root"] == "data" and again.base["data.download"] is False
+    assert plan_changes(again) == {}
