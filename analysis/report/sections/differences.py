@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -16,6 +16,7 @@ from analysis.report.document import Section, present
 from analysis.report.table import Column, Table
 from analysis.report.text import text
 from analysis.report.variant_columns import (
+    NAME,
     signed_column,
     variant_columns,
     variant_fields,
@@ -70,6 +71,15 @@ def pairs_table(variants: Variants, comparisons: Comparisons) -> Table | None:
     ]
     columns = (*names, *_columns(variants.metric, comparisons.pairs.values()))
     return Table("pairs", text("differences", "pairs_caption"), pd.DataFrame(rows, dtype=object), columns)
+
+
+def compared_table(
+    name: str, caption: str, compared: Mapping[str, PairedComparison], metric: Metric, notes: Sequence[str]
+) -> Table:
+    """One comparison for each variant."""
+    rows = [{"variant": variant, "_runs": "", **_fields(comparison)} for variant, comparison in compared.items()]
+    columns = (NAME, *_columns(metric, compared.values()))
+    return Table(name, caption, pd.DataFrame(rows, dtype=object), columns, tuple(notes))
 
 
 def _end(variants: Variants, variant: str, side: str = "") -> dict[str, object]:
