@@ -29,7 +29,7 @@ other commands (a folder that has the name of a command: ./compare):
         "STUDY/report",
     ),
     "compare": (
-        "Compare two studies, for example of two commits or scales.",
+        "Compare the variants and seeds that two studies have in common, for example of two commits or scales.",
         "compare runs-before/position runs/position",
         "B/report-against-A",
     ),

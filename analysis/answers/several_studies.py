@@ -16,15 +16,15 @@ from analysis.answers.across.show import datasets_section, differences_section, 
 from analysis.answers.conduct.compute import study_conduct, study_looks
 from analysis.answers.conduct.provenance import origin, reproduce
 from analysis.answers.conduct.show import looks_paragraphs
+from analysis.answers.pairs.show import compared_table
 from analysis.answers.published.ledger import ledger_rows, ledger_section
 from analysis.answers.published.repeats import independent_groups
 from analysis.answers.study_report import study_document, study_headline, study_warnings, summary, title
 from analysis.answers.study_results import StudyResults, analyze
-from analysis.answers.two_studies.compute import compare_studies
-from analysis.answers.two_studies.show import result_section, settings_section, shifts_section
 from analysis.results.policy import study_policy
 from analysis.sources.by_dataset import DATASET, datasets_of, split_by_dataset
-from analysis.sources.matching import check_alike
+from analysis.sources.joined import VARIANT, joined
+from analysis.sources.matching import check_alike, differing_settings
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
 from analysis.write.document import Code, Document, Facts, Section
@@ -35,18 +35,39 @@ from experiments.runs.history import Look
 
 
 def compare_document(a: StudyResults, b: StudyResults, command: str, labels: Sequence[str] = "AB") -> Document:
-    """Make the report on studies A and B; `command` is the command that makes it. Raises the errors of `compare_studies`.
+    """Make the report on studies A and B; `command` is the command that makes it. Raises the errors of `joined`.
 
-    `labels`: what it calls the two.
+    It is the report of one study that has the study among its factors, with the difference of each variant between A and B
+    first. `labels`: what it calls the two.
     """
-    both = compare_studies(a, b, labels)
+    studies = dict(zip(labels, (a, b), strict=True))
+    both = analyze(joined({name: results.study for name, results in studies.items()}, command))
+    document, variants, seeds = study_document(both), both.study.factors[VARIANT], both.study.plan.seeds
+    pairs = [(f"{labels[1]}: {variant}", f"{labels[0]}: {variant}") for variant in variants]
+    changes = dict(zip(variants, both.policy.compare(both.means.values, pairs).values(), strict=True))
+    slots = {"labels": labels, "differing": differing_settings(a.study, b.study, variants), "policy": both.policy}
     notes = [
-        text("two_studies", "only", study=name, variants=only)
-        for name, results in both.sides.items()
-        if (only := [variant for variant in results.variants.names if variant not in both.changes])
+        text("two_studies", "left_out", study=name, variants=only, seeds=more)
+        for name, results in studies.items()
+        for only in [[variant for variant in results.variants.names if variant not in variants]]
+        for more in [[seed for seed in results.study.plan.seeds if seed not in seeds]]
+        if only or more
     ]
-    sections = [result_section(both, [*notes, *_counts(both.sides)]), shifts_section(both), settings_section(both)]
-    return _document("two_studies", {"both": both}, both.sides, sections, command)
+    table = compared_table("compared", text("two_studies", "caption", **slots), changes, both.policy.metric, notes)
+    settings = facts("two_studies", "settings", a=a, b=b, **slots)
+    further = [section for section in document.sections if section.id not in ("provenance", "reproduce")]
+    return replace(
+        document,
+        headline=(text("two_studies", "headline", changes=changes, **slots), *document.headline),
+        warnings=_warnings(studies),
+        sections=[
+            Section("compared", "Each variant", [table]),
+            Section("settings", "Settings that differ", [Facts(settings)]),
+            *further,
+            *_origins(studies, command),
+        ],
+        excluded=_excluded(studies),
+    )
 
 
 def across_document(studies: Sequence[StudyResults], command: str) -> Document:
@@ -137,58 +158,56 @@ def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
 def _average_document(across: AcrossDatasets, command: str, looks: Sequence[Look] = ()) -> Document:
     """The report over the datasets; `looks`: those at the one study that the studies are parts of."""
     studies = across.studies
-    differences = [differences_section(across)] if across.differences else []
-    sections = [scores_section(across, _counts(studies)), *differences, datasets_section(across)]
-    recorded = next(iter(studies.values())).conduct.recorded
-    methods = facts("looks", "methods", policy=across.policy, looks=looks, recorded=recorded) if looks else ()
-    document = _document("averages", {"across": across}, studies, sections, command, methods)
-    on_looks = looks_paragraphs(across.policy, looks) if across.differences else []
     tables = [results.study for results in studies.values()]
-    runs, curves = pd.concat([table.runs for table in tables]), pd.concat([table.curves for table in tables])
-    return replace(document, headline=(*document.headline, *on_looks), frames={"runs": runs, "curves": curves})
-
-
-def _document(
-    template: str,
-    slots: Mapping[str, Any],
-    studies: Mapping[str, StudyResults],
-    sections: Sequence[Section],
-    command: str,
-    further: Sequence[tuple[str, str]] = (),
-) -> Document:
-    """What the reports on several studies share; `studies`: what the report calls a study -> the study.
-
-    `slots`: of the title, the headline and the methods in the template. `further`: methods.
-    """
     lost = {name: len(results.study.of("diverged")) for name, results in studies.items()}
     planned = any(results.policy.looks for results in studies.values())
-    methods = [*facts(template, "methods", planned=planned, **slots), *further]
-    scopes = dict.fromkeys(
-        fact for results in studies.values() for fact in facts("methods", "scope", conduct=results.conduct)
-    )
-    stopping = [name for name, results in studies.items() if results.study.stated_plan.until_decided]
+    recorded = tables[0].recorded
+    methods = [
+        *facts("averages", "methods", planned=planned, across=across),
+        *(facts("looks", "methods", policy=across.policy, looks=looks, recorded=recorded) if looks else ()),
+        *(fact for results in studies.values() for fact in facts("methods", "scope", conduct=results.conduct)),
+    ]
     return Document(
-        title=text(template, "title", **slots),
+        title=text("averages", "title", across=across),
         description="",
         summary=" ".join(f"{name}: {summary(results)}" for name, results in studies.items()),
-        headline=tuple(paragraphs(template, "headline", lost=lost, **slots)),
-        warnings=[
-            *paragraphs("looks", "stopping", studies=stopping),
-            *(f"{name}: {warning}" for name, results in studies.items() for warning in study_warnings(results)),
-        ],
+        headline=(
+            *paragraphs("averages", "headline", lost=lost, across=across),
+            *(looks_paragraphs(across.policy, looks) if across.differences else ()),
+        ),
+        warnings=_warnings(studies),
         sections=[
-            *sections,
-            Section("methods", "Methods", [Facts((*methods, *scopes))]),
-            *(
-                Section(f"provenance-{i}", f"{name}: provenance", [origin(r.study), *reproduce(r.study).items])
-                for i, (name, r) in enumerate(studies.items())
-            ),
-            Section("reproduce", "Reproduce", [Code(command)]),
+            scores_section(across, _counts(studies)),
+            *([differences_section(across)] if across.differences else []),
+            datasets_section(across),
+            Section("methods", "Methods", [Facts(tuple(dict.fromkeys(methods)))]),
+            *_origins(studies, command),
         ],
-        excluded=[
-            (f"{name}: {run}", why) for name, r in studies.items() for run, why in sorted(r.study.troubles.items())
-        ],
+        excluded=_excluded(studies),
+        frames={name: pd.concat([getattr(table, name) for table in tables]) for name in ("runs", "curves")},
     )
+
+
+def _warnings(studies: Mapping[str, StudyResults]) -> list[str]:
+    """The warnings on each study; `studies`: what the report calls a study -> the study."""
+    stopping = [name for name, results in studies.items() if results.study.stated_plan.until_decided]
+    own = [f"{name}: {warning}" for name, results in studies.items() for warning in study_warnings(results)]
+    return [*paragraphs("looks", "stopping", studies=stopping), *own]
+
+
+def _origins(studies: Mapping[str, StudyResults], command: str) -> list[Section]:
+    """Where the runs of each study come from, and the command that makes the report."""
+    sections = [
+        Section(f"provenance-{i}", f"{name}: provenance", [origin(results.study), *reproduce(results.study).items])
+        for i, (name, results) in enumerate(studies.items())
+    ]
+    return [*sections, Section("reproduce", "Reproduce", [Code(command)])]
+
+
+def _excluded(studies: Mapping[str, StudyResults]) -> list[tuple[str, str]]:
+    """The records of each study that are not used."""
+    troubles = {name: sorted(results.study.troubles.items()) for name, results in studies.items()}
+    return [(f"{name}: {run}", why) for name, own in troubles.items() for run, why in own]
 
 
 def _counts(studies: Mapping[str, StudyResults]) -> list[str]:

@@ -20,12 +20,10 @@ from analysis.results.variants import Variants
 
 if TYPE_CHECKING:
     from analysis.answers.across.compute import AcrossDatasets
-    from analysis.answers.two_studies.compute import TwoStudies
 
 MANY_POINTS = 1500  # from this number on, points are drawn as pixels, also in SVG
 MOST_ENLARGED = 40  # variants up to which a second panel enlarges a range
 WIDE_GAP = 0.5  # of the whole range; a gap between variants from which the rest is enlarged
-SIDES = ((-0.14, VariantStyle(PALETTE[1], "o")), (0.14, VariantStyle(PALETTE[0], "D")))  # of studies A and B
 
 
 @style()
@@ -105,21 +103,6 @@ def differences(variants: Variants, comparisons: Comparisons, styles: Styles) ->
     baseline = styles.names[variants.baseline]
     baseline = "the baseline" if "," in baseline else baseline
     axes.set_xlabel(f"difference from {baseline}{metric.difference_unit}")
-    return figure
-
-
-@style()
-def draw_two(both: TwoStudies) -> Drawing:
-    """Draw the means of A and B with their intervals, one line for each variant."""
-    metric, handles, variants = both.a.means.metric, {}, list(both.changes)
-    figure, (axes,) = rows(shorts(variants))
-    for (side, results), (offset, look), id in zip(both.sides.items(), SIDES, "AB"):
-        estimates = [results.means.of(variant) for variant in variants]
-        tips = [formatting.named_mean(f"{side}: {variant}", mean, metric) for variant, mean in zip(variants, estimates)]
-        places = [row + offset for row in range(len(variants))]
-        handles[side] = intervals(axes, estimates, places, metric, look, id=id, tips=tips)
-    axes.set_xlabel(f"{metric.label}{metric.unit}")
-    legend(figure, handles)
     return figure
 
 

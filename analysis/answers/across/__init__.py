@@ -1,1 +1,1 @@
-"""The same variants on several datasets."""
+"""The same variants on several datasets, or in two studies."""

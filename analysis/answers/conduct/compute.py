@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from analysis import stats
+from analysis.sources.by_dataset import datasets_of
 from analysis.sources.held_fixed import CHOOSE_IMAGES, changed_images, not_held_fixed, plan_changes, unrecorded_plugins
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import PLACES
@@ -110,9 +111,9 @@ def _undecided(plan: StudyPlan) -> list[str] | None:
 
 
 def _same_images(study: RunsTable) -> bool | None:
-    """None where the settings are not recorded, and where the folder of the images is a factor."""
+    """None where the settings are not recorded, for several datasets, and where the folder of the images is a factor."""
     settings = study.settings()
-    if "data.split_seed" not in settings or "data.root" in study.varied:
+    if "data.split_seed" not in settings or "data.root" in study.varied or len(datasets_of(study)) > 1:
         return None
     chosen = [path for path in CHOOSE_IMAGES if path in settings and path not in PLACES]
     return PER_SEED not in list(settings["data.split_seed"]) and all(

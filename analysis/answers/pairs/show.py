@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,14 @@ import pandas as pd
 
 from analysis import formatting
 from analysis.answers.answer import Answer, Page
-from analysis.answers.columns import signed_column, variant_columns, variant_fields, verdict_column, verdict_fields
+from analysis.answers.columns import (
+    NAME,
+    signed_column,
+    variant_columns,
+    variant_fields,
+    verdict_column,
+    verdict_fields,
+)
 from analysis.answers.pairs.headline import against_baseline
 from analysis.figures import means as figures
 from analysis.figures.labels import Styles
@@ -59,6 +66,15 @@ def pairs_table(variants: Variants, comparisons: Comparisons) -> Table | None:
     ]
     columns = (*names, *_columns(variants.metric, comparisons.pairs.values()))
     return Table("pairs", text("differences", "pairs_caption"), pd.DataFrame(rows, dtype=object), columns)
+
+
+def compared_table(
+    name: str, caption: str, compared: Mapping[str, PairedComparison], metric: Metric, notes: Sequence[str]
+) -> Table:
+    """One comparison for each variant."""
+    rows = [{"variant": variant, "_runs": "", **_fields(comparison)} for variant, comparison in compared.items()]
+    columns = (NAME, *_columns(metric, compared.values()))
+    return Table(name, caption, pd.DataFrame(rows, dtype=object), columns, tuple(notes))
 
 
 def _end(variants: Variants, variant: str, side: str = "") -> dict[str, object]:

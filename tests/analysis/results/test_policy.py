@@ -8,9 +8,9 @@ from scipy import stats as scipy_stats
 from synthetic import add_metrics, on_dataset, results_of, write_factorial, write_study
 
 from analysis.answers.across.compute import aggregate, studies_by_dataset
+from analysis.answers.several_studies import compare_document
 from analysis.answers.study_report import study_document, study_headline
 from analysis.answers.study_results import analyze
-from analysis.answers.two_studies.compute import compare_studies
 from analysis.sources.read import read
 from analysis.write import files as write
 
@@ -44,10 +44,11 @@ def test_nothing_is_called_equivalent_near_chance(tmp_path, level, metric, verdi
         write_study(tmp_path / name, accuracy=accuracy, spread=0.0001, **options, **on_dataset(name))
     one, two = (analyze(read(str(tmp_path / name / "position"))) for name in ("digits", "mnist"))
     across = aggregate(studies_by_dataset([one, two]))
-    again = {name: dict(zip(runs, reversed(runs.values()))) for name, runs in one.means.values.items()}
-    both = compare_studies(one, replace(one, means=replace(one.means, values=again)))
-    compared = [*one.comparisons.pairs.values(), *across.differences.values(), *both.shifts.values()]
-    assert {c.verdict for c in compared} - {"equal on all seeds"} == {verdict}
+    again = one.study.runs.groupby("variant")[metric].transform(lambda runs: runs.to_numpy()[::-1])
+    other = analyze(replace(one.study, runs=one.study.runs.assign(**{metric: again})))
+    both = next(table for table in compare_document(one, other, "").tables if table.name == "compared").data
+    compared = [*one.comparisons.pairs.values(), *across.differences.values()]
+    assert {*both["verdict"], *(c.verdict for c in compared)} - {"equal on all seeds"} == {verdict}
     said = " ".join(study_headline(one))
     assert ("Equivalent to none" in said, "Both near chance" in said) == (
         verdict == "equivalent",

@@ -1,1 +1,0 @@
-"""Two studies side by side."""
