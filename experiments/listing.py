@@ -47,7 +47,6 @@ def variants() -> int:
 
 def data(config: RunConfig) -> int:
     """Print the images that a run of this configuration gets: their number by class and part, copies, sizes."""
-    from experiments.data.folder import file_sizes
     from experiments.data.images import copies
     from experiments.data.loading import load
 
@@ -60,9 +59,6 @@ def data(config: RunConfig) -> int:
     _print(["class", *(Column(name, justify="right") for name in parts)], table)
     channels, side = config.data.image_shape
     print(f"\n{len(splits.classes)} classes. Images for the model: {side} x {side} pixels, {channels} channel(s).")
-    if splits.files:
-        sizes = dict.fromkeys(f"{width} x {height}" for width, height in file_sizes(config.data.root))
-        print(f"Image files: {' to '.join(sizes)} pixels.")
     return 0
 
 

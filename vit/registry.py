@@ -212,7 +212,7 @@ BUILTIN: dict[str, Kind] = {
         resized="computed",
     ),
     "alibi-2d": Kind("attention_bias:Alibi2d", ("every-layer",), "distance", resized="computed"),
-    "cpe": Kind("convolutional:Conditional", (*ADDITIVE, AFTER_FIRST), "local", resized="unchanged"),
+    "cpe": Kind("additive:Conditional", (*ADDITIVE, AFTER_FIRST), "local", resized="unchanged"),
     "frozen-random": Kind("additive:FrozenRandom", ADDITIVE, "absolute", "absolute", (), TABLE, "interpolated"),
     "learned-1d-gated": Kind("additive:GatedLearned1d", ADDITIVE, "absolute", "absolute", (), TABLE, "interpolated"),
     "fourier-learned": Kind(

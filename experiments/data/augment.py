@@ -49,14 +49,9 @@ def crop_boxes(draws: Tensor, size: int, min_scale: float) -> Tensor:
     return torch.cat([corner, sides], -1)
 
 
-def wanted(hflip: bool, crop_padding: int, rrc_scale: float) -> bool:
-    """Whether these settings augment at all."""
-    return hflip or crop_padding > 0 or rrc_scale < 1
-
-
-def used_draws(rrc_scale: float) -> int:
-    """How many of the `DRAWS` numbers of an image are used: without random resized crops, flip and corner."""
-    return DRAWS if rrc_scale < 1 else 3
+def used_draws(hflip: bool, crop_padding: int, rrc_scale: float) -> int:
+    """How many of the `DRAWS` numbers of an image are used: without random resized crops, flip and corner at most."""
+    return DRAWS if rrc_scale < 1 else 3 if hflip or crop_padding else 0
 
 
 def boxes(draws: Tensor, size: int, hflip: bool, crop_padding: int, rrc_scale: float) -> Tensor:

@@ -60,33 +60,19 @@ def files_digest(data_root: str) -> str:
     beside the images, even the folder of the runs. Raises `UserError` where the root cannot be read.
     """
     try:
-        sizes = {path: path.stat().st_size for path in map(Path, _all_images(data_root))}
+        listed = [list_images(folder)[0] for folder in _part_folders(data_root).values()]
+        paths = [Path(path) for images in listed for of_class in images.values() for path in of_class]
+        sizes = {path: path.stat().st_size for path in paths}
         uncompressed = [path for path in sizes if path.suffix.lower() in UNCOMPRESSED]
         contents = {}
         if sum(sizes[path] for path in uncompressed) <= MOST_HASHED:
             contents = {path: f":{hashlib.sha256(path.read_bytes()).hexdigest()}" for path in uncompressed}
-        listed = sorted(
+        lines = sorted(
             f"{path.relative_to(data_root).as_posix()}:{sizes[path]}{contents.get(path, '')}" for path in sizes
         )
     except OSError as error:
         raise UserError(f"data.root: {data_root!r} cannot be read: {error}") from error
-    return hashlib.sha256("\n".join(listed).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-
-
-def file_sizes(data_root: str) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Width and height in pixels of the smallest image file, and those of the largest."""
-    from PIL import Image
-
-    sizes = set()
-    for path in _all_images(data_root):
-        with _naming(path):
-            sizes.add(Image.open(path).size)
-    return min(sizes, key=math.prod), max(sizes, key=math.prod)
-
-
-def _all_images(data_root: str) -> Iterator[str]:
-    for folder in _part_folders(data_root).values():
-        yield from chain.from_iterable(list_images(folder)[0].values())
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 @contextlib.contextmanager

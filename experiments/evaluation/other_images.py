@@ -22,9 +22,8 @@ from experiments.config import RunConfig
 from experiments.data.images import Images, Splits
 from experiments.data.loading import load, shuffle_patches
 from experiments.errors import UserError
-from experiments.memory import in_smaller_batches
 from experiments.metric import PERMUTED, SHIFT, Metric
-from experiments.training.engine import DTYPES, Solo, autocast, eval_batch, evaluate_batch, initial_model
+from experiments.training.engine import Solo, evaluate_batch, initial_model
 from experiments.training.fit import evaluate
 from experiments.training.stacked import Stacked
 from vit import ViT
@@ -49,18 +48,6 @@ class Frozen:
     def at_size(self, side: int) -> Frozen:
         """The model for images of another side (pixels)."""
         return Frozen(at_size(self.model, side), self.config, self.device)
-
-    @torch.no_grad()
-    def classes(self, splits: Splits, images: Images) -> Tensor:
-        """The predicted class of each image, [N]."""
-        dtype = DTYPES[self.config.train.precision]
-
-        def classes(size: int) -> Tensor:
-            batches = (splits.normalized(splits.scaled(x, dtype)) for x, _ in images.batches(size))
-            with autocast(self.config, self.device):
-                return torch.cat([self.model(x).argmax(-1) for x in batches])
-
-        return in_smaller_batches(classes, eval_batch(self.configs, self.device), images.x.shape[-1])
 
 
 def at_size(model: ViT, side: int) -> ViT:
@@ -125,12 +112,12 @@ def position_metrics(model: Frozen, splits: Splits, permuted: Images | None) -> 
     """The metrics of a model that `eval.max_shift` and `eval.permuted` ask for. `permuted`: see `permuted_images`."""
     metrics: dict[str, float] = {}
     if most := model.configs[0].eval.max_shift:
-        original, pixels = model.classes(splits, splits.test), splits.test.x[:]
+        original, pixels = evaluate(model, splits, splits.test)[0].classes, splits.test.x[:]
         for distance in range(1, most + 1):
             shares = []
             for row, column in DIRECTIONS:
                 moved = Images(shifted(pixels, row * distance, column * distance), splits.test.y)
-                shares.append(float((model.classes(splits, moved) == original).double().mean()))
+                shares.append(float((evaluate(model, splits, moved)[0].classes == original).double().mean()))
             metrics[f"{SHIFT}/{distance}"] = sum(shares) / len(shares)
     if permuted is not None:
         metrics[PERMUTED] = evaluate(model, splits, permuted)[0].accuracy

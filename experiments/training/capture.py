@@ -35,7 +35,7 @@ class CapturedStep:
     def __init__(self, device: torch.device) -> None:
         self._device, self._calls = device, 0
         self._replay: Step | None = None
-        self._stream = side_stream(device)
+        self._stream = torch.cuda.Stream(device)  # a capture needs one that is not the default one, for its warm-up too
         self.captured: bool | None = None
 
     def __call__(self, step: Step) -> None:
@@ -66,11 +66,6 @@ class CapturedStep:
 def launcher(device: torch.device) -> PlainStep | CapturedStep:
     """How to run the steps of an engine: as a CUDA graph on a GPU."""
     return CapturedStep(device) if device.type == "cuda" else PlainStep()
-
-
-def side_stream(device: torch.device) -> torch.cuda.Stream:
-    """A stream of the device that is not the default one: a capture needs that, for its warm-up too."""
-    return torch.cuda.Stream(device)
 
 
 def run_on(stream: torch.cuda.Stream, step: Step, device: torch.device) -> None:

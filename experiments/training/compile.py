@@ -37,11 +37,7 @@ def require(mode: str, device: torch.device) -> None:
     import torch
 
     try:
-        torch.compile(_probe, mode=mode, fullgraph=True, dynamic=False)(torch.zeros(8, device=device))
+        torch.compile(lambda x: x.sin() + 1, mode=mode, fullgraph=True, dynamic=False)(torch.zeros(8, device=device))
     except RuntimeError as error:  # compiler errors and an unsupported version of Python are RuntimeErrors
         why = str(error).splitlines()[0]
         raise UserError(f"train.compile: {mode!r} does not work here; allowed: {OFF} (PyTorch says: {why})") from error
-
-
-def _probe(x: torch.Tensor) -> torch.Tensor:
-    return x.sin() + 1

@@ -144,14 +144,14 @@ def eval_function(model: ViT, features: bool = False) -> EvalStep:
 
 
 def predictions(scores: Tensor, y: Tensor, head: str) -> tuple[Tensor, Tensor]:
-    """Whether each prediction is correct [B], bool, and the probability of the true class [B]. scores: [B, K]; y: [B]
+    """The predicted class of each image [B] and the probability of its true class [B]. scores: [B, K]; y: [B]
 
     The scores of the head "softmax" are probabilities, those of the others are logits.
     """
     probabilities = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if head != "softmax":
         probabilities = probabilities.softmax(-1)
-    return scores.argmax(-1) == y, probabilities.gather(-1, y[:, None])[:, 0]
+    return scores.argmax(-1), probabilities.gather(-1, y[:, None])[:, 0]
 
 
 @torch.no_grad()

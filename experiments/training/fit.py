@@ -31,12 +31,12 @@ def fit(engine: Engine, splits: Splits, start: int = 0, capture: bool = True) ->
     for epoch, tables in zip(epochs, _tables(engine, n, step.size, epochs), strict=True):
         loss, hits = step.run_epoch(tables)
         grad_norm = engine.gradient_norms()
-        val_loss, val_hits, *_ = _predict(engine, splits, splits.val)
+        val_loss, val_classes, *_ = _predict(engine, splits, splits.val)
         metrics = {  # name -> [R]; each is a line of `experiments.metric.TABLE`
             "train/loss": loss / n,
             "train/acc": hits / n,
             "val/loss": val_loss / len(splits.val),
-            "val/acc": val_hits.sum(1, dtype=torch.float64) / len(splits.val),
+            "val/acc": (val_classes == splits.val.y).sum(1, dtype=torch.float64) / len(splits.val),
             "train/grad_norm": grad_norm,
         }
         values = torch.stack([*metrics.values()], 1).tolist()  # the host waits once in an epoch
@@ -55,28 +55,29 @@ def _tables(engine: Engine, n: int, size: int, epochs: range) -> Iterator[EpochT
 class Evaluation:
     """A run on N images: the mean loss and the accuracy (a fraction).
 
-    For each image: whether it is classified correctly [N], bool, the probability of its true class [N] and, on request,
-    its features, which are the pre-logits [N, D], float32.
+    For each image: whether it is classified correctly [N], bool, the predicted class [N], the probability of its true
+    class [N] and, on request, its features, which are the pre-logits [N, D], float32.
     """
 
     loss: float
     accuracy: float
     hits: Tensor
+    classes: Tensor
     probabilities: Tensor
     features: Tensor | None = None
 
 
 def evaluate(engine: Predictor, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
     """Each run on the given images, with features on request. The tensors are on the CPU."""
-    loss, *columns = _predict(engine, splits, images, features)
-    hits = columns[0]
+    loss, classes, *columns = _predict(engine, splits, images, features)
+    hits = classes == images.y
     means = (loss / len(images)).tolist(), (hits.sum(1, dtype=torch.float64) / len(images)).tolist()
-    rows = zip(*means, *(column.cpu() for column in columns), strict=True)
+    rows = zip(*means, *(column.cpu() for column in (hits, classes, *columns)), strict=True)
     return [Evaluation(*row) for row in rows]
 
 
 def _predict(engine: Predictor, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
-    """Sums of the losses [R]; correct predictions [R, N], bool; probabilities of the true classes [R, N]
+    """Sums of the losses [R]; predicted classes [R, N]; probabilities of the true classes [R, N]
 
     With `features`, also the pre-logits [R, N, D], float32.
     """

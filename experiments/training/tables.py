@@ -49,10 +49,9 @@ def epoch_tables(configs: Sequence[RunConfig], n: int, epoch: int, size: int) ->
 def _random_numbers(config: RunConfig, n: int, epoch: int, steps: int) -> tuple[Tensor, Tensor | None, Tensor]:
     """The random numbers of an epoch, from the run's seed: order [n], augmentation [n, used_draws] or None, dropout keys [steps]."""
     data = config.data
-    augmented = augment.wanted(data.hflip, data.crop_padding, data.rrc_scale)
+    used = augment.used_draws(data.hflip, data.crop_padding, data.rrc_scale)
     order = torch.randperm(n, generator=stream(config.seed, "order", epoch))
-    draws = torch.rand(n, augment.DRAWS, generator=stream(config.seed, "augment", epoch)) if augmented else None
-    draws = None if draws is None else draws[:, : augment.used_draws(data.rrc_scale)]
+    draws = torch.rand(n, augment.DRAWS, generator=stream(config.seed, "augment", epoch))[:, :used] if used else None
     keys = torch.randint(2**31 - 1, (steps,), dtype=torch.int32, generator=stream(config.seed, "dropout", epoch))
     return order, draws, keys
 

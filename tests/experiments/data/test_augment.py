@@ -62,7 +62,7 @@ def test_padded_crop_matches_torchvision(side, padding, hflip):
 
 def test_without_augmentation_images_are_unchanged():
     x = images(3, 8)
-    assert not augment.wanted(**OFF)
+    assert not augment.used_draws(**OFF)
     assert torch.equal(augment.apply(x, windows(draws(3), 8, **OFF)), x)
 
 

@@ -211,7 +211,7 @@ class Cuda:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
         self.log: list[str] = []
         self.error, self.current = error, "main stream"
-        monkeypatch.setattr(capture, "side_stream", lambda device: "side stream")
+        monkeypatch.setattr(torch.cuda, "Stream", lambda device: "side stream")
         monkeypatch.setattr(capture, "run_on", lambda stream, step, device: (self.log.append("warm-up"), step()))
         monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: self)
         monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
