@@ -84,7 +84,7 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
     until_decided = _until_decided(arguments)
     if until_decided:
         study = with_looks(study, arguments.max_seeds)
-    changes, study_dir = changed_settings(arguments), out_dir(arguments) / study.name
+    changes, study_dir = settings_for_all(arguments), out_dir(arguments) / study.name
     if precision := resolved(study, arguments.preset, changes, study_dir, device_of(arguments)):
         changes[PRECISION] = precision
         setattr(arguments, PRECISION, precision)  # for the commands that this one prints
@@ -128,7 +128,7 @@ def _until_decided(arguments: argparse.Namespace) -> UntilDecided | None:
     return None
 
 
-def changed_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+def settings_for_all(arguments: argparse.Namespace) -> dict[str, Any]:
     """The settings that the command line sets for all variants: path -> value. A flag counts more than --set."""
     changes: dict[str, Any] = {}
     for text in arguments.set:  # PATH=VALUE, or PATH+PATH=[VALUE, VALUE]

@@ -16,7 +16,7 @@ from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import add_tracking_arguments
 from experiments.study import STUDY, StudyPlan
 from experiments.tuned import TunedTrial
-from sweeps.commands.arguments import PROG, add_study_command, changed_settings, counted, out_dir, parse_plan
+from sweeps.commands.arguments import PROG, add_study_command, counted, out_dir, parse_plan, settings_for_all
 from sweeps.commands.run import WORKERS, storage_url, tracking_of
 from sweeps.study import format_level
 from sweeps.study_folder import ERROR, LOG
@@ -141,7 +141,7 @@ def _next_command(plan: TuningPlan, study_dir: Path, is_untuned: bool, arguments
         seeds = "".join(f"{seed}," for seed in seeds)
     options = {"tuned": study_dir / TUNED, "out": out, "preset": arguments.preset, "seeds": seeds}
     options |= {
-        path: setting_text(value) for path, value in changed_settings(arguments).items() if path not in plan.space
+        path: setting_text(value) for path, value in settings_for_all(arguments).items() if path not in plan.space
     }
     given = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
     return shlex.join([PROG, "run", arguments.study, *given])
