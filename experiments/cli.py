@@ -177,9 +177,8 @@ def run_command(
     """Run the body of a command and exit with its status.
 
     Status 2 with one line for a `UserError` or a plug-in that cannot be used; 128 + N with one line after signal N
-    (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2); 141 if the reader of standard output is gone, as with `| head`; 1 with
-    one line if the disk of standard output is full.
-    `resumes`: the same command, run again, continues the work.
+    (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2); 141 if the reader of standard output is gone, as with `| head`; 1
+    with one line if the disk of standard output is full. `resumes`: the same command, run again, continues the work.
     """
     set_up_streams()
     try:
@@ -237,8 +236,8 @@ def _run(body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> An
 def _signals_as_interrupts() -> Iterator[None]:
     """Raise `KeyboardInterrupt` for the first of `INTERRUPTS`, unless it is ignored, as under nohup.
 
-    Slurm sends some of them several times. The later ones are ignored until the process ends, so that the command can clean
-    up and its exit status names the first.
+    Slurm sends some of them several times. The later ones are ignored until the process ends, so that the command can
+    clean up and its exit status names the first.
     """
     replaced: dict[int, Any] = {}
 

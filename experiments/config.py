@@ -35,7 +35,8 @@ class RunConfig(Section):
     )
     init_from: str | None = Field(
         None,
-        description="start from the final weights of this finished run (its folder), interpolated to data.img_size; the "
+        description="start from the final weights of this finished run (its folder), interpolated to data.img_size; "
+        "the "
         "model must be the same; with another number of classes the last layer starts at zero; default: random weights",
     )
     init_weights: str | None = Field(
@@ -114,7 +115,10 @@ class RunConfig(Section):
             raise ValueError(self._named(first_line(error))) from error
 
     def _named(self, refusal: str) -> str:
-        """The refusal of a model with the setting that it begins with. That of a plug-in may begin with something else."""
+        """The refusal of a model with the setting that it begins with.
+
+        That of a plug-in may begin with something else.
+        """
         field = refusal.partition(":")[0]
         section = next((name for name in ("model", "data") if field in type(getattr(self, name)).model_fields), None)
         kind = f"model.pos_embed: {self.model.pos_embed!r} is not allowed: "
@@ -210,8 +214,8 @@ def run_id(config: RunConfig) -> str:
 
 
 def plain_settings(config: RunConfig) -> dict[str, Any]:
-    """All settings by dotted path, equal for equal meanings: a natural site is the site that it stands for, and a kind's
-    own default is None.
+    """All settings by dotted path, equal for equal meanings: a natural site is the site that it stands for, and a
+    kind's own default is None.
     """
     settings = dict(flatten(config.model_dump()))
     kind = REGISTRY[config.model.pos_embed]
@@ -224,7 +228,9 @@ def plain_settings(config: RunConfig) -> dict[str, Any]:
 
 
 def cohort_key(config: RunConfig) -> bytes:
-    """Equal for runs that can be trained as one stacked model: they differ only in their seed, and not in their split."""
+    """Equal for runs that can be trained as one stacked model: they differ only in their seed, and not in their
+    split.
+    """
     return canonical({**config.model_dump(exclude={"seed"}), "split": config.split_seed})
 
 

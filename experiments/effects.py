@@ -38,12 +38,16 @@ def warn_of_no_effect(paths: Iterable[str], config: RunConfig, prog: str) -> Non
 
 
 def warn_of_long_warmup(configs: Sequence[RunConfig], prog: str) -> None:
-    """Print a line where the warm-up of the cosine schedule is as long as the training. `configs`: one for each variant."""
+    """Print a line where the warm-up of the cosine schedule is as long as the training.
+
+    `configs`: one for each variant.
+    """
     for config in configs:
         warmup, epochs = config.optim.warmup_epochs, config.train.epochs
         if config.optim.schedule == "cosine" and warmup >= epochs:
             print(
-                f"{prog}: warning: optim.warmup_epochs: {warmup:g} is not less than train.epochs, {epochs}: the learning rate "
+                f"{prog}: warning: optim.warmup_epochs: {warmup:g} is not less than train.epochs, {epochs}: the "
+                "learning rate "
                 f"rises until the end, to {epochs / warmup:.0%} of optim.lr",
                 file=sys.stderr,
             )

@@ -25,8 +25,8 @@ class UserError(ValueError):
 def first_line(error: ValidationError, sections: Collection[str] = (), known: Collection[str] = ()) -> str:
     """The first error of a validation as one line: field, value, what is allowed.
 
-    An unknown name comes first, because it explains the rest; `known` are the names to suggest. A validator of a whole model,
-    or of one of these `sections` of it, raises `ValueError("FIELD: ...")`.
+    An unknown name comes first, because it explains the rest; `known` are the names to suggest. A validator of a whole
+    model, or of one of these `sections` of it, raises `ValueError("FIELD: ...")`.
     """
     errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
     first, field = errors[0], _field(errors[0]["loc"])
@@ -54,7 +54,9 @@ def _field(loc: tuple[int | str, ...]) -> str:
 
 @contextlib.contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Where the operating system refuses what the body does in a folder below --out, raise a `UserError` that names it."""
+    """Where the operating system refuses what the body does in a folder below --out, raise a `UserError` that names
+    it.
+    """
     try:
         yield
     except OSError as error:

@@ -24,7 +24,9 @@ class RecordError(UserError):
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Where a file is no file or folder, or the operating system refuses to read it, raise a `RecordError` that names it."""
+    """Where a file is no file or folder, or the operating system refuses to read it, raise a `RecordError` that
+    names it.
+    """
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise RecordError(f"{path}: is not a file")  # a pipe would be waited for without end
@@ -34,7 +36,10 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def check_replaceable(folder: Path, objection: Callable[[Path], str]) -> None:
-    """Raise `UserError` where writing to the folder would lose a file. `objection`: why a file must stay; "" if it need not."""
+    """Raise `UserError` where writing to the folder would lose a file.
+
+    `objection`: why a file must stay; "" if it need not.
+    """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UserError(f"{folder}: is not a folder; move it, or give another folder")
     with reading(folder):
@@ -88,7 +93,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def weights_digest(run_dir: str) -> str:
-    """The SHA-256 of the checkpoint in a run's folder: the identity of its weights. Raises `UserError` where there is none."""
+    """The SHA-256 of the checkpoint in a run's folder: the identity of its weights.
+
+    Raises `UserError` where there is none.
+    """
     try:
         with (Path(run_dir) / CHECKPOINT).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -152,8 +152,8 @@ def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], 
 def _on_row(epochs: int, by_agent: bool) -> Callable[[int, dict[str, float]], bool]:
     """An `on_row` that prints the metrics of each epoch, and prunes the run of an agent after SIGTERM.
 
-    The agent sends it where its sweep stops the run early. The sweep does not start this run again, so it is not left to be
-    resumed.
+    The agent sends it where its sweep stops the run early. The sweep does not start this run again, so it is not left
+    to be resumed.
     """
     heard: list[int] = []
     if by_agent:
@@ -166,7 +166,8 @@ def _on_row(epochs: int, by_agent: bool) -> Callable[[int, dict[str, float]], bo
         except BrokenPipeError:
             raise
         except OSError:
-            pass  # a full disk does not stop the training: the record is elsewhere, and the command reports it at the end
+            # a full disk does not stop the training: the record is elsewhere, and the command reports it at the end
+            pass
         return bool(heard)
 
     return on_row

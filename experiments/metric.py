@@ -2,7 +2,8 @@
 
 A new metric of each epoch is one line of `TABLE`, and one line in `experiments.training.fit`, which computes it from an
 `Evaluation`; what needs the logits is computed in `predictions` of `experiments.training.engine` first. `@N` after a
-name means: after N epochs, where training went on (see `eval.epochs`). `@Npx` means: at N pixels (see `eval.img_sizes`).
+name means: after N epochs, where training went on (see `eval.epochs`). `@Npx` means: at N pixels (see
+`eval.img_sizes`).
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ _ANY = f"(?:@(?:(?P<epochs>{_NUMBER})|(?P<px>{_NUMBER})px))?"
 class Entry:
     """A metric, or a family of metrics, such as those for each number of shots.
 
-    `name`: a regular expression for a family, whose groups `label` repeats. `split`: its images. `unit`: "%" for a fraction
-    that is shown in percent. `better`: "higher" or "lower"; "" for what is only watched: runs are not compared by it, and it
-    may be infinite in a run that does not diverge. `needs`: settings without which no run measures it. `end`: what may follow the
-    name; for "@Npx", `experiments.evaluation.other_images` has to compute it.
+    `name`: a regular expression for a family, whose groups `label` repeats. `split`: its images. `unit`: "%" for a
+    fraction that is shown in percent. `better`: "higher" or "lower"; "" for what is only watched: runs are not compared
+    by it, and it may be infinite in a run that does not diverge. `needs`: settings without which no run measures it.
+    `end`: what may follow the name; for "@Npx", `experiments.evaluation.other_images` has to compute it.
     """
 
     name: str
@@ -66,7 +67,10 @@ TABLE = (
 
 @lru_cache(maxsize=1000)
 def _find(name: str) -> tuple[Entry, dict[str, str]]:
-    """The line of the table for a name, and the parts of the name that vary. A name that is not there is its own label."""
+    """The line of the table for a name, and the parts of the name that vary.
+
+    A name that is not there is its own label.
+    """
     matches = ((entry, re.fullmatch(entry.name + entry.end, name)) for entry in TABLE)
     return next(((entry, match.groupdict()) for entry, match in matches if match), (Entry(name, name, "", "", ""), {}))
 
@@ -202,7 +206,9 @@ def is_metric(name: object) -> bool:
 
 
 def metric_of_column(column: str, lower_is_better: bool = False) -> Metric:
-    """The metric in a column of a user's table: one of `TABLE`, else one without a unit, whose name says what is better."""
+    """The metric in a column of a user's table: one of `TABLE`, else one without a unit, whose name says what is
+    better.
+    """
     known = is_metric(column) and not lower_is_better
     return Metric(column if known else f"{column} ({'lower' if lower_is_better else 'higher'} is better)")
 

@@ -14,8 +14,8 @@ from vit.registry import nearest
 class Preset:
     """A named configuration: `changes` to `RunConfig()`.
 
-    `source` is the publication, `claim` its test accuracy as a fraction, `quote` how it says so, `scored` how that was measured,
-    `assumed` what the source leaves open; empty where the preset is its system.
+    `source` is the publication, `claim` its test accuracy as a fraction, `quote` how it says so, `scored` how that was
+    measured, `assumed` what the source leaves open; empty where the preset is its system.
     """
 
     about: str
@@ -142,7 +142,8 @@ PRESETS: dict[str, Preset] = {
         _UNSTATED,
     ),
     "vit-b16": Preset(
-        "ViT-B/16 at 224 px with a linear head (the source has a tanh head: --model.head mlp). Training as in the paper, "
+        "ViT-B/16 at 224 px with a linear head (the source has a tanh head: --model.head mlp). Training as in the "
+        "paper, "
         "except AdamW, batch size 512, learning rate 1e-3, weight decay 0.1, 5 warm-up epochs, no dropout after the "
         "attention projection, and crops of centred squares",
         _imagenet(768, 12),

@@ -49,7 +49,8 @@ class DataConfig(Section):
     test_fraction: float = Field(0.2, gt=0, lt=1, description="fraction of images for testing if there is no test set")
     split_seed: Annotated[int, Field(ge=0, lt=2**31)] | Literal["per-seed"] = Field(
         0,
-        description="seed of the split, for all runs; or per-seed: the seed of the run, so that the split varies with it",
+        description="seed of the split, for all runs; or per-seed: the seed of the run, so that the split varies with "
+        "it",
     )
     train_limit: Count | None = Field(None, description="number of training images to use, stratified; default: all")
     shuffle_patches: bool = Field(False, description="control: shuffle the patches of each image")
@@ -58,7 +59,8 @@ class DataConfig(Section):
     rrc_scale: float = Field(1.0, gt=0, le=1, description="augmentation: least area (fraction) of random resized crops")
     normalize: Literal["unit", "half", "dataset"] = Field(
         "dataset",
-        description="pixel range: [0, 1] (unit), [-1, 1] (half), or zero mean and unit variance in each channel (dataset)",
+        description="pixel range: [0, 1] (unit), [-1, 1] (half), or zero mean and unit variance in each channel "
+        "(dataset)",
     )
 
     def _problems(self) -> Iterator[str]:
@@ -115,7 +117,8 @@ class TrainConfig(Section):
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing of the training loss")
     precision: Literal["float32", "bfloat16", "float64"] = Field(
         "float32",
-        description="floating-point precision; bfloat16 is autocast with float32 weights; in a study also auto: the faster "
+        description="floating-point precision; bfloat16 is autocast with float32 weights; in a study also auto: the "
+        "faster "
         "of float32 and bfloat16, measured once",
     )
     compile: Literal["none", "default"] = Field(

@@ -1,4 +1,7 @@
-"""A study's plan as data, study.json, and its runs. Sweeps and reports use these types. This module imports no torch."""
+"""A study's plan as data, study.json, and its runs. Sweeps and reports use these types.
+
+This module imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -56,10 +59,12 @@ Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned test
 
 
 class RunSpec(BaseModel):
-    """One run of a plan: its name, which is also the name of its folder, its variant, the levels of that variant, its seed.
+    """One run of a plan: its name, which is also the name of its folder, its variant, the levels of that variant, its
+    seed.
 
-    `levels` and `settings` are by dotted path. `settings` are those that differ from the defaults, and those in which its
-    variant may differ from others. study.json does not repeat them: they follow from its base, levels and tuned settings.
+    `levels` and `settings` are by dotted path. `settings` are those that differ from the defaults, and those in which
+    its variant may differ from others. study.json does not repeat them: they follow from its base, levels and tuned
+    settings.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)

@@ -57,8 +57,8 @@ class TunedVariant(_Part):
 class TunedTrial(_Part):
     """One trial: its settings, how it ended, the epochs trained, and its last validation metrics (null if it diverged).
 
-    `seed` is its first seed. `accuracies`, in a tuning with several seeds per trial: seed -> validation accuracy, for the seeds
-    that were trained. The metrics of the trial are means over them.
+    `seed` is its first seed. `accuracies`, in a tuning with several seeds per trial: seed -> validation accuracy, for
+    the seeds that were trained. The metrics of the trial are means over them.
     """
 
     variant: str

@@ -21,8 +21,8 @@ STOPPED = [128 + getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2", "SIGTE
 TOO_SHORT = "vit-sweep: no epoch has ended since the job started; it needs a longer --time"
 SCRIPT = """\
 #!/bin/bash
-# A worker that is stopped has saved its runs after each epoch. The job runs again, unless its user has cancelled it, or no
-# epoch has ended within its time limit.
+# A worker that is stopped has saved its runs after each epoch. The job runs again, unless its user has cancelled it, or
+# no epoch has ended within its time limit.
 trap : TERM
 job=$SLURM_ARRAY_JOB_ID"_"$SLURM_ARRAY_TASK_ID
 started={started}$job
@@ -30,7 +30,8 @@ touch "$started"  # with the time of the folder's file system
 echo "vit-sweep: job $job has started"
 srun --unbuffered --cpus-per-task="$SLURM_CPUS_PER_TASK" {command}
 status=$?
-saved=$(find {study_dir} -mindepth 2 -maxdepth 2 '(' -name summary.json -o -name 'resume*.safetensors' ')' -newer "$started")
+saved=$(find {study_dir} -mindepth 2 -maxdepth 2 \
+  '(' -name summary.json -o -name 'resume*.safetensors' ')' -newer "$started")
 rm -f "$started"
 case $status in {stopped}) ;; *) exit $status ;; esac
 [ "$(squeue --noheader --array --jobs="$job" --format=%T)" = RUNNING ] || exit $status
@@ -44,10 +45,11 @@ exit $status
 
 
 def submit(study_dir: Path, name: str, jobs: int, options: Mapping[str, Any], worker: Sequence[str]) -> list[str]:
-    """Submit an array of so many jobs, each one a worker with the options `worker` of `vit-sweep worker`. Returns their ids.
+    """Submit an array of so many jobs, each one a worker with the options `worker` of `vit-sweep worker`. Returns their
+    ids.
 
-    `options`: those of sbatch, without the dashes; true for one without a value. Raises `UserError` where Slurm refuses the
-    jobs.
+    `options`: those of sbatch, without the dashes; true for one without a value. Raises `UserError` where Slurm refuses
+    the jobs.
     """
     study_dir = study_dir.resolve()
     folder = study_dir / FOLDER
@@ -91,7 +93,8 @@ def submit(study_dir: Path, name: str, jobs: int, options: Mapping[str, Any], wo
 def read_jobs(study_dir: Path, name: str) -> list[dict[str, Any]]:
     """The jobs that were submitted for a study and have not ended: id, state, and the node or the reason why it waits.
 
-    Also those that have ended before an epoch did, as their logs say. Where Slurm does not answer, their state is "unknown".
+    Also those that have ended before an epoch did, as their logs say. Where Slurm does not answer, their state is
+    "unknown".
     """
     path = study_dir / FOLDER / JOBS
     if not path.exists():

@@ -1,4 +1,6 @@
-"""From a study to its runs: every variant is checked against a base configuration, labelled and crossed with the seeds."""
+"""From a study to its runs: every variant is checked against a base configuration, labelled and crossed with the
+seeds.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ MAX_SLUG = 60  # characters of a variant's label in the name of a folder
 
 
 class Variant(NamedTuple):
-    """A variant as its configuration parses it. `levels`: factor -> level; `settings`: path -> value, of all factors."""
+    """A variant as its configuration parses it.
+
+    `levels`: factor -> level; `settings`: path -> value, of all factors.
+    """
 
     label: str
     levels: Levels
@@ -75,8 +80,8 @@ def with_seed(run: RunSpec, seed: int) -> RunSpec:
 def apply_tuned(plan: StudyPlan, tuned: Tuned) -> StudyPlan:
     """The plan with the settings that were tuned for each of its variants.
 
-    Raises `UserError` where a variant is missing, unknown or does not take its settings, and where a seed of the plan was
-    used for tuning.
+    Raises `UserError` where a variant is missing, unknown or does not take its settings, and where a seed of the plan
+    was used for tuning.
     """
     if different := sorted(set(plan.labels) ^ set(tuned.variants)):
         where = f"is not a variant of {plan.name}" if different[0] in tuned.variants else "has no settings"
@@ -131,13 +136,16 @@ def _variant(study: Study, base: RunConfig, levels: Levels) -> Variant:
 
 
 def _check_variants(study: Study, variants: Sequence[Variant]) -> None:
-    """Raise `UserError` where a variant does not measure the metric, two are the same, or a factor has no effect in any."""
+    """Raise `UserError` where a variant does not measure the metric, two are the same, or a factor has no effect in
+    any.
+    """
     labels: dict[str, str] = {}  # run id, or label -> label
     for variant in variants:
         if study.metric not in variant.config.metrics:
             settings = Metric(study.metric).settings
             raise UserError(
-                f"{study.name}: metric: variant {variant.label!r} does not measure {study.metric}; set {settings} in `base`"
+                f"{study.name}: metric: variant {variant.label!r} does not measure {study.metric}; set {settings} in "
+                "`base`"
             )
         for key in (run_id(variant.config), variant.label):
             if key in labels:

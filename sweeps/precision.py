@@ -1,4 +1,6 @@
-"""`train.precision` auto of a study: float32 or bfloat16, whichever is faster, measured before the study is first planned."""
+"""`train.precision` auto of a study: float32 or bfloat16, whichever is faster, measured before the study is first
+planned.
+"""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ MAX_BYTES = 2**26  # of a file; the tuned.yaml of thousands of trials has fewer
 class Study(BaseModel):
     """An ablation: every combination of the factors' levels, and the `extra` variants, each with every seed.
 
-    A factor is a dotted path of `RunConfig`. Paths joined by "+" change together; a level of such a factor is a list with
-    one value per path. `sweeps.plan` checks the levels against a base configuration.
+    A factor is a dotted path of `RunConfig`. Paths joined by "+" change together; a level of such a factor is a list
+    with one value per path. `sweeps.plan` checks the levels against a base configuration.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -51,7 +51,8 @@ class Study(BaseModel):
     looks: Looks = Field([], description="numbers of seeds at which the study is tested; the last is the maximum")
     variance: Variance = Field(
         "shared",
-        description="standard errors of differences: shared among the variants (from 4 variants and 5 seeds on), or paired",
+        description="standard errors of differences: shared among the variants (from 4 variants and 5 seeds on), or "
+        "paired",
     )
     names: dict[str, str] = Field({}, description="factor -> its name in labels")
 
@@ -141,7 +142,9 @@ class Study(BaseModel):
         yield from self.extra
 
     def label(self, levels: Levels) -> str:
-        """The name of a variant in tables: its level if there is one factor, else such as `patch_size=2, embed_dim=32`."""
+        """The name of a variant in tables: its level if there is one factor, else such as `patch_size=2,
+        embed_dim=32`.
+        """
         if len(self.factors) == 1 and not self.names:
             return ", ".join(map(format_level, split_linked(levels).values()))
         return ", ".join(self._label_of(factor, level) for factor, level in levels.items())
@@ -161,7 +164,10 @@ class Study(BaseModel):
 
 
 def split_linked(levels: Levels) -> Levels:
-    """Levels with linked factors split: single path -> value. Raises `ValueError` where the numbers of values differ."""
+    """Levels with linked factors split: single path -> value.
+
+    Raises `ValueError` where the numbers of values differ.
+    """
     flat: Levels = {}
     for factor, level in levels.items():
         paths = factor.split("+")
@@ -196,8 +202,8 @@ def parse_study(tree: Mapping[str, Any], source: str) -> Study:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, except that three things are errors: an alias, a repeated key (PyYAML keeps the last one), and a
-    number that is not decimal (PyYAML reads 010 as 8 and 1:30 as 90).
+    """PyYAML's safe loader, except that three things are errors: an alias, a repeated key (PyYAML keeps the last one),
+    and a number that is not decimal (PyYAML reads 010 as 8 and 1:30 as 90).
     """
 
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -222,7 +228,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_study_file(path: Path) -> Study:
-    """Read a study from a YAML file: a mapping with the fields of `Study`. Raises `UserError` naming file and reason."""
+    """Read a study from a YAML file: a mapping with the fields of `Study`.
+
+    Raises `UserError` naming file and reason.
+    """
     return parse_study(read_mapping(path, "`name` and `factors`"), str(path))
 
 

@@ -1,4 +1,6 @@
-"""The folder of a study: its plan in study.json, which a larger plan of the same study extends and no other one replaces."""
+"""The folder of a study: its plan in study.json, which a larger plan of the same study extends and no other one
+replaces.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +60,8 @@ def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -
 def plan_of(study_dir: Path) -> StudyPlan:
     """The plan in STUDY/study.json, to train it. Nothing else is read, so any machine can join a sweep.
 
-    Raises `UserError` where the file cannot be read, holds an exported study, or lists a run that has another id here: the
-    source of its plug-in or its initial weights are others, or this version computes something else.
+    Raises `UserError` where the file cannot be read, holds an exported study, or lists a run that has another id here:
+    the source of its plug-in or its initial weights are others, or this version computes something else.
     """
     path, plan = study_dir / record.STUDY, StudyPlan.read(study_dir)
     plan.check_has_folders(f"{path}:")
@@ -73,7 +75,8 @@ def plan_of(study_dir: Path) -> StudyPlan:
 
 
 def with_known_runs(plan: StudyPlan, study_dir: Path) -> StudyPlan:
-    """The plan with the names, and so the folders, that study.json already gives to some of its runs, and `with_stopped`.
+    """The plan with the names, and so the folders, that study.json already gives to some of its runs, and
+    `with_stopped`.
 
     A study that gains a factor gives its variants longer labels. The records stay in the folders that they are in.
     """
@@ -86,9 +89,9 @@ def with_known_runs(plan: StudyPlan, study_dir: Path) -> StudyPlan:
 def with_stopped(plan: StudyPlan, known: UntilDecided | None) -> StudyPlan:
     """The plan without the later runs of variants that have stopped; `known` is what study.json says of that.
 
-    The baseline goes on while any other variant does, so new variants start it again. All variants go on where every pair is
-    to be decided now, and the baseline's pairs were before. Raises `UserError` where a variant that has stopped is not in the
-    plan.
+    The baseline goes on while any other variant does, so new variants start it again. All variants go on where every
+    pair is to be decided now, and the baseline's pairs were before. Raises `UserError` where a variant that has stopped
+    is not in the plan.
     """
     if plan.until_decided is None or known is None or plan.until_decided.pairs > known.pairs:
         return plan
@@ -111,8 +114,8 @@ def runs_until(plan: StudyPlan, look: int) -> list[RunSpec]:
 def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSpec]:
     """The runs of study.json, which is `old`, and those of the plan, ordered by seed, the seeds of the former first.
 
-    Raises `UserError` where the folder holds an exported study, or another study, naming the first difference. More seeds,
-    levels and factors make no other study if the plan has every run of the folder.
+    Raises `UserError` where the folder holds an exported study, or another study, naming the first difference. More
+    seeds, levels and factors make no other study if the plan has every run of the folder.
     """
     old.check_has_folders(f"out: {str(study_dir)!r}", "choose another --out")
     seeds = dict.fromkeys(run.seed for run in (*old.runs, *plan.runs))
@@ -126,8 +129,8 @@ def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSp
 
 
 def check_records(plan: StudyPlan, study_dir: Path) -> None:
-    """Raise `UserError` where a record is damaged or that of another run, and where runs are left to train and the user's
-    images were changed since another run of the study.
+    """Raise `UserError` where a record is damaged or that of another run, and where runs are left to train and the
+    user's images were changed since another run of the study.
     """
     ended = ((run.name, record.read_ended(study_dir, run)) for run in plan.runs)
     files = {name: summary.get("data", {}).get("files") for name, summary in ended if summary}

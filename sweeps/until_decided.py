@@ -1,4 +1,5 @@
-"""Seeds until decided: train the seeds of one planned look after the other, and stop the variants that have their verdicts.
+"""Seeds until decided: train the seeds of one planned look after the other, and stop the variants that have their
+verdicts.
 
 The verdicts are those of `vit-report decided`, which shares the 5 % among the looks. study.json says what has stopped.
 """
@@ -46,10 +47,11 @@ def with_looks(study: Study, most: int | None) -> Study:
 
 
 def runs_by_look(plan: StudyPlan, study_dir: Path) -> Iterator[set[str] | None]:
-    """The names of the runs of one look after the other, those that have ended included. After each look, variants stop.
+    """The names of the runs of one look after the other, those that have ended included. After each look, variants
+    stop.
 
-    None, once, for a study that stops no variants: it stands for all runs. A look that was reached before is passed over.
-    Raises `UserError` where the study cannot be tested.
+    None, once, for a study that stops no variants: it stands for all runs. A look that was reached before is passed
+    over. Raises `UserError` where the study cannot be tested.
     """
     if plan.until_decided is None:
         yield None
@@ -77,7 +79,9 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def _verdicts(study_dir: Path) -> dict[str, Any]:
-    """What `vit-report decided` says: `look`, and in `undecided` for each variant those with which it has no verdict."""
+    """What `vit-report decided` says: `look`, and in `undecided` for each variant those with which it has no
+    verdict.
+    """
     command = [sys.executable, "-m", "analysis.main", "decided", str(study_dir)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

@@ -90,7 +90,8 @@ def test_help_imports_no_heavy_library(command, tmp_path):
     code = (
         f"import sys; sys.argv = [{command!r}, '--help']\nfrom {COMMANDS[command]}.main import main\n"
         "try: main()\nexcept SystemExit as e: assert not e.code\n"
-        "print('heavy:', sorted({'torch', 'scipy', 'sklearn', 'pandas', 'matplotlib', 'wandb', 'optuna'} & set(sys.modules)))"
+        "print('heavy:', sorted({'torch', 'scipy', 'sklearn', 'pandas', 'matplotlib', 'wandb', 'optuna'} & "
+        "set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

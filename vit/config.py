@@ -103,7 +103,8 @@ class Architecture(BaseModel):
         divisor = self.patch_size // 2
         if self.embed_dim % divisor:
             raise ValueError(
-                f"embed_dim: {self.embed_dim} with stem conv and patch_size {self.patch_size}; needs a multiple of {divisor}"
+                f"embed_dim: {self.embed_dim} with stem conv and patch_size {self.patch_size}; needs a multiple of "
+                f"{divisor}"
             )
 
     @property
@@ -113,7 +114,9 @@ class Architecture(BaseModel):
 
     @property
     def stem_widths(self) -> list[int]:
-        """Channels after each convolution of a convolutional stem: each twice the one before, the last one embed_dim."""
+        """Channels after each convolution of a convolutional stem: each twice the one before, the last one
+        embed_dim.
+        """
         layers = self.patch_size.bit_length() - 1
         return [self.embed_dim >> (layers - 1 - layer) for layer in range(layers)]
 

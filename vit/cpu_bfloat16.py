@@ -1,4 +1,6 @@
-"""Attention and tanh-GELU in bfloat16 on a CPU, in forms that are faster there than PyTorch's own: 7 times and 1.3 times."""
+"""Attention and tanh-GELU in bfloat16 on a CPU, in forms that are faster there than PyTorch's own: 7 times and 1.3
+times.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def tanh_gelu(x: Tensor) -> Tensor:
 
 
 class _TanhGelu(torch.autograd.Function):
-    """x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3), which equals x (1 + tanh u) / 2 (Hendrycks & Gimpel 2016).
+    """x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3), which equals x (1 + tanh u) / 2 (Hendrycks & Gimpel
+    2016).
 
     It is computed in float32 in blocks. Only its derivative is kept for the backward pass.
     """

@@ -1,7 +1,7 @@
 """Diagnostics of a trained model: attention maps and positional embeddings, as functions from tensors to tensors.
 
-Attention maps come from `ViT.attention_maps`: one [B, H, T, T] per layer, whose rows (queries) sum to 1. The T tokens are
-the prefix (class token and registers), then N = G * G patches in raster order.
+Attention maps come from `ViT.attention_maps`: one [B, H, T, T] per layer, whose rows (queries) sum to 1. The T tokens
+are the prefix (class token and registers), then N = G * G patches in raster order.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def pooled_attention(weights: Tensor, pooling: Tensor, cfg: ViTConfig) -> Tensor
 def rollout(maps: Sequence[Tensor]) -> Tensor:
     """Attention rollout (Abnar & Zuidema 2020, arXiv 2005.00928, eq. 1): depth times [B, H, T, T] -> [B, T, T].
 
-    Each layer is A = (mean over heads + I) / 2, for attention and residual, with rows normalised to 1. The result is the
-    product of all layers, the last one leftmost. Row i is the contribution of each input token to output token i.
+    Each layer is A = (mean over heads + I) / 2, for attention and residual, with rows normalised to 1. The result is
+    the product of all layers, the last one leftmost. Row i is the contribution of each input token to output token i.
     """
     total = torch.eye(maps[0].shape[-1], dtype=maps[0].dtype, device=maps[0].device)
     for weights in maps:
@@ -49,8 +49,8 @@ def mean_attention_distance(maps: Sequence[Tensor], cfg: ViTConfig) -> Tensor:
     """Mean attention distance of each head, in pixels: depth times [B, H, T, T] -> [depth, H].
 
     The distance between the patch centres of query and key, weighted by attention and averaged over queries and images
-    (arXiv 2010.11929, Figure 7 right and Appendix D.7). Prefix tokens have no position: they are excluded and each row is
-    normalised to 1 again. Uniform attention gives the mean distance between two patches.
+    (arXiv 2010.11929, Figure 7 right and Appendix D.7). Prefix tokens have no position: they are excluded and each row
+    is normalised to 1 again. Uniform attention gives the mean distance between two patches.
     """
     position = grid(cfg.grid_size).to(maps[0]) * cfg.patch_size  # [N, 2], pixels
     distance = torch.linalg.vector_norm(position[:, None] - position[None], dim=-1)  # [N, N]
@@ -67,7 +67,8 @@ def first_position(modules: Iterable[nn.Module]) -> PosEmbed:
 
 @torch.no_grad()
 def position_table(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
-    """The vector that a positional embedding adds to each token, prefix first: [T, D]. Pulfer (2022) plots it as a heat map.
+    """The vector that a positional embedding adds to each token, prefix first: [T, D]. Pulfer (2022) plots it as a heat
+    map.
 
     `pos` is one module of `vit.pos_embed.build(cfg)` or of a trained model's `pos`. Returns None if it adds nothing (a
     bias or a rotation; see `position_logits`) or if what it adds depends on the tokens.
@@ -81,7 +82,8 @@ def position_table(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
 
 
 def position_similarity(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
-    """Cosine similarity between the positions of all pairs of patches (arXiv 2010.11929, Figure 7 centre): [G, G, G, G].
+    """Cosine similarity between the positions of all pairs of patches (arXiv 2010.11929, Figure 7 centre): [G, G, G,
+    G].
 
     Entry [r, c] is the grid of similarities with the patch in row r, column c. None if `position_table` is None. The
     similarity with a zero vector is 0.
@@ -97,10 +99,10 @@ def position_similarity(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
 def position_logits(pos: PosEmbed, cfg: ViTConfig, q: Tensor | None = None, k: Tensor | None = None) -> Tensor | None:
     """Effect of a positional embedding on the attention logits between patches: [H, G, G, G, G], query patch first.
 
-    All patches have the same query q [H, Dh] and key k [H, Dh], both ones / sqrt(Dh) by default. The result is the logits
-    with position minus the logits without. For a bias that depends on the query and for rotations it depends on q and k.
-    This is the counterpart of `position_similarity` for kinds with a bias or a rotation. NaN where the bias hides the key
-    from the query. None if the result is the same for all pairs of patches.
+    All patches have the same query q [H, Dh] and key k [H, Dh], both ones / sqrt(Dh) by default. The result is the
+    logits with position minus the logits without. For a bias that depends on the query and for rotations it depends on
+    q and k. This is the counterpart of `position_similarity` for kinds with a bias or a rotation. NaN where the bias
+    hides the key from the query. None if the result is the same for all pairs of patches.
     """
     shape = (cfg.num_heads, cfg.head_dim)
     same = torch.full(shape, cfg.head_dim**-0.5, **_like(pos))

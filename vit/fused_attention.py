@@ -1,9 +1,9 @@
 """Scaled dot-product attention as an operation `vit::attend` that a single run and a stack of runs under `vmap` share.
 
 Under `vmap` the operation folds the axis of runs into the batch and calls PyTorch's fused attention once, below `vmap`.
-Inside `vmap` PyTorch sees tensors without `requires_grad`. It chooses the CUDA kernel, and what the kernel saves for the
-backward pass, by that flag, so attention called there saves nothing and its backward pass fails (PyTorch 2.11 to 2.13).
-On the CPU the fused kernel has no batching rule at all.
+Inside `vmap` PyTorch sees tensors without `requires_grad`. It chooses the CUDA kernel, and what the kernel saves for
+the backward pass, by that flag, so attention called there saves nothing and its backward pass fails (PyTorch 2.11 to
+2.13). On the CPU the fused kernel has no batching rule at all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Weight initialisation: one function per scheme. Position tables are initialised in their classes (`vit.pos_embed.base.new_table`)."""
+"""Weight initialisation: one function per scheme.
+
+Position tables are initialised in their classes (`vit.pos_embed.base.new_table`).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A linear layer whose weight gradient is computed in parts on a GPU.
 
-With thousands of rows and narrow layers the gradient is a product with a long inner axis and a small result, which keeps few
-of a GPU's processors busy. As up to sixteen products, whose results are summed, it keeps all of them busy (split-K).
+With thousands of rows and narrow layers the gradient is a product with a long inner axis and a small result, which
+keeps few of a GPU's processors busy. As up to sixteen products, whose results are summed, it keeps all of them busy
+(split-K).
 """
 
 from __future__ import annotations

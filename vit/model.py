@@ -41,10 +41,11 @@ class PatchEmbed(nn.Module):
 class ConvStem(nn.Module):
     """Turn an image into tokens by 3 x 3 convolutions of stride 2, then a projection (Xiao et al. 2021, section 3).
 
-    A patch of 2^K pixels a side needs K convolutions, each followed by a normalisation and ReLU. Their number of channels
-    doubles up to `embed_dim`, as in ViT_C-1GF. Neighbouring tokens share pixels, so a token also depends on the pixels
-    around its patch. Xiao et al. normalise with BatchNorm and remove one layer of the encoder. Here the normalisation is
-    GroupNorm with one group, which does not depend on the other images of a batch, and `depth` does not change.
+    A patch of 2^K pixels a side needs K convolutions, each followed by a normalisation and ReLU. Their number of
+    channels doubles up to `embed_dim`, as in ViT_C-1GF. Neighbouring tokens share pixels, so a token also depends on
+    the pixels around its patch. Xiao et al. normalise with BatchNorm and remove one layer of the encoder. Here the
+    normalisation is GroupNorm with one group, which does not depend on the other images of a batch, and `depth` does
+    not change.
     """
 
     def __init__(self, cfg: ViTConfig) -> None:
@@ -107,7 +108,9 @@ class Attention(nn.Module):
 
 
 class SlicedAttention(Attention):
-    """Attention of Pulfer (2022): each head projects only its own slice of the token, Dh -> Dh; no output projection."""
+    """Attention of Pulfer (2022): each head projects only its own slice of the token, Dh -> Dh; no output
+    projection.
+    """
 
     qkv: nn.ModuleList
 
@@ -204,7 +207,9 @@ class MeanPool(nn.Module):
 
 
 class AttentionPool(nn.Module):
-    """Pooling by a learned query that attends to all tokens, then an MLP with a residual (Zhai et al. 2022, MAPHead)."""
+    """Pooling by a learned query that attends to all tokens, then an MLP with a residual (Zhai et al. 2022,
+    MAPHead).
+    """
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()

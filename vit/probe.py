@@ -20,9 +20,9 @@ BATCH = 2  # images of the probe
 def check_plugin(cfg: ViTConfig) -> None:
     """Raise `PluginError` if the plug-in of `cfg.pos_embed` cannot work; built-in kinds pass.
 
-    The class must override a method of `PosEmbed` and be made without an error. Each method must return finite values of
-    the documented shape, pass gradients on, and give each parameter a gradient. In evaluation it must return the same again,
-    and for an image alone what it returns for it in a batch. torch's global generator is unchanged.
+    The class must override a method of `PosEmbed` and be made without an error. Each method must return finite values
+    of the documented shape, pass gradients on, and give each parameter a gradient. In evaluation it must return the
+    same again, and for an image alone what it returns for it in a batch. torch's global generator is unchanged.
     """
     kind, _ = resolve(cfg)
     if not kind.is_plugin:

@@ -1,7 +1,7 @@
 """The registry of positional embeddings: names, sites and what each kind encodes. It imports no torch.
 
-Built-in kinds are the entries of `BUILTIN`; their classes are imported on first use. A user's kinds come from the modules
-named in the environment variable VIT_PLUGINS, whose classes carry the decorator `register`.
+Built-in kinds are the entries of `BUILTIN`; their classes are imported on first use. A user's kinds come from the
+modules named in the environment variable VIT_PLUGINS, whose classes carry the decorator `register`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ patches only."""
 
 Resized = Literal["interpolated", "rescaled", "computed", "unchanged"]
 """How a trained kind carries over to another image size: its table is interpolated to the new grid, so positions are
-relative to the image; it has no weights and is computed for the new grid, with positions relative to the image (rescaled)
-or counted in patches (computed); or its weights do not depend on the grid."""
+relative to the image; it has no weights and is computed for the new grid, with positions relative to the image
+(rescaled) or counted in patches (computed); or its weights do not depend on the grid."""
 
 ADDITIVE = ("stem", "every-layer", "every-layer-shared")
 FIXED = ("stem", "every-layer")  # without parameters, sharing them makes no difference
@@ -45,9 +45,10 @@ class Kind:
     """A positional embedding, described without importing its class.
 
     `sites`: the allowed sites, the natural one first. `encodes`: what it encodes about two patches; `encodes_prefix`:
-    about a patch and a prefix token (class or register token); None if a plug-in does not declare it. `multiples`: a field of
-    `ViTConfig` and the number that must divide it. `defaults`: fields of `ViTConfig` that only such kinds use, and the
-    kind's own default, which replaces None. `resized`: how it carries over to another image size; None for `none` and plug-ins.
+    about a patch and a prefix token (class or register token); None if a plug-in does not declare it. `multiples`: a
+    field of `ViTConfig` and the number that must divide it. `defaults`: fields of `ViTConfig` that only such kinds use,
+    and the kind's own default, which replaces None. `resized`: how it carries over to another image size; None for
+    `none` and plug-ins.
     """
 
     source: str | type[PosEmbed]
@@ -126,8 +127,8 @@ class Registry(UserDict[str, Kind]):
 def register(name: str) -> Callable[[type[PosEmbed]], type[PosEmbed]]:
     """Class decorator: add a kind to the registry, which configurations, commands, studies, tests and tables read.
 
-    The class may have the attributes `sites`, `encodes`, `encodes_prefix` and `defaults`, as in `Kind`. Raises `ValueError`
-    if one of them is not allowed, or if the name is not allowed or already registered.
+    The class may have the attributes `sites`, `encodes`, `encodes_prefix` and `defaults`, as in `Kind`. Raises
+    `ValueError` if one of them is not allowed, or if the name is not allowed or already registered.
     """
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(
@@ -146,7 +147,10 @@ def register(name: str) -> Callable[[type[PosEmbed]], type[PosEmbed]]:
 
 
 def _kind(name: str, cls: type[PosEmbed]) -> Kind:
-    """The kind of a plug-in's class. A class without the base class is an error when it is used, not when it is listed."""
+    """The kind of a plug-in's class.
+
+    A class without the base class is an error when it is used, not when it is listed.
+    """
     declared, fields = vars(cls), sorted({field for kind in REGISTRY.data.values() for field in kind.defaults})
     encodes, encodes_prefix = declared.get("encodes"), declared.get("encodes_prefix", "none")
     sites, defaults = getattr(cls, "sites", ATTENTION[:1]), getattr(cls, "defaults", {})

@@ -15,9 +15,9 @@ from vit.pos_embed import PosEmbed
 def resized(model: ViT, img_size: int) -> ViT:
     """The model for square images of another size (pixels), with the same patch size and all learned values.
 
-    `PosEmbed.resized` gives the values of the positional embedding at the new size. The same size returns the model itself.
-    Raises `ValueError` if the patch size does not divide the image side, or if a plug-in has parameters that depend on the
-    size and does not override `PosEmbed.resized`, or overrides it and leaves out a parameter.
+    `PosEmbed.resized` gives the values of the positional embedding at the new size. The same size returns the model
+    itself. Raises `ValueError` if the patch size does not divide the image side, or if a plug-in has parameters that
+    depend on the size and does not override `PosEmbed.resized`, or overrides it and leaves out a parameter.
     """
     if img_size == model.cfg.img_size:
         return model
@@ -35,12 +35,14 @@ def resized(model: ViT, img_size: int) -> ViT:
         own, values = new.pos[number].state_dict(), cast(PosEmbed, module).resized(cfg)
         if missing := [name for name, _ in module.named_parameters() if name not in values]:
             raise ValueError(
-                f"pos_embed: {cfg.pos_embed!r} cannot be used at {img_size} px: its method `resized` leaves out {missing[0]}"
+                f"pos_embed: {cfg.pos_embed!r} cannot be used at {img_size} px: its method `resized` leaves out "
+                f"{missing[0]}"
             )
         for name, tensor in values.items():
             if name not in own or own[name].shape != tensor.shape:
                 raise ValueError(
-                    f"pos_embed: {cfg.pos_embed!r} cannot be used at {img_size} px: its class does not override `resized`, and "
+                    f"pos_embed: {cfg.pos_embed!r} cannot be used at {img_size} px: its class does not override "
+                    "`resized`, and "
                     f"{name} depends on the image size"
                 )
             state[f"pos.{number}.{name}"] = tensor

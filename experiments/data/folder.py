@@ -1,4 +1,7 @@
-"""Reads the user's own images: one folder for each class. They are decoded into memory once, if they fit, else when used."""
+"""Reads the user's own images: one folder for each class.
+
+They are decoded into memory once, if they fit, else when used.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +59,8 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
 def files_digest(data_root: str) -> str:
     """A hash of the paths and sizes of the image files: another one means that the images were changed.
 
-    For formats without compression, the contents count too, up to `MOST_HASHED` bytes in all. A user may keep other files
-    beside the images, even the folder of the runs. Raises `UserError` where the root cannot be read.
+    For formats without compression, the contents count too, up to `MOST_HASHED` bytes in all. A user may keep other
+    files beside the images, even the folder of the runs. Raises `UserError` where the root cannot be read.
     """
     try:
         listed = [list_images(folder)[0] for folder in _part_folders(data_root).values()]

@@ -49,8 +49,8 @@ class Images:
 class Splits:
     """A dataset split in three, its class names, and the normalization of each channel: (x / 255 - mean) / std.
 
-    `files`: a hash of the user's files, and `copies`: part -> how many of its images are training images as well. Both are
-    empty for a dataset of the catalogue, which does not change.
+    `files`: a hash of the user's files, and `copies`: part -> how many of its images are training images as well. Both
+    are empty for a dataset of the catalogue, which does not change.
     """
 
     train: Images
@@ -78,7 +78,9 @@ class Splits:
 
 
 def copies(first: Images, second: Images) -> int:
-    """The number of images of `second` that are in `first` as well: with the same pixels or, if streamed, in an equal file."""
+    """The number of images of `second` that are in `first` as well: with the same pixels or, if streamed, in an
+    equal file.
+    """
     known = set(_keys(first))
     return sum(key in known for key in _keys(second))
 

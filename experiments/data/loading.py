@@ -88,7 +88,8 @@ def _read_torchvision(data: DataConfig) -> Parts:
             remedy = "set --data.root to their folder, or add --data.download true"
             field, remedy = ("download", "check the connection") if data.download else ("root", remedy)
             raise UserError(
-                f"data.{field}: {data.root!r} does not hold the files of {data.name} as torchvision stores them ({error}); "
+                f"data.{field}: {data.root!r} does not hold the files of {data.name} as torchvision stores them "
+                f"({error}); "
                 f"{remedy}"
             ) from error
         x = torch.as_tensor(raw.data)  # [N, S, S] or [N, S, S, C]

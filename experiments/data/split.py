@@ -17,7 +17,8 @@ def stratified_split(labels: np.ndarray, second: float, seed: int) -> tuple[np.n
     n_second = math.ceil(second * n) if isinstance(second, float) else second
     if counts.min() < 2 or not len(counts) <= n_second <= n - len(counts):
         raise ValueError(
-            f"{n} images of {len(counts)} classes cannot be split into {n - n_second} and {n_second}: each part needs one of each"
+            f"{n} images of {len(counts)} classes cannot be split into {n - n_second} and {n_second}: each part needs "
+            "one of each"
         )
     random = np.random.RandomState(seed)
     first_counts = _proportional(counts, n - n_second, random)
@@ -32,7 +33,9 @@ def stratified_split(labels: np.ndarray, second: float, seed: int) -> tuple[np.n
 
 
 def _proportional(counts: np.ndarray, total: int, random: np.random.RandomState) -> np.ndarray:
-    """`total` divided in proportion to `counts`, rounded down; the largest remainders get one more, equal ones at random."""
+    """`total` divided in proportion to `counts`, rounded down; the largest remainders get one more, equal ones at
+    random.
+    """
     exact = counts / counts.sum() * total
     rounded = np.floor(exact)
     remainders, missing = exact - rounded, int(total - rounded.sum())

@@ -1,7 +1,7 @@
 """Images that stay in their files: they are decoded by threads, a few batches before they are needed.
 
-Threads and not processes: Pillow and torch release the interpreter's lock while they decode and resize, and the workers of a
-sweep, being daemons, may not start processes.
+Threads and not processes: Pillow and torch release the interpreter's lock while they decode and resize, and the workers
+of a sweep, being daemons, may not start processes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ MOST_THREADS = 16
 
 @dataclass
 class StreamedPixels:
-    """The pixels [N, 3, S, S] of image files, uint8. An index gives a tensor on `device`, as with a tensor of all pixels.
+    """The pixels [N, 3, S, S] of image files, uint8. An index gives a tensor on `device`, as with a tensor of all
+    pixels.
 
     `decode` returns the pixels [3, S, S] of a file.
     """

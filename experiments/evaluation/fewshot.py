@@ -1,8 +1,8 @@
 """Few-shot linear evaluation of frozen features: the metric of arXiv 2010.11929, Table 8.
 
-As in big_vision's `fewshot_lsr`: the features are the pre-logits; the support set is the first `shots` training images of
-each class under a seeded permutation; the classifier is `LeastSquares` with l2 = 2^10; accuracies are means over three
-support sets. The metrics of a dataset D and a number of shots S:
+As in big_vision's `fewshot_lsr`: the features are the pre-logits; the support set is the first `shots` training images
+of each class under a seeded permutation; the classifier is `LeastSquares` with l2 = 2^10; accuracies are means over
+three support sets. The metrics of a dataset D and a number of shots S:
 
 fewshot/D/S      accuracy on the test images
 fewshot-val/D/S  accuracy on the validation images, for choices
@@ -53,7 +53,10 @@ class FewShotTask:
 
 
 def fewshot_tasks(config: RunConfig, splits: Splits, device: torch.device) -> list[FewShotTask]:
-    """The few-shot tasks of a run. Raises `UserError` where a dataset cannot be read or has too few images of a class."""
+    """The few-shot tasks of a run.
+
+    Raises `UserError` where a dataset cannot be read or has too few images of a class.
+    """
     return [_task(config, name, splits, device) for name in config.eval.fewshot]
 
 
@@ -84,14 +87,15 @@ def support_sets(
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """The training images that any support set uses, and for each seed their places in it, [K, most shots].
 
-    The images of a class are the first of a permutation by numpy's `default_rng(seed)`, class by class, as in big_vision.
-    Raises `UserError` where a class has too few images.
+    The images of a class are the first of a permutation by numpy's `default_rng(seed)`, class by class, as in
+    big_vision. Raises `UserError` where a class has too few images.
     """
     most, chosen = max(shots), []
     for number, label in enumerate(classes):
         if (count := int((labels == number).sum())) < most:
             raise UserError(
-                f"eval.shots: {most} is not allowed: class {label!r} of {name} has {count} training images; allowed: up to "
+                f"eval.shots: {most} is not allowed: class {label!r} of {name} has {count} training images; allowed: "
+                "up to "
                 "the number of images of the smallest class"
             )
     for seed in SEEDS:

@@ -1,12 +1,12 @@
 """The evaluation of trained models on other images: at other sizes, shifted, and with permuted patches.
 
-test/acc@16px  accuracy at 16 pixels, without further training, see `vit.resize`; likewise for val and loss
-shift/P        share of test images whose predicted class stays the same when the image is shifted by P pixels; the mean of
+test/acc@16px  accuracy at 16 pixels, without further training, see `vit.resize`; likewise for val and loss shift/P
+share of test images whose predicted class stays the same when the image is shifted by P pixels; the mean of
                shifts up, down, left and right; pixels from outside the image are black
 permuted/acc   accuracy on test images whose patches are permuted, each image in an order of its own
 
-The last two tell how much a model relies on position. For other sizes the images are read again: they are resized from the
-dataset's own, not from those of the trained size.
+The last two tell how much a model relies on position. For other sizes the images are read again: they are resized from
+the dataset's own, not from those of the trained size.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class SizeTask:
 def size_tasks(config: RunConfig, splits: Splits, device: torch.device) -> list[SizeTask]:
     """A task for each size but the trained one.
 
-    Raises `UserError` where the images do not fit into memory or a plug-in cannot be used at a size; built-in kinds can.
+    Raises `UserError` where the images do not fit into memory or a plug-in cannot be used at a size; built-in kinds
+    can.
     """
     if config.eval.img_sizes and REGISTRY[config.model.pos_embed].is_plugin:
         model = initial_model(config, len(splits.classes))

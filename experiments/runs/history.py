@@ -1,8 +1,9 @@
-"""The history of a study: what its plan stated when each run started, and at which numbers of seeds its results were seen.
+"""The history of a study: what its plan stated when each run started, and at which numbers of seeds its results were
+seen.
 
-The summary of a run keeps what was stated, so that a later change of study.json is noticed. A look is a report, or a sweep
-that adds seeds to finished runs: one line of STUDY/looks.jsonl. The file is only ever appended to. The same number of seeds
-seen again is no new look, and fewer than two seeds are none: nothing can be tested with them.
+The summary of a run keeps what was stated, so that a later change of study.json is noticed. A look is a report, or a
+sweep that adds seeds to finished runs: one line of STUDY/looks.jsonl. The file is only ever appended to. The same
+number of seeds seen again is no new look, and fewer than two seeds are none: nothing can be tested with them.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def field_digests(plan: StudyPlan) -> dict[str, str]:
 
 
 class Look(BaseModel):
-    """Results seen: the fewest and the most finished seeds of a variant, the metric, and the command that showed them."""
+    """Results seen: the fewest and the most finished seeds of a variant, the metric, and the command that showed
+    them.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -80,7 +83,10 @@ class Look(BaseModel):
 
 
 def read_looks(study_dir: Path) -> list[Look]:
-    """The recorded looks, in order; none where there is no file. Raises `RecordError` naming the line that is damaged."""
+    """The recorded looks, in order; none where there is no file.
+
+    Raises `RecordError` naming the line that is damaged.
+    """
     path, looks = Path(study_dir) / LOOKS, list[Look]()
     with reading(path):
         body = path.read_bytes() if path.exists() else b""
@@ -95,7 +101,10 @@ def read_looks(study_dir: Path) -> list[Look]:
 
 
 def add_look(study_dir: Path, look: Look) -> None:
-    """Append a look, unless it is recorded already or of fewer than two seeds. Raises `RecordError` if it cannot be written."""
+    """Append a look, unless it is recorded already or of fewer than two seeds.
+
+    Raises `RecordError` if it cannot be written.
+    """
     if look.most < 2 or any(look.same(other) for other in read_looks(study_dir)):
         return
     path = Path(study_dir) / LOOKS

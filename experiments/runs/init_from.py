@@ -1,7 +1,7 @@
 """The source of a run that sets `init_from`: a finished run, whose final weights are the initial weights of this one.
 
-They are adapted to another image size as for `eval.img_sizes` (arXiv 2010.11929, section 3.2). The classifier is kept for
-the same number of classes; else its last layer starts at zero, as in the paper.
+They are adapted to another image size as for `eval.img_sizes` (arXiv 2010.11929, section 3.2). The classifier is kept
+for the same number of classes; else its last layer starts at zero, as in the paper.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class TrainedRun:
         kind, recorded = REGISTRY[config.model.pos_embed], self.summary["provenance"].get("plugin") or {}
         if kind.plugin and recorded.get("digest") not in (None, kind.plugin.digest):
             raise UserError(
-                f"model.pos_embed: the source of the plug-in {config.model.pos_embed!r} was changed after {self.folder} was "
+                f"model.pos_embed: the source of the plug-in {config.model.pos_embed!r} was changed after "
+                f"{self.folder} was "
                 f"trained; restore it from {record.PLUGIN}/ in that folder, or train that run again"
             )
 
@@ -111,7 +112,9 @@ def read(config: RunConfig) -> TrainedRun:
 
 
 def check_planned(config: RunConfig) -> None:
-    """Raise `UserError` where a run that is planned cannot start from its source, as far as the source's record tells."""
+    """Raise `UserError` where a run that is planned cannot start from its source, as far as the source's record
+    tells.
+    """
     if config.init_from is not None and os.path.isdir(config.init_from):  # without it, a run may have its own state
         source = _source_record(config)
         TrainedRun(config.init_from, load(completed(source.config)), source.summary, {}).check(config, None)
@@ -156,6 +159,7 @@ def _check_split(config: RunConfig, files: str | None, seen: Seen, folder: str) 
     for field, value in _split(config).items():
         if value != seen[field]:
             raise UserError(
-                f"data.{field}: {value} is not allowed with the weights of {folder}: they were trained on {seen['name']} "
+                f"data.{field}: {value} is not allowed with the weights of {folder}: they were trained on "
+                f"{seen['name']} "
                 f"split with {seen[field]}, perhaps on validation or test images of this run; allowed: {seen[field]}"
             )

@@ -1,5 +1,5 @@
-"""The test predictions of a finished run, test_predictions.npz: hits, probabilities and labels, in the order of the test set,
-and the names of the classes.
+"""The test predictions of a finished run, test_predictions.npz: hits, probabilities and labels, in the order of the
+test set, and the names of the classes.
 
 The file is written and read by numpy. Hits take one bit for each image, probabilities two bytes, labels one or two. The
 file imports no torch.

@@ -1,4 +1,7 @@
-"""The provenance of a result: code, versions, hardware, command and plug-in; and the cost of a model. It writes nothing."""
+"""The provenance of a result: code, versions, hardware, command and plug-in; and the cost of a model.
+
+It writes nothing.
+"""
 
 from __future__ import annotations
 

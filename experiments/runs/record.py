@@ -98,9 +98,9 @@ def read_run(
 ) -> RunRecord:
     """Read a finished run, and check that its files have not changed since its summary was written.
 
-    `run_id`: see `read_summary`. `checkpoint`: also check the digest of the checkpoint, which is a large file. `predictions`: also check that of the
-    test predictions, where the run has them.
-    Raises `RecordError` naming the file that is missing, unreadable or changed.
+    `run_id`: see `read_summary`. `checkpoint`: also check the digest of the checkpoint, which is a large file.
+    `predictions`: also check that of the test predictions, where the run has them. Raises `RecordError` naming the file
+    that is missing, unreadable or changed.
     """
     run_dir = Path(run_dir)
     summary = read_summary(run_dir, run_id)

@@ -1,7 +1,7 @@
 """The resume file of an unfinished run: everything that is needed to continue after the last finished epoch.
 
-Tensors of one dtype are stored as one vector. A hundred small tensors take ten times as long to save, which slows down the
-training of small models. The note is read without torch.
+Tensors of one dtype are stored as one vector. A hundred small tensors take ten times as long to save, which slows down
+the training of small models. The note is read without torch.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ def write(run_dir: Path, note: Mapping[str, Any], state: Mapping[str, Tensor], d
 
 
 def read(run_dir: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-    """The last note and state that `write` stored; None if there are none. Raises `RecordError` where they are damaged."""
+    """The last note and state that `write` stored; None if there are none.
+
+    Raises `RecordError` where they are damaged.
+    """
     import safetensors
 
     path = run_dir / NAME
@@ -88,7 +91,10 @@ def _checksum(head: Mapping[str, str], vectors: Mapping[str, Tensor]) -> str:
 
 
 def read_note(run_dir: Path) -> dict[str, Any]:
-    """The note, see `state.Saved`, without a check of the file. Raises `ValueError` where there is none, or a damaged one."""
+    """The note, see `state.Saved`, without a check of the file.
+
+    Raises `ValueError` where there is none, or a damaged one.
+    """
     with reading(run_dir / NAME), (run_dir / NAME).open("rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(LENGTH), "little")))
     return json.loads(header["__metadata__"]["note"])

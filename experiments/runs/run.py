@@ -1,4 +1,7 @@
-"""Train runs and write their records. Interrupted runs continue from their last epoch; runs of a cohort train together."""
+"""Train runs and write their records.
+
+Interrupted runs continue from their last epoch; runs of a cohort train together.
+"""
 
 from __future__ import annotations
 
@@ -46,19 +49,18 @@ def train(
 ) -> list[dict[str, Any]]:
     """Train the runs that are not finished, each in `folder`/its name. Returns the summaries of all, in order.
 
-    Runs given together may differ only in seed. They are trained as one stacked model, as
-    many at a time as fit into `memory_share` of the GPU's free memory; if that is exhausted, in halves of the cohort.
-    `load` replaces `load_splits`.
-    `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run. Without `test` the test
-    images are left out: the record has no test metrics and no test predictions.
+    Runs given together may differ only in seed. They are trained as one stacked model, as many at a time as fit into
+    `memory_share` of the GPU's free memory; if that is exhausted, in halves of the cohort. `load` replaces
+    `load_splits`. `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run.
+    Without `test` the test images are left out: the record has no test metrics and no test predictions.
 
-    After an interruption the same call continues from each run's last finished epoch and ends with the same numbers. On a
-    GPU this holds only for the same cohort on the same card, because another number of runs or another card rounds
-    differently, and for at most 128 tokens: beyond that, PyTorch's attention adds parts of a gradient in an order that varies. The
-    record names the members of the cohort (`cost.cohort_runs`).
+    After an interruption the same call continues from each run's last finished epoch and ends with the same numbers. On
+    a GPU this holds only for the same cohort on the same card, because another number of runs or another card rounds
+    differently, and for at most 128 tokens: beyond that, PyTorch's attention adds parts of a gradient in an order that
+    varies. The record names the members of the cohort (`cost.cohort_runs`).
 
-    Raises `UserError` where the plug-in, the data, the device, the compiler or the folder cannot be used, and `RecordError` where a
-    folder holds another run or a record that was changed.
+    Raises `UserError` where the plug-in, the data, the device, the compiler or the folder cannot be used, and
+    `RecordError` where a folder holds another run or a record that was changed.
     """
     torch_device = pick_device(device)
     dirs = [folder / run.name for run in runs]
@@ -92,7 +94,10 @@ def _check_plugin(config: RunConfig) -> None:
 
 
 def pick_device(name: str) -> torch.device:
-    """The torch device of that name; `auto` is the GPU where there is one. Raises `UserError` where there is no such device."""
+    """The torch device of that name; `auto` is the GPU where there is one.
+
+    Raises `UserError` where there is no such device.
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -240,10 +245,13 @@ def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any]:
 
 
 def check_unchanged(data: DataConfig, files: str | None, folder: Path) -> None:
-    """Raise `UserError` where the images no longer match `files`, the hash in the record of the finished run in `folder`."""
+    """Raise `UserError` where the images no longer match `files`, the hash in the record of the finished run in
+    `folder`.
+    """
     if files and Path(data.root).is_dir() and files_digest(data.root) != files:
         raise UserError(
-            f"data.root: the files of {data.root!r} were changed after the run in {str(folder)!r}; restore them, or give "
+            f"data.root: the files of {data.root!r} were changed after the run in {str(folder)!r}; restore them, or "
+            "give "
             "the new run another folder (--out)"
         )
 

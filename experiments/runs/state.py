@@ -1,4 +1,6 @@
-"""The state of a run in training, and how it reaches the run's folder: opened, saved after each epoch, sealed at the end."""
+"""The state of a run in training, and how it reaches the run's folder: opened, saved after each epoch, sealed at
+the end.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,9 @@ class Saved:
 
     `seconds`: over all sessions. `stacked`: trained in a stack, which rounds differently; None before the first epoch.
     `members`: run ids of its stack; empty for a run that is trained alone. `files`: a hash of the files of its images.
-    `measured`: metrics after the epochs in eval.epochs so far. `init`: see `TrainedRun.described`. `planned`: see `read_stated`.
-    `sessions`: each with its first epoch, see `provenance.session`; one like the session before is left out.
+    `measured`: metrics after the epochs in eval.epochs so far. `init`: see `TrainedRun.described`. `planned`: see
+    `read_stated`. `sessions`: each with its first epoch, see `provenance.session`; one like the session before is left
+    out.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -76,7 +79,8 @@ class RunState(Saved):
         """
         if run_id(spec.config) != spec.run_id:  # this process started later than the one that planned the run
             raise UserError(
-                f"model.pos_embed: the source of {spec.config.model.pos_embed!r} was changed after the command started; "
+                f"model.pos_embed: the source of {spec.config.model.pos_embed!r} was changed after the command "
+                "started; "
                 "run the command again"
             )
         path = folder / record.CONFIG
@@ -100,12 +104,15 @@ class RunState(Saved):
         self.files = files
 
     def check_tested(self) -> None:
-        """Raise `UserError` where an interrupted run passed a number of epochs in eval.epochs without its test images."""
+        """Raise `UserError` where an interrupted run passed a number of epochs in eval.epochs without its test
+        images.
+        """
         for name, value in self.measured.items():
             if value is None and name.startswith("test/acc@"):
                 raise UserError(
                     f"test: {self.dir} was trained with --test false, so its test metrics after epoch "
-                    f"{Metric(name).epochs} are missing; resume it with --test false, or delete that folder to train the "
+                    f"{Metric(name).epochs} are missing; resume it with --test false, or delete that folder to train "
+                    "the "
                     "run again"
                 )
 
@@ -136,7 +143,10 @@ class RunState(Saved):
             path.unlink(missing_ok=True)  # of a session that is forgotten
 
     def update_status(self, prune: bool) -> None:
-        """Set the status after an epoch. A loss that is not finite means diverged, even if the run is pruned as well."""
+        """Set the status after an epoch.
+
+        A loss that is not finite means diverged, even if the run is pruned as well.
+        """
         if self.rows and not is_finite(self.rows[-1]):
             self.status = "diverged"
         else:

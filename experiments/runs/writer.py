@@ -20,8 +20,8 @@ def uses_thread(device: torch.device) -> bool:
 class EpochWriter(ExitStack):
     """A context in which the records of epochs are written, each by a function without arguments.
 
-    With `in_background` a thread calls the functions in order; `wait`, or the end of the context, raises their first error.
-    Without, `submit` calls the function itself.
+    With `in_background` a thread calls the functions in order; `wait`, or the end of the context, raises their first
+    error. Without, `submit` calls the function itself.
     """
 
     def __init__(self, in_background: bool) -> None:

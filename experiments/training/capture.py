@@ -27,9 +27,10 @@ class PlainStep:
 class CapturedStep:
     """Runs a step on a GPU: the first calls one operation at a time, later calls by a replay of its graph.
 
-    The step must be the same at each call and read all that changes from tensors whose address stays the same. It is not
-    stored, so that an engine is freed as soon as nobody uses it. A step that cannot be captured is reported in one line on
-    stderr, and all calls run it one operation at a time. `captured`: whether the graph is used; None before the capture.
+    The step must be the same at each call and read all that changes from tensors whose address stays the same. It is
+    not stored, so that an engine is freed as soon as nobody uses it. A step that cannot be captured is reported in one
+    line on stderr, and all calls run it one operation at a time. `captured`: whether the graph is used; None before the
+    capture.
     """
 
     def __init__(self, device: torch.device) -> None:

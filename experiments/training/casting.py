@@ -1,7 +1,7 @@
 """Casting the parameters of linear layers to bfloat16 in one operation instead of one per parameter.
 
-Under `vmap` autocast casts the weight of a linear layer, but not its bias. The sum is then float32, and later layers cast it
-again. With weight and bias cast beforehand a stack computes what autocast computes in a single run.
+Under `vmap` autocast casts the weight of a linear layer, but not its bias. The sum is then float32, and later layers
+cast it again. With weight and bias cast beforehand a stack computes what autocast computes in a single run.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ _compiled: dict[Hashable, Callable] = {}
 def compiled(key: Hashable, build: Callable[[], Callable], mode: str) -> Callable:
     """The compiled step of `key`: the one compiled before, or else the function that `build` returns, compiled now.
 
-    A step is compiled as one graph and for fixed shapes. PyTorch limits how often it compiles the same code in a process;
-    at that limit all compiled steps are discarded. Kernels are then read from PyTorch's cache on disk.
+    A step is compiled as one graph and for fixed shapes. PyTorch limits how often it compiles the same code in a
+    process; at that limit all compiled steps are discarded. Kernels are then read from PyTorch's cache on disk.
     """
     import torch
 

@@ -1,4 +1,6 @@
-"""The interface `Engine`, the engine of a single run, `Solo`, and what it shares with that of a cohort, `stacked.Stacked`."""
+"""The interface `Engine`, the engine of a single run, `Solo`, and what it shares with that of a cohort,
+`stacked.Stacked`.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +51,15 @@ class Engine(Predictor, Protocol):
     def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
         """Update the weights of all runs once and return mean losses [R] and numbers of correct predictions [R].
 
-        x: [R, B, C, S, S]; y: [R, B]; keys: [R], int32; number: [1], int64, of the step in its epoch. All are on the device.
+        x: [R, B, C, S, S]; y: [R, B]; keys: [R], int32; number: [1], int64, of the step in its epoch. All are on the
+        device.
         """
 
     def gradient_norms(self) -> Tensor:
-        """The norm of the gradient of the last training step of each run, before clipping, [R]. It costs a pass over them."""
+        """The norm of the gradient of the last training step of each run, before clipping, [R].
+
+        It costs a pass over them.
+        """
 
 
 def stream(seed: int, purpose: str, *at: int) -> torch.Generator:
@@ -64,7 +70,10 @@ def stream(seed: int, purpose: str, *at: int) -> torch.Generator:
 
 
 def initial_model(config: RunConfig, num_classes: int) -> ViT:
-    """The model of a run at initialisation. Its weights depend on `config.seed` only; torch's global generator is unchanged."""
+    """The model of a run at initialisation.
+
+    Its weights depend on `config.seed` only; torch's global generator is unchanged.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         model = ViT(config.vit_config(num_classes))
@@ -93,12 +102,17 @@ def static_shape(config: RunConfig, device: torch.device) -> bool:
 
 
 def step_key(config: RunConfig) -> bytes:
-    """Equal for runs whose training steps are the same code: a compiled step is used again with other optimiser settings."""
+    """Equal for runs whose training steps are the same code: a compiled step is used again with other optimiser
+    settings.
+    """
     return cohort_key(config.model_copy(update={"optim": OptimConfig()}))
 
 
 def losses(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Mean cross-entropy of scores [B, K] with labels [B], computed in float32 or float64. Labels `IGNORED` do not count."""
+    """Mean cross-entropy of scores [B, K] with labels [B], computed in float32 or float64.
+
+    Labels `IGNORED` do not count.
+    """
     scores = scores.float() if scores.dtype == torch.bfloat16 else scores
     return F.cross_entropy(scores, y, ignore_index=IGNORED, label_smoothing=label_smoothing)
 
@@ -114,8 +128,9 @@ Step = Callable[[Mapping[str, Tensor], Mapping[str, Tensor], Tensor, Tensor, Ten
 def step_function(model: ViT, label_smoothing: float) -> Step:
     """A function of a run's tensors that returns the mean loss and the number of correct predictions.
 
-    step(own, shared, x, y, key): `own` and `shared` replace all parameters and buffers of the model, by name. The two are
-    separate so that `vmap` can map over `own` and not over `shared`. x: [B, C, S, S]; y: [B]; key: int32 scalar or None.
+    step(own, shared, x, y, key): `own` and `shared` replace all parameters and buffers of the model, by name. The two
+    are separate so that `vmap` can map over `own` and not over `shared`. x: [B, C, S, S]; y: [B]; key: int32 scalar or
+    None.
     """
 
     def step(
@@ -233,7 +248,10 @@ class Solo:
         return {name: t.detach() for name, t in {**self.params, **self.buffers}.items()}
 
     def states(self) -> list[dict[str, Tensor]]:
-        """The state of each run for a resume, as named tensors on the CPU. They are copies: later steps do not change them."""
+        """The state of each run for a resume, as named tensors on the CPU.
+
+        They are copies: later steps do not change them.
+        """
         state = {**prefixed("weights", self.weights()), **self.optimizer.tensors()}
         return [{name: tensor.to("cpu", copy=True) for name, tensor in state.items()}]
 

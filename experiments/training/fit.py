@@ -20,10 +20,10 @@ Row = dict[str, float]
 def fit(engine: Engine, splits: Splits, start: int = 0, capture: bool = True) -> Iterator[list[Row]]:
     """Train all runs of the engine and yield their rows, in order, after each epoch from `start` on.
 
-    A row has epoch (from 1), lr (of the last step), loss and accuracy (a fraction) for training and validation, and the norm
-    of the gradient of the last step, before clipping. The training metrics are means over the epoch while the weights change,
-    with augmentation and dropout. Where batches must have one shape, the last one is padded with images that do not count.
-    `capture`: as in `DeviceStep`.
+    A row has epoch (from 1), lr (of the last step), loss and accuracy (a fraction) for training and validation, and the
+    norm of the gradient of the last step, before clipping. The training metrics are means over the epoch while the
+    weights change, with augmentation and dropout. Where batches must have one shape, the last one is padded with images
+    that do not count. `capture`: as in `DeviceStep`.
     """
     configs, n = engine.configs, len(splits.train)
     step = DeviceStep(engine, splits, capture)
@@ -45,7 +45,10 @@ def fit(engine: Engine, splits: Splits, start: int = 0, capture: bool = True) ->
 
 
 def _tables(engine: Engine, n: int, size: int, epochs: range) -> Iterator[EpochTables]:
-    """The tables of each epoch. For a GPU, a thread prepares them one epoch ahead; on a CPU it would only take its time."""
+    """The tables of each epoch.
+
+    For a GPU, a thread prepares them one epoch ahead; on a CPU it would only take its time.
+    """
     if engine.device.type != "cuda":
         return (epoch_tables(engine.configs, n, epoch, size) for epoch in epochs)
     return one_ahead(lambda epoch: epoch_tables(engine.configs, n, epoch, size).pinned(), epochs)

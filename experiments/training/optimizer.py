@@ -20,10 +20,11 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # torch's defaults for Adam and AdamW
 
 
 class Optimizer:
-    """Updates the parameters of a run, or of a stack of runs that differ in their seeds. Those in `exempt` have no weight decay.
+    """Updates the parameters of a run, or of a stack of runs that differ in their seeds. Those in `exempt` have no
+    weight decay.
 
-    `last_rate`: the learning rate of the last step of the epoch. `state` has torch's layout: parameter -> field -> tensor, with fields `step`, `exp_avg` and `exp_avg_sq`, or
-    `momentum_buffer`.
+    `last_rate`: the learning rate of the last step of the epoch. `state` has torch's layout: parameter -> field ->
+    tensor, with fields `step`, `exp_avg` and `exp_avg_sq`, or `momentum_buffer`.
     """
 
     def __init__(self, params: Mapping[str, Tensor], exempt: set[str], config: RunConfig) -> None:
@@ -40,7 +41,9 @@ class Optimizer:
         self._rates = torch.zeros(1, dtype=torch.float64, device=device)  # of each step of the epoch
 
     def start_epoch(self, epoch: int, steps: int) -> None:
-        """Copy the learning rates of an epoch (from 0) with this number of steps to the device, without waiting for it."""
+        """Copy the learning rates of an epoch (from 0) with this number of steps to the device, without waiting for
+        it.
+        """
         rates = [learning_rate(self.config, epoch * steps + step, steps) for step in range(steps)]
         if len(self._rates) != steps:
             self._rates = torch.zeros(steps, dtype=torch.float64, device=self._rates.device)
@@ -48,7 +51,10 @@ class Optimizer:
         self.last_rate = rates[-1]
 
     def step(self, number: Tensor) -> None:
-        """Update all parameters that have a gradient. number: [1], int64, of the step in its epoch. The host waits for nothing."""
+        """Update all parameters that have a gradient. number: [1], int64, of the step in its epoch.
+
+        The host waits for nothing.
+        """
         self._rate.copy_(self._rates.index_select(0, number)[0])
         with torch.no_grad():
             for group, weight_decay in self.groups:

@@ -1,8 +1,9 @@
 """The training engine of a cohort: runs of one variant as one model whose parameters have a leading axis of runs, R.
 
-`torch.func.functional_call` under `vmap` computes R forward passes as one. Autograd differentiates the sum of the losses,
-so each run gets its own gradient, and one fused optimiser step updates the stack. Initialisation, order, augmentation and
-dropout keys come from the seed of each run, so a run's result does not depend on the other members; see `vit.dropout`.
+`torch.func.functional_call` under `vmap` computes R forward passes as one. Autograd differentiates the sum of the
+losses, so each run gets its own gradient, and one fused optimiser step updates the stack. Initialisation, order,
+augmentation and dropout keys come from the seed of each run, so a run's result does not depend on the other members;
+see `vit.dropout`.
 
 That holds up to rounding. On a GPU the same numbers, bit for bit, hold only for the same cohort on the same card: with
 another number of runs cuBLAS chooses other kernels, which round differently.
@@ -73,7 +74,10 @@ class Stacked:
         self._make_steps(num_classes)
 
     def _make_steps(self, num_classes: int) -> None:
-        """The functions of a training step and an evaluation. The former is compiled if the configuration asks for it."""
+        """The functions of a training step and an evaluation.
+
+        The former is compiled if the configuration asks for it.
+        """
         config = self.configs[0]
         mode, smoothing = config.train.compile, config.train.label_smoothing
         self._eval, self._eval_with_features = (

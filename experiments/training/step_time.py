@@ -25,8 +25,8 @@ MOST_IMAGES = 512  # of a batch in that comparison, which depends little on the 
 def step_timer(config: RunConfig, num_classes: int, device: torch.device, steps: int = STEPS) -> Callable[[], float]:
     """A function that does training steps, uncompiled, on black images, and returns the seconds of one.
 
-    On a CPU it is the processor time of this process, which other work on the machine hardly changes. The first call takes
-    longer: it creates the optimiser's state and, on a GPU, captures the step as a CUDA graph.
+    On a CPU it is the processor time of this process, which other work on the machine hardly changes. The first call
+    takes longer: it creates the optimiser's state and, on a GPU, captures the step as a CUDA graph.
     """
     config, n = override(config, {"train.compile": OFF}), steps * config.train.batch_size
     channels, side = config.data.image_shape
@@ -48,10 +48,11 @@ def step_timer(config: RunConfig, num_classes: int, device: torch.device, steps:
 
 
 def bfloat16_speedup(config: RunConfig, device: torch.device) -> float:
-    """How many times as fast a training step of this run is in bfloat16 as in float32, uncompiled; on a CPU with one thread.
+    """How many times as fast a training step of this run is in bfloat16 as in float32, uncompiled; on a CPU with one
+    thread.
 
-    It is measured for about a second, and takes longer where a step takes longer. Raises `UserError` where a step does not
-    fit in memory, and `PluginError` where the plug-in cannot work.
+    It is measured for about a second, and takes longer where a step takes longer. Raises `UserError` where a step does
+    not fit in memory, and `PluginError` where the plug-in cannot work.
     """
     threads, classes = torch.get_num_threads(), config.data.num_classes or 2
     check_plugin(config.vit_config(classes))
@@ -65,7 +66,10 @@ def bfloat16_speedup(config: RunConfig, device: torch.device) -> float:
 
 
 def _median_ratio(config: RunConfig, num_classes: int, device: torch.device) -> float:
-    """The median of seconds in float32 / seconds in bfloat16. They take turns, because the speed of a machine varies."""
+    """The median of seconds in float32 / seconds in bfloat16.
+
+    They take turns, because the speed of a machine varies.
+    """
     steps = STEPS if device.type == "cuda" else 1
     size = min(config.train.batch_size, config.data.train_limit or MOST_IMAGES, MOST_IMAGES)
     changes = {"train.batch_size": size}

@@ -47,7 +47,9 @@ def epoch_tables(configs: Sequence[RunConfig], n: int, epoch: int, size: int) ->
 
 
 def _random_numbers(config: RunConfig, n: int, epoch: int, steps: int) -> tuple[Tensor, Tensor | None, Tensor]:
-    """The random numbers of an epoch, from the run's seed: order [n], augmentation [n, used_draws] or None, dropout keys [steps]."""
+    """The random numbers of an epoch, from the run's seed: order [n], augmentation [n, used_draws] or None, dropout
+    keys [steps].
+    """
     data = config.data
     used = augment.used_draws(data.hflip, data.crop_padding, data.rrc_scale)
     order = torch.randperm(n, generator=stream(config.seed, "order", epoch))

@@ -25,10 +25,12 @@ from sweeps.until_decided import with_looks
 PROG = "vit-sweep"
 OUT = "runs"  # the default of --out
 SET = "set a setting for all variants, as the flags below do; PATH+PATH=[VALUE, VALUE] sets several"
-TUNED = """train each variant with its own settings: the tuned.yaml that `vit-sweep tune` wrote; the study.json of a tuned study; or
-the folder of a study of val/acc with further factors, whose best levels are chosen"""
-UNTIL_DECIDED = """train at 5 seeds, test, stop each variant that is better, worse or equivalent to the baseline, and go on with 8, 12 and
-20 seeds (or the study's looks) of the others"""
+TUNED = """\
+train each variant with its own settings: the tuned.yaml that `vit-sweep tune` wrote; the study.json of a tuned study;
+or the folder of a study of val/acc with further factors, whose best levels are chosen"""
+UNTIL_DECIDED = """\
+train at 5 seeds, test, stop each variant that is better, worse or equivalent to the baseline, and go on with 8, 12
+and 20 seeds (or the study's looks) of the others"""
 MAX_SEEDS = "with --until-decided: largest number of seeds of a variant (default: 20, or the study's last look)"
 
 
@@ -155,7 +157,9 @@ def out_dir(arguments: argparse.Namespace) -> Path:
 
 
 def plan_and_folder(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
-    """The plan of a study that the arguments name, or of a study's folder that they name as the study; and the folder."""
+    """The plan of a study that the arguments name, or of a study's folder that they name as the study; and the
+    folder.
+    """
     study_dir = Path(arguments.study)
     if not os.path.exists(study_dir / STUDY):
         plan = parse_plan(arguments)

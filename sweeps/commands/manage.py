@@ -25,7 +25,8 @@ def add(commands: Any) -> None:
         "retry",
         retry,
         help="let sweeps train failed runs again",
-        description="Let sweeps train failed runs again, with all their attempts. It also ends the effect of `cancel`. A sweep "
+        description="Let sweeps train failed runs again, with all their attempts. It also ends the effect of `cancel`. "
+        "A sweep "
         "that is running takes them; otherwise start one with `vit-sweep run` or `vit-sweep worker`.",
     )
     command.add_argument("runs", nargs="*", metavar="RUN", help="names of runs (default: every failed run)")
@@ -35,7 +36,8 @@ def add(commands: Any) -> None:
         cancel,
         help="stop every sweep of a study",
         description="Stop every sweep of a study (not `vit-sweep tune`), on any machine, within half a minute. Runs in "
-        "training are saved after each epoch and continue there. No worker trains a run of the study until `vit-sweep run` "
+        "training are saved after each epoch and continue there. No worker trains a run of the study until `vit-sweep "
+        "run` "
         "or `vit-sweep retry`.",
     )
 
@@ -64,7 +66,10 @@ def cancel(arguments: argparse.Namespace, _: str) -> int:
 
 
 def report_cancelled(study_dir: Path | None) -> int:
-    """Say that the study was cancelled, and how to continue; returns the exit status. `study_dir`: needs `retry` first."""
+    """Say that the study was cancelled, and how to continue; returns the exit status.
+
+    `study_dir`: needs `retry` first.
+    """
     first = f"{PROG} retry {shlex.quote(str(study_dir))}, then " if study_dir else ""
     print(f"{PROG}: the study was cancelled; to continue: {first}run the same command again", file=sys.stderr)
     return 1

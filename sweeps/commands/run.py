@@ -24,12 +24,14 @@ from sweeps.until_decided import runs_by_look
 from sweeps.workers.worker import WorkerConfig, worker_configs
 
 WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU core)"
-COHORT = """number of runs of a variant that a worker trains together, stacked into one model; auto: on a GPU as many as fit into
+COHORT = """\
+number of runs of a variant that a worker trains together, stacked into one model; auto: on a GPU as many as fit into
 its memory; on a CPU 1. Runs interrupted together resume together (default: auto)"""
 DEVICE = "auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU, else the CPU (default: auto)"
-STORAGE = """database of the queue: postgresql+psycopg://HOST/DATABASE for several machines, or sqlite:///FILE; later commands on
-the folder find it (default: optuna.db in the study's folder). All machines share the folder; machines that cannot train
-different --seeds in folders of their own, whose run folders are then copied into one"""
+STORAGE = """\
+database of the queue: postgresql+psycopg://HOST/DATABASE for several machines, or sqlite:///FILE; later commands on
+the folder find it (default: optuna.db in the study's folder). All machines share the folder; machines that cannot
+train different --seeds in folders of their own, whose run folders are then copied into one"""
 
 
 def add(commands: Any) -> None:
@@ -39,7 +41,8 @@ def add(commands: Any) -> None:
         "run",
         run,
         help="train a study, or resume it",
-        description="Train a study. Run the same command again to resume. The exit status is 0 if every run has ended, and 1 "
+        description="Train a study. Run the same command again to resume. The exit status is 0 if every run has ended, "
+        "and 1 "
         "if runs failed in every attempt or the study was cancelled.",
     )
     command.add_argument(
@@ -104,7 +107,8 @@ def train_and_report(
     cancelled: Path | None,
     **options: Any,
 ) -> int:
-    """Train the runs that are left, look by look where variants stop. Returns 1 if runs failed or the study was cancelled.
+    """Train the runs that are left, look by look where variants stop. Returns 1 if runs failed or the study was
+    cancelled.
 
     `cancelled`: of `report_cancelled`. `options`: of the first `run_sweep`.
     """
@@ -127,7 +131,8 @@ def train_left(
     only: set[str] | None = None,
     **options: Any,
 ) -> dict[str, str] | None:
-    """Train the runs that are left, or `only` some of them. Returns the failed runs and why; None if the study was cancelled.
+    """Train the runs that are left, or `only` some of them. Returns the failed runs and why; None if the study was
+    cancelled.
 
     `options`: of `run_sweep`.
     """

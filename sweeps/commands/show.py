@@ -70,7 +70,8 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
         print(f"factor    {factor}: {' | '.join(texts)}")
     if plan.tuned:
         print(
-            f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {counted(range(plan.tuned.budget), 'trial')}"
+            f"tuned     {', '.join(plan.tuned.space)}: for each variant, by "
+            f"{counted(range(plan.tuned.budget), 'trial')}"
         )
     print(f"baseline  {plan.baseline}")
     print(f"metric    {plan.metric}, equivalence margin {margin_text(plan)}")

@@ -30,7 +30,7 @@ Show what every run of a study is doing. It changes nothing, and works during a 
 The table lists the runs in training and the failed ones; --all lists every run. --json prints one object:
   schema, study, time (UTC), counts (state -> runs), seconds_left, cancelled; for each run in `runs`
   run, variant, seed, state, epochs, epochs_done, attempts, error, host, pid, heartbeat;
-  for each job in `jobs` (see `vit-sweep submit`) that has not ended, or has ended before an epoch did: job, state, node.
+  for each job in `jobs` (see `vit-sweep submit`) that has not ended, or has before an epoch did: job, state, node.
 Times are in seconds; what is not known is null. heartbeat is the time since the last one. The states:
   running      a worker trains it
   waiting      not begun

@@ -34,15 +34,15 @@ SET_HERE = (
 )
 SLURM = "another option of sbatch, such as qos=high or exclusive; not one that a flag here sets"
 DESCRIPTION = """\
-Write the plan of a study and submit jobs that train it. Each job is a worker (see `vit-sweep worker --help`) and takes runs
-from the queue until none is left. STUDY may also be the folder of a study that has been started.
+Write the plan of a study and submit jobs that train it. Each job is a worker (see `vit-sweep worker --help`) and takes
+runs from the queue until none is left. STUDY may also be the folder of a study that has been started.
 
-A job that Slurm stops (time limit, preemption, SIGTERM, SIGUSR1, SIGUSR2) keeps the last finished epoch of its runs, releases
-them for other workers, and is requeued. A job that its user cancels is not. The logs are in STUDY_DIR/cluster. See the jobs
-with `vit-sweep status STUDY_DIR`, stop them all with `vit-sweep cancel STUDY_DIR`.
+A job that Slurm stops (time limit, preemption, SIGTERM, SIGUSR1, SIGUSR2) keeps the last finished epoch of its runs,
+releases them for other workers, and is requeued. A job that its user cancels is not. The logs are in STUDY_DIR/cluster.
+See the jobs with `vit-sweep status STUDY_DIR`, stop them all with `vit-sweep cancel STUDY_DIR`.
 
-All nodes need the study's folder, and the same environment as this shell. With more than one node, a queue in PostgreSQL
-(--storage) is safest: the default file needs a shared file system whose locks work across nodes."""
+All nodes need the study's folder, and the same environment as this shell. With more than one node, a queue in
+PostgreSQL (--storage) is safest: the default file needs a shared file system whose locks work across nodes."""
 
 
 def add(commands: Any) -> None:

@@ -1,4 +1,6 @@
-"""`vit-sweep sync`: send runs to Weights & Biases from their records: those that have ended, or also those in training."""
+"""`vit-sweep sync`: send runs to Weights & Biases from their records: those that have ended, or also those in
+training.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--follow",
         action="store_true",
-        help="send also runs in training, epoch by epoch, until Ctrl-C. Sweeps start it themselves; it is for those with "
+        help="send also runs in training, epoch by epoch, until Ctrl-C. Sweeps start it themselves; it is for those "
+        "with "
         "--tracking off, as on machines without internet",
     )
     command.add_argument(

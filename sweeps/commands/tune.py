@@ -29,18 +29,19 @@ DESCRIPTION = """\
 Find settings for each variant: every variant gets the same number of trials, and the trial with the highest validation
 accuracy wins. Run the same command again to resume, and with more --trials to extend.
 
-Test images are not used. Trial n has the seed 1,000,000 + n in every variant, and with --seeds-per-trial also 1,010,000 + n
-and so on; the study cannot use these seeds. The result
-is STUDY/tuned.yaml; `vit-sweep run STUDY --tuned FILE` trains each variant with its own settings. The trials lie in
-STUDY/tuning and in Optuna studies named "STUDY tuning ...: VARIANT", and are in no report on the runs."""
+Test images are not used. Trial n has the seed 1,000,000 + n in every variant, and with --seeds-per-trial also 1,010,000
++ n and so on; the study cannot use these seeds. The result is STUDY/tuned.yaml; `vit-sweep run STUDY --tuned FILE`
+trains each variant with its own settings. The trials lie in STUDY/tuning and in Optuna studies named "STUDY tuning ...:
+VARIANT", and are in no report on the runs."""
 PARAMS = """\
 what is tried, separated by commas: SETTING=LOW..HIGH, SETTING=LOW..HIGH:log (a log scale) or SETTING=A|B|C; settings of
-optim, dropout rates, batch size and label smoothing (default: optim.lr and optim.weight_decay from a tenth to ten times the
-study's value, optim.warmup_epochs up to a tenth of the epochs)"""
+optim, dropout rates, batch size and label smoothing (default: optim.lr and optim.weight_decay from a tenth to ten times
+the study's value, optim.warmup_epochs up to a tenth of the epochs)"""
 SEEDS = "seeds with which the settings of a trial are trained; its accuracy is the mean over them (default: 1)"
 PRUNER = """\
-stop trials with a low validation accuracy early, by successive halving or Hyperband: at about a ninth and a third of the
-epochs, and not before the third epoch; by the first seed of a trial, and the others are then not trained (default: halving)"""
+stop trials with a low validation accuracy early, by successive halving or Hyperband: at about a ninth and a third of
+the epochs, and not before the third epoch; by the first seed of a trial, and the others are then not trained (default:
+halving)"""
 STORAGE = "database of the trials, as for `run` (default: that of the folder, optuna.db)"
 
 
@@ -101,7 +102,10 @@ def _plan(arguments: argparse.Namespace) -> TuningPlan:
 def _report(
     plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]], study_dir: Path, arguments: argparse.Namespace
 ) -> int:
-    """Print the settings found, where they are, and the next command. Returns 1 if a trial failed or a variant is not tuned."""
+    """Print the settings found, where they are, and the next command.
+
+    Returns 1 if a trial failed or a variant is not tuned.
+    """
     failed = [trial for of_variant in trials.values() for trial in of_variant if trial.status == "failed"]
     for lost in failed:
         trace = f"{study_dir / RUNS}/*-s{lost.seed}-*/{ERROR}"

@@ -18,18 +18,18 @@ SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
 SECONDS = 60.0  # that the server has to register a sweep
 AGENT = "WANDB_AGENT_DISABLE_FLAPPING=true wandb agent --forward-signals"
 DESCRIPTION = """\
-Write the plan of a study and a W&B sweep that trains it, STUDY_DIR/wandb-sweep.yaml, and register the sweep with the W&B
-server. STUDY may also be the folder of a study that has been started. The command prints how to start an agent. Any number
-of agents, on any machines that have the study's folder under the same path, train each run once, into the same records as
-`vit-sweep run`. Without an API key or a server, only the files are written.
+Write the plan of a study and a W&B sweep that trains it, STUDY_DIR/wandb-sweep.yaml, and register the sweep with the
+W&B server. STUDY may also be the folder of a study that has been started. The command prints how to start an agent. Any
+number of agents, on any machines that have the study's folder under the same path, train each run once, into the same
+records as `vit-sweep run`. Without an API key or a server, only the files are written.
 
-The sweep is a grid over the names of the runs that are left. Its agents call `vit-sweep cell`, so `vit-sweep status` counts
-their runs, workers and `vit-sweep run` can help, and a run that has ended is mirrored to the sweep and not trained again.
-On a machine with several GPUs, start one agent for each: CUDA_VISIBLE_DEVICES=0, ...
+The sweep is a grid over the names of the runs that are left. Its agents call `vit-sweep cell`, so `vit-sweep status`
+counts their runs, workers and `vit-sweep run` can help, and a run that has ended is mirrored to the sweep and not
+trained again. On a machine with several GPUs, start one agent for each: CUDA_VISIBLE_DEVICES=0, ...
 
-A stopped agent leaves its run to others: the run continues from its last epoch. W&B does not start a run of a grid again
-after its agent was killed: `vit-sweep run STUDY` trains what is left, or this command registers a sweep of that. Relative
-paths in the settings, such as data.root, start at the folder in which an agent is started.
+A stopped agent leaves its run to others: the run continues from its last epoch. W&B does not start a run of a grid
+again after its agent was killed: `vit-sweep run STUDY` trains what is left, or this command registers a sweep of that.
+Relative paths in the settings, such as data.root, start at the folder in which an agent is started.
 
 To search for settings, see `vit-sweep tune`; for W&B's own search, see `vit-train --help`."""
 
@@ -55,7 +55,8 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
     left = prepare_runs(plan, study_dir, command, arguments)
     flags = {"--device": arguments.device, "--tracking": arguments.tracking}
     options = [word for flag, value in flags.items() if value != "auto" for word in (flag, value)]
-    # The one parameter is the name of the run, so every study can be a grid: with linked factors, extra variants, null levels.
+    # The one parameter is the name of the run, so every study can be a grid: with linked factors, extra variants, null
+    # levels.
     spec = {
         "name": plan.name,
         **({"description": plan.description} if plan.description else {}),

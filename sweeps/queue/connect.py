@@ -21,8 +21,8 @@ FOLDER = "folder"  # user attribute of Optuna's study in a shared database: the 
 def connect(plan: StudyPlan, study_dir: Path, url: str | None = None) -> QueueStorage:
     """The storage of a study's folder: the one noted there, else that of `url`, else the SQLite file in the folder.
 
-    Raises `UserError` where the folder's queue is in another storage than `url`, and where the queue of these runs in that
-    storage belongs to another folder.
+    Raises `UserError` where the folder's queue is in another storage than `url`, and where the queue of these runs in
+    that storage belongs to another folder.
     """
     given = parse_given_url(url).render_as_string() if url is not None else None
     with writing(study_dir):
@@ -34,7 +34,8 @@ def connect(plan: StudyPlan, study_dir: Path, url: str | None = None) -> QueueSt
         wanted = given or known or own
         if known not in (wanted, None):
             raise UserError(
-                f"--storage: the queue of {study_dir} is in {known}; leave --storage out, or, if no process uses that queue, "
+                f"--storage: the queue of {study_dir} is in {known}; leave --storage out, or, if no process uses that "
+                "queue, "
                 f"move {study_dir / NOTE if note else file} away: the records stay"
             )
         if wanted == own:
@@ -52,7 +53,8 @@ def _register(storage: QueueStorage, plan: StudyPlan, study_dir: Path) -> None:
     study, here = create_study(storage, plan), f"{study_dir.resolve()} on {socket.gethostname()}"
     if (folder := study.user_attrs.get(FOLDER, here)) != here:
         raise UserError(
-            f"--storage: these runs have a queue there, of the folder {folder}; use that folder, or other --seeds here, or, if "
+            f"--storage: these runs have a queue there, of the folder {folder}; use that folder, or other --seeds "
+            "here, or, if "
             f"that folder is gone, delete the Optuna study {study.study_name}"
         )
     study.set_user_attr(FOLDER, here)

@@ -19,8 +19,8 @@ LEASE_TIMEOUT = 240.0  # seconds after its last heartbeat when a process on anot
 class ProcessInfo:
     """A process. `start` tells it from a later process with the same pid; None if it has ended.
 
-    `boot` is the id of the running kernel and `namespace` that of the pids: containers may share a host name. None where
-    the system has none. Two are equal if they are the same process, whatever its last heartbeat.
+    `boot` is the id of the running kernel and `namespace` that of the pids: containers may share a host name. None
+    where the system has none. Two are equal if they are the same process, whatever its last heartbeat.
     """
 
     host: str
@@ -45,7 +45,8 @@ def is_alive(process: ProcessInfo, silence: Callable[[float], float] | None = No
     """Whether a process is alive: checked by pid and start time on this machine, by its heartbeat on another.
 
     A process in another PID namespace counts as one on another machine, because its pid means nothing here. So does one
-    of an earlier boot. `silence` tells how many seconds have passed since a heartbeat; without it, this machine's clock.
+    of an earlier boot. `silence` tells how many seconds have passed since a heartbeat; without it, this machine's
+    clock.
     """
     if (process.host, process.boot, process.namespace) != (socket.gethostname(), *_kernel()):
         passed = silence(process.heartbeat) if silence else time.time() - process.heartbeat

@@ -1,8 +1,8 @@
 """The queue of a study: an Optuna study with one trial for every attempt at a run.
 
-The records decide which runs have ended; the queue decides which process trains the others. A trial is added when its run is
-assigned. Every change is made under the lock of the storage, so that two workers never get the same run, on one machine or
-several.
+The records decide which runs have ended; the queue decides which process trains the others. A trial is added when its
+run is assigned. Every change is made under the lock of the storage, so that two workers never get the same run, on one
+machine or several.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class QueueState:
 class Queue:
     """The runs of one study folder. `sweep` is the process that assigns runs to its workers and settles them.
 
-    An assignment is valid while its worker or its sweep is alive: the sweep settles the runs of a worker that died.
-    A run that failed `stored.ATTEMPTS` times, whichever process trained it, is given up until `retry`. `only` are the names
-    of the runs that this process trains or waits for; by default, all runs of the plan.
+    An assignment is valid while its worker or its sweep is alive: the sweep settles the runs of a worker that died. A
+    run that failed `stored.ATTEMPTS` times, whichever process trained it, is given up until `retry`. `only` are the
+    names of the runs that this process trains or waits for; by default, all runs of the plan.
     """
 
     def __init__(
@@ -224,7 +224,10 @@ class Queue:
 
     @exclusive
     def report(self, assignment: Assignment, row: Mapping[str, float]) -> bool:
-        """Store the metric of an epoch as an intermediate value, for dashboards. Returns whether the run is pruned: never."""
+        """Store the metric of an epoch as an intermediate value, for dashboards.
+
+        Returns whether the run is pruned: never.
+        """
         value = row.get(self.metric)
         if value is not None and math.isfinite(value):
             with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):  # `heartbeat` finds that out too
@@ -239,7 +242,10 @@ class Queue:
 
     @exclusive
     def retry(self, names: Iterable[str] | None = None) -> list[str]:
-        """Forget the failed attempts of these runs, or of all, and take back `cancel`. Returns the runs that had some."""
+        """Forget the failed attempts of these runs, or of all, and take back `cancel`.
+
+        Returns the runs that had some.
+        """
         self._read()
         if self.cancelled:
             self.study.set_user_attr(stored.CANCELLED, False)

@@ -1,4 +1,7 @@
-"""The status of every run of a study, from its plan, its records and its queue. It changes nothing and takes no lock."""
+"""The status of every run of a study, from its plan, its records and its queue.
+
+It changes nothing and takes no lock.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,10 @@ ACTIVE = ("running", "waiting", "interrupted")  # states of runs that a sweep st
 class RunStatus:
     """One run of a study.
 
-    `state` is one of `STATES`. A waiting run has not begun. An interrupted run has begun, no process trains it, and the next
-    sweep continues it. A failed run has used all its attempts. `attempts` counts the failed attempts since the last retry,
-    and the present or successful one. `host` and `pid` name the worker of the last attempt. `heartbeat` is the time since its
-    last heartbeat, None unless it is running.
+    `state` is one of `STATES`. A waiting run has not begun. An interrupted run has begun, no process trains it, and the
+    next sweep continues it. A failed run has used all its attempts. `attempts` counts the failed attempts since the
+    last retry, and the present or successful one. `host` and `pid` name the worker of the last attempt. `heartbeat` is
+    the time since its last heartbeat, None unless it is running.
     """
 
     run: str
@@ -121,7 +124,9 @@ def _progress(folder: Path) -> tuple[int, float | None]:
 
 
 def _seconds_left(study_dir: Path, runs: Sequence[RunStatus]) -> float | None:
-    """The time until the last run ends, if as many runs stay in training as now, and all epochs take as long as theirs."""
+    """The time until the last run ends, if as many runs stay in training as now, and all epochs take as long as
+    theirs.
+    """
     running = [_progress(study_dir / run.run) for run in runs if run.state == "running"]
     paces = [seconds / done for done, seconds in running if done and seconds]
     epochs = sum(run.epochs - run.epochs_done for run in runs if run.state in ACTIVE)

@@ -1,4 +1,7 @@
-"""The database of a queue: SQLite in the study's folder, or PostgreSQL for many machines. It gives the lock and the clock too."""
+"""The database of a queue: SQLite in the study's folder, or PostgreSQL for many machines.
+
+It gives the lock and the clock too.
+"""
 
 from __future__ import annotations
 
@@ -143,11 +146,13 @@ class QueueStorage(ABC):
 class SQLiteStorage(QueueStorage):
     """A file, by default in the study's folder, with a lock file. Its clock is that of the folder's file system.
 
-    `reading`: the file exists, and is read without the lock. It has no write-ahead log, which does not work across machines.
+    `reading`: the file exists, and is read without the lock. It has no write-ahead log, which does not work across
+    machines.
     """
 
     advice = (
-        "run the same command again when it can be used, or give another --storage; a damaged queue is rebuilt from the "
+        "run the same command again when it can be used, or give another --storage; a damaged queue is rebuilt from "
+        "the "
         "records once it is moved away, but the trials of `vit-sweep tune` are lost"
     )
 
@@ -253,7 +258,8 @@ class PostgresStorage(QueueStorage):
 
 
 def open_storage(study_dir: Path, note: QueueNote | None = None, reading: bool = False) -> QueueStorage:
-    """The storage that a note names, by default the one in the study's folder; without a note, the SQLite file in the folder.
+    """The storage that a note names, by default the one in the study's folder; without a note, the SQLite file in the
+    folder.
 
     `reading`: see `SQLiteStorage`. Raises `UserError` where the URL is not allowed, its driver is not installed, or the
     database cannot be used.
@@ -285,7 +291,9 @@ def _reason(error: BaseException) -> str:
 
 
 def exclusive(method: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a method of an object with a `store`: it runs with exclusive access to the queue, as `QueueStorage.run` does."""
+    """Decorate a method of an object with a `store`: it runs with exclusive access to the queue, as
+    `QueueStorage.run` does.
+    """
 
     @functools.wraps(method)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,4 +1,7 @@
-"""What the queue stores in a trial of Optuna, and what the trials tell about each run. Pure functions, without a database."""
+"""What the queue stores in a trial of Optuna, and what the trials tell about each run.
+
+Pure functions, without a database.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +77,9 @@ def sweep_of(trial: FrozenTrial) -> ProcessInfo:
 
 
 def is_assigned(trial: FrozenTrial, silence: Callable[[float], float]) -> bool:
-    """Whether a trial is running and its worker is alive, or the sweep that will settle it. `silence`: see `is_alive`."""
+    """Whether a trial is running and its worker is alive, or the sweep that will settle it.
+
+    `silence`: see `is_alive`.
+    """
     is_ours = trial.state == TrialState.RUNNING and bool(trial.user_attrs.get(PROCESS))
     return is_ours and (is_alive(worker_of(trial), silence) or is_alive(sweep_of(trial), silence))

@@ -1,4 +1,7 @@
-"""Where the queue of a study folder is: in its own SQLite file, or in the database that STUDY/queue.json names. No Optuna."""
+"""Where the queue of a study folder is: in its own SQLite file, or in the database that STUDY/queue.json names.
+
+No Optuna.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ HEADER = b"SQLite format 3\0"  # of a file, https://www.sqlite.org/fileformat.ht
 
 @dataclass(frozen=True)
 class QueueNote:
-    """The URL of the database, and `token`, which ends the names of the folder's Optuna studies there: 8 hexadecimal digits."""
+    """The URL of the database, and `token`, which ends the names of the folder's Optuna studies there: 8
+    hexadecimal digits.
+    """
 
     storage: str
     token: str
@@ -47,7 +52,8 @@ def parse_url(text: str) -> URL:
         raise UserError(f"storage: the URL cannot be read; expected {ALLOWED}") from None
     if url.password is not None or any(_is_secret(name) for name in url.query):
         raise UserError(
-            "storage: a password in the URL is not allowed, because it would reach logs; put it in ~/.pgpass, or in the file "
+            "storage: a password in the URL is not allowed, because it would reach logs; put it in ~/.pgpass, or in "
+            "the file "
             "that PGPASSFILE names"
         )
     if url.drivername == "sqlite" and url.database and url.database != ":memory:" and not (url.host or url.query):
@@ -63,8 +69,8 @@ def parse_url(text: str) -> URL:
 
 
 def parse_given_url(text: str) -> URL:
-    """Check a storage URL that a user gives. Its file is a database, or empty, or new in a folder that exists: no other file
-    is changed. Raises `UserError`.
+    """Check a storage URL that a user gives. Its file is a database, or empty, or new in a folder that exists: no other
+    file is changed. Raises `UserError`.
     """
     url = parse_url(text)
     if url.drivername == "sqlite":

@@ -19,8 +19,8 @@ from sweeps.tuning.tuning_plan import OBJECTIVE
 def tuned_by_study(folder: Path, plan: StudyPlan) -> Tuned:
     """For each variant of `plan`, the best levels of the factors that the study in `folder` has in addition.
 
-    Each variant of that study is a trial; its value is the mean over its seeds. Raises `UserError` for a study of another metric
-    or of other variants, and where a run has not finished.
+    Each variant of that study is a trial; its value is the mean over its seeds. Raises `UserError` for a study of
+    another metric or of other variants, and where a run has not finished.
     """
     grid = StudyPlan.read(folder)
     grid.check_has_folders(f"--tuned: {str(folder)!r}", "name the folder of its runs, or a tuned.yaml")

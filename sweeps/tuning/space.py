@@ -1,4 +1,7 @@
-"""The search space of a tuning: which settings are tried, and between which ends. `--params` is parsed and checked here."""
+"""The search space of a tuning: which settings are tried, and between which ends.
+
+`--params` is parsed and checked here.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +47,8 @@ def range_text(tried: Range) -> str:
 def _default_space(base: RunConfig, variants: list[RunSpec]) -> Space:
     """Learning rate, weight decay and warm-up, but no factor of the study.
 
-    Rate and decay lie between a tenth of the base's value and ten times that, the warm-up below a tenth of the epochs. The
-    constant schedule has no warm-up.
+    Rate and decay lie between a tenth of the base's value and ten times that, the warm-up below a tenth of the epochs.
+    The constant schedule has no warm-up.
     """
     decay = base.optim.weight_decay
     space = {
@@ -106,7 +109,9 @@ def _value(config: RunConfig, path: str, text: str) -> Any:
 
 
 def _check_space(space: Space, variants: list[RunSpec]) -> None:
-    """Raise `UserError` where a variant does not take an end or a choice, or where a setting is a factor or has no effect."""
+    """Raise `UserError` where a variant does not take an end or a choice, or where a setting is a factor or has no
+    effect.
+    """
     if not space:
         raise UserError(
             "--params: the learning rate, the weight decay and the warm-up are factors; name other settings"

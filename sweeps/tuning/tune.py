@@ -1,4 +1,6 @@
-"""Tune every variant of a study: the pool of workers trains the trials, and each variant gets the same number of them."""
+"""Tune every variant of a study: the pool of workers trains the trials, and each variant gets the same number of
+them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from sweeps.workers.pool import OnStart, WorkerPool
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import WorkerConfig
 
-NOTE = "The folders here are the trials of `vit-sweep tune`. No report uses them. tuned.yaml beside this folder lists them.\n"
+NOTE = (
+    "The folders here are trials of `vit-sweep tune`. No report uses them. tuned.yaml beside this folder lists them.\n"
+)
 
 
 def tune(

@@ -77,7 +77,9 @@ def make_tuned(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]]) -> 
 
 
 def best_trial(trials: Sequence[TunedTrial]) -> TunedTrial | None:
-    """The finished trial with the highest validation accuracy, then the lowest validation loss, then the lowest number."""
+    """The finished trial with the highest validation accuracy, then the lowest validation loss, then the lowest
+    number.
+    """
     finished = [trial for trial in trials if trial.status == "finished" and trial.val_acc is not None]
     return min(finished, key=lambda trial: (-(trial.val_acc or 0), trial.val_loss or 0, trial.trial), default=None)
 
@@ -99,8 +101,8 @@ def tuned_variant(variant: RunSpec, trials: Sequence[TunedTrial], space: Space) 
 def importances(space: Space, trials: Sequence[TunedTrial]) -> dict[str, float]:
     """Optuna's fANOVA importances of the settings; empty for one setting, or where the trials say nothing about them.
 
-    That is with fewer than `FEWEST` trials, or if all have the same value. A pruned trial counts with its last validation
-    accuracy, a diverged one with 0. Failed trials do not count.
+    That is with fewer than `FEWEST` trials, or if all have the same value. A pruned trial counts with its last
+    validation accuracy, a diverged one with 0. Failed trials do not count.
     """
     counted = [trial for trial in trials if trial.status != "failed"]
     if len(counted) < FEWEST or len(space) < 2 or len({trial.val_acc or 0.0 for trial in counted}) < 2:

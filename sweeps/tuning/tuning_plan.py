@@ -27,7 +27,10 @@ RUNS = "tuning"  # the folder in the study's folder that holds the folders of th
 
 @dataclass(frozen=True)
 class TuningPlan:
-    """What is tried for each variant of a study. `trials` is the budget of each, `seeds` the number of runs of a trial."""
+    """What is tried for each variant of a study.
+
+    `trials` is the budget of each, `seeds` the number of runs of a trial.
+    """
 
     study: StudyPlan
     space: Space
@@ -80,6 +83,7 @@ def check_data(plan: StudyPlan, study_dir: Path) -> None:
         data = variant.config.data
         if data.split_seed == PER_SEED and not DATASETS[data.name].has_test_set:
             raise UserError(
-                f"data.split_seed: {PER_SEED} is not allowed with tune: images on which one seed is tuned would be test images of "
+                f"data.split_seed: {PER_SEED} is not allowed with tune: images on which one seed is tuned would be "
+                "test images of "
                 "another; set a number for the study"
             )

@@ -29,11 +29,12 @@ RESULT = (STATUS, "epochs", "val/acc", "val/loss")  # of a trial that has ended
 
 
 class TuningQueue(Queue):
-    """The runs of the trials that have not ended. Each variant has an Optuna study, which holds the settings of its trials.
+    """The runs of the trials that have not ended. Each variant has an Optuna study, which holds the settings of its
+    trials.
 
-    A trial has a run for each seed, which are trained one after another. The first that does not finish ends the trial. Only
-    the first is compared with other trials and may be pruned. The number of a trial and its settings determine its runs, so
-    their records tell what has become of it.
+    A trial has a run for each seed, which are trained one after another. The first that does not finish ends the trial.
+    Only the first is compared with other trials and may be pruned. The number of a trial and its settings determine its
+    runs, so their records tell what has become of it.
     """
 
     def __init__(self, plan: TuningPlan, study_dir: Path, sweep: ProcessInfo, storage: QueueStorage) -> None:
@@ -160,7 +161,9 @@ class TuningQueue(Queue):
 
     @exclusive
     def _propose(self) -> None:
-        """Begin a trial of the variant with the fewest, if no run waits: those of dead processes are continued first."""
+        """Begin a trial of the variant with the fewest, if no run waits: those of dead processes are continued
+        first.
+        """
         self.refresh()
         label = min(self.trials, key=lambda label: len(self.trials[label]))
         if not self._state.waiting and len(self.trials[label]) < self.plan.trials:

@@ -50,10 +50,10 @@ def run_sweep(
 
     With `command` the plan is written first, and runs that failed before get new attempts. Without it, failed runs stay
     failed, and a study that was cancelled stays cancelled. `intro` is printed once the folder is known to be usable.
-    `cohort` is the largest number of runs that a worker trains as one stacked model. None: on a GPU a worker gets its part
-    of a variant's runs and stacks as many as fit; on a CPU it is 1 (see `CPU_COHORT`).
-    `storage`: the URL of `connect`. A study of a validation metric leaves the test images out: it makes a choice.
-    Returns the final state of the queue. Raises as `WorkerPool.run` does.
+    `cohort` is the largest number of runs that a worker trains as one stacked model. None: on a GPU a worker gets its
+    part of a variant's runs and stacks as many as fit; on a CPU it is 1 (see `CPU_COHORT`). `storage`: the URL of
+    `connect`. A study of a validation metric leaves the test images out: it makes a choice. Returns the final state of
+    the queue. Raises as `WorkerPool.run` does.
     """
     configs = [replace(config, test=not plan.metric.startswith("val/")) for config in configs]
     check_records(plan, study_dir)
@@ -78,10 +78,10 @@ def run_sweep(
 class WorkerPool:
     """Workers, at most one for each configuration; each trains one run or one cohort of runs at a time.
 
-    A worker in its last epoch gets the next runs already, so that it does not wait for the queue between cohorts. One that
-    trains trials of a tuning does not: the sampler learns from each result. `cohort`: of runs that a worker trains as one
-    stacked model, at most. `metric`: shown for each run. After an error in the `with` block the workers are killed; else they
-    end when they are idle.
+    A worker in its last epoch gets the next runs already, so that it does not wait for the queue between cohorts. One
+    that trains trials of a tuning does not: the sampler learns from each result. `cohort`: of runs that a worker trains
+    as one stacked model, at most. `metric`: shown for each run. After an error in the `with` block the workers are
+    killed; else they end when they are idle.
     """
 
     def __init__(
@@ -125,8 +125,8 @@ class WorkerPool:
     def run(self) -> None:
         """Train every run of the queue that has not ended, and wait for runs that other sweeps train.
 
-        Raises `UserError` where a worker met an error that the user has to fix, and `StudyCancelled` after `Queue.cancel` if
-        runs are left.
+        Raises `UserError` where a worker met an error that the user has to fix, and `StudyCancelled` after
+        `Queue.cancel` if runs are left.
         """
         while True:
             if (self.free or self.idle) and time.monotonic() >= self.next_poll:

@@ -41,7 +41,10 @@ class ProgressDisplay:
         self.progress.stop()
 
     def skip(self, ended: list[str], dropped: list[str]) -> None:
-        """Take note of runs that need no training here: those that have ended, and those that nobody trains. By name."""
+        """Take note of runs that need no training here: those that have ended, and those that nobody trains.
+
+        By name.
+        """
         for name in set(dropped) - self.done:
             self._set_left(name, None)
         if new := [name for name in ended if name not in self.done]:

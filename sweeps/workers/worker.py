@@ -1,4 +1,6 @@
-"""A worker: a process that trains the runs it receives through a pipe, and ends when the sweep at the other end ends."""
+"""A worker: a process that trains the runs it receives through a pipe, and ends when the sweep at the other end
+ends.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ class WorkerConfig:
 def worker_configs(log: Path, *, device: str = "auto", workers: int | None = None) -> list[WorkerConfig]:
     """The configuration of each worker: on a CPU one per core, with one thread each; else one per visible GPU.
 
-    `workers` is another number of workers in all. Workers on one GPU divide its free memory. Raises `UserError` for a device that is not available.
+    `workers` is another number of workers in all. Workers on one GPU divide its free memory. Raises `UserError` for a
+    device that is not available.
     """
     from experiments.runs.run import pick_device
 
@@ -117,8 +120,8 @@ def _exit_reason(exitcode: int | None) -> str:
 def work(pipe: Connection, config: WorkerConfig) -> None:
     """The main function of a worker: train what arrives, until None.
 
-    It sends ("row", index of the run, row) after each epoch, then ("done",) or
-    ("failed", whether the user has to fix it, error in one line, traceback). With `config.tuning` each row gets an answer.
+    It sends ("row", index of the run, row) after each epoch, then ("done",) or ("failed", whether the user has to fix
+    it, error in one line, traceback). With `config.tuning` each row gets an answer.
     """
     for name in ("SIGINT", *INTERRUPTS):  # they reach every process of the group; the sweep handles them
         if hasattr(signal, name):  # Windows has fewer

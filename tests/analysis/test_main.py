@@ -205,7 +205,8 @@ def test_an_exported_study_gives_the_report_of_its_run_folders(tmp_path, capsys)
 def test_a_report_of_an_exported_study_needs_no_torch(tmp_path):
     folder, exported = write_study(tmp_path, seeds=3), tmp_path / "exported"
     code = (
-        "import sys\nfrom analysis.main import main\ntry:\n main()\nexcept SystemExit as stopped:\n assert not stopped.code\n"
+        "import sys\nfrom analysis.main import main\ntry:\n main()\nexcept SystemExit as stopped:\n assert not "
+        "stopped.code\n"
         "print('torch' in sys.modules)"
     )
     for arguments in (["export", folder, exported], [exported], ["compare", exported, exported]):

@@ -1,4 +1,6 @@
-"""The baselines: the models of timm, vit-pytorch and a tutorial in our configuration, and the tutorial's training loop."""
+"""The baselines: the models of timm, vit-pytorch and a tutorial in our configuration, and the tutorial's training
+loop.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,9 @@ class LibraryEngine:
 
 
 def tutorial_rate(engine: LibraryEngine, images: Images) -> float:
-    """Images per second of an epoch of tintn (2023), without validation, with the transforms of Lodha (2025) in its order."""
+    """Images per second of an epoch of tintn (2023), without validation, with the transforms of Lodha (2025) in its
+    order.
+    """
     data, size, side = engine.config.data, engine.config.train.batch_size, images.x.shape[-1]
     resize, crop = transforms.Resize((side, side)), transforms.RandomResizedCrop(side, (data.rrc_scale, 1.0))
     flip, normalize = transforms.RandomHorizontalFlip(), transforms.Normalize((0.5,), (0.5,))

@@ -60,7 +60,10 @@ def load_images(plan: Namespace) -> images.Splits:
 
 
 def train(name: str, plan: Namespace) -> Iterator[float]:
-    """Train a contender. Each item is images per second, of all its runs together, of an epoch with data and validation."""
+    """Train a contender.
+
+    Each item is images per second, of all its runs together, of an epoch with data and validation.
+    """
     ours, runs, device = name.startswith("ours"), configs(name, plan), torch.device(plan.device)
     splits = torch.load(f"{plan.folder}/images.pt", weights_only=False).to(device)
     solo = engine.Solo if ours else partial(LibraryEngine, name.partition("-bf16")[0])
@@ -75,7 +78,9 @@ def train(name: str, plan: Namespace) -> Iterator[float]:
 
 
 def serve(pipe: multiprocessing.connection.Connection, name: str, plan: Namespace) -> None:
-    """The process of a contender: for each message it replies with its rate and peak memory, or with a note: an error."""
+    """The process of a contender: for each message it replies with its rate and peak memory, or with a note: an
+    error.
+    """
     os.setpgid(0, 0)  # Ctrl-C reaches only the parent, which ends this process
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{plan.folder}/{name}"  # a compiler that is killed leaves files cut short
     torch.set_num_threads(plan.threads)
@@ -93,7 +98,10 @@ def serve(pipe: multiprocessing.connection.Connection, name: str, plan: Namespac
 
 
 def replies(name: str, plan: Namespace) -> Generator[dict[str, Any]]:
-    """The replies of a contender in a process of its own, up to its first note. Closing the iterator ends the process."""
+    """The replies of a contender in a process of its own, up to its first note.
+
+    Closing the iterator ends the process.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     pipe, theirs = context.Pipe()

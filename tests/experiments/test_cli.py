@@ -72,7 +72,9 @@ LONG = ["--train.epochs", "100000", "--optim.schedule", "constant", "--optim.war
 
 
 def hear_signals() -> None:
-    """Undo what nohup and a shell's `&` do: a process that they start ignores SIGHUP and SIGINT, and so do its children."""
+    """Undo what nohup and a shell's `&` do: a process that they start ignores SIGHUP and SIGINT, and so do its
+    children.
+    """
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
 

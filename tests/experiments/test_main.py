@@ -1,4 +1,6 @@
-"""`vit-train`: bad input gives one line, status 2 and no files; help imports nothing heavy; runs, listings, plug-ins."""
+"""`vit-train`: bad input gives one line, status 2 and no files; help imports nothing heavy; runs, listings,
+plug-ins.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""How far each parameter moves in training, against float64: losses hardly show a wrong gradient. No assertions here."""
+"""How far each parameter moves in training, against float64: losses hardly show a wrong gradient.
+
+No assertions here.
+"""
 
 import tiny
 import torch
@@ -41,7 +44,8 @@ def _weights(engine: Solo | Stacked) -> list[dict[str, Tensor]]:
 
 
 def errors(configs: list[RunConfig], device: torch.device) -> dict[str, float]:
-    """For each parameter the largest error of its movement over the runs, relative to the movement in float64 on the CPU.
+    """For each parameter the largest error of its movement over the runs, relative to the movement in float64 on the
+    CPU.
 
     The divisor is at least a thousandth of the largest movement.
     """

@@ -1,4 +1,7 @@
-"""A PostgreSQL server of its own for tests, on loopback. It is skipped, with a reason, where PostgreSQL is not installed."""
+"""A PostgreSQL server of its own for tests, on loopback.
+
+It is skipped, with a reason, where PostgreSQL is not installed.
+"""
 
 import glob
 import os

@@ -1,10 +1,10 @@
 """vit-sweep with training replaced by counting: starts in a second and notes every epoch, for tests of the sweep alone.
 
 Run as a script with STUB, a JSON object: "log": file that gets a line for each thing done; "nap": seconds an epoch;
-"host": another host name; "skew": seconds by which the clock is fast; "accuracy": variant -> its accuracy with each seed;
-"environment": file that gets the names of the environment variables; "seed N": what befalls the runs of seed N: raise,
-raise-once, kill, kill-once, diverge, refuse.
-Workers are spawned, and so import this script too: the replacements are in place there as well.
+"host": another host name; "skew": seconds by which the clock is fast; "accuracy": variant -> its accuracy with each
+seed; "environment": file that gets the names of the environment variables; "seed N": what befalls the runs of seed N:
+raise, raise-once, kill, kill-once, diverge, refuse. Workers are spawned, and so import this script too: the
+replacements are in place there as well.
 """
 
 import json
@@ -80,11 +80,13 @@ def seal(run, run_dir, fate):
 
 module = types.ModuleType("experiments.runs.run")
 module.train, module.pick_device = train, lambda name: types.SimpleNamespace(type="cpu")
-resume = types.ModuleType("experiments.runs.resume")
-resume.read = lambda run_dir: None
 torch = types.ModuleType("torch")
 torch.set_num_threads = lambda number: None
-sys.modules |= {"experiments.runs.run": module, "experiments.runs.resume": resume, "torch": torch}
+sys.modules |= {"experiments.runs.run": module, "torch": torch}
+
+from experiments.runs import resume  # noqa: E402 - it imports torch later
+
+resume.read = lambda run_dir: None
 
 if __name__ == "__main__":
     from sweeps.main import main

@@ -33,7 +33,8 @@ def write_study(
 ) -> Path:
     """Write a study's folder under `out` and return it. The same arguments give the same bytes.
 
-    `accuracy`: variant -> mean test accuracy; `spread` is the standard deviation over seeds. `statuses`: (variant, seed)
+    `accuracy`: variant -> mean test accuracy; `spread` is the standard deviation over seeds. `statuses`: (variant,
+    seed)
     -> "diverged", "pruned", "incomplete" (a folder without summary.json) or "absent"; "finished" for all others.
     `weights`: a run's nested configuration -> its checkpoint.
     """

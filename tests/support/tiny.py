@@ -91,7 +91,10 @@ def cut(folder: Path, epoch: int, **changes: Any) -> None:
 
 
 def cohort(out: Path, on_row: Any = None, **changes: Any) -> list[dict[str, Any]]:
-    """Three runs, trained together: the second diverges at once, the third is pruned after two epochs. Their summaries."""
+    """Three runs, trained together: the second diverges at once, the third is pruned after two epochs.
+
+    Their summaries.
+    """
     members = [config(seed=seed, optim__name="sgd", optim__schedule="constant", **changes) for seed in range(3)]
 
     def prune(job: int, row: dict[str, float]) -> bool:
@@ -105,7 +108,9 @@ def cohort(out: Path, on_row: Any = None, **changes: Any) -> list[dict[str, Any]
 
 @contextlib.contextmanager
 def diverging(seed: int) -> Iterator[None]:
-    """The run with this seed diverges in its first epoch if it is a member of a cohort: it starts with infinite weights."""
+    """The run with this seed diverges in its first epoch if it is a member of a cohort: it starts with infinite
+    weights.
+    """
     initial_model = stacked.initial_model
 
     def spoiled(config: RunConfig, num_classes: int) -> ViT:

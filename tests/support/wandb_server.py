@@ -1,7 +1,8 @@
 """A stand-in for the server of Weights & Biases on the loopback interface, with faults that a test can switch on.
 
-It serves the real client: runs online and resumed, files, media, artifacts, and what `wandb.Api` reads. It keeps all that
-it was sent. What it cannot show: how the real server treats a run (crashed after lost heartbeats, permissions, limits).
+It serves the real client: runs online and resumed, files, media, artifacts, and what `wandb.Api` reads. It keeps all
+that it was sent. What it cannot show: how the real server treats a run (crashed after lost heartbeats, permissions,
+limits).
 
     with WandbServer() as server:
         command(env={**os.environ, **server.env()})
@@ -28,7 +29,10 @@ KEY = "0123456789" * 4
 
 @dataclass
 class Run:
-    """What the server knows of one run. `files`: name -> content. `events`: system metrics. `sessions`: times opened."""
+    """What the server knows of one run. `files`: name -> content. `events`: system metrics.
+
+    `sessions`: times opened.
+    """
 
     name: str
     project: str
@@ -100,7 +104,9 @@ class WandbServer:
 
     @contextmanager
     def used_here(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Self]:
-        """Run the server with this process as its user. wandb forgets the settings that an earlier test made it read."""
+        """Run the server with this process as its user. wandb forgets the settings that an earlier test made it
+        read.
+        """
         for name, value in self.env().items():
             monkeypatch.setenv(name, value)
         wandb.teardown()

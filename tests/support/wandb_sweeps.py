@@ -1,7 +1,7 @@
 """The stand-in server of W&B with sweeps: enough for the real `wandb.sweep`, `wandb agent` and `wandb.Api().sweep`.
 
-A grid is sent point by point to agents that are idle, in order, and ends when the last point was sent. The real server has
-other searches, and decides itself what becomes of a run whose agent is gone; here such a run stays as it is.
+A grid is sent point by point to agents that are idle, in order, and ends when the last point was sent. The real server
+has other searches, and decides itself what becomes of a run whose agent is gone; here such a run stays as it is.
 """
 
 import itertools
@@ -85,7 +85,10 @@ class SweepServer(WandbServer):
         return {"agentHeartbeat": {"agent": {"id": v["id"]}, "commands": json.dumps(commands)}}
 
     def _next(self, sweep: Sweep) -> dict[str, Any]:
-        """The command for an idle agent: the next point, or the end. As on the real server, the run is there at once."""
+        """The command for an idle agent: the next point, or the end.
+
+        As on the real server, the run is there at once.
+        """
         point = next(itertools.islice(sweep.points(), len(sweep.sent), None), None)
         if point is None or sweep.state not in ("PENDING", "RUNNING"):
             sweep.state = "FINISHED" if sweep.state == "RUNNING" else sweep.state

@@ -118,7 +118,10 @@ def node(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", ["a signal", "the time limit"])
 def test_jobs_that_are_cancelled_or_stopped_lose_nothing(node, tmp_path, stop):
-    """One of two jobs is cancelled. The other one is stopped as at its time limit, is requeued, and trains what is left."""
+    """One of two jobs is cancelled.
+
+    The other one is stopped as at its time limit, is requeued, and trains what is left.
+    """
     minutes, seconds = (10, 1.0) if stop == "a signal" else (2, 2.5)
     site = Site(tmp_path, node.environment, epochs=15, epoch_seconds=seconds)
     out = site.vit_sweep("submit", "tiny.yaml", "--nodes", 2, "--time", minutes, "--tracking", "off")

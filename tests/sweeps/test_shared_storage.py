@@ -1,4 +1,7 @@
-"""Sweeps of several hosts with one PostgreSQL. Training is replaced by stub_sweep.py; a host is a name that a process has."""
+"""Sweeps of several hosts with one PostgreSQL.
+
+Training is replaced by stub_sweep.py; a host is a name that a process has.
+"""
 
 import contextlib
 import os

@@ -56,7 +56,9 @@ def look(monkeypatch, reached, undecided):
 
 
 def sweep(plan, folder, answers, monkeypatch):
-    """The number of runs trained before each look, where `vit-report decided` gives these answers: look -> undecided."""
+    """The number of runs trained before each look, where `vit-report decided` gives these answers: look ->
+    undecided.
+    """
     numbers = []
     for names, (reached, undecided) in zip(runs_to_train(plan, folder), answers.items(), strict=True):
         look(monkeypatch, reached, undecided)

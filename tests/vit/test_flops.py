@@ -1,4 +1,6 @@
-"""The closed form of the FLOPs against torch's `FlopCounterMode`, which counts fused attention in newer versions only."""
+"""The closed form of the FLOPs against torch's `FlopCounterMode`, which counts fused attention in newer versions
+only.
+"""
 
 import pytest
 import torch

@@ -343,7 +343,9 @@ def test_a_standard_deviation_is_a_positive_number(std):
 
 
 def test_bins_of_irpe_are_those_of_the_authors_piecewise_index():
-    """By hand from eq. 18: 1.9 + 1.9 log(x / 1.9) / log 8, rounded, is 2 for 2 and 3 and 3 from 4; the largest bin is 3."""
+    """By hand from eq. 18: 1.9 + 1.9 log(x / 1.9) / log 8, rounded, is 2 for 2 and 3 and 3 from 4; the largest bin
+    is 3.
+    """
     offset = torch.arange(14)
     expected = [0, 1, 2, 2, *[3] * 10]
     assert module("irpe-k")._bin(offset).tolist() == expected

@@ -1,4 +1,6 @@
-"""A model at another image size: tables against timm, fixed values against a new model, refused where it makes no sense."""
+"""A model at another image size: tables against timm, fixed values against a new model, refused where it makes no
+sense.
+"""
 
 import pytest
 import torch

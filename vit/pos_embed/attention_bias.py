@@ -96,7 +96,8 @@ class RelBias2d(PosEmbed):
 
 
 class Alibi2d(PosEmbed):
-    """A fixed penalty on the distance between patches, -slope_h * |p_i - p_j| (Press et al. 2022; in 2-D Fuller et al. 2023).
+    """A fixed penalty on the distance between patches, -slope_h * |p_i - p_j| (Press et al. 2022; in 2-D Fuller et al.
+    2023).
 
     Distances are Euclidean, in patches; slopes 2^(-8 h / H), h = 1 .. H. Pairs with a class or register token get 0.
     """
@@ -115,13 +116,14 @@ class Alibi2d(PosEmbed):
 
 
 class IrpeKeys(PosEmbed):
-    """Contextual relative position on keys, product method (Wu et al. 2021, iRPE-K): an embedding r for each binned offset.
+    """Contextual relative position on keys, product method (Wu et al. 2021, iRPE-K): an embedding r for each binned
+    offset.
 
-    The bias q_i . r_{bin(row offset), bin(column offset)} / sqrt(Dh) is added to the content logits. All heads share r, as
-    in the authors' DeiT. Offsets up to 1.9 patches are their own bin; longer ones share bins of logarithmic width
-    (eq. 18, with their alpha, beta, gamma = 1.9, 3.8, 15.2): 7 bins per axis. The authors initialise the table with 0 and
-    have one more embedding for pairs with a prefix token. Here the table is initialised as that of `relative`, and these
-    pairs get 0.
+    The bias q_i . r_{bin(row offset), bin(column offset)} / sqrt(Dh) is added to the content logits. All heads share r,
+    as in the authors' DeiT. Offsets up to 1.9 patches are their own bin; longer ones share bins of logarithmic width
+    (eq. 18, with their alpha, beta, gamma = 1.9, 3.8, 15.2): 7 bins per axis. The authors initialise the table with 0
+    and have one more embedding for pairs with a prefix token. Here the table is initialised as that of `relative`, and
+    these pairs get 0.
     """
 
     ALPHA, BETA, GAMMA = 1.9, 3.8, 15.2  # authors' code: ratio 1.9, of which alpha, beta and gamma are 1, 2 and 8 times
@@ -163,10 +165,11 @@ class IrpeKeys(PosEmbed):
 class Relative2dKv(PosEmbed):
     """2-D relative attention on keys and values (Shaw et al. 2018 for each axis, as in s-chh's vision transformer).
 
-    With a_ij = (r_{row offset}, s_{column offset}), offsets clamped at +-2 and half of the Dh channels for each axis, the
-    logits are q_i . (k_j + a_ij) / sqrt(Dh) and the outputs sum_j w_ij (v_j + b_ij), b_ij like a_ij with tables of its own. All
-    heads share the tables. Pairs with a class or register token have one more entry. There the tables start with variance
-    1 (s-chh/2D-Positional-Encoding-Vision-Transformer, `RelativePositionEmbedding2D`); here as that of `relative`.
+    With a_ij = (r_{row offset}, s_{column offset}), offsets clamped at +-2 and half of the Dh channels for each axis,
+    the logits are q_i . (k_j + a_ij) / sqrt(Dh) and the outputs sum_j w_ij (v_j + b_ij), b_ij like a_ij with tables of
+    its own. All heads share the tables. Pairs with a class or register token have one more entry. There the tables
+    start with variance 1 (s-chh/2D-Positional-Encoding-Vision-Transformer, `RelativePositionEmbedding2D`); here as that
+    of `relative`.
 
     Values: attention sums the weights of each row and column of keys, beside v. Nothing else needs the weights, so the
     kernels of `vit.fused_attention` compute them.
@@ -224,11 +227,11 @@ class Relative2dKv(PosEmbed):
 class LookHere(PosEmbed):
     """Heads that look in one direction, with a fixed penalty on the distance (Fuller et al. 2024, LookHere-180).
 
-    The bias is -m_l m_h |p_i - p_j|. Heads 1 to 8 see only patches in their half of the plane (up, down, left, right, and
-    the four diagonals; m_h = 1), heads 9 to 12 see all patches (m_h = 2^-1, 2^-3, 2^-5, 2^-7). m_l falls linearly from 1.5
-    in the first layer to 0.5 in the last. These are the values of the authors' code (GreenCUBIC/lookhere) for 12 heads.
-    A model with fewer heads has the first of them; with more heads the sequence repeats. Pairs with a class or register
-    token get 0.
+    The bias is -m_l m_h |p_i - p_j|. Heads 1 to 8 see only patches in their half of the plane (up, down, left, right,
+    and the four diagonals; m_h = 1), heads 9 to 12 see all patches (m_h = 2^-1, 2^-3, 2^-5, 2^-7). m_l falls linearly
+    from 1.5 in the first layer to 0.5 in the last. These are the values of the authors' code (GreenCUBIC/lookhere) for
+    12 heads. A model with fewer heads has the first of them; with more heads the sequence repeats. Pairs with a class
+    or register token get 0.
 
     With 8 or more heads, the biases of a pair of patches determine its offset on grids up to 8 x 8.
     """

@@ -1,9 +1,9 @@
 """The interface of a positional embedding, and the function that builds its modules for a model.
 
-The model calls the same methods for every kind: `add` changes the tokens that enter a layer (`add_in_training` does so in
-training), `rotate` changes queries and keys, `bias` adds to the attention logits, `values` and `mixed` change what attention
-mixes. T tokens are the class token, the registers, then
-N = G * G patches in raster order. Register tokens never get a position.
+The model calls the same methods for every kind: `add` changes the tokens that enter a layer (`add_in_training` does so
+in training), `rotate` changes queries and keys, `bias` adds to the attention logits, `values` and `mixed` change what
+attention mixes. T tokens are the class token, the registers, then N = G * G patches in raster order. Register tokens
+never get a position.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class PosEmbed(nn.Module):
 
     @classmethod
     def check(cls, cfg: ViTConfig) -> None:
-        """Raise `ValueError` if the model's shape does not fit the kind. For plug-ins; built-in kinds use `multiples`."""
+        """Raise `ValueError` if the model's shape does not fit the kind.
+
+        For plug-ins; built-in kinds use `multiples`.
+        """
 
     def add(self, x: Tensor) -> Tensor:
         """Add the position to the input tokens of a layer. [B, T, D] -> [B, T, D]"""
@@ -57,7 +60,9 @@ class PosEmbed(nn.Module):
         return None
 
     def values(self, v: Tensor) -> Tensor:
-        """The values, and more columns that attention mixes with the same weights. [B, H, T, Dh] -> [B, H, T, Dh + E]"""
+        """The values, and more columns that attention mixes with the same weights. [B, H, T, Dh] -> [B, H, T, Dh +
+        E]
+        """
         return v
 
     def mixed(self, x: Tensor) -> Tensor:
@@ -65,14 +70,17 @@ class PosEmbed(nn.Module):
         return x
 
     def flops(self) -> int:
-        """FLOPs of the matrix products and convolutions of one use in a layer, for one image. For plug-ins torch counts them."""
+        """FLOPs of the matrix products and convolutions of one use in a layer, for one image.
+
+        For plug-ins torch counts them.
+        """
         return 0
 
     def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
         """The values of this module for the model `cfg`, which differs in image size: name -> tensor.
 
-        By default all parameters, unchanged. Buffers that are not named are computed for the new size. A kind overrides this
-        method if the shape of a parameter depends on the grid, and interpolates that parameter.
+        By default all parameters, unchanged. Buffers that are not named are computed for the new size. A kind overrides
+        this method if the shape of a parameter depends on the grid, and interpolates that parameter.
         """
         return {name: parameter.detach() for name, parameter in self.named_parameters()}
 

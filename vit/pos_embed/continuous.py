@@ -42,13 +42,15 @@ class LearnedFourier(Additive):
 
 
 class Cape(Additive):
-    """Continuous augmented positional embedding: 2-D sinusoids of positions that training augments (Likhomanenko et al. 2021).
+    """Continuous augmented positional embedding: 2-D sinusoids of positions that training augments (Likhomanenko et al.
+    2021).
 
-    Row and column lie in [-1, 1]. Channel i < D / 2 is cos(pi (w_x x + w_y y)), channel D / 2 + i the sine, with
-    (w_x, w_y) = rho_i (cos i, sin i) and rho_i spaced geometrically from 1 to 10. In training each image gets a global
-    shift from U(-0.5, 0.5) per axis, each patch a shift of up to half the distance to its neighbour, and all are then
-    multiplied by a factor whose logarithm is from U(-log 1.4, log 1.4). Evaluation augments nothing. The same step uses the
-    same positions in each layer. Class and register tokens get nothing. The paper also multiplies the tokens by sqrt(D).
+    Row and column lie in [-1, 1]. Channel i < D / 2 is cos(pi (w_x x + w_y y)), channel D / 2 + i the sine, with (w_x,
+    w_y) = rho_i (cos i, sin i) and rho_i spaced geometrically from 1 to 10. In training each image gets a global shift
+    from U(-0.5, 0.5) per axis, each patch a shift of up to half the distance to its neighbour, and all are then
+    multiplied by a factor whose logarithm is from U(-log 1.4, log 1.4). Evaluation augments nothing. The same step uses
+    the same positions in each layer. Class and register tokens get nothing. The paper also multiplies the tokens by
+    sqrt(D).
     """
 
     GLOBAL_SHIFT, LOCAL_SHIFT, SCALE = 0.5, 0.5, 1.4  # the paper's, for images; LOCAL_SHIFT in patches
@@ -86,8 +88,8 @@ class Cape(Additive):
 class Adaptive2d(Additive):
     """Sinusoids of row and column with learned scales that depend on the image (Lee et al. 2019, SATRN: A2DPE).
 
-    The embedding of a patch is a(x) * s[row] + b(x) * s[column], with the sinusoids s of `sinusoidal`. The scales
-    a and b [D] are sigmoid(W2 ReLU(W1 m)) of the mean m of the patch tokens, each with its own weights and biases. Class and
+    The embedding of a patch is a(x) * s[row] + b(x) * s[column], with the sinusoids s of `sinusoidal`. The scales a and
+    b [D] are sigmoid(W2 ReLU(W1 m)) of the mean m of the patch tokens, each with its own weights and biases. Class and
     register tokens get nothing.
     """
 

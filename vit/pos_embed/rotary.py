@@ -16,8 +16,8 @@ from vit.registry import BUILTIN
 class Rope2d(PosEmbed):
     """Axial rotary embedding (Su et al. 2021; Heo et al. 2024).
 
-    Half of the channel pairs of a head rotate with the row, half with the column. Pair t of an axis rotates by the angle
-    coordinate * base^(-t / (Dh / 4)), with `rope_base` 100 by default. Class and register tokens are not rotated.
+    Half of the channel pairs of a head rotate with the row, half with the column. Pair t of an axis rotates by the
+    angle coordinate * base^(-t / (Dh / 4)), with `rope_base` 100 by default. Class and register tokens are not rotated.
     """
 
     defaults = BUILTIN["rope-2d"].defaults
@@ -40,9 +40,9 @@ class Rope2d(PosEmbed):
 class RopeMixed(PosEmbed):
     """Rotary embedding with learned two-dimensional frequencies for each head and layer (Heo et al. 2024, RoPE-Mixed).
 
-    Channel pair t of head h rotates by row * f[0, h, t] + column * f[1, h, t]. As in the authors' code (naver-ai/rope-vit,
-    `init_random_2d_freqs`), f starts with the lengths of `rope-2d`, at base 10 by default, and with two directions for each
-    head that are orthogonal and random. Class and register tokens are not rotated.
+    Channel pair t of head h rotates by row * f[0, h, t] + column * f[1, h, t]. As in the authors' code
+    (naver-ai/rope-vit, `init_random_2d_freqs`), f starts with the lengths of `rope-2d`, at base 10 by default, and with
+    two directions for each head that are orthogonal and random. Class and register tokens are not rotated.
     """
 
     defaults = BUILTIN["rope-mixed"].defaults

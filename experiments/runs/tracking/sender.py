@@ -50,8 +50,8 @@ def follow(
 ) -> None:
     """Send runs as they are trained, until `over` is set; then what is there. After an error it begins again.
 
-    `runs`: the names of the runs so far. `say` gets the name of each run that W&B has completely, and, once, the line that
-    says where the runs are and how to end this, the `hint`, and the one of an error.
+    `runs`: the names of the runs so far. `say` gets the name of each run that W&B has completely, and, once, the line
+    that says where the runs are and how to end this, the `hint`, and the one of an error.
     """
     os.nice(NICENESS)
     done, told = set[str](), set[str]()

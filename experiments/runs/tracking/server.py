@@ -25,7 +25,8 @@ class Unreachable(Exception):
 
 @contextlib.contextmanager
 def wandb_in_use(seconds: float = 0.0) -> Iterator[TextIO]:
-    """Use wandb in the body, and leave nothing of it behind. What it raises becomes `Unreachable`. `seconds`: of `limit`.
+    """Use wandb in the body, and leave nothing of it behind. What it raises becomes `Unreachable`. `seconds`: of
+    `limit`.
 
     Yields the standard error, which is closed to wandb and its process.
     """

@@ -59,7 +59,8 @@ class Tracking:
                 name.strip() and len(name) <= MAX_NAME and re.fullmatch(r"[^/\\#?%:\0]+", name)
             ):
                 raise UserError(
-                    f"{flag}: {name!r} is not allowed: expected a name of at most {MAX_NAME} characters without / \\ # ? % :"
+                    f"{flag}: {name!r} is not allowed: expected a name of at most {MAX_NAME} characters without / \\ # "
+                    "? % :"
                 )
 
     @property

@@ -44,7 +44,10 @@ def test_incomplete_studies_still_have_a_report(tmp_path, options):
 
 
 def test_a_loss_is_not_tested_for_equivalence_at_the_margin_of_an_accuracy(tmp_path):
-    """The plan's margin is 1 point of test accuracy. In each kind of report the test losses have only tests of a difference."""
+    """The plan's margin is 1 point of test accuracy.
+
+    In each kind of report the test losses have only tests of a difference.
+    """
     sources = [write_study(tmp_path / name, spread=1e-4, **on_dataset(name)) for name in ("digits", "mnist")]
     stated, *explored = (
         analyze(read(str(at), metric=metric))

@@ -1,4 +1,6 @@
-"""Claims about how one setting depends on another, and about some levels only, against numbers worked out by hand or by SciPy."""
+"""Claims about how one setting depends on another, and about some levels only, against numbers worked out by hand
+or by SciPy.
+"""
 
 import numpy as np
 import pytest

@@ -32,8 +32,8 @@ DERIVED = {  # (probe, encodes) -> alone, border; counted by hand, see the docst
     ("probe-distance", "none"): (ONE / 3, ONE / 3),
     ("probe-distance", "absolute"): (ONE, ONE),
     ("probe-distance", "relative-2d"): (ONE, ONE),
-    # 2 and 3 share a bin: of the 38 far pairs, 8 with offset (0, 3) or (3, 0) look like (0, 2), and 12 with 1 and 3 like 1
-    # and 2; there are more of these, both middle
+    # 2 and 3 share a bin: of the 38 far pairs, 8 with offset (0, 3) or (3, 0) look like (0, 2), and 12 with 1 and 3
+    # like 1 and 2; there are more of these, both middle
     ("probe-distance", "relative-2d-binned"): (1 - Fraction(20, 3 * 38), ONE),
     # of 42 near, 40 middle and 38 far pairs these share their number with more of another class, and are lost:
     # far (1, -3) 3, (0, 3) 4, (2, -3) 2, (2, -2) 4, (1, 3) 3, (3, -3) 1

@@ -76,7 +76,9 @@ def test_the_page_holds_all_pictures(tmp_path, test_set):
 
 
 def test_many_variants_have_bars_for_some(tmp_path, test_set):
-    accuracy = dict.fromkeys(["none", "learned-1d", "learned-2d", "sinusoidal", "sincos-2d", "rope-2d", "cpe", "alibi-2d", "relative"], 0.9)  # fmt: skip
+    accuracy = dict.fromkeys(
+        ["none", "learned-1d", "learned-2d", "sinusoidal", "sincos-2d", "rope-2d", "cpe", "alibi-2d", "relative"], 0.9
+    )
     plot = section_of(study_of(tmp_path, test_set.y.numpy(), accuracy))[1]
     assert "Bars are shown for the baseline and" in plot.caption
 

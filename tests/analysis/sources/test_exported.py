@@ -1,4 +1,6 @@
-"""Exported studies: complete, the same bytes each time, readable with pandas; changes are noticed, user files are kept."""
+"""Exported studies: complete, the same bytes each time, readable with pandas; changes are noticed, user files are
+kept.
+"""
 
 import dataclasses
 import json
@@ -78,7 +80,9 @@ def test_settings_of_any_type_are_read_back_as_they_were(tmp_path):
 
 
 def test_texts_that_look_like_numbers_stay_texts(tmp_path):
-    """One seed, one number of shots, a dataset named after a year, a commit of digits: none of them becomes a number."""
+    """One seed, one number of shots, a dataset named after a year, a commit of digits: none of them becomes a
+    number.
+    """
     study = read_folder(write_study(tmp_path, seeds=1))
     texts = {
         "eval.fewshot": "2024",

@@ -1,4 +1,6 @@
-"""Run folders as tables: every value of the records, and records that are missing, damaged or different from the plan."""
+"""Run folders as tables: every value of the records, and records that are missing, damaged or different from the
+plan.
+"""
 
 import json
 import math

@@ -1,4 +1,6 @@
-"""Studies inferred from runs without a plan: factors, names of variants, copies, and the tables that every source gives."""
+"""Studies inferred from runs without a plan: factors, names of variants, copies, and the tables that every source
+gives.
+"""
 
 import pytest
 from synthetic import write_study

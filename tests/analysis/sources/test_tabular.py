@@ -1,4 +1,6 @@
-"""A table of anyone's runs gives numbers that can be computed by hand, and the verdicts of the study that it is from."""
+"""A table of anyone's runs gives numbers that can be computed by hand, and the verdicts of the study that it is
+from.
+"""
 
 import importlib.util
 import json
@@ -92,7 +94,9 @@ def test_the_step_of_rounded_values(values, step):
 
 
 def test_two_factors_give_the_factorial_results():
-    """score = 10 lr-effect + 4 method-effect + seed noise that cancels: main effects 1 and 4, no interaction but noise."""
+    """score = 10 lr-effect + 4 method-effect + seed noise that cancels: main effects 1 and 4, no interaction but
+    noise.
+    """
     noise = {("a", 1): [0, 1, 2, 4], ("a", 2): [1, 1, 3, 4], ("b", 1): [0, 2, 2, 4], ("b", 2): [1, 2, 2, 5]}
     rows = [
         {"method": method, "lr": lr, "seed": seed, "score": 4 * (method == "b") + (lr == 2) + value}

@@ -62,7 +62,10 @@ def test_intervals_cover_the_truth(spreads, means):
 
 
 def test_planned_looks_of_one_dataset_are_those_of_a_paired_comparison():
-    """On one dataset the average is the paired t test, whose planned looks `compare` has. A seed without a value counts too."""
+    """On one dataset the average is the paired t test, whose planned looks `compare` has.
+
+    A seed without a value counts too.
+    """
     diffs = np.array([0.02, 0.05, np.nan, 0.03, 0.06, -0.01, 0.0, 0.01, -0.02, 0.02])
     rule = Rule(margin=0.01, looks=Looks((5, 10), tuple(range(10))))
     (found,) = compare_averages({"v": [diffs]}, (0.0,), rule).values()

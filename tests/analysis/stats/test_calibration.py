@@ -153,7 +153,9 @@ def test_detectable_difference_is_found_in_four_of_five_studies(n):
 @pytest.mark.parametrize("n", SEEDS)
 @pytest.mark.parametrize("crossed", [0, 3])
 def test_factors_keep_their_level_whatever_varies_with_the_seed(n, crossed):
-    """`crossed` is the factor x seed variation relative to that of runs, which an error pooled over cells leaves out."""
+    """`crossed` is the factor x seed variation relative to that of runs, which an error pooled over cells leaves
+    out.
+    """
     rng = np.random.default_rng([n, 6])
     cells = pd.MultiIndex.from_product([["a", "b", "c"], ["x", "y"], range(n)], names=["kind", "site", "seed"])
     frame = cells.to_frame(index=False)
@@ -175,7 +177,9 @@ def test_factors_keep_their_level_whatever_varies_with_the_seed(n, crossed):
 
 @pytest.mark.parametrize("levels", [[0, 0, 3], [0, 0, 3, 3]], ids=["3 x 3 x 3", "4 x 4"])
 def test_levels_that_do_not_differ_are_rarely_told_apart_beside_levels_that_do(levels):
-    """True effects make every factor significant; its other contrasts, and all interactions, must stay at the level of the study."""
+    """True effects make every factor significant; its other contrasts, and all interactions, must stay at the level
+    of the study.
+    """
     rng = np.random.default_rng([len(levels), 15])
     factors = ["kind", "site", "depth"][: 6 - len(levels)]
     frame = pd.MultiIndex.from_product([range(len(levels))] * len(factors) + [range(5)], names=[*factors, "seed"])
@@ -227,8 +231,8 @@ def test_a_true_figure_from_one_lucky_run_is_rarely_refuted(n):
 
 @pytest.mark.parametrize("sd", [0.002, SD])
 def test_false_outcomes_of_all_claims_together_in_at_most_alpha_of_all_studies(sd):
-    """Every kind is a margin above none, so no claim of "far below" holds, but that of "below"; all alike, so every claim of
-    "alike" does, and none of "better".
+    """Every kind is a margin above none, so no claim of "far below" holds, but that of "below"; all alike, so every
+    claim of "alike" does, and none of "better".
     """
     rng = np.random.default_rng(9)
     kinds = {"none": 0.900, "learned-1d": 0.910, "learned-2d": 0.910, "relative": 0.910, "rope-2d": 0.910}

@@ -114,8 +114,8 @@ def test_effects_of_factors_over_two_planned_looks():
 
 
 def test_claims_over_two_planned_looks():
-    """Every kind is a margin above none, so no claim of "far below" holds, but that of "below"; all alike, so every claim of
-    "alike" does, and none of "better".
+    """Every kind is a margin above none, so no claim of "far below" holds, but that of "below"; all alike, so every
+    claim of "alike" does, and none of "better".
     """
     kinds = {"none": 0.900, "learned-1d": 0.910, "learned-2d": 0.910, "relative": 0.910, "rope-2d": 0.910}
     study = study_file.plan({kind: {"model.pos_embed": kind} for kind in kinds}, seeds=10, margin=MARGIN)

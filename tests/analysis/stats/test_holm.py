@@ -27,7 +27,9 @@ def test_holm_is_statsmodels_and_passes_over_what_was_not_tested(p):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_holm_with_weights_is_the_closed_test_of_every_intersection(seed):
-    """An intersection of hypotheses has the smallest p / weight, times all its weights; a hypothesis the largest p of its own."""
+    """An intersection of hypotheses has the smallest p / weight, times all its weights; a hypothesis the largest p
+    of its own.
+    """
     rng = np.random.default_rng(seed)
     p, weights = rng.uniform(size=6) ** 3, rng.choice([1 / 3, 1 / 2, 1], 6)
     subsets = [list(of) for size in range(1, 7) for of in combinations(range(6), size)]

@@ -15,7 +15,8 @@ PLANS = [(5, 10), (5, 10, 20), (3, 5, 10), (4, 8, 12, 16, 20), (9, 10)]
 @pytest.mark.parametrize(
     ("looks", "bounds"),
     [
-        # Lan and DeMets's O'Brien-Fleming-type bounds for equal looks at two-sided 5 %, as tabulated by ldbounds and gsDesign
+        # Lan and DeMets's O'Brien-Fleming-type bounds for equal looks at two-sided 5 %, as tabulated by ldbounds and
+        # gsDesign
         (2, [2.9626, 1.9686]),
         (3, [3.7103, 2.5114, 1.9930]),
         (4, [4.3326, 2.9631, 2.3590, 2.0141]),

@@ -19,7 +19,9 @@ def pairs(variants: int) -> np.ndarray:
 
 
 def runs(variants: int, n: int, spread: str = "equal", noise: str = "normal", shift: float = 0.0, studies: int = 2000):
-    """Values (studies, variants, n) of standard deviation 1 but for some variants, half of them `shift` higher; the true means."""
+    """Values (studies, variants, n) of standard deviation 1 but for some variants, half of them `shift` higher; the
+    true means.
+    """
     rng = np.random.default_rng([variants, n, len(spread), len(noise)])
     sd = np.ones((studies, variants))
     if spread == "x3":

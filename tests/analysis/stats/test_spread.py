@@ -42,7 +42,10 @@ def test_a_spread_that_does_not_change_is_rarely_said_to(spread, n):
 def test_three_seeds_of_three_variants_that_fail_or_scatter_differently_are_wrong_as_often_as_the_methods_say(
     widest, fails, limit
 ):
-    """A failed run is as bad under both conditions. Three in ten runs fail, or one variant scatters three times as much."""
+    """A failed run is as bad under both conditions.
+
+    Three in ten runs fail, or one variant scatters three times as much.
+    """
     rng = np.random.default_rng(15)
     truth, sd, said = np.array([[-2.0], [0], [2]]), np.array([[widest], [1], [1]]), []
     for _ in range(1500):

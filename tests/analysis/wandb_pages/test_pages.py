@@ -1,4 +1,6 @@
-"""`vit-report --wandb`, with the real client and a stand-in server: pages are saved once, and names are never markup."""
+"""`vit-report --wandb`, with the real client and a stand-in server: pages are saved once, and names are never
+markup.
+"""
 
 from __future__ import annotations
 

@@ -112,8 +112,8 @@ def test_what_is_not_used_is_said_with_its_number(tmp_path, capsys):
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("kind", ["ppm", "png"])
 def test_images_that_are_in_training_and_test_are_counted(kind, streamed, tmp_path, capsys, monkeypatch):
-    """All end with the same 4 KiB of pixels. Under other names, 7 test images of each class are in train, from which the
-    validation images are taken."""
+    """All end with the same 4 KiB of pixels. Under other names, 7 test images of each class are in train, from which
+    the validation images are taken."""
     monkeypatch.setattr("experiments.data.folder.IN_MEMORY", 0 if streamed else 1)
     random = np.random.default_rng(0)
     for name in ("a", "b"):

@@ -1,4 +1,6 @@
-"""Runs that start from another run's weights: against that run's own metrics, checkpoint and evaluation at other sizes."""
+"""Runs that start from another run's weights: against that run's own metrics, checkpoint and evaluation at other
+sizes.
+"""
 
 import hashlib
 import math

@@ -255,7 +255,9 @@ def test_a_record_holds_what_the_study_stated_when_the_run_started(tmp_path):
 
 
 def in_sessions(folder: Path, *sessions: tuple[str, bytes, int]) -> dict[str, Any]:
-    """The summary of a run that is trained in sessions: (commit, its uncommitted changes, epochs before it is interrupted)."""
+    """The summary of a run that is trained in sessions: (commit, its uncommitted changes, epochs before it is
+    interrupted).
+    """
     for commit, diff, epochs in sessions:
         code = {"commit": commit, "dirty": bool(diff)}
         with contextlib.suppress(tiny.Stop), pytest.MonkeyPatch.context() as patch:

@@ -99,7 +99,9 @@ def test_an_interrupted_run_goes_on_as_the_same_wandb_run(server, tmp_path):
 
 
 def test_sync_follow_sends_the_epochs_of_a_run_in_training(server, tmp_path, monkeypatch):
-    """Beside a command without tracking: the epochs while they are trained, the whole record at the end, until Ctrl-C."""
+    """Beside a command without tracking: the epochs while they are trained, the whole record at the end, until
+    Ctrl-C.
+    """
     monkeypatch.setattr("experiments.runs.state.SYNC_SECONDS", 0.0)  # metrics.csv after each epoch
     study, run = tmp_path / "study", mirrored.spec(train__epochs=3)
     mirrored.write_plan(study, [run])

@@ -46,7 +46,10 @@ def test_on_a_cpu_all_runs_that_are_given_train_together():
 
 
 def test_after_an_interruption_the_same_runs_train_together(tmp_path, monkeypatch):
-    """Also where another division is now faster, and where runs were added. The numbers are those without interruption."""
+    """Also where another division is now faster, and where runs were added.
+
+    The numbers are those without interruption.
+    """
     specs = [RunSpec.of(f"s{seed}", tiny.config(seed=seed)) for seed in range(6)]
 
     def divided(sizes):

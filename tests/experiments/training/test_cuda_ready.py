@@ -1,4 +1,6 @@
-"""Failures that would otherwise show only on a GPU, found on the CPU: kernel choice, synchronisation, compilation, memory."""
+"""Failures that would otherwise show only on a GPU, found on the CPU: kernel choice, synchronisation, compilation,
+memory.
+"""
 
 import contextlib
 from collections import Counter
@@ -261,7 +263,9 @@ def test_batches_are_padded_on_a_gpu_and_for_compiled_steps_only(device, mode):
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stack"])
 def test_engines_of_one_configuration_share_a_compiled_step(runs, monkeypatch):
-    """Other seeds, evaluation between steps and a resume compile nothing again, and each engine trains its own weights."""
+    """Other seeds, evaluation between steps and a resume compile nothing again, and each engine trains its own
+    weights.
+    """
     graphs: list[torch.fx.GraphModule] = []
 
     def compiler(function, mode, **options):

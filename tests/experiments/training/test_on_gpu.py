@@ -1,4 +1,6 @@
-"""On a GPU: how every variant moves its parameters, against float64 on the CPU; a CUDA graph against single operations."""
+"""On a GPU: how every variant moves its parameters, against float64 on the CPU; a CUDA graph against single
+operations.
+"""
 
 import os
 

@@ -56,7 +56,8 @@ def test_without_a_key_it_writes_the_files_and_says_how_to_register_them(study, 
     assert out == [
         "heads: 4 runs, 4 to train",
         f"specification: {file}",
-        "W&B cannot be used (no API key is configured; see `wandb login`); register the sweep later with the same command, or "
+        "W&B cannot be used (no API key is configured; see `wandb login`); register the sweep later with the same "
+        "command, or "
         f"with: wandb sweep {file}",
         f"next: vit-sweep status {folder}",
     ]
@@ -200,7 +201,10 @@ def test_a_stopped_agent_leaves_its_run_to_a_sweep_and_a_run_that_has_ended_is_o
 
 @pytest.mark.slow
 def test_a_trial_that_its_sweep_stops_ends_as_pruned(server, tmp_path):
-    """A sweep of one's own, with null among its values. After SIGTERM the run is sealed; it is not left to be resumed."""
+    """A sweep of one's own, with null among its values.
+
+    After SIGTERM the run is sealed; it is not left to be resumed.
+    """
     spec = {
         "method": "grid",
         "metric": {"name": "val/acc", "goal": "maximize"},

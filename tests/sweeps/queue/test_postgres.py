@@ -1,4 +1,6 @@
-"""The queue on a real PostgreSQL, which the tests start on loopback: its lock, its clock, and what happens when it is lost."""
+"""The queue on a real PostgreSQL, which the tests start on loopback: its lock, its clock, and what happens when it
+is lost.
+"""
 
 import threading
 import time

@@ -1,4 +1,6 @@
-"""A tuning that is itself a study: the best level of each variant by the mean validation accuracy, and no test image used."""
+"""A tuning that is itself a study: the best level of each variant by the mean validation accuracy, and no test
+image used.
+"""
 
 import json
 

@@ -1,4 +1,6 @@
-"""vit-sweep tune as a user meets it: the budget is kept through kills, no test image and no seed of the study is used."""
+"""vit-sweep tune as a user meets it: the budget is kept through kills, no test image and no seed of the study is
+used.
+"""
 
 import json
 import os

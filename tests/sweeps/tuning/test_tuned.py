@@ -1,4 +1,6 @@
-"""tuned.yaml: the best trials and importances in it, what it changes in a study, and one line for each kind of bad file."""
+"""tuned.yaml: the best trials and importances in it, what it changes in a study, and one line for each kind of bad
+file.
+"""
 
 import json
 from pathlib import Path

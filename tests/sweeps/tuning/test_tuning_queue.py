@@ -1,4 +1,7 @@
-"""The queue of a tuning: who trains a trial, what happens to those of a dead process, and what is pruned. No training."""
+"""The queue of a tuning: who trains a trial, what happens to those of a dead process, and what is pruned.
+
+No training.
+"""
 
 import itertools
 import sys

@@ -1,4 +1,7 @@
-"""What a sweep does with runs that fail, diverge or finish, and what it prints. Training is replaced by stub_sweep.py."""
+"""What a sweep does with runs that fail, diverge or finish, and what it prints.
+
+Training is replaced by stub_sweep.py.
+"""
 
 
 def test_a_run_that_always_fails_is_given_up_with_its_reason_and_the_others_finish(stubbed):

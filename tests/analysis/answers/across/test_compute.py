@@ -74,7 +74,9 @@ def test_a_seed_without_both_runs_is_not_paired(tmp_path):
 
 @pytest.mark.parametrize("there", [0.75, 0.8])
 def test_a_dataset_on_which_the_average_does_not_hold(tmp_path, there):
-    """By hand: the variant is 40 points above the baseline on one dataset; on the other it is 5 below, or equal to it."""
+    """By hand: the variant is 40 points above the baseline on one dataset; on the other it is 5 below, or equal to
+    it.
+    """
     one = results_on(tmp_path, "digits", accuracy={"none": 0.5, "cpe": 0.9}, spread=0.0)
     two = results_on(tmp_path, "mnist", accuracy={"none": 0.8, "cpe": there}, spread=0.0)
     ((variant, dataset, difference),) = across_of([one, two]).opposite_signs()
@@ -101,7 +103,8 @@ def test_without_a_known_chance_level_a_verdict_depends_on_diverged_runs(tmp_pat
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"accuracy": {"none": 0.7, "rope-2d": 0.9}}, "different variants: 'sinusoidal', 'learned-1d', 'learned-2d' only on digits"),
+        ({"accuracy": {"none": 0.7, "rope-2d": 0.9}}, "different variants: 'sinusoidal', 'learned-1d', 'learned-2d' "
+                                                      "only on digits"),
         ({"metric": "val/acc"}, "different metrics: test/acc and val/acc"),
         ({"baseline": "sinusoidal"}, "different baselines: 'none' and 'sinusoidal'"),
         ({"statuses": {("none", seed): "diverged" for seed in range(5)}}, "the baseline 'none' has 0 seeds on mnist"),

@@ -157,7 +157,8 @@ def test_a_factor_with_results_at_one_level_has_no_heat_map(tmp_path):
     results = factorial(tmp_path, statuses=lost)
     section = factors_section(results.factors, results.variants, results.means, results.policy)
     assert section.paragraphs == [
-        "Factors and interactions are not tested: model.depth takes only 1 in these runs; two levels or more are needed."
+        "Factors and interactions are not tested: model.depth takes only 1 in these runs; two levels or more are "
+        "needed."
     ]
     assert not section.items
 

@@ -1,4 +1,6 @@
-"""The headline: which sentences it chooses, for clear and undecided differences and for studies that cannot be tested."""
+"""The headline: which sentences it chooses, for clear and undecided differences and for studies that cannot be
+tested.
+"""
 
 import re
 from dataclasses import replace
@@ -191,7 +193,9 @@ def test_diverged_runs_are_named_and_whether_a_verdict_depends_on_them(tmp_path)
 
 
 def test_diverged_runs_of_other_variants_make_the_family_larger(tmp_path):
-    """Without the two variants of which no run finished, cpe is tested alone; with them, Holm's method has six pairs."""
+    """Without the two variants of which no run finished, cpe is tested alone; with them, Holm's method has six
+    pairs.
+    """
     kinds = {"none": 0.700, "cpe": 0.71, "rope-2d": 0.8, "relative": 0.8}
     lost = {(kind, seed): "diverged" for kind in ("rope-2d", "relative") for seed in range(5)}
     results = results_of(tmp_path, accuracy=kinds, statuses=lost, spread=0.012)

@@ -1,4 +1,6 @@
-"""Published claims, the paper's table and the expected accuracies on the probes: which sentence is shown, and the numbers."""
+"""Published claims, the paper's table and the expected accuracies on the probes: which sentence is shown, and the
+numbers.
+"""
 
 import math
 from dataclasses import replace

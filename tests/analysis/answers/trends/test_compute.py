@@ -26,7 +26,9 @@ def with_lengths(tmp_path, **options):
 
 
 def with_limits(tmp_path, kinds, gaps, **options):
-    """A study of kinds and numbers of images: the accuracy of a kind is 0.3 plus its value times the gap of the number."""
+    """A study of kinds and numbers of images: the accuracy of a kind is 0.3 plus its value times the gap of the
+    number.
+    """
     accuracies = [0.3 + gaps[n] * kinds[kind] for kind in kinds for n in gaps]
     folder = write_grid(tmp_path, {PATHS[0]: list(kinds), PATHS[1]: list(gaps)}, accuracies, **options)
     return analyze(read(str(folder)))

@@ -1,4 +1,6 @@
-"""The sections on training length, few-shot accuracies, image sizes and shifts: the numbers that they show, and which sentence."""
+"""The sections on training length, few-shot accuracies, image sizes and shifts: the numbers that they show, and
+which sentence.
+"""
 
 import numpy as np
 import pytest
