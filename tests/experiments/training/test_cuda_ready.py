@@ -29,7 +29,7 @@ from experiments.training import step as step_module
 from experiments.training.stacked import Stacked
 from experiments.training.step import DeviceStep, model_input
 from experiments.training.tables import epoch_tables
-from vit import ViT, cpu_bfloat16, linear
+from vit import ViT, cpu_bfloat16, fused_attention, linear
 from vit.registry import REGISTRY
 
 CPU = torch.device("cpu")
@@ -39,6 +39,7 @@ CPU = torch.device("cpu")
 def forms_of_a_gpu(monkeypatch):
     """Attention, GELU and linear layers as on a GPU."""
     monkeypatch.setattr(cpu_bfloat16, "applies", lambda x: False)
+    monkeypatch.setattr(fused_attention, "is_faster_in_parts", lambda q, k: False)
     monkeypatch.setattr(linear, "in_parts", lambda x: True)
 
 
