@@ -114,6 +114,14 @@ class Comparison(Decided):
     """`p`, adjusted over the family"""
 
     @property
+    def from_earlier_look(self) -> bool:
+        """Whether an earlier planned look showed this difference, and the data of this look alone would not.
+
+        An adjusted p-value is never smaller than the test of its own look, which the interval inverts.
+        """
+        return self.verdict in ("better", "worse") and self.diff.low <= 0 <= self.diff.high
+
+    @property
     def n(self) -> int:
         """Seeds used: those with a finite value on both sides."""
         return self.diff.n
