@@ -94,11 +94,6 @@ class Decided:
         """Whether the verdict is another one if diverged runs count as runs at chance level."""
         return self.verdict_with_diverged not in (None, self.verdict)
 
-    @property
-    def stable(self) -> str:
-        """The verdict, unless it depends on diverged runs."""
-        return "depends on diverged runs" if self.depends_on_diverged else self.verdict
-
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(Decided):
