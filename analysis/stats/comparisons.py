@@ -94,11 +94,6 @@ class Decided:
         """Whether the verdict is another one if diverged runs count as runs at chance level."""
         return self.verdict_with_diverged not in (None, self.verdict)
 
-    @property
-    def stable(self) -> str:
-        """The verdict, unless it depends on diverged runs."""
-        return "depends on diverged runs" if self.depends_on_diverged else self.verdict
-
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(Decided):
@@ -112,6 +107,14 @@ class Comparison(Decided):
     """two-sided t test of no difference"""
     p_holm: float = np.nan
     """`p`, adjusted over the family"""
+
+    @property
+    def from_earlier_look(self) -> bool:
+        """Whether an earlier planned look showed this difference, and the data of this look alone would not.
+
+        An adjusted p-value is never smaller than the test of its own look, which the interval inverts.
+        """
+        return self.verdict in ("better", "worse") and self.diff.low <= 0 <= self.diff.high
 
     @property
     def n(self) -> int:

@@ -52,7 +52,7 @@ def _diverged(variants: Variants, comparisons: Comparisons, conduct: Conduct) ->
 
 def _limits(variants: Variants, comparisons: Comparisons) -> dict[str, object]:
     """Which differences are too small for the seeds of the study."""
-    metric = variants.metric
+    metric, margin = variants.metric, variants.margin
     versus = [comparisons.versus[variant] for variant in variants.others]
     undecided = [c for c in (*versus, *comparisons.other_pairs.values()) if c.verdict == "not enough evidence" and c.n]
     shown = [c for c in undecided or versus if math.isfinite(c.detectable)]
@@ -64,4 +64,5 @@ def _limits(variants: Variants, comparisons: Comparisons) -> dict[str, object]:
         "detectable": " to ".join(ends),
         "shown": shown,
         "hopeless": len(shown) - len(sizes),
+        "enough": sum(c.detectable <= margin for c in shown) if sizes and margin is not None else None,
     }

@@ -115,6 +115,20 @@ def test_what_an_earlier_look_rejects_stays_rejected():
     assert both == early and at == 0
 
 
+def test_a_difference_that_only_an_earlier_look_shows_is_from_that_look():
+    """Five seeds differ by 1, the next five by less than nothing; of the second pair all ten seeds differ."""
+    early = [1.0, 1.01, 0.99, 1.0, 1.005, -3.0, 2.0, -1.0, 0.5, -1.5]
+    values = {"a": dict.fromkeys(range(10), 0.0), "b": dict(enumerate(early)), "c": dict(enumerate(early[:5] * 2))}
+    compared = {
+        n: compare(rule.looks.limit(values), [("b", "a"), ("c", "a")], rule)
+        for n in (5, 10)
+        for rule in [Rule(margin=0.1, looks=Looks((5, 10), tuple(range(n))), variance="paired")]
+    }
+    found = {n: {pair[0]: (c.verdict, c.from_earlier_look) for pair, c in of.items()} for n, of in compared.items()}
+    assert found[5] == {"b": ("better", False), "c": ("better", False)}
+    assert found[10] == {"b": ("better", True), "c": ("better", False)}
+
+
 @pytest.mark.parametrize("looks", [(), (10, 5), (5, 5), (1, 10)])
 def test_looks_that_do_not_rise_are_refused_by_name(looks):
     with pytest.raises(UserError, match="looks"):

@@ -14,6 +14,7 @@ from synthetic import results_of, write_factorial, write_study
 
 from analysis.answers.conduct import show as conduct
 from analysis.answers.pairs import headline as headline_module
+from analysis.answers.pairs.headline import among_others
 from analysis.answers.study_report import study_document, study_headline
 from analysis.answers.study_results import analyze
 from analysis.sources.folder import read_folder, read_runs
@@ -77,7 +78,7 @@ def test_a_mixed_result_has_each_variant_in_one_group(tmp_path):
     accuracy = {"none": 0.8, "cpe": 0.9, "relative": 0.7, "rope-2d": 0.8005}
     results = results_of(tmp_path, accuracy=accuracy, spread=0.01)
     slots = sentences(results)["against_baseline"]
-    verdicts = {name: compared.verdict for name, compared in slots["versus"].items()}
+    verdicts = {name: compared.verdict for name, compared in slots["tested"].items()}
     assert verdicts == {"cpe": "better", "relative": "worse", "rope-2d": "not enough evidence"}
     assert "Not compared" not in headline(results) and "Not tested" not in headline(results)
 
@@ -162,6 +163,8 @@ def test_pairs_are_tested_where_the_baseline_cannot_be(tmp_path):
     assert study_headline(results)[0].startswith("Test accuracy: cpe ")
     assert "against_baseline" not in sentences(results)
     assert "1 of 1 significantly different (cpe better than relative)" in headline(results)
+    slots = sentences(results)["among_others"]["others"]
+    assert (slots.tested, slots.significant, slots.untested) == (1, 1, 0) and slots.ranked == [("cpe", "relative")]
 
 
 def test_a_baseline_that_always_diverged_needs_another_baseline(tmp_path):
@@ -247,12 +250,18 @@ def test_the_best_mean_of_other_seeds_is_not_called_better_than_a_variant_that_b
     said = headline(replace(results, means=replace(results.means, by_metric=higher)))
     assert re.search(r"Best mean test accuracy: rope-2d \(81\S* %\), significantly better than 3 of the 4 other ", said)
     assert "Significantly better on the seeds that both have: cpe." in said
+    changed = among_others(results.variants, results.comparisons, replace(results.means, by_metric=higher))
+    assert (changed.best, changed.beaten, changed.above) == (["rope-2d"], 3, ["cpe"])
+    assert among_others(results.variants, results.comparisons, results.means).above == []
 
 
 def test_variants_can_share_the_best_mean(tmp_path):
     accuracy = {"none": 0.5, "cpe": 1.0, "rope-2d": 1.0}
     results = results_of(tmp_path, accuracy=accuracy, spread=0, seeds=3)
     assert results.means.all_best == ["cpe", "rope-2d"]
+    others = among_others(results.variants, results.comparisons, results.means)
+    assert (others.best, others.beaten, others.open) == (["cpe", "rope-2d"], None, [])
+    assert others.counts in ({"equivalent": 1}, {"equal on all seeds": 1})
     assert "Best mean test accuracy: cpe and rope-2d (100.00 %)." in headline(results)
 
 
