@@ -169,7 +169,10 @@ def _located(source: str) -> str:
 
 
 def _out(source: str, name: str, arguments: Namespace) -> Path:
-    """The folder of the report: `name` in the study's folder, unless --out says where. It must be free or a report's."""
+    """The folder of the report: `name` in the study's folder, unless --out says where.
+
+    It must be free or a report's.
+    """
     if arguments.out is None and source.startswith(f"{TABLE}:"):
         arguments.out = Path(f"{source.removeprefix(f'{TABLE}:').removesuffix('.csv')}-{name}")
     if arguments.out is None and is_imported(source):

@@ -21,7 +21,9 @@ PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def decimals(half: float, fallback: int = 2) -> int:
-    """Return the number of decimals that shows two significant digits of `half`; `fallback` where it is zero or not known."""
+    """Return the number of decimals that shows two significant digits of `half`; `fallback` where it is zero or not
+    known.
+    """
     if not math.isfinite(half) or half <= 0:
         return fallback
     leading = math.floor(math.log10(float(f"{half:.1e}")))
@@ -200,7 +202,9 @@ def names(variants: Iterable[str]) -> str:
 
 
 def factor_name(factor: str, names: Mapping[str, str]) -> str:
-    """Return a factor's name in `names`, else the factor without its section, `pos_embed`, linked settings joined by "+"."""
+    """Return a factor's name in `names`, else the factor without its section, `pos_embed`, linked settings joined
+    by "+".
+    """
     if factor in names:
         return plain(names[factor])
     return " + ".join(path.rpartition(".")[2] for path in factor.split("+"))
@@ -218,7 +222,9 @@ def level_name(factor: str, level: str) -> str:
 
 
 def plain(text: Any) -> str:
-    """Return text that a page or a file can show: characters that cannot be printed become U+FFFD, white space a single space."""
+    """Return text that a page or a file can show: characters that cannot be printed become U+FFFD, white space a
+    single space.
+    """
     line = " ".join(str(text).split())
     return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
 

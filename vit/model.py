@@ -62,9 +62,10 @@ class ConvStem(nn.Module):
 class Attention(nn.Module):
     """Multi-head self-attention: one QKV projection for all heads, and an output projection.
 
-    It uses `attend`, mostly PyTorch's fused kernel, and adds a positional bias there. Attention dropout in training and a request
-    for the attention maps need the weights themselves; these two cases compute them explicitly. (PyTorch's CPU kernel
-    has no gradient for a mask, so PyTorch itself computes the weights explicitly to train a learned bias on the CPU.)
+    It uses `attend`, mostly PyTorch's fused kernel, and adds a positional bias there. Attention dropout in training and
+    a request for the attention maps need the weights themselves; these two cases compute them explicitly. (PyTorch's
+    CPU kernel has no gradient for a mask, so PyTorch itself computes the weights explicitly to train a learned bias on
+    the CPU.)
     """
 
     qkv: nn.Module

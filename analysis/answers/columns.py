@@ -25,7 +25,9 @@ LONG_NAME = 24  # characters of the baseline's name from which a column head say
 
 
 def variant_fields(variants: Variants, variant: str) -> dict[str, object]:
-    """The variant and its levels in a grid; `_name`, `_place` and `_runs` are what it is called, its order and its runs."""
+    """The variant and its levels in a grid; `_name`, `_place` and `_runs` are what it is called, its order and its
+    runs.
+    """
     levels = {} if variants.levels is None else variants.levels.loc[variant].to_dict()
     place = {"_place": variants.names.index(variant), "_runs": variants.anchor(variant)}
     return {"variant": variant, **levels, "_name": variants.brief[variant], **place}
@@ -104,7 +106,8 @@ class ExtraColumns(NamedTuple):
 def mark(variant: str, means: Means, comparisons: Comparisons) -> str:
     """ "equal" for a variant shown to be equivalent to the best, "best" for one that a test does not show to be worse.
 
-    Without a test it is "", and so it is for all if nothing is worse than the best. A verdict that depends on diverged runs shows nothing.
+    Without a test it is "", and so it is for all if nothing is worse than the best. A verdict that depends on diverged
+    runs shows nothing.
     """
     best = means.best
     if best is None or not means.of(variant).n or not _some_worse(means, comparisons):

@@ -37,8 +37,8 @@ from experiments.runs.history import Look
 def compare_document(a: StudyResults, b: StudyResults, command: str, labels: Sequence[str] = "AB") -> Document:
     """Make the report on studies A and B; `command` is the command that makes it. Raises the errors of `joined`.
 
-    It is the report of one study that has the study among its factors, with the difference of each variant between A and B
-    first. `labels`: what it calls the two.
+    It is the report of one study that has the study among its factors, with the difference of each variant between A
+    and B first. `labels`: what it calls the two.
     """
     studies = dict(zip(labels, (a, b), strict=True))
     both = analyze(joined({name: results.study for name, results in studies.items()}, command))
@@ -109,7 +109,9 @@ def index_document(folder: Path, studies: Mapping[Path, RunsTable | UserError], 
 
 
 def _index_row(study: RunsTable | UserError) -> tuple[dict[str, Any], StudyResults | None]:
-    """A study's state, the first paragraph of its answer and how it is trained; its results where it has one dataset."""
+    """A study's state, the first paragraph of its answer and how it is trained; its results where it has one
+    dataset.
+    """
     row: dict[str, Any] = {"state": "", "_left": True, "answer": "", "setting": "", "command": ""}
     try:
         if isinstance(study, UserError):
@@ -131,8 +133,8 @@ def _index_row(study: RunsTable | UserError) -> tuple[dict[str, Any], StudyResul
 def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
     """Make the report of a study that has the dataset among its factors: each dataset is a study of the other factors.
 
-    A dataset with too few runs of the baseline is left out with a warning. Where fewer than two datasets remain, it is the
-    report of one dataset. Raises `UserError` where the datasets have different variants.
+    A dataset with too few runs of the baseline is left out with a warning. Where fewer than two datasets remain, it is
+    the report of one dataset. Raises `UserError` where the datasets have different variants.
     """
     parts = {str(part.base[DATASET]): part for part in split_by_dataset(study)}
     started = {name: part for name, part in parts.items() if not part.of(*ENDED).empty} or parts

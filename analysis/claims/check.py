@@ -1,12 +1,12 @@
 """What a study's runs say about published claims. No I/O and no wording.
 
-A claim holds where each of its hypotheses holds (for example one for each pair of variants). So "holds here" takes a test
-of each hypothesis at the same level (an intersection-union test: Berger, Technometrics 24 (1982), 295-300). One false
-hypothesis contradicts a claim, so for "does not hold here" the tests are Holm-adjusted over its hypotheses. Of these two
-outcomes at most one is false, so both are then adjusted over the claims as one family (`holm_exclusive`): all false
-outcomes of a study together occur in at most `ALPHA` of all studies. Every other claim is "undecided here". A claim that the
-study cannot decide (`Claim.obstacle`) is "not comparable" and not in the family. A claim that makes no hypothesis about a study is
-left out.
+A claim holds where each of its hypotheses holds (for example one for each pair of variants). So "holds here" takes a
+test of each hypothesis at the same level (an intersection-union test: Berger, Technometrics 24 (1982), 295-300). One
+false hypothesis contradicts a claim, so for "does not hold here" the tests are Holm-adjusted over its hypotheses. Of
+these two outcomes at most one is false, so both are then adjusted over the claims as one family (`holm_exclusive`): all
+false outcomes of a study together occur in at most `ALPHA` of all studies. Every other claim is "undecided here". A
+claim that the study cannot decide (`Claim.obstacle`) is "not comparable" and not in the family. A claim that makes no
+hypothesis about a study is left out.
 
 Runs that diverged have no final value. A claim is decided only if the outcome is the same where diverged runs count as
 runs at chance level.
@@ -68,10 +68,9 @@ def check(
 ) -> list[ClaimResult]:
     """Check each claim that makes a hypothesis about the study, with the rule's margin, floor, looks and variance.
 
-    `at_chance` are the values where diverged runs count as runs at chance level; None where no run diverged. A claim with
-    the same hypotheses as an earlier one is left out. All claims
-    are about accuracies (`Metric.is_accuracy`): a study of another metric yields none. Nor does one of validation images,
-    which makes a choice.
+    `at_chance` are the values where diverged runs count as runs at chance level; None where no run diverged. A claim
+    with the same hypotheses as an earlier one is left out. All claims are about accuracies (`Metric.is_accuracy`): a
+    study of another metric yields none. Nor does one of validation images, which makes a choice.
     """
     metric = Metric(study.metric)
     if not Metric(metric.base).is_accuracy or metric.startswith("val/"):

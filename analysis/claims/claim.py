@@ -29,8 +29,8 @@ KIND, SITE, HEAD, SHUFFLED = "model.pos_embed", "model.pos_site", "model.head", 
 class Hypothesis:
     """The mean difference of one pair is "above" `bound`, or "within" ±`bound`.
 
-    `variants`: (a, b) for a - b, or (a,) for a - a published figure. That figure is of one run. So it is contradicted only
-    where it lies further away than another run would: by more than the bound plus the error of predicting a run,
+    `variants`: (a, b) for a - b, or (a,) for a - a published figure. That figure is of one run. So it is contradicted
+    only where it lies further away than another run would: by more than the bound plus the error of predicting a run,
     sd sqrt(1 + 1/n). `at_looks`: the difference at each look so far; the last is that of all seeds.
     """
 
@@ -55,7 +55,10 @@ class Hypothesis:
         return self.at_looks[-1].estimates(1 - 2 * alpha)[0]
 
     def p_for(self, looks: Looks = NO_PLAN) -> float:
-        """p-value of the hypothesis being false: small where the runs support it. With planned looks: of all looks so far."""
+        """p-value of the hypothesis being false: small where the runs support it.
+
+        With planned looks: of all looks so far.
+        """
         return float(looks.smallest_p(map(self._for, self.at_looks))[0][0])
 
     def p_against(self, looks: Looks = NO_PLAN) -> float:
@@ -257,7 +260,10 @@ def is_control(settings: Mapping[str, Any]) -> bool:
 
 
 def flat_settings(config: Mapping, levels: Mapping[str, Any]) -> dict[str, Any]:
-    """A nested configuration, overridden by `levels`, as dotted path -> value. The seed and file locations are left out."""
+    """A nested configuration, overridden by `levels`, as dotted path -> value.
+
+    The seed and file locations are left out.
+    """
     sections = {section: inner for section, inner in config.items() if isinstance(inner, Mapping)}
     flat = {f"{section}.{field}": value for section, inner in sections.items() for field, value in inner.items()}
     flat = {path: value for path, value in (flat | dict(levels)).items() if path not in PLACES}

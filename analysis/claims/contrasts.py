@@ -1,4 +1,7 @@
-"""Claims about how one setting depends on another: numbers of each seed that combine the runs of several variants. No I/O."""
+"""Claims about how one setting depends on another: numbers of each seed that combine the runs of several variants.
+
+No I/O.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ Settings = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Contrast(Claim):
-    """A number of each seed, made of variants that differ in `path`, is larger at the level `more` of `by` than at `less`.
+    """A number of each seed, made of variants that differ in `path`, is larger at the level `more` of `by` than at
+    `less`.
 
     `more`, `less`: None stands for the highest and the lowest level of the study.
     """
@@ -46,7 +50,9 @@ class Contrast(Claim):
         return [self._hypothesis(group, tuple(partner[v] for v in group), values, rule) for group in groups]
 
     def obstacle(self, hypotheses: Sequence[Hypothesis], study: StudyPlan, values: Values, rule: Rule) -> str:
-        """Also where a level of `path` is best at an end of the levels of `by` that were tried: its best may lie beyond."""
+        """Also where a level of `path` is best at an end of the levels of `by` that were tried: its best may lie
+        beyond.
+        """
         settings = variant_settings(study, values)
         means = {variant: np.mean([*values[variant].values()]) for variant in settings}
         for level in dict.fromkeys(own[self.path] for own in settings.values()) if self.more is None else ():
@@ -99,7 +105,9 @@ class Gain(Contrast):
 
 @dataclass(frozen=True)
 class Sensitivity(Contrast):
-    """The standard deviation over the levels of `path` is larger at `more` of `by` than at `less`, also without any one level."""
+    """The standard deviation over the levels of `path` is larger at `more` of `by` than at `less`, also without any
+    one level.
+    """
 
     def _groups(self, settings: Settings, tuned: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         left = dict(settings)

@@ -29,8 +29,8 @@ def paper_places(
 ) -> dict[tuple[str, str], str]:
     """(kind, site) in the paper's table -> variant; empty for a study without its factors and kinds.
 
-    Its factors are the kind, the site or both, and the metric is an accuracy. `varied`: the settings that the study varies.
-    `settings`: those of each variant.
+    Its factors are the kind, the site or both, and the metric is an accuracy. `varied`: the settings that the study
+    varies. `settings`: those of each variant.
     """
     varied, kinds = set(varied), {kind for kind, _ in PAPER_TABLE_8}
     if KIND not in varied or not varied <= {KIND, SITE} or not metric.is_accuracy:
@@ -60,7 +60,10 @@ ANY_WAY = (
     "positional embedding, there is little to no difference between different ways of encoding positional information"
 )
 CCT = "Hassani et al., arXiv 2104.05704 (CCT), README of the authors' code"
-CPVT = "Chu et al., arXiv 2102.10882 (CPVT, DeiT-Ti, ImageNet; its relative embedding is 2-D), as later papers cite its table"
+CPVT = (
+    "Chu et al., arXiv 2102.10882 (CPVT, DeiT-Ti, ImageNet; its relative embedding is 2-D), "
+    "as later papers cite its table"
+)
 CPVT_TABLE = "Table 1: no embedding 68.2, relative 70.5, learned 72.2"
 HEO = "Heo et al., arXiv 2403.13298, README of the authors' code (ViT-S, ImageNet, trained at 224 px)"
 BLOG = "Positional Embeddings in Transformer Models, ICLR Blogposts 2025 (ImageNet-100, trained at 224 px)"
@@ -104,7 +107,8 @@ LITERATURE: tuple[Claim, ...] = (
     *(
         Above(
             f"rival-{kind}",
-            f"{kind} is clearly better than learned-1d ({100 * accuracy:.2f} % against {100 * RIVAL_CIFAR_10['learned-1d']:.2f} %).",
+            f"{kind} is clearly better than learned-1d ({100 * accuracy:.2f} % against "
+            f"{100 * RIVAL_CIFAR_10['learned-1d']:.2f} %).",
             RIVAL,
             quote=f"Learnable 86.52, {name} {100 * accuracy:.2f}",
             higher=frozenset({kind}),
@@ -138,7 +142,8 @@ LITERATURE: tuple[Claim, ...] = (
         "rope-2d",
         "lookhere-larger",
         "Fuller et al., arXiv 2405.13985, abstract (ViT-B/16, 1024 px, trained at 224)",
-        "With extrapolation, LookHere outperforms the current SoTA position encoding method, 2D-RoPE, by 21.7% on ImageNet",
+        "With extrapolation, LookHere outperforms the current SoTA position encoding method, 2D-RoPE, by 21.7% on "
+        "ImageNet",
         larger=True,
     ),
     _better(
@@ -160,7 +165,8 @@ LITERATURE: tuple[Claim, ...] = (
         "optional-with-stem",
         "With a convolutional tokenizer, the positional embedding is optional.",
         CCT,
-        quote="replace the patch embedding with a convolutional embedding, allowing for better inductive bias and making "
+        quote="replace the patch embedding with a convolutional embedding, allowing for better inductive bias and "
+        "making "
         "positional embeddings optional",
         kinds=frozenset({"none", "learned-1d", "sincos-2d"}),
         where=(STEM, "conv"),
@@ -169,7 +175,8 @@ LITERATURE: tuple[Claim, ...] = (
         "stem-lr",
         "A convolutional stem is less sensitive to the learning rate.",
         "Xiao et al., arXiv 2106.14881, section 5.3",
-        quote="In all cases we see that ViT_C significantly improves the lr and wd stability over ViT_P for both optimizers",
+        quote="In all cases we see that ViT_C significantly improves the lr and wd stability over ViT_P for both "
+        "optimizers",
         path=LR,
         by=STEM,
         more="patchify",
@@ -178,7 +185,8 @@ LITERATURE: tuple[Claim, ...] = (
     Gain(
         "pool-lr",
         "Mean pooling needs a smaller learning rate than the class token.",
-        "Dosovitskiy et al., arXiv 2010.11929, appendix D.3 and Figure 9 (class token 8e-4; mean pooling 3e-4, poor at 8e-4)",
+        "Dosovitskiy et al., arXiv 2010.11929, appendix D.3 and Figure 9 (class token 8e-4; mean pooling 3e-4, poor at "
+        "8e-4)",
         quote="the difference in performance is fully explained by the requirement for a different learning-rate",
         path=POOL,
         higher=frozenset({"cls"}),

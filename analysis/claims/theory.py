@@ -1,10 +1,10 @@
 """The accuracies that a kind of positional embedding can reach on the generated probes, derived from symmetry.
 
 A layer lets token i see the content of token j and what the kind encodes about the pair (i, j): nothing, the absolute
-position of both cells, their relative-2d offset (rows and columns), this offset in bins (relative-2d-binned: 2 and 3 cells
-look alike), their relative-1d offset (the raster offset j - i), their distance, or the local offset (of the 8 adjacent
-cells only). Two layouts that look alike through this are the same to the model, whatever its weights: it can at best name
-the more likely of their classes. `expected` counts this over all layouts, twice:
+position of both cells, their relative-2d offset (rows and columns), this offset in bins (relative-2d-binned: 2 and 3
+cells look alike), their relative-1d offset (the raster offset j - i), their distance, or the local offset (of the 8
+adjacent cells only). Two layouts that look alike through this are the same to the model, whatever its weights: it can
+at best name the more likely of their classes. `expected` counts this over all layouts, twice:
 
 - `alone`: only the marks see each other, as on an infinite grid.
 - `border`: every cell sees every other cell, so a mark also sees how many cells lie on each side of it. A model of two
@@ -19,17 +19,17 @@ the more likely of their classes. `expected` counts this over all layouts, twice
     distance      1/16 to 3/16    1/4             1               1/4
     local         1/16 to 1       1/3 to 1        2/3 to 1        15/16 to 1
 
-Why: the eight symmetries of the square keep distances and map each quadrant to every other, so the direction is at chance.
-They group the 16 cells into three classes (corner, edge, centre), of which one cell each can be named: 3/16. A raster offset
-of 5 is (1, 1) and also (2, -3): of the 18 offsets to quadrants below, equally likely, 6 pairs share a number, and one of each
-pair is lost: 12/18. A convolution sees the offset of adjacent marks and, through the zero padding, the border. Two of the
-four arrows around a base arrow are always adjacent. With probability 1/8 the arrow that counts is not, and one other neither:
-half of these are guessed wrong.
+Why: the eight symmetries of the square keep distances and map each quadrant to every other, so the direction is at
+chance. They group the 16 cells into three classes (corner, edge, centre), of which one cell each can be named: 3/16. A
+raster offset of 5 is (1, 1) and also (2, -3): of the 18 offsets to quadrants below, equally likely, 6 pairs share a
+number, and one of each pair is lost: 12/18. A convolution sees the offset of adjacent marks and, through the zero
+padding, the border. Two of the four arrows around a base arrow are always adjacent. With probability 1/8 the arrow that
+counts is not, and one other neither: half of these are guessed wrong.
 
 The class token has no cell. It sees contents only in the first layer, and what patches have collected in the second. So
-with class-token pooling a kind that encodes pairs of patches needs two layers (with mean pooling, one). A kind may encode
-more about a patch and a prefix token (`encodes_prefix`): for rotary embeddings an unrotated class token stands in the
-first cell, so it sees the absolute position of each patch.
+with class-token pooling a kind that encodes pairs of patches needs two layers (with mean pooling, one). A kind may
+encode more about a patch and a prefix token (`encodes_prefix`): for rotary embeddings an unrotated class token stands
+in the first cell, so it sees the absolute position of each patch.
 
 These are limits, not predictions for a given number of steps: below `alone` the model has not learned the task; above
 `border`, beyond the sampling error of the test set, the code or the derivation is wrong.
@@ -128,8 +128,8 @@ def sampling_error(share: float) -> float:
 def derived(metric: str, settings: pd.DataFrame) -> dict[str, Expected]:
     """variant -> its derived accuracies, where the derivation applies. `settings`: a row for each variant.
 
-    It applies to kinds that state what they encode, to models with enough layers whose tokens each see one patch, and to
-    images that are not shuffled.
+    It applies to kinds that state what they encode, to models with enough layers whose tokens each see one patch, and
+    to images that are not shuffled.
     """
     if metric != METRIC or not set(settings.get("data.name", ())) & set(PROBES):
         return {}

@@ -62,8 +62,8 @@ def intervals(
     """Draw estimates with their intervals at `places` on the other axis: in rows, or `vertical`.
 
     Intervals are cut at what the metric can be, unless they are of a `difference`. An estimate without a value is not
-    drawn, and one without an interval has no bar. `line`: the dashes of the line that joins the estimates. `tips`: a text
-    for each estimate, `id`: see `identify`.
+    drawn, and one without an interval has no bar. `line`: the dashes of the line that joins the estimates. `tips`: a
+    text for each estimate, `id`: see `identify`.
     """
     limits = formatting.limits(metric, difference)
     values, low, high = np.array([(one.value, one.low, one.high) for one in estimates]).T
@@ -93,7 +93,8 @@ def identify(artists: Sequence[Artist], id: str, tips: Sequence[str] = ()) -> No
 def legend(figure: Drawing, handles: Mapping[str, Any], styles: Styles | None = None) -> None:
     """Add a legend below the panels and make the figure higher by it. `handles`: name -> what stands before it.
 
-    With `styles`, the names are variants: those without a colour are left out, and the page hides a variant by its name.
+    With `styles`, the names are variants: those without a colour are left out, and the page hides a variant by its
+    name.
     """
     if styles:
         handles = {name: handles[name] for name in styles.coloured if name in handles}

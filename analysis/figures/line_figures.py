@@ -1,4 +1,6 @@
-"""Figures of lines: learning curves, and values along a condition, with a thin grey line for each variant without a colour."""
+"""Figures of lines: learning curves, and values along a condition, with a thin grey line for each variant without a
+colour.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +64,8 @@ def _draw(
     metric: Metric,
     differences: bool = False,
 ) -> tuple[Drawing, Axes]:
-    """Draw a line for each variant. `estimates`: variant -> one for each point. `places`: of the points on the axis, at least
-    1 apart; the lines are spread around each place.
+    """Draw a line for each variant. `estimates`: variant -> one for each point. `places`: of the points on the axis, at
+    least 1 apart; the lines are spread around each place.
     """
     figure, (axes,) = panels(1, 2.8)
     handles = {}
@@ -95,7 +97,9 @@ def _draw(
 
 @style()
 def draw_curves(metrics: Curves, styles: Styles) -> Drawing:
-    """Draw the mean of each metric by epoch for the variants with a colour, with the band of its interval or with its runs."""
+    """Draw the mean of each metric by epoch for the variants with a colour, with the band of its interval or with
+    its runs.
+    """
     figure, below = panels(len(metrics), 2.0)
     lines = {}
     for number, (axes, (metric, by_variant)) in enumerate(zip(below, metrics.items(), strict=True)):

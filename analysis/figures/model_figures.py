@@ -1,4 +1,7 @@
-"""Figures of trained models and test images: embeddings, attention, and images on which variants differ. Arrays in, figures out."""
+"""Figures of trained models and test images: embeddings, attention, and images on which variants differ.
+
+Arrays in, figures out.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ LONGEST_CLASS = 16  # characters
 
 
 def mosaic(tiles: np.ndarray) -> np.ndarray:
-    """Arrange tiles [R, C, H, W, ...] as one image [R (H + 1) - 1, C (W + 1) - 1, ...], with lines of NaN between them."""
+    """Arrange tiles [R, C, H, W, ...] as one image [R (H + 1) - 1, C (W + 1) - 1, ...], with lines of NaN between
+    them.
+    """
     down, across, height, width, *channels = tiles.shape
     apart = np.full((down, across, height + 1, width + 1, *channels), np.nan)
     apart[:, :, :height, :width] = tiles
@@ -57,8 +62,8 @@ SCALE = {
 def heat_maps(values: Mapping[str, np.ndarray], kind: str) -> Drawing:
     """Draw a heat map for each variant: of tiles [G, G, G, G] ("similarity", "logits"), or of tokens [T, D] ("table").
 
-    All have one scale of colours. A title states the values at its ends, but for similarities, which end at -1 and 1; zero
-    is in the middle of the scale of a table.
+    All have one scale of colours. A title states the values at its ends, but for similarities, which end at -1 and 1;
+    zero is in the middle of the scale of a table.
     """
     across, table = min(ACROSS, len(values)), kind == "table"
     down = -(-len(values) // across)
@@ -132,7 +137,9 @@ def _draw_images(axes: Axes, model: ModelInspection, shown: slice) -> None:
 
 
 def _over(grey: np.ndarray, attention: np.ndarray) -> np.ndarray:
-    """Images [n, S, S, 3] under the colours of their attention [n, S, S], from the least (black) to the most (yellow)."""
+    """Images [n, S, S, 3] under the colours of their attention [n, S, S], from the least (black) to the most
+    (yellow).
+    """
     low, high = (end(attention, axis=(1, 2), keepdims=True) for end in (np.min, np.max))
     share = (attention - low) / np.where(high > low, high - low, 1)
     return 0.4 * grey + 0.6 * matplotlib.colormaps["inferno"](share)[..., :3]

@@ -60,7 +60,10 @@ STYLE: dict[Any, Any] = {
 
 
 class Drawing(Figure):
-    """A figure of the width that all have. `tips`: id of an artist -> what the page shows at its marks, in their order."""
+    """A figure of the width that all have.
+
+    `tips`: id of an artist -> what the page shows at its marks, in their order.
+    """
 
     def __init__(self, height: float) -> None:
         super().__init__(figsize=(WIDTH, height))
@@ -69,7 +72,8 @@ class Drawing(Figure):
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with the name of its file and its caption. `alt`: what it shows and no table holds, for its alternative text.
+    """A figure with the name of its file and its caption. `alt`: what it shows and no table holds, for its alternative
+    text.
 
     The ids of artists that belong to the variant with index i start with "vi-".
     """

@@ -1,6 +1,7 @@
-"""What a study's runs say: one file for each question, with a small frozen type and the function that computes it. No wording.
+"""What a study's runs say: one file for each question, with a small frozen type and the function that computes it. No
+wording.
 
-`policy` says how verdicts are reached, makes every comparison and compares every pair; `variants` names the variants. Then come
-the questions: `means`, `factors`, `trends`, `profiles`, `images`, `training`, `conduct` and `tuning`. `study_results` bundles
-the answers for one study and checks published claims; `across` compares several such bundles.
+`policy` says how verdicts are reached, makes every comparison and compares every pair; `variants` names the variants.
+Then come the questions: `means`, `factors`, `trends`, `profiles`, `images`, `training`, `conduct` and `tuning`.
+`study_results` bundles the answers for one study and checks published claims; `across` compares several such bundles.
 """

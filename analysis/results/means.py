@@ -55,7 +55,9 @@ def study_means(study: RunsTable) -> Means:
 
 
 def values_by_seed(ended: pd.DataFrame, metric: str, variants: list[str]) -> dict[str, dict[int, float]]:
-    """variant -> seed -> value; NaN for a run that did not finish, so that the seed counts as dropped, not as absent."""
+    """variant -> seed -> value; NaN for a run that did not finish, so that the seed counts as dropped, not as
+    absent.
+    """
     values: dict[str, dict[int, float]] = {variant: {} for variant in variants}
     for variant, seed, status, value in zip(ended["variant"], ended["seed"], ended["status"], ended[metric]):
         values[variant][int(seed)] = float(value) if status == "finished" else float("nan")

@@ -1,4 +1,6 @@
-"""How verdicts are reached (margin, family, planned looks, diverged runs), and the comparisons of every pair of variants."""
+"""How verdicts are reached (margin, family, planned looks, diverged runs), and the comparisons of every pair of
+variants.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
 
 MOST_PAIRS = 150
-"""Up to this many variants every pair is compared. Beyond it the number of pairs is too large to compute and to read."""
+"""Up to this many variants every pair is compared.
+
+Beyond it the number of pairs is too large to compute and to read.
+"""
 
 HIGHEST_RATIO = 1.3
 """Above this ratio of variances, false verdicts are more frequent in simulations: up to 9 % of studies."""
@@ -43,8 +48,8 @@ class Policy:
     variance: stats.Variance = "shared"
     """whether standard errors share what all variants tell about their spread, where there are enough of them"""
     families: int = 1
-    """how many families of tests share `stats.ALPHA`: 2 where the plan has a grid of factors, so that pairs and factors are
-    tested"""
+    """how many families of tests share `stats.ALPHA`: 2 where the plan has a grid of factors, so that pairs and factors
+    are tested"""
 
     @property
     def rule(self) -> stats.Rule:
@@ -71,7 +76,9 @@ class Policy:
         }
 
     def near_chance(self, values: Values) -> set[str]:
-        """The variants with a mean near that of guessing: at most the margin or, for an accuracy c, c (1 - c) / 4 away."""
+        """The variants with a mean near that of guessing: at most the margin or, for an accuracy c, c (1 - c) / 4
+        away.
+        """
         near = set()
         for variant, level in self.guessing.items():
             mean = stats.mean([*values.get(variant, {}).values()]).value
@@ -121,7 +128,9 @@ class Comparisons:
 
     @property
     def variance_ratio(self) -> float:
-        """The variance of the differences relative to the sum of both variances, the median of the pairs; NaN if unknown."""
+        """The variance of the differences relative to the sum of both variances, the median of the pairs; NaN if
+        unknown.
+        """
         ratios = [compared.variance_ratio for compared in (self.pairs or self.versus).values()]
         return statistics.median(filter(math.isfinite, ratios)) if any(map(math.isfinite, ratios)) else math.nan
 
@@ -191,8 +200,8 @@ def smallest_sd(finished: pd.DataFrame, metric: Metric) -> float:
 
     A metric that is neither has the step to which its values are rounded.
 
-    The step is one image of its split. Where its size is not recorded, and where accuracies are means over support sets or
-    shifts, it is what the accuracies themselves show; accuracies that are all 0 or 1 show none.
+    The step is one image of its split. Where its size is not recorded, and where accuracies are means over support sets
+    or shifts, it is what the accuracies themselves show; accuracies that are all 0 or 1 show none.
     """
     if not metric.is_share:
         return 0.0 if metric.is_loss else 0.5 * decimal_step(finished[metric].to_numpy())
@@ -220,7 +229,9 @@ def chance_accuracy(settings: pd.Series, metric: Metric) -> float | None:
 
 
 def chance_level(settings: pd.Series, metric: Metric) -> float | None:
-    """The metric of guessing among k classes: an accuracy of 1/k, a cross-entropy of log k; None where it is not known."""
+    """The metric of guessing among k classes: an accuracy of 1/k, a cross-entropy of log k; None where it is not
+    known.
+    """
     share = chance_accuracy(settings, metric)
     return share if share is None or metric.is_share else -math.log(share)
 

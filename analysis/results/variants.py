@@ -22,12 +22,14 @@ class Variants:
     metric: Metric
     margin: float | None
     brief: dict[str, str]
-    """variant -> its levels, numbers with the name of the factor (`none, depth = 2`); its name where these are ambiguous"""
+    """variant -> its levels, numbers with the name of the factor (`none, depth = 2`); its name where these are
+    ambiguous
+    """
     factors: dict[str, str]
     """factor -> what the study calls it"""
     levels: pd.DataFrame | None
-    """the grid of a study of several factors: a row for each variant, a column for each factor, levels as text; None where
-    the levels are unknown or do not identify the variants"""
+    """the grid of a study of several factors: a row for each variant, a column for each factor, levels as text; None
+    where the levels are unknown or do not identify the variants"""
 
     @property
     def others(self) -> list[str]:
@@ -67,7 +69,10 @@ def levels_by_variant(study: RunsTable) -> pd.DataFrame:
 
 
 def names_by_levels(levels: pd.DataFrame, factors: Mapping[str, str]) -> dict[str, str]:
-    """Variant -> its levels as a name, by a row of levels for each variant. `factors`: factor -> what the study calls it."""
+    """Variant -> its levels as a name, by a row of levels for each variant.
+
+    `factors`: factor -> what the study calls it.
+    """
     heads = [factors[factor] for factor in levels]
     names = (", ".join(map(level_name, heads, map(str, row))) for row in levels.itertuples(index=False))
     return dict(zip(levels.index, names))

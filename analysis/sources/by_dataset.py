@@ -30,8 +30,8 @@ def check_one_dataset(study: RunsTable) -> None:
 def split_by_dataset(study: RunsTable) -> list[RunsTable]:
     """A study that has the dataset among its factors, as one study for each dataset, without this factor.
 
-    Raises `UserError` where the dataset differs between runs but is no factor, or belongs to a factor with settings that
-    differ within a dataset.
+    Raises `UserError` where the dataset differs between runs but is no factor, or belongs to a factor with settings
+    that differ within a dataset.
     """
     factor = next((factor for factor in study.factors if DATASET in factor.split("+")), None)
     names = datasets_of(study)

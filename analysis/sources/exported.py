@@ -1,10 +1,10 @@
 """Exported studies: a study as study.json, runs.csv and curves.csv, to keep, compare with `diff`, or attach to a paper.
 
 test_hits.npz is there for records that hold test predictions, plugins.json for those that hold the source of plug-ins.
-study.json is the plan with one more key, "export": see `Export`. A change to any of the files is noticed. Tables are CSV
-that reads back exactly. A column whose values are known to be texts holds them as they are; any other cell is JSON, but a text
-needs quotes only where it would be read as another value. An empty cell is a missing value, which for a setting of an ended
-run is its default.
+study.json is the plan with one more key, "export": see `Export`. A change to any of the files is noticed. Tables are
+CSV that reads back exactly. A column whose values are known to be texts holds them as they are; any other cell is JSON,
+but a text needs quotes only where it would be read as another value. An empty cell is a missing value, which for a
+setting of an ended run is its default.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ FILES = (RUNS, CURVES, HITS, PLUGINS, STUDY)
 
 
 class FileDigest(BaseModel):
-    """The SHA-256 of a file, for a table over its cells. Older exports also state the types of columns, which are not used."""
+    """The SHA-256 of a file, for a table over its cells.
+
+    Older exports also state the types of columns, which are not used.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -69,8 +72,9 @@ def is_export(folder: Path) -> bool:
 def export(study: RunsTable, folder: Path) -> Path:
     """Write the study's files and return the folder. The same study gives the same bytes.
 
-    The runs of an older export of the same study in the folder stay: the two are joined, so that a study can be exported
-    in parts, such as one seed from each machine. Settings that only say where files are become their defaults. Raises `UserError` where no run has ended, or where the folder holds anything else.
+    The runs of an older export of the same study in the folder stay: the two are joined, so that a study can be
+    exported in parts, such as one seed from each machine. Settings that only say where files are become their defaults.
+    Raises `UserError` where no run has ended, or where the folder holds anything else.
     """
     folder = Path(folder)
     if study.of(*ENDED).empty:
@@ -89,7 +93,10 @@ def export(study: RunsTable, folder: Path) -> Path:
 
 
 def read_export(folder: Path) -> RunsTable:
-    """Read an exported study. Raises `RecordError` naming the file that is missing, was changed, or holds something else."""
+    """Read an exported study.
+
+    Raises `RecordError` naming the file that is missing, was changed, or holds something else.
+    """
     folder = Path(folder)
     plan = StudyPlan.read(folder)
     try:
@@ -199,7 +206,8 @@ def _joined(older: RunsTable, study: RunsTable) -> RunsTable:
     bases = [{path: value for path, value in table.base.items() if path not in LOCATIONS} for table in both]
     if plans[0] != plans[1] or bases[0] != bases[1] or set(names) & set(study.of(*ENDED)["run"]):
         raise UserError(
-            f"{study.name}: the folder holds {len(lost)} runs of another study, for example {min(names)}; give another folder"
+            f"{study.name}: the folder holds {len(lost)} runs of another study, for example {min(names)}; give another "
+            "folder"
         )
     kept = {run.name: run for table in both for run in table.plan.runs}
     seeds = sorted({run.seed for run in kept.values()})

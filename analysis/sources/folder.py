@@ -1,7 +1,7 @@
 """Read a folder of run folders: of a study, or without a study.json, as vit-train leaves them.
 
-A record that is damaged or altered is an error or, on request, excluded: its run has the status "unreadable". A planned run
-that has not ended has the status "incomplete". No planned run is left out.
+A record that is damaged or altered is an error or, on request, excluded: its run has the status "unreadable". A planned
+run that has not ended has the status "incomplete". No planned run is left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What must be equal among runs that are compared: a variant's model, the images, the settings outside the factors, the plan."""
+"""What must be equal among runs that are compared: a variant's model, the images, the settings outside the factors,
+the plan.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def check_pooling(study: RunsTable, skip: bool = False) -> RunsTable:
                 f"{model} ({f'{n} runs' if n > 1 else models[models == model].index[0]})" for model, n in counts.items()
             )
             raise UserError(
-                f"{study.name}: the runs of {variant!r} are not of one model: {listed}; train them again with one model, "
+                f"{study.name}: the runs of {variant!r} are not of one model: {listed}; train them again with one "
+                "model, "
                 f"or report only those with {usual} by --skip-unreadable"
             )
         for run, model in models[models != usual].items():
@@ -69,7 +72,8 @@ def unrecorded_plugins(study: RunsTable) -> pd.DataFrame:
 
 
 def changed_images(study: RunsTable) -> list[str]:
-    """Variants whose runs used other images than another run with the same settings of the data, in the order of the runs.
+    """Variants whose runs used other images than another run with the same settings of the data, in the order of the
+    runs.
 
     The records state the numbers of images and, for the user's own files, a hash. A missing value is not compared.
     """
@@ -96,8 +100,8 @@ def not_held_fixed(study: RunsTable) -> dict[str, list[str]]:
 def plan_changes(study: RunsTable) -> dict[str, dict[Any, int]]:
     """A field of the plan that differs from what it was when runs started -> its value then -> number of these runs.
 
-    Metric, margin, baseline and seeds come first. Of other fields, records hold only a digest, so the value is None. Empty
-    for runs whose plan is not known; older records hold less and are not counted.
+    Metric, margin, baseline and seeds come first. Of other fields, records hold only a digest, so the value is None.
+    Empty for runs whose plan is not known; older records hold less and are not counted.
     """
     if not study.recorded:
         return {}

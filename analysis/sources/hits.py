@@ -20,7 +20,8 @@ from experiments.sections import PER_SEED
 class RunHits:
     """A run on its N test images: whether each is classified correctly [N], bool, and its true class [N].
 
-    `classes`: their names; none in older records. `images` identifies the test images: two runs with the same text were tested on the same images in the same order.
+    `classes`: their names; none in older records. `images` identifies the test images: two runs with the same text were
+    tested on the same images in the same order.
     """
 
     hits: np.ndarray

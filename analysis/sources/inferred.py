@@ -34,10 +34,9 @@ def infer(
 ) -> RunsTable:
     """A `RunsTable` from runs without a plan. `source`: their folder or address. `parts`: its other fields.
 
-    The metric is that given, else the default, or the only one that was measured.
-    A variant of the source whose runs have different settings is split by these. Of several copies of one run (same
-    settings and seed), the one that got furthest counts. Raises `UserError` where there are no runs, or where they cannot
-    be told apart.
+    The metric is that given, else the default, or the only one that was measured. A variant of the source whose runs
+    have different settings is split by these. Of several copies of one run (same settings and seed), the one that got
+    furthest counts. Raises `UserError` where there are no runs, or where they cannot be told apart.
     """
     runs = sorted(source_runs, key=lambda run: (PREFERENCE.index(run.status), run.name))
     if not runs:

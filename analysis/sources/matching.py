@@ -42,7 +42,8 @@ def check_same_levels(
             if path not in ignored and all(path in own for own in levels) and levels[0][path] != levels[1][path]:
                 raise UserError(
                     f"{command}: the variant {variant!r} has {path} = {levels[0][path]} in one study ({one.name}) and "
-                    f"{levels[1][path]} in the other ({other.name}); variants are matched by their names, so these studies "
+                    f"{levels[1][path]} in the other ({other.name}); variants are matched by their names, so these "
+                    "studies "
                     "cannot be compared"
                 )
 
@@ -50,8 +51,8 @@ def check_same_levels(
 def differing_settings(one: RunsTable, other: RunsTable, variants: Iterable[str]) -> list[tuple[str, str, str]]:
     """What differs for a variant of both studies besides the factors: (path, in `one`, in `other`).
 
-    These are settings, the numbers of images and the digest of their files. What differs between variants has its values in
-    the order of the variants. What is not recorded is not compared.
+    These are settings, the numbers of images and the digest of their files. What differs between variants has its
+    values in the order of the variants. What is not recorded is not compared.
     """
     names = {name for study in (one, other) for name in datasets_of(study)} & DATASETS.keys()
     places = {"seed"} | set(LOCATIONS).intersection(*map(locations, names))  # where files are is no difference

@@ -95,7 +95,8 @@ def studies_in(source: str) -> list[Path]:
 
 
 def explore(study: RunsTable, metric: str | None, baseline: str | None) -> RunsTable:
-    """The study with this metric and this baseline, and a note for each that the plan does not state; None keeps the plan's.
+    """The study with this metric and this baseline, and a note for each that the plan does not state; None keeps the
+    plan's.
 
     Raises `UserError` for a baseline that is not a variant, and for a metric that no run has measured.
     """
@@ -113,7 +114,8 @@ def explore(study: RunsTable, metric: str | None, baseline: str | None) -> RunsT
     ]
     if metric is not None and (wanted := Metric(metric)).is_share != study.metric.is_share:
         notes.append(
-            f"The margin {study.margin:g} is stated for {study.metric.label}, and {wanted.label} has another unit, so no "
+            f"The margin {study.margin:g} is stated for {study.metric.label}, and {wanted.label} has another unit, so "
+            "no "
             "equivalence is tested."
         )
     plan = study.plan.model_copy(update={**changes, "notes": [*study.plan.notes, *notes]})

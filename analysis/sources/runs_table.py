@@ -28,9 +28,9 @@ class RunsTable:
     unknown. `curves`: one row for each run and epoch: run, variant, seed, epoch, lr and the metrics. `plan`: as in
     study.json, or with the metric and the baseline of an exploratory report. `troubles`: run -> why the record is
     excluded. `hits`: run -> its hits on the test images, for records that hold them. `sources`: the source of plug-ins:
-    digest -> name of a file -> its text. `looks`: the looks recorded so far. `folder`: the folder of the run folders; None
-    where there is none. `stated`: the plan that the runs state, where it is not `plan`: for a part of a study, and for an
-    exploratory report.
+    digest -> name of a file -> its text. `looks`: the looks recorded so far. `folder`: the folder of the run folders;
+    None where there is none. `stated`: the plan that the runs state, where it is not `plan`: for a part of a study, and
+    for an exploratory report.
     """
 
     plan: StudyPlan
@@ -45,7 +45,10 @@ class RunsTable:
 
     @classmethod
     def of_runs(cls, plan: StudyPlan, runs: Iterable[SourceRun], **parts: Any) -> RunsTable:
-        """A table of these runs, in their order. `parts`: the other fields. Runs that have not ended have planned settings."""
+        """A table of these runs, in their order. `parts`: the other fields.
+
+        Runs that have not ended have planned settings.
+        """
         rows, curves, planned = [], [], {run.name: run for run in plan.runs}
         for run in runs:
             if spec := planned.get(run.name):

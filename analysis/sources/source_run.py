@@ -49,9 +49,10 @@ NUMBERS = ("epochs", *COST, *IMAGES, "test_copies", "planned_margin")
 class SourceRun:
     """A run as its source holds it.
 
-    `status`: one of `ENDED`, "incomplete", "unreadable" (the record is damaged) or "unplanned" (the plan lacks the run).
-    `config`: nested settings. `variant`: its name, or "" where a plan states it or the source has none. `summary`: as in
-    summary.json. `rows`: its epochs, as in metrics.csv. `study`: the name of its study, where the source has one.
+    `status`: one of `ENDED`, "incomplete", "unreadable" (the record is damaged) or "unplanned" (the plan lacks the
+    run). `config`: nested settings. `variant`: its name, or "" where a plan states it or the source has none.
+    `summary`: as in summary.json. `rows`: its epochs, as in metrics.csv. `study`: the name of its study, where the
+    source has one.
     """
 
     name: str

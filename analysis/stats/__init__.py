@@ -1,9 +1,9 @@
 """Statistics: arrays in, estimates out. No I/O, no plots, no wording.
 
-`estimates`: means, shares and t tests of one sample. `comparisons`: verdicts on pairs of variants, Holm's method. `factorial`:
-the effects of several factors. `power`: what a number of seeds can show. `images`: means over seeds and test images.
-`aggregate`: averages over datasets. `size_change`: whether differences shrink. `looks`: tests at several planned numbers of
-seeds.
+`estimates`: means, shares and t tests of one sample. `comparisons`: verdicts on pairs of variants, Holm's method.
+`factorial`: the effects of several factors. `power`: what a number of seeds can show. `images`: means over seeds and
+test images. `aggregate`: averages over datasets. `size_change`: whether differences shrink. `looks`: tests at several
+planned numbers of seeds.
 """
 
 from analysis.stats.aggregate import average, compare_averages

@@ -42,11 +42,11 @@ def stratified_mean(samples: Samples, floors: Sequence[float]) -> tuple[float, f
 def compare_averages(differences: Mapping[str, Samples], floors: Sequence[float], rule: Rule) -> dict[str, Comparison]:
     """Variant -> its paired differences from the baseline (seeds,) by dataset, compared on average over the datasets.
 
-    The tests are those of `comparisons` with the standard error over seeds within datasets. The variants are the family.
-    `floors`: for each dataset the smallest standard deviation of a run; `rule.floor` is not used. Values that are not
-    finite are left out. With `rule.looks`, every array holds the seeds of the current look in the planned order.
-    In simulations of two variants on 2 to 5 datasets, a false difference is found in 4.4 to 5.6 % of studies with looks at 3
-    and 5, 5 and 10, or 5, 10 and 20 seeds, and in 4.2 to 4.5 % with looks at 2, 3, 4 and 5.
+    The tests are those of `comparisons` with the standard error over seeds within datasets. The variants are the
+    family. `floors`: for each dataset the smallest standard deviation of a run; `rule.floor` is not used. Values that
+    are not finite are left out. With `rule.looks`, every array holds the seeds of the current look in the planned
+    order. In simulations of two variants on 2 to 5 datasets, a false difference is found in 4.4 to 5.6 % of studies
+    with looks at 3 and 5, 5 and 10, or 5, 10 and 20 seeds, and in 4.2 to 4.5 % with looks at 2, 3, 4 and 5.
     """
     if not differences:
         return {}

@@ -9,8 +9,8 @@ How a verdict is reached for a family of m pairs at level `ALPHA` and a margin t
 A difference can be shown to exist and to be smaller than the margin. Its verdict is "equivalent", because the margin
 says what would matter; `p_holm` and `diff` still show the difference. Of a pair's two null hypotheses ("no difference"
 and "a difference of a margin or more") at most one is true, so both kinds of test are adjusted as one family
-(`holm_exclusive`): all false verdicts together occur in at most alpha of all families. Intervals are those of the single
-comparison and are not adjusted.
+(`holm_exclusive`): all false verdicts together occur in at most alpha of all families. Intervals are those of the
+single comparison and are not adjusted.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,10 @@ Verdict = Literal[
     "better", "worse", "equivalent", "equal on all seeds", "both near chance", "not enough evidence", "baseline"
 ]
 EQUAL: Verdict = "equal on all seeds"
-"""Of two variants that do not vary over the seeds. What fails rarely may not have failed yet, so it is no equivalence."""
+"""Of two variants that do not vary over the seeds.
+
+What fails rarely may not have failed yet, so it is no equivalence.
+"""
 NEAR_CHANCE: Verdict = "both near chance"
 """Instead of "equivalent" or `EQUAL`: two variants that learned nothing say nothing about what they vary."""
 Values = Mapping[str, Mapping[int, float]]
@@ -137,7 +140,9 @@ class PairedComparison(Comparison):
     variance: Variance = "paired"
     """where the standard error comes from"""
     variance_ratio: float = np.nan
-    """the variance of the differences relative to the sum of both variances: below 1 where pairing by seed reduces the error"""
+    """the variance of the differences relative to the sum of both variances: below 1 where pairing by seed reduces
+    the error
+    """
     detectable: float = np.nan
     """the smallest true difference that these seeds find with 80 % power at the family's strictest level"""
 
@@ -204,7 +209,9 @@ def with_diverged(
 
 
 def near_chance(compared: Mapping[Key, Compared], near: Collection[Key]) -> dict[Key, Compared]:
-    """The results, of which those that are `near` the metric of guessing on both sides are called so and not equivalent."""
+    """The results, of which those that are `near` the metric of guessing on both sides are called so and not
+    equivalent.
+    """
     words = {"equivalent": NEAR_CHANCE, EQUAL: NEAR_CHANCE}
     fields = ("verdict", "verdict_with_diverged")
     renamed = {
@@ -226,7 +233,8 @@ def against_baseline(
 
 
 def _sides(table: Table, here: np.ndarray, most: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Both sides of the pairs `here` (pairs, seeds), NaN where either lacks a finite value; and the seeds dropped (pairs,).
+    """Both sides of the pairs `here` (pairs, seeds), NaN where either lacks a finite value; and the seeds dropped
+    (pairs,).
 
     `most`: only so many seeds, the first.
     """
@@ -294,9 +302,11 @@ def decide(p: np.ndarray, q: np.ndarray, sign: np.ndarray, rule: Rule) -> tuple[
 
 
 def holm(p: ArrayLike, weights: ArrayLike = 1.0) -> np.ndarray:
-    """Holm's step-down adjustment along the last axis of p (..., family). NaN was not tested: it stays and does not count.
+    """Holm's step-down adjustment along the last axis of p (..., family). NaN was not tested: it stays and does not
+    count.
 
-    A test with twice the weight has twice the share of the level. Source: Holm, Scandinavian J. Statistics 6 (1979), 65-70.
+    A test with twice the weight has twice the share of the level. Source: Holm, Scandinavian J. Statistics 6 (1979),
+    65-70.
     """
     p = np.asarray(p, dtype=float)
     weights = np.broadcast_to(np.asarray(weights, dtype=float), p.shape)
@@ -339,7 +349,9 @@ def _step_down(p: np.ndarray, order: np.ndarray, factor: np.ndarray) -> np.ndarr
 
 
 def _table(values: Mapping[Variant, Mapping[int, float]], pairs: Iterable[tuple[Variant, Variant]]) -> Table:
-    """The values (variants, seeds), whether there is a run of each, and the rows of both sides of each pair (pairs,)."""
+    """The values (variants, seeds), whether there is a run of each, and the rows of both sides of each pair
+    (pairs,).
+    """
     variants, seeds = list(values), list(dict.fromkeys(seed for runs in values.values() for seed in runs))
     row = {variant: i for i, variant in enumerate(variants)}
     present = np.array([[seed in values[variant] for seed in seeds] for variant in variants], dtype=bool)

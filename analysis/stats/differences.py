@@ -1,7 +1,7 @@
 """Mean differences of pairs of variants over shared seeds, and how well they are known. Arrays in, numbers out.
 
-Their standard errors come from the differences themselves (the paired t test), or, where a study has enough variants and
-seeds, from what all variants share about their spread (`shared_variance`).
+Their standard errors come from the differences themselves (the paired t test), or, where a study has enough variants
+and seeds, from what all variants share about their spread (`shared_variance`).
 """
 
 from dataclasses import dataclass, replace
@@ -63,14 +63,16 @@ class Differences:
     def tost(self, margin: float) -> np.ndarray:
         """p-values of two one-sided tests that the differences lie within ±margin; small means equivalent.
 
-        NaN where neither side varies over the seeds: five runs of a variant that fails in 5 % show no failure in 77 % of studies.
-        Source: Schuirmann, J. Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680.
+        NaN where neither side varies over the seeds: five runs of a variant that fails in 5 % show no failure in 77 %
+        of studies. Source: Schuirmann, J. Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680.
         """
         p = np.maximum(self.t_test(-margin, "above"), self.t_test(margin, "below"))
         return np.where(self.constant, np.nan, p)
 
     def half_width(self, level: float) -> np.ndarray:
-        """Half the width of the intervals around the means (..., pairs): the differences whose test has p = 1 - level."""
+        """Half the width of the intervals around the means (..., pairs): the differences whose test has p = 1 -
+        level.
+        """
         ends = -special.stdtrit(self.df, (1 - level) / 2) * self.error
         low, high = ends.min(axis=-2), ends.max(axis=-2)
         for _ in range(40):
@@ -80,7 +82,9 @@ class Differences:
         return high
 
     def tail(self, alpha: float) -> np.ndarray:
-        """The half-width at 1 - alpha relative to that of one t distribution with the same error and mean df (..., pairs)."""
+        """The half-width at 1 - alpha relative to that of one t distribution with the same error and mean df (...,
+        pairs).
+        """
         df, error = self._average(self.df), np.sqrt(self._average(self.error**2))
         return self.half_width(1 - alpha) / (-special.stdtrit(df, alpha / 2) * error)
 
@@ -111,7 +115,8 @@ def differences(
     """Variants `first` minus variants `second` (pairs,) of values x (..., variants, seeds), NaN where a run is missing.
 
     `floor` is the smallest standard deviation of a difference of two runs. Leading axes are separate studies; variances
-    are shared only if all of them allow it (`can_share`). A pair with fewer than `FEWEST_RUNS` common seeds has its own.
+    are shared only if all of them allow it (`can_share`). A pair with fewer than `FEWEST_RUNS` common seeds has its
+    own.
     """
     a, b = x[..., first, :], x[..., second, :]
     constant = _constant(a, b) & _constant(b, a)
@@ -127,7 +132,9 @@ def differences(
 
 
 def correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of a and b over their common seeds (..., seeds); NaN below three of them or without spread."""
+    """Pearson's correlation of a and b over their common seeds (..., seeds); NaN below three of them or without
+    spread.
+    """
     common = np.isfinite(a) & np.isfinite(b)
     (mean_a, sd_a, n), (mean_b, sd_b, _) = (moments(np.where(common, side, np.nan)) for side in (a, b))
     products = np.where(common, (a - mean_a[..., None]) * (b - mean_b[..., None]), 0)

@@ -4,8 +4,8 @@ A value that is not finite (a diverged run) is left out, and `Estimate.n` says h
 
 `floor` is the smallest standard deviation that a sample is credited with, in the metric's units. An accuracy moves in
 steps of one image, so several runs can agree by chance although repeated runs would differ. A value that is rounded to
-one of two neighbouring steps has a standard deviation of at most half a step, which is the floor of one run. The floor of
-a sum of runs with weights w is sqrt(sum w²) times that; `floor_of_difference` is that of two runs.
+one of two neighbouring steps has a standard deviation of at most half a step, which is the floor of one run. The floor
+of a sum of runs with weights w is sqrt(sum w²) times that; `floor_of_difference` is that of two runs.
 """
 
 import math
@@ -121,7 +121,8 @@ def t_test(diffs: ArrayLike, null: float = 0.0, side: Side = "two", floor: Array
 
 
 def tost(diffs: ArrayLike, margin: float, floor: ArrayLike = 0.0) -> np.ndarray:
-    """p-values of two one-sided t tests that the mean of diffs (..., seeds) lies within ±margin; small means equivalent.
+    """p-values of two one-sided t tests that the mean of diffs (..., seeds) lies within ±margin; small means
+    equivalent.
 
     Source: Schuirmann, J. Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680.
     """
@@ -139,8 +140,8 @@ def t_test_of(centre: ArrayLike, error: ArrayLike, df: ArrayLike, null: float = 
 def accuracy_step(accuracies: ArrayLike) -> float:
     """The largest step of which every accuracy (values,) is a multiple: 1/N for the smallest such number of images N.
 
-    With few different values N can be a divisor of the true size; the step is then too large, which makes intervals wider.
-    0 where no N up to `MOST_IMAGES` fits, that is for values that are not shares of images.
+    With few different values N can be a divisor of the true size; the step is then too large, which makes intervals
+    wider. 0 where no N up to `MOST_IMAGES` fits, that is for values that are not shares of images.
     """
     values = np.ravel(np.asarray(accuracies, dtype=float))
     values = np.unique(values[np.isfinite(values)])
@@ -152,7 +153,9 @@ def accuracy_step(accuracies: ArrayLike) -> float:
 
 
 def decimal_step(values: ArrayLike) -> float:
-    """The step to which values (values,) are rounded: 0.1 for 92.1 and 90, 1 for whole numbers; 0 for more than 9 decimals."""
+    """The step to which values (values,) are rounded: 0.1 for 92.1 and 90, 1 for whole numbers; 0 for more than 9
+    decimals.
+    """
     finite = np.asarray(values, dtype=float)
     finite = finite[np.isfinite(finite)]
     return next((10.0**-n for n in range(10) if np.allclose(finite.round(n), finite, rtol=1e-15, atol=0)), 0.0)

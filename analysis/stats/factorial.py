@@ -1,17 +1,18 @@
 """Studies of several factors: means of levels, contrasts and two-way interactions, each tested over the seeds.
 
-Every effect is a weighted sum of a seed's cells (a cell is one combination of levels). It is computed once for each seed,
-from the complete grid of that seed, and its mean is tested by Student's t over the seeds. So the error of an effect is
-its own variation between seeds, which includes factor x seed variation; a pooled residual would leave that out. Cells
-may scatter differently.
+Every effect is a weighted sum of a seed's cells (a cell is one combination of levels). It is computed once for each
+seed, from the complete grid of that seed, and its mean is tested by Student's t over the seeds. So the error of an
+effect is its own variation between seeds, which includes factor x seed variation; a pooled residual would leave that
+out. Cells may scatter differently.
 
 All effects are one family: the pairs of levels of each factor, and the cells of each interaction. Their p-values are
 adjusted by Holm's method, where each term (a factor or an interaction) has the same weight, divided equally among its
 effects. A term has the smallest adjusted p of its effects, so it is shown if and only if one of them is. This needs no
-estimate of a covariance matrix, for which few seeds do not suffice. Interactions of three and more factors are not tested.
+estimate of a covariance matrix, for which few seeds do not suffice. Interactions of three and more factors are not
+tested.
 
-The grid must be complete: at least half of the seeds have a finite value in every cell. A seed counts if it has a finite
-value in every cell.
+The grid must be complete: at least half of the seeds have a finite value in every cell. A seed counts if it has a
+finite value in every cell.
 """
 
 from collections import Counter
@@ -42,9 +43,11 @@ MOST_NAMED = 6  # missing cells that a message names
 
 @dataclass(frozen=True)
 class Factorial:
-    """The effects of a study of several factors, most of them as frames. There, the name of a term joins its factors by "+".
+    """The effects of a study of several factors, most of them as frames. There, the name of a term joins its factors by
+    "+".
 
-    Means, differences and effects in frames are estimates. In all frames, `p_holm` is adjusted over the effects of all terms.
+    Means, differences and effects in frames are estimates. In all frames, `p_holm` is adjusted over the effects of all
+    terms.
     """
 
     metric: "Metric"
@@ -55,17 +58,21 @@ class Factorial:
     seeds_left_out: tuple
     """seeds without a finite value in every cell"""
     means: dict[Term, dict[Levels, Estimate]]
-    """the marginal means of factors and of pairs of factors, in which every combination of the other factors has the same
-    weight; for a single cell, the mean of all its runs"""
+    """the marginal means of factors and of pairs of factors, in which every combination of the other factors has the
+    same weight; for a single cell, the mean of all its runs"""
     contrasts: pd.DataFrame
     """the differences of all pairs of levels of each factor: factor, level, reference, diff, p, p_holm"""
     simple: pd.DataFrame
     """the differences from the first level of a factor at each level of a later one, and the test of their interaction:
     factor, level, reference, other_factor, other_level, diff, interaction_p, interaction_p_holm"""
     interactions: pd.DataFrame
-    """what each combination of two levels has beyond the effects of both: factor, level ("a x b"), mean, effect, p, p_holm"""
+    """what each combination of two levels has beyond the effects of both: factor, level ("a x b"), mean, effect, p,
+    p_holm
+    """
     terms: pd.DataFrame
-    """term, contrasts (how many different effects it has), p (their smallest p, times their number), p_holm (their smallest)"""
+    """term, contrasts (how many different effects it has), p (their smallest p, times their number), p_holm (their
+    smallest)
+    """
 
 
 def factorial(
@@ -79,10 +86,11 @@ def factorial(
     """Means, contrasts and two-way interactions of `factors` on `metric`; intervals are at `LEVEL`.
 
     `frame` has one row a run and the columns `metric`, `seed` and every factor; several runs of a seed in a cell are
-    averaged. `floor` is the smallest standard deviation of one run (see `estimates`). `families` is the number of families
-    of tests that share the level of significance; adjusted p-values are multiplied by it. With planned `looks`,
-    the runs are those of the current look, p-values are for all looks so far, and intervals are wider. Raises `UserError`
-    naming a factor that does not vary or the cells that are missing, or where fewer than two seeds have every cell.
+    averaged. `floor` is the smallest standard deviation of one run (see `estimates`). `families` is the number of
+    families of tests that share the level of significance; adjusted p-values are multiplied by it. With planned
+    `looks`, the runs are those of the current look, p-values are for all looks so far, and intervals are wider. Raises
+    `UserError` naming a factor that does not vary or the cells that are missing, or where fewer than two seeds have
+    every cell.
     """
     runs = frame.loc[np.isfinite(frame[metric].to_numpy(dtype=float)), [metric, "seed", *factors]]
     runs = runs.astype(dict.fromkeys(factors, object)).fillna(dict.fromkeys(factors, "none"))
@@ -148,7 +156,8 @@ def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: n
         raise UserError(f"factors: fewer than half of the seeds have a finished run of {named}{more}")
     if (complete := int(finite.all(axis=1).sum())) < 2:
         raise UserError(
-            f"factors: seeds with a finished run of every combination of {' and '.join(levels)}: {complete} of {len(table)}; "
+            f"factors: seeds with a finished run of every combination of {' and '.join(levels)}: {complete} of "
+            f"{len(table)}; "
             "two are needed"
         )
 

@@ -1,10 +1,10 @@
 """Uncertainty over seeds and test images together: two-way random effects. Arrays in, estimates out.
 
-A value belongs to a seed s and an image i: mean + seed effect + image effect + rest. The variance of the grand mean of S
-seeds and N images is seed / S + image / N + rest / (S N). The components are estimated from mean squares.
+A value belongs to a seed s and an image i: mean + seed effect + image effect + rest. The variance of the grand mean of
+S seeds and N images is seed / S + image / N + rest / (S N). The components are estimated from mean squares.
 
-Sources: Searle, Casella & McCulloch, Variance Components (1992), section 4.3; Miller, arXiv:2411.00640, on test questions
-as a sample; Bouthillier et al., arXiv:2103.03098, on the sources of variance in benchmarks.
+Sources: Searle, Casella & McCulloch, Variance Components (1992), section 4.3; Miller, arXiv:2411.00640, on test
+questions as a sample; Bouthillier et al., arXiv:2103.03098, on the sources of variance in benchmarks.
 """
 
 from dataclasses import dataclass
@@ -32,11 +32,11 @@ def over_images(
 ) -> ImageEstimate:
     """The mean of values (seeds, images), such as hits (0 or 1) or paired differences of hits (-1, 0 or 1).
 
-    The interval for new seeds and images uses Student's t with Satterthwaite's degrees of freedom, and is at least as wide
-    as the interval for new seeds: with five seeds or fewer, Satterthwaite's alone is too short where seeds dominate. It is
-    NaN for fewer than two seeds or images, and where the spread over seeds is not known (see `moments`). `floor` is the
-    smallest standard deviation of the means of the seeds. `for_seeds`: the interval for new seeds where other values tell
-    more about it than these.
+    The interval for new seeds and images uses Student's t with Satterthwaite's degrees of freedom, and is at least as
+    wide as the interval for new seeds: with five seeds or fewer, Satterthwaite's alone is too short where seeds
+    dominate. It is NaN for fewer than two seeds or images, and where the spread over seeds is not known (see
+    `moments`). `floor` is the smallest standard deviation of the means of the seeds. `for_seeds`: the interval for new
+    seeds where other values tell more about it than these.
     """
     values = np.asarray(values)
     s, n = values.shape

@@ -1,22 +1,23 @@
 """Tests at each of several planned numbers of seeds (group-sequential tests).
 
-Testing again and again at the same level finds false differences in more studies than the level says. Here the planned looks
-share it: each has its own, smaller level of significance. A look at a share t of the final number of seeds may have spent
-alpha t^3, so early looks get little, and the last one is nearly as strict as a single test. Spending of the O'Brien-Fleming
-type leaves next to nothing to a first look at a quarter of the seeds (0.0015 % of 5 %, here 0.08 %): of 20 seeds, studies that
-stop decided variants then save 13 % of the runs of eight equal variants, and here 27 %. Skewed values have more false verdicts
-over several looks than in one test, and the more so the more early looks get.
+Testing again and again at the same level finds false differences in more studies than the level says. Here the planned
+looks share it: each has its own, smaller level of significance. A look at a share t of the final number of seeds may
+have spent alpha t^3, so early looks get little, and the last one is nearly as strict as a single test. Spending of the
+O'Brien-Fleming type leaves next to nothing to a first look at a quarter of the seeds (0.0015 % of 5 %, here 0.08 %): of
+20 seeds, studies that stop decided variants then save 13 % of the runs of eight equal variants, and here 27 %. Skewed
+values have more false verdicts over several looks than in one test, and the more so the more early looks get.
 
-`levels` gives the level of each look. `sequential_p` turns the p-value of a look into the smallest overall level at which
-that look rejects. The smallest such value of the looks so far is a p-value for all of them together, so Holm's method
-applies to it as to any p-value, and what an earlier look decided stays decided.
+`levels` gives the level of each look. `sequential_p` turns the p-value of a look into the smallest overall level at
+which that look rejects. The smallest such value of the looks so far is a p-value for all of them together, so Holm's
+method applies to it as to any p-value, and what an earlier look decided stays decided.
 
-The levels are those of two-sided tests of a normal mean. For t tests, each p-value is compared with the same level, which
-is an approximation: in simulations the overall rate at 5 % is 5.1 % for looks at 5, 10 and 20 seeds, 5.2 % at 5 and 10
-and at 5, 8, 12 and 20, 5.4 % at 3 and 5, and 5.9 % at 2, 3, 4 and 5. For one-sided tests the levels are slightly conservative.
+The levels are those of two-sided tests of a normal mean. For t tests, each p-value is compared with the same level,
+which is an approximation: in simulations the overall rate at 5 % is 5.1 % for looks at 5, 10 and 20 seeds, 5.2 % at 5
+and 10 and at 5, 8, 12 and 20, 5.4 % at 3 and 5, and 5.9 % at 2, 3, 4 and 5. For one-sided tests the levels are slightly
+conservative.
 
-Sources: Kim and DeMets, Biometrika 74 (1987), 149-154; Jennison and Turnbull, Group Sequential Methods (2000), chapters 7
-(spending), 3.8 (t tests), 9 (repeated confidence intervals) and 19 (integration); Liu and Anderson, J. American
+Sources: Kim and DeMets, Biometrika 74 (1987), 149-154; Jennison and Turnbull, Group Sequential Methods (2000), chapters
+7 (spending), 3.8 (t tests), 9 (repeated confidence intervals) and 19 (integration); Liu and Anderson, J. American
 Statistical Association 103 (2008), 1621-1630 (sequential p-values); Ye, Li, Liu and Yao, Statistics in Medicine 32
 (2013), 1112-1124 (with Holm's method).
 """
@@ -51,8 +52,8 @@ GRID = np.linspace(0.02, 7.2, 73)
 class Looks:
     """The looks that a study plans, and how far it has come. Without a plan (`NO_PLAN`, false) all seeds are one look.
 
-    Tests use the seeds of the last planned look that is reached: one for whose seeds all runs have ended. Seeds beyond it
-    are not tested before the next planned look, and never after the last one.
+    Tests use the seeds of the last planned look that is reached: one for whose seeds all runs have ended. Seeds beyond
+    it are not tested before the next planned look, and never after the last one.
     """
 
     plan: tuple[int, ...] = ()
@@ -60,14 +61,19 @@ class Looks:
     complete: tuple[int, ...] = ()
     """the seeds of which all runs have ended, in the planned order"""
     stopped: Mapping[str, int] = field(default_factory=dict)
-    """variant -> the look after which it got no more seeds. It is not tested at later looks, as it would be on the same data"""
+    """variant -> the look after which it got no more seeds.
+
+    It is not tested at later looks, as it would be on the same data
+    """
 
     def __bool__(self) -> bool:
         return bool(self.plan)
 
     @property
     def reached(self) -> tuple[int | None, ...]:
-        """The numbers of seeds of the looks so far, before the first one that of the first; None stands for all seeds."""
+        """The numbers of seeds of the looks so far, before the first one that of the first; None stands for all
+        seeds.
+        """
         return tuple(n for n in self.plan if n <= len(self.complete)) or self.plan[:1] or (None,)
 
     @property
@@ -116,7 +122,9 @@ class Looks:
         return 1 - self.level()
 
     def smallest_p(self, p: Iterable[ArrayLike]) -> tuple[np.ndarray, np.ndarray]:
-        """The p-value over all looks so far, and the number (from 0) of the look it comes from, from those of each look."""
+        """The p-value over all looks so far, and the number (from 0) of the look it comes from, from those of each
+        look.
+        """
         at_looks = [sequential_p(at_look, look, self.plan) for look, at_look in enumerate(p)]
         stacked = np.stack([np.where(np.isnan(at_look), np.inf, at_look) for at_look in at_looks])
         best = stacked.argmin(axis=0)
@@ -199,7 +207,8 @@ def _bounds(looks: tuple[int, ...], alphas: np.ndarray) -> np.ndarray:
 
 
 class _Walk:
-    """The score s = z sqrt(information) of studies that have not stopped: a random walk, as a density on quadrature nodes.
+    """The score s = z sqrt(information) of studies that have not stopped: a random walk, as a density on quadrature
+    nodes.
 
     Several walks with different bounds are computed at once, one for each row.
     """

@@ -11,7 +11,8 @@ studies whose variants differ in spread:
 - A variant with an unlikely large variance gets fewer degrees of freedom from the others (after Phipson, Lee, Majewski,
   Alexander and Smyth, Annals of Applied Statistics 10 (2016), 946-963).
 
-Arrays in, numbers out; leading axes (...) are separate studies. `tests/analysis/stats/test_shared_variance.py` simulates it.
+Arrays in, numbers out; leading axes (...) are separate studies. `tests/analysis/stats/test_shared_variance.py`
+simulates it.
 """
 
 from dataclasses import dataclass
@@ -35,8 +36,8 @@ SHARES = np.arange(0.05, 1, 0.1)
 class SharedVariance:
     """Variances of variants, for each degree of sharing (grid).
 
-    `weights` (..., grid), `variance` and `df` (..., grid, variants), `correlation` (...): a lower limit of the correlation
-    that two variants have over the seeds.
+    `weights` (..., grid), `variance` and `df` (..., grid, variants), `correlation` (...): a lower limit of the
+    correlation that two variants have over the seeds.
     """
 
     weights: np.ndarray
@@ -47,7 +48,8 @@ class SharedVariance:
     def errors(
         self, first: np.ndarray, second: np.ndarray, correlation: np.ndarray, n: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Standard errors and degrees of freedom (..., grid, pairs) of the pairs of variants `first` and `second` (pairs,).
+        """Standard errors and degrees of freedom (..., grid, pairs) of the pairs of variants `first` and `second`
+        (pairs,).
 
         `correlation` (..., pairs): that of each pair over its seeds; `n` (..., pairs): their number.
         """
@@ -96,7 +98,9 @@ def _above(deviation: np.ndarray, floor: float) -> np.ndarray:
 
 
 def _scale(s2: np.ndarray, d: np.ndarray, d0: np.ndarray) -> np.ndarray:
-    """The prior's variance (..., grid, 1) with the largest likelihood, where the derivative of the likelihood crosses 0."""
+    """The prior's variance (..., grid, 1) with the largest likelihood, where the derivative of the likelihood
+    crosses 0.
+    """
     log = np.log(np.where(d > 0, s2, np.nan))
     low, high = (
         end + 0 * d0 for end in (np.nanmin(log, axis=-1, keepdims=True), np.nanmax(log, axis=-1, keepdims=True))

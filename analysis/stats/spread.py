@@ -23,10 +23,10 @@ class SpreadChange:
 def spread_change(first: ArrayLike, last: ArrayLike) -> SpreadChange:
     """Test whether the variance of the variants' true means changes. first, last: (variants, seeds), without NaN.
 
-    The variance is estimated without bias from the noise of the runs: as the mean, over all pairs of different seeds, of
-    the covariance of their runs over the variants. The test is Student's on the jackknife over seeds (Arvesen, Annals of
-    Mathematical Statistics 40 (1969), 2076-2100). p is NaN with fewer than three variants or three seeds, and where nothing varies
-    from seed to seed.
+    The variance is estimated without bias from the noise of the runs: as the mean, over all pairs of different seeds,
+    of the covariance of their runs over the variants. The test is Student's on the jackknife over seeds (Arvesen,
+    Annals of Mathematical Statistics 40 (1969), 2076-2100). p is NaN with fewer than three variants or three seeds, and
+    where nothing varies from seed to seed.
     """
     first, last = (np.asarray(values, dtype=float) for values in (first, last))
     variants, seeds = first.shape

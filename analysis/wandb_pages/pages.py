@@ -47,7 +47,10 @@ PAGES = "pages"  # in the file of the token: address of a project -> kind of pag
 
 @dataclass(frozen=True)
 class Task:
-    """What to save. `axes`: the settings that vary. `headline`: Markdown. `folder`: of the study; `out`: of its report."""
+    """What to save. `axes`: the settings that vary. `headline`: Markdown.
+
+    `folder`: of the study; `out`: of its report.
+    """
 
     study: str
     title: str
@@ -185,7 +188,10 @@ def save(task: Task) -> dict[str, str]:
 
 
 def _send_figures(folder: Path, study: str, run_id: str, entity: str, project: str) -> None:
-    """Send the figures as pictures of a W&B run of their own, without metrics or group. The same figures are sent once."""
+    """Send the figures as pictures of a W&B run of their own, without metrics or group.
+
+    The same figures are sent once.
+    """
     figures = sorted(folder.glob("*.png"))
     digest = hashlib.sha256(b"".join(figure.read_bytes() for figure in figures)).hexdigest()
     with tempfile.TemporaryDirectory() as temporary:

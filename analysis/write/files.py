@@ -1,4 +1,7 @@
-"""Write the files of a report as one folder. Only a folder that this program wrote, and that nobody changed, is replaced."""
+"""Write the files of a report as one folder.
+
+Only a folder that this program wrote, and that nobody changed, is replaced.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,9 @@ def saved(plot: Plot, kind: str) -> bytes:
 
 
 def inline(svg: bytes, plot: Plot) -> Markup:
-    """Return a figure for the page: it scales, follows the page's colours, has unique ids, tips and an alternative text."""
+    """Return a figure for the page: it scales, follows the page's colours, has unique ids, tips and an alternative
+    text.
+    """
     body = svg.decode()
     body = re.sub(r"<metadata>.*?</metadata>", "", body[body.index("<svg") :], flags=re.DOTALL)
     body = re.sub(r' id="([^"]*)"', lambda match: f' id="{plot.name}-{match[1]}"{_data(plot, match[1])}', body)

@@ -7,7 +7,10 @@ import unicodedata
 from analysis.formatting import plain
 from analysis.write.table import Table
 
-HEAD = r"% needs \usepackage{booktabs}; a character that pdflatex has no form of is its code, {[}4E2D{]}; the CSV has the text"
+HEAD = (
+    r"% needs \usepackage{booktabs}; a character that pdflatex has no form of is its code, {[}4E2D{]}; "
+    "the CSV has the text"
+)
 
 COMMANDS = ["textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar", "dag", "dots"]
 SYMBOLS = [r"\pm", r"-", r"\times", r"\geq", r"\leq", r"\cdot", r"^2", r"\to", r"\surd"]

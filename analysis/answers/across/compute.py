@@ -1,4 +1,6 @@
-"""What holds on average over several datasets: studies of the same variants, one for each dataset, with equal weight."""
+"""What holds on average over several datasets: studies of the same variants, one for each dataset, with equal
+weight.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class AcrossDatasets:
     scores: dict[str, stats.Estimate]
     """variant -> its mean of the metric, in the order of the first study"""
     chance: dict[str, float]
-    """dataset -> accuracy of chance; empty where it is not known for all, is the same for all, or the metric is no accuracy"""
+    """dataset -> accuracy of chance; empty where it is not known for all, is the same for all, or the metric is no
+    accuracy
+    """
     normalised: dict[str, stats.Estimate]
     """variant -> its mean of (accuracy - chance) / (1 - chance): 0 is chance, 1 is perfect; empty where `chance` is"""
     differences: dict[str, stats.Comparison]
@@ -91,9 +95,9 @@ def studies_by_dataset(studies: Sequence[StudyResults]) -> dict[str, StudyResult
 def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) -> AcrossDatasets:
     """The averages over datasets; `studies`: dataset -> its study, as `studies_by_dataset` returns them.
 
-    `whole`: the policy of the one study that the studies are parts of. With planned looks, the differences are those of the
-    last look that is reached, and there are none before the first; scores are those of all finished runs.
-    Raises `UserError` where the baseline has too few finished runs on a dataset.
+    `whole`: the policy of the one study that the studies are parts of. With planned looks, the differences are those of
+    the last look that is reached, and there are none before the first; scores are those of all finished runs. Raises
+    `UserError` where the baseline has too few finished runs on a dataset.
     """
     parts = list(studies.values())
     study, names = parts[0].study, parts[0].variants.names

@@ -54,7 +54,10 @@ class Conduct:
     not_fixed: dict[str, list[str]]
     """setting that is no factor -> its values, where they differ between runs"""
     changes: dict[str, dict[Any, int]]
-    """changed field of the plan -> its value when runs started -> how many runs that were. Planned looks allow new seeds"""
+    """changed field of the plan -> its value when runs started -> how many runs that were.
+
+    Planned looks allow new seeds
+    """
     plan: StudyPlan
     """the plan as it is now"""
     undecided: list[str] | None
@@ -111,7 +114,9 @@ def _undecided(plan: StudyPlan) -> list[str] | None:
 
 
 def _same_images(study: RunsTable) -> bool | None:
-    """None where the settings are not recorded, for several datasets, and where the folder of the images is a factor."""
+    """None where the settings are not recorded, for several datasets, and where the folder of the images is a
+    factor.
+    """
     settings = study.settings()
     if "data.split_seed" not in settings or "data.root" in study.varied or len(datasets_of(study)) > 1:
         return None

@@ -1,4 +1,6 @@
-"""Where the numbers come from (code, versions, hardware, time, shared settings), and the commands that make them again."""
+"""Where the numbers come from (code, versions, hardware, time, shared settings), and the commands that make them
+again.
+"""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ TIMES = ("device_seconds", "images_per_second")
 def study_cost(study: RunsTable) -> pd.DataFrame:
     """A row for each variant: `SIZES`, `TIMES`, `device_seconds_ratio` and `slowest`.
 
-    Sizes are the variant's (the largest, should its runs differ); times are medians over its runs, diverged ones too: one
-    run beside which the machine had other work must not make a variant slow. `device_seconds_ratio` is the median, over
-    the seeds that were trained on the same hardware as the baseline's run, of the ratio to it; `slowest` the longest run
-    over the median of its variant's on its hardware.
+    Sizes are the variant's (the largest, should its runs differ); times are medians over its runs, diverged ones too:
+    one run beside which the machine had other work must not make a variant slow. `device_seconds_ratio` is the median,
+    over the seeds that were trained on the same hardware as the baseline's run, of the ratio to it; `slowest` the
+    longest run over the median of its variant's on its hardware.
     """
     ended = study.of(*ENDED)
     grouped = ended.groupby("variant", sort=False)
@@ -51,7 +51,10 @@ def study_cost(study: RunsTable) -> pd.DataFrame:
 
 
 def study_curves(study: RunsTable) -> Curves:
-    """The learning curves of two epochs or more. An accuracy's interval is clipped to [0, 1], which a t interval may exceed."""
+    """The learning curves of two epochs or more.
+
+    An accuracy's interval is clipped to [0, 1], which a t interval may exceed.
+    """
     epochs, finished = study.curves, study.of("finished")
     if epochs.empty or epochs["epoch"].nunique() < 2:
         return {}

@@ -1,4 +1,6 @@
-"""Metrics of one kind under several conditions: few-shot accuracies, accuracies at image sizes, consistency under shifts."""
+"""Metrics of one kind under several conditions: few-shot accuracies, accuracies at image sizes, consistency under
+shifts.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ class Profile:
     """How the means of all variants change along a condition.
 
     `kind`: "fewshot", "img-sizes" or "shifts". `points`: point, such as an image size -> its metric. `details`: further
-    metrics of the table, such as the accuracy on permuted images, which may be all that there is. `means`: metric -> variant
-    -> its mean. `dataset`: of few-shot accuracies. For image sizes, `trained` is the size of training in px, 0 where it is
-    not known, and `resized` says how each positional embedding carries over to another size (see `vit.registry`).
+    metrics of the table, such as the accuracy on permuted images, which may be all that there is. `means`: metric ->
+    variant
+    -> its mean. `dataset`: of few-shot accuracies. For image sizes, `trained` is the size of training in px, 0 where it
+    is not known, and `resized` says how each positional embedding carries over to another size (see `vit.registry`).
     """
 
     kind: str

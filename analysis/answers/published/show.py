@@ -1,4 +1,6 @@
-"""What was published and derived, beside a study's results: claims, Table 8 of the ViT paper, limits on generated probes."""
+"""What was published and derived, beside a study's results: claims, Table 8 of the ViT paper, limits on generated
+probes.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,10 @@ def claims_table(
 
 
 def claim_fields(result: ClaimResult, comparisons: Comparisons | None = None) -> dict[str, object]:
-    """The fields of a row of a table of claims. `comparisons`: of the pairs of variants, for pairs that are not significant."""
+    """The fields of a row of a table of claims.
+
+    `comparisons`: of the pairs of variants, for pairs that are not significant.
+    """
     return {
         "id": result.claim.id,
         "statement": result.claim.statement,
@@ -105,7 +110,10 @@ def paper_table(
     policy: Policy,
     folded: bool = False,
 ) -> Table | None:
-    """The paper's table, kinds by sites, with this study's means. `places`: (kind, site) -> variant, see `paper_places`."""
+    """The paper's table, kinds by sites, with this study's means.
+
+    `places`: (kind, site) -> variant, see `paper_places`.
+    """
     if not places:
         return None
 
@@ -141,7 +149,10 @@ def _with_seeds(interval: Format) -> Format:
 
 
 def probe_columns(expected: Mapping[str, Expected], means: Means) -> ExtraColumns | None:
-    """The columns that the main table has in addition where runs used a probe. `expected`: variant -> its accuracies."""
+    """The columns that the main table has in addition where runs used a probe.
+
+    `expected`: variant -> its accuracies.
+    """
     if not expected:
         return None
     chances = sorted({float(known.chance) for known in expected.values()})

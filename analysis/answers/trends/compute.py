@@ -43,7 +43,9 @@ class Spread:
         return self.of_all if self.of_all == "not tested" or others == {self.of_all} else "not enough evidence"
 
     def p(self, shrinks: bool) -> float:
-        """The largest p of all variants and of those without one, that the differences shrink or else grow; 1 if one does not."""
+        """The largest p of all variants and of those without one, that the differences shrink or else grow; 1 if
+        one does not.
+        """
         every = 0.0, self.change.change.value, self.change.p
         return max(p if (last < before) == shrinks else 1.0 for before, last, p in (every, *self.without.values()))
 
@@ -58,10 +60,12 @@ class Spread:
 class Trend:
     """Differences along a condition. A row is a variant without the condition; points are levels of the condition.
 
-    `name`: "lengths", "epochs" or "train_limit"; `unit`: of its points; `metric`: at its end. `diffs`: every other row -> point
-    -> mean paired difference from the row `baseline`. `kinds`: the rows with a positional embedding, or all rows of a study of
-    something else. `spread`: that of their means. `missing`: planned rows without a finished run; `diverged`: diverged runs,
-    which are left out. `planned`: whether the study plans looks; then intervals are those of the look, and nothing is tested.
+    `name`: "lengths", "epochs" or "train_limit"; `unit`: of its points; `metric`: at its end. `diffs`: every other row
+    -> point
+    -> mean paired difference from the row `baseline`. `kinds`: the rows with a positional embedding, or all rows of a
+    study of something else. `spread`: that of their means. `missing`: planned rows without a finished run; `diverged`:
+    diverged runs, which are left out. `planned`: whether the study plans looks; then intervals are those of the look,
+    and nothing is tested.
     """
 
     name: str

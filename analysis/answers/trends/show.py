@@ -1,4 +1,6 @@
-"""The sections on training length and number of images: how differences between variants change, and whether they shrink."""
+"""The sections on training length and number of images: how differences between variants change, and whether they
+shrink.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def trend_section(trend: Trend, styles: Styles) -> Section:
 
 
 def differences_table(trend: Trend) -> Table:
-    """Return the differences from the baseline at each point. The last row is the standard deviation of the variants."""
+    """Return the differences from the baseline at each point.
+
+    The last row is the standard deviation of the variants.
+    """
     rows = [{"variant": row, **{f"at_{at}": diffs[at] for at in trend.points}} for row, diffs in trend.diffs.items()]
     spread = {f"at_{at}": Estimate(sd, math.nan, math.nan, 0) for at, sd in trend.spread.sd.items()}
     frame = pd.DataFrame([*rows, {"variant": text("trends", "last_row"), **spread}])

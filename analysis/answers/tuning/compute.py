@@ -19,9 +19,9 @@ COLUMNS = ("variant", "trial", "seed", "status", "epochs", "val/acc", "val/loss"
 class Tuning:
     """A tuning: its plan, the metric that decided, and the variants of the study that were tuned.
 
-    `trials`: a row for each trial: `COLUMNS`, then the settings of the space; metrics of trials without a value are NaN.
-    `at_edge`: setting -> variants whose choice lies at or near an end of the range that was tried. `other_base`: setting ->
-    (in the tuning, in the study), for settings of the base that differ.
+    `trials`: a row for each trial: `COLUMNS`, then the settings of the space; metrics of trials without a value are
+    NaN. `at_edge`: setting -> variants whose choice lies at or near an end of the range that was tried. `other_base`:
+    setting -> (in the tuning, in the study), for settings of the base that differ.
     """
 
     plan: Tuned

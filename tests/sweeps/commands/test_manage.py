@@ -16,7 +16,8 @@ def test_cancel_stops_a_sweep_and_nothing_is_trained_until_it_is_taken_back(stub
     status, out, _ = vit_sweep("cancel", stubbed.dir)
     assert (status, out.splitlines()[0]) == (0, "tiny: cancelled; 1 run in training will stop")
     _, err = sweep.communicate(timeout=60)
-    said = f"vit-sweep: the study was cancelled; to continue: vit-sweep retry {stubbed.dir}, then run the same command again"
+    again = f"vit-sweep retry {stubbed.dir}, then run the same command again"
+    said = f"vit-sweep: the study was cancelled; to continue: {again}"
     assert (sweep.returncode, err.splitlines()[-1]) == (1, said)
     assert stubbed.states()[names[0]] == "interrupted"
     status, _, err = stubbed("worker", stubbed.dir, "--workers", 1)
