@@ -5,6 +5,7 @@ training.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -57,10 +58,24 @@ def sync(arguments: argparse.Namespace, _: str) -> int:
         _follow_named(study_dir, tracking)
     elif arguments.follow:
         _names(study_dir)
-        follow(study_dir, tracking, lambda: _begun(study_dir), threading.Event(), _say, "end with Ctrl-C")
+        _follow_all(study_dir, tracking)
     else:
         _send_finished(study_dir, tracking)
     return 0
+
+
+def _follow_all(study_dir: Path, tracking: Tracking) -> None:
+    """Send every run of the folder, until Ctrl-C; a second one ends it at once."""
+    is_over = threading.Event()
+
+    def end(*_: Any) -> None:  # an exception could be lost within wandb
+        if is_over.is_set():
+            raise KeyboardInterrupt
+        is_over.set()
+
+    signal.signal(signal.SIGINT, end)
+    follow(study_dir, tracking, lambda: _begun(study_dir), is_over, _say, "end with Ctrl-C")
+    raise KeyboardInterrupt
 
 
 def _follow_named(study_dir: Path, tracking: Tracking) -> None:

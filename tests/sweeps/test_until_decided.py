@@ -13,7 +13,7 @@ from experiments.study import StudyPlan, UntilDecided
 from sweeps import until_decided
 from sweeps.study import parse_study
 from sweeps.study_folder import plan_of, with_known_runs, write_plan
-from sweeps.until_decided import runs_to_train, with_looks
+from sweeps.until_decided import runs_by_look, with_looks
 
 FLAG = "--until-decided"
 THREE = {"factors": {"model.depth": [1, 2, 3]}, "looks": [3, 6]}
@@ -60,7 +60,7 @@ def sweep(plan, folder, answers, monkeypatch):
     undecided.
     """
     numbers = []
-    for names, (reached, undecided) in zip(runs_to_train(plan, folder), answers.items(), strict=True):
+    for names, (reached, undecided) in zip(runs_by_look(plan, folder), answers.items(), strict=True):
         look(monkeypatch, reached, undecided)
         numbers.append(len(names))
     return numbers
