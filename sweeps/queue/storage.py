@@ -38,7 +38,8 @@ SERVER_SETTINGS = (
     *("idle_session_timeout", "idle_in_transaction_session_timeout", "lock_timeout"),  # `IDLE_TIMEOUT` each
     *("tcp_keepalives_idle=30", "tcp_keepalives_interval=10", "tcp_keepalives_count=3"),
 )
-REFUSED = "FATAL"  # PostgreSQL refuses a connection: its user, password or database; or it is `BUSY`
+# PostgreSQL refuses a connection: its user, password or database; or it is `BUSY`. Or its host has no address.
+REFUSED = re.compile("FATAL|failed to resolve host")
 BUSY = re.compile("too many|slots are reserved|starting up|shutting down|recovery|not (yet )?accepting|terminating")
 
 P = ParamSpec("P")
@@ -131,7 +132,7 @@ class QueueStorage(ABC):
                     self.since = self._read_clock()
                 return result
             except DatabaseErrors as error:
-                is_refused = first and REFUSED in _reason(error) and not BUSY.search(_reason(error))
+                is_refused = first and REFUSED.search(_reason(error)) and not BUSY.search(_reason(error))
                 if not isinstance(_cause(error), self.temporary) or is_refused or time.monotonic() > end:
                     raise
                 failures += 1

@@ -176,6 +176,7 @@ def test_a_server_that_takes_no_connections_yet_is_waited_for_with_one_line(
         (lambda url: other_port(url, free_port()), "refused"),
         (lambda url: url + "missing", r'database "\w+missing" does not exist'),
         (lambda url: url.replace("tester@", "nobody@"), 'role "nobody" does not exist'),
+        (lambda url: url.replace("127.0.0.1", "no-such-host.invalid"), "failed to resolve host 'no-such-host.invalid'"),
     ],
 )
 def test_a_database_that_cannot_be_opened_is_one_line(url, tmp_path, monkeypatch, change, said):
