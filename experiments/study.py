@@ -165,9 +165,12 @@ class StudyPlan(BaseModel):
 
     @model_validator(mode="after")
     def _check_runs(self) -> StudyPlan:
-        """No two runs may be counted as one."""
+        """No two runs may be counted as one, and each has a folder of its own in the study's folder."""
         known: dict[Any, str] = {}
         for run in self.runs:
+            is_folder = run.name.isprintable() and Path(run.name).name == run.name and run.name not in ("", "..")
+            if self.source is None and not is_folder:
+                raise ValueError(f"runs: {run.name!r} is not the name of a folder")
             variant = run.variant, run.seed
             for key, what in ((run.name, "is listed twice"), (variant, "has the variant and seed of")):
                 if key in known:

@@ -37,9 +37,6 @@ def read_folder(study_dir: Path, skip_unreadable: bool = False) -> RunsTable:
     """
     study_dir = Path(study_dir)
     plan = StudyPlan.read(study_dir)
-    for planned in plan.runs:
-        if Path(planned.name).name != planned.name:
-            raise record.RecordError(f"{study_dir / record.STUDY}: runs: {planned.name!r} is not the name of a folder")
     reader = _Reader(study_dir, skip_unreadable)
     runs = {planned.name: reader.read(planned.name, planned) for planned in plan.runs}
     for folder in sorted(study_dir.iterdir()):

@@ -19,16 +19,22 @@ def joined(studies: Mapping[str, RunsTable], command: str) -> RunsTable:
     """The runs of the variants and seeds that both studies have. `studies`: two, by what the report calls them.
 
     Margin and baseline are those of the first. Looks that a study plans are for its own tests. Raises `UserError` where
-    the studies share no variant or no seed, have different metrics, or use a name for different variants.
+    the studies share no variant or no seed, have different metrics or datasets, or use a name for different variants.
     """
     (first, one), (second, other) = studies.items()
     if one.metric != other.metric:
         raise UserError(f"compare: {one.name} measures {one.metric}, {other.name} measures {other.metric}")
     variants = [variant for variant in one.variants if variant in other.variants]
     seeds = sorted({*one.plan.seeds} & {*other.plan.seeds})
-    for shared, what in ((variants, "variant"), (seeds, "seed")):
-        if not shared:
-            raise UserError(f"compare: {one.name} and {other.name} share no {what}")
+    if not variants:
+        raise UserError(f"compare: {one.name} and {other.name} share no variant")
+    if not seeds:
+        has = " and ".join(", ".join(map(str, study.plan.seeds)) for study in (one, other))
+        raise UserError(f"compare: {one.name} and {other.name} share no seed: they have {has[:200]}")
+    data = [study.base.get("data.name") for study in (one, other)]
+    if None not in data and data[0] != data[1]:
+        advice = "one report over several datasets: vit-report across"
+        raise UserError(f"compare: {one.name} is on {data[0]}, {other.name} on {data[1]}; {advice}")
     check_same_levels("compare", one, other, variants)
 
     def part(label: str, frame: pd.DataFrame) -> pd.DataFrame:

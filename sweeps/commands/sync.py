@@ -53,7 +53,9 @@ def sync(arguments: argparse.Namespace, _: str) -> int:
     agent = AgentRun.asked_for() if arguments.stdin else None
     tracking = Tracking(arguments.tracking, arguments.project, arguments.entity, agent=agent)
     if not tracking.is_on:
-        raise UserError(f"--tracking: {arguments.tracking} sends nothing; expected online or offline")
+        raise UserError(f"--tracking: {arguments.tracking} sends nothing; expected auto, online or offline")
+    if arguments.stdin and not arguments.follow:
+        raise UserError("--stdin: is allowed only with --follow")
     if arguments.stdin:
         _follow_named(study_dir, tracking)
     elif arguments.follow:
@@ -119,7 +121,7 @@ def _send_finished(study_dir: Path, tracking: Tracking) -> None:
 def _names(study_dir: Path) -> list[str]:
     """The names of the runs in a folder. Raises `UserError` where it does not exist, or holds no run folders."""
     if not study_dir.is_dir():
-        raise UserError(f"{study_dir}: does not exist; give the folder of a study, OUT/STUDY")
+        raise UserError(f"{study_dir}: is no folder; give the folder of a study, OUT/STUDY")
     if not (study_dir / STUDY).exists():
         return _begun(study_dir)
     plan = StudyPlan.read(study_dir)

@@ -45,6 +45,12 @@ def results_at(folder, seeds, looks=(), planned=10, **options):
     return analyze(read_folder(study_at(folder, seeds, looks, planned, **options)))
 
 
+def test_a_look_counts_if_any_variant_has_two_seeds(tmp_path):
+    for most, recorded in ((1, 0), (2, 1)):
+        add_look(tmp_path, Look.now([1, most], "test/acc", "here"))
+        assert len(read_looks(tmp_path)) == recorded
+
+
 def test_a_report_at_five_and_at_ten_seeds_says_that_it_is_the_second_look(tmp_path):
     first, second = study_at(tmp_path / "a", 5), study_at(tmp_path / "b", 10)
     assert report(first) == 0

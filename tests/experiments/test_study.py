@@ -60,6 +60,9 @@ def test_a_study_without_one_of_its_parts_is_refused(missing, tmp_path):
     assert refusal(tmp_path, text) == f"{missing}: is required"
 
 
+BAD_NAMES = ("", "..", "../x", "a/b", "x\0y")
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -78,6 +81,9 @@ def test_a_study_without_one_of_its_parts_is_refused(missing, tmp_path):
         ({"seeds": [0, 1]}, "seeds: [0, 1] are not the seeds of the runs, [0]"),
         ({"runs": [RUN, {**RUN, "run": "b", "seed": 1}]}, "seeds: [0] are not the seeds of the runs, [0, 1]"),
         ({"looks": [5], "until_decided": {"stopped": {"a": 5}}}, "until_decided.stopped: 'a': 5 is not allowed"),
+        # as many runs as it stopped at, but no look is at one seed
+        ({"looks": [5], "until_decided": {"stopped": {"a": 1}}}, "until_decided.stopped: 'a': 1 is not allowed"),
+        *[({"runs": [{**RUN, "run": name}]}, f"runs: {name!r} is not the name of a folder") for name in BAD_NAMES],
         ({"typo": 1}, "typo: no such "),
     ],
 )

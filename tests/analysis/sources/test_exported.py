@@ -231,3 +231,16 @@ def test_an_export_names_no_folder_of_the_machine_and_its_plan_counts_as_unchang
     again = read(str(exported))
     assert again.base["data.root"] == "data" and again.base["data.download"] is False
     assert plan_changes(again) == {}
+
+
+def test_an_export_keeps_a_folder_of_images_that_the_study_varies(tmp_path):
+    roots = ["/a", "/b"]
+    folder = write_study(
+        tmp_path,
+        accuracy={"/a": 0.7, "/b": 0.8},
+        seeds=2,
+        factors={"data.root": roots},
+        levels=lambda root: {"data.root": root},
+    )
+    again = read(str(export(read_folder(folder), tmp_path / "exported")))
+    assert again.plan.factors == {"data.root": roots} and sorted(set(again.runs["data.root"])) == roots

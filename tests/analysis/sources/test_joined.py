@@ -1,7 +1,7 @@
 """Two studies as one: which runs are compared, and which studies cannot be."""
 
 import pytest
-from synthetic import write_study
+from synthetic import on_dataset, write_study
 
 from analysis.sources.folder import read_folder
 from analysis.sources.joined import joined
@@ -41,8 +41,11 @@ def test_studies_without_a_common_variant_seed_or_metric_are_refused(tmp_path):
             joined({"A": a, "B": study(tmp_path / str(at), **options)}, "")
     later = a.plan.model_copy(update={"seeds": [7, 8, 9]})
     moved = type(a)(later, a.runs.assign(seed=a.runs["seed"] + 7), a.curves)
-    with pytest.raises(UserError, match="^compare: position and position share no seed"):
+    with pytest.raises(UserError, match="^compare: position and position share no seed: they have .* and 7, 8, 9"):
         joined({"A": a, "B": moved}, "")
+    elsewhere = study(tmp_path / "data", seeds=3, **on_dataset("mnist"))
+    with pytest.raises(UserError, match="^compare: position is on digits, position on mnist; .*: vit-report across"):
+        joined({"A": a, "B": elsewhere}, "")
 
 
 def test_a_name_for_two_different_variants_is_refused(tmp_path):

@@ -75,7 +75,7 @@ def test_a_server_that_fails_in_the_middle_of_sync_is_one_line(fault, tmp_path, 
 
 
 def test_sync_refuses_a_folder_without_finished_runs(tmp_path):
-    for folder, reason in ((tmp_path, "holds no finished runs"), (tmp_path / "none", "does not exist")):
+    for folder, reason in ((tmp_path, "holds no finished runs"), (tmp_path / "none", "is no folder")):
         status, out, err = mirrored.sync(folder)
         assert (status, out) == (2, "")
         assert err == f"vit-sweep: error: {folder}: {reason}; give the folder of a study, OUT/STUDY\n"

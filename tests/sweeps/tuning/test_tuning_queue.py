@@ -217,6 +217,14 @@ def test_more_trials_extend_a_tuning_and_the_best_is_kept(tmp_path):
     assert (tuned.trial, tuned.val_acc, tuned.epochs) == (0, 0.8, 3 * 27)
 
 
+def test_fewer_trials_than_a_variant_has_are_refused(tmp_path):
+    queue = queue_of(tmp_path, trials=2, variants=2)
+    for _ in range(3):  # two of the first variant, one of the second
+        start(queue)
+    with pytest.raises(UserError, match="--trials: 1 is not allowed: there are 2 trials of a variant already"):
+        queue_of(tmp_path, trials=1, variants=2)
+
+
 def test_a_trial_of_several_seeds_has_their_mean_and_trains_none_of_them_twice(tmp_path):
     first = queue_of(tmp_path, trials=2, seeds=3)
     for accuracy in (0.5, 0.9):
