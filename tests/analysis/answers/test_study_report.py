@@ -58,9 +58,10 @@ def test_a_loss_is_not_tested_for_equivalence_at_the_margin_of_an_accuracy(tmp_p
         assert not results.published.claims
         for compared in results.comparisons.pairs.values():
             assert compared.verdict in ("better", "worse", "not enough evidence") and math.isnan(compared.tost_p)
+    later = write_study(tmp_path / "later", spread=2e-4, **on_dataset("digits"))
     documents = [
         study_document(explored[0]),
-        compare_document(*explored, "compare"),
+        compare_document(explored[0], analyze(read(str(later), metric="test/loss")), "compare"),
         across_document(explored, "across"),
     ]
     for document, count in zip(documents, (2, 3, 2), strict=True):  # a comparison of two has the note of each

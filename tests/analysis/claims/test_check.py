@@ -58,9 +58,9 @@ def test_the_papers_table_is_as_printed():
 def test_the_paper_bears_out_its_own_claims():
     """With the paper's figures, a little noise and a margin of half a point, its claims hold."""
     levels = {
-        f"{kind}/{site}": {KIND: kind, SITE: site} for kind, site in literature.PAPER_TABLE_8 if kind != "relative"
+        f"{kind} at {site}": {KIND: kind, SITE: site} for kind, site in literature.PAPER_TABLE_8 if kind != "relative"
     }
-    means = {f"{kind}/{site}": mean for (kind, site), mean in literature.PAPER_TABLE_8.items() if kind != "relative"}
+    means = {f"{kind} at {site}": mean for (kind, site), mean in literature.PAPER_TABLE_8.items() if kind != "relative"}
     found = outcome(levels, means, margin=0.005)
     assert {k: r.outcome for k, r in found.items()} == dict.fromkeys(
         ("paper-none", "paper-kinds", "paper-sites"), "holds here"
