@@ -19,6 +19,7 @@ from analysis.sources.source_run import SourceRun
 from experiments.config import RunConfig, override
 from experiments.errors import UserError
 from experiments.runs import record
+from experiments.runs.history import Look, add_look
 
 STATUSES = {
     ("none", 0): "incomplete",
@@ -157,9 +158,13 @@ def test_parts_of_a_study_are_joined_to_the_whole_one(tmp_path):
     statuses = {
         name: {(v, s): "absent" for v in ACCURACY for s in range(4) if s not in own} for name, own in parts.items()
     }
-    whole, last, first = (read_folder(write_study(tmp_path / name, seeds=4, statuses=statuses[name])) for name in parts)
+    folders = [write_study(tmp_path / name, seeds=4, statuses=statuses[name]) for name in parts]
+    for folder in folders[1:]:
+        add_look(folder, Look.now([2], "test/acc", str(folder)))
+    whole, last, first = map(read_folder, folders)
     export(last, tmp_path / "exported")
     joined = read(str(export(first, tmp_path / "exported")))
+    assert [look.command for look in joined.looks] == [str(folder) for folder in folders[1:]]
     for name in ("runs", "curves"):
         ours, theirs = (getattr(study, name).drop(columns="command", errors="ignore") for study in (joined, whole))
         columns = [column for column in theirs if column in ours]

@@ -192,6 +192,16 @@ def test_a_trial_is_not_stopped_after_a_third_of_the_epochs(tmp_path, pruner, ep
         end(queue, trial, epochs=epochs)
 
 
+def test_a_trial_can_be_stopped_at_half_of_its_epochs_and_not_later(tmp_path):
+    queue, stopped = queue_of(tmp_path, trials=4, base={"train.epochs": 6}), set()
+    for number in range(4):
+        trial, accuracy = start(queue), 1 - number / 10
+        last = next((epoch for epoch in range(1, 7) if queue.report(trial, row(epoch, accuracy))), None)
+        stopped.add(last)
+        end(queue, trial, "pruned" if last else "finished", accuracy, last or 6)
+    assert stopped == {None, 3}
+
+
 def test_a_decision_to_prune_is_kept(tmp_path):
     queue = queue_of(tmp_path, trials=2)
     best = start(queue)
