@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,11 +16,12 @@ from analysis.write.document import Section
 class Answer:
     """The answer to one question. Sections without content are left out.
 
+    `sections` makes them: a page of many studies shows their headlines only, and drawing takes most of the time.
     `headline`: its paragraphs in the answer that opens the report. `methods`: terms and what they mean. `frames`: data
     that is written as CSV without a table of the page, name -> frame.
     """
 
-    sections: Sequence[Section] = ()
+    sections: Callable[[], Sequence[Section]] = tuple
     headline: Sequence[str] = ()
     methods: Sequence[tuple[str, str]] = ()
     frames: Mapping[str, pd.DataFrame] = field(default_factory=dict)

@@ -56,13 +56,13 @@ def study_document(
     study = results.study
     page = Page(study_styles(results.variants, results.means), out, inside, skip_unreadable)
     answers = [ask(results, page) for ask in ANSWERS]
-    runs = metrics.runs(results, page)
+    runs, own = metrics.runs(results, page), [fact for answer in answers for fact in answer.methods]
     sections = [
-        *(section for answer in answers for section in answer.sections),
-        Section("methods", "Methods", [Facts(_methods(answers))]),
+        *(section for answer in answers for section in answer.sections()),
+        Section("methods", "Methods", [Facts((*conduct.methods(results), *own))]),
         provenance(study),
         reproduce(study),
-        *runs.sections,
+        *runs.sections(),
     ]
     return Document(
         title=title(study),
@@ -85,11 +85,6 @@ def study_headline(results: StudyResults) -> tuple[str, ...]:
 def _headline(results: StudyResults, answers: list[Answer]) -> tuple[str, ...]:
     said = without_comparison(results) or [text for answer in answers for text in answer.headline]
     return tuple(filter(None, said))
-
-
-def _methods(answers: list[Answer]) -> tuple[tuple[str, str], ...]:
-    """Those of the tests first, then those of single questions."""
-    return tuple(fact for answer in (answers[-1], *answers[:-1]) for fact in answer.methods)
 
 
 def study_warnings(results: StudyResults) -> list[str]:

@@ -38,7 +38,7 @@ class PublishedResults:
 
 @dataclass(frozen=True)
 class StudyResults:
-    """A study and its answers. The report's sections receive the parts, never the whole."""
+    """A study and what is computed of it, for the answers of a report."""
 
     study: RunsTable
     policy: Policy

@@ -26,8 +26,14 @@ def answer(results: StudyResults, page: Page) -> Answer:
         *looks_paragraphs(policy, conduct.looks, conduct),
         text("headline", "limits", variants=variants, conduct=conduct, **_limits(variants, comparisons)),
     ]
+    return Answer(headline=said)
+
+
+def methods(results: StudyResults) -> tuple[tuple[str, str], ...]:
+    """The terms that all answers use."""
+    variants, comparisons, policy, conduct = results.variants, results.comparisons, results.policy, results.conduct
     slots = {"variants": variants, "comparisons": comparisons, "conduct": conduct, "policy": policy}
-    return Answer(headline=said, methods=facts("methods", "methods", **slots, images=results.images is not None))
+    return facts("methods", "methods", **slots, images=results.images is not None)
 
 
 def looks_paragraphs(policy: Policy, looks: Sequence[Look], conduct: Conduct | None = None) -> list[str]:

@@ -11,8 +11,10 @@ import pandas as pd
 from analysis import formatting
 from analysis.answers.answer import Answer, Page
 from analysis.answers.columns import variant_table
+from analysis.figures.labels import Styles
 from analysis.figures.points import against_cost
 from analysis.figures.style import Plot
+from analysis.results.means import Means
 from analysis.results.variants import Variants
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
@@ -44,15 +46,19 @@ _WHOLE = ("params", "params_fixed", "peak_memory_bytes")
 
 
 def answer(results: StudyResults, page: Page) -> Answer:
-    """The costs of all variants, and the metric against each cost that varies; nothing where no cost is known."""
-    cost, means, variants = results.cost, results.means, results.variants
-    if cost.isna().all(axis=None):
+    """The costs of all variants; nothing where no cost is known."""
+    if results.cost.isna().all(axis=None):
         return Answer()
+    return Answer(lambda: [cost_section(results.variants, results.cost, results.means, page.styles)])
+
+
+def cost_section(variants: Variants, cost: pd.DataFrame, means: Means, styles: Styles) -> Section:
+    """The costs of all variants, and the metric against each cost that varies."""
     drawn = cost.loc[[variant for variant in variants.names if means.of(variant).n]]
     kinds = {name: _COLUMNS[name][0] for name in _DRAWN if drawn[name].nunique() > 1}
-    caption = text("cost", "figure_caption", metric=means.metric, some_grey=page.styles.some_grey)
-    plot = Plot("cost", against_cost(drawn, kinds, means, page.styles), caption) if kinds else None
-    return Answer([Section("cost", "Cost", present(plot, cost_table(variants, cost)))])
+    caption = text("cost", "figure_caption", metric=means.metric, some_grey=styles.some_grey)
+    plot = Plot("cost", against_cost(drawn, kinds, means, styles), caption) if kinds else None
+    return Section("cost", "Cost", present(plot, cost_table(variants, cost)))
 
 
 def cost_table(variants: Variants, cost: pd.DataFrame) -> Table:

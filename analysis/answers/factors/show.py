@@ -155,5 +155,5 @@ def untested(results: StudyResults, page: Page) -> Answer:
 
 
 def _answer(results: StudyResults, said: list[str]) -> Answer:
-    section = factors_section(results.factors, results.variants, results.means, results.policy)
-    return Answer([section], said, facts("factors", "methods", factors=results.factors))
+    parts = results.factors, results.variants, results.means, results.policy
+    return Answer(lambda: [factors_section(*parts)], said, facts("factors", "methods", factors=results.factors))

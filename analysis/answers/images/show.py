@@ -131,7 +131,7 @@ def _share(image: Disagreement, variant: str) -> str:
 
 def answer(results: StudyResults, page: Page) -> Answer:
     """What the predictions for single test images show; nothing where no record holds them."""
-    if results.images is None:
+    if (images := results.images) is None:
         return Answer()
     shown = results.study if page.inside else None
-    return Answer([images_section(results.images, results.variants, results.policy, shown, page.styles)])
+    return Answer(lambda: [images_section(images, results.variants, results.policy, shown, page.styles)])

@@ -128,17 +128,16 @@ def _number(metric: Metric, signed: bool = False) -> Format:
 
 def curves(results: StudyResults, page: Page) -> Answer:
     """The learning curves."""
-    return Answer([curves_section(results.curves, page.styles)], frames={"curves": results.study.curves})
+    return Answer(lambda: [curves_section(results.curves, page.styles)], frames={"curves": results.study.curves})
 
 
 def answer(results: StudyResults, page: Page) -> Answer:
     """The mean of every metric, and how runs vary."""
-    return Answer([metrics_section(results.variants, results.means)])
+    return Answer(lambda: [metrics_section(results.variants, results.means)])
 
 
 def runs(results: StudyResults, page: Page) -> Answer:
     """Every run, with a link to its record where the page lies in the study's folder."""
     study = results.study
     linked = study.folder is not None and (page.out is None or page.out.absolute().parent == study.folder.absolute())
-    section = runs_section(study, results.variants, results.means, linked)
-    return Answer([section], frames={"runs": study.runs})
+    return Answer(lambda: [runs_section(study, results.variants, results.means, linked)], frames={"runs": study.runs})

@@ -61,7 +61,9 @@ def _overlay(model: ModelInspection) -> Plot:
 
 def answer(results: StudyResults, page: Page) -> Answer:
     """What trained models look like inside; nothing unless the page shows them."""
-    if not page.inside:
-        return Answer()
-    section = model_section(results.study, results.means.best, page.styles, page.skip_unreadable)
-    return Answer([section] if section else [])
+
+    def sections() -> list[Section]:
+        section = model_section(results.study, results.means.best, page.styles, page.skip_unreadable)
+        return [section] if section else []
+
+    return Answer(sections) if page.inside else Answer()

@@ -131,10 +131,15 @@ def differences_plot(variants: Variants, comparisons: Comparisons, policy: Polic
 def answer(results: StudyResults, page: Page) -> Answer:
     """The differences from the baseline and, unless there are too many, those of all pairs."""
     variants, comparisons, policy = results.variants, results.comparisons, results.policy
-    pairs = pairs_table(variants, comparisons)
-    is_long = pairs is not None and len(pairs.frame) > MOST_PAIR_ROWS
-    section = Section("differences", "Differences from the baseline")
-    if variants.others:
+    is_long = len(comparisons.pairs) > MOST_PAIR_ROWS
+
+    def sections() -> list[Section]:
+        if not variants.others:
+            return []
         plot = differences_plot(variants, comparisons, policy, page.styles)
-        section.items.extend(present(plot, baseline_table(variants, comparisons, policy), None if is_long else pairs))
-    return Answer([section], against_baseline(results), frames={"pairs": pairs.data} if pairs and is_long else {})
+        pairs = None if is_long else pairs_table(variants, comparisons)
+        items = present(plot, baseline_table(variants, comparisons, policy), pairs)
+        return [Section("differences", "Differences from the baseline", items)]
+
+    pairs = pairs_table(variants, comparisons) if is_long else None
+    return Answer(sections, against_baseline(results), frames={"pairs": pairs.data} if pairs else {})

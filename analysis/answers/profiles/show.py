@@ -47,5 +47,5 @@ def profile_table(profile: Profile, variants: Variants) -> Table:
 
 def answer(results: StudyResults, page: Page) -> Answer:
     """Few-shot accuracies, other image sizes, shifted and permuted images."""
-    sections = profile_sections(results.profiles, results.variants, page.styles)
-    return Answer(sections, methods=facts("profiles", "methods", profiles=results.profiles))
+    parts = results.profiles, results.variants, page.styles
+    return Answer(lambda: profile_sections(*parts), methods=facts("profiles", "methods", profiles=results.profiles))

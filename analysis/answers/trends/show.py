@@ -62,7 +62,7 @@ def answer(results: StudyResults, page: Page) -> Answer:
     """How differences change along each condition."""
     tested = [trend for trend in results.trends if math.isfinite(trend.spread.change.p)]
     return Answer(
-        [trend_section(trend, page.styles) for trend in results.trends],
+        lambda: [trend_section(trend, page.styles) for trend in results.trends],
         [text("trends", "spread", trend=trend) for trend in tested],
         facts("trends", "methods", trends=results.trends),
     )

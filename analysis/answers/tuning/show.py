@@ -101,7 +101,8 @@ def _label(path: str) -> str:
 
 def answer(results: StudyResults, page: Page) -> Answer:
     """How the variants were tuned; nothing where they were not."""
-    if results.tuning is None:
+    if (tuning := results.tuning) is None:
         return Answer()
-    section = tuning_section(results.tuning, results.variants, page.styles)
-    return Answer([section], frames={"tuning-trials": results.tuning.trials})
+    return Answer(
+        lambda: [tuning_section(tuning, results.variants, page.styles)], frames={"tuning-trials": tuning.trials}
+    )

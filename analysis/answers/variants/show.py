@@ -102,7 +102,11 @@ def accuracy_plot(variants: Variants, means: Means, conduct: Conduct, styles: St
 def answer(results: StudyResults, page: Page) -> Answer:
     """The main table and figure."""
     variants, means, conduct = results.variants, results.means, results.conduct
-    expected = probe_columns(results.published.expected, means)
-    table = variants_table(variants, means, results.comparisons, results.cost, conduct, results.policy, expected)
-    heading = "Results" if results.factors.model is None else "Combinations"
-    return Answer([Section("result", heading, [table, accuracy_plot(variants, means, conduct, page.styles)])])
+
+    def sections() -> list[Section]:
+        expected = probe_columns(results.published.expected, means)
+        table = variants_table(variants, means, results.comparisons, results.cost, conduct, results.policy, expected)
+        heading = "Results" if results.factors.model is None else "Combinations"
+        return [Section("result", heading, [table, accuracy_plot(variants, means, conduct, page.styles)])]
+
+    return Answer(sections)
