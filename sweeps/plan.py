@@ -71,12 +71,6 @@ def make_run(label: str, levels: Levels, config: RunConfig, seed: int, tuned: Le
     return RunSpec.of(f"{slug}-s{seed}-{{}}", config, label, levels, tuned)
 
 
-def with_seed(run: RunSpec, seed: int) -> RunSpec:
-    """The run of the same variant with another seed."""
-    other = make_run(run.variant, run.levels, run.config, seed)
-    return other.model_copy(update={"settings": run.settings})
-
-
 def apply_tuned(plan: StudyPlan, tuned: Tuned) -> StudyPlan:
     """The plan with the settings that were tuned for each of its variants.
 

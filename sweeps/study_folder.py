@@ -18,7 +18,7 @@ from experiments.errors import UserError, writing
 from experiments.runs import record
 from experiments.runs.history import Look, add_look
 from experiments.study import COMPARISON, GRID, RunSpec, StudyPlan, UntilDecided
-from sweeps.plan import with_seed
+from sweeps.plan import make_run
 from sweeps.study import format_level
 
 LOCK = ".lock"  # held while study.json or the queue is changed, never during training
@@ -119,7 +119,11 @@ def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSp
     """
     old.check_has_folders(f"out: {str(study_dir)!r}", "choose another --out")
     seeds = dict.fromkeys(run.seed for run in (*old.runs, *plan.runs))
-    every = (with_seed(run, seed) for seed in seeds for run in plan.variants.values())
+    every = (
+        make_run(run.variant, run.levels, run.config, seed, run.settings)
+        for seed in seeds
+        for run in plan.variants.values()
+    )
     planned = {run.run_id: run for run in every}
     if difference := _difference(old, plan, planned, study_dir):
         path = study_dir / record.STUDY

@@ -46,13 +46,12 @@ def compare_document(a: StudyResults, b: StudyResults, command: str, labels: Seq
     pairs = [(f"{labels[1]}: {variant}", f"{labels[0]}: {variant}") for variant in variants]
     changes = dict(zip(variants, both.policy.compare(both.means.values, pairs).values(), strict=True))
     slots = {"labels": labels, "differing": differing_settings(a.study, b.study, variants), "policy": both.policy}
-    notes = [
-        text("two_studies", "left_out", study=name, variants=only, seeds=more)
-        for name, results in studies.items()
-        for only in [[variant for variant in results.variants.names if variant not in variants]]
-        for more in [[seed for seed in results.study.plan.seeds if seed not in seeds]]
-        if only or more
-    ]
+    notes = []
+    for name, results in studies.items():
+        only = [variant for variant in results.variants.names if variant not in variants]
+        more = [seed for seed in results.study.plan.seeds if seed not in seeds]
+        if only or more:
+            notes.append(text("two_studies", "left_out", study=name, variants=only, seeds=more))
     table = compared_table("compared", text("two_studies", "caption", **slots), changes, both.policy.metric, notes)
     settings = facts("two_studies", "settings", a=a, b=b, **slots)
     further = [section for section in document.sections if section.id not in ("provenance", "reproduce")]

@@ -40,9 +40,8 @@ def check_pooling(study: RunsTable, skip: bool = False) -> RunsTable:
                 f"{model} ({f'{n} runs' if n > 1 else models[models == model].index[0]})" for model, n in counts.items()
             )
             raise UserError(
-                f"{study.name}: the runs of {variant!r} are not of one model: {listed}; train them again with one "
-                "model, "
-                f"or report only those with {usual} by --skip-unreadable"
+                f"{study.name}: the runs of {variant!r} are not of one model: {listed}; "
+                f"train them again with one model, or report only those with {usual} by --skip-unreadable"
             )
         for run, model in models[models != usual].items():
             troubles[str(run)] = f"has {model}, but most runs of {variant} have {usual}, so it is another model"

@@ -1,5 +1,4 @@
-"""The history of a study: what its plan stated when each run started, and at which numbers of seeds its results were
-seen.
+"""The history of a study: what its plan stated when each run started, and the looks at its results.
 
 The summary of a run keeps what was stated, so that a later change of study.json is noticed. A look is a report, or a
 sweep that adds seeds to finished runs: one line of STUDY/looks.jsonl. The file is only ever appended to. The same
@@ -56,9 +55,7 @@ def field_digests(plan: StudyPlan) -> dict[str, str]:
 
 
 class Look(BaseModel):
-    """Results seen: the fewest and the most finished seeds of a variant, the metric, and the command that showed
-    them.
-    """
+    """Results seen: the fewest and the most finished seeds of a variant, the metric, and the command."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -34,8 +34,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--follow",
         action="store_true",
-        help="send also runs in training, epoch by epoch, until Ctrl-C. Sweeps start it themselves; it is for those "
-        "with "
+        help="send also runs in training, epoch by epoch, until Ctrl-C. Sweeps start it themselves, unless they have "
         "--tracking off, as on machines without internet",
     )
     command.add_argument(
@@ -119,7 +118,7 @@ def _send_finished(study_dir: Path, tracking: Tracking) -> None:
 
 
 def _names(study_dir: Path) -> list[str]:
-    """The names of the runs in a folder. Raises `UserError` where it does not exist, or holds no run folders."""
+    """The names of the runs in a folder. Raises `UserError` where it is no folder, or an exported study."""
     if not study_dir.is_dir():
         raise UserError(f"{study_dir}: is no folder; give the folder of a study, OUT/STUDY")
     if not (study_dir / STUDY).exists():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -29,10 +29,9 @@ RESULT = (STATUS, "epochs", "val/acc", "val/loss")  # of a trial that has ended
 
 
 class TuningQueue(Queue):
-    """The runs of the trials that have not ended. Each variant has an Optuna study, which holds the settings of its
-    trials.
+    """The runs of the trials that have not ended.
 
-    A trial has a run for each seed, which are trained one after another. The first that does not finish ends the trial.
+    Each variant has an Optuna study, which holds the settings of its trials. A trial has a run for each seed, which are trained one after another. The first that does not finish ends the trial.
     Only the first is compared with other trials and may be pruned. The number of a trial and its settings determine its
     runs, so their records tell what has become of it.
     """
@@ -41,7 +40,7 @@ class TuningQueue(Queue):
         self.plan = plan
         self.variants = {variant.variant: variant for variant in plan.variants}
         self.trials: dict[str, list[FrozenTrial]] = {}  # variant -> its trials by number, as last read
-        self._trial_of: dict[str, tuple[str, int]] = {}  # run -> variant and number of its trial
+        self._trial_of: dict[str, tuple[str, int, int]] = {}  # run -> variant, number of its trial, place in it
         queued = {"name": f"{plan.study.name} tuning", "metric": OBJECTIVE, "runs": []}
         super().__init__(plan.study.model_copy(update=queued), study_dir / RUNS, sweep, storage)
 
@@ -78,10 +77,11 @@ class TuningQueue(Queue):
         super()._read()
         given_up = [(self.runs[name], error) for name, error in self._state.failed.items() if name in self.runs]
         for run, error in given_up:
-            label, number = self._trial_of[run.name]
+            label, number, _ = self._trial_of[run.name]
             trial = self.trials[label][number]
+            runs = self._runs_of(label, trial)
             result = {STATUS: "failed", "epochs": trial.last_step or 0, RUN: run.name, FAILURES: [error]}
-            self._end(label, trial, self._ended_runs(label, trial), result)
+            self._end(label, trial, runs, self._ended_runs(runs), result)
         if given_up:
             self._read()
 
@@ -96,21 +96,22 @@ class TuningQueue(Queue):
 
     def _add_next_run(self, label: str, trial: FrozenTrial) -> None:
         """Queue the first run of a trial that has no record. Where a run did not finish, or all did, end the trial."""
-        runs, ended = self._runs_of(label, trial), self._ended_runs(label, trial)
+        runs = self._runs_of(label, trial)
+        ended = self._ended_runs(runs)
         status = next((run[STATUS] for run in ended.values() if run[STATUS] != "finished"), "finished")
         if status == "finished" and len(ended) < len(runs):
             run = runs[len(ended)]
-            self.runs[run.name], self._trial_of[run.name] = run, (label, trial.number)
+            self.runs[run.name], self._trial_of[run.name] = run, (label, trial.number, len(ended))
             return
         measured = [key for key in RESULT if status != "diverged" and key.startswith("val/")]
         means = {key: fmean(run[key] for run in ended.values()) for key in measured}
         epochs = sum(run["epochs"] for run in ended.values())
-        self._end(label, trial, ended, {STATUS: status, "epochs": epochs, **means})
+        self._end(label, trial, runs, ended, {STATUS: status, "epochs": epochs, **means})
 
-    def _ended_runs(self, label: str, trial: FrozenTrial) -> dict[str, dict[str, Any]]:
-        """The runs of a trial with a record, up to the first that did not finish: name -> its seed and `RESULT`."""
+    def _ended_runs(self, runs: Sequence[RunSpec]) -> dict[str, dict[str, Any]]:
+        """Those of a trial's runs with a record, up to the first that did not finish: name -> its seed and `RESULT`."""
         ended: dict[str, dict[str, Any]] = {}
-        for run in self._runs_of(label, trial):
+        for run in runs:
             summary = read_ended(self.dir, run)
             if summary is None:
                 break
@@ -136,12 +137,17 @@ class TuningQueue(Queue):
         return self.plan.trial(self.variants[label], trial.number, settings)
 
     def _end(
-        self, label: str, trial: FrozenTrial, ended: Mapping[str, Mapping[str, Any]], result: Mapping[str, Any]
+        self,
+        label: str,
+        trial: FrozenTrial,
+        runs: Sequence[RunSpec],
+        ended: Mapping[str, Mapping[str, Any]],
+        result: Mapping[str, Any],
     ) -> None:
         """End a trial in Optuna. A pruned or diverged one keeps the last value that was reported."""
         status = result[STATUS]
         begun = len(ended) + (status == "failed")
-        dropped = [run.name for run in self._runs_of(label, trial)[begun:]]
+        dropped = [run.name for run in runs[begun:]]
         attributes = {**dict.fromkeys(RESULT), **result, RUNS_ENDED: ended, RUNS_DROPPED: dropped}
         for name, value in attributes.items():
             self.store.rdb.set_trial_user_attr(self._trial_id(label, trial.number), name, value)
@@ -161,9 +167,7 @@ class TuningQueue(Queue):
 
     @exclusive
     def _propose(self) -> None:
-        """Begin a trial of the variant with the fewest, if no run waits: those of dead processes are continued
-        first.
-        """
+        """Begin a trial of the variant with the fewest, if no run waits. Those of dead processes go first."""
         self.refresh()
         label = min(self.trials, key=lambda label: len(self.trials[label]))
         if not self._state.waiting and len(self.trials[label]) < self.plan.trials:
@@ -173,17 +177,17 @@ class TuningQueue(Queue):
     @exclusive
     def report(self, assignment: Assignment, row: Mapping[str, float]) -> bool:
         """Store the objective after an epoch. Returns whether the run is pruned."""
-        run, epoch, (label, number) = assignment.run, int(row["epoch"]), self._trial_of[assignment.run.name]
+        label, number, place = self._trial_of[assignment.run.name]
+        epoch, epochs = int(row["epoch"]), assignment.run.config.train.epochs
         study, trial_id = self.studies[label], self._trial_id(label, number)
         trial = self.store.rdb.get_trial(trial_id)
         if trial.state.is_finished():
             return False  # another process has ended it; `heartbeat` finds that out too
-        seeds = [planned.seed for planned in self._runs_of(label, trial)]
-        step = seeds.index(run.seed) * run.config.train.epochs + epoch
+        step = place * epochs + epoch
         if step not in trial.intermediate_values:
             self.store.rdb.set_trial_intermediate_value(trial_id, step, row[OBJECTIVE])
             trial = self.store.rdb.get_trial(trial_id)
-        if run.seed != seeds[0] or epoch > LAST_RUNG * run.config.train.epochs:
+        if place or epoch > LAST_RUNG * epochs:
             return False
         if trial.user_attrs.get(PRUNED) or study.pruner.prune(study, trial):
             self.store.rdb.set_trial_user_attr(trial_id, PRUNED, True)  # before the worker hears it: decided once

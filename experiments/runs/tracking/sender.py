@@ -143,9 +143,7 @@ class Sender:
         if shutil.disk_usage(folder if folder.exists() else self.folder).free < MIN_FREE:
             raise OSError(errno.ENOSPC, f"no space left for {folder}")
         note, planned = self._note(run), self._plan(run)
-        if (
-            self.mode == "offline"
-        ):  # it is written from its first epoch: what an interrupted session left of it is replaced
+        if self.mode == "offline":  # written from its first epoch: it replaces what an interruption left
             for earlier in folder.glob(f"offline-run-????????_??????-{note.id}"):
                 shutil.rmtree(earlier)
         place = {"mode": self.mode, "project": self.project, "entity": self.entity, "id": note.id}

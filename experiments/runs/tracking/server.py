@@ -49,10 +49,8 @@ def wandb_in_use(seconds: float = 0.0) -> Iterator[TextIO]:
             raise Unreachable(brief(error)) from error
         finally:
             kill_wandb(os.getpid())
-            with (
-                contextlib.suppress(Exception, SystemExit),
-                limit(ANSWER_SECONDS),
-            ):  # after an error its process is dead
+            # After an error its process is dead.
+            with contextlib.suppress(Exception, SystemExit), limit(ANSWER_SECONDS):
                 wandb.teardown()
             os.environ.pop("WANDB_SERVICE", None)
             os.dup2(stderr.fileno(), 2)
