@@ -40,8 +40,7 @@ other commands (a folder that has the name of a command: ./compare):
     ),
     "decided": (
         "Print as JSON which variants are decided at the planned look that is reached: `look` (its seeds) and "
-        "`undecided` "
-        "(variant -> the variants with which it is not better, worse or equivalent).",
+        "`undecided` (variant -> the variants with which it is not better, worse or equivalent).",
         "decided runs/position",
         "",
     ),

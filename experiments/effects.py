@@ -47,8 +47,7 @@ def warn_of_long_warmup(configs: Sequence[RunConfig], prog: str) -> None:
         if config.optim.schedule == "cosine" and warmup >= epochs:
             print(
                 f"{prog}: warning: optim.warmup_epochs: {warmup:g} is not less than train.epochs, {epochs}: the "
-                "learning rate "
-                f"rises until the end, to {epochs / warmup:.0%} of optim.lr",
+                f"learning rate rises until the end, to {epochs / warmup:.0%} of optim.lr",
                 file=sys.stderr,
             )
             return

@@ -143,9 +143,8 @@ PRESETS: dict[str, Preset] = {
     ),
     "vit-b16": Preset(
         "ViT-B/16 at 224 px with a linear head (the source has a tanh head: --model.head mlp). Training as in the "
-        "paper, "
-        "except AdamW, batch size 512, learning rate 1e-3, weight decay 0.1, 5 warm-up epochs, no dropout after the "
-        "attention projection, and crops of centred squares",
+        "paper, except AdamW, batch size 512, learning rate 1e-3, weight decay 0.1, 5 warm-up epochs, no dropout "
+        "after the attention projection, and crops of centred squares",
         _imagenet(768, 12),
         "Sharma, 2023, after arXiv 2010.11929 (which reports no accuracy for this recipe on ImageNet-1k)",
     ),

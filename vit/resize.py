@@ -42,8 +42,7 @@ def resized(model: ViT, img_size: int) -> ViT:
             if name not in own or own[name].shape != tensor.shape:
                 raise ValueError(
                     f"pos_embed: {cfg.pos_embed!r} cannot be used at {img_size} px: its class does not override "
-                    "`resized`, and "
-                    f"{name} depends on the image size"
+                    f"`resized`, and {name} depends on the image size"
                 )
             state[f"pos.{number}.{name}"] = tensor
     new.to(weight.device, weight.dtype).load_state_dict(state, strict=False)  # fixed values are those of the new size

@@ -43,8 +43,7 @@ def check_same_levels(
                 raise UserError(
                     f"{command}: the variant {variant!r} has {path} = {levels[0][path]} in one study ({one.name}) and "
                     f"{levels[1][path]} in the other ({other.name}); variants are matched by their names, so these "
-                    "studies "
-                    "cannot be compared"
+                    "studies cannot be compared"
                 )
 
 

@@ -115,8 +115,7 @@ def explore(study: RunsTable, metric: str | None, baseline: str | None) -> RunsT
     if metric is not None and (wanted := Metric(metric)).is_share != study.metric.is_share:
         notes.append(
             f"The margin {study.margin:g} is stated for {study.metric.label}, and {wanted.label} has another unit, so "
-            "no "
-            "equivalence is tested."
+            "no equivalence is tested."
         )
     plan = study.plan.model_copy(update={**changes, "notes": [*study.plan.notes, *notes]})
     return replace(study, plan=plan, stated=study.stated_plan) if changes else study

@@ -157,8 +157,7 @@ def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: n
     if (complete := int(finite.all(axis=1).sum())) < 2:
         raise UserError(
             f"factors: seeds with a finished run of every combination of {' and '.join(levels)}: {complete} of "
-            f"{len(table)}; "
-            "two are needed"
+            f"{len(table)}; two are needed"
         )
 
 

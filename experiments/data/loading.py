@@ -89,8 +89,7 @@ def _read_torchvision(data: DataConfig) -> Parts:
             field, remedy = ("download", "check the connection") if data.download else ("root", remedy)
             raise UserError(
                 f"data.{field}: {data.root!r} does not hold the files of {data.name} as torchvision stores them "
-                f"({error}); "
-                f"{remedy}"
+                f"({error}); {remedy}"
             ) from error
         x = torch.as_tensor(raw.data)  # [N, S, S] or [N, S, S, C]
         x = x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)

@@ -95,8 +95,7 @@ def support_sets(
         if (count := int((labels == number).sum())) < most:
             raise UserError(
                 f"eval.shots: {most} is not allowed: class {label!r} of {name} has {count} training images; allowed: "
-                "up to "
-                "the number of images of the smallest class"
+                "up to the number of images of the smallest class"
             )
     for seed in SEEDS:
         rng = np.random.default_rng(seed)

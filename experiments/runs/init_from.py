@@ -89,8 +89,7 @@ class TrainedRun:
         if kind.plugin and recorded.get("digest") not in (None, kind.plugin.digest):
             raise UserError(
                 f"model.pos_embed: the source of the plug-in {config.model.pos_embed!r} was changed after "
-                f"{self.folder} was "
-                f"trained; restore it from {record.PLUGIN}/ in that folder, or train that run again"
+                f"{self.folder} was trained; restore it from {record.PLUGIN}/ in that folder, or train that run again"
             )
 
     def initial_state(self, config: RunConfig, num_classes: int) -> dict[str, Tensor]:
@@ -160,6 +159,6 @@ def _check_split(config: RunConfig, files: str | None, seen: Seen, folder: str) 
         if value != seen[field]:
             raise UserError(
                 f"data.{field}: {value} is not allowed with the weights of {folder}: they were trained on "
-                f"{seen['name']} "
-                f"split with {seen[field]}, perhaps on validation or test images of this run; allowed: {seen[field]}"
+                f"{seen['name']} split with {seen[field]}, perhaps on validation or test images of this run; allowed: "
+                f"{seen[field]}"
             )

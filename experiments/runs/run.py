@@ -251,8 +251,7 @@ def check_unchanged(data: DataConfig, files: str | None, folder: Path) -> None:
     if files and Path(data.root).is_dir() and files_digest(data.root) != files:
         raise UserError(
             f"data.root: the files of {data.root!r} were changed after the run in {str(folder)!r}; restore them, or "
-            "give "
-            "the new run another folder (--out)"
+            "give the new run another folder (--out)"
         )
 
 

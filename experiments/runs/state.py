@@ -80,8 +80,7 @@ class RunState(Saved):
         if run_id(spec.config) != spec.run_id:  # this process started later than the one that planned the run
             raise UserError(
                 f"model.pos_embed: the source of {spec.config.model.pos_embed!r} was changed after the command "
-                "started; "
-                "run the command again"
+                "started; run the command again"
             )
         path = folder / record.CONFIG
         if path.exists() and (found_id := run_id(load(record.read_config(folder)))) != spec.run_id:
@@ -112,8 +111,7 @@ class RunState(Saved):
                 raise UserError(
                     f"test: {self.dir} was trained with --test false, so its test metrics after epoch "
                     f"{Metric(name).epochs} are missing; resume it with --test false, or delete that folder to train "
-                    "the "
-                    "run again"
+                    "the run again"
                 )
 
     def start(self, stacked: bool, members: list[str], session: Mapping[str, Any]) -> None:

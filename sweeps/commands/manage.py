@@ -37,8 +37,7 @@ def add(commands: Any) -> None:
         help="stop every sweep of a study",
         description="Stop every sweep of a study (not `vit-sweep tune`), on any machine, within half a minute. Runs in "
         "training are saved after each epoch and continue there. No worker trains a run of the study until `vit-sweep "
-        "run` "
-        "or `vit-sweep retry`.",
+        "run` or `vit-sweep retry`.",
     )
 
 

@@ -31,12 +31,9 @@ def add(commands: Any) -> None:
         worker,
         help="join the sweep of a study, from any machine",
         description="Train the runs of a study that are left, together with any other sweep or worker on any machine. "
-        "It reads "
-        "the plan from STUDY_DIR/study.json, waits for runs that others train, and ends when none is left. The exit "
-        "status is "
-        "0 if every run has ended, and 1 if runs failed in every attempt or the study was cancelled. Unlike `run`, it "
-        "does "
-        "not repeat runs that have failed in all attempts; see `vit-sweep retry`.",
+        "It reads the plan from STUDY_DIR/study.json, waits for runs that others train, and ends when none is left. "
+        "The exit status is 0 if every run has ended, and 1 if runs failed in every attempt or the study was "
+        "cancelled. Unlike `run`, it does not repeat runs that have failed in all attempts; see `vit-sweep retry`.",
     )
     add_worker_arguments(command)
     command = add_study_dir_command(
@@ -45,13 +42,10 @@ def add(commands: Any) -> None:
         cell,
         help="train one named run of a study",
         description="Train one run of a study through its queue: for W&B agents, job arrays and scripts. If another "
-        "process is "
-        "training the run, wait for it, and take it over if that process ends early. Started by a W&B agent, it "
-        "mirrors the run "
-        "to the agent's W&B run; a run that has ended is mirrored from its record. The exit status is 0 if the run has "
-        "ended "
-        "with a record, whoever trained it, and 1 if it failed, or if the study was cancelled and the run has not "
-        "ended.",
+        "process is training the run, wait for it, and take it over if that process ends early. Started by a W&B "
+        "agent, it mirrors the run to the agent's W&B run; a run that has ended is mirrored from its record. The exit "
+        "status is 0 if the run has ended with a record, whoever trained it, and 1 if it failed, or if the study was "
+        "cancelled and the run has not ended.",
     )
     command.add_argument(
         "run", metavar="run=NAME", help="the run, as `vit-sweep status --all` lists it; NAME alone works too"

@@ -35,8 +35,7 @@ def connect(plan: StudyPlan, study_dir: Path, url: str | None = None) -> QueueSt
         if known not in (wanted, None):
             raise UserError(
                 f"--storage: the queue of {study_dir} is in {known}; leave --storage out, or, if no process uses that "
-                "queue, "
-                f"move {study_dir / NOTE if note else file} away: the records stay"
+                f"queue, move {study_dir / NOTE if note else file} away: the records stay"
             )
         if wanted == own:
             file.touch()
@@ -54,7 +53,6 @@ def _register(storage: QueueStorage, plan: StudyPlan, study_dir: Path) -> None:
     if (folder := study.user_attrs.get(FOLDER, here)) != here:
         raise UserError(
             f"--storage: these runs have a queue there, of the folder {folder}; use that folder, or other --seeds "
-            "here, or, if "
-            f"that folder is gone, delete the Optuna study {study.study_name}"
+            f"here, or, if that folder is gone, delete the Optuna study {study.study_name}"
         )
     study.set_user_attr(FOLDER, here)

@@ -153,8 +153,7 @@ class SQLiteStorage(QueueStorage):
 
     advice = (
         "run the same command again when it can be used, or give another --storage; a damaged queue is rebuilt from "
-        "the "
-        "records once it is moved away, but the trials of `vit-sweep tune` are lost"
+        "the records once it is moved away, but the trials of `vit-sweep tune` are lost"
     )
 
     def __init__(self, path: Path, lock: Path, reading: bool = False) -> None:

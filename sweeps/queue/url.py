@@ -53,8 +53,7 @@ def parse_url(text: str) -> URL:
     if url.password is not None or any(_is_secret(name) for name in url.query):
         raise UserError(
             "storage: a password in the URL is not allowed, because it would reach logs; put it in ~/.pgpass, or in "
-            "the file "
-            "that PGPASSFILE names"
+            "the file that PGPASSFILE names"
         )
     if url.drivername == "sqlite" and url.database and url.database != ":memory:" and not (url.host or url.query):
         return url.set(database=str(Path(url.database).resolve()))

@@ -84,6 +84,5 @@ def check_data(plan: StudyPlan, study_dir: Path) -> None:
         if data.split_seed == PER_SEED and not DATASETS[data.name].has_test_set:
             raise UserError(
                 f"data.split_seed: {PER_SEED} is not allowed with tune: images on which one seed is tuned would be "
-                "test images of "
-                "another; set a number for the study"
+                "test images of another; set a number for the study"
             )

@@ -31,9 +31,10 @@ RESULT = (STATUS, "epochs", "val/acc", "val/loss")  # of a trial that has ended
 class TuningQueue(Queue):
     """The runs of the trials that have not ended.
 
-    Each variant has an Optuna study, which holds the settings of its trials. A trial has a run for each seed, which are trained one after another. The first that does not finish ends the trial.
-    Only the first is compared with other trials and may be pruned. The number of a trial and its settings determine its
-    runs, so their records tell what has become of it.
+    Each variant has an Optuna study, which holds the settings of its trials. A trial has a run for each seed, which are
+    trained one after another. The first that does not finish ends the trial. Only the first is compared with other
+    trials and may be pruned. The number of a trial and its settings determine its runs, so their records tell what has
+    become of it.
     """
 
     def __init__(self, plan: TuningPlan, study_dir: Path, sweep: ProcessInfo, storage: QueueStorage) -> None:

@@ -57,8 +57,7 @@ def test_without_a_key_it_writes_the_files_and_says_how_to_register_them(study, 
         "heads: 4 runs, 4 to train",
         f"specification: {file}",
         "W&B cannot be used (no API key is configured; see `wandb login`); register the sweep later with the same "
-        "command, or "
-        f"with: wandb sweep {file}",
+        f"command, or with: wandb sweep {file}",
         f"next: vit-sweep status {folder}",
     ]
     planned = [entry["run"] for entry in study_file.read_study(folder)["runs"]]
