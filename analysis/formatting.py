@@ -21,9 +21,7 @@ PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def decimals(half: float, fallback: int = 2) -> int:
-    """Return the number of decimals that shows two significant digits of `half`; `fallback` where it is zero or not
-    known.
-    """
+    """Return the decimals that show two significant digits of `half`; `fallback` where it is zero or unknown."""
     if not math.isfinite(half) or half <= 0:
         return fallback
     leading = math.floor(math.log10(float(f"{half:.1e}")))
@@ -202,9 +200,7 @@ def names(variants: Iterable[str]) -> str:
 
 
 def factor_name(factor: str, names: Mapping[str, str]) -> str:
-    """Return a factor's name in `names`, else the factor without its section, `pos_embed`, linked settings joined
-    by "+".
-    """
+    """Return a factor's name in `names`, else the factor without sections, linked settings joined by "+"."""
     if factor in names:
         return plain(names[factor])
     return " + ".join(path.rpartition(".")[2] for path in factor.split("+"))

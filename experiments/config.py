@@ -228,9 +228,7 @@ def plain_settings(config: RunConfig) -> dict[str, Any]:
 
 
 def cohort_key(config: RunConfig) -> bytes:
-    """Equal for runs that can be trained as one stacked model: they differ only in their seed, and not in their
-    split.
-    """
+    """Equal for runs that can be stacked into one model: they differ only in their seed, and not in their split."""
     return canonical({**config.model_dump(exclude={"seed"}), "split": config.split_seed})
 
 

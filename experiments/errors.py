@@ -54,9 +54,7 @@ def _field(loc: tuple[int | str, ...]) -> str:
 
 @contextlib.contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Where the operating system refuses what the body does in a folder below --out, raise a `UserError` that names
-    it.
-    """
+    """Where the system refuses what the body does in a folder below --out, raise a `UserError` that names it."""
     try:
         yield
     except OSError as error:

@@ -24,9 +24,7 @@ class RecordError(UserError):
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Where a file is no file or folder, or the operating system refuses to read it, raise a `RecordError` that
-    names it.
-    """
+    """Where a file is no file or folder, or the system refuses to read it, raise a `RecordError` that names it."""
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise RecordError(f"{path}: is not a file")  # a pipe would be waited for without end

@@ -59,8 +59,7 @@ Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned test
 
 
 class RunSpec(BaseModel):
-    """One run of a plan: its name, which is also the name of its folder, its variant, the levels of that variant, its
-    seed.
+    """One run of a plan: its name, which is also that of its folder, its variant, the variant's levels, its seed.
 
     `levels` and `settings` are by dotted path. `settings` are those that differ from the defaults, and those in which
     its variant may differ from others. study.json does not repeat them: they follow from its base, levels and tuned

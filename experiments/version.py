@@ -39,18 +39,14 @@ def code() -> dict[str, Any]:
 
 
 def remote() -> str | None:
-    """The address of the repository that the running code was cloned from, without user and password; None if
-    unknown.
-    """
+    """The address of the repository that the code was cloned from, without user and password; None if unknown."""
     folder = _checkout()
     address = folder and _text(folder, "config", "--get", "remote.origin.url")
     return re.sub(r"(?<=://)[^/@]*@", "", address) if address else None
 
 
 def uncommitted_diff() -> bytes:
-    """The changes of tracked files since the commit, as git prints them, cut at `MAX_DIFF`; empty where there are
-    none.
-    """
+    """The changes of tracked files since the commit, as git prints them, cut at `MAX_DIFF`; empty without any."""
     if not code()["dirty"]:
         return b""
     diff = _git(_checkout(), "diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", ":/") or b""

@@ -25,8 +25,7 @@ SAME_TIME |= {"data.root", "data.download", "data.split_seed"}
 
 
 def estimate(runs: Sequence[RunSpec], configs: Sequence[WorkerConfig]) -> float | None:
-    """Estimate the seconds that the workers need for these runs, by a measurement of up to a minute in a temporary
-    folder.
+    """Estimate the seconds that the workers need for these runs, by a measurement of up to a minute.
 
     None if no epoch was measured. Raises `UserError` where the measurement finds bad input.
     """
@@ -73,9 +72,7 @@ def measured_epoch_seconds(runs: Mapping[bytes, RunSpec], config: WorkerConfig) 
 
 
 def shortened(config: RunConfig) -> RunConfig:
-    """The same configuration with as few epochs as a measurement needs, no download, and no evaluation after the
-    last one.
-    """
+    """The configuration with as few epochs as a measurement needs, no download, and no evaluation at the end."""
     evaluations = {path: DEFAULTS[path] for path in SETTINGS if path.startswith("eval.")}
     epochs = min(MEASURE_EPOCHS, config.train.epochs)
     return override(config, {**evaluations, "train.epochs": epochs, "data.download": False})

@@ -1,6 +1,4 @@
-"""From a study to its runs: every variant is checked against a base configuration, labelled and crossed with the
-seeds.
-"""
+"""From a study to its runs: every variant is checked against a base, labelled and crossed with the seeds."""
 
 from __future__ import annotations
 
@@ -130,9 +128,7 @@ def _variant(study: Study, base: RunConfig, levels: Levels) -> Variant:
 
 
 def _check_variants(study: Study, variants: Sequence[Variant]) -> None:
-    """Raise `UserError` where a variant does not measure the metric, two are the same, or a factor has no effect in
-    any.
-    """
+    """Raise `UserError` where a variant does not measure the metric, two are equal, or a factor has no effect."""
     labels: dict[str, str] = {}  # run id, or label -> label
     for variant in variants:
         if study.metric not in variant.config.metrics:

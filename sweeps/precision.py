@@ -1,6 +1,4 @@
-"""`train.precision` auto of a study: float32 or bfloat16, whichever is faster, measured before the study is first
-planned.
-"""
+"""`train.precision` auto of a study: float32 or bfloat16, whichever is faster, measured before it is planned."""
 
 from __future__ import annotations
 

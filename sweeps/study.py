@@ -142,9 +142,7 @@ class Study(BaseModel):
         yield from self.extra
 
     def label(self, levels: Levels) -> str:
-        """The name of a variant in tables: its level if there is one factor, else such as `patch_size=2,
-        embed_dim=32`.
-        """
+        """The name of a variant in tables: its level for one factor, else such as `patch_size=2, embed_dim=32`."""
         if len(self.factors) == 1 and not self.names:
             return ", ".join(map(format_level, split_linked(levels).values()))
         return ", ".join(self._label_of(factor, level) for factor, level in levels.items())

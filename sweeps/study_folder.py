@@ -1,6 +1,4 @@
-"""The folder of a study: its plan in study.json, which a larger plan of the same study extends and no other one
-replaces.
-"""
+"""The folder of a study, with its plan: a larger plan of the same study extends it, and no other one replaces it."""
 
 from __future__ import annotations
 
@@ -75,8 +73,7 @@ def plan_of(study_dir: Path) -> StudyPlan:
 
 
 def with_known_runs(plan: StudyPlan, study_dir: Path) -> StudyPlan:
-    """The plan with the names, and so the folders, that study.json already gives to some of its runs, and
-    `with_stopped`.
+    """The plan with the names, and so the folders, that its runs have in study.json, and `with_stopped`.
 
     A study that gains a factor gives its variants longer labels. The records stay in the folders that they are in.
     """

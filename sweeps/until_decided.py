@@ -1,5 +1,4 @@
-"""Seeds until decided: train the seeds of one planned look after the other, and stop the variants that have their
-verdicts.
+"""Seeds until decided: train the seeds of one look after the other, and stop variants that have their verdicts.
 
 The verdicts are those of `vit-report decided`, which shares the 5 % among the looks. study.json says what has stopped.
 """
@@ -79,9 +78,7 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def _verdicts(study_dir: Path) -> dict[str, Any]:
-    """What `vit-report decided` says: `look`, and in `undecided` for each variant those with which it has no
-    verdict.
-    """
+    """What `vit-report decided` says: `look`, and in `undecided` variant -> those with which it has no verdict."""
     command = [sys.executable, "-m", "analysis.main", "decided", str(study_dir)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

@@ -114,9 +114,7 @@ class Architecture(BaseModel):
 
     @property
     def stem_widths(self) -> list[int]:
-        """Channels after each convolution of a convolutional stem: each twice the one before, the last one
-        embed_dim.
-        """
+        """Channels after each convolution of a convolutional stem: each twice the one before, the last embed_dim."""
         layers = self.patch_size.bit_length() - 1
         return [self.embed_dim >> (layers - 1 - layer) for layer in range(layers)]
 

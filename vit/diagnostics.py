@@ -67,8 +67,7 @@ def first_position(modules: Iterable[nn.Module]) -> PosEmbed:
 
 @torch.no_grad()
 def position_table(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
-    """The vector that a positional embedding adds to each token, prefix first: [T, D]. Pulfer (2022) plots it as a heat
-    map.
+    """The vector that a positional embedding adds to each token, prefix first: [T, D]. Pulfer (2022) plots it.
 
     `pos` is one module of `vit.pos_embed.build(cfg)` or of a trained model's `pos`. Returns None if it adds nothing (a
     bias or a rotation; see `position_logits`) or if what it adds depends on the tokens.

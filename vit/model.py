@@ -109,9 +109,7 @@ class Attention(nn.Module):
 
 
 class SlicedAttention(Attention):
-    """Attention of Pulfer (2022): each head projects only its own slice of the token, Dh -> Dh; no output
-    projection.
-    """
+    """Attention of Pulfer (2022): each head projects only its own slice, Dh -> Dh; no output projection."""
 
     qkv: nn.ModuleList
 
@@ -208,9 +206,7 @@ class MeanPool(nn.Module):
 
 
 class AttentionPool(nn.Module):
-    """Pooling by a learned query that attends to all tokens, then an MLP with a residual (Zhai et al. 2022,
-    MAPHead).
-    """
+    """Pooling by a learned query over all tokens, then an MLP with a residual (Zhai et al. 2022, MAPHead)."""
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()

@@ -25,9 +25,7 @@ LONG_NAME = 24  # characters of the baseline's name from which a column head say
 
 
 def variant_fields(variants: Variants, variant: str) -> dict[str, object]:
-    """The variant and its levels in a grid; `_name`, `_place` and `_runs` are what it is called, its order and its
-    runs.
-    """
+    """The variant and its levels in a grid; `_name`, `_place` and `_runs`: its brief name, its order, its runs."""
     levels = {} if variants.levels is None else variants.levels.loc[variant].to_dict()
     place = {"_place": variants.names.index(variant), "_runs": variants.anchor(variant)}
     return {"variant": variant, **levels, "_name": variants.brief[variant], **place}

@@ -108,9 +108,7 @@ def index_document(folder: Path, studies: Mapping[Path, RunsTable | UserError], 
 
 
 def _index_row(study: RunsTable | UserError) -> tuple[dict[str, Any], StudyResults | None]:
-    """A study's state, the first paragraph of its answer and how it is trained; its results where it has one
-    dataset.
-    """
+    """A study's state, the first paragraph of its answer, its setting; its results where it has one dataset."""
     row: dict[str, Any] = {"state": "", "_left": True, "answer": "", "setting": "", "command": ""}
     try:
         if isinstance(study, UserError):

@@ -88,9 +88,7 @@ def published_results(study: RunsTable, means: Means, policy: Policy) -> Publish
 
 
 def _claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]:
-    """None where the study's margin is of another unit than its metric; none of kinds that are alike only near
-    chance.
-    """
+    """None where margin and metric have different units; none of kinds that are alike only near chance."""
     if policy.looks.waiting or policy.margin is None:
         return []
     plan = study.plan.model_copy(update={"metric": study.metric})  # the user may have asked for another metric

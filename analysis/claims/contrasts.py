@@ -23,8 +23,7 @@ Settings = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Contrast(Claim):
-    """A number of each seed, made of variants that differ in `path`, is larger at the level `more` of `by` than at
-    `less`.
+    """A number of each seed, of variants that differ in `path`, is larger at the level `more` of `by` than at `less`.
 
     `more`, `less`: None stands for the highest and the lowest level of the study.
     """
@@ -50,9 +49,7 @@ class Contrast(Claim):
         return [self._hypothesis(group, tuple(partner[v] for v in group), values, rule) for group in groups]
 
     def obstacle(self, hypotheses: Sequence[Hypothesis], study: StudyPlan, values: Values, rule: Rule) -> str:
-        """Also where a level of `path` is best at an end of the levels of `by` that were tried: its best may lie
-        beyond.
-        """
+        """Also where a level of `path` is best at an end of the tried levels of `by`: its best may lie beyond."""
         settings = variant_settings(study, values)
         means = {variant: np.mean([*values[variant].values()]) for variant in settings}
         for level in dict.fromkeys(own[self.path] for own in settings.values()) if self.more is None else ():

@@ -45,9 +45,7 @@ def drawn_pairs(model: Factorial) -> list[tuple[str, ...]]:
 
 @style()
 def draw_pairs(model: Factorial, variants: Variants) -> Drawing:
-    """Draw a panel for each of `drawn_pairs`: a row for each level of one factor, a line for each level of the
-    other.
-    """
+    """Draw a panel for each of `drawn_pairs`: a row for each level of one factor, a line for each of the other."""
     pairs = drawn_pairs(model)
     most = max(len(model.levels[factor]) for pair in pairs for factor in pair)
     figure = Drawing((1.25 + 0.5 * most) * len(pairs))
@@ -86,9 +84,7 @@ def _draw_pair(axes: Axes, model: Factorial, variants: Variants, pair: tuple[str
 
 @style()
 def draw_grid(variants: Variants, means: Means) -> Drawing:
-    """Draw the mean of each combination of the first two factors as a heat map; a cell without a finished run is
-    empty.
-    """
+    """Draw the means of the first two factors as a heat map; a cell without a finished run is empty."""
     import seaborn  # 0.5 s, and few reports have a heat map
 
     assert variants.levels is not None

@@ -1,6 +1,4 @@
-"""Figures of lines: learning curves, and values along a condition, with a thin grey line for each variant without a
-colour.
-"""
+"""Learning curves, and values along a condition; a variant without a colour has a thin grey line."""
 
 from __future__ import annotations
 
@@ -97,9 +95,7 @@ def _draw(
 
 @style()
 def draw_curves(metrics: Curves, styles: Styles) -> Drawing:
-    """Draw the mean of each metric by epoch for the variants with a colour, with the band of its interval or with
-    its runs.
-    """
+    """Draw the mean of each metric by epoch for the variants with a colour, with its interval or its runs."""
     figure, below = panels(len(metrics), 2.0)
     lines = {}
     for number, (axes, (metric, by_variant)) in enumerate(zip(below, metrics.items(), strict=True)):

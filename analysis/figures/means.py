@@ -86,9 +86,7 @@ def enlarged(means: Means) -> list[str]:
 
 @style()
 def differences(variants: Variants, comparisons: Comparisons, styles: Styles) -> Drawing:
-    """Draw each difference from the baseline with its interval, and the equivalence margin, if there is one, as a
-    band.
-    """
+    """Draw each difference from the baseline with its interval, and the equivalence margin, if any, as a band."""
     metric, versus = variants.metric, {variant: comparisons.versus[variant] for variant in variants.others}
     figure, (axes,) = rows([styles.names[variant] for variant in versus])
     if variants.margin is not None:

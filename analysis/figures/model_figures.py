@@ -35,9 +35,7 @@ LONGEST_CLASS = 16  # characters
 
 
 def mosaic(tiles: np.ndarray) -> np.ndarray:
-    """Arrange tiles [R, C, H, W, ...] as one image [R (H + 1) - 1, C (W + 1) - 1, ...], with lines of NaN between
-    them.
-    """
+    """Arrange tiles [R, C, H, W, ...] as one image [R (H + 1) - 1, C (W + 1) - 1, ...], lines of NaN between."""
     down, across, height, width, *channels = tiles.shape
     apart = np.full((down, across, height + 1, width + 1, *channels), np.nan)
     apart[:, :, :height, :width] = tiles
@@ -137,9 +135,7 @@ def _draw_images(axes: Axes, model: ModelInspection, shown: slice) -> None:
 
 
 def _over(grey: np.ndarray, attention: np.ndarray) -> np.ndarray:
-    """Images [n, S, S, 3] under the colours of their attention [n, S, S], from the least (black) to the most
-    (yellow).
-    """
+    """Images [n, S, S, 3] under the colours of their attention [n, S, S], least (black) to most (yellow)."""
     low, high = (end(attention, axis=(1, 2), keepdims=True) for end in (np.min, np.max))
     share = (attention - low) / np.where(high > low, high - low, 1)
     return 0.4 * grey + 0.6 * matplotlib.colormaps["inferno"](share)[..., :3]

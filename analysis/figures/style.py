@@ -72,8 +72,7 @@ class Drawing(Figure):
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with the name of its file and its caption. `alt`: what it shows and no table holds, for its alternative
-    text.
+    """A figure with the name of its file and its caption. `alt`: its alternative text, where no table holds it.
 
     The ids of artists that belong to the variant with index i start with "vi-".
     """

@@ -1,5 +1,4 @@
-"""What a study's runs say: one file for each question, with a small frozen type and the function that computes it. No
-wording.
+"""What all answers of a report share: the variants' names, their means, and how verdicts are reached.
 
 `policy` says how verdicts are reached, makes every comparison and compares every pair; `variants` names the variants.
 Then come the questions: `means`, `factors`, `trends`, `profiles`, `images`, `training`, `conduct` and `tuning`.

@@ -1,6 +1,4 @@
-"""How verdicts are reached (margin, family, planned looks, diverged runs), and the comparisons of every pair of
-variants.
-"""
+"""How verdicts are reached (margin, family, planned looks, diverged runs), and the comparisons of all pairs."""
 
 from __future__ import annotations
 
@@ -128,9 +126,7 @@ class Comparisons:
 
     @property
     def variance_ratio(self) -> float:
-        """The variance of the differences relative to the sum of both variances, the median of the pairs; NaN if
-        unknown.
-        """
+        """The median over pairs of the variance of differences relative to the sum of both; NaN if unknown."""
         ratios = [compared.variance_ratio for compared in (self.pairs or self.versus).values()]
         return statistics.median(filter(math.isfinite, ratios)) if any(map(math.isfinite, ratios)) else math.nan
 
@@ -229,9 +225,7 @@ def chance_accuracy(settings: pd.Series, metric: Metric) -> float | None:
 
 
 def chance_level(settings: pd.Series, metric: Metric) -> float | None:
-    """The metric of guessing among k classes: an accuracy of 1/k, a cross-entropy of log k; None where it is not
-    known.
-    """
+    """The metric of guessing among k classes: an accuracy of 1/k, a cross-entropy of log k; None if unknown."""
     share = chance_accuracy(settings, metric)
     return share if share is None or metric.is_share else -math.log(share)
 

@@ -1,6 +1,4 @@
-"""What must be equal among runs that are compared: a variant's model, the images, the settings outside the factors,
-the plan.
-"""
+"""What must be equal among compared runs: a variant's model, the images, settings outside the factors, the plan."""
 
 from __future__ import annotations
 
@@ -71,8 +69,7 @@ def unrecorded_plugins(study: RunsTable) -> pd.DataFrame:
 
 
 def changed_images(study: RunsTable) -> list[str]:
-    """Variants whose runs used other images than another run with the same settings of the data, in the order of the
-    runs.
+    """Variants whose runs used other images than a run with the same settings of the data, in the order of the runs.
 
     The records state the numbers of images and, for the user's own files, a hash. A missing value is not compared.
     """

@@ -95,8 +95,7 @@ def studies_in(source: str) -> list[Path]:
 
 
 def explore(study: RunsTable, metric: str | None, baseline: str | None) -> RunsTable:
-    """The study with this metric and this baseline, and a note for each that the plan does not state; None keeps the
-    plan's.
+    """The study with this metric and baseline, and a note for each that the plan does not state; None: the plan's.
 
     Raises `UserError` for a baseline that is not a variant, and for a metric that no run has measured.
     """

@@ -90,9 +90,7 @@ def source_run(run: Any) -> SourceRun:
 
 
 def _value(value: Any) -> Any:
-    """A logged value as plain data: {"last": v, "max": w} becomes v; a number that is not finite, also as text,
-    None.
-    """
+    """A logged value as plain data: {"last": v, "max": w} becomes v; what is not finite, also as text, None."""
     if hasattr(value, "items"):  # a dict, or the API's SummarySubDict, which is no Mapping and cannot be iterated over
         parts = dict(value.items())
         is_metric = "last" in parts and parts.keys() <= {"last", "max", "min", "mean", "best"}

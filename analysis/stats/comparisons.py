@@ -209,9 +209,7 @@ def with_diverged(
 
 
 def near_chance(compared: Mapping[Key, Compared], near: Collection[Key]) -> dict[Key, Compared]:
-    """The results, of which those that are `near` the metric of guessing on both sides are called so and not
-    equivalent.
-    """
+    """The results; those that are `near` the metric of guessing on both sides are called so and not equivalent."""
     words = {"equivalent": NEAR_CHANCE, EQUAL: NEAR_CHANCE}
     fields = ("verdict", "verdict_with_diverged")
     renamed = {
@@ -233,8 +231,7 @@ def against_baseline(
 
 
 def _sides(table: Table, here: np.ndarray, most: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Both sides of the pairs `here` (pairs, seeds), NaN where either lacks a finite value; and the seeds dropped
-    (pairs,).
+    """Both sides of the pairs `here` (pairs, seeds), NaN where either is not finite; the seeds dropped (pairs,).
 
     `most`: only so many seeds, the first.
     """
@@ -302,8 +299,7 @@ def decide(p: np.ndarray, q: np.ndarray, sign: np.ndarray, rule: Rule) -> tuple[
 
 
 def holm(p: ArrayLike, weights: ArrayLike = 1.0) -> np.ndarray:
-    """Holm's step-down adjustment along the last axis of p (..., family). NaN was not tested: it stays and does not
-    count.
+    """Holm's step-down adjustment along the last axis of p (..., family). NaN, not tested, stays and does not count.
 
     A test with twice the weight has twice the share of the level. Source: Holm, Scandinavian J. Statistics 6 (1979),
     65-70.
@@ -349,9 +345,7 @@ def _step_down(p: np.ndarray, order: np.ndarray, factor: np.ndarray) -> np.ndarr
 
 
 def _table(values: Mapping[Variant, Mapping[int, float]], pairs: Iterable[tuple[Variant, Variant]]) -> Table:
-    """The values (variants, seeds), whether there is a run of each, and the rows of both sides of each pair
-    (pairs,).
-    """
+    """The values (variants, seeds), whether each has a run, and the rows of both sides of each pair (pairs,)."""
     variants, seeds = list(values), list(dict.fromkeys(seed for runs in values.values() for seed in runs))
     row = {variant: i for i, variant in enumerate(variants)}
     present = np.array([[seed in values[variant] for seed in seeds] for variant in variants], dtype=bool)

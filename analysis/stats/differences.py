@@ -70,9 +70,7 @@ class Differences:
         return np.where(self.constant, np.nan, p)
 
     def half_width(self, level: float) -> np.ndarray:
-        """Half the width of the intervals around the means (..., pairs): the differences whose test has p = 1 -
-        level.
-        """
+        """Half the width of the intervals around the means (..., pairs): differences with p = 1 - level."""
         ends = -special.stdtrit(self.df, (1 - level) / 2) * self.error
         low, high = ends.min(axis=-2), ends.max(axis=-2)
         for _ in range(40):
@@ -132,9 +130,7 @@ def differences(
 
 
 def correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of a and b over their common seeds (..., seeds); NaN below three of them or without
-    spread.
-    """
+    """Pearson's correlation of a and b over their common seeds (..., seeds); NaN below three or without spread."""
     common = np.isfinite(a) & np.isfinite(b)
     (mean_a, sd_a, n), (mean_b, sd_b, _) = (moments(np.where(common, side, np.nan)) for side in (a, b))
     products = np.where(common, (a - mean_a[..., None]) * (b - mean_b[..., None]), 0)

@@ -121,8 +121,7 @@ def t_test(diffs: ArrayLike, null: float = 0.0, side: Side = "two", floor: Array
 
 
 def tost(diffs: ArrayLike, margin: float, floor: ArrayLike = 0.0) -> np.ndarray:
-    """p-values of two one-sided t tests that the mean of diffs (..., seeds) lies within ±margin; small means
-    equivalent.
+    """p-values of two one-sided t tests that the mean of diffs (..., seeds) lies within ±margin; small: equivalent.
 
     Source: Schuirmann, J. Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680.
     """
@@ -153,9 +152,7 @@ def accuracy_step(accuracies: ArrayLike) -> float:
 
 
 def decimal_step(values: ArrayLike) -> float:
-    """The step to which values (values,) are rounded: 0.1 for 92.1 and 90, 1 for whole numbers; 0 for more than 9
-    decimals.
-    """
+    """The step to which values (values,) are rounded: 0.1 for 92.1 and 90, 1 for integers; 0 beyond 9 decimals."""
     finite = np.asarray(values, dtype=float)
     finite = finite[np.isfinite(finite)]
     return next((10.0**-n for n in range(10) if np.allclose(finite.round(n), finite, rtol=1e-15, atol=0)), 0.0)

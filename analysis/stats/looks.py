@@ -71,9 +71,7 @@ class Looks:
 
     @property
     def reached(self) -> tuple[int | None, ...]:
-        """The numbers of seeds of the looks so far, before the first one that of the first; None stands for all
-        seeds.
-        """
+        """The numbers of seeds of the looks so far, before the first one that of the first; None: all seeds."""
         return tuple(n for n in self.plan if n <= len(self.complete)) or self.plan[:1] or (None,)
 
     @property
@@ -122,9 +120,7 @@ class Looks:
         return 1 - self.level()
 
     def smallest_p(self, p: Iterable[ArrayLike]) -> tuple[np.ndarray, np.ndarray]:
-        """The p-value over all looks so far, and the number (from 0) of the look it comes from, from those of each
-        look.
-        """
+        """The p-value over all looks so far, and the number (from 0) of its look, from those of each look."""
         at_looks = [sequential_p(at_look, look, self.plan) for look, at_look in enumerate(p)]
         stacked = np.stack([np.where(np.isnan(at_look), np.inf, at_look) for at_look in at_looks])
         best = stacked.argmin(axis=0)
@@ -207,8 +203,7 @@ def _bounds(looks: tuple[int, ...], alphas: np.ndarray) -> np.ndarray:
 
 
 class _Walk:
-    """The score s = z sqrt(information) of studies that have not stopped: a random walk, as a density on quadrature
-    nodes.
+    """The score z sqrt(information) of studies that have not stopped: a random walk, as a density on nodes.
 
     Several walks with different bounds are computed at once, one for each row.
     """

@@ -48,8 +48,7 @@ class SharedVariance:
     def errors(
         self, first: np.ndarray, second: np.ndarray, correlation: np.ndarray, n: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Standard errors and degrees of freedom (..., grid, pairs) of the pairs of variants `first` and `second`
-        (pairs,).
+        """Standard errors and degrees of freedom (..., grid, pairs) of the pairs `first` and `second` (pairs,).
 
         `correlation` (..., pairs): that of each pair over its seeds; `n` (..., pairs): their number.
         """
@@ -98,9 +97,7 @@ def _above(deviation: np.ndarray, floor: float) -> np.ndarray:
 
 
 def _scale(s2: np.ndarray, d: np.ndarray, d0: np.ndarray) -> np.ndarray:
-    """The prior's variance (..., grid, 1) with the largest likelihood, where the derivative of the likelihood
-    crosses 0.
-    """
+    """The prior's variance (..., grid, 1) with the largest likelihood, where its derivative crosses 0."""
     log = np.log(np.where(d > 0, s2, np.nan))
     low, high = (
         end + 0 * d0 for end in (np.nanmin(log, axis=-1, keepdims=True), np.nanmax(log, axis=-1, keepdims=True))

@@ -61,9 +61,7 @@ def saved(plot: Plot, kind: str) -> bytes:
 
 
 def inline(svg: bytes, plot: Plot) -> Markup:
-    """Return a figure for the page: it scales, follows the page's colours, has unique ids, tips and an alternative
-    text.
-    """
+    """Return a figure for the page: it scales, has the page's colours, unique ids, tips and an alternative text."""
     body = svg.decode()
     body = re.sub(r"<metadata>.*?</metadata>", "", body[body.index("<svg") :], flags=re.DOTALL)
     body = re.sub(r' id="([^"]*)"', lambda match: f' id="{plot.name}-{match[1]}"{_data(plot, match[1])}', body)

@@ -87,8 +87,7 @@ class Grid(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table. `frame` is what its CSV holds, in full precision and the data's units, and the name of its file is
-    `name`.
+    """A table. `frame` is what its CSV, `name`, holds, in full precision and the data's units.
 
     A cell can be an `Estimate`: in the CSV, these are three columns. Fields of the frame that start with "_" are for
     display only (addresses, marks, order). `folded`: whether the page
@@ -122,9 +121,7 @@ class Table:
 
     @property
     def data(self) -> pd.DataFrame:
-        """The frame without the fields that are for display only; estimates are the columns NAME, NAME_low and
-        NAME_high.
-        """
+        """The frame without display-only fields; estimates are the columns NAME, NAME_low and NAME_high."""
         fields: dict[str, list] = {}
         for name in self.frame:
             if str(name).startswith("_"):

@@ -1,5 +1,4 @@
-"""Fill the templates that hold the wording of reports: `analysis/answers/QUESTION/*.txt.j2`, beside what they speak
-about.
+"""Fill the templates that hold the wording of reports: `analysis/answers/QUESTION/*.txt.j2`.
 
 A template holds macros; `text("differences", "caption", metric=metric)` is the text of one. Sentences are fixed forms
 with slots. A slot that nobody fills is an error.

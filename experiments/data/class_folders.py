@@ -15,8 +15,7 @@ NAMED = 3  # unused files of each kind that are named
 
 
 def list_images(folder: Path) -> tuple[dict[str, list[str]], str]:
-    """The images of FOLDER/CLASS, class -> paths, in the order of torchvision's ImageFolder; and a line on what is not
-    used.
+    """The images of FOLDER/CLASS, class -> paths, in the order of torchvision's ImageFolder; what is not used.
 
     Links are followed; a file that several paths lead to counts once, and a class without images is left out. Raises
     `UserError` where a folder cannot be read, and where a file has two classes.

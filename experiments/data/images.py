@@ -78,9 +78,7 @@ class Splits:
 
 
 def copies(first: Images, second: Images) -> int:
-    """The number of images of `second` that are in `first` as well: with the same pixels or, if streamed, in an
-    equal file.
-    """
+    """The number of images of `second` that are in `first`, too: equal pixels or, if streamed, equal files."""
     known = set(_keys(first))
     return sum(key in known for key in _keys(second))
 

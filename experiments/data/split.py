@@ -33,9 +33,7 @@ def stratified_split(labels: np.ndarray, second: float, seed: int) -> tuple[np.n
 
 
 def _proportional(counts: np.ndarray, total: int, random: np.random.RandomState) -> np.ndarray:
-    """`total` divided in proportion to `counts`, rounded down; the largest remainders get one more, equal ones at
-    random.
-    """
+    """`total` in proportion to `counts`, rounded down; the largest remainders get one more, equal ones at random."""
     exact = counts / counts.sum() * total
     rounded = np.floor(exact)
     remainders, missing = exact - rounded, int(total - rounded.sum())

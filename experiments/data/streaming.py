@@ -21,8 +21,7 @@ MOST_THREADS = 16
 
 @dataclass
 class StreamedPixels:
-    """The pixels [N, 3, S, S] of image files, uint8. An index gives a tensor on `device`, as with a tensor of all
-    pixels.
+    """The pixels [N, 3, S, S] of image files, uint8. An index gives a tensor on `device`, as a tensor's does.
 
     `decode` returns the pixels [3, S, S] of a file.
     """

@@ -111,9 +111,7 @@ def read(config: RunConfig) -> TrainedRun:
 
 
 def check_planned(config: RunConfig) -> None:
-    """Raise `UserError` where a run that is planned cannot start from its source, as far as the source's record
-    tells.
-    """
+    """Raise `UserError` where a planned run cannot start from its source, as far as the source's record tells."""
     if config.init_from is not None and os.path.isdir(config.init_from):  # without it, a run may have its own state
         source = _source_record(config)
         TrainedRun(config.init_from, load(completed(source.config)), source.summary, {}).check(config, None)

@@ -245,9 +245,7 @@ def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any]:
 
 
 def check_unchanged(data: DataConfig, files: str | None, folder: Path) -> None:
-    """Raise `UserError` where the images no longer match `files`, the hash in the record of the finished run in
-    `folder`.
-    """
+    """Raise `UserError` where the images do not match `files`, the hash in the record of the run in `folder`."""
     if files and Path(data.root).is_dir() and files_digest(data.root) != files:
         raise UserError(
             f"data.root: the files of {data.root!r} were changed after the run in {str(folder)!r}; restore them, or "

@@ -1,6 +1,4 @@
-"""The state of a run in training, and how it reaches the run's folder: opened, saved after each epoch, sealed at
-the end.
-"""
+"""The state of a run in training, and the run's folder: opened, saved after each epoch, sealed at the end."""
 
 from __future__ import annotations
 
@@ -103,9 +101,7 @@ class RunState(Saved):
         self.files = files
 
     def check_tested(self) -> None:
-        """Raise `UserError` where an interrupted run passed a number of epochs in eval.epochs without its test
-        images.
-        """
+        """Raise `UserError` where an interrupted run passed an epoch of eval.epochs without its test images."""
         for name, value in self.measured.items():
             if value is None and name.startswith("test/acc@"):
                 raise UserError(

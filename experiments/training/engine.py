@@ -1,6 +1,4 @@
-"""The interface `Engine`, the engine of a single run, `Solo`, and what it shares with that of a cohort,
-`stacked.Stacked`.
-"""
+"""The interface `Engine`, the engine of a single run, `Solo`, and what it shares with `stacked.Stacked`."""
 
 from __future__ import annotations
 
@@ -102,9 +100,7 @@ def static_shape(config: RunConfig, device: torch.device) -> bool:
 
 
 def step_key(config: RunConfig) -> bytes:
-    """Equal for runs whose training steps are the same code: a compiled step is used again with other optimiser
-    settings.
-    """
+    """Equal for runs with the same code of a step: a compiled one is used again with other optimiser settings."""
     return cohort_key(config.model_copy(update={"optim": OptimConfig()}))
 
 

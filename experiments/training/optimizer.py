@@ -20,8 +20,7 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # torch's defaults for Adam and AdamW
 
 
 class Optimizer:
-    """Updates the parameters of a run, or of a stack of runs that differ in their seeds. Those in `exempt` have no
-    weight decay.
+    """Updates the parameters of a run, or of a stack of runs. Those in `exempt` have no weight decay.
 
     `last_rate`: the learning rate of the last step of the epoch. `state` has torch's layout: parameter -> field ->
     tensor, with fields `step`, `exp_avg` and `exp_avg_sq`, or `momentum_buffer`.
@@ -41,9 +40,7 @@ class Optimizer:
         self._rates = torch.zeros(1, dtype=torch.float64, device=device)  # of each step of the epoch
 
     def start_epoch(self, epoch: int, steps: int) -> None:
-        """Copy the learning rates of an epoch (from 0) with this number of steps to the device, without waiting for
-        it.
-        """
+        """Copy the learning rates of an epoch (from 0) with so many steps to the device, without waiting for it."""
         rates = [learning_rate(self.config, epoch * steps + step, steps) for step in range(steps)]
         if len(self._rates) != steps:
             self._rates = torch.zeros(steps, dtype=torch.float64, device=self._rates.device)

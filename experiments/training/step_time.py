@@ -48,8 +48,7 @@ def step_timer(config: RunConfig, num_classes: int, device: torch.device, steps:
 
 
 def bfloat16_speedup(config: RunConfig, device: torch.device) -> float:
-    """How many times as fast a training step of this run is in bfloat16 as in float32, uncompiled; on a CPU with one
-    thread.
+    """How many times as fast a step of this run is in bfloat16 as in float32, uncompiled; on a CPU with one thread.
 
     It is measured for about a second, and takes longer where a step takes longer. Raises `UserError` where a step does
     not fit in memory, and `PluginError` where the plug-in cannot work.

@@ -157,9 +157,7 @@ def out_dir(arguments: argparse.Namespace) -> Path:
 
 
 def plan_and_folder(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
-    """The plan of a study that the arguments name, or of a study's folder that they name as the study; and the
-    folder.
-    """
+    """The plan of the study, or of the study's folder, that the arguments name; and the folder."""
     study_dir = Path(arguments.study)
     if not os.path.exists(study_dir / STUDY):
         plan = parse_plan(arguments)

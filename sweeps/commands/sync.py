@@ -1,6 +1,4 @@
-"""`vit-sweep sync`: send runs to Weights & Biases from their records: those that have ended, or also those in
-training.
-"""
+"""`vit-sweep sync`: send runs to Weights & Biases from their records, also while they are trained."""
 
 from __future__ import annotations
 

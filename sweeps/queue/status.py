@@ -124,9 +124,7 @@ def _progress(folder: Path) -> tuple[int, float | None]:
 
 
 def _seconds_left(study_dir: Path, runs: Sequence[RunStatus]) -> float | None:
-    """The time until the last run ends, if as many runs stay in training as now, and all epochs take as long as
-    theirs.
-    """
+    """The time until the last run ends, if as many runs stay in training, and all epochs take as long as theirs."""
     running = [_progress(study_dir / run.run) for run in runs if run.state == "running"]
     paces = [seconds / done for done, seconds in running if done and seconds]
     epochs = sum(run.epochs - run.epochs_done for run in runs if run.state in ACTIVE)

@@ -258,8 +258,7 @@ class PostgresStorage(QueueStorage):
 
 
 def open_storage(study_dir: Path, note: QueueNote | None = None, reading: bool = False) -> QueueStorage:
-    """The storage that a note names, by default the one in the study's folder; without a note, the SQLite file in the
-    folder.
+    """The storage that a note names, by default the study's; without a note, the SQLite file in the folder.
 
     `reading`: see `SQLiteStorage`. Raises `UserError` where the URL is not allowed, its driver is not installed, or the
     database cannot be used.
@@ -291,9 +290,7 @@ def _reason(error: BaseException) -> str:
 
 
 def exclusive(method: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a method of an object with a `store`: it runs with exclusive access to the queue, as
-    `QueueStorage.run` does.
-    """
+    """Decorate a method of an object with a `store`: it runs by `QueueStorage.run`, alone on the queue."""
 
     @functools.wraps(method)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:

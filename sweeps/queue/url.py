@@ -22,9 +22,7 @@ HEADER = b"SQLite format 3\0"  # of a file, https://www.sqlite.org/fileformat.ht
 
 @dataclass(frozen=True)
 class QueueNote:
-    """The URL of the database, and `token`, which ends the names of the folder's Optuna studies there: 8
-    hexadecimal digits.
-    """
+    """The URL of the database, and `token`, 8 hexadecimal digits that end the names of the folder's Optuna studies."""
 
     storage: str
     token: str

@@ -109,9 +109,7 @@ def _value(config: RunConfig, path: str, text: str) -> Any:
 
 
 def _check_space(space: Space, variants: list[RunSpec]) -> None:
-    """Raise `UserError` where a variant does not take an end or a choice, or where a setting is a factor or has no
-    effect.
-    """
+    """Raise `UserError` where a variant does not take an end or a choice, or a setting is a factor or has no effect."""
     if not space:
         raise UserError(
             "--params: the learning rate, the weight decay and the warm-up are factors; name other settings"

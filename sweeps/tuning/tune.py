@@ -1,6 +1,4 @@
-"""Tune every variant of a study: the pool of workers trains the trials, and each variant gets the same number of
-them.
-"""
+"""Tune every variant of a study: the pool trains the trials, and each variant gets the same number of them."""
 
 from __future__ import annotations
 

@@ -77,9 +77,7 @@ def make_tuned(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]]) -> 
 
 
 def best_trial(trials: Sequence[TunedTrial]) -> TunedTrial | None:
-    """The finished trial with the highest validation accuracy, then the lowest validation loss, then the lowest
-    number.
-    """
+    """The finished trial with the highest validation accuracy, then the lowest loss, then the lowest number."""
     finished = [trial for trial in trials if trial.status == "finished" and trial.val_acc is not None]
     return min(finished, key=lambda trial: (-(trial.val_acc or 0), trial.val_loss or 0, trial.trial), default=None)
 

@@ -1,6 +1,4 @@
-"""A worker: a process that trains the runs it receives through a pipe, and ends when the sweep at the other end
-ends.
-"""
+"""A worker: a process that trains the runs it receives through a pipe, and ends with the sweep at its other end."""
 
 from __future__ import annotations
 

@@ -146,8 +146,7 @@ class FrozenRandom(Additive):
 
 
 class Conditional(Additive):
-    """Conditional position: a 3 x 3 depth-wise convolution over the grid of patch tokens, added to them (Chu et al.
-    2021).
+    """Conditional position: a 3 x 3 depth-wise convolution over the patch grid, added to it (Chu et al. 2021).
 
     The zero padding at the border provides absolute position. Class and register tokens get nothing. CPVT applies it
     after the first layer: `pos_site` after-first-layer. The natural site is the stem, as for every additive kind, so

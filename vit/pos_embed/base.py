@@ -60,9 +60,7 @@ class PosEmbed(nn.Module):
         return None
 
     def values(self, v: Tensor) -> Tensor:
-        """The values, and more columns that attention mixes with the same weights. [B, H, T, Dh] -> [B, H, T, Dh +
-        E]
-        """
+        """The values, and more columns, mixed with the same weights. [B, H, T, Dh] -> [B, H, T, Dh + E]"""
         return v
 
     def mixed(self, x: Tensor) -> Tensor:

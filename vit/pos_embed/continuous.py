@@ -42,8 +42,7 @@ class LearnedFourier(Additive):
 
 
 class Cape(Additive):
-    """Continuous augmented positional embedding: 2-D sinusoids of positions that training augments (Likhomanenko et al.
-    2021).
+    """Continuous augmented positional embedding: 2-D sinusoids of augmented positions (Likhomanenko et al. 2021).
 
     Row and column lie in [-1, 1]. Channel i < D / 2 is cos(pi (w_x x + w_y y)), channel D / 2 + i the sine, with (w_x,
     w_y) = rho_i (cos i, sin i) and rho_i spaced geometrically from 1 to 10. In training each image gets a global shift

@@ -17,9 +17,7 @@ def resize_rows(table: Tensor, size: int, antialias: bool = True) -> Tensor:
 
 
 def resize_tokens(table: Tensor, class_tokens: int, size: int) -> Tensor:
-    """A table [C + N, D] for `size` x `size` patches: rows of the class token stay, those of the grid are
-    interpolated.
-    """
+    """A table [C + N, D] for `size` x `size` patches: class token rows stay, those of the grid are interpolated."""
     old = round((len(table) - class_tokens) ** 0.5)
     image = table[class_tokens:].T.reshape(1, -1, old, old)
     patches = F.interpolate(image, (size, size), mode="bicubic", antialias=True)[0].flatten(1).T

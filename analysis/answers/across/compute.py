@@ -1,6 +1,4 @@
-"""What holds on average over several datasets: studies of the same variants, one for each dataset, with equal
-weight.
-"""
+"""Averages over several datasets: studies of the same variants, one for each dataset, with equal weight."""
 
 from __future__ import annotations
 

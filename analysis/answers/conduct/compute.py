@@ -114,9 +114,7 @@ def _undecided(plan: StudyPlan) -> list[str] | None:
 
 
 def _same_images(study: RunsTable) -> bool | None:
-    """None where the settings are not recorded, for several datasets, and where the folder of the images is a
-    factor.
-    """
+    """None for unrecorded settings, for several datasets, and where the folder of the images is a factor."""
     settings = study.settings()
     if "data.split_seed" not in settings or "data.root" in study.varied or len(datasets_of(study)) > 1:
         return None

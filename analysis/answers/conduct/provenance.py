@@ -1,6 +1,4 @@
-"""Where the numbers come from (code, versions, hardware, time, shared settings), and the commands that make them
-again.
-"""
+"""Where the numbers come from (code, versions, hardware, time, settings), and the commands that make them."""
 
 from __future__ import annotations
 

@@ -104,9 +104,7 @@ def factor_tables(model: Factorial, variants: Variants, policy: Policy) -> list[
 
 
 def _named(frame: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    """A frame of the model with what its rows are called: the factor or term, its levels, and the level of another
-    factor.
-    """
+    """A frame of the model with the names of its rows: factor or term, its levels, the level of another factor."""
     words = [
         {
             "_name": names[row["term" if "term" in row else "factor"]],

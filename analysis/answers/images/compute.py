@@ -68,16 +68,13 @@ class ImageResults:
         return list(max(self.hits[variant].classes for variant in self.comparable) or numbers)
 
     def by_class(self, variant: str) -> np.ndarray:
-        """The variant's test accuracy for each class (classes,), over its seeds; NaN for a class without test
-        images.
-        """
+        """The variant's test accuracy for each class (classes,), over its seeds; NaN for a class without images."""
         runs = self.hits[variant]
         sums, counts = (np.bincount(runs.labels, w, len(self.classes)) for w in (runs.hits.mean(axis=0), None))
         return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
 
     def disagreements(self) -> list[Disagreement]:
-        """The test images on which the `comparable` variants differ, the largest differences first, at most
-        `MOST_IMAGES`.
+        """At most `MOST_IMAGES` test images on which the `comparable` variants differ, the largest differences first.
 
         Of equal differences, those with the largest standard deviation over the variants come first.
         """

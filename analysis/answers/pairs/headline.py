@@ -107,9 +107,7 @@ def not_testable(results: StudyResults) -> list[str]:
 
 
 def _not_testable(variants: Variants, means: Means, comparisons: Comparisons, conduct: Conduct) -> dict[str, str]:
-    """A variant that has a seed in common with the baseline, and what is missing for a test: seeds, metric or
-    baseline.
-    """
+    """A variant that shares a seed with the baseline, and what a test lacks: seeds, metric or baseline."""
     known = [variant for variant in variants.others if comparisons.versus[variant].n]
     counts, reason = conduct.counts.loc[variants.baseline], ""
     if means.of(variants.baseline).n:

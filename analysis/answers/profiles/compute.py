@@ -1,6 +1,4 @@
-"""Metrics of one kind under several conditions: few-shot accuracies, accuracies at image sizes, consistency under
-shifts.
-"""
+"""Metrics under several conditions: few-shot accuracies, accuracies at image sizes, consistency under shifts."""
 
 from __future__ import annotations
 

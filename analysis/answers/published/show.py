@@ -1,6 +1,4 @@
-"""What was published and derived, beside a study's results: claims, Table 8 of the ViT paper, limits on generated
-probes.
-"""
+"""Published and derived figures beside a study's: claims, Table 8 of the ViT paper, limits on generated probes."""
 
 from __future__ import annotations
 

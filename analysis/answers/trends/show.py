@@ -1,6 +1,4 @@
-"""The sections on training length and number of images: how differences between variants change, and whether they
-shrink.
-"""
+"""The sections on training length and number of images: how differences between variants change."""
 
 from __future__ import annotations
 

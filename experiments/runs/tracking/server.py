@@ -25,8 +25,7 @@ class Unreachable(Exception):
 
 @contextlib.contextmanager
 def wandb_in_use(seconds: float = 0.0) -> Iterator[TextIO]:
-    """Use wandb in the body, and leave nothing of it behind. What it raises becomes `Unreachable`. `seconds`: of
-    `limit`.
+    """Use wandb in the body for at most `seconds`, and leave nothing of it behind. Raises `Unreachable`.
 
     Yields the standard error, which is closed to wandb and its process.
     """
