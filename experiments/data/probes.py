@@ -6,10 +6,10 @@ chance is exactly 1 / K for a model that sees a bag of patches. The test set con
 that of the training groups. (Validation images are taken out of training groups, so a model that memorises groups and
 learns no position falls below chance there.)
 
-    probe-where      one mark; the class is its cell probe-direction  marks A and B; the class is the quadrant of B
-    relative to A probe-distance   two equal marks; the class is near (up to sqrt 2 cells), middle (up to sqrt 5) or far
-    (sqrt 8 and more) probe-arrow      a base arrow and four other arrows, one on each side of it, one or two cells
-    away; the class is the
+    probe-where      one mark; the class is its cell
+    probe-direction  marks A and B; the class is the quadrant of B relative to A
+    probe-distance   two equal marks; the class is near (up to sqrt 2 cells), middle (up to sqrt 5) or far (from sqrt 8)
+    probe-arrow      a base arrow and four other arrows, one on each side of it, one or two cells away; the class is the
                      direction of the arrow that the base arrow points at. The base lies in any of the four central
                      cells and points in any direction, so the place of an arrow alone says nothing. A small version of
                      the arrow task of LieRE (Ostmeier et al. 2025, arXiv 2406.10322).

@@ -1,8 +1,8 @@
 """The evaluation of trained models on other images: at other sizes, shifted, and with permuted patches.
 
-test/acc@16px  accuracy at 16 pixels, without further training, see `vit.resize`; likewise for val and loss shift/P
-share of test images whose predicted class stays the same when the image is shifted by P pixels; the mean of
-               shifts up, down, left and right; pixels from outside the image are black
+test/acc@16px  accuracy at 16 pixels, without further training, see `vit.resize`; likewise for val and loss
+shift/P        share of test images whose predicted class stays the same when the image is shifted by P pixels; the mean
+               of shifts up, down, left and right; pixels from outside the image are black
 permuted/acc   accuracy on test images whose patches are permuted, each image in an order of its own
 
 The last two tell how much a model relies on position. For other sizes the images are read again: they are resized from
