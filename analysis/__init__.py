@@ -19,6 +19,7 @@ def compare(
     baseline: str | None = None,
     margin: float | None = None,
     lower_is_better: bool = False,
+    variance: str = "shared",
 ) -> Results:
     """Compare variants over seeds, as `vit-report csv:FILE` does.
 
@@ -26,7 +27,9 @@ def compare(
     infinite value is a failed run, on which no verdict may depend. `factor`: the column or columns of which each
     combination of values is a variant. `seed`: the column by which runs are paired, whole numbers. `baseline`: a
     variant (default: the first by name), `a`, or `method=a, lr=0.1` for two factors. `margin`: smaller differences
-    count as equal, in the unit of the metric; required unless the metric is one of ours, such as `test/acc`.
+    count as equal, in the unit of the metric; without it, there are no equivalence tests, unless the metric is one of
+    ours, such as `test/acc`. `variance`: "paired" for the paired t test of each pair, "shared" where the variants share
+    what they tell about their spread.
 
     In the result, `comparisons.versus[variant]` and `comparisons.pairs[a, b]` hold the difference with its 95 %
     interval, the adjusted p and the verdict; `means.of(variant)` the mean; `factors.model` the tests of factors, if
@@ -36,5 +39,6 @@ def compare(
     from analysis.sources.tabular import read_table
 
     factors = [*map(str, factor)] if isinstance(factor, (list, tuple)) else [str(factor)]
-    asked = (str(metric), factors, str(seed), None if baseline is None else str(baseline), margin, lower_is_better)
+    named = None if baseline is None else str(baseline)
+    asked = (str(metric), factors, str(seed), named, margin, lower_is_better, variance)
     return analyze(read_table(frame, "the table", *asked, command=f"analysis.compare(frame, *{asked})"))

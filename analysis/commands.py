@@ -35,6 +35,9 @@ ALONE = (
 )
 """A flag, what it does, and the flags that do not go with it."""
 
+TABLE_FLAGS = ("factor", "seed", "margin", "lower_is_better", "variance")
+"""The flags for a table of runs."""
+
 
 def report(arguments: Namespace) -> int:
     """The report of one study, or the index of the studies in a folder."""
@@ -62,7 +65,7 @@ def report(arguments: Namespace) -> int:
 
 def _index(folders: Sequence[Path], arguments: Namespace) -> int:
     """Write the index of several studies."""
-    for flag in ("metric", "baseline", "table", "wandb", "factor", "seed", "margin", "lower_is_better"):
+    for flag in ("metric", "baseline", "table", "wandb", *TABLE_FLAGS):
         if getattr(arguments, flag):
             listed = ", ".join(map(str, folders))
             raise UserError(
@@ -183,8 +186,7 @@ def _out(source: str, name: str, arguments: Namespace) -> Path:
 
 
 def _read(source: str, arguments: Namespace) -> RunsTable:
-    flags = ("factor", "seed", "margin", "lower_is_better")
-    table = {flag: vars(arguments)[flag] for flag in flags if vars(arguments)[flag] is not None}
+    table = {flag: vars(arguments)[flag] for flag in TABLE_FLAGS if vars(arguments)[flag] is not None}
     if source.startswith(f"{TABLE}:"):
         table["command"] = arguments.command
     elif table:

@@ -108,8 +108,10 @@ def _add_table_flags(parser: Parser) -> None:
     about = "column of a factor; several: repeat the flag. Runs with the same levels are one variant"
     table.add_argument("--factor", metavar="COLUMN", action="append", help=about)
     table.add_argument("--seed", metavar="COLUMN", help="column of the seed, by which runs are paired (default: seed)")
-    about = "equivalence margin in the unit of the metric"
+    about = "equivalence margin in the unit of the metric; without it, only differences are tested"
     table.add_argument("--margin", metavar="NUMBER", type=float, help=about)
+    about = "paired: the paired t test of each pair; shared (default): standard errors that share all variants' spread"
+    table.add_argument("--variance", metavar="KIND", help=about)
     table.add_argument("--lower-is-better", action="store_const", const=True, help="as for an error or a time")
 
 

@@ -21,6 +21,7 @@ from experiments.metric import Metric
 
 NAME = Column("variant", "variant", key=True)
 """The column of variants in a report on several studies, which has no table of runs."""
+FEWEST_LETTERS = 8  # variants from which letters show what differs, instead of a table of all pairs
 LONG_NAME = 24  # characters of the baseline's name from which a column head says "the baseline"
 
 
@@ -80,9 +81,18 @@ def verdict_column(label: str = "verdict", field: str = "verdict") -> Column:
     return Column(label, field, mark=f"_{field}_mark")
 
 
-def shown_difference(compared: Comparison) -> Estimate:
-    """The difference; none for the baseline itself."""
-    return UNKNOWN if compared.verdict == "baseline" else compared.diff
+def difference_fields(compared: Comparison) -> dict[str, object]:
+    """The difference with both intervals; what tables show of it is none for the baseline itself."""
+    shown = (UNKNOWN, UNKNOWN) if compared.verdict == "baseline" else (compared.diff, compared.adjusted)
+    ends = {"adjusted_low": compared.adjusted.low, "adjusted_high": compared.adjusted.high}
+    return {"diff": compared.diff, **ends, **dict(zip(("_alone", "_diff"), shown))}
+
+
+def difference_columns(metric: Metric, label: str = "difference") -> tuple[Column, Column]:
+    """The column of differences with the interval that agrees with the verdict, and the unadjusted interval alone."""
+    shown = replace(signed_column(metric, label, "_diff"), sort="diff", note=text("variants", "difference_note"))
+    alone = Column(f"{formatting.CONFIDENCE} CI, unadjusted", "_alone", formatting.intervals_alone(metric), detail=True)
+    return shown, alone
 
 
 def share_text(share: Estimate) -> str:

@@ -86,7 +86,7 @@ def enlarged(means: Means) -> list[str]:
 
 @style()
 def differences(variants: Variants, comparisons: Comparisons, styles: Styles) -> Drawing:
-    """Draw each difference from the baseline with its interval, and the equivalence margin, if any, as a band."""
+    """Draw each difference from the baseline with its adjusted interval; the equivalence margin, if any, is a band."""
     metric, versus = variants.metric, {variant: comparisons.versus[variant] for variant in variants.others}
     figure, (axes,) = rows([styles.names[variant] for variant in versus])
     if variants.margin is not None:
@@ -94,9 +94,9 @@ def differences(variants: Variants, comparisons: Comparisons, styles: Styles) ->
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
     for row, (variant, compared) in enumerate(versus.items()):
         look = VariantStyle(styles.by_variant[variant].colour, VERDICTS[compared.verdict][1])
-        value = formatting.with_interval(compared.diff, metric, signed=True)
+        value = formatting.with_interval(compared.adjusted, metric, signed=True)
         tips, id = [f"{variants.brief[variant]}: {value}{metric.points}, {compared.verdict}"], styles.id(variant)
-        intervals(axes, [compared.diff], [row], metric, look, difference=True, id=f"{id}-difference", tips=tips)
+        intervals(axes, [compared.adjusted], [row], metric, look, difference=True, id=f"{id}-difference", tips=tips)
     drawn = {compared.verdict for compared in versus.values() if math.isfinite(compared.diff.value)}
     shown = [word for word in VERDICTS if word in drawn]
     legend(figure, {word: axes.plot([], [], VERDICTS[word][1], color=FAINT, ms=6)[0] for word in shown})

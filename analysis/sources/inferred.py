@@ -30,6 +30,7 @@ def infer(
     baseline: str | None = None,
     troubles: Mapping[str, str] | None = None,
     margin: float | None = None,
+    variance: str = "shared",
     **parts: Any,
 ) -> RunsTable:
     """A `RunsTable` from runs without a plan. `source`: their folder or address. `parts`: its other fields.
@@ -60,6 +61,7 @@ def infer(
         "baseline": variants[0],
         "metric": metric,
         "margin": MARGIN if margin is None else margin,
+        "variance": variance,
         "seeds": sorted({seed for _, seed in kept}),
         "base": nested({path: value for path, value in settings[0].items() if path not in (*varied, *PLACES)}),
         "runs": [

@@ -73,6 +73,7 @@ def read_table(
     baseline: str | None = None,
     margin: float | None = None,
     lower_is_better: bool = False,
+    variance: str = "shared",
     command: str | None = None,
 ) -> RunsTable:
     """A study from a table with one row for each run; see `analysis.compare`. `source`: what messages call the table.
@@ -83,12 +84,12 @@ def read_table(
         raise UserError(f"{source}: is a {type(frame).__name__}, not a pandas DataFrame")
     frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
     _check_columns(frame, source, metric, seed, factor)
+    if not isinstance(lower_is_better, bool):
+        raise UserError(f"{source}: lower_is_better: {lower_is_better!r} is not allowed: expected True or False")
     measured = metric_of_column(metric, lower_is_better)
-    if margin is None and not measured.is_share:
-        raise UserError(f"{source}: give the margin (--margin): the smallest difference in {metric} that would matter")
     levels = {name: _levels(frame, source, name) for name in factor}
     runs = _runs(frame, source, measured, metric, seed, levels)
-    study = infer(source, runs, measured, baseline, margin=margin)
+    study = infer(source, runs, measured, baseline, margin=margin, variance=variance)
     if len(study.variants) < len(set(zip(*levels.values()))):
         raise UserError(f"{source}: two combinations of {', '.join(factor)} have the same name; rename their values")
     unused = [column for column in frame if column not in (metric, seed, *factor)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from analysis.stats.comparisons import Comparison, Rule, decide
+from analysis.stats.comparisons import Comparison, Rule, agreeing, decide, single_step_level
 from analysis.stats.estimates import Estimate, estimates, floor_of_difference, moments, t_interval, t_test_of
 
 Samples = Sequence[np.ndarray]
@@ -64,10 +64,16 @@ def compare_averages(differences: Mapping[str, Samples], floors: Sequence[float]
     sign = np.take_along_axis(np.sign(centre), best[None], axis=0)[0]
     p_holm, _, signs = decide(smallest, equivalence, sign, rule)
     n = np.array(list(map(_count, differences.values())))
-    diffs = estimates(centre[-1], *t_interval(centre[-1], error[-1], df[-1], rule.looks.confidence), n)
+    own, together = rule.looks.confidence, 1 - rule.looks.level(single_step_level(p_holm, rule))
+    ends, wider = (t_interval(centre[-1], error[-1], df[-1], level) for level in (own, together))
+    diffs, adjusted = (estimates(centre[-1], *of, n) for of in (ends, agreeing(*wider, signs, rule)))
     return {
         variant: Comparison(
-            diff=diffs[i], p=float(p[-1, i]), p_holm=float(p_holm[i]), verdict=rule.verdict(float(signs[i]))
+            diff=diffs[i],
+            adjusted=adjusted[i],
+            p=float(p[-1, i]),
+            p_holm=float(p_holm[i]),
+            verdict=rule.verdict(float(signs[i])),
         )
         for i, variant in enumerate(differences)
     }

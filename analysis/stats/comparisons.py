@@ -7,10 +7,15 @@ How a verdict is reached for a family of m pairs at level `ALPHA` and a margin t
 3. "not enough evidence" otherwise. This does not mean "no difference".
 
 A difference can be shown to exist and to be smaller than the margin. Its verdict is "equivalent", because the margin
-says what would matter; `p_holm` and `diff` still show the difference. Of a pair's two null hypotheses ("no difference"
-and "a difference of a margin or more") at most one is true, so both kinds of test are adjusted as one family
-(`holm_exclusive`): all false verdicts together occur in at most alpha of all families. Intervals are those of the
-single comparison and are not adjusted.
+says what would matter; `p_holm` and `diff` still show the difference. The tests of differences and those of
+equivalence are two families, each adjusted by Holm's method: false differences occur in at most alpha of all studies,
+and so do false equivalences.
+
+`diff` has the interval of the single comparison. `adjusted` has one that never contradicts the verdict: it holds for
+all pairs of the family together (Bonferroni), and is cut at zero, or at the margin, where the verdict says more, since
+Holm's method finds more differences than such intervals show. No interval that is informative can follow Holm's method
+exactly (Strassburger and Bretz, Statistics in Medicine 27 (2008), 4914-4927), so a cut interval could
+make the rate of studies with a miss exceed alpha; `tests/analysis/stats/test_families.py` finds no such case.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -21,8 +26,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from analysis.stats.differences import Differences, Variance, correlation, differences
-from analysis.stats.estimates import ALPHA, Estimate, moments
-from analysis.stats.looks import NO_PLAN, Looks
+from analysis.stats.estimates import ALPHA, UNKNOWN, Estimate, estimates, moments
+from analysis.stats.looks import NO_PLAN, Looks, median_unbiased
 from analysis.stats.power import detectable
 from experiments.errors import UserError
 
@@ -106,10 +111,20 @@ class Comparison(Decided):
 
     diff: Estimate
     """mean difference with its Student t interval, wider where several looks share `ALPHA`"""
+    adjusted: Estimate = UNKNOWN
+    """mean difference with an interval that holds for all pairs together and agrees with the verdict"""
     p: float = np.nan
     """two-sided t test of no difference"""
     p_holm: float = np.nan
     """`p`, adjusted over the family"""
+    median_unbiased: float = np.nan
+    """of a difference that a planned look before the last one shows first: the estimate that accounts for stopping
+    there (see `stats.looks`); such a mean is too large on average"""
+
+    @property
+    def decided_early(self) -> bool:
+        """Whether this planned look, which is not the last one, is the first that shows the difference."""
+        return bool(np.isfinite(self.median_unbiased))
 
     @property
     def from_earlier_look(self) -> bool:
@@ -154,12 +169,18 @@ def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dic
     table, compared = _table(values, pairs), dict[tuple[str, str], PairedComparison]()
     at_looks = _differences_at_looks(table, pairs, rule)
     p_holm, q_holm, signs = verdicts(at_looks, rule)
-    strictest = ALPHA / (rule.families * max(int(np.isfinite(p_holm).sum()), 1))
+    strictest = single_step_level(p_holm, rule)
     for looks, here in _last_looks(pairs, rule.looks):
         family = zip(p_holm[here].tolist(), q_holm[here].tolist(), signs[here].tolist(), strict=True)
         now, own = at_looks[len(looks.reached) - 1][here], [pairs[i] for i in here]
         sides = _sides(table, here, looks.reached[-1])
-        compared |= dict(zip(own, _compared(sides, now, list(family), strictest, replace(rule, looks=looks))))
+        made = _compared(sides, now, list(family), strictest, replace(rule, looks=looks))
+        compared |= dict(zip(own, made, strict=True))
+        if looks.next is not None:  # earlier than the last planned look
+            decided = [i for i, pair in enumerate(own) if compared[pair].verdict in ("better", "worse")]
+            unbiased = _median_unbiased([at[here[decided]] for at in at_looks], looks, strictest)
+            for i, estimate in zip(decided, unbiased, strict=True):
+                compared[own[i]] = replace(compared[own[i]], median_unbiased=estimate)
     return {pair: compared[pair] for pair in pairs}
 
 
@@ -177,13 +198,16 @@ def _compared(
     a, b, dropped = sides
     level = rule.looks.level(strictest)
     smallest = detectable(now.sd, now.n, level, now.sharing) * now.tail(level)
-    intervals = now.estimates(rule.looks.confidence)
+    intervals, half = now.estimates(rule.looks.confidence), now.half_width(1 - level)
+    signs = np.array([sign for *_, sign in family])
+    adjusted = estimates(now.mean, *agreeing(now.mean - half, now.mean + half, signs, rule), now.n)
     p, q, over_seeds = now.t_test(), now.tost(rule.bound), correlation(a, b)
     spread_of_pair, *spreads = (np.nan_to_num(moments(side)[1]) ** 2 for side in (a - b, a, b))
     ratio = np.divide(spread_of_pair, sum(spreads), out=np.full(len(family), np.nan), where=sum(spreads) > 0)
     for i, (p_holm, q_holm, sign) in enumerate(family):
         yield PairedComparison(
             diff=intervals[i],
+            adjusted=adjusted[i],
             p=float(p[i]),
             p_holm=p_holm,
             verdict=rule.verdict(sign, bool(now.equal[i])),
@@ -195,6 +219,30 @@ def _compared(
             variance_ratio=float(ratio[i]),
             detectable=float(smallest[i]),
         )
+
+
+def single_step_level(p: np.ndarray, rule: Rule) -> float:
+    """The level of each test of a family with these p-values, NaN where there is no test, by Bonferroni."""
+    return ALPHA / (rule.families * max(int(np.isfinite(p).sum()), 1))
+
+
+def agreeing(low: np.ndarray, high: np.ndarray, sign: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of intervals (..., family), cut where the verdict says more; `sign` as in `decide`."""
+    least = np.select([sign == 1, sign == 0], [0.0, -rule.bound], -np.inf)
+    most = np.select([sign == -1, sign == 0], [0.0, rule.bound], np.inf)
+    return np.clip(low, least, most), np.clip(high, least, most)
+
+
+def _median_unbiased(at_looks: Sequence[Differences], looks: Looks, level: float) -> Iterator[float]:
+    """The median-unbiased estimates of differences at the last look of `looks`, tested at an overall `level`.
+
+    NaN where an earlier look shows the difference: the pair did not stop there.
+    """
+    *earlier, now = at_looks[: len(looks.reached)]
+    p = now.t_test()
+    shown = looks.smallest_p([at.t_test() for at in earlier])[0] <= level if earlier else np.zeros(len(p), dtype=bool)
+    for value, mean, before in zip(p.tolist(), now.mean.tolist(), shown.tolist(), strict=True):
+        yield np.nan if before else mean * median_unbiased(value, len(earlier), looks.plan, level)
 
 
 def with_diverged(
@@ -224,9 +272,8 @@ def against_baseline(
 ) -> dict[str, PairedComparison]:
     """Of some pairs, each variant's comparison with the baseline, and the baseline's own, which has nothing tested."""
     finite = int(sum(map(np.isfinite, values[baseline].values())))
-    itself = PairedComparison(
-        diff=Estimate(0.0, 0.0, 0.0, finite), verdict="baseline", dropped=len(values[baseline]) - finite
-    )
+    zero = Estimate(0.0, 0.0, 0.0, finite)
+    itself = PairedComparison(diff=zero, adjusted=zero, verdict="baseline", dropped=len(values[baseline]) - finite)
     return {variant: itself if variant == baseline else pairs[variant, baseline] for variant in values}
 
 
@@ -293,7 +340,7 @@ def decide(p: np.ndarray, q: np.ndarray, sign: np.ndarray, rule: Rule) -> tuple[
 
     The verdict is 1: above zero, -1: below, 0: equivalent (which takes precedence), NaN: not enough evidence.
     """
-    p_holm, q_holm = (np.minimum(rule.families * adjusted, 1.0) for adjusted in holm_exclusive(p, q))
+    p_holm, q_holm = (np.minimum(rule.families * holm(family), 1.0) for family in (p, q))
     sign = np.where(p_holm <= ALPHA, sign, np.nan)
     return p_holm, q_holm, np.where(q_holm <= ALPHA, 0.0, sign)
 

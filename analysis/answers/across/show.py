@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis import formatting
 from analysis.answers.across.compute import AcrossDatasets
-from analysis.answers.columns import NAME, signed_column, verdict_column, verdict_fields
+from analysis.answers.columns import NAME, difference_columns, verdict_column, verdict_fields
 from analysis.figures.means import draw_averages
 from analysis.figures.style import Plot
 from analysis.stats import Estimate
@@ -34,12 +34,14 @@ def scores_section(across: AcrossDatasets, notes: list[str]) -> Section:
 def differences_section(across: AcrossDatasets) -> Section:
     """The average differences from the baseline with verdicts."""
     metric, count = across.policy.metric, len(across.datasets)
+    difference, alone = difference_columns(metric, f"difference from {across.baseline}")
     columns = (
         NAME,
-        signed_column(metric, f"difference from {across.baseline}", "_diff"),
+        difference,
         Column("p", "p_holm", formatting.p_values),
         verdict_column(),
         Column("datasets with a higher mean", "higher_on", formatting.each(lambda n: f"{n} of {count}")),
+        alone,
     )
     rows = [
         {
@@ -47,7 +49,10 @@ def differences_section(across: AcrossDatasets) -> Section:
             "diff": compared.diff.value,
             "low": compared.diff.low,
             "high": compared.diff.high,
-            "_diff": compared.diff,
+            "adjusted_low": compared.adjusted.low,
+            "adjusted_high": compared.adjusted.high,
+            "_diff": compared.adjusted,
+            "_alone": compared.diff,
             "p": compared.p,
             "p_holm": compared.p_holm,
             **verdict_fields(compared),

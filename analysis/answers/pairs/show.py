@@ -12,8 +12,10 @@ import pandas as pd
 from analysis import formatting
 from analysis.answers.answer import Answer, Page
 from analysis.answers.columns import (
+    FEWEST_LETTERS,
     NAME,
-    signed_column,
+    difference_columns,
+    difference_fields,
     variant_columns,
     variant_fields,
     verdict_column,
@@ -34,15 +36,14 @@ from experiments.metric import Metric
 if TYPE_CHECKING:
     from analysis.answers.study_results import StudyResults
 
-MOST_PAIR_ROWS = 66  # twelve variants; a longer table of pairs is only written as a file
-
 
 def baseline_table(variants: Variants, comparisons: Comparisons, policy: Policy) -> Table:
     """The difference of each variant from the baseline."""
     compared = {variant: comparisons.versus[variant] for variant in variants.others}
     rows = [{**variant_fields(variants, v), **_fields(comparison)} for v, comparison in compared.items()]
     family = len(comparisons.pairs) or len(compared)
-    note = text("differences", "notes", policy=policy, family=family, all_pairs=bool(comparisons.pairs))
+    slots = {"policy": policy, "family": family, "all_pairs": bool(comparisons.pairs)}
+    note = text("differences", "notes", compared=list(compared.values()), **slots)
     return Table(
         "differences",
         text("differences", "baseline_caption", baseline=variants.baseline),
@@ -87,7 +88,8 @@ def _fields(c: PairedComparison) -> dict[str, object]:
         "n": c.n,
         "dropped": c.dropped,
         "_n": f"{c.n}" + (f" ({c.dropped})" if c.dropped else ""),
-        "diff": c.diff,
+        **difference_fields(c),
+        "median_unbiased": c.median_unbiased,
         "p": c.p,
         "p_holm": c.p_holm,
         "tost_p": c.tost_p,
@@ -99,10 +101,12 @@ def _fields(c: PairedComparison) -> dict[str, object]:
 
 
 def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple[Column, ...]:
-    places = formatting.shared_places([c.diff for c in comparisons], metric)
+    places = formatting.shared_places([c.adjusted for c in comparisons], metric)
+    difference, alone = difference_columns(metric)
+    unbiased = formatting.numbers(places, metric.scale, signed=True)
     detectable = f"minimum detectable difference{metric.difference_unit}"
     details = (
-        Column(f"{formatting.CONFIDENCE} CI", "diff", formatting.intervals_alone(metric)),
+        alone,
         Column(
             "seed correlation", "seed_correlation", formatting.numbers(), note=text("differences", "correlation_note")
         ),
@@ -110,7 +114,9 @@ def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple
     )
     return (
         Column("n", "_n", formatting.digits, sort="n", note=text("differences", "n_note")),
-        replace(signed_column(metric, "difference", "diff"), link="_runs"),
+        replace(difference, link="_runs"),
+        *[Column("median-unbiased", "median_unbiased", unbiased, note=text("looks", "unbiased_note"))]
+        * any(c.decided_early for c in comparisons),
         Column("p (adjusted)", "p_holm", formatting.p_values),
         *[Column("equivalence p (adjusted)", "tost_p_holm", formatting.p_values)]
         * any(math.isfinite(c.tost_p) for c in comparisons),
@@ -131,15 +137,15 @@ def differences_plot(variants: Variants, comparisons: Comparisons, policy: Polic
 def answer(results: StudyResults, page: Page) -> Answer:
     """The differences from the baseline and, unless there are too many, those of all pairs."""
     variants, comparisons, policy = results.variants, results.comparisons, results.policy
-    is_long = len(comparisons.pairs) > MOST_PAIR_ROWS
+    in_letters = len(variants.names) >= FEWEST_LETTERS  # then the table of pairs is only written as a file
 
     def sections() -> list[Section]:
         if not variants.others:
             return []
         plot = differences_plot(variants, comparisons, policy, page.styles)
-        pairs = None if is_long else pairs_table(variants, comparisons)
+        pairs = None if in_letters else pairs_table(variants, comparisons)
         items = present(plot, baseline_table(variants, comparisons, policy), pairs)
         return [Section("differences", "Differences from the baseline", items)]
 
-    pairs = pairs_table(variants, comparisons) if is_long else None
+    pairs = pairs_table(variants, comparisons) if in_letters else None
     return Answer(sections, against_baseline(results), frames={"pairs": pairs.data} if pairs else {})

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis import formatting
+from analysis import formatting, stats
 from analysis.answers.answer import Answer, Page
 from analysis.answers.columns import (
+    FEWEST_LETTERS,
     ExtraColumns,
     baseline_name,
+    difference_columns,
+    difference_fields,
     mark,
     mark_note,
     mean_column,
     share_text,
-    shown_difference,
-    signed_column,
     variant_columns,
     variant_fields,
     verdict_column,
@@ -53,6 +54,7 @@ def variants_table(
 ) -> Table:
     """The main table. It shows how many runs diverged where any did."""
     metric, baseline = variants.metric, baseline_name(variants)
+    letters = variant_letters(means, comparisons)
     lost = any(rate.value > 0 for rate in conduct.divergence.values())
     rows = [
         {
@@ -61,22 +63,24 @@ def variants_table(
             **({"diverged": conduct.divergence[variant]} if lost else {}),
             metric: means.of(variant),
             "_best": mark(variant, means, comparisons),
-            "diff": comparisons.versus[variant].diff,
-            "_diff": shown_difference(comparisons.versus[variant]),
+            **difference_fields(comparisons.versus[variant]),
             **verdict_fields(comparisons.versus[variant]),
+            **({"letters": letters.get(variant, "")} if letters else {}),
             **(extra.fields[variant] if extra else {}),
             **cost_fields(cost, variant, COST),
         }
         for variant in variants.names
     ]
-    difference = signed_column(metric, f"difference from {baseline}", "_diff")
+    difference, alone = difference_columns(metric, f"difference from {baseline}")
     columns = (
         *variant_columns(variants),
         Column("n", "n", formatting.counts, note=text("variants", "n_note")),
         *([Column("diverged", "diverged", formatting.each(share_text), note=text("variants", "diverged_note"))] * lost),
         replace(mean_column(metric, metric), mark="_best"),
-        replace(difference, sort="diff", link="_runs", note=text("variants", "difference_note")),
+        *([Column("letters", "letters", note=text("variants", "letters_note"))] if letters else []),
+        replace(difference, link="_runs"),
         verdict_column(),
+        alone,
         *(extra.columns if extra else ()),
         *(replace(column, detail=True) for column in cost_columns(COST)),
     )
@@ -89,6 +93,15 @@ def variants_table(
     )
     caption = text("variants", "caption", metric=metric)
     return Table("variants", caption, pd.DataFrame(rows, dtype=object), columns, tuple(filter(None, notes)))
+
+
+def variant_letters(means: Means, comparisons: Comparisons) -> dict[str, str]:
+    """Variant -> the letters of `compact_letters`, the best first; empty for few variants or without all pairs."""
+    if len(comparisons.versus) < FEWEST_LETTERS or not comparisons.pairs:
+        return {}
+    known = [variant for variant in comparisons.versus if means.of(variant).n > 1]
+    ordered = sorted(known, key=lambda variant: means.of(variant).value, reverse=not means.metric.lower_is_better)
+    return stats.compact_letters(ordered, [pair for pair in comparisons.ranked if set(pair) <= set(known)])
 
 
 def accuracy_plot(variants: Variants, means: Means, conduct: Conduct, styles: Styles) -> Plot:

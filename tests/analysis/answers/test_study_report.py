@@ -72,10 +72,10 @@ def test_a_loss_is_not_tested_for_equivalence_at_the_margin_of_an_accuracy(tmp_p
 
 def test_the_methods_say_which_tests_share_the_level_and_which_do_not(tmp_path):
     factors, variants = analyze(read_folder(write_factorial(tmp_path / "a"))), results_of(tmp_path / "b")
-    for results, named in ((factors, "pairs of variants or on factors is"), (variants, "pairs of variants is")):
+    for results, named in ((factors, "variants or between levels of factors and"), (variants, "variants and")):
         page = write.make(study_document(results))["report.md"].decode()
         assert (
-            f"false verdicts on {named} 5 % by design" in page
+            f"at most 5 % of studies have a false difference between {named} at most 5 % a false equivalence" in page
             and "published claims, and how differences change" in page
         )
 

@@ -155,7 +155,7 @@ def test_a_failed_run_is_no_result_and_leaves_no_verdict_standing():
 
 def test_a_report_on_a_frame_shows_the_call_that_makes_it():
     (code,) = reproduce(compared(table({"a": [1, 2], "b": [3, 4]})).study).items
-    assert code.text == "analysis.compare(frame, *('score', ['method'], 'seed', None, 0.5, False))"
+    assert code.text == "analysis.compare(frame, *('score', ['method'], 'seed', None, 0.5, False, 'shared'))"
 
 
 def run(capsys, *arguments):
@@ -183,7 +183,7 @@ COLUMNS = {"factor": ["method"], "margin": 0.5}
         ),
         (GOOD, FLAGS[:2], "give --metric and --factor, which name columns; its columns: method, seed, acc"),
         (GOOD, FLAGS[2:], "give --metric and --factor, which name columns"),
-        (GOOD, FLAGS[:4], "give the margin (--margin): the smallest difference in acc that would matter"),
+        (GOOD, (*FLAGS, "--variance", "pooled"), "variance"),
         (GOOD, (*FLAGS[:4], "--margin", "0"), "margin: 0.0 is not allowed: input should be greater than 0"),
         (GOOD, (*FLAGS, "--baseline", "c"), "--baseline: 'c' is not among the variants: a, b"),
         (GOOD.replace("3", "1e155"), FLAGS, "acc: 1e155 in row 3 is not between 1e-100 and 1e100"),

@@ -45,20 +45,20 @@ def headline(results):
     return " ".join(study_headline(results))
 
 
-def by_hand(values, a, b):
-    """The mean of a - b over seeds with its t interval, in points, from scipy."""
+def by_hand(values, a, b, pairs):
+    """The mean of a - b over seeds, and its t interval for so many pairs together (Bonferroni), in points."""
     diffs = [100 * (values[a][seed] - values[b][seed]) for seed in values[a]]
-    low, high = stats.t.interval(0.95, len(diffs) - 1, np.mean(diffs), stats.sem(diffs))
+    low, high = stats.t.interval(1 - 0.05 / pairs, len(diffs) - 1, np.mean(diffs), stats.sem(diffs))
     return np.mean(diffs), low, high
 
 
 def test_the_first_paragraph_compares_with_the_baseline(tmp_path):
     results = results_of(tmp_path, spread=0.01, variance="paired")
     first, second, third = study_headline(results)
-    diff, low, high = by_hand(results.means.values, "sinusoidal", "none")
+    diff, low, high = by_hand(results.means.values, "sinusoidal", "none", pairs=6)
     mean = f"{100 * results.means.of('none').value:.2f}"
-    assert first.startswith(f"Higher test accuracy than none ({mean} %): sinusoidal by {diff:.2f} points ")
-    assert f"(95 % CI {low:.2f} to {high:.2f}), learned-1d by" in first and "5 seeds, " in first
+    assert first.startswith(f"Higher test accuracy than none ({mean} %): sinusoidal by {diff:.1f} points ")
+    assert f"(95 % CI {low:.1f} to {high:.1f}), learned-1d by" in first and "5 seeds, " in first
     assert second.startswith("Pairs without the baseline: ") and "Best mean test accuracy: sinusoidal (" in second
     assert "(digits), so the tests say nothing about other data" in third
 
@@ -97,7 +97,7 @@ def test_a_study_of_two_factors_names_the_few_other_pairs_that_differ(tmp_path):
 
 
 def test_undecided_pairs_are_counted(tmp_path):
-    accuracy = {"none": 0.7, "learned-1d": 0.951, "learned-2d": 0.956}
+    accuracy = {"none": 0.7, "learned-1d": 0.955, "learned-2d": 0.956}
     results = results_of(tmp_path, accuracy=accuracy, spread=0.03, seeds=10)
     assert results.comparisons.pairs["learned-1d", "learned-2d"].verdict == "not enough evidence"
     assert ", 1 not significantly different (by " in headline(results)
@@ -197,13 +197,13 @@ def test_diverged_runs_are_named_and_whether_a_verdict_depends_on_them(tmp_path)
 
 def test_diverged_runs_of_other_variants_make_the_family_larger(tmp_path):
     """Without the two variants of which no run finished, cpe is tested alone; with them, Holm's method has six
-    pairs.
+    pairs, and theirs stays untested beside it to the end.
     """
-    kinds = {"none": 0.700, "cpe": 0.71, "rope-2d": 0.8, "relative": 0.8}
+    kinds = {"none": 0.700, "cpe": 0.707, "rope-2d": 0.8, "relative": 0.8}
     lost = {(kind, seed): "diverged" for kind in ("rope-2d", "relative") for seed in range(5)}
     results = results_of(tmp_path, accuracy=kinds, statuses=lost, spread=0.012)
     compared = results.comparisons.versus["cpe"]
-    assert compared.verdict == "better" and compared.p == compared.p_holm and compared.p > 0.05 / 6
+    assert compared.verdict == "better" and compared.p == compared.p_holm and compared.p > 0.05 / 2
     assert (compared.verdict_with_diverged, compared.depends_on_diverged) == ("not enough evidence", True)
     assert "The verdict depends on diverged runs: cpe, rope-2d and relative." in headline(results)
     assert "Not compared, without a result on a seed of none: rope-2d and relative." in headline(results)
