@@ -7,12 +7,14 @@ Sources: Searle, Casella & McCulloch, Variance Components (1992), section 4.3; M
 questions as a sample; Bouthillier et al., arXiv:2103.03098, on the sources of variance in benchmarks.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
-from analysis.stats.estimates import LEVEL, Estimate, mean, moments, t_interval
+from analysis.stats.estimates import LEVEL, RELATIVE_ROUNDING, UNKNOWN, Estimate, mean, moments, t_interval
 
 
 @dataclass(frozen=True)
@@ -40,15 +42,13 @@ def over_images(
     """
     values = np.asarray(values)
     s, n = values.shape
-    of_seeds, of_images = values.mean(axis=1, dtype=float), values.mean(axis=0, dtype=float)
+    of_seeds = values.mean(axis=1, dtype=float)
     centre, deviation, _ = moments(of_seeds, floor)
     seeds = for_seeds or mean(of_seeds, level, floor)
     if s < 2 or n < 2:
         return ImageEstimate(seeds, Estimate(float(centre), float("nan"), float("nan"), s), n)
-    squares = np.einsum("si,si->", values, values, dtype=float) - s * n * centre**2
-    by_seed, by_image = n * np.square(of_seeds - centre).sum(), s * np.square(of_images - centre).sum()
-    rest = max(float(squares - by_seed - by_image), 0.0) / ((s - 1) * (n - 1))
-    seed, image = n * float(deviation) ** 2, float(by_image) / (n - 1)  # mean squares
+    _, image, rest = _mean_squares(values)
+    seed = n * float(deviation) ** 2  # at least the floor's
     variance, df = _combined(seed, image, rest, s, n)
     low, high = t_interval(centre, np.sqrt(variance / (s * n)), df, level)
     # images without any spread: the exact limit for outcomes of n images that have not been seen (Clopper and Pearson,
@@ -56,6 +56,43 @@ def over_images(
     unseen = 1 - ((1 - level) / 2) ** (1 / n) if (values == values.flat[0]).all() else 0.0
     low, high = np.min([low, seeds.low, centre - unseen]), np.max([high, seeds.high, centre + unseen])
     return ImageEstimate(seeds, Estimate(float(centre), float(low), float(high), s), n)
+
+
+def remaining_share(variants: Iterable[ArrayLike], level: float = LEVEL) -> Estimate:
+    """The share of the variance between seeds that would remain on infinitely many test images of the same kind.
+
+    variants: for each variant its hits (seeds, images). The variance of a seed's mean is seed + rest / N, of which only
+    `seed` is a difference between runs on all possible images. F, the ratio of the mean squares of seeds and of the
+    rest, estimates (seed + rest / N) / (rest / N), so the share is 1 - 1 / F. It can be below 0.
+
+    The share is taken to be the same in all variants: F is the mean over them, weighted by S - 1. The interval follows
+    from its chi-square distribution, for independent runs with normally distributed means; the mean square of the rest,
+    with N - 1 times the degrees of freedom, counts as known. `n`: the seeds used. Variants with fewer than two seeds or
+    images, or without a rest, are left out; NaN where none is left, and where no seed differs from another.
+
+    `seed` is the distribution-wise variance of Jordan, arXiv:2304.01910.
+    """
+    hits = [values for values in map(np.asarray, variants) if min(values.shape) > 1]
+    squares = [(len(values), *_mean_squares(values)) for values in hits]
+    used = [(s, seed / rest) for s, seed, _, rest in squares if rest > RELATIVE_ROUNDING]
+    df, total = sum(s - 1 for s, _ in used), sum((s - 1) * ratio for s, ratio in used)
+    if not total:
+        return UNKNOWN
+    tail = (1 - level) / 2
+    low, high = (1 - float(special.chdtri(df, above)) / total for above in (tail, 1 - tail))
+    return Estimate(1 - df / total, low, high, sum(s for s, _ in used))
+
+
+def _mean_squares(values: np.ndarray) -> tuple[float, float, float]:
+    """The mean squares of seeds, images and the rest, of values (seeds, images) with at least two of both."""
+    s, n = values.shape
+    of_seeds, of_images = values.mean(axis=1, dtype=float), values.mean(axis=0, dtype=float)
+    centre = of_seeds.mean()
+    squares = np.einsum("si,si->", values, values, dtype=float) - s * n * centre**2
+    by_seed = n * float(np.square(of_seeds - centre).sum())
+    by_image = s * float(np.square(of_images - centre).sum())
+    rest = max(float(squares) - by_seed - by_image, 0.0) / ((s - 1) * (n - 1))
+    return by_seed / (s - 1), by_image / (n - 1), rest
 
 
 def _combined(seed: float, image: float, rest: float, s: int, n: int) -> tuple[float, float]:

@@ -37,7 +37,9 @@ def images_section(
 ) -> Section:
     """Return the section; with `study`, it shows images, or why it cannot."""
     tables = images_table(images, variants, policy), classes_table(images, variants), disagreement_table(images)
-    section = Section("images", "Test images", present(*tables))
+    share = images.remaining
+    spread = [text("images", "remaining", share=share, variants=len(images.hits))] if share.n else []
+    section = Section("images", "Test images", present(*tables), spread)
     if study is not None:
         try:
             section.items.extend(_plots(images, study, styles))

@@ -13,6 +13,8 @@ from analysis.answers.study_results import analyze
 from analysis.sources.exported import export
 from analysis.sources.hits import VariantHits
 from analysis.sources.read import read
+from analysis.stats import Estimate
+from analysis.write.text import text
 
 NONE = [[1, 1, 0, 0], [1, 0, 0, 0]]  # hits of two seeds on four images
 LEARNED = [[1, 1, 1, 0], [1, 1, 1, 1]]
@@ -121,3 +123,31 @@ def test_what_an_interval_covers_follows_from_the_split_of_each_variant(splits, 
     )
     assert results.conduct.split == split
     assert ("the same training and test images" in study_headline(results)[-1]) == (split == "fixed")
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (
+            Estimate(-0.2, -0.9, 0.3, 20),
+            ["variant, none (95 % CI 0 to 30 %) would remain", "is this noise, and no true"],
+        ),
+        (Estimate(0.71, 0.55, 0.83, 20), ["71 % (95 % CI 55 to 83 %)", "is true differences in quality"]),
+        (Estimate(0.3, -0.3, 0.7, 20), ["30 % (95 % CI 0 to 70 %)", "These 20 runs do not show which"]),
+    ],
+)
+def test_the_share_of_the_spread_that_remains_is_said_with_its_consequence(share, said):
+    sentences = text("images", "remaining", share=share, variants=2)
+    assert all(part in sentences for part in said)
+
+
+def test_the_report_says_which_share_of_the_spread_remains_where_two_seeds_tell(tmp_path):
+    """none: the hits have 2/3 by hand, see the test of `remaining_share`; the seeds of learned-1d have equal means."""
+    folder = write_study(tmp_path, accuracy={"none": 0.5, "learned-1d": 0.5}, seeds=2)
+    rows = {"v0-s0": [1, 1, 1, 0], "v0-s1": [1, 0, 0, 0], "v1-s0": [1, 1, 1, 0], "v1-s1": [0, 1, 1, 1]}
+    for name, row in rows.items():
+        add_hits(folder / name, row, LABELS)
+    results = analyze(read(str(folder)))
+    (said,) = next(part for part in study_document(results).sections if part.id == "images").paragraphs
+    # ratios of mean squares: 3 and 0, so the share is 1 - 2 / 3; high: 1 - 0.0506 / 3, of chi-square with 2 df
+    assert "33 % (95 % CI 0 to 98 %) would remain on an infinitely large test set" in said
