@@ -61,16 +61,14 @@ def over_images(
 def remaining_share(variants: Iterable[ArrayLike], level: float = LEVEL) -> Estimate:
     """The share of the variance between seeds that would remain on infinitely many test images of the same kind.
 
-    variants: for each variant its hits (seeds, images). The variance of a seed's mean is seed + rest / N, of which only
-    `seed` is a difference between runs on all possible images. F, the ratio of the mean squares of seeds and of the
-    rest, estimates (seed + rest / N) / (rest / N), so the share is 1 - 1 / F. It can be below 0.
+    variants: for each its hits (seeds, images). Of the variance of a seed's mean, seed + rest / N, only `seed` remains:
+    the distribution-wise variance of Jordan, arXiv:2304.01910. The ratio F of the mean squares of seeds and of the rest
+    estimates (seed + rest / N) / (rest / N), so the share is 1 - 1 / F, which can be below 0. The share counts as equal
+    in all variants: F is the mean over them, weighted by S - 1. Its interval is that of chi-square, for independent
+    runs with normally distributed means, as the rest has N - 1 times the degrees of freedom.
 
-    The share is taken to be the same in all variants: F is the mean over them, weighted by S - 1. The interval follows
-    from its chi-square distribution, for independent runs with normally distributed means; the mean square of the rest,
-    with N - 1 times the degrees of freedom, counts as known. `n`: the seeds used. Variants with fewer than two seeds or
-    images, or without a rest, are left out; NaN where none is left, and where no seed differs from another.
-
-    `seed` is the distribution-wise variance of Jordan, arXiv:2304.01910.
+    `n`: the seeds used. Variants with fewer than two seeds or images, or without a rest, are left out; NaN where none
+    is left, and where no seed differs from another.
     """
     hits = [values for values in map(np.asarray, variants) if min(values.shape) > 1]
     squares = [(len(values), *_mean_squares(values)) for values in hits]

@@ -49,11 +49,6 @@ class ImageResults:
     """variant -> its difference from the baseline over the seeds that both have, where the test images are the same"""
 
     @property
-    def remaining(self) -> stats.Estimate:
-        """The share of the variance between seeds that would remain on infinitely many test images."""
-        return stats.remaining_share(runs.hits for runs in self.hits.values())
-
-    @property
     def comparable(self) -> list[str]:
         """The largest group of variants that were tested on the same images, in the order of the study."""
         groups: dict[str, list[str]] = {}

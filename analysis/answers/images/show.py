@@ -19,7 +19,7 @@ from analysis.figures.style import Plot
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
 from analysis.sources.runs_table import RunsTable
-from analysis.stats import UNKNOWN, ImageEstimate
+from analysis.stats import UNKNOWN, ImageEstimate, remaining_share
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from analysis.write.text import text
@@ -37,7 +37,7 @@ def images_section(
 ) -> Section:
     """Return the section; with `study`, it shows images, or why it cannot."""
     tables = images_table(images, variants, policy), classes_table(images, variants), disagreement_table(images)
-    share = images.remaining
+    share = remaining_share(runs.hits for runs in images.hits.values())
     spread = [text("images", "remaining", share=share, variants=len(images.hits))] if share.n else []
     section = Section("images", "Test images", present(*tables), spread)
     if study is not None:

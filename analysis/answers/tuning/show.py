@@ -36,12 +36,13 @@ def tuning_section(tuning: Tuning, variants: Variants, styles: Styles) -> Sectio
 
 
 def tuning_warnings(tuning: Tuning) -> list[str]:
-    """Return where a choice lies at an end of its range, and where the trials had other settings than the runs."""
+    """Return where a choice lies at an end of its range or may be one of noise, and trials with other settings."""
     edges = [
         text("tuning", "edge", path=path, variants=variants, tried=tuning.plan.space[path])
         for path, variants in tuning.at_edge.items()
     ]
-    return edges + ([text("tuning", "base", pairs=tuning.other_base)] if tuning.other_base else [])
+    noise = [text("tuning", "within_noise", tuning=tuning)] if tuning.within_noise else []
+    return edges + noise + ([text("tuning", "base", pairs=tuning.other_base)] if tuning.other_base else [])
 
 
 def choices_table(tuning: Tuning, variants: Variants) -> Table:
@@ -55,6 +56,7 @@ def choices_table(tuning: Tuning, variants: Variants) -> Table:
             **{path: chosen[variant].settings[path] for path in tuning.plan.space},
             **{f"_{path}": formatting.setting(chosen[variant].settings[path]) for path in tuning.plan.space},
             metric: chosen[variant].val_acc,
+            "lead": tuning.leads[variant],
             **counts.loc[variant, statuses],
             "epochs": chosen[variant].epochs,
         }
@@ -75,6 +77,7 @@ def choices_table(tuning: Tuning, variants: Variants) -> Table:
             accuracy,
             note=text("tuning", "accuracy_help", seeds=tuning.plan.seeds_per_trial),
         ),
+        Column(f"lead over the second{metric.difference_unit}", "lead", accuracy, note=text("tuning", "lead_help")),
         *(Column(s, s, formatting.counts, note=text("tuning", "status_help", status=s)) for s in statuses),
         Column("epochs", "epochs", formatting.counts, note=text("tuning", "epochs_help")),
     )
@@ -104,5 +107,7 @@ def answer(results: StudyResults, page: Page) -> Answer:
     if (tuning := results.tuning) is None:
         return Answer()
     return Answer(
-        lambda: [tuning_section(tuning, results.variants, page.styles)], frames={"tuning-trials": tuning.trials}
+        lambda: [tuning_section(tuning, results.variants, page.styles)],
+        headline=[text("tuning", "chosen", tuning=tuning)],
+        frames={"tuning-trials": tuning.trials},
     )
