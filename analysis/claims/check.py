@@ -44,6 +44,8 @@ class ClaimResult(Decided):
     """of the hypotheses that stand as the outcome says, the one with the weakest support"""
     estimate: Estimate
     """the mean difference of the decisive hypothesis with the interval of one-sided tests at `ALPHA`"""
+    adjusted: Estimate
+    """the same with an interval at the level that the adjusted tests leave, so it agrees with the verdict"""
     hits: int
     """how many hypotheses stand as the outcome says: shown, contradicted or open"""
     p_for: float
@@ -98,25 +100,30 @@ def check(
 def _judge(claims: list[tuple[Claim, list[Hypothesis]]], looks: Looks) -> list[ClaimResult]:
     """Decide each claim; all are one family."""
     p_for = [np.array([hypothesis.p_for(looks) for hypothesis in hypotheses]) for _, hypotheses in claims]
-    p_against = [holm([hypothesis.p_against(looks) for hypothesis in hypotheses]) for _, hypotheses in claims]
+    alone = [np.array([hypothesis.p_against(looks) for hypothesis in hypotheses]) for _, hypotheses in claims]
+    p_against = [holm(p) for p in alone]
     largest = [np.nan_to_num(p, nan=1.0).max() if np.isfinite(p).any() else np.nan for p in p_for]
     smallest = [np.nanmin(p) if np.isfinite(p).any() else np.nan for p in p_against]
     adjusted = zip(*holm_exclusive(largest, smallest))
     results = []
     for i, ((claim, hypotheses), (p, q)) in enumerate(zip(claims, adjusted, strict=True)):
         # what the adjustment over the claims does to a claim's p, it does to the p of each of its hypotheses
-        shown = p_for[i] * _factor(largest[i], p, len(claims)) <= ALPHA
-        failed = p_against[i] * _factor(smallest[i], q, len(claims)) <= ALPHA
+        holds, fails = (_factor(first, last, len(claims)) for first, last in ((largest[i], p), (smallest[i], q)))
+        shown, failed = p_for[i] * holds <= ALPHA, p_against[i] * fails <= ALPHA
         outcome: Outcome = "does not hold here" if failed.any() else "holds here" if shown.all() else "undecided here"
         pick = failed if failed.any() else shown if shown.all() else ~shown
-        decisive = min((hypotheses[k] for k in np.flatnonzero(pick)), key=lambda hypothesis: hypothesis.support(ALPHA))
+        at = min(np.flatnonzero(pick), key=lambda k: hypotheses[k].support(ALPHA))
+        decisive, own = hypotheses[at], looks.of(hypotheses[at].variants)
+        fails *= _factor(alone[i][at], p_against[i][at], len(hypotheses))
+        factor = fails if failed.any() else holds if shown.all() else max(holds, fails)
         results.append(
             ClaimResult(
                 claim=claim,
                 verdict=outcome,
                 hypotheses=tuple(hypotheses),
                 decisive=decisive,
-                estimate=decisive.estimate(looks.of(decisive.variants).level()),
+                estimate=decisive.estimate(own.level()),
+                adjusted=decisive.estimate(own.level(ALPHA / factor)),
                 hits=int(pick.sum()),
                 p_for=float(largest[i]),
                 p_against=float(smallest[i]),
@@ -126,4 +133,5 @@ def _judge(claims: list[tuple[Claim, list[Hypothesis]]], looks: Looks) -> list[C
 
 
 def _factor(p: float, adjusted: float, most: int) -> float:
-    return adjusted / p if p > 0 else float(most)
+    """By how much an adjustment multiplies p; at 0 and without a test, the most that it can be."""
+    return adjusted / p if p > 0 and adjusted < 1 else float(most)

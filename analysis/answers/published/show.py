@@ -91,8 +91,8 @@ def evidence(result: ClaimResult, comparisons: Comparisons | None = None) -> str
 
     Also the pairs of a claim that holds whose difference is not significant among all pairs of the study.
     """
-    places = formatting.decimals(100 * formatting.half_width(result.estimate))
-    interval = formatting.bounds(result.estimate, ACCURACY)
+    places = formatting.decimals(100 * formatting.half_width(result.adjusted))
+    interval = formatting.bounds(result.adjusted, ACCURACY)
     pairs = [h.variants for h in result.hypotheses] if comparisons and result.outcome == "holds here" else []
     tests = comparisons.pairs if comparisons else {}
     compared = {pair: tests.get(pair) or tests.get(pair[::-1]) for pair in pairs if len(pair) == 2}
