@@ -46,6 +46,9 @@ class ClaimResult(Decided):
     """the mean difference of the decisive hypothesis with the interval of one-sided tests at `ALPHA`"""
     adjusted: Estimate
     """the same with an interval at the level that the adjusted tests leave, so it agrees with the verdict"""
+    average: Estimate
+    """the mean difference over all hypotheses, none of which is chosen by its outcome, with the mean of their intervals
+    at `LEVEL`"""
     hits: int
     """how many hypotheses stand as the outcome says: shown, contradicted or open"""
     p_for: float
@@ -63,6 +66,14 @@ class ClaimResult(Decided):
     def n(self) -> int:
         """Seeds behind the hypothesis with the fewest."""
         return min(hypothesis.moments[2] for hypothesis in self.hypotheses)
+
+    @property
+    def error(self) -> float:
+        """The standard error of `average`, from above: the mean of those of the hypotheses.
+
+        That of a mean is at most this, whatever the correlation of the hypotheses, which often share a variant.
+        """
+        return float(np.mean([sd / np.sqrt(n) for _, sd, n in (one.moments for one in self.hypotheses)]))
 
 
 def check(
@@ -124,12 +135,18 @@ def _judge(claims: list[tuple[Claim, list[Hypothesis]]], looks: Looks) -> list[C
                 decisive=decisive,
                 estimate=decisive.estimate(own.level()),
                 adjusted=decisive.estimate(own.level(ALPHA / factor)),
+                average=_average([one.estimate(looks.of(one.variants).level() / 2) for one in hypotheses]),
                 hits=int(pick.sum()),
                 p_for=float(largest[i]),
                 p_against=float(smallest[i]),
             )
         )
     return results
+
+
+def _average(estimates: list[Estimate]) -> Estimate:
+    value, low, high = np.mean([(one.value, one.low, one.high) for one in estimates], axis=0)
+    return Estimate(value, low, high, min(one.n for one in estimates))
 
 
 def _factor(p: float, adjusted: float, most: int) -> float:

@@ -1,16 +1,17 @@
-"""The figure of the ledger: the decisive difference of each claim in each study."""
+"""The figure of the ledger: a forest plot of the difference of each claim in each study."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.patches import Polygon
 
-from analysis.figures.drawing import intervals, legend, rows
+from analysis.figures.drawing import intervals, legend, panels
 from analysis.figures.labels import VariantStyle
-from analysis.figures.style import FAINT, PALETTE, Drawing, style
+from analysis.figures.style import BAND, FAINT, PALETTE, Drawing, style
 from analysis.stats import Estimate
 from experiments.metric import Metric
 
@@ -20,36 +21,58 @@ OUTCOMES = {
     "undecided here": VariantStyle(FAINT, "s"),
 }
 """outcome -> how it is drawn"""
+ACCURACY = Metric("test/acc")
+ROW = 0.155  # inches
 
 
 @style()
-def draw_ledger(tests: Sequence[Mapping[str, Any]]) -> Drawing:
-    """Draw a row for each claim with an interval for each study, in points. Keys as in `ledger_rows`, and `study`."""
-    frame = pd.DataFrame(tests).dropna(subset="value")
-    frame = frame[frame["verdict"].isin(OUTCOMES)]
-    claims = list(dict.fromkeys(frame["id"]))
-    figure, (axes,) = rows(claims)
+def draw_ledger(tests: pd.DataFrame, summaries: pd.DataFrame) -> Drawing:
+    """Draw a row for each claim, study and metric, in points, and a diamond for each summary.
+
+    `tests`: columns as in `ledger_rows`, and `study`. `summaries`: see `analysis.answers.published.over_studies`.
+    """
+    tests = tests[tests["value"].notna() & tests["verdict"].isin(OUTCOMES)]
+    mean = {row["id"]: row["mean_difference"] for row in summaries.to_dict("records")}
+    rows: list[tuple[str, Any]] = []
+    for claim, own in tests.groupby("id", sort=False):
+        rows += [(claim, None), *((_label(test), test) for test in own.to_dict("records"))]
+        rows += [("summary", mean[claim])] if claim in mean else []
+    figure, (axes,) = panels(1, 0.9 + ROW * len(rows))
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
     axes.set_xscale("symlog", linthresh=2)  # most differences are small, and few are large
     axes.set_xticks(ticks := [-30, -10, -3, -1, 0, 1, 3, 10, 30], map("{:g}".format, ticks))
+    axes.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=8)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
     handles = {}
-    for row, claim in enumerate(claims):
-        own = frame[frame["id"] == claim]
-        for place, test in zip(row + np.linspace(-0.35, 0.35, len(own) + 2)[1:-1], own.to_dict("records")):
-            estimate = Estimate(*(test[name] for name in ("value", "low", "high", "n")))
-            tip = [f"{test['study']}, {test['metric']}: {test['verdict']}"]
-            look = OUTCOMES[test["verdict"]]
-            handles[test["verdict"]] = intervals(
-                axes,
-                [estimate],
-                [place],
-                Metric("test/acc"),
-                look,
-                difference=True,
-                size=4,
-                id=f"c{row}-{place}",
-                tips=tip,
-            )
+    for place, (label, (_, row)) in enumerate(zip(axes.get_yticklabels(), rows)):
+        if row is None:
+            label.set_fontweight("bold")
+            axes.axhline(place, color=BAND, lw=1, zorder=0)
+        elif isinstance(row, Estimate):
+            handles["summary"] = _diamond(axes, row, place)
+        else:
+            handles[row["verdict"]] = _interval(axes, row, place)
     axes.set_xlabel("difference, points")
-    legend(figure, {outcome: handles[outcome] for outcome in OUTCOMES if outcome in handles})
+    legend(figure, {name: handles[name] for name in (*OUTCOMES, "summary") if name in handles})
     return figure
+
+
+def _label(test: Mapping[str, Any]) -> str:
+    return test["study"] if test["_own"] else f"{test['study']}, {Metric(test['metric']).img_size} px"
+
+
+def _interval(axes: Axes, test: Mapping[str, Any], place: int) -> Any:
+    names = ("mean_difference", "mean_low", "mean_high") if test["relation"] == "above" else ("value", "low", "high")
+    value, low, high = (test[name] for name in names)
+    estimate = Estimate(value, low, high, test["n"])
+    tips = [f"{test['study']}, {test['metric']}: {test['verdict']}"]
+    look = OUTCOMES[test["verdict"]]
+    return intervals(axes, [estimate], [place], ACCURACY, look, difference=True, size=4, id=f"c{place}", tips=tips)
+
+
+def _diamond(axes: Axes, mean: Estimate, place: int) -> Any:
+    low, middle, high = (ACCURACY.scale * end for end in (mean.low, mean.value, mean.high))
+    corners = [(low, place), (middle, place - 0.4), (high, place), (middle, place + 0.4)]
+    return axes.add_patch(Polygon(corners, color=PALETTE[0], zorder=3))

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import formatting, stats
+from analysis.answers.published.over_studies import summaries, summary_table
 from analysis.answers.published.show import claim_fields
 from analysis.answers.study_results import StudyResults, published_results
 from analysis.answers.trends.compute import Trend
@@ -55,7 +56,7 @@ def ledger_rows(results: StudyResults) -> list[dict[str, Any]]:
             claims = published_results(resized, study_means(resized), study_policy(resized)).claims
             rows += [_of_claim(result, metric) for result in claims]
     setting = text("study", "training", study=study)
-    return [{**row, "setting": setting} for row in rows]
+    return [{**row, "setting": setting, "_own": row["metric"] == study.metric} for row in rows]
 
 
 def ledger_section(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[str]]) -> list[Section]:
@@ -97,7 +98,8 @@ def ledger_section(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[
     items = present(
         Table("claims", text("claims", "ledger_caption"), claims[published], CLAIMS),
         Table("own", text("claims", "own_caption"), claims[~published], OWN) if not published.all() else None,
-        Plot("claims", draw_ledger(frame.to_dict("records")), text("claims", "ledger_figure")),
+        summary_table(summary := summaries(frame, group)),
+        Plot("claims", draw_ledger(frame, summary), text("claims", "ledger_figure")),
         Table("claim_tests", text("claims", "ledger_tests"), frame, TESTS, tuple(paragraphs("claims", "ledger_notes"))),
     )
     return [Section("claims", "Published claims", items, said)]
@@ -122,6 +124,10 @@ def _of_claim(result: ClaimResult, metric: Metric, comparisons: Comparisons | No
     numbers = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
     numbers |= {"p_for": result.p_for, "p_against": result.p_against}
     tested = {"relation": decisive.relation, "bound": decisive.bound, "metric": str(metric)}
+    if decisive.relation == "above":  # the sign of a difference of "within" has no meaning
+        average = result.average
+        numbers |= {"mean_difference": average.value, "mean_low": average.low, "mean_high": average.high}
+        numbers["standard_error"] = result.error
     return claim_fields(result, comparisons) | numbers | tested
 
 

@@ -1,0 +1,52 @@
+"""What the studies of a folder say together about each claim of a direction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from analysis import formatting, stats
+from analysis.answers.published.show import ACCURACY
+from analysis.write.table import Column, Table
+from analysis.write.text import paragraphs, text
+
+FEWEST = 3
+"""independent studies, for a prediction interval"""
+SUMMARY = (
+    Column("claim", "id", key=True),
+    Column("statement", "statement"),
+    Column("studies", "studies"),
+    Column("number", "n", formatting.counts),
+    Column("mean difference, points", "mean_difference", formatting.intervals(ACCURACY, signed=True)),
+    Column("prediction interval", "new_study", formatting.intervals_alone(ACCURACY)),
+    Column("I², %", "i2", formatting.numbers(0, 100)),
+)
+
+
+def summaries(rows: pd.DataFrame, group: Mapping[str, int]) -> pd.DataFrame:
+    """A random-effects summary of each claim of a direction that enough independent studies can decide.
+
+    `rows`: see `ledger_rows`, with their `study`; only those of a study's own metric and with a known standard error
+    count. `group`: study -> the number of its group. Of a group, the study with the smallest standard error counts.
+    """
+    known = rows[rows["_own"].astype(bool) & (rows["verdict"] != "not comparable") & (rows["standard_error"] > 0)]
+    known = known.assign(group=known["study"].map(group)).sort_values("standard_error", kind="stable")
+    found = []
+    for id, every in known.drop_duplicates(["id", "group"]).groupby("id"):
+        if len(every) >= FEWEST:
+            summary = stats.meta_analysis(every["mean_difference"], every["standard_error"])
+            studies, statement = formatting.listing(sorted(every["study"])), every["statement"].iloc[0]
+            row = {"id": id, "statement": statement, "studies": studies, "n": len(every)}
+            row |= {"mean_difference": summary.mean, "new_study": summary.new_study}
+            found.append(row | {"i2": summary.i2, "tau": summary.tau2**0.5})
+    order = {id: place for place, id in enumerate(rows["id"].unique())}
+    return pd.DataFrame(sorted(found, key=lambda row: order[row["id"]]), dtype=object)
+
+
+def summary_table(summary: pd.DataFrame) -> Table | None:
+    """The table of `summaries`; None where there is none."""
+    if summary.empty:
+        return None
+    notes = tuple(paragraphs("claims", "summary_notes"))
+    return Table("summary", text("claims", "summary_caption", fewest=FEWEST), summary, SUMMARY, notes)
