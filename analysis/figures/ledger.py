@@ -44,6 +44,7 @@ def draw_ledger(tests: pd.DataFrame, summaries: pd.DataFrame) -> Drawing:
     axes.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=8)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", labeltop=True)  # the figure is taller than a screen
     axes.grid(axis="x")
     handles = {}
     for place, (label, (_, row)) in enumerate(zip(axes.get_yticklabels(), rows)):
