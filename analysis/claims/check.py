@@ -47,8 +47,7 @@ class ClaimResult(Decided):
     adjusted: Estimate
     """the same with an interval at the level that the adjusted tests leave, so it agrees with the verdict"""
     average: Estimate
-    """the mean difference over all hypotheses, none of which is chosen by its outcome, with the mean of their intervals
-    at `LEVEL`"""
+    """the mean difference over all hypotheses, with the mean of their intervals at `LEVEL`"""
     hits: int
     """how many hypotheses stand as the outcome says: shown, contradicted or open"""
     p_for: float
@@ -69,10 +68,7 @@ class ClaimResult(Decided):
 
     @property
     def error(self) -> float:
-        """The standard error of `average`, from above: the mean of those of the hypotheses.
-
-        That of a mean is at most this, whatever the correlation of the hypotheses, which often share a variant.
-        """
+        """An upper bound of the standard error of `average`, however hypotheses correlate: the mean of theirs."""
         return float(np.mean([sd / np.sqrt(n) for _, sd, n in (one.moments for one in self.hypotheses)]))
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.patches import Polygon
 
 from analysis.figures.drawing import intervals, legend, panels
 from analysis.figures.labels import VariantStyle
@@ -32,11 +31,11 @@ def draw_ledger(tests: pd.DataFrame, summaries: pd.DataFrame) -> Drawing:
     `tests`: columns as in `ledger_rows`, and `study`. `summaries`: see `analysis.answers.published.over_studies`.
     """
     tests = tests[tests["value"].notna() & tests["verdict"].isin(OUTCOMES)]
-    mean = {row["id"]: row["mean_difference"] for row in summaries.to_dict("records")}
+    means = dict(zip(summaries["id"], summaries["mean_difference"])) if len(summaries) else {}
     rows: list[tuple[str, Any]] = []
     for claim, own in tests.groupby("id", sort=False):
         rows += [(claim, None), *((_label(test), test) for test in own.to_dict("records"))]
-        rows += [("summary", mean[claim])] if claim in mean else []
+        rows += [("summary", means[claim])] if claim in means else []
     figure, (axes,) = panels(1, 0.9 + ROW * len(rows))
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
     axes.set_xscale("symlog", linthresh=2)  # most differences are small, and few are large
@@ -44,7 +43,7 @@ def draw_ledger(tests: pd.DataFrame, summaries: pd.DataFrame) -> Drawing:
     axes.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=8)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-    axes.tick_params(axis="x", labeltop=True)  # the figure is taller than a screen
+    axes.tick_params(axis="x", labeltop=True)  # the figure can be taller than a screen
     axes.grid(axis="x")
     handles = {}
     for place, (label, (_, row)) in enumerate(zip(axes.get_yticklabels(), rows)):
@@ -67,13 +66,12 @@ def _label(test: Mapping[str, Any]) -> str:
 def _interval(axes: Axes, test: Mapping[str, Any], place: int) -> Any:
     names = ("mean_difference", "mean_low", "mean_high") if test["relation"] == "above" else ("value", "low", "high")
     value, low, high = (test[name] for name in names)
-    estimate = Estimate(value, low, high, test["n"])
+    shown, look = [Estimate(value, low, high, test["n"])], OUTCOMES[test["verdict"]]
     tips = [f"{test['study']}, {test['metric']}: {test['verdict']}"]
-    look = OUTCOMES[test["verdict"]]
-    return intervals(axes, [estimate], [place], ACCURACY, look, difference=True, size=4, id=f"c{place}", tips=tips)
+    return intervals(axes, shown, [place], ACCURACY, look, difference=True, size=4, id=f"c{place}", tips=tips)
 
 
 def _diamond(axes: Axes, mean: Estimate, place: int) -> Any:
     low, middle, high = (ACCURACY.scale * end for end in (mean.low, mean.value, mean.high))
-    corners = [(low, place), (middle, place - 0.4), (high, place), (middle, place + 0.4)]
-    return axes.add_patch(Polygon(corners, color=PALETTE[0], zorder=3))
+    (area,) = axes.fill([low, middle, high, middle], [place, place - 0.4, place, place + 0.4], PALETTE[0], zorder=3)
+    return area

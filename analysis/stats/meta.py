@@ -1,9 +1,6 @@
-"""A random-effects meta-analysis: the mean effect over independent studies, and the effect of a new study.
+"""A random-effects meta-analysis: the mean effect over independent studies, and the effect of a new study."""
 
-Arrays in, estimates out.
-"""
-
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,18 +9,17 @@ from scipy import special
 from analysis.stats.estimates import LEVEL, Estimate
 
 
-@dataclass(frozen=True)
-class MetaAnalysis:
-    """What studies with different true effects say together; `n` of the estimates is the number of studies."""
+class MetaAnalysis(NamedTuple):
+    """The mean of the studies' true effects with its confidence interval, and with the prediction interval of one more.
+
+    `tau2`: the variance of the true effects. `i2`: the share of the variance of the observed effects that is not due to
+    their standard errors.
+    """
 
     mean: Estimate
-    """the mean of the true effects of all such studies, with its confidence interval"""
     new_study: Estimate
-    """the same mean with the prediction interval of the true effect of one more study"""
     tau2: float
-    """the variance of the true effects"""
     i2: float
-    """the share of the variance between the observed effects that is not due to their standard errors"""
 
 
 def meta_analysis(effects: ArrayLike, errors: ArrayLike, level: float = LEVEL) -> MetaAnalysis:
@@ -37,18 +33,10 @@ def meta_analysis(effects: ArrayLike, errors: ArrayLike, level: float = LEVEL) -
     """
     from statsmodels.stats.meta_analysis import combine_effects  # slow to import
 
-    effects, errors = np.asarray(effects, dtype=float), np.asarray(errors, dtype=float)
-    k = len(effects)
+    k, variances = len(np.asarray(effects)), np.asarray(errors, dtype=float) ** 2
     with np.errstate(divide="ignore"):  # equal effects
-        combined = combine_effects(effects, errors**2, method_re="pm")
-    mean, error, tau2, q = (
-        float(part) for part in (combined.mean_effect_re, combined.sd_eff_w_re, combined.tau2, combined.q)
-    )
-    of_mean = -special.stdtrit(k - 1, (1 - level) / 2) * error
-    of_study = -special.stdtrit(k - 2, (1 - level) / 2) * np.hypot(error, np.sqrt(tau2))
-    return MetaAnalysis(
-        mean=Estimate(mean, mean - of_mean, mean + of_mean, k),
-        new_study=Estimate(mean, mean - of_study, mean + of_study, k),
-        tau2=tau2,
-        i2=1 - (k - 1) / q if q > k - 1 else 0.0,
-    )
+        found = combine_effects(np.asarray(effects, dtype=float), variances, method_re="pm")
+    mean, error, tau2, q = map(float, (found.mean_effect_re, found.sd_eff_w_re, found.tau2, found.q))
+    half, wide = -special.stdtrit([k - 1, k - 2], (1 - level) / 2) * (error, np.hypot(error, np.sqrt(tau2)))
+    of_mean, of_study = (Estimate(mean, mean - width, mean + width, k) for width in (half, wide))
+    return MetaAnalysis(of_mean, of_study, tau2, 1 - (k - 1) / q if q > k - 1 else 0.0)

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import formatting, stats
-from analysis.answers.published.over_studies import summaries, summary_table
+from analysis.answers.published.over_studies import FEWEST, SUMMARY, summaries
 from analysis.answers.published.show import claim_fields
 from analysis.answers.study_results import StudyResults, published_results
 from analysis.answers.trends.compute import Trend
@@ -42,6 +42,7 @@ TESTS = (
     Column("evidence", "evidence"),
     Column("n", "n", formatting.counts),
 )
+NUMBERS = ("value", "mean_difference", "standard_error")
 OF_TREND = {"shrinks": "holds here", "grows": "does not hold here"}
 
 
@@ -68,6 +69,7 @@ def ledger_section(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[
         return []
     order = {claim.id: place for place, claim in enumerate(published_claims())}
     frame = pd.DataFrame(sorted(rows, key=lambda row: order.get(row["id"], len(order))), dtype=object)
+    frame = frame.reindex(columns=[*dict.fromkeys((*frame, *NUMBERS))])  # where no claim has them
     frame["also_on_page"] = _on_page(frame)
     frame["_page"] = frame["also_on_page"].map({True: "yes", False: "no"}).fillna(formatting.DASH)
     claims = frame.drop_duplicates("id")[["id", "statement", "quote", "source", "_source"]]
@@ -95,10 +97,12 @@ def ledger_section(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[
         decided=len(lost),
         lost=int((~lost.astype(bool)).sum()),
     )
+    summary, how = summaries(frame, group), tuple(paragraphs("claims", "summary_notes"))
+    over_studies = Table("summary", text("claims", "summary_caption", fewest=FEWEST), summary, SUMMARY, how)
     items = present(
         Table("claims", text("claims", "ledger_caption"), claims[published], CLAIMS),
         Table("own", text("claims", "own_caption"), claims[~published], OWN) if not published.all() else None,
-        summary_table(summary := summaries(frame, group)),
+        None if summary.empty else over_studies,
         Plot("claims", draw_ledger(frame, summary), text("claims", "ledger_figure")),
         Table("claim_tests", text("claims", "ledger_tests"), frame, TESTS, tuple(paragraphs("claims", "ledger_notes"))),
     )
@@ -125,8 +129,8 @@ def _of_claim(result: ClaimResult, metric: Metric, comparisons: Comparisons | No
     numbers |= {"p_for": result.p_for, "p_against": result.p_against}
     tested = {"relation": decisive.relation, "bound": decisive.bound, "metric": str(metric)}
     if decisive.relation == "above":  # the sign of a difference of "within" has no meaning
-        average = result.average
-        numbers |= {"mean_difference": average.value, "mean_low": average.low, "mean_high": average.high}
+        mean = result.average
+        numbers |= {"mean_difference": mean.value, "mean_low": mean.low, "mean_high": mean.high}
         numbers["standard_error"] = result.error
     return claim_fields(result, comparisons) | numbers | tested
 

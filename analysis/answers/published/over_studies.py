@@ -8,14 +8,12 @@ import pandas as pd
 
 from analysis import formatting, stats
 from analysis.answers.published.show import ACCURACY
-from analysis.write.table import Column, Table
-from analysis.write.text import paragraphs, text
+from analysis.write.table import Column
 
 FEWEST = 3
 """independent studies, for a prediction interval"""
 SUMMARY = (
     Column("claim", "id", key=True),
-    Column("statement", "statement"),
     Column("studies", "studies"),
     Column("number", "n", formatting.counts),
     Column("mean difference, points", "mean_difference", formatting.intervals(ACCURACY, signed=True)),
@@ -33,20 +31,10 @@ def summaries(rows: pd.DataFrame, group: Mapping[str, int]) -> pd.DataFrame:
     known = rows[rows["_own"].astype(bool) & (rows["verdict"] != "not comparable") & (rows["standard_error"] > 0)]
     known = known.assign(group=known["study"].map(group)).sort_values("standard_error", kind="stable")
     found = []
-    for id, every in known.drop_duplicates(["id", "group"]).groupby("id"):
-        if len(every) >= FEWEST:
-            summary = stats.meta_analysis(every["mean_difference"], every["standard_error"])
-            studies, statement = formatting.listing(sorted(every["study"])), every["statement"].iloc[0]
-            row = {"id": id, "statement": statement, "studies": studies, "n": len(every)}
+    for id, counted in known.drop_duplicates(["id", "group"]).sort_index().groupby("id", sort=False):
+        if len(counted) >= FEWEST:
+            summary = stats.meta_analysis(counted["mean_difference"], counted["standard_error"])
+            row = {"id": id, "studies": formatting.listing([*counted["study"]]), "n": len(counted)}
             row |= {"mean_difference": summary.mean, "new_study": summary.new_study}
             found.append(row | {"i2": summary.i2, "tau": summary.tau2**0.5})
-    order = {id: place for place, id in enumerate(rows["id"].unique())}
-    return pd.DataFrame(sorted(found, key=lambda row: order[row["id"]]), dtype=object)
-
-
-def summary_table(summary: pd.DataFrame) -> Table | None:
-    """The table of `summaries`; None where there is none."""
-    if summary.empty:
-        return None
-    notes = tuple(paragraphs("claims", "summary_notes"))
-    return Table("summary", text("claims", "summary_caption", fewest=FEWEST), summary, SUMMARY, notes)
+    return pd.DataFrame(found, dtype=object)

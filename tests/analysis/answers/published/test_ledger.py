@@ -126,3 +126,13 @@ def test_the_figure_has_a_row_for_each_test_and_each_summary(tables, written):
         assert shown.count(study) == len(rows)
     assert shown.count("summary") == 1 + len(pd.read_csv(written / "tables" / "summary.csv"))  # with the legend
     assert "digits/positions, 16 px" in shown
+
+
+def test_a_folder_without_a_claim_of_a_direction_has_no_summary(tmp_path):
+    for name in ("tintn-cifar10", "lodha-cifar10"):
+        shutil.copytree(REFERENCE / name, tmp_path / name, ignore=shutil.ignore_patterns("report", "report-*"))
+    with pytest.raises(SystemExit, match="0"):
+        main([str(tmp_path)])
+    assert set(pd.read_csv(tmp_path / "report" / "tables" / "claim_tests.csv")["relation"]) == {"within"}
+    assert not (tmp_path / "report" / "tables" / "summary.csv").exists()
+    assert "Summary over studies" not in (tmp_path / "report" / "report.md").read_text()

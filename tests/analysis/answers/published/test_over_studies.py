@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.answers.published.over_studies import summaries, summary_table
+from analysis.answers.published.over_studies import summaries
 
 GROUPS = {"a": 0, "a again": 0, "b": 1, "c": 2, "d": 3}
 
 
 def row(study, mean=0.02, error=0.01, verdict="undecided here", own=True, id="claim"):
-    fields = {"study": study, "id": id, "statement": "One is better.", "verdict": verdict, "_own": own}
+    fields = {"study": study, "id": id, "verdict": verdict, "_own": own}
     return fields | {"mean_difference": mean, "standard_error": error}
 
 
@@ -20,7 +20,7 @@ def summary(*rows):
 
 def test_studies_that_share_runs_count_once_with_the_smallest_standard_error():
     for first, second in ((row("a", 0.5, 0.03), row("a again")), (row("a again"), row("a", 0.5, 0.03))):
-        (found,) = summary(row("b"), first, second, row("c")).to_dict("records")
+        (found,) = summary(first, second, row("b"), row("c")).to_dict("records")
         assert (found["n"], found["studies"]) == (3, "a again, b and c")
         assert found["mean_difference"].value == pytest.approx(0.02)
 
@@ -39,7 +39,7 @@ def test_what_does_not_count(fourth):
     three = [row("a"), row("b"), row("c")]
     (found,) = summary(*three, fourth).to_dict("records")
     assert (found["n"], found["mean_difference"].value) == (3, pytest.approx(0.02))
-    assert summary_table(summary(row("a"), row("b"), fourth)) is None
+    assert summary(row("a"), row("b"), fourth).empty
 
 
 def test_claims_stay_in_their_order():
