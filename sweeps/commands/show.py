@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from sweeps.builtin import FILES, builtin_study
 from sweeps.commands.arguments import add_study_command, counted, out_dir, parse_plan
 from sweeps.study import format_level
 
+SPREADS = (0.2, 0.5, 1)  # standard deviations of a run, in margins
 EXAMPLE = Path(__file__).parents[1] / "example.yaml"
 
 
@@ -60,6 +62,7 @@ def show(arguments: argparse.Namespace, _: str) -> int:
 
 def print_plan(plan: StudyPlan, study_dir: Path) -> None:
     """Print the grid and what is done."""
+    planned = Counter(run.variant for run in plan.runs)
     done = Counter(run.variant for run in plan.runs if read_ended(study_dir, run))
     usual = dict(flatten(preset(plan.preset).model_dump()))
     changed = [f", {path}={format_level(value)}" for path, value in flatten(plan.base) if value != usual[path]]
@@ -75,15 +78,31 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
         )
     print(f"baseline  {plan.baseline}")
     print(f"metric    {plan.metric}, equivalence margin {margin_text(plan)}")
+    numbers = ", ".join(str(seeds_for_equivalence(spread, len(planned))) for spread in SPREADS)
+    spreads = ", ".join(f"{spread:g}" for spread in SPREADS)
+    print(f"          equivalence takes about {numbers} seeds if runs vary by {spreads} margins (standard deviation)")
     if plan.looks:
         stops = "; variants stop when they are decided" if plan.until_decided else ""
         print(f"looks     tests at {', '.join(map(str, plan.looks))} seeds{stops}")
-    planned = Counter(run.variant for run in plan.runs)
     width = max(map(len, [*planned, "variant"]))
     print(f"\n{'variant':{width}}  seeds  done")
     for variant, seeds in planned.items():
         print(f"{variant:{width}}  {seeds:5}  {done[variant]:4}")
     print(f"\n{counted(plan.runs, 'run')}, {done.total()} done, in {study_dir}")
+
+
+def seeds_for_equivalence(spread: float, variants: int) -> int:
+    """The seeds with which two equal variants of a study are shown to be equivalent in four of five studies.
+
+    `spread`: the standard deviation of a run, in margins. The tests are adjusted over all pairs (Bonferroni); standard
+    errors are from the variances of both variants.
+    """
+    from scipy.special import stdtrit  # slow to import
+
+    pairs, seeds = max(variants * (variants - 1) // 2, 1), 2
+    while -stdtrit(df := 2 * (seeds - 1), 0.05 / pairs) - stdtrit(df, 0.1) > math.sqrt(seeds / 2) / spread:
+        seeds += 1
+    return seeds
 
 
 def margin_text(plan: StudyPlan) -> str:

@@ -126,6 +126,7 @@ def _on_page(frame: pd.DataFrame) -> list[bool | None]:
 def _of_claim(result: ClaimResult, metric: Metric, comparisons: Comparisons | None = None) -> dict[str, Any]:
     estimate, decisive = result.estimate, result.decisive
     numbers = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+    numbers |= {"adjusted_low": result.adjusted.low, "adjusted_high": result.adjusted.high}
     numbers |= {"p_for": result.p_for, "p_against": result.p_against}
     tested = {"relation": decisive.relation, "bound": decisive.bound, "metric": str(metric)}
     if decisive.relation == "above":  # the sign of a difference of "within" has no meaning

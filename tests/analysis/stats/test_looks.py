@@ -2,11 +2,20 @@
 
 import numpy as np
 import pytest
+from scipy import special
 from scipy import stats as scipy_stats
 
 from analysis.stats.comparisons import Rule, compare
 from analysis.stats.estimates import t_test
-from analysis.stats.looks import Looks, crossing_probabilities, levels, repeated_rate, sequential_p, spending
+from analysis.stats.looks import (
+    Looks,
+    crossing_probabilities,
+    levels,
+    median_unbiased,
+    repeated_rate,
+    sequential_p,
+    spending,
+)
 from experiments.errors import UserError
 
 PLANS = [(5, 10), (5, 10, 20), (3, 5, 10), (4, 8, 12, 16, 20), (9, 10)]
@@ -153,3 +162,20 @@ def test_a_variant_that_stopped_keeps_the_verdict_and_the_interval_of_its_last_l
     assert first[b].p_holm > 0.05 > tested_again[b].p_holm  # the same five seeds
     assert last[b].verdict == first[b].verdict == "not enough evidence"
     assert last["c", "a"].diff.n == 10 and last["c", "a"].diff == tested_again["c", "a"].diff
+
+
+@pytest.mark.parametrize("effect", [0.6, 1.0, 1.5])
+def test_half_of_all_median_unbiased_estimates_lie_below_the_true_difference(effect):
+    """Studies that stop at the first look that shows the difference; the mean there is too large."""
+    plan, below, early, rng = (5, 10, 20), [], [], np.random.default_rng(3)
+    at_looks = levels(plan)
+    for runs in rng.normal(effect, 1, (600, plan[-1])):
+        for look, n in enumerate(plan):
+            p = float(2 * special.ndtr(-abs(runs[:n].mean()) * np.sqrt(n)))
+            if p <= at_looks[look] or n == plan[-1]:
+                mean = runs[:n].mean()
+                below.append(mean * median_unbiased(p, look, plan, 0.05) < effect)
+                early += [mean / effect] * (n < plan[-1])
+                break
+    assert np.mean(below) == pytest.approx(0.5, abs=0.06)
+    assert np.mean(early) > 1.05
