@@ -1,6 +1,5 @@
-"""Runs what the README shows: its commands, study file and variant, with fewer epochs and seeds."""
+"""Runs what the READMEs show: their commands, files and code, with fewer epochs and seeds."""
 
-import json
 import os
 import re
 import subprocess
@@ -8,19 +7,19 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import pandas as pd
+import numpy as np
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = ["README.md", *(f"{package}/README.md" for package in ("vit", "experiments", "sweeps", "analysis"))]
+OTHERS = [".github/CONTRIBUTING.md", "analysis/reference/README.md"]
 COMMANDS = {"vit-train": "experiments", "vit-sweep": "sweeps", "vit-report": "analysis"}
 
 
-def block(language: str, containing: str) -> str:
-    """The only code block of the README in this language that contains this text."""
-    blocks = [b for b in re.findall(rf"```{language}\n(.*?)```", README, re.S) if containing in b]
-    assert len(blocks) == 1, containing
-    return blocks[0]
+def blocks(page: str, language: str) -> list[str]:
+    """The code blocks of a page in this language."""
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
 
 
 def run(command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess:
@@ -38,51 +37,71 @@ def run(command: str, cwd: Path, **environment: str) -> subprocess.CompletedProc
     )
 
 
-def test_the_first_command_writes_a_report(tmp_path):
-    written = block("bash", "vit-report runs/position")
-    sweep, report = (re.search(rf"{name} .*?(?= &&|\n|$)", written)[0] for name in ("vit-sweep", "vit-report"))
-    done = run(sweep.replace("--seeds 5", "--seeds 2") + " --tracking off --set train.epochs=2", tmp_path)
-    assert done.returncode == 0, done.stderr
-    summaries = [json.loads(p.read_text()) for p in tmp_path.glob("runs/position/*/summary.json")]
-    assert len(summaries) == 8 and {s["status"] for s in summaries} == {"finished"}
-    done = run(report, tmp_path)
-    assert done.returncode == 0, done.stderr
-    html = tmp_path / "runs/position/report/report.html"
-    assert str(html.relative_to(tmp_path)) in done.stdout
-    page = html.read_text(encoding="utf-8")
-    assert all(name in page for name in ("none", "sinusoidal", "learned-1d", "learned-2d"))
-    accuracies = pd.Series([s["test/acc"] for s in summaries])
-    assert accuracies.between(0, 1).all()
+def shortened(line: str) -> str:
+    """A command that trains little: two epochs, two seeds, two trials."""
+    line = re.sub(r"--seeds \d+", "--seeds 2", re.sub(r"--trials \d+", "--trials 2", line))
+    trains = re.match(r"vit-train (?!data|presets|variants)|vit-sweep (run|tune) ", line)
+    if not trains or "--dry-run" in line:
+        return line
+    return f"{line} --train.epochs 2" + " --tracking off" * ("--tracking" not in line)
 
 
-@pytest.mark.slow
-def test_a_study_in_a_yaml_file(tmp_path):
-    (tmp_path / "patches.yaml").write_text(block("yaml", "name: patches"))
-    shown = run("vit-sweep show patches.yaml", tmp_path)
-    assert shown.returncode == 0 and "20 runs" in shown.stdout
-    done = run("vit-sweep run patches.yaml --seeds 1 --tracking off --set train.epochs=1", tmp_path)
-    assert done.returncode == 0, done.stderr
-    configs = [json.loads(p.read_text())["model"] for p in tmp_path.glob("runs/patches/*/config.json")]
-    assert {(c["patch_size"], c["embed_dim"]) for c in configs} == {(p, d) for p in (2, 4) for d in (32, 64)}
-    assert run("vit-report runs/patches", tmp_path).returncode == 0
+def write_files(page: str, folder: Path) -> None:
+    """The files that a page shows, and a folder of images."""
+    for text in blocks(page, "yaml"):
+        (folder / f"{re.search('name: ([a-z]+)', text)[1]}.yaml").write_text(text.replace("seeds: 5", "seeds: 2"))
+    for text in blocks(page, "csv"):
+        (folder / "runs.csv").write_text(text)
+    for text in blocks(page, "python"):
+        if "@register" in text:
+            (folder / "row_only.py").write_text(text)
+    pixels = np.random.default_rng(0).integers(0, 255, (2, 12, 16, 16, 3), dtype=np.uint8)
+    for label, images in zip("ab", pixels):
+        (folder / "my_images" / label).mkdir(parents=True)
+        for number, image in enumerate(images):
+            Image.fromarray(image).save(folder / "my_images" / label / f"{number}.png")
 
 
-@pytest.mark.slow
-def test_a_plug_in_variant_needs_no_other_file(tmp_path):
-    code = block("python", '@register("row-only")')
-    assert len(code.strip().splitlines()) < 15 + 2  # the class and its imports
-    (tmp_path / "row_only.py").write_text(code)
-    environment = {"VIT_PLUGINS": "row_only", "PYTHONPATH": str(tmp_path)}
-    done = run(
-        "vit-train --model.pos-embed row-only --train.epochs 1 --tracking off --out out", tmp_path, **environment
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.slow] * page.startswith("sweeps")) for page in PAGES]
+)
+def test_the_commands_of_a_page_run(page, tmp_path):
+    """Those of `bash` blocks, in their order; `sh` blocks need data, a server or an account."""
+    write_files(page, tmp_path)
+    lines = [line.split(" #")[0].strip() for text in blocks(page, "bash") for line in text.splitlines()]
+    environment = (
+        {"VIT_PLUGINS": "row_only", "PYTHONPATH": str(tmp_path)} if (tmp_path / "row_only.py").is_file() else {}
     )
-    assert done.returncode == 0, done.stderr
-    (config,) = tmp_path.glob("out/*/config.json")
-    assert json.loads(config.read_text())["model"]["pos_embed"] == "row-only"
+    for line in (line for line in lines if re.match("vit-(train|sweep|report) ", line)):
+        command, _, file = shortened(line).partition(" > ")
+        done = run(command, tmp_path, **environment)
+        assert done.returncode == 0, (line, done.stderr)
+        if file:
+            (tmp_path / file).write_text(done.stdout)
+        for answer in blocks(page, "text") if "csv:" in line else ():
+            assert " ".join(answer.split()) in " ".join(done.stdout.split())
+    written = [*tmp_path.glob("runs/*/*/summary.json"), *tmp_path.glob("runs/*/report/report.html")]
+    assert written or page == "vit/README.md"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_python_code_of_a_page_says_what_its_comments_say(page, tmp_path):
+    write_files(page, tmp_path)
+    for code in blocks(page, "python"):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+        )
+        said = re.findall(r"print\(.*\)  # (.*)", code)
+        assert done.stdout.splitlines() == said, done.stderr
+
+
+def test_a_run_of_a_plug_in_needs_the_plug_in(tmp_path):
     refused = run("vit-train --model.pos-embed row-only --train.epochs 1 --tracking off --out other", tmp_path)
     assert refused.returncode == 2 and "'row-only' is not known" in refused.stderr and not (tmp_path / "other").exists()
-    listed = run("vit-train variants", tmp_path, **environment)
-    assert "row-only" in listed.stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -103,20 +122,7 @@ def test_help_imports_no_heavy_library(command, tmp_path):
     assert done.stdout.splitlines()[-1] == "heavy: []", done.stdout + done.stderr
 
 
-def test_the_table_of_runs_has_the_answer_that_the_page_shows(tmp_path):
-    (tmp_path / "runs.csv").write_text(block("csv", "method,seed,acc"))
-    done = run(block("bash", "csv:runs.csv").strip(), tmp_path)
-    answer = block("text", "Higher acc than sgd").split()
-    assert done.returncode == 0 and " ".join(answer) in " ".join(done.stdout.split()), done.stderr
-    assert (tmp_path / "runs-report" / "report.html").is_file()
-    code = [sys.executable, "-c", block("python", "analysis.compare")]
-    done = subprocess.run(
-        code, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
-    assert done.stdout == "better\n", done.stderr
-
-
-@pytest.mark.parametrize("page", ["README.md", ".github/CONTRIBUTING.md", "analysis/reference/README.md"])
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS])
 def test_commands_on_a_page_have_known_flags(page, tmp_path):
     lines = (ROOT / page).read_text(encoding="utf-8").replace("`", "\n").splitlines()
     found = [line.split(" #")[0] for line in lines if re.search(r"\bvit-(train|sweep|report) .*--", line)]
@@ -134,7 +140,7 @@ def help_text(name: str, verb: str | None) -> str:
     return run(f"{name} {verb or ''} --help", ROOT).stdout
 
 
-@pytest.mark.parametrize("page", ["README.md", ".github/CONTRIBUTING.md", "analysis/reference/README.md"])
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS])
 def test_links_and_paths_on_a_page_exist(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
