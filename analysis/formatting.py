@@ -65,6 +65,7 @@ def with_interval(
 
     - `97.12 ± 0.43`: the usual case;
     - `99.3 (97.3 to 100)`: the interval passes `limits` and is cut there, or at `least`; not for a `signed` difference;
+    - `+0.9 (0.0 to 1.8)`: the interval is not symmetric, as one that is cut at zero;
     - `97.12`: there is no interval.
     """
     half, (lowest, highest) = half_width(estimate) * metric.scale, limits(metric, signed)
@@ -73,11 +74,12 @@ def with_interval(
     value = number(estimate.value * metric.scale, places, signed)
     if not math.isfinite(half) or value == DASH:
         return value
-    if estimate.low >= lowest and estimate.high <= highest:
+    symmetric = math.isclose(estimate.high - estimate.value, estimate.value - estimate.low, rel_tol=1e-6)
+    if estimate.low >= lowest and estimate.high <= highest and (symmetric or not signed):
         return f"{value} ± {number(half, places)}"
     cut = [min(max(bound, lowest), highest) for bound in (estimate.low, estimate.high)]
     low, high = (
-        number(end * metric.scale, places if end == bound else 0)
+        number(end * metric.scale, places if end == bound else 0, signed)
         for end, bound in zip(cut, (estimate.low, estimate.high))
     )
     return f"{value} ({low} to {high})"

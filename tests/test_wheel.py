@@ -20,9 +20,10 @@ def test_a_wheel_runs_the_first_study_and_its_report(tmp_path):
 
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
     copy = tmp_path / "copy"  # a build leaves files beside the source
-    shutil.copytree(
-        ROOT, copy, ignore=shutil.ignore_patterns(".*", "tests", "reference", "runs", "wandb", "*.egg-info")
-    )
+    for package in ("vit", "experiments", "sweeps", "analysis"):
+        shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__", "reference"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, copy)
     call(*pip, "wheel", "--no-deps", "-w", tmp_path, copy)
     shutil.rmtree(copy)
     (wheel,) = tmp_path.glob("vit_ablation-*.whl")

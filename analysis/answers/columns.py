@@ -72,7 +72,8 @@ def signed_column(metric: Metric, label: str, field: str) -> Column:
 def verdict_fields(compared: Comparison, field: str = "verdict", word: str = "") -> dict[str, object]:
     """The verdict, or a `word` for it, with whether it depends on diverged runs; and its colour."""
     word = word or compared.verdict
-    shown = word + " (depends on diverged runs)" * compared.depends_on_diverged
+    shown = word + " (at an earlier look)" * compared.from_earlier_look
+    shown += " (depends on diverged runs)" * compared.depends_on_diverged
     return {field: shown, f"_{field}_mark": word.replace(" ", "-")}
 
 
@@ -91,7 +92,9 @@ def difference_fields(compared: Comparison) -> dict[str, object]:
 def difference_columns(metric: Metric, label: str = "difference") -> tuple[Column, Column]:
     """The column of differences with the interval that agrees with the verdict, and the unadjusted interval alone."""
     shown = replace(signed_column(metric, label, "_diff"), sort="diff", note=text("variants", "difference_note"))
-    alone = Column(f"{formatting.CONFIDENCE} CI, unadjusted", "_alone", formatting.intervals_alone(metric), detail=True)
+    alone = Column(
+        f"{formatting.CONFIDENCE} CI of the pair alone", "_alone", formatting.intervals_alone(metric), detail=True
+    )
     return shown, alone
 
 

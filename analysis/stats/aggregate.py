@@ -6,6 +6,7 @@ The datasets are fixed, and only the seeds vary.
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy import special
 
 from analysis.stats.comparisons import Comparison, Rule, agreeing, decide, single_step_level
 from analysis.stats.estimates import Estimate, estimates, floor_of_difference, moments, t_interval, t_test_of
@@ -65,8 +66,9 @@ def compare_averages(differences: Mapping[str, Samples], floors: Sequence[float]
     p_holm, _, signs = decide(smallest, equivalence, sign, rule)
     n = np.array(list(map(_count, differences.values())))
     own, together = rule.looks.confidence, 1 - rule.looks.level(single_step_level(p_holm, rule))
-    ends, wider = (t_interval(centre[-1], error[-1], df[-1], level) for level in (own, together))
-    diffs, adjusted = (estimates(centre[-1], *of, n) for of in (ends, agreeing(*wider, signs, rule)))
+    own, half = (-special.stdtrit(df[-1], (1 - level) / 2) * error[-1] for level in (own, together))
+    diffs = estimates(centre[-1], centre[-1] - own, centre[-1] + own, n)
+    adjusted = estimates(centre[-1], *agreeing(centre[-1], half, signs, rule), n)
     return {
         variant: Comparison(
             diff=diffs[i],

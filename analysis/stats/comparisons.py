@@ -60,7 +60,7 @@ class Rule:
     floor: float = 0.0
     """the smallest standard deviation of differences (see `estimates`)"""
     families: int = 1
-    """how many families of tests share `ALPHA` equally; adjusted p-values are multiplied by it"""
+    """how many families of tests of differences share `ALPHA` equally; their adjusted p-values are multiplied by it"""
     looks: Looks = NO_PLAN
     """the planned looks, where the study plans any: the seeds are then those of the current look, in the planned order;
     variants that stopped have fewer"""
@@ -117,14 +117,10 @@ class Comparison(Decided):
     """two-sided t test of no difference"""
     p_holm: float = np.nan
     """`p`, adjusted over the family"""
+    decided_early: bool = False
+    """whether this planned look, not the last one, shows it first: such a mean is too large on average"""
     median_unbiased: float = np.nan
-    """of a difference that a planned look before the last one shows first: the estimate that accounts for stopping
-    there (see `stats.looks`); such a mean is too large on average"""
-
-    @property
-    def decided_early(self) -> bool:
-        """Whether this planned look, which is not the last one, is the first that shows the difference."""
-        return bool(np.isfinite(self.median_unbiased))
+    """then the estimate that accounts for the looks before (see `stats.looks`); NaN at the first look, which has none"""
 
     @property
     def from_earlier_look(self) -> bool:
@@ -179,8 +175,8 @@ def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dic
         if looks.next is not None:  # earlier than the last planned look
             decided = [i for i, pair in enumerate(own) if compared[pair].verdict in ("better", "worse")]
             unbiased = _median_unbiased([at[here[decided]] for at in at_looks], looks, strictest)
-            for i, estimate in zip(decided, unbiased, strict=True):
-                compared[own[i]] = replace(compared[own[i]], median_unbiased=estimate)
+            for i, (early, estimate) in zip(decided, unbiased, strict=True):
+                compared[own[i]] = replace(compared[own[i]], decided_early=early, median_unbiased=estimate)
     return {pair: compared[pair] for pair in pairs}
 
 
@@ -200,7 +196,7 @@ def _compared(
     smallest = detectable(now.sd, now.n, level, now.sharing) * now.tail(level)
     intervals, half = now.estimates(rule.looks.confidence), now.half_width(1 - level)
     signs = np.array([sign for *_, sign in family])
-    adjusted = estimates(now.mean, *agreeing(now.mean - half, now.mean + half, signs, rule), now.n)
+    adjusted = estimates(now.mean, *agreeing(now.mean, half, signs, rule), now.n)
     p, q, over_seeds = now.t_test(), now.tost(rule.bound), correlation(a, b)
     spread_of_pair, *spreads = (np.nan_to_num(moments(side)[1]) ** 2 for side in (a - b, a, b))
     ratio = np.divide(spread_of_pair, sum(spreads), out=np.full(len(family), np.nan), where=sum(spreads) > 0)
@@ -226,23 +222,30 @@ def single_step_level(p: np.ndarray, rule: Rule) -> float:
     return ALPHA / (rule.families * max(int(np.isfinite(p).sum()), 1))
 
 
-def agreeing(low: np.ndarray, high: np.ndarray, sign: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of intervals (..., family), cut where the verdict says more; `sign` as in `decide`."""
+def agreeing(mean: np.ndarray, half: np.ndarray, sign: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of intervals mean ± half (..., family), cut where the verdict says more; `sign` as in `decide`.
+
+    Not cut where the mean contradicts the verdict, which an earlier look can have reached.
+    """
     least = np.select([sign == 1, sign == 0], [0.0, -rule.bound], -np.inf)
     most = np.select([sign == -1, sign == 0], [0.0, rule.bound], np.inf)
-    return np.clip(low, least, most), np.clip(high, least, most)
+    agrees = (least <= mean) & (mean <= most)
+    ends = mean - half, mean + half
+    low, high = (np.where(agrees, np.clip(end, least, most), end) for end in ends)
+    return low, high
 
 
-def _median_unbiased(at_looks: Sequence[Differences], looks: Looks, level: float) -> Iterator[float]:
-    """The median-unbiased estimates of differences at the last look of `looks`, tested at an overall `level`.
+def _median_unbiased(at_looks: Sequence[Differences], looks: Looks, level: float) -> Iterator[tuple[bool, float]]:
+    """Whether the last look of `looks` is the first that shows each difference, and the median-unbiased estimate.
 
-    NaN where an earlier look shows the difference: the pair did not stop there.
+    `level`: the overall level of the tests. A pair that an earlier look shows did not stop there.
     """
     *earlier, now = at_looks[: len(looks.reached)]
     p = now.t_test()
     shown = looks.smallest_p([at.t_test() for at in earlier])[0] <= level if earlier else np.zeros(len(p), dtype=bool)
     for value, mean, before in zip(p.tolist(), now.mean.tolist(), shown.tolist(), strict=True):
-        yield np.nan if before else mean * median_unbiased(value, len(earlier), looks.plan, level)
+        known = bool(earlier) and not before
+        yield not before, mean * median_unbiased(value, len(earlier), looks.plan, level) if known else np.nan
 
 
 def with_diverged(
@@ -340,7 +343,7 @@ def decide(p: np.ndarray, q: np.ndarray, sign: np.ndarray, rule: Rule) -> tuple[
 
     The verdict is 1: above zero, -1: below, 0: equivalent (which takes precedence), NaN: not enough evidence.
     """
-    p_holm, q_holm = (np.minimum(rule.families * holm(family), 1.0) for family in (p, q))
+    p_holm, q_holm = np.minimum(rule.families * holm(p), 1.0), holm(q)
     sign = np.where(p_holm <= ALPHA, sign, np.nan)
     return p_holm, q_holm, np.where(q_holm <= ALPHA, 0.0, sign)
 

@@ -91,3 +91,7 @@ def test_shared_decimals_show_the_median_with_two_digits_and_the_smallest_with_o
 def test_the_level_of_an_interval_is_the_one_level(monkeypatch):
     monkeypatch.setattr(formatting, "CONFIDENCE", "99 %")
     assert formatting.interval(Estimate(0.1, 0.05, 0.15, 5), Metric("test/acc")).startswith("99 % CI ")
+
+
+def test_an_interval_that_is_cut_at_zero_shows_both_ends():
+    assert formatting.with_interval(Estimate(0.0086, 0.0, 0.0184, 5), ACCURACY, signed=True) == "+0.86 (0.00 to +1.84)"

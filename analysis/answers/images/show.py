@@ -37,8 +37,11 @@ def images_section(
 ) -> Section:
     """Return the section; with `study`, it shows images, or why it cannot."""
     tables = images_table(images, variants, policy), classes_table(images, variants), disagreement_table(images)
-    share = remaining_share(runs.hits for runs in images.hits.values())
-    spread = [text("images", "remaining", share=share, variants=len(images.hits))] if share.n else []
+    hits = [runs.hits for runs in images.hits.values()]
+    share = remaining_share(hits)
+    without = sorted(remaining_share([own for own in hits if own is not left]).value for left in hits)
+    slots = {"share": share, "without": without, "variants": len(hits)}
+    spread = [text("images", "remaining", **slots)] if share.n else []
     section = Section("images", "Test images", present(*tables), spread)
     if study is not None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from analysis.results.means import Means
 from analysis.results.policy import Comparisons
 from analysis.results.variants import Variants
 from analysis.sources.source_run import ENDED
-from analysis.stats import Estimate
+from analysis.stats import Estimate, PairedComparison
 from analysis.stats.comparisons import EQUAL, NEAR_CHANCE
 from analysis.write.text import paragraphs, text
 
@@ -73,17 +74,23 @@ def against_baseline(results: StudyResults) -> list[str]:
     variants, means, comparisons, policy = results.variants, results.means, results.comparisons, results.policy
     versus = {variants.brief[variant]: comparisons.versus[variant] for variant in variants.others}
     by_seeds = {
-        "tested": {name: c for name, c in versus.items() if c.n > 1},
+        "tested": {name: c for name, c in versus.items() if c.n > 1 and not _untested(c)},
+        "constant": {name: c for name, c in versus.items() if c.n > 1 and _untested(c)},
         "one_seed": {name: c for name, c in versus.items() if c.n == 1},
         "no_seed": {name: c for name, c in versus.items() if not c.n},
     }
-    if by_seeds["tested"]:
+    if by_seeds["tested"] or by_seeds["constant"]:
         slots = {"variants": variants, "means": means, "comparisons": comparisons, "policy": policy}
         against = [text("headline", "against_baseline", **slots, **by_seeds)]
     else:
         against = not_testable(results)
     others = among_others(variants, comparisons, means)
     return [*against, text("headline", "among_others", variants=variants, means=means, others=others)]
+
+
+def _untested(compared: PairedComparison) -> bool:
+    """Whether neither side varies over the seeds and they differ, so that nothing is known of their spread."""
+    return compared.verdict == "not enough evidence" and not math.isfinite(compared.p)
 
 
 def without_comparison(results: StudyResults) -> list[str]:

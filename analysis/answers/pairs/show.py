@@ -41,7 +41,7 @@ def baseline_table(variants: Variants, comparisons: Comparisons, policy: Policy)
     """The difference of each variant from the baseline."""
     compared = {variant: comparisons.versus[variant] for variant in variants.others}
     rows = [{**variant_fields(variants, v), **_fields(comparison)} for v, comparison in compared.items()]
-    family = len(comparisons.pairs) or len(compared)
+    family = sum(math.isfinite(c.p_holm) for c in (comparisons.pairs or compared).values())
     slots = {"policy": policy, "family": family, "all_pairs": bool(comparisons.pairs)}
     note = text("differences", "notes", compared=list(compared.values()), **slots)
     return Table(

@@ -128,6 +128,7 @@ def _of_claim(result: ClaimResult, metric: Metric, comparisons: Comparisons | No
     numbers = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
     numbers |= {"adjusted_low": result.adjusted.low, "adjusted_high": result.adjusted.high}
     numbers |= {"p_for": result.p_for, "p_against": result.p_against}
+    numbers["pairs"] = len(result.hypotheses)
     tested = {"relation": decisive.relation, "bound": decisive.bound, "metric": str(metric)}
     if decisive.relation == "above":  # the sign of a difference of "within" has no meaning
         mean = result.average

@@ -86,6 +86,7 @@ def variants_table(
     )
     slots = {"policy": policy, "baseline": variants.baseline, "all_pairs": bool(comparisons.pairs)}
     notes = (
+        f"Letters: {text('variants', 'letters_note')}." if letters else "",
         mark_note(means, comparisons, policy),
         text("variants", "verdict_note", **slots) if variants.others else "",
         *(extra.notes if extra else ()),

@@ -23,7 +23,7 @@ from analysis.stats.estimates import decimal_step
 from experiments.errors import UserError
 from experiments.metric import metric_of_column
 
-README = Path("README.md").read_text(encoding="utf-8")
+README = Path("analysis/README.md").read_text(encoding="utf-8")
 POSITIONS = "analysis/reference/digits/positions"
 
 

@@ -43,7 +43,7 @@ def test_error_rates_coverage_and_power(variants, wide, shift):
     false_difference = (np.abs(sign) == 1) & (sign != np.sign(true))
     false_equivalence = (q_holm <= ALPHA) & (np.abs(true) >= MARGIN)
     half = found.half_width(1 - single_step_level(p_holm[0], rule))
-    low, high = agreeing(found.mean - half, found.mean + half, sign, rule)
+    low, high = agreeing(found.mean, half, sign, rule)
     missed = (low > true) | (high < true)
     rates = [hits.any(axis=-1) for hits in (false_difference, false_equivalence, missed)]
     one_family = np.concatenate([different, q_holm <= ALPHA]).mean() - np.mean(
@@ -76,3 +76,9 @@ def test_intervals_agree_with_verdicts(seed):
             assert low < 0 < high and max(-low, high) > MARGIN
         words.add(compared.verdict)
     assert words
+
+
+def test_an_interval_is_cut_where_the_verdict_says_more_unless_the_mean_contradicts_it():
+    mean, half, sign = np.array([1.0, -1.0, -1.0, 0.5, 0.5]), np.array([2.0, 2.0, 2.0, 4.0, 4.0]), [1, -1, 1, 0, np.nan]
+    low, high = agreeing(mean, half, np.array(sign), Rule(MARGIN))
+    assert low.tolist() == [0.0, -3.0, -3.0, -3.0, -3.5] and high.tolist() == [3.0, 0.0, 1.0, 3.0, 4.5]

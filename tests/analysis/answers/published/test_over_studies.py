@@ -9,17 +9,19 @@ from analysis.answers.published.over_studies import summaries
 GROUPS = {"a": 0, "a again": 0, "b": 1, "c": 2, "d": 3}
 
 
-def row(study, mean=0.02, error=0.01, verdict="undecided here", own=True, id="claim"):
+def row(study, mean=0.02, error=0.01, verdict="undecided here", own=True, id="claim", pairs=1):
     fields = {"study": study, "id": id, "verdict": verdict, "_own": own}
-    return fields | {"mean_difference": mean, "standard_error": error}
+    return fields | {"mean_difference": mean, "standard_error": error, "pairs": pairs}
 
 
 def summary(*rows):
     return summaries(pd.DataFrame(rows, dtype=object), GROUPS)
 
 
-def test_studies_that_share_runs_count_once_with_the_smallest_standard_error():
-    for first, second in ((row("a", 0.5, 0.03), row("a again")), (row("a again"), row("a", 0.5, 0.03))):
+@pytest.mark.parametrize("other", [row("a", 0.5, 0.03, pairs=2), row("a", 0.5, 0.001)])
+def test_studies_that_share_runs_count_once_with_the_most_pairs_and_the_smallest_standard_error(other):
+    again = row("a again", pairs=2)
+    for first, second in ((other, again), (again, other)):
         (found,) = summary(first, second, row("b"), row("c")).to_dict("records")
         assert (found["n"], found["studies"]) == (3, "a again, b and c")
         assert found["mean_difference"].value == pytest.approx(0.02)

@@ -52,7 +52,7 @@ def test_the_evidence_for_a_claim_that_holds():
     assert 0.01 < result.adjusted.low <= result.estimate.low  # it agrees with the outcome
     assert evidence(result) == (
         f"Shown for 2 of 2 pairs. Weakest evidence: {a} − {b}: +{100 * result.estimate.value:.2f} points "
-        f"(90 % CI [{low}, {high}], 5 seeds); the claim says more than 1 point."
+        f"(adjusted CI [{low}, {high}], 5 seeds); the claim says more than 1 point."
     )
 
 

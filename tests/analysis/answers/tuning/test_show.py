@@ -151,7 +151,8 @@ def test_the_lead_over_the_second_is_compared_with_the_noise_of_the_seeds_of_the
     assert "differ by at most 3.00 points" in section and "spread between the seeds of a trial" in section
     (said,) = [said for said in document.headline if "Tuning" in said]
     assert said.startswith(
-        "Tuning chose 4 different settings for 4 variants, each from 6 trials of 2 seeds and 4 epochs"
+        "Tuning chose 4 of the 7 different settings that were tried for 4 variants, "
+        "each from 6 trials of 2 seeds and 4 epochs"
     )
 
 
