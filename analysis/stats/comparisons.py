@@ -120,7 +120,7 @@ class Comparison(Decided):
     decided_early: bool = False
     """whether this planned look, not the last one, shows it first: such a mean is too large on average"""
     median_unbiased: float = np.nan
-    """then the estimate that accounts for the looks before (see `stats.looks`); NaN at the first look, which has none"""
+    """then the estimate that accounts for the looks before (see `stats.looks`); NaN at the first look"""
 
     @property
     def from_earlier_look(self) -> bool:
