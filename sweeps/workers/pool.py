@@ -174,7 +174,12 @@ class WorkerPool:
             self.workers.append(Worker(self.free.pop(0)))
         for worker in self.idle:
             if self.queue.left:
-                worker.assignments = self._submit(worker)
+                self._begin(worker, self._submit(worker))
+
+    def _begin(self, worker: Worker, assignments: list[Assignment]) -> None:
+        """Take note of what a worker trains now."""
+        worker.assignments = assignments
+        self.display.begin(worker, [assignment.run for assignment in assignments])
 
     def _submit(self, worker: Worker) -> list[Assignment]:
         """Send the next runs of the queue to a worker. Returns their assignments; none if no run is waiting."""
@@ -199,7 +204,9 @@ class WorkerPool:
         if kind == "row":
             self._add_row(worker, *content)
             return
-        ended, worker.assignments, worker.upcoming = worker.assignments, worker.upcoming, []
+        ended = worker.assignments
+        self._begin(worker, worker.upcoming)
+        worker.upcoming = []
         if kind == "done":
             for assignment in ended:
                 self._settle(assignment, "the worker left neither a record nor an error")
@@ -215,7 +222,7 @@ class WorkerPool:
     def _add_row(self, worker: Worker, index: int, row: dict[str, float]) -> None:
         """Take in an epoch of a worker's run. In the last one the worker gets its next runs."""
         assignment = worker.assignments[index]
-        self.display.row(assignment.run, row)
+        self.display.row(worker, assignment.run, row)
         if worker.config.tuning:
             worker.send(self.queue.report(assignment, row))  # whether it prunes the run
             return
@@ -233,6 +240,7 @@ class WorkerPool:
         self.free.append(worker.config)
         worker.stop(timeout)
         self._release(worker.assignments + worker.upcoming)
+        self.display.begin(worker, [])
 
     def _release(self, assignments: Sequence[Assignment]) -> None:
         """Let other workers train runs that did not fail."""

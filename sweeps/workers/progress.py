@@ -1,9 +1,10 @@
-"""The progress of a sweep on stderr: bars on a terminal, one line for every finished run elsewhere."""
+"""The progress of a sweep on stderr: a line for every finished run; on a terminal, also one for each busy worker."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -13,6 +14,16 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from experiments.metric import Metric
 from experiments.study import RunSpec
+
+
+@dataclass
+class Line:
+    """The line of a worker that trains some runs: the epoch from which its pace is measured, and when that was."""
+
+    task: TaskID
+    runs: int
+    epoch: int
+    since: float = 0.0
 
 
 class ProgressDisplay:
@@ -28,10 +39,10 @@ class ProgressDisplay:
         self.total = len(self.left) + len(self.unnamed)
         self.all_epochs = self._epochs_left()
         self.seen, self.since = 0, 0.0
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"))
+        columns = (TextColumn("{task.description}"), BarColumn(12), TextColumn("{task.fields[note]}"))
         self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
         self.whole = self.progress.add_task(f"[bold]{escape(title)}", total=self.all_epochs, note="")
-        self.bars: dict[str, TaskID] = {}
+        self.lines: dict[Hashable, Line] = {}
 
     def __enter__(self) -> ProgressDisplay:
         self.progress.start()
@@ -54,28 +65,40 @@ class ProgressDisplay:
             self.note(f"{len(new)} of {self.total} runs are already done{where}")
         self._refresh()
 
-    def row(self, run: RunSpec, row: dict[str, float]) -> None:
-        """Show that a run has finished an epoch."""
+    def begin(self, worker: Hashable, runs: Sequence[RunSpec]) -> None:
+        """Show what a worker trains from now on: one run, or several as one cohort. None: it has no line."""
+        if line := self.lines.pop(worker, None):
+            self.progress.remove_task(line.task)
+        if runs:
+            epochs = runs[0].config.train.epochs
+            seeds = f"seed {runs[0].seed}" if len(runs) == 1 else f"{len(runs)} seeds"
+            title = escape(f"{runs[0].variant}, {seeds}")
+            task = self.progress.add_task(title, total=epochs, note=f"epoch 0/{epochs}")
+            self.lines[worker] = Line(task, len(runs), epochs)
+
+    def row(self, worker: Hashable, run: RunSpec, row: dict[str, float]) -> None:
+        """Show that a worker has finished an epoch of a run."""
         epochs, epoch = run.config.train.epochs, int(row["epoch"])
         self._set_left(run.name, epochs - epoch)
         self.since = self.since or time.monotonic()
         self.seen += 1
-        if run.name not in self.bars:
-            self.bars[run.name] = self.progress.add_task(escape(run.name), total=epochs, note="")
-        note = f"epoch {epoch}/{epochs}, validation accuracy {row['val/acc']:.1%}"
-        self.progress.update(self.bars[run.name], completed=epoch, note=note)
+        line = self.lines[worker]
+        if epoch <= line.epoch:  # the first one, or one of another run of the cohort
+            line.epoch, line.since = epoch, time.monotonic()
+        left = _time_left(epochs - epoch, epoch - line.epoch, line.since)
+        seed = f" (seed {run.seed})" if line.runs > 1 else ""
+        note = f"epoch {epoch}/{epochs}, val/acc {100 * row['val/acc']:.1f} %{seed}{left}"
+        self.progress.update(line.task, completed=epoch, note=note)
         self._refresh()
 
     def ended(self, run: RunSpec, result: str) -> None:
         """Show that a run has ended. `result`: its status and score in words."""
-        self._close(run)
         self._set_left(run.name, None)
-        self.note(f"[{len(self.done)}/{self.total}] {run.name}: {result}{self._time_left()}")
+        self.note(f"[{len(self.done)}/{self.total}] {run.name}: {result}{self._all_left()}")
         self._refresh()
 
     def failed(self, run: RunSpec, reason: str, given_up: bool = False) -> None:
         """Show that an attempt at a run has failed. `given_up`: it was the last one."""
-        self._close(run)
         if given_up:
             self._set_left(run.name, None)
         self.note(f"{run.name}: {reason}")
@@ -95,22 +118,22 @@ class ProgressDisplay:
         else:
             self.left[name] = epochs
 
-    def _close(self, run: RunSpec) -> None:
-        if run.name in self.bars:
-            self.progress.remove_task(self.bars.pop(run.name))
-
     def _refresh(self) -> None:
-        note = f"{len(self.done)}/{self.total} runs{self._time_left()}"
+        note = f"{len(self.done)}/{self.total} runs{self._all_left()}"
         self.progress.update(self.whole, completed=self.all_epochs - self._epochs_left(), note=note)
 
     def _epochs_left(self) -> int:
         return sum(self.left.values()) + sum(self.unnamed)
 
-    def _time_left(self) -> str:
-        epochs = self._epochs_left()
-        if not epochs or self.seen < 2:
-            return ""
-        return f", about {format_duration(epochs * (time.monotonic() - self.since) / (self.seen - 1))} left"
+    def _all_left(self) -> str:
+        return _time_left(self._epochs_left(), self.seen - 1, self.since)
+
+
+def _time_left(epochs: int, seen: int, since: float) -> str:
+    """The time that these epochs take at the pace of those seen, as the end of a line."""
+    if epochs <= 0 or seen <= 0:
+        return ""
+    return f", about {format_duration(epochs * (time.monotonic() - since) / seen)} left"
 
 
 def result_text(summary: Mapping[str, Any], metric: Metric) -> str:

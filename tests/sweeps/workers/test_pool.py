@@ -97,7 +97,7 @@ def test_a_worker_whose_run_was_taken_over_is_stopped_and_its_other_runs_are_enq
     notes: list[str] = []
     worker = FakeWorker(None)
     worker.assignments = queue.assign(current_process(), 2)
-    pool = WorkerPool(queue, [], SimpleNamespace(note=notes.append), 2, "test/acc")
+    pool = WorkerPool(queue, [], Mock(note=notes.append), 2, "test/acc")
     pool.workers = [worker]
     lost, kept = worker.assignments
     queue.study.tell(lost.number, state=optuna.trial.TrialState.FAIL)  # as another machine does after the lease timeout
