@@ -13,7 +13,7 @@ from experiments.cli import positive
 from experiments.errors import UserError
 from experiments.runs.record import is_finished, read_ended
 from experiments.runs.tracking.mirror import Mirror
-from experiments.runs.tracking.settings import Tracking, add_tracking_arguments
+from experiments.runs.tracking.settings import Tracking, add_alert_argument, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
 from sweeps.commands.arguments import add_study_command, add_until_decided, counted, out_dir, parse_plan
 from sweeps.commands.manage import report_cancelled
@@ -57,6 +57,7 @@ def add_worker_arguments(run: argparse.ArgumentParser) -> None:
     run.add_argument("--workers", type=positive, metavar="N", help=WORKERS)
     run.add_argument("--cohort", type=_cohort, metavar="N|auto", help=COHORT)
     add_place_arguments(run)
+    add_alert_argument(run)
 
 
 def add_place_arguments(run: argparse.ArgumentParser) -> None:
@@ -112,21 +113,25 @@ def train_and_report(
 
     `cancelled`: of `report_cancelled`. `options`: of the first `run_sweep`.
     """
-    for only in runs_by_look(plan, study_dir):
-        failed = train_left(plan, study_dir, arguments, tracking, configs, only, **options)
-        if failed is None:
-            return report_cancelled(cancelled)
-        if failed:
-            return print_result(plan, study_dir, failed)
-        options = {}
-    return print_result(plan, study_dir, {})
+    with Mirror(tracking, study_dir) as mirror:
+        for only in runs_by_look(plan, study_dir):
+            failed = train_left(plan, study_dir, arguments, mirror, configs, only, **options)
+            if failed is None or failed:
+                break
+            options = {}
+        if arguments.alert and failed is not None:
+            known = StudyPlan.read(study_dir).until_decided
+            what = "decided" if known and len(known.stopped) == len(plan.labels) else "sweep ended"
+            counts = counts_text(count_runs(plan, study_dir, failed), "run")
+            mirror.alert("ERROR" if failed else "INFO", f"{plan.name}: {what}", counts)
+    return report_cancelled(cancelled) if failed is None else print_result(plan, study_dir, failed)
 
 
 def train_left(
     plan: StudyPlan,
     study_dir: Path,
     arguments: argparse.Namespace,
-    tracking: Tracking,
+    mirror: Mirror,
     configs: Sequence[WorkerConfig],
     only: set[str] | None = None,
     **options: Any,
@@ -140,13 +145,12 @@ def train_left(
 
     given = {name: getattr(arguments, name) for name in ("cohort", "storage")}
     try:
-        with Mirror(tracking, study_dir) as mirror:
-            state = run_sweep(plan, study_dir, configs, only=only, on_start=mirror.follow, **given, **options)
-            for name in only if only and tracking.agent else ():
-                if is_finished(study_dir / name):
-                    mirror.follow(name)  # also where another process has trained it
+        state = run_sweep(plan, study_dir, configs, only=only, on_start=mirror.follow, **given, **options)
     except StudyCancelled:
         return None
+    for name in only if only and mirror.tracking.agent else ():
+        if is_finished(study_dir / name):
+            mirror.follow(name)  # also where another process has trained it
     return state.failed
 
 
@@ -180,13 +184,20 @@ def _start_line(plan: StudyPlan, left: Sequence[RunSpec], configs: Sequence[Work
     )
 
 
+def count_runs(plan: StudyPlan, study_dir: Path, failed: Mapping[str, str]) -> Counter[str]:
+    """Status -> the number of runs that ended with it, or that failed."""
+    ended = [summary for run in plan.runs if (summary := read_ended(study_dir, run))]
+    return Counter([*(summary["status"] for summary in ended), *["failed"] * len(failed)])
+
+
+def counts_text(counts: Counter[str], what: str) -> str:
+    """Numbers by status as text: "8 runs: 7 finished, 1 failed"."""
+    return f"{counted([*counts.elements()], what)}: {', '.join(f'{n} {status}' for status, n in counts.items())}"
+
+
 def print_result(plan: StudyPlan, study_dir: Path, failed: Mapping[str, str]) -> int:
     """Print what was trained, where it is, and the next command. Returns 1 if runs failed."""
-    ended = [summary for run in plan.runs if (summary := read_ended(study_dir, run))]
-    counts = Counter([*(summary["status"] for summary in ended), *["failed"] * len(failed)])
-    print(
-        f"{counted([*ended, *failed], 'run')}: {', '.join(f'{number} {status}' for status, number in counts.items())}"
-    )
+    print(counts_text(count_runs(plan, study_dir, failed), "run"))
     for name, reason in failed.items():
         print(f"failed: {name}: {reason} (see {study_dir / name / ERROR})")
     print(f"study: {study_dir}")

@@ -6,6 +6,8 @@ import argparse
 import signal
 import sys
 import threading
+from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,21 +75,25 @@ def _follow_all(study_dir: Path, tracking: Tracking) -> None:
         is_over.set()
 
     signal.signal(signal.SIGINT, end)
-    follow(study_dir, tracking, lambda: _begun(study_dir), is_over, _say, "end with Ctrl-C")
+    follow(study_dir, tracking, lambda: _begun(study_dir), is_over, deque(), _say, "end with Ctrl-C")
     raise KeyboardInterrupt
 
 
 def _follow_named(study_dir: Path, tracking: Tracking) -> None:
-    """Send the runs that standard input names, until it is closed."""
-    names, is_closed = list[str](), threading.Event()
+    """Send the runs and the alerts that standard input names, until it is closed. An alert has tabs in its line."""
+    names, alerts, is_closed = list[str](), deque[Sequence[str]](), threading.Event()
 
     def listen() -> None:
         for line in sys.stdin:
-            names.append(line.strip())
+            name, *alert = line.strip().split("\t")
+            if alert:
+                alerts.append((name, *alert))
+            else:
+                names.append(name)
         is_closed.set()
 
     threading.Thread(target=listen, daemon=True).start()
-    follow(study_dir, tracking, lambda: names, is_closed, _say, "switch off with --tracking off")
+    follow(study_dir, tracking, lambda: names, is_closed, alerts, _say, "switch off with --tracking off")
 
 
 def _send_finished(study_dir: Path, tracking: Tracking) -> None:

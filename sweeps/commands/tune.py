@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,11 @@ from experiments.cli import positive
 from experiments.config import load
 from experiments.errors import UserError, setting_text
 from experiments.runs.tracking.mirror import Mirror
-from experiments.runs.tracking.settings import add_tracking_arguments
+from experiments.runs.tracking.settings import add_alert_argument, add_tracking_arguments
 from experiments.study import STUDY, StudyPlan
 from experiments.tuned import TunedTrial
 from sweeps.commands.arguments import PROG, add_study_command, counted, out_dir, parse_plan, settings_for_all
-from sweeps.commands.run import WORKERS, storage_url, tracking_of
+from sweeps.commands.run import WORKERS, counts_text, storage_url, tracking_of
 from sweeps.study import format_level
 from sweeps.study_folder import ERROR, LOG
 from sweeps.tuning.space import make_space, range_text
@@ -66,6 +67,7 @@ def add(commands: Any) -> None:
     option("--device", default="auto", help="auto, cpu, cuda (every GPU) or one GPU such as cuda:1")
     option("--storage", type=storage_url, metavar="URL", help=STORAGE)
     add_tracking_arguments(command, "off")
+    add_alert_argument(command)
 
 
 def tune(arguments: argparse.Namespace, _: str) -> int:
@@ -85,6 +87,9 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     configs = [replace(config, tuning=True, test=False) for config in configs]
     with Mirror(tracking_of(arguments), study_dir / RUNS) as mirror:
         trials = train_trials(plan, study_dir, configs, arguments.storage, intro, mirror.follow)
+        counts = Counter(str(trial.status) for of_variant in trials.values() for trial in of_variant)
+        if arguments.alert:
+            mirror.alert("INFO", f"{plan.study.name}: tuning ended", counts_text(counts, "trial"))
     return _report(plan, trials, study_dir, arguments)
 
 

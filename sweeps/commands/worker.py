@@ -8,6 +8,7 @@ from typing import Any
 
 from experiments.metric import Metric
 from experiments.runs.record import read_summary
+from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import AgentRun
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
 from sweeps.commands.manage import check_names, report_cancelled
@@ -68,7 +69,9 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     name = arguments.run if arguments.run in runs else arguments.run.removeprefix("run=")
     check_names([name], plan, study_dir)
     tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
-    failed = train_left(plan, study_dir, arguments, tracking, configured_workers(arguments, study_dir), {name})
+    configs = configured_workers(arguments, study_dir)
+    with Mirror(tracking, study_dir) as mirror:
+        failed = train_left(plan, study_dir, arguments, mirror, configs, {name})
     if failed is None:
         return report_cancelled(study_dir)
     if name in failed:

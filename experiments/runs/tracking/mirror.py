@@ -21,6 +21,7 @@ from experiments.runs.tracking.server import kill_wandb
 from experiments.runs.tracking.settings import OF_AGENT, SYNC, Tracking
 
 END_SECONDS = 20.0
+MAX_TITLE = 63  # characters of an alert, a limit of W&B
 
 
 class Mirror:
@@ -44,9 +45,18 @@ class Mirror:
         if self.sender is None:
             self.sender = self._start()
             self.thread.start()
-        assert self.sender.stdin
+        self._tell(run)
+
+    def alert(self, level: str, title: str, text: str) -> None:
+        """Have W&B alert the user, beside the last of the runs that have begun. Without one there is no alert."""
+        begun = [run for run in self.runs if (self.folder / run / record.CONFIG).exists()]
+        if begun:
+            self._tell("\t".join([begun[-1], level, title[:MAX_TITLE], text]))
+
+    def _tell(self, line: str) -> None:
+        assert self.sender and self.sender.stdin
         with contextlib.suppress(OSError):  # it has died
-            self.sender.stdin.write(f"{run}\n")
+            self.sender.stdin.write(f"{line}\n")
             self.sender.stdin.flush()
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:

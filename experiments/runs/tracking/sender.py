@@ -7,7 +7,8 @@ import os
 import shlex
 import shutil
 import threading
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -45,13 +46,15 @@ def follow(
     tracking: Tracking,
     runs: Callable[[], Iterable[str]],
     over: threading.Event,
+    alerts: deque[Sequence[str]],
     say: Callable[[str], None],
     hint: str,
 ) -> None:
     """Send runs as they are trained, until `over` is set; then what is there. After an error it begins again.
 
-    `runs`: the names of the runs so far. `say` gets the name of each run that W&B has completely, and, once, the line
-    that says where the runs are and how to end this, the `hint`, and the one of an error.
+    `runs`: the names of the runs so far. `alerts`: arguments of `Sender.alert`, in the order in which they are sent.
+    `say` gets the name of each run that W&B has completely, and, once, the line that says where the runs are and how to
+    end this, the `hint`, and the one of an error.
     """
     os.nice(NICENESS)
     done, told = set[str](), set[str]()
@@ -73,6 +76,9 @@ def follow(
                         if sender.send(run) is not None:
                             done.add(run)
                             say(run)
+                    while alerts:
+                        sender.alert(*alerts[0])
+                        alerts.popleft()
                 return sender.close()
         except server.Unreachable as error:
             say_once("error", f"W&B cannot be used ({error}); training goes on")
@@ -111,6 +117,16 @@ class Sender:
                     self.read[run] = changed
                     self.open[run].add(record.read_rows(metrics))
         return None
+
+    def alert(self, run: str, level: str, title: str, text: str) -> None:
+        """Have W&B alert the user, beside the W&B run of a run. Offline there is nobody to do so."""
+        if self.mode != "online":
+            return
+        with limit(STEP_SECONDS):
+            self._open(run)
+            self.open[run].run.alert(title, text, level)
+            if record.is_finished(self.folder / run):
+                self.open.pop(run).end(record.read_summary(self.folder / run)["status"])
 
     @property
     def place(self) -> str:

@@ -81,6 +81,12 @@ def add_tracking_arguments(parser: argparse.ArgumentParser, default: Mode = "aut
     add_place_arguments(parser)
 
 
+def add_alert_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --alert."""
+    about = "have W&B alert you when the command ends; without effect if it trains nothing, or W&B is not online"
+    parser.add_argument("--alert", action="store_true", help=about)
+
+
 def add_place_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the project and the entity in W&B."""
     parser.add_argument(

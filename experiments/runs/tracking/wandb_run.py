@@ -88,7 +88,11 @@ class WandbRun:
             if digest := whole.summary["files"].get(record.PREDICTIONS):
                 table = classes_table(predictions.read(whole.dir, digest))
                 self.run.log({CLASSES: table}, step=len(whole.rows) + 1)  # an epoch is sent once
-        self.run.finish(exit_code=1 if whole.summary["status"] == "diverged" else 0)
+        self.end(whole.summary["status"])
+
+    def end(self, status: str) -> None:
+        """Close a run that has ended with this status."""
+        self.run.finish(exit_code=1 if status == "diverged" else 0)
 
     def stop(self) -> None:
         """Close a run that has not ended."""

@@ -18,6 +18,7 @@ from experiments.errors import UserError
 from experiments.runs import predictions, record
 from experiments.runs.run import train
 from experiments.runs.tracking import server as wandb_server_facts
+from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import TOKEN, Tracking
 from experiments.version import code
 
@@ -78,6 +79,17 @@ def check_classes(rows: list[list[Any]], folder: Path) -> None:
         assert images == len(own)
         assert accuracy == pytest.approx(sum(own) / len(own))
     assert len(rows) == 10
+
+
+def test_an_alert_leaves_the_wandb_run_of_an_ended_run_as_it_is(server, tmp_path):
+    mirrored.trained(tmp_path, [mirrored.spec()])
+    with Mirror(Tracking("online"), tmp_path) as mirror:
+        mirror.follow("s0")
+        mirror.alert("INFO", "a study: " + "x" * 99, "1 run: 1 finished")
+    found = mirrored.check(server, tmp_path / "s0")
+    (alert,) = server.alerts
+    assert (alert["runName"], alert["severity"], alert["text"]) == (found.name, "INFO", "1 run: 1 finished")
+    assert alert["title"].startswith("a study: xxx") and len(alert["title"]) < 64
 
 
 def test_an_interrupted_run_goes_on_as_the_same_wandb_run(server, tmp_path):

@@ -1,0 +1,44 @@
+"""`--alert`: W&B tells the user that a sweep has ended. Training is replaced by stub_sweep.py."""
+
+import pytest
+from stubbed import Stubbed
+from wandb_server import WandbServer
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A server of W&B, used by this process and its children."""
+    with WandbServer().used_here(monkeypatch) as running:
+        yield running
+
+
+def alerts(server):
+    return [(alert["severity"], alert["title"], alert["text"]) for alert in server.alerts]
+
+
+def test_an_alert_tells_that_a_sweep_has_ended_and_how_many_runs_failed(stubbed, server):
+    status, _, err = stubbed.run("--alert", **{"seed 1": "raise"})
+    assert status == 1, err
+    assert alerts(server) == [("ERROR", "tiny: sweep ended", "6 runs: 4 finished, 2 failed")]
+    assert [run.state for run in server.runs.values()] == ["finished"] * 4
+    assert server.alerts[0]["runName"] in server.runs
+    assert stubbed.run("--alert")[0] == 0
+    assert alerts(server)[1:] == [("INFO", "tiny: sweep ended", "6 runs: 6 finished")]
+    assert stubbed.run("--alert")[0] == 0  # it trains nothing
+    assert len(server.alerts) == 2
+
+
+def test_an_alert_tells_that_a_study_is_decided(tmp_path, server):
+    study = Stubbed(tmp_path, factors={"model.depth": [1, 2]}, looks=[3, 6])
+    accuracy = {"1": [0.9, 0.92, 0.91], "2": [0.1, 0.12, 0.11]}
+    status, _, err = study.run("--alert", "--until-decided", accuracy=accuracy)
+    assert status == 0, err
+    assert alerts(server) == [("INFO", "tiny: decided", "6 runs: 6 finished")]
+
+
+@pytest.mark.parametrize("flags", [[], ["--alert", "--tracking", "offline"], ["--alert", "--tracking", "off"]])
+def test_without_the_flag_or_without_a_server_there_is_no_alert(stubbed, server, flags):
+    status, out, err = stubbed.run("--seeds", 1, *flags)
+    assert status == 0, err
+    assert "2 runs: 2 finished" in out and "cannot be used" not in err
+    assert server.alerts == []
