@@ -30,7 +30,7 @@ from experiments.runs.record import RecordError
 from experiments.runs.tracking.settings import Tracking
 
 ALONE = (
-    ("table", "writes only the table", ("out", "png", "open", "wandb")),
+    ("table", "writes only the table", ("out", "figures", "open", "wandb")),
     ("wandb", "saves the planned report", ("metric", "baseline")),
 )
 """A flag, what it does, and the flags that do not go with it."""
@@ -56,7 +56,7 @@ def report(arguments: Namespace) -> int:
 
     check(study)
     place = Tracking(project=arguments.project, entity=arguments.entity)
-    arguments.png = True  # W&B shows no SVG
+    arguments.figures.append("png")  # W&B shows no SVG
     document = _document(study, out, arguments)
     _finish(document, [study], out, arguments)
     print(*publish(study, document, out, place), sep="\n")
@@ -152,7 +152,7 @@ def record_look(study: RunsTable) -> None:
 
 def _check_flags(arguments: Namespace) -> None:
     """Raise `UserError` for flags that do not go together with --table or --wandb, or only with it."""
-    given = {flag for flag, value in vars(arguments).items() if value not in (None, False)}
+    given = {flag for flag, value in vars(arguments).items() if value not in (None, False, [])}
     for flag, says, others in ALONE:
         for other in others:
             if {flag, other} <= given:
@@ -203,7 +203,7 @@ def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
 
 def _finish(document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace) -> int:
     """Write and open the report, record the look at the studies, and print the headline and the path of the page."""
-    page = write.write(write.make(document, arguments.png), out)
+    page = write.write(write.make(document, arguments.figures), out)
     for study in studies:
         record_look(study)
     if arguments.open:

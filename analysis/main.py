@@ -94,7 +94,8 @@ def _parser(name: str) -> Parser:
     if out:
         about = f"folder of the report; replaces an earlier report there (default: {out})"
         parser.add_argument("--out", metavar="DIR", type=_folder, help=about)
-        parser.add_argument("--png", action="store_true", help="also write the figures as PNG")
+        about = "also write the figures as PNG or PDF; both: repeat the flag"
+        parser.add_argument("--figures", choices=("png", "pdf"), action="append", default=[], help=about)
         parser.add_argument("--open", action="store_true", help="open the report in the web browser")
     if name == "report":
         parser.add_argument("more", nargs="*", help=SUPPRESS)

@@ -53,6 +53,7 @@ STYLE: dict[Any, Any] = {
     "legend.fontsize": 9,
     "savefig.dpi": 200,
     "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # TrueType; journals refuse fonts of type 3
     "svg.hashsalt": "vit-report",
     "figure.constrained_layout.use": True,
     "image.composite_image": False,

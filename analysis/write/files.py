@@ -12,6 +12,7 @@ import os
 import re
 import tempfile
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 from markupsafe import Markup, escape
@@ -26,13 +27,17 @@ from experiments.errors import writing
 from experiments.files import check_replaceable
 
 MANIFEST = "manifest.json"
-METADATA = {"svg": {"Date": None, "Creator": None, "Format": None, "Type": None}, "png": {"Software": None}}
+METADATA = {
+    "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
 
 
-def make(document: Document, png: bool = False) -> dict[str, bytes]:
+def make(document: Document, kinds: Iterable[str] = ()) -> dict[str, bytes]:
     """Return every file of the report: name -> bytes. The same records give the same bytes.
 
-    `png`: whether each figure is a PNG, too.
+    `kinds`: of the files of each figure beside the SVG: "png", "pdf".
     """
     drawn = {plot.name: saved(plot, "svg") for plot in document.plots}
     figures = {plot.name: inline(drawn[plot.name], plot) for plot in document.plots}
@@ -41,7 +46,7 @@ def make(document: Document, png: bool = False) -> dict[str, bytes]:
         "report.html": pages.page(shown, figures).encode(),
         "report.md": pages.readme(shown).encode(),
         **{f"figures/{name}.svg": body for name, body in drawn.items()},
-        **{f"figures/{plot.name}.png": saved(plot, "png") for plot in document.plots if png},
+        **{f"figures/{plot.name}.{kind}": saved(plot, kind) for plot in document.plots for kind in kinds},
     }
     for table in document.tables:
         files[f"tables/{table.name}.csv"] = table.csv().encode()
@@ -51,7 +56,7 @@ def make(document: Document, png: bool = False) -> dict[str, bytes]:
 
 
 def saved(plot: Plot, kind: str) -> bytes:
-    """Return the figure as a file of its own; `kind`: "svg" or "png"."""
+    """Return the figure as a file of its own; `kind`: "svg", "png" or "pdf"."""
     body = io.BytesIO()
     with style.style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the SVG shows such names all the same

@@ -69,7 +69,11 @@ EMPTY = ([""], ["runs", "--out", ""], ["compare", "", "b"], ["export", "runs", "
             "--table: 'x.docx' is not allowed: expected a file that ends with .tex, .md, .csv",
         ),
         (["nowhere", "--columns", "n"], "--columns: is allowed only with --table"),
-        (["nowhere", "--table", "x.md", "--png"], "--table: writes only the table; it is not allowed with --png"),
+        (
+            ["nowhere", "--table", "x.md", "--figures", "pdf"],
+            "--table: writes only the table; it is not allowed with --figures",
+        ),
+        (["nowhere", "--figures", "jpg"], "--figures: invalid choice: 'jpg' (choose from 'png', 'pdf')"),
         (["nowhere", "--watch"], "--watch: no such flag"),
         (["compare", "a", "b"], "a: no such folder"),
         (["./compare"], "./compare: no such folder"),

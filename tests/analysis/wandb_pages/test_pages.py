@@ -58,7 +58,7 @@ def quick_document() -> Document:
 
 def save(folder: Path) -> list[str]:
     document, out = quick_document(), folder / "report"
-    write.write(write.make(document, png=True), out)
+    write.write(write.make(document, ["png"]), out)
     return publish(read(str(folder)), document, out, Tracking())
 
 
