@@ -21,22 +21,19 @@ from wandb_workspaces.reports.v2.interface import BlockTypes, PanelTypes
 
 from experiments.files import read_json, write_json
 from experiments.metric import METRICS, WATCHED, Metric
+from experiments.runs.record import TRIALS
 from experiments.runs.tracking import server
+from experiments.runs.tracking.sender import note_path
 from experiments.runs.tracking.settings import FIGURES_OF, STUDY_KEY, TOKEN, study_key, token
 
+FEWEST_FOR_BAND = 5  # seeds; with fewer, plots show each run
 NOTE = (
     "The statistics on this page come from the tables of vit-report, which use every run. The plots of W&B are for "
-    "watching: W&B draws a group from a sample of at most 100 runs, and its bands are standard deviations, not "
-    "confidence intervals."
+    "watching: W&B draws a group from a sample of at most 100 runs, and its bands are standard errors, or single runs "
+    f"below {FEWEST_FOR_BAND} seeds, not confidence intervals."
 )
-BAND = "mean of each variant, band: ± 1 standard deviation over its runs"
 MOST_SHOWN = 1000  # runs and bars of a plot, the limit of W&B; its default is 10
-GROUPED: dict[str, Any] = {
-    "groupby": wr.Metric("Group"),
-    "groupby_aggfunc": "mean",
-    "groupby_rangefunc": "stddev",
-    "max_runs_to_show": MOST_SHOWN,
-}
+MOST_PINNED = 20  # runs, a limit of W&B
 MOST_TITLE = 128  # characters, a limit of W&B
 FIGURES = "report"  # the figures are logged as report/NAME
 FIGURE = re.compile(r"^!\[.*\]\(figures/([\w-]+)\.svg\)$", re.MULTILINE)  # in report.md
@@ -47,9 +44,10 @@ PAGES = "pages"  # in the file of the token: address of a project -> kind of pag
 
 @dataclass(frozen=True)
 class Task:
-    """What to save. `axes`: the settings that vary. `headline`: Markdown.
+    """What to save. `axes`: the settings that vary. `headline` and `differences`: Markdown, the latter of a table.
 
-    `folder`: of the study; `out`: of its report.
+    `colours`: variant -> its colour. `baseline`: the names of its runs. `seeds`: the fewest of a variant. `folder`: of
+    the study; `out`: of its report.
     """
 
     study: str
@@ -57,6 +55,10 @@ class Task:
     metric: str
     axes: list[str]
     headline: list[str]
+    differences: str
+    colours: dict[Any, str]
+    baseline: list[str]
+    seeds: int
     folder: Path
     out: Path
     project: str | None
@@ -66,9 +68,13 @@ class Task:
 def workspace(task: Task, entity: str, project: str) -> ws.Workspace:
     """Make the workspace of a study. It is not saved, and no server is asked."""
     sections: dict[str, list[PanelTypes]] = {
-        "Result": [wr.MarkdownPanel(markdown="\n\n".join([*task.headline, NOTE])), *_result(task)],
-        "Learning curves": [_curve(name) for name in METRICS if not name.startswith("test/")],
-        "Training": [_curve(name) for name in WATCHED],
+        "Result": [
+            wr.MarkdownPanel(markdown="\n\n".join([*task.headline, NOTE])),
+            *[wr.MarkdownPanel(markdown=task.differences)] * bool(task.differences),
+            *_result(task),
+        ],
+        "Learning curves": [_curve(task, name) for name in METRICS if not name.startswith("test/")],
+        "Training": [_curve(task, name) for name in WATCHED],
     }
     return ws.Workspace(
         entity=entity,
@@ -80,6 +86,8 @@ def workspace(task: Task, entity: str, project: str) -> ws.Workspace:
         runset_settings=ws.RunsetSettings(
             filters=_of_study(task),
             groupby=[expr.Metric("Group")],
+            group_colors={**task.colours},
+            pinned_runs=[*_baseline_ids(task, entity, project)],
             order=[expr.Ordering(expr.Summary(task.metric), ascending=False)],
             pinned_columns=[f"summary:{task.metric}", "config:params.value", "config:flops_per_image.value"],
         ),
@@ -112,8 +120,30 @@ def report(task: Task, text: str, figures_run: str, entity: str, project: str) -
             wr.H2("Runs in W&B"),
             wr.CalloutBlock(NOTE),
             wr.PanelGrid(runsets=[runs], panels=_result(task)),
+            *_tuning(task, entity, project),
         ],
     )
+
+
+def _tuning(task: Task, entity: str, project: str) -> list[BlockTypes]:
+    """The importance of the tuned settings over the trials in the study's folder, if they were mirrored."""
+    blocks: list[BlockTypes] = []
+    for folder in [path.parent for path in sorted(task.folder.glob(f"*/{TRIALS}"))]:
+        if (folder / TOKEN).exists():
+            trials = expr.And(expr.Config(STUDY_KEY) == study_key("", folder))
+            runs = wr.Runset(entity, project, name="trials", filters=trials)
+            blocks += [
+                wr.H2("Importance of the tuned settings"),
+                wr.PanelGrid(runsets=[runs], panels=[wr.ParameterImportancePlot(with_respect_to="val/acc")]),
+            ]
+    return blocks
+
+
+def _baseline_ids(task: Task, entity: str, project: str) -> list[str]:
+    """The ids of the baseline's runs in this project, as many as W&B can pin."""
+    where = f"{server.base_url()}/{entity}/{project}"
+    notes = [read_json(path) for run in task.baseline if (path := note_path(task.folder, run)).exists()]
+    return [note["id"] for note in notes if note["where"] == where][:MOST_PINNED]
 
 
 def _of_study(task: Task) -> Any:
@@ -127,11 +157,11 @@ def _result(task: Task) -> list[PanelTypes]:
     columns = [wr.ParallelCoordinatesPlotColumn(wr.Config(path)) for path in (*task.axes, "seed")]
     return [
         wr.BarPlot(
-            title=f"{metric.label} at the end: {BAND.replace('band', 'line')}",
+            title=f"{metric.label} at the end: {_band(task)}",
             metrics=[str(metric)],
             orientation="h",
             title_x=metric.label,
-            **GROUPED,
+            **_grouped(task),
             max_bars_to_show=MOST_SHOWN,
         ),
         wr.ParallelCoordinatesPlot(
@@ -142,16 +172,31 @@ def _result(task: Task) -> list[PanelTypes]:
     ]
 
 
-def _curve(metric: Metric) -> wr.LinePlot:
+def _band(task: Task) -> str:
+    """What plots show of a variant, in words."""
+    return f"mean of each variant, {'± 1 standard error' if task.seeds >= FEWEST_FOR_BAND else 'and its runs'}"
+
+
+def _grouped(task: Task) -> dict[str, Any]:
+    """The fields of a plot that shows each variant."""
+    return {
+        "groupby": wr.Metric("Group"),
+        "groupby_aggfunc": "mean",
+        "groupby_rangefunc": "stderr" if task.seeds >= FEWEST_FOR_BAND else "samples",
+        "max_runs_to_show": MOST_SHOWN,
+    }
+
+
+def _curve(task: Task, metric: Metric) -> wr.LinePlot:
     """A metric over the epochs, a line for each variant."""
     return wr.LinePlot(
-        title=f"{metric.label}: {BAND}",
+        title=f"{metric.label}: {_band(task)}",
         x="epoch",
         y=[str(metric)],
         title_x="epoch",
         title_y=metric.label,
         smoothing_type="none",
-        **GROUPED,
+        **_grouped(task),
     )
 
 
@@ -180,7 +225,7 @@ def save(task: Task) -> dict[str, str]:
     text = (task.out / "report.md").read_text()
     made = report(task, text, figures_run, entity, project)
     kept = _read(wr.Report.from_url, urls.get("report")) or made
-    kept.title, kept.blocks = made.title, made.blocks
+    kept.title, kept.blocks, kept.width = made.title, made.blocks, made.width
     kept.save()
     title = re.sub("[^A-Za-z0-9]+", "-", made.title).strip("-")  # a title may hold what a URL may not
     keep("report", f"{kept.url.partition('/reports/')[0]}/reports/{title}--{kept.id}")

@@ -30,7 +30,7 @@ MAX_ID = 48  # characters of a run's name in the id of its W&B run: the end, whi
 
 @dataclass(frozen=True)
 class Sent:
-    """What W&B has of a run, kept in STUDY/wandb/sent/RUN.json: the id of the W&B run, and the address of its project.
+    """What W&B has of a run, kept in `note_path`: the id of the W&B run, and the address of its project.
 
     `sweep`: if an agent has asked for it. `digest`: of the record that W&B has completely; None before.
     """
@@ -39,6 +39,11 @@ class Sent:
     where: str
     sweep: str | None = None
     digest: str | None = None
+
+
+def note_path(folder: Path, run: str) -> Path:
+    """The file that says what W&B has of a run."""
+    return folder / FOLDER / "sent" / f"{run}.json"
 
 
 def follow(
@@ -175,7 +180,7 @@ class Sender:
     def _note(self, run: str) -> Sent:
         """The W&B run of a run in this project: that of the agent, the one that was noted, or a new one."""
         try:
-            noted = Sent(**read_json(self._path(run)))
+            noted = Sent(**read_json(note_path(self.folder, run)))
         except (RecordError, TypeError):
             noted = None
         if noted is None or noted.where != self.where:
@@ -186,11 +191,9 @@ class Sender:
         return noted
 
     def _write(self, run: str, note: Sent) -> None:
-        self._path(run).parent.mkdir(parents=True, exist_ok=True)
-        write_json(self._path(run), asdict(note))
-
-    def _path(self, run: str) -> Path:
-        return self.folder / FOLDER / "sent" / f"{run}.json"
+        path = note_path(self.folder, run)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, asdict(note))
 
     @cached_property
     def _digests(self) -> dict[str, str]:

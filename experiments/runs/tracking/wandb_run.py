@@ -41,20 +41,21 @@ class WandbRun:
 
         config, folder = record.read_config(run_dir), run_dir.parent
         variant = planned.variant if planned else config["model"]["pos_embed"]
+        is_trial = (folder / record.TRIALS).exists()
         self.study, self.mode, self.last_epoch = study, place["mode"], 0.0
         self.run = wandb.init(
             **place,
             dir=str(wandb_folder(folder).parent),
             name=f"{variant} s{config['seed']}",
             group=variant,
-            job_type=TRIAL if (folder / record.TRIALS).exists() else "run",
+            job_type=TRIAL if is_trial else "run",
             tags=_tags(study, config["data"]["name"], config["model"]["pos_embed"]),
             config={
                 **config,
                 "run": run_dir.name,
                 "variant": variant,
                 "levels": dict(planned.levels) if planned else {},
-                STUDY_KEY: study_key(study, folder) if planned else "",
+                STUDY_KEY: study_key(study, folder) if planned or is_trial else "",
             },
             resume="allow",
             reinit="create_new",

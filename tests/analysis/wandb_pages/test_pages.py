@@ -4,11 +4,13 @@ markup.
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pandas as pd
 import pytest
@@ -103,6 +105,67 @@ def test_saved_twice_there_is_one_workspace_and_one_report(server: PagesServer, 
     (again,), (report_again,) = server.of_type("project-view"), server.of_type("runs")
     assert again.saved == report_again.saved == 2
     assert sections(again) == {**kinds, "Of the user": []}
+
+
+def published(folder: Path, server: PagesServer) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The specifications of the workspace and the report that the command saves, without random ids of panels."""
+    with pytest.raises(SystemExit) as stopped:
+        main([str(folder), "--wandb", "--without-models"])
+    assert stopped.value.code == 0
+    (workspace,), (report,) = server.of_type("project-view"), server.of_type("runs")
+    found = json.loads(json.dumps([workspace.spec, report.spec]), object_hook=_without_id)
+    return found[0], found[1]
+
+
+def _without_id(part: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in part.items() if key not in ("__id__", "id")}
+
+
+@pytest.mark.parametrize(("seeds", "band"), [(3, "samples"), (5, "stderr")])
+def test_a_workspace_has_the_reports_colours_and_intervals_and_pins_the_baseline(
+    server: PagesServer, tmp_path: Path, seeds: int, band: str
+) -> None:
+    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9, "learned-2d": 0.8}, seeds=seeds)
+    server.runs["a"] = Run("a", "vit-ablation")
+    runs = [entry["run"] for entry in study_file.read_study(folder)["runs"] if entry["variant"] == "none"]
+    (folder / "wandb/sent").mkdir(parents=True)
+    for run, project in zip(runs, ("vit-ablation", "another", "vit-ablation"), strict=False):
+        note = {"id": f"id-{run}", "where": f"{server.url}/tester/{project}"}
+        (folder / f"wandb/sent/{run}.json").write_text(json.dumps(note))
+    workspace, report = published(folder, server)
+    colours = {unquote(key).split('"value":"')[1][:-3]: value for key, value in customised(workspace).items()}
+    figure = (folder / "report/figures/accuracy.svg").read_text()
+    assert colours.keys() == {"none", "learned-1d", "learned-2d"} and len(set(colours.values())) == 3
+    assert all(colour in figure for colour in colours.values())
+    pinned = workspace["section"]["runSets"][0]["pinnedRunIds"]
+    assert [base64.b64decode(pin).decode().split(":")[2] for pin in pinned] == [f"id-{runs[0]}", f"id-{runs[2]}"]
+    areas = {part["groupArea"] for part in parts([workspace, report]) if part.get("groupArea")}
+    assert areas == {band}
+    text = (folder / "report/report.md").read_text()
+    assert any(value.startswith("| variant | n | difference") and value in text for value in markdown(workspace))
+    assert published(folder, server) == (workspace, report)
+
+
+def customised(workspace: dict[str, Any]) -> dict[str, str]:
+    return workspace["section"]["customRunColors"]
+
+
+def markdown(workspace: dict[str, Any]) -> list[str]:
+    return [part["config"]["value"] for part in parts(workspace) if part.get("viewType") == "Markdown Panel"]
+
+
+def test_a_report_has_the_importance_of_the_settings_of_mirrored_trials(server: PagesServer, tmp_path: Path) -> None:
+    folder = mirrored_study(server, tmp_path)
+    (folder / "tuning").mkdir()
+    (folder / "tuning/trials.txt").touch()
+    _, report = published(folder, server)
+    assert "Parameter Importance" not in json.dumps(report)  # the trials were not mirrored
+    (folder / "tuning/wandb.json").write_text('{"token": "0123abcd"}')
+    _, report = published(folder, server)
+    (grid,) = (
+        part for part in parts(report) if '"Parameter Importance"' in json.dumps(part.get("panelBankSectionConfig"))
+    )
+    assert '"-0123abcd"' in json.dumps(grid["runSets"])
 
 
 def check_no_markup(found: list[dict[str, Any]]) -> None:

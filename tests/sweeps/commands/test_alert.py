@@ -1,5 +1,7 @@
 """`--alert`: W&B tells the user that a sweep has ended. Training is replaced by stub_sweep.py."""
 
+import json
+
 import pytest
 from stubbed import Stubbed
 from wandb_server import WandbServer
@@ -34,6 +36,15 @@ def test_an_alert_tells_that_a_study_is_decided(tmp_path, server):
     status, _, err = study.run("--alert", "--until-decided", accuracy=accuracy)
     assert status == 0, err
     assert alerts(server) == [("INFO", "tiny: decided", "6 runs: 6 finished")]
+
+
+def test_an_alert_tells_that_a_tuning_has_ended_whose_wandb_runs_state_its_folder(stubbed, server):
+    words = ("--trials", 1, "--workers", 2, "--out", stubbed.folder, "--tracking", "online", "--alert")
+    status, _, err = stubbed("tune", stubbed.study, *words)
+    assert status == 0, err
+    assert alerts(server) == [("INFO", "tiny: tuning ended", "2 trials: 2 finished")]
+    token = json.loads((stubbed.dir / "tuning/wandb.json").read_text())["token"]
+    assert [run.settings["study"] for run in server.runs.values()] == [f"-{token}"] * 2
 
 
 @pytest.mark.parametrize("flags", [[], ["--alert", "--tracking", "offline"], ["--alert", "--tracking", "off"]])
