@@ -66,7 +66,7 @@ class ProgressDisplay:
         self._refresh()
 
     def begin(self, worker: Hashable, runs: Sequence[RunSpec]) -> None:
-        """Show what a worker trains from now on: one run, or several as one cohort. None: it has no line."""
+        """Show what a worker trains from now on: one run, or a cohort. Without runs it has no line."""
         if line := self.lines.pop(worker, None):
             self.progress.remove_task(line.task)
         if runs:
