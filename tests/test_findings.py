@@ -11,12 +11,11 @@ from analysis.sources.read import read
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.search(r"<!-- findings.*?-->\n(.*?)<!-- end", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)[1]
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in BLOCK.splitlines()[2:]]
-STD = "pos_embed=learned-1d, pos_std={}"
 VARIANTS = {
     "learned-1d − none": ("learned-1d, stem", "none, stem"),
     "relative − learned-1d": ("relative, every-layer", "learned-1d, stem"),
     "learned-2d − learned-1d": ("learned-2d, stem", "learned-1d, stem"),
-    "learned-1d with 1 − 0.02": (STD.format("1"), STD.format("0.02")),
+    "relative-2d-kv − learned-1d": ("relative-2d-kv", "learned-1d"),
 }
 
 
