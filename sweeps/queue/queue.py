@@ -150,7 +150,8 @@ class Queue:
         """Assign runs to a worker: the first that is left, and up to `max_runs` in all that can be stacked with it.
 
         A run that failed before is assigned alone: the stack may have been too large for the memory, and one failure
-        ends all runs of a stack. Runs that were interrupted in a stack are assigned together, however many they are.
+        ends all runs of a stack. It comes last on the host where it failed, and only while no other host trains: the
+        host may be at fault. Runs that were interrupted in a stack are assigned together, however many they are.
         """
         known: list[int] = []  # the number of trials before each try
 
@@ -159,7 +160,7 @@ class Queue:
             known.append(len(self._trials))
             if not self.cancelled and not self._assigned(process, known[0]):  # else only the answer was lost
                 owner = stored.stored_process(process, self.sweep, self.store.now())
-                for run in self._next_cohort(max_runs):
+                for run in self._next_cohort(max_runs, process.host):
                     self._add(run, TrialState.RUNNING, None, {stored.PROCESS: owner})
                 self._sort()
             return self._assigned(process, known[0])
@@ -174,9 +175,16 @@ class Queue:
             if trial.number >= first and stored.worker_of(trial) == process
         ]
 
-    def _next_cohort(self, max_runs: int) -> list[RunSpec]:
-        """The runs that `assign` assigns, in the order of the plan."""
-        left = [self.runs[name] for name in self._state.waiting]
+    def is_untried(self, name: str, host: str) -> bool:
+        """Whether a run has not failed on a host since the last retry."""
+        return all(stored.worker_of(trial).host != host for trial in self._attempts.failed.get(name, ()))
+
+    def _next_cohort(self, max_runs: int, host: str) -> list[RunSpec]:
+        """The runs that `assign` assigns, in the order of the plan, but those that failed on the host come last."""
+        names = [name for name in self._state.waiting if self.is_untried(name, host)]
+        if all(process.host == host for process in self._state.running.values()):  # else another host takes the others
+            names += [name for name in self._state.waiting if name not in names]
+        left = [self.runs[name] for name in names]
         while left and self._look_for_record(left[0].name):  # something else than this queue has trained it
             left.pop(0)
         members = read_members(self.dir / left[0].name) if left else []

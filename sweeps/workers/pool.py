@@ -25,6 +25,7 @@ POLL_INTERVAL = 2.0  # seconds between checks of what other sweeps on the folder
 RECONCILE_INTERVAL = 300.0  # seconds between checks of every run's folder
 REPORTS = 20  # intermediate values of a run that the queue stores at most
 REPORT_INTERVAL = 2.0  # seconds between them, at least
+FAILURES = 3  # of different runs, without a success in between, after which a worker stops: the machine may be at fault
 CPU_COHORT = 1  # measured on digits: a stack of 4 takes 4.0 times as long as a single run; on CIFAR-10 it takes longer
 
 OnStart = Callable[[str], None]  # called with the name of each run that a worker gets
@@ -96,7 +97,7 @@ class WorkerPool:
         self.queue, self.dir, self.display, self.cohort = queue, queue.dir, display, cohort
         self.on_start = on_start or (lambda run: None)
         self.metric = Metric(metric)  # whose value the progress shows for each finished run
-        self.free = list(configs)  # of workers to start
+        self.free = [(config, set[str]()) for config in configs]  # of workers to start, with their `Worker.failed`
         self.workers: list[Worker] = []
         self.next_poll = self.next_reconcile = self.next_heartbeat = 0.0
         self.waited_for: set[str] = set()
@@ -171,7 +172,9 @@ class WorkerPool:
     def _assign(self) -> None:
         """Give runs to each idle worker. Start workers while more runs are left than workers are idle."""
         for _ in range(min(len(self.free), self.queue.left - len(self.idle))):
-            self.workers.append(Worker(self.free.pop(0)))
+            config, failed = self.free.pop(0)
+            self.workers.append(Worker(config))
+            self.workers[-1].failed = failed
         for worker in self.idle:
             if self.queue.left:
                 self._begin(worker, self._submit(worker))
@@ -208,6 +211,7 @@ class WorkerPool:
         self._begin(worker, worker.upcoming)
         worker.upcoming = []
         if kind == "done":
+            worker.failed.clear()
             for assignment in ended:
                 self._settle(assignment, "the worker left neither a record nor an error")
             return
@@ -216,8 +220,21 @@ class WorkerPool:
         if users:  # another attempt would fail the same way
             self._release(ended)
             raise UserError(f"{reason} (in {ended[0].run.name})")
+        worker.failed.add(ended[0].run.name)
         for assignment in ended:
             self._settle(assignment, reason, trace)
+        untried = [name for name in self.queue.state().waiting if self.queue.is_untried(name, worker.info.host)]
+        if len(worker.failed) >= FAILURES and untried:
+            self._give_up(worker, reason)
+
+    def _give_up(self, worker: Worker, reason: str) -> None:
+        """Start no worker in the place of one that fails at every run. Raises `UserError` if there is no other."""
+        self.free = [(config, failed) for config, failed in self.free if failed is not worker.failed]
+        line = f"{len(worker.failed)} runs failed one after another in a worker on {worker.info.host}, the last with "
+        if self.free or self.workers:
+            self.display.note(f"{line}{reason}; it trains no more")
+        else:
+            raise UserError(f"{line}{reason}; it leaves the others, so run the same command again once it works there")
 
     def _add_row(self, worker: Worker, index: int, row: dict[str, float]) -> None:
         """Take in an epoch of a worker's run. In the last one the worker gets its next runs."""
@@ -237,7 +254,7 @@ class WorkerPool:
     def _remove(self, worker: Worker, timeout: float = 0.0) -> None:
         """Stop a worker and let others train the runs that it has not begun. Another worker may start in its place."""
         self.workers.remove(worker)
-        self.free.append(worker.config)
+        self.free.append((worker.config, worker.failed))
         worker.stop(timeout)
         self._release(worker.assignments + worker.upcoming)
         self.display.begin(worker, [])

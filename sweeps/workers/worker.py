@@ -85,6 +85,7 @@ class Worker:
         self.info = process_info(self.process.pid)
         self.assignments: list[Assignment] = []  # in training
         self.upcoming: list[Assignment] = []  # trained next
+        self.failed: set[str] = set()  # runs that failed here one after another, also in workers that this one replaces
 
     def send(self, message: Message) -> None:
         """Send runs, which are trained as one cohort after those in training, or another message."""

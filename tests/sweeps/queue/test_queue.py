@@ -63,9 +63,9 @@ def test_runs_that_failed_as_a_cohort_are_tried_alone(queue):
     for assignment in together:
         queue.settle(assignment, "failed", "no memory")
     queue.reconcile()
-    # in the order of the plan; the other variant has never failed
+    # in the order of the plan, after the other variant, which has never failed
     assignments = [queue.assign(current_process(), 3) for _ in range(4)]
-    assert [len(taken) for taken in assignments] == [1, 3, 1, 1]
+    assert [len(taken) for taken in assignments] == [3, 1, 1, 1]
     assert [taken[0].run for taken in assignments if len(taken) == 1] == [assignment.run for assignment in together]
 
 
@@ -130,7 +130,8 @@ def test_a_cohort_has_runs_of_one_variant(tmp_path):
 
 
 def fail(queue, error="RuntimeError: no memory"):
-    (assignment,) = queue.assign(current_process())
+    """Fail at the first run of the plan that waits, on a host where nothing has failed yet."""
+    (assignment,) = queue.assign(replace(current_process(), host=f"host {len(queue.study.get_trials())}"))
     queue.settle(assignment, "failed", error)
     return assignment.run.name
 

@@ -19,7 +19,7 @@ class FakeWorker:
 
     def __init__(self, config):
         self.config, self.info, self.pipe = config, current_process(), None
-        self.assignments, self.upcoming, self.submitted, self.stopped = [], [], [], False
+        self.assignments, self.upcoming, self.submitted, self.stopped, self.failed = [], [], [], False, set()
 
     def send(self, message):
         runs, _ = message
