@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import INTERRUPTS
 from experiments.errors import TakenOver, UserError
+from experiments.files import FolderDeletedError
 from experiments.study import RunSpec
 from sweeps.queue.process import process_info
 
@@ -196,7 +197,8 @@ def _train(
         )
     except BaseException as error:
         line = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-        users = isinstance(error, UserError) and not isinstance(error, TakenOver)  # the latter is not the user's fault
+        users = isinstance(error, UserError) and not isinstance(error, TakenOver | FolderDeletedError)
+        # others are no bad input: another attempt may succeed
         pipe.send(("failed", users, str(error) if users else line, traceback.format_exc()))
         raise  # the process ends; the next runs get a fresh one
     pipe.send(("done",))

@@ -159,3 +159,20 @@ def test_a_storm_over_run_workers_and_cells_trains_each_run_once(tmp_path):
     status, out, err = stubbed.run()
     assert status == 0 and "60 runs: 60 finished" in out, err
     assert set(stubbed.ended().values()) == {1} and len(stubbed.ended()) == 60
+
+
+def test_a_run_whose_folder_is_deleted_in_training_has_a_failed_attempt_and_the_sweep_goes_on(tmp_path):
+    base = {"data.train_limit": 80, "model.depth": 1, "model.embed_dim": 8, "model.num_heads": 2, "train.epochs": 40}
+    study = tmp_path / "tiny.yaml"
+    study.write_text(json.dumps({"name": "tiny", "factors": {"model.pool": ["cls", "gap"]}, "base": base, "seeds": 1}))
+    words = ["run", study, "--out", tmp_path, "--workers", 1, "--tracking", "off", "--device", "cpu"]
+    sweep = subprocess.Popen([sys.executable, "-m", "sweeps.main", *map(str, words)], stderr=subprocess.PIPE, text=True)
+    until(lambda: [*tmp_path.glob("tiny/*/resume.safetensors")])
+    (resumable,) = tmp_path.glob("tiny/*/resume.safetensors")
+    shutil.rmtree(resumable.parent.rename(tmp_path / "trash"))  # at once: the run may be writing into it
+    _, err = sweep.communicate(timeout=120)
+    assert sweep.returncode == 0, err
+    assert (
+        f"{resumable.parent.name}: FolderDeletedError: {resumable.parent}" in err and "its folder was deleted\n" in err
+    )
+    assert len([*tmp_path.glob("tiny/*/summary.json")]) == 2
