@@ -29,9 +29,10 @@ Show what every run of a study is doing. It changes nothing, and works during a 
 
 The table lists the runs in training and the failed ones; --all lists every run. --json prints one object:
   schema, study, time (UTC), counts (state -> runs), seconds_left, cancelled; for each run in `runs`
-  run, variant, seed, state, epochs, epochs_done, attempts, error, host, pid, heartbeat;
+  run, variant, seed, state, epochs, epochs_done, attempts, error, host, pid, heartbeat, last_epoch;
   for each job in `jobs` (see `vit-sweep submit`) that has not ended, or has before an epoch did: job, state, node.
-Times are in seconds; what is not known is null. heartbeat is the time since the last one. The states:
+Times are in seconds; what is not known is null. heartbeat is the time since the last one,
+and last_epoch since the last epoch: a sweep stops a worker that hangs. The states:
   running      a worker trains it
   waiting      not begun
   interrupted  begun, but no worker trains it; the next sweep continues it
@@ -113,6 +114,7 @@ def _parts(study: StudyStatus, jobs: Sequence[Mapping[str, Any]], every: bool) -
             "attempt": run.attempts,
             "worker": f"{run.pid} on {run.host}" if run.host else "",
             "heartbeat": f"{format_duration(run.heartbeat)} ago" if run.heartbeat is not None else "",
+            "last epoch": f"{format_duration(run.last_epoch)} ago" if run.last_epoch is not None else "",
             "last error": run.error,
         }
         for run in study.runs

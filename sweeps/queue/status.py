@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.config import DEFAULTS
 from experiments.runs import record
+from experiments.runs.resume import NAME as RESUME
 from experiments.runs.resume import read_note
 from experiments.study import RunSpec, StudyPlan
 from sweeps.queue import trials as stored
@@ -29,7 +31,7 @@ class RunStatus:
     `state` is one of `STATES`. A waiting run has not begun. An interrupted run has begun, no process trains it, and the
     next sweep continues it. A failed run has used all its attempts. `attempts` counts the failed attempts since the
     last retry, and the present or successful one. `host` and `pid` name the worker of the last attempt. `heartbeat` is
-    the time since its last heartbeat, None unless it is running.
+    the time since its last heartbeat, and `last_epoch` since its last epoch; None unless it is running.
     """
 
     run: str
@@ -43,6 +45,7 @@ class RunStatus:
     host: str | None = None
     pid: int | None = None
     heartbeat: float | None = None
+    last_epoch: float | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,15 @@ def _run_status(folder: Path, run: RunSpec, attempts: stored.Attempts, queue: Qu
         host=worker.host if worker else None,
         pid=worker.pid if worker else None,
         heartbeat=max(0.0, queue.now - worker.heartbeat) if worker and state == "running" else None,
+        last_epoch=_since_epoch(folder) if state == "running" else None,
     )
+
+
+def _since_epoch(folder: Path) -> float | None:
+    """The time since the last epoch of a run in training was saved; None before the first."""
+    with contextlib.suppress(OSError):
+        return max(0.0, time.time() - (folder / RESUME).stat().st_mtime)
+    return None
 
 
 def _progress(folder: Path) -> tuple[int, float | None]:

@@ -18,7 +18,7 @@ from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.queue import Assignment, Queue, QueueState
 from sweeps.study_folder import ERROR, check_records, write_plan
-from sweeps.workers.progress import ProgressDisplay, result_text
+from sweeps.workers.progress import ProgressDisplay, format_duration, result_text
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
 
 POLL_INTERVAL = 2.0  # seconds between checks of what other sweeps on the folder have done
@@ -26,6 +26,8 @@ RECONCILE_INTERVAL = 300.0  # seconds between checks of every run's folder
 REPORTS = 20  # intermediate values of a run that the queue stores at most
 REPORT_INTERVAL = 2.0  # seconds between them, at least
 FAILURES = 3  # of different runs, without a success in between, after which a worker stops: the machine may be at fault
+HUNG_SECONDS = 600.0  # without an epoch, at least, after which a worker hangs: it is stopped
+HUNG_EPOCHS = 10  # and at least as long as so many of its longest epoch
 CPU_COHORT = 1  # measured on digits: a stack of 4 takes 4.0 times as long as a single run; on CIFAR-10 it takes longer
 
 OnStart = Callable[[str], None]  # called with the name of each run that a worker gets
@@ -146,6 +148,7 @@ class WorkerPool:
             if not self.workers:
                 time.sleep(POLL_INTERVAL / 2)
             if time.monotonic() >= self.next_heartbeat:
+                self._stop_hung()
                 self._heartbeat()
                 self.next_heartbeat = time.monotonic() + HEARTBEAT_INTERVAL
 
@@ -181,7 +184,7 @@ class WorkerPool:
 
     def _begin(self, worker: Worker, assignments: list[Assignment]) -> None:
         """Take note of what a worker trains now."""
-        worker.assignments = assignments
+        worker.assignments, worker.since, worker.longest = assignments, time.monotonic(), 0.0
         self.display.begin(worker, [assignment.run for assignment in assignments])
 
     def _submit(self, worker: Worker) -> list[Assignment]:
@@ -240,10 +243,12 @@ class WorkerPool:
         """Take in an epoch of a worker's run. In the last one the worker gets its next runs."""
         assignment = worker.assignments[index]
         self.display.row(worker, assignment.run, row)
+        now = time.monotonic()
+        worker.since, worker.longest = now, max(worker.longest, now - worker.since)
         if worker.config.tuning:
             worker.send(self.queue.report(assignment, row))  # whether it prunes the run
             return
-        now, epochs = time.monotonic(), assignment.run.config.train.epochs
+        epochs = assignment.run.config.train.epochs
         is_due = row["epoch"] % math.ceil(epochs / REPORTS) == 0  # each value is a write to the database
         if is_due and now - self.reported.setdefault(assignment.number, now) >= REPORT_INTERVAL:
             self.reported[assignment.number] = now
@@ -263,6 +268,15 @@ class WorkerPool:
         """Let other workers train runs that did not fail."""
         for assignment in assignments:
             self.queue.settle(assignment, "interrupted")
+
+    def _stop_hung(self) -> None:
+        """Stop workers that hang; their runs go on from the last epoch. The first epoch has no limit: it loads data."""
+        for worker in [worker for worker in self.workers if worker.assignments and worker.longest]:
+            silence = time.monotonic() - worker.since
+            if silence > max(HUNG_SECONDS, HUNG_EPOCHS * worker.longest):
+                name = worker.assignments[0].run.name
+                self.display.note(f"{name}: no epoch for {format_duration(silence)}; its worker hangs and is stopped")
+                self._remove(worker)
 
     def _heartbeat(self) -> None:
         """Stop the worker of a run that another sweep has taken over, because this machine was suspended for long."""

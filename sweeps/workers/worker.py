@@ -86,6 +86,7 @@ class Worker:
         self.info = process_info(self.process.pid)
         self.assignments: list[Assignment] = []  # in training
         self.upcoming: list[Assignment] = []  # trained next
+        self.since, self.longest = 0.0, 0.0  # time of its last epoch, and the seconds of its longest one; 0: none yet
         self.failed: set[str] = set()  # runs that failed here one after another, also in workers that this one replaces
 
     def send(self, message: Message) -> None:

@@ -1,11 +1,13 @@
 """vit-sweep status: every run in its state, whatever a sweep is doing."""
 
+import dataclasses
 import json
 import os
 import re
 import shutil
 import signal
 import sqlite3
+import time
 from collections import Counter
 from pathlib import Path
 from unittest.mock import Mock
@@ -51,8 +53,8 @@ def train_by_hand(plan, folder: Path) -> list[str]:
         assert assignment.run == run
         finish(folder / run.name, run, outcome, 2 if outcome == "diverged" else 4)
         queue.settle(assignment)
-    for _ in range(3):
-        (assignment,) = queue.assign(current_process())
+    for host in "123":  # on its host a run that failed comes last
+        (assignment,) = queue.assign(dataclasses.replace(current_process(), host=host))
         assert assignment.run == failed
         queue.settle(assignment, "failed", "RuntimeError: out of memory\nmore of it")
         queue.reconcile()
@@ -101,6 +103,16 @@ def test_the_table_counts_variants_and_lists_what_a_reader_wants_to_see(plan, tm
     assert re.search(rf"{names[2]} +failed +0/4 .*RuntimeError: out of memory *$", short, re.MULTILINE)
     assert re.search(rf"{names[4]} +running +3/4 .*{os.getpid()} on {os.uname().nodename}", short)
     assert re.search(r"^logits +3 +1 +1 +1 *$", short, re.MULTILINE)  # running, failed, finished
+
+
+def test_a_run_in_training_shows_the_time_since_its_last_epoch(plan, tmp_path, vit_sweep):
+    names = train_by_hand(plan, tmp_path)
+    saved = tmp_path / names[4] / "resume.safetensors"
+    saved.touch()
+    os.utime(saved, (time.time() - 1200, time.time() - 1200))
+    ages = {run["run"]: run["last_epoch"] for run in as_json(vit_sweep, tmp_path)["runs"]}
+    assert 1200 <= ages.pop(names[4]) < 1260 and set(ages.values()) == {None}
+    assert re.search(rf"{names[4]} +running +.* 20 min ago", status(vit_sweep, tmp_path))
 
 
 def test_without_a_queue_the_records_tell_the_state(plan, tmp_path, vit_sweep):

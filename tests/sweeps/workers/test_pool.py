@@ -107,6 +107,29 @@ def test_a_worker_whose_run_was_taken_over_is_stopped_and_its_other_runs_are_enq
     assert kept.run.name in queue.reconcile().waiting
 
 
+@pytest.mark.parametrize(
+    "epoch, silence, hangs", [(1, 590, False), (1, 610, True), (100, 990, False), (100, 1010, True)]
+)
+def test_a_worker_without_an_epoch_for_ten_of_its_longest_is_stopped_and_no_attempt_counts(
+    queue, pool, monkeypatch, epoch, silence, hangs
+):
+    (worker,), clock = pool.workers, Mock(side_effect=lambda: now)
+    monkeypatch.setattr("sweeps.workers.pool.time", SimpleNamespace(monotonic=clock))
+    now = 10_000.0 + worker.since
+    pool._stop_hung()  # the first epoch has no limit: it downloads the images
+    pool._begin(worker, worker.assignments)
+    now += epoch
+    tell(pool, "row", 0, {"epoch": 1})
+    now += silence
+    pool._stop_hung()
+    assert worker.stopped == hangs
+    state = queue.reconcile()
+    assert len(state.running) == (0 if hangs else 2) and len(state.waiting) == (6 if hangs else 4)
+    said = f"no epoch for {round(silence / 60)} min; its worker hangs and is stopped"
+    assert [said in call.args[0] for call in pool.display.note.call_args_list] == [True] * hangs
+    assert all(trial.user_attrs.get("reason") != "failed" for trial in queue.study.get_trials())
+
+
 def test_few_of_the_epochs_of_a_long_run_are_stored_as_intermediate_values(pool, monkeypatch):
     stored, clock = [], [0.0]
     monkeypatch.setattr(pool.queue, "report", lambda assignment, row: stored.append(row["epoch"]))
