@@ -89,6 +89,9 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     left = [run for run in plan.runs if read_ended(study_dir, run) is None]
     tracking, configs = tracking_of(arguments), configured_workers(arguments, study_dir)
     if arguments.dry_run:
+        from sweeps.queue.connect import check_storage
+
+        check_storage(study_dir, arguments.storage)
         duration = _duration(left, configs) if left else ""  # it finds bad input before anything is printed
         print_plan(plan, study_dir)
         if left:

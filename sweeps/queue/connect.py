@@ -24,27 +24,35 @@ def connect(plan: StudyPlan, study_dir: Path, url: str | None = None) -> QueueSt
     Raises `UserError` where the folder's queue is in another storage than `url`, and where the queue of these runs in
     that storage belongs to another folder.
     """
-    given = parse_given_url(url).render_as_string() if url is not None else None
     with writing(study_dir):
         study_dir.mkdir(parents=True, exist_ok=True)
     with writing(study_dir), FileLock(study_dir / LOCK):  # of processes that start at once, one decides
-        note, file = read_note(study_dir), study_dir / DATABASE
-        own = URL.create("sqlite", database=str(file.resolve())).render_as_string()
-        known = note.storage if note else own if file.exists() else None
-        wanted = given or known or own
-        if known not in (wanted, None):
-            raise UserError(
-                f"--storage: the queue of {study_dir} is in {known}; leave --storage out, or, if no process uses that "
-                f"queue, move {study_dir / NOTE if note else file} away: the records stay"
-            )
-        if wanted == own:
-            file.touch()
+        wanted, note = check_storage(study_dir, url), read_note(study_dir)
+        if wanted is None:
+            (study_dir / DATABASE).touch()
         elif note is None:
             note = QueueNote(wanted, plan.runs[0].run_id[:8])
             storage = open_storage(study_dir, note)
             storage.run(lambda: _register(storage, plan, study_dir))
             write_note(study_dir, note)
     return open_storage(study_dir)
+
+
+def check_storage(study_dir: Path, url: str | None) -> str | None:
+    """The URL of the storage of a study's folder; None for the SQLite file in it. It changes nothing.
+
+    Raises `UserError` where the folder's queue is in another storage than `url`.
+    """
+    note, file = read_note(study_dir), study_dir / DATABASE
+    own = URL.create("sqlite", database=str(file.resolve())).render_as_string()
+    known = note.storage if note else own if file.exists() else None
+    wanted = parse_given_url(url).render_as_string() if url is not None else known or own
+    if known not in (wanted, None):
+        raise UserError(
+            f"--storage: the queue of {study_dir} is in {known}; leave --storage out, or, if no process uses that "
+            f"queue, move {study_dir / NOTE if note else file} away: the records stay"
+        )
+    return None if wanted == own else wanted
 
 
 def _register(storage: QueueStorage, plan: StudyPlan, study_dir: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from stubbed import tiny_plan
+from stubbed import STUDY, tiny_plan
 
 from experiments.errors import UserError
 from sweeps.builtin import FILES
@@ -173,6 +173,18 @@ def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(refused, tmp_p
     line = refused(*words)
     assert line.startswith("vit-sweep") and ": error: " in line and said in line
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("more", [["--dry-run"], []])
+def test_a_storage_that_is_not_that_of_the_folder_is_refused_also_in_a_dry_run(refused, tmp_path, more):
+    plan, given = tiny_plan(), ("--storage", f"sqlite:///{tmp_path}/other.db")
+    write_plan(plan, tmp_path / "tiny", "vit-sweep run tiny")
+    (tmp_path / "tiny" / "optuna.db").touch()
+    before = (tmp_path / "tiny" / "study.json").read_bytes()
+    (tmp_path / "tiny.yaml").write_text(json.dumps(STUDY))
+    line = refused("run", tmp_path / "tiny.yaml", "--out", tmp_path, "--workers", 1, "--device", "cpu", *given, *more)
+    assert f"--storage: the queue of {tmp_path}/tiny is in sqlite:///{tmp_path}/tiny/optuna.db; leave" in line
+    assert (tmp_path / "tiny" / "study.json").read_bytes() == before and not (tmp_path / "other.db").exists()
 
 
 def test_a_disk_that_fills_up_in_mid_sweep_loses_nothing(tmp_path, monkeypatch, vit_sweep):
