@@ -24,6 +24,7 @@ def connect(plan: StudyPlan, study_dir: Path, url: str | None = None) -> QueueSt
     Raises `UserError` where the folder's queue is in another storage than `url`, and where the queue of these runs in
     that storage belongs to another folder.
     """
+    check_storage(study_dir, url)  # before the folder is made
     with writing(study_dir):
         study_dir.mkdir(parents=True, exist_ok=True)
     with writing(study_dir), FileLock(study_dir / LOCK):  # of processes that start at once, one decides

@@ -45,8 +45,8 @@ def is_alive(process: ProcessInfo, silence: Callable[[float], float] | None = No
     """Whether a process is alive: checked by pid and start time on this machine, by its heartbeat on another.
 
     A process in another PID namespace counts as one on another machine, because its pid means nothing here. So does one
-    of an earlier boot, and one of another user whom /proc does not show. `silence` tells how many seconds have passed since a heartbeat; without it, this machine's
-    clock.
+    of an earlier boot, and one of another user whom /proc does not show. `silence` tells how many seconds have passed
+    since a heartbeat; without it, this machine's clock.
     """
     is_foreign = (process.host, process.boot, process.namespace) != (socket.gethostname(), *_kernel())
     if is_foreign or _is_hidden(process.pid):
