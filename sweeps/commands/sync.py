@@ -61,7 +61,7 @@ def sync(arguments: argparse.Namespace, _: str) -> int:
         _names(study_dir)
         _follow_all(study_dir, tracking)
     else:
-        _send_finished(study_dir, tracking)
+        return _send_finished(study_dir, tracking)
     return 0
 
 
@@ -96,29 +96,36 @@ def _follow_named(study_dir: Path, tracking: Tracking) -> None:
     follow(study_dir, tracking, lambda: names, is_closed, alerts, _say, "switch off with --tracking off")
 
 
-def _send_finished(study_dir: Path, tracking: Tracking) -> None:
-    """Send the finished runs. Raises `UserError` where W&B stops answering."""
+def _send_finished(study_dir: Path, tracking: Tracking) -> int:
+    """Send the finished runs. Returns 1 if records are damaged. Raises `UserError` where W&B stops answering."""
     names = _names(study_dir)
     finished = [name for name in names if record.is_finished(study_dir / name)]
     if not finished:
         raise UserError(f"{study_dir}: holds no finished runs; give the folder of a study, OUT/STUDY")
-    was_new = dict[str, bool | None]()
+    was_new, damaged = dict[str, bool | None](), list[record.RecordError]()
     try:
         with server.wandb_in_use() as stderr:
             sender = Sender(study_dir, tracking)
             for name in finished:
-                was_new[name] = sender.send(name)
-                print(name, file=stderr, flush=True)
+                try:
+                    was_new[name] = sender.send(name)
+                    print(name, file=stderr, flush=True)
+                except record.RecordError as error:
+                    damaged.append(error)
             sender.close()
     except server.Unreachable as error:
         progress = (
             f"{len(was_new)} of {len(finished)} runs are checked or sent; run the same command again for the rest"
         )
         raise UserError(f"W&B cannot be used ({error}); {progress}") from error
-    sent = [name for name in finished if was_new[name]]
-    parts = [f"{counted(sent, 'run')} sent", f"{len(finished) - len(sent)} already complete"]
+    sent = [name for name, is_new in was_new.items() if is_new]
+    parts = [f"{counted(sent, 'run')} sent", f"{len(was_new) - len(sent)} already complete"]
+    parts += [f"{len(damaged)} damaged"] * bool(damaged)
     parts += [f"{len(names) - len(finished)} not finished"] * (len(names) > len(finished))
     print(f"{', '.join(parts)}; {sender.where}")
+    for each in damaged:
+        print(f"not sent: {each}")
+    return 1 if damaged else 0
 
 
 def _names(study_dir: Path) -> list[str]:

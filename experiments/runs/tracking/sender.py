@@ -78,9 +78,12 @@ def follow(
                 while not is_last:
                     is_last = over.wait(POLL_SECONDS)
                     for run in [run for run in runs() if run not in done]:
-                        if sender.send(run) is not None:
-                            done.add(run)
-                            say(run)
+                        try:
+                            if sender.send(run) is not None:
+                                done.add(run)
+                                say(run)
+                        except RecordError as error:
+                            say_once(run, f"{run}: is not sent ({error})")
                     while alerts:
                         sender.alert(*alerts[0])
                         alerts.popleft()

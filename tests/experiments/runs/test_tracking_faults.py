@@ -133,3 +133,22 @@ def test_the_command_prints_what_it_sent(tmp_path, monkeypatch):
     with WandbServer().used_here(monkeypatch) as server:
         said = f"1 run sent, 0 already complete; {server.url}/tester/vit-ablation\n"
         assert mirrored.sync(tmp_path / "single") == (0, said, "s0\n")
+
+
+@pytest.mark.slow
+def test_a_damaged_record_is_named_at_the_end_and_the_other_runs_are_sent(tmp_path, monkeypatch):
+    train([mirrored.spec(0), mirrored.spec(1)], tmp_path, device="cpu")
+    metrics = tmp_path / "s0" / record.METRICS
+    metrics.write_text(metrics.read_text() + "9,9\n")
+    with WandbServer().used_here(monkeypatch) as server:
+        status, out, err = mirrored.sync(tmp_path)
+        assert (status, err) == (1, "s1\n"), out
+        first, second = out.splitlines()
+        assert first.startswith("1 run sent, 0 already complete, 1 damaged; ") and "W&B cannot" not in out
+        assert second.startswith(f"not sent: {tmp_path}/s0/")
+        mirrored.check(server, tmp_path / "s1")
+        said: list[str] = []
+        with Mirror(ONLINE, tmp_path, said.append) as mirror:
+            mirror.follow("s0")
+            until(lambda: len(said) == 2)
+        assert said[1].startswith(f"tracking: s0: is not sent ({tmp_path}/s0/")
