@@ -162,7 +162,8 @@ class SQLiteStorage(QueueStorage):
         self._lock = filelock.FileLock(lock, poll_interval=0.01)
         mode = "rw" if reading else "rwc"  # rw never makes the file, and undoes what a killed process has half written
         place = f"{path.absolute().as_uri()}?mode={mode}"
-        options = {"creator": lambda: sqlite3.connect(place, uri=True, timeout=RETRY_TIMEOUT)}
+        seconds = 5.0 if reading else RETRY_TIMEOUT  # for which another process may have the file locked
+        options = {"creator": lambda: sqlite3.connect(place, uri=True, timeout=seconds)}
 
         def make() -> RDBStorage:
             return RDBStorage("sqlite://", engine_kwargs=options, skip_table_creation=reading)

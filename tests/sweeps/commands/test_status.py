@@ -140,6 +140,16 @@ def test_it_neither_waits_for_a_writer_nor_changes_the_queue(plan, tmp_path, vit
     assert database.read_bytes() == before
 
 
+def test_a_file_that_another_process_keeps_locked_is_one_line_within_seconds(plan, tmp_path, refused):
+    train_by_hand(plan, tmp_path)
+    holder = sqlite3.connect(tmp_path / "optuna.db", isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    before = time.monotonic()
+    assert f"{tmp_path}/optuna.db: cannot be used (database is locked); run" in refused("status", tmp_path)
+    assert time.monotonic() - before < 30
+    holder.close()
+
+
 def test_it_finds_a_queue_in_postgresql_and_does_not_wait_for_its_lock(plan, tmp_path, vit_sweep, postgres):
     store = connect(plan, tmp_path, postgres.new_database())
     queue = Queue(plan, tmp_path, current_process(), storage=store)
