@@ -52,7 +52,7 @@ def infer(
     kept, copies = _without_copies(source, runs, _variant_names(runs, settings, factors), settings)
     variants = sorted({variant for variant, _ in kept}, key=lambda variant: (variant != baseline, variant))
     if baseline is not None and baseline not in variants:
-        raise UserError(f"--baseline: {baseline!r} is not among the variants: {', '.join(variants)}")
+        raise UserError(f"baseline: {baseline!r} is not among the variants: {', '.join(variants)}")
     kept = dict(sorted(kept.items(), key=lambda item: (variants.index(item[0][0]), item[0][1])))
     varied = [path for paths in factors for path in paths]
     tree = {
@@ -147,7 +147,7 @@ def _without_copies(
 
 def _note(source: str, metric: str, baseline: str | None, margin: float | None, has_digests: bool) -> str:
     """What the report says of a study without a plan."""
-    chosen = "the one given with --baseline" if baseline else "the first variant by name"
+    chosen = "the one given" if baseline else "the first variant by name"
     stated = f"the margin is {'the default' if margin is None else 'the one given'}, not one stated before the runs"
     if margin is None and not Metric(metric).is_share:
         stated = "no margin is stated for it, so no equivalence is tested"

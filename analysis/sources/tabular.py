@@ -103,7 +103,7 @@ def _check_columns(frame: pd.DataFrame, source: str, metric: str, seed: str, fac
         raise UserError(f"{source}: holds no runs")
     held, named = list(frame), (metric, seed, *factors)
     if not metric or not factors:
-        raise UserError(f"{source}: give --metric and --factor, which name columns; its columns: {', '.join(held)}")
+        raise UserError(f"{source}: metric and factor are required, and name columns; its columns: {', '.join(held)}")
     roles = {metric: "the metric", seed: "the seed, by which runs are paired", **dict.fromkeys(factors, "a factor")}
     for column, role in roles.items():
         if (count := held.count(column)) != 1:
@@ -153,7 +153,7 @@ def _runs(
         earlier = first.setdefault((*settings.values(), int(whole)), row)
         if earlier != row:
             same = ", ".join(f"{name} {value}" for name, value in {**settings, seed: int(whole)}.items())
-            raise UserError(f"{source}: rows {earlier} and {row} both have {same}; name what differs with --factor")
+            raise UserError(f"{source}: rows {earlier} and {row} both have {same}; name what differs as a factor")
         status, summary = ("finished", {str(measured): number}) if math.isfinite(number) else ("diverged", {})
         name = f"row {row:0{len(str(len(frame)))}d}"
         runs.append(SourceRun(name, status, {**settings, "seed": int(whole)}, summary=summary, study=study))

@@ -181,18 +181,18 @@ COLUMNS = {"factor": ["method"], "margin": 0.5}
             (*FLAGS, "--factor", "acc"),
             "metric, seed and factors are different columns, not acc, seed, method, acc",
         ),
-        (GOOD, FLAGS[:2], "give --metric and --factor, which name columns; its columns: method, seed, acc"),
-        (GOOD, FLAGS[2:], "give --metric and --factor, which name columns"),
+        (GOOD, FLAGS[:2], "metric and factor are required, and name columns; its columns: method, seed, acc"),
+        (GOOD, FLAGS[2:], "metric and factor are required, and name columns"),
         (GOOD, (*FLAGS, "--variance", "pooled"), "variance"),
         (GOOD, (*FLAGS[:4], "--margin", "0"), "margin: 0.0 is not allowed: input should be greater than 0"),
-        (GOOD, (*FLAGS, "--baseline", "c"), "--baseline: 'c' is not among the variants: a, b"),
+        (GOOD, (*FLAGS, "--baseline", "c"), "baseline: 'c' is not among the variants: a, b"),
         (GOOD.replace("3", "1e155"), FLAGS, "acc: 1e155 in row 3 is not between 1e-100 and 1e100"),
         (GOOD.replace("3", "three"), FLAGS, "acc: 'three' in row 3 is not a number"),
         (GOOD.replace("b,0", "b,x"), FLAGS, "seed: 'x' in row 3 is not a whole number"),
         (GOOD.replace("b,0", "b,0.5"), FLAGS, "seed: '0.5' in row 3 is not a whole number"),
         (GOOD.replace("b,0", "b,inf"), FLAGS, "seed: 'inf' in row 3 is not a whole number"),
         (GOOD.replace("b,0", "b,"), FLAGS, "seed: '' in row 3 is not a whole number"),
-        (GOOD.replace("b,1", "b,0"), FLAGS, "rows 3 and 4 both have method b, seed 0; name what differs with --factor"),
+        (GOOD.replace("b,1", "b,0"), FLAGS, "rows 3 and 4 both have method b, seed 0; name what differs as a factor"),
         (GOOD.replace("b,1", ",1"), FLAGS, "method: row 4 is empty"),
         (GOOD.replace("b,", "a,"), FLAGS, "method: every row holds 'a'; a factor has two values or more"),
         (
@@ -251,6 +251,20 @@ def test_a_message_of_the_function_names_the_column():
         UserError, match=r"^the table: has no column 'error' \(the metric\); its columns: method, seed, "
     ):
         compared(table({"a": [1, 2], "b": [3, 4]}), metric="error")
+
+
+@pytest.mark.parametrize(
+    ("values", "asked", "said"),
+    [
+        ({"a": [1, 2], "b": [3, 4]}, {"metric": ""}, "the table: metric and factor are required"),
+        ({"a": [1, 2], "b": [3, 4]}, {"baseline": "c"}, "baseline: 'c' is not among the variants: a, b"),
+        ({"a": [1, 2], "b": [3, 4]}, {"seed": "none"}, "name what differs as a factor"),
+    ],
+)
+def test_a_message_of_the_function_names_its_arguments_and_no_flag(values, asked, said):
+    with pytest.raises(UserError) as raised:
+        compared(table(values, none=1), **asked)
+    assert said in str(raised.value) and "--" not in str(raised.value)
 
 
 def test_the_report_shows_what_the_table_has_and_no_more(tmp_path, capsys):
