@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from experiments.config import RunConfig
 from experiments.errors import UserError
+from vit.config import Architecture
 
 T = TypeVar("T")
 
@@ -33,6 +34,18 @@ def check_images(count: int, channels: int, side: int) -> None:
         raise UserError(
             f"data.img_size: {side}: {count:,} decoded images need {need / GIB:,.1f} GiB; "
             f"the memory is {memory / GIB:,.1f} GiB; allowed: up to {allowed}, or fewer images"
+        )
+
+
+def check_model(model: Architecture) -> None:
+    """Raise `UserError` if this machine's memory is too small for the layers' weights and gradients, as float32."""
+    need, memory = 2 * 4 * model.depth * model.layer_weights, machine_memory()
+    if need > memory:
+        allowed = int(memory) // (2 * 4 * model.layer_weights)
+        fits = f"a depth up to {allowed}, or " if allowed else ""
+        raise UserError(
+            f"model.embed_dim: {model.embed_dim} with model.depth {model.depth} needs {need / GIB:,.0f} GiB for "
+            f"weights and gradients; the memory is {memory / GIB:,.1f} GiB; allowed: {fits}a smaller embed_dim"
         )
 
 

@@ -23,8 +23,8 @@ class Architecture(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     patch_size: Count = Field(16, description="side of a patch (pixels)")
-    embed_dim: Count = Field(768, description="width of a token")
-    depth: Count = Field(12, description="number of encoder layers")
+    embed_dim: int = Field(768, ge=1, le=2**16, description="width of a token")
+    depth: int = Field(12, ge=1, le=10_000, description="number of encoder layers")
     num_heads: Count = Field(12, description="attention heads per layer")
     mlp_ratio: float = Field(4.0, gt=0, le=1000, description="hidden width of the MLP, as a multiple of embed_dim")
     pos_embed: str = Field("learned-1d", description="positional embedding")
@@ -122,6 +122,12 @@ class Architecture(BaseModel):
     def hidden_dim(self) -> int:
         """Hidden width of the MLP."""
         return int(self.embed_dim * self.mlp_ratio)
+
+    @property
+    def layer_weights(self) -> int:
+        """Weights in the matrices of one encoder layer."""
+        projections = 4 * self.embed_dim if self.attn == "fused" else 3 * self.head_dim
+        return self.embed_dim * (projections + 2 * self.hidden_dim)
 
     @property
     def num_prefix_tokens(self) -> int:

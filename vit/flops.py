@@ -31,8 +31,7 @@ def _stem(cfg: ViTConfig) -> int:
 def _block(cfg: ViTConfig) -> int:
     """Multiply-adds of an encoder layer: projections, attention (scores and their mixing) and MLP."""
     t, d = cfg.num_tokens, cfg.embed_dim
-    projections = 4 * d * d if cfg.attn == "fused" else 3 * d * cfg.head_dim
-    return t * (projections + 2 * t * d + 2 * d * cfg.hidden_dim)
+    return t * (cfg.layer_weights + 2 * t * d)
 
 
 def _pool(cfg: ViTConfig) -> int:

@@ -18,7 +18,7 @@ from experiments.data import loading
 from experiments.data.folder import files_digest
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
-from experiments.memory import free_memory, is_out_of_memory
+from experiments.memory import check_model, free_memory, is_out_of_memory
 from experiments.runs import init_from, predictions, provenance, record
 from experiments.runs.state import RunState, is_finite, remove_temporary_files
 from experiments.runs.summary import summary_of
@@ -69,6 +69,7 @@ def train(
         state.check_tested()
     if states:
         require(runs[0].config.train.compile, torch_device)
+        check_model(runs[0].config.model)
         _check_plugin(runs[0].config)
         for split_seed in dict.fromkeys(runs[i].config.split_seed for i in states):  # several where it is per-seed
             members = {i: state for i, state in states.items() if runs[i].config.split_seed == split_seed}

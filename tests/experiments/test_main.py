@@ -46,9 +46,11 @@ BAD = {  # test_config has the settings
     "no threads": (["--threads", "0"], ["--threads", "'0'", "an integer from 1"]),
     "no folder": (["--out", ""], ["--out", "'' is not allowed"]),
     "a model too large for memory": (
-        ["--model.embed-dim", "10000000", "--model.depth", "2"],
-        ["train.batch_size: a batch of", "does not fit in memory"],
+        ["--model.embed-dim", "65536", "--model.depth", "10000"],
+        ["model.embed_dim: 65536 with model.depth 10000 needs ", "GiB", "allowed: "],
     ),
+    "a model of too many layers": (["--model.depth", "1000000"], ["model.depth: '1000000'", "equal to 10000"]),
+    "a model that is too wide": (["--model.embed-dim", "1000000000"], ["model.embed_dim: '1000000000'", "65536"]),
 }
 
 
