@@ -208,7 +208,14 @@ class StudyPlan(BaseModel):
     def read(cls, study_dir: Path) -> StudyPlan:
         """Read STUDY/study.json. Raises `RecordError`."""
         path = Path(study_dir) / STUDY
-        return cls.parse(read_json(path), str(path))
+        try:
+            tree = read_json(path)
+        except RecordError as error:
+            if not path.is_file():
+                raise
+            advice = "move it away; the same `vit-sweep run` writes it again, and finished runs stay"
+            raise RecordError(f"{error}; {advice}") from error
+        return cls.parse(tree, str(path))
 
     def write(self, study_dir: Path) -> None:
         """Write STUDY/study.json."""

@@ -84,8 +84,8 @@ class _Reader:
             self._read_plugin(run, held.row["plugin_digest"])
         except record.RecordError as error:
             if not self.skip:
-                advice = "delete the folder and train the run again, or report without it by --skip-unreadable"
-                raise record.RecordError(f"{error}; {advice}") from error
+                with record.advising(", or report without it by --skip-unreadable"):
+                    raise
             self.troubles[name] = str(error)
             return SourceRun(name, "unreadable")
         if hits is not None:

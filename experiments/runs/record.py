@@ -14,10 +14,11 @@ STUDY/RUN/summary.json                written last, by rename: a run has ended i
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,9 +89,19 @@ def is_finished(run_dir: Path) -> bool:
 
 
 def read_ended(study_dir: Path, run: RunSpec) -> dict[str, Any] | None:
-    """The summary of a run of a study; None where the run has not ended. Raises `RecordError`; see `read_summary`."""
+    """The summary of a run of a study; None where the run has not ended. Raises `RecordError`; see `read_run`."""
     folder = Path(study_dir) / run.name
-    return read_summary(folder, run.run_id) if is_finished(folder) else None
+    with advising():
+        return read_run(folder, run_id=run.run_id).summary if is_finished(folder) else None
+
+
+@contextlib.contextmanager
+def advising(otherwise: str = "") -> Iterator[None]:
+    """Where the body meets a run's record that cannot be used, add to the `RecordError` what to do, or `otherwise`."""
+    try:
+        yield
+    except RecordError as error:
+        raise RecordError(f"{error}; move the run's folder away and train the run again{otherwise}") from error
 
 
 def read_run(

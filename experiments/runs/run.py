@@ -239,7 +239,8 @@ def _finish(run: RunState, engine: Solo | Stacked, i: int, measured: Measured | 
 
 def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any]:
     """The summary of a finished run. Raises `RecordError` where it was changed or belongs to another run."""
-    finished = record.read_run(folder, checkpoint=True, predictions=True, run_id=run.run_id)
+    with record.advising():
+        finished = record.read_run(folder, checkpoint=True, predictions=True, run_id=run.run_id)
     check_unchanged(run.config.data, finished.summary.get("data", {}).get("files"), folder)
     remove_temporary_files(folder)
     return finished.summary

@@ -95,11 +95,13 @@ def test_what_is_wrong_is_named_with_its_value(change, field, tmp_path):
     ("text", "reason"), [("", "is not JSON"), ("[]", "holds a JSON list"), ("[" * 100_000, "is nested too deeply")]
 )
 def test_a_file_that_is_no_object_is_refused(text, reason, tmp_path):
-    assert refusal(tmp_path, text).startswith(reason)
+    said = refusal(tmp_path, text)
+    assert said.startswith(reason)
+    assert said.endswith("; move it away; the same `vit-sweep run` writes it again, and finished runs stay")
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(RecordError, match=r"study\.json: cannot be read: No such file"):
+    with pytest.raises(RecordError, match=r"study\.json: cannot be read: No such file or directory$"):
         StudyPlan.read(tmp_path)
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from experiments.runs import record
 from experiments.runs.record import RecordError
+from experiments.study import RunSpec
 
 ROWS = [{"epoch": 1, "lr": 0.1, "train/loss": 1 / 3}, {"epoch": 2, "lr": 1e-300, "train/loss": math.nan}]
 
@@ -94,6 +95,17 @@ def test_a_missing_file_is_named(folder, name):
 def test_a_summary_that_is_no_object_is_refused(folder, body):
     (folder / record.SUMMARY).write_bytes(body)
     assert refusal(folder / record.SUMMARY)
+
+
+@pytest.mark.parametrize("name", [record.CONFIG, record.METRICS, record.SUMMARY])
+def test_a_run_of_a_study_counts_as_done_only_if_its_record_is_whole(folder, name):
+    """And the message says what to do."""
+    run = RunSpec(run=folder.name, run_id="0123", variant="a", seed=0)
+    summary = record.read_ended(folder.parent, run)
+    assert summary is not None and summary["status"] == "diverged"
+    (folder / name).write_bytes(b"")
+    with pytest.raises(RecordError, match=f"{name}: .*; move the run's folder away and train the run again$"):
+        record.read_ended(folder.parent, run)
 
 
 def test_a_record_of_another_schema_or_status_is_refused(folder):
