@@ -57,7 +57,11 @@ def compare_document(a: StudyResults, b: StudyResults, command: str, labels: Seq
     further = [section for section in document.sections if section.id not in ("provenance", "reproduce")]
     return replace(
         document,
-        headline=(text("two_studies", "headline", changes=changes, **slots), *document.headline),
+        headline=(
+            *(notes if len(variants) == 1 else ()),
+            text("two_studies", "headline", changes=changes, **slots),
+            *document.headline,
+        ),
         warnings=_warnings(studies),
         sections=[
             Section("compared", "Each variant", [table]),

@@ -25,6 +25,7 @@ from experiments.files import reading
 from experiments.metric import Metric, metric_of_column
 
 FORMATS = (".csv", ".parquet", ".jsonl")
+SEPARATORS = "cells are separated by commas, and decimals have a point"
 SMALLEST, LARGEST = 1e-100, 1e100
 """Limits of a value other than 0: squares of what lies beyond are no floating-point numbers."""
 
@@ -45,11 +46,15 @@ def read_file(path: Path) -> pd.DataFrame:
         except ImportError as error:
             extra = 'needs the extra "parquet"; install it with: pip install "vit-ablation[parquet]"'
             raise UserError(f"csv:{path}: {extra}") from error
+        except UnicodeDecodeError as error:
+            raise UserError(f"csv:{path}: cannot be read: {error}; save it as UTF-8") from error
         except (ValueError, TypeError, RecursionError, csv.Error) as error:
             raise UserError(f"csv:{path}: cannot be read: {error}") from error
+    if len(head) == 1 and {";", "\t"} & {*head[0]}:
+        raise UserError(f"csv:{path}: the header is one cell, {head[0]!r}; {SEPARATORS}")
     for number, row in enumerate(rows, 1):
         if len(row) != len(head):
-            raise UserError(f"csv:{path}: row {number} has {len(row)} cells, and the header {len(head)}")
+            raise UserError(f"csv:{path}: row {number} has {len(row)} cells, and the header {len(head)}; {SEPARATORS}")
     return pd.DataFrame(rows, columns=[name.strip() for name in head], dtype=object)
 
 
@@ -142,7 +147,9 @@ def _runs(
     for row, (value, seeded) in enumerate(zip(frame[metric].map(_text), frame[seed].map(_text)), 1):
         number, whole = _number(value or "nan"), _number(seeded)
         if number is None:
-            raise UserError(f"{source}: {metric}: {value!r} in row {row} is not a number (empty: a failed run)")
+            raise UserError(
+                f"{source}: {metric}: {value!r} in row {row} is not a number, such as 0.5 (empty: a failed run)"
+            )
         if math.isfinite(number) and number and not SMALLEST <= abs(number) <= LARGEST:
             raise UserError(
                 f"{source}: {metric}: {value} in row {row} is not between 1e-100 and 1e100; use another unit"

@@ -100,6 +100,8 @@ def _part_folders(data_root: str) -> dict[str, Path]:
         return {"train": root / "train", "test": root / "test"}
     if any(path.is_dir() for path in (root / "train").glob("*")):
         raise UserError(f"data.root: {data_root!r} has train/CLASS but no test folder; name the other part test")
+    if [path.name for path in root.glob("*/")] == ["test"]:
+        raise UserError(f"data.root: {data_root!r} has a test folder but no train folder; train/CLASS is missing")
     return {"train": root}
 
 

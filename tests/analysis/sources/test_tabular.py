@@ -230,6 +230,16 @@ def test_a_table_that_cannot_be_used_is_one_line_that_names_the_column(
     [
         ("runs.xlsx", b"", "is no file that ends with .csv, .parquet, .jsonl"),
         ("runs.csv", b"\xff\xfe", "cannot be read: 'utf-8' codec"),
+        ("runs.csv", GOOD.encode("utf-16"), "; save it as UTF-8"),
+        ("runs.csv", GOOD.replace("b", "\xe9").encode("latin-1"), "; save it as UTF-8"),
+        ("runs.csv", GOOD.replace(",", ";").encode(), "'method;seed;acc'; cells are separated by commas, and decimals"),
+        ("runs.csv", GOOD.replace(",", "\t").encode(), "cells are separated by commas"),
+        (
+            "runs.csv",
+            GOOD.replace(",1\n", ",0,1\n").encode(),
+            "the header 3; cells are separated by commas, and decimals",
+        ),
+        ("runs.csv", GOOD.replace(",1\n", ',"0,1"\n').encode(), "acc: '0,1' in row 1 is not a number, such as 0.5"),
         ("runs.jsonl", b"{}\n\n{", "cannot be read: line 3, column 2: Expecting"),
         ("runs.parquet", b"not parquet", "runs.parquet: "),
     ],

@@ -226,6 +226,11 @@ def test_unreadable_image_is_named(name, spoil, tmp_path, recwarn):
         ({"only": 5}, {}, r"data\.root: "),
         ({"a": 5, "b": 0}, {}, r"data\.root: "),
         ({"train/a": 5, "train/b": 5, "val/a": 5, "val/b": 5}, {}, r"data\.root: .*train/CLASS but no test"),
+        (
+            {"test/a": 5, "test/b": 5},
+            {},
+            r"data\.root: .* has a test folder but no train folder; train/CLASS is missing",
+        ),
         ({"train/a": 5, "train/b": 5, "test/a": 5, "test/c": 5}, {}, "has the classes a, c, but train has a, b"),
         ({"a": 10, "b": 10}, {"num_classes": 3}, r"data\.num_classes: 3, but .* has 2"),
         ({"a": 6, "rare": 1}, {"test_fraction": 0.25}, "data.test_fraction: 0.25 is not allowed: class 'rare'"),

@@ -69,7 +69,7 @@ def test_train_limit_is_exact_and_stratified_and_keeps_val_and_test(limit):
     ("changes", "words"),
     [
         ({"data__train_limit": 5}, ["data.train_limit: 5 is not allowed", "1293 images of 10 classes"]),
-        ({"data__train_limit": 1294}, ["data.train_limit: 1294", "1293"]),
+        ({"data__train_limit": 1294}, ["data.train_limit: 1294 is not allowed: up to 1293"]),
         ({"data__val_fraction": 0.001}, ["data.val_fraction: 0.001 is not allowed", "into 1435 and 2:"]),
         ({"data__test_fraction": 0.9999}, ["data.test_fraction: 0.9999 is not allowed", "into 0 and 1797:"]),
     ],

@@ -156,3 +156,11 @@ def test_it_is_a_complete_report(tmp_path):
     assert {"report.html", "report.md", "tables/compared.csv", "tables/runs.csv", "figures/accuracy.svg"} <= set(files)
     assert COMMAND.encode() in files["report.html"]
     assert files == write.make(compare_document(a, b, COMMAND))
+
+
+def test_studies_that_share_only_one_variant_say_so_first(tmp_path):
+    a, b = (results_of(tmp_path / kind, accuracy={"none": 0.6, kind: 0.8}, seeds=3) for kind in ("cpe", "rope-2d"))
+    one, other, rest = compared(a, b)[0].headline[:3]
+    assert one == "Not compared, because only A has them: cpe."
+    assert other == "Not compared, because only B has them: rope-2d."
+    assert rest.startswith("B compared with A")
