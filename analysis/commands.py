@@ -38,11 +38,15 @@ ALONE = (
 TABLE_FLAGS = ("factor", "seed", "margin", "lower_is_better", "variance")
 """The flags for a table of runs."""
 
+ONE_STUDY = ("metric", "baseline", "table", "wandb", *TABLE_FLAGS)
+"""The flags that an index does not take. With one of them, a folder that holds one study means that study."""
+
 
 def report(arguments: Namespace) -> int:
     """The report of one study, or the index of the studies in a folder."""
     _check_flags(arguments)
-    if len(folders := studies_in(arguments.study)) > 1:
+    folders = studies_in(arguments.study)
+    if len(folders) > 1 or (folders and not any(getattr(arguments, flag) for flag in ONE_STUDY)):
         return _index(folders, arguments)
     source = _located(arguments.study)
     if arguments.table:
@@ -64,8 +68,8 @@ def report(arguments: Namespace) -> int:
 
 
 def _index(folders: Sequence[Path], arguments: Namespace) -> int:
-    """Write the index of several studies."""
-    for flag in ("metric", "baseline", "table", "wandb", *TABLE_FLAGS):
+    """Write the index of the studies in a folder."""
+    for flag in ONE_STUDY:
         if getattr(arguments, flag):
             listed = ", ".join(map(str, folders))
             raise UserError(

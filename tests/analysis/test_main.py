@@ -219,11 +219,14 @@ def test_a_report_of_an_exported_study_needs_no_torch(tmp_path):
         assert done.stdout.splitlines()[-1:] == ["False"], done.stderr
 
 
-def test_a_folder_with_one_study_is_that_study_and_several_are_listed(tmp_path, capsys):
+def test_a_folder_with_one_study_has_an_index_and_is_that_study_for_what_is_of_one_study(tmp_path, capsys):
     one = write_study(tmp_path, "one", seeds=2)
-    status, out, err = run(capsys, tmp_path, "--without-models")
+    status, out, err = run(capsys, tmp_path)
+    page = str(tmp_path / "report" / "report.html")
+    assert (status, err, out.splitlines()) == (0, "", ["1 study, 1 complete.", page])
+    status, out, err = run(capsys, tmp_path, "--without-models", "--baseline", "none")
     assert err == f"vit-report: the only study in {tmp_path} is {one}\n"
-    assert (status, out.splitlines()[-1]) == (0, str(one / "report" / "report.html"))
+    assert (status, out.splitlines()[-1]) == (0, str(one / "report-exploratory" / "report.html"))
     two = write_study(tmp_path, "two", seeds=2)
     status, out, err = run(capsys, "compare", tmp_path, tmp_path)
     assert (status, out) == (2, "")
