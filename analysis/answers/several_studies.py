@@ -107,7 +107,7 @@ def index_document(folder: Path, studies: Mapping[Path, RunsTable | UserError], 
     name = text("study", "index_title", folder=folder.resolve().name)
     left = [f"{row['study']}: {row['state']}" for row in rows if row["_left"]]
     headline = text("study", "index_headline", studies=len(rows), complete=len(rows) - len(left))
-    sections = [*ledger_section(claims, groups), Section("studies", "Studies", [table])]
+    sections = [Section("studies", "Studies", [table]), *ledger_section(claims, groups)]
     return Document(name, "", "", (headline, *left), [], sections)
 
 

@@ -104,13 +104,17 @@ def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple
     places = formatting.shared_places([c.adjusted for c in comparisons], metric)
     difference, alone = difference_columns(metric)
     unbiased = formatting.numbers(places, metric.scale, signed=True)
+    most = 1.0 if metric.is_share else math.inf
     detectable = f"minimum detectable difference{metric.difference_unit}"
+    detectable_text = formatting.each(
+        lambda size: "more than the scale" if size > most else formatting.number(size * metric.scale, places)
+    )
     details = (
         alone,
         Column(
             "seed correlation", "seed_correlation", formatting.numbers(), note=text("differences", "correlation_note")
         ),
-        Column(detectable, "detectable", formatting.numbers(places, metric.scale)),
+        Column(detectable, "detectable", detectable_text),
     )
     return (
         Column("n", "_n", formatting.digits, sort="n", note=text("differences", "n_note")),

@@ -79,7 +79,7 @@ def test_a_verdict_that_needs_the_surviving_runs_says_so(tmp_path):
         results_of(tmp_path / "a", **options), results_of(tmp_path / "b", statuses=lost, **options)
     )
     assert rows["verdict"].to_dict() == {"none": "equivalent", "learned-1d": "equivalent (depends on diverged runs)"}
-    assert "3 of 24 planned runs" not in document.summary and "21 of 24 planned runs finished" in document.summary
+    assert "3 of 24 runs" not in document.summary and "21 of 24 runs finished" in document.summary
 
 
 def test_where_the_chance_level_of_a_diverged_run_is_not_known_its_verdict_depends_on_it(tmp_path):

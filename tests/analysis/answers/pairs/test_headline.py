@@ -103,6 +103,22 @@ def test_undecided_pairs_are_counted(tmp_path):
     assert ", 1 not significantly different (by " in headline(results)
 
 
+def test_the_size_of_what_is_not_significant_comes_after_the_names(tmp_path):
+    results = results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.71}, spread=0.05, seeds=3)
+    assert results.comparisons.versus["learned-1d"].verdict == "not enough evidence"
+    size = r"\d+(\.\d+)?"
+    assert re.match(
+        rf"Not significantly different from none \({size} %\): the variant learned-1d, by {size} points\. ",
+        headline(results),
+    )
+
+
+def test_a_detectable_difference_above_100_points_is_more_than_the_scale(tmp_path):
+    results = results_of(tmp_path, accuracy={"none": 0.3, "learned-1d": 0.6}, spread=0.8, seeds=2, variance="paired")
+    assert results.comparisons.versus["learned-1d"].detectable > 1
+    assert "more than the scale" in write.make(study_document(results))["report.md"].decode()
+
+
 def test_a_single_seed_gets_no_verdict(tmp_path):
     results = results_of(tmp_path, seeds=1)
     first, second = study_headline(results)
