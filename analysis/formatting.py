@@ -33,10 +33,11 @@ def shared_places(estimates: Iterable[Estimate], metric: Metric) -> int:
 
     The median half-width has two significant digits, and the smallest at least one.
     """
+    estimates = list(estimates)
     halves = (half_width(estimate) * metric.scale for estimate in estimates)
     known = sorted(half for half in halves if math.isfinite(half) and half > 0)
     if not known:
-        return 2 if metric.is_share else 4
+        return _without_interval([estimate.value for estimate in estimates], metric)
     return max(decimals(known[(len(known) - 1) // 2]), decimals(known[0]) - 1, 0)
 
 
@@ -253,7 +254,15 @@ def interval(diff: Estimate, metric: Metric, signed: bool = False, places: int |
 
 def _places(estimate: Estimate, metric: Metric, places: int | None = None) -> int:
     """The decimals of an estimate: `places`, or of one that is shown alone, by its interval."""
-    return places if places is not None else decimals(half_width(estimate) * metric.scale, 2 if metric.is_share else 4)
+    usual = _without_interval([estimate.value], metric)
+    return places if places is not None else decimals(half_width(estimate) * metric.scale, usual)
+
+
+def _without_interval(values: Iterable[float], metric: Metric) -> int:
+    """The decimals of values without an interval: more than the usual number where these show the largest as zero."""
+    usual = 2 if metric.is_share else 4
+    largest = max((abs(value) * metric.scale for value in values if math.isfinite(value)), default=0.0)
+    return usual if round(largest, usual) else decimals(largest, usual)
 
 
 Format = Callable[[Sequence[Any]], list[str]]

@@ -52,16 +52,13 @@ def compare_document(a: StudyResults, b: StudyResults, command: str, labels: Seq
         more = [seed for seed in results.study.plan.seeds if seed not in seeds]
         if only or more:
             notes.append(text("two_studies", "left_out", study=name, variants=only, seeds=more))
+    left_out = notes if len(variants) == 1 else []
     table = compared_table("compared", text("two_studies", "caption", **slots), changes, both.policy.metric, notes)
     settings = facts("two_studies", "settings", a=a, b=b, **slots)
     further = [section for section in document.sections if section.id not in ("provenance", "reproduce")]
     return replace(
         document,
-        headline=(
-            *(notes if len(variants) == 1 else ()),
-            text("two_studies", "headline", changes=changes, **slots),
-            *document.headline,
-        ),
+        headline=(*left_out, text("two_studies", "headline", changes=changes, **slots), *document.headline),
         warnings=_warnings(studies),
         sections=[
             Section("compared", "Each variant", [table]),

@@ -75,6 +75,11 @@ def against_baseline(results: StudyResults) -> list[str]:
     versus = {variants.brief[variant]: comparisons.versus[variant] for variant in variants.others}
     by_seeds = {
         "tested": {name: c for name, c in versus.items() if c.n > 1 and not _untested(c)},
+        "no_equivalence": [
+            name
+            for name, c in versus.items()
+            if c.verdict == "not enough evidence" and math.isfinite(c.p) and math.isnan(c.tost_p)
+        ],
         "constant": {name: c for name, c in versus.items() if c.n > 1 and _untested(c)},
         "one_seed": {name: c for name, c in versus.items() if c.n == 1},
         "no_seed": {name: c for name, c in versus.items() if not c.n},

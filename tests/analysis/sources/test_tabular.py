@@ -15,6 +15,7 @@ from scipy import stats as scipy_stats
 
 import analysis
 from analysis.answers.conduct.provenance import digest, reproduce
+from analysis.answers.study_report import study_headline
 from analysis.answers.study_results import analyze
 from analysis.formatting import limits, with_interval
 from analysis.main import main
@@ -286,6 +287,16 @@ def test_the_report_shows_what_the_table_has_and_no_more(tmp_path, capsys):
     assert not any(word in page.lower() for word in ("epoch is", "images", "flop", "commit", "hardware"))
     assert f"vit-report csv:{tmp_path / 'runs.csv'} --metric acc --factor method --margin 0.5" in page
     assert json.loads((tmp_path / "runs-report" / "manifest.json").read_text())
+
+
+def test_small_and_large_values_are_shown_and_an_equivalence_that_is_not_tested_says_why():
+    said = " ".join(study_headline(compared(table({"a": [1.1e-9], "b": [3e-9]}))))
+    assert said.startswith("Score: b 3e−09, a 1.1e−09.")
+    large = [10**12 + i for i in (1, 2, 3, 2)], [10**12 + i for i in (1, 3, 3, 2)]
+    said = " ".join(study_headline(compared(table(dict(zip("ab", large))), margin=5)))
+    assert "Equivalence is not tested, because the seeds change the values by less than 1 part in 10 billion: " in said
+    said = " ".join(study_headline(compared(table({"a": [1, 2, 3, 2], "b": [1, 3, 3, 2]}), margin=5)))
+    assert "is not tested" not in said
 
 
 def test_the_digest_covers_the_metric():
