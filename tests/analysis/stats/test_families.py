@@ -26,7 +26,7 @@ def means(variants: int, shift: float) -> np.ndarray:
     return shift * (np.arange(variants) >= variants // 2)
 
 
-@pytest.mark.parametrize("variants", [4, 8, 18])
+@pytest.mark.parametrize("variants", [4, 8, pytest.param(18, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("wide", [1.0, 3.0])
 @pytest.mark.parametrize("shift", [0.0, 1.5, MARGIN, 20.0])
 def test_error_rates_coverage_and_power(variants, wide, shift):

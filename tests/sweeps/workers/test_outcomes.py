@@ -41,7 +41,7 @@ def test_diverged_runs_are_not_tried_again_and_the_terminal_shows_what_starts_an
     assert set(stubbed.started().values()) == {1}
 
 
-@pytest.mark.parametrize("seeds", [2, 8])
+@pytest.mark.parametrize("seeds", [pytest.param(2, marks=pytest.mark.slow), 8])
 def test_a_host_where_every_run_fails_takes_no_attempts_from_another_and_its_worker_stops_in_one_line(tmp_path, seeds):
     stubbed = Stubbed(tmp_path, seeds=seeds)
     healthy = stubbed.start_run("--workers", 1, nap=0.5)
