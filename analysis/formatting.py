@@ -254,8 +254,9 @@ def interval(diff: Estimate, metric: Metric, signed: bool = False, places: int |
 
 def _places(estimate: Estimate, metric: Metric, places: int | None = None) -> int:
     """The decimals of an estimate: `places`, or of one that is shown alone, by its interval."""
-    usual = _without_interval([estimate.value], metric)
-    return places if places is not None else decimals(half_width(estimate) * metric.scale, usual)
+    if places is not None:
+        return places
+    return decimals(half_width(estimate) * metric.scale, _without_interval([estimate.value], metric))
 
 
 def _without_interval(values: Iterable[float], metric: Metric) -> int:

@@ -32,4 +32,4 @@ def test_a_finding_is_what_the_records_show(row):
         expected, abs=0.051
     )
     assert found.n == int(seeds)
-    assert (found.verdict == "not enough evidence") == ("not told apart" in finding)
+    assert (found.verdict == "not enough evidence") == ("No difference is shown" in finding)

@@ -21,7 +21,7 @@ from analysis.stats.comparisons import (
 from analysis.stats.differences import Variance
 from analysis.stats.estimates import ALPHA, UNKNOWN, Estimate, floor_of_difference, mean, means, proportion
 from analysis.stats.factorial import Factorial, factorial
-from analysis.stats.images import ImageEstimate, over_images, remaining_share
+from analysis.stats.images import ImageEstimate, over_images, remaining_share, seed_ratios
 from analysis.stats.letters import compact_letters
 from analysis.stats.looks import NO_PLAN, Looks, repeated_rate
 from analysis.stats.meta import meta_analysis

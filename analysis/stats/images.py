@@ -7,7 +7,7 @@ Sources: Searle, Casella & McCulloch, Variance Components (1992), section 4.3; M
 questions as a sample; Bouthillier et al., arXiv:2103.03098, on the sources of variance in benchmarks.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,27 +58,33 @@ def over_images(
     return ImageEstimate(seeds, Estimate(float(centre), float(low), float(high), s), n)
 
 
-def remaining_share(variants: Iterable[ArrayLike], level: float = LEVEL) -> Estimate:
+def seed_ratios(variants: Iterable[ArrayLike]) -> list[tuple[int, float]]:
+    """For each variant with hits (seeds, images) its number of seeds, and the mean square of seeds over the rest.
+
+    Variants with fewer than two seeds or images, or without a rest, are left out.
+    """
+    hits = [values for values in map(np.asarray, variants) if min(values.shape) > 1]
+    squares = [(len(values), *_mean_squares(values)) for values in hits]
+    return [(s, seed / rest) for s, seed, _, rest in squares if rest > RELATIVE_ROUNDING]
+
+
+def remaining_share(ratios: Sequence[tuple[int, float]], level: float = LEVEL) -> Estimate:
     """The share of the variance between seeds that would remain on infinitely many test images of the same kind.
 
-    variants: for each its hits (seeds, images). Of the variance of a seed's mean, seed + rest / N, only `seed` remains:
+    `ratios`: see `seed_ratios`. Of the variance of a seed's mean, seed + rest / N, only `seed` remains:
     the distribution-wise variance of Jordan, arXiv:2304.01910. The ratio F of the mean squares of seeds and of the rest
     estimates (seed + rest / N) / (rest / N), so the share is 1 - 1 / F, which can be below 0. The share counts as equal
     in all variants: F is the mean over them, weighted by S - 1. Its interval is that of chi-square, for independent
     runs with normally distributed means, as the rest has N - 1 times the degrees of freedom.
 
-    `n`: the seeds used. Variants with fewer than two seeds or images, or without a rest, are left out; NaN where none
-    is left, and where no seed differs from another.
+    `n`: the seeds used. NaN without a variant, and where no seed differs from another.
     """
-    hits = [values for values in map(np.asarray, variants) if min(values.shape) > 1]
-    squares = [(len(values), *_mean_squares(values)) for values in hits]
-    used = [(s, seed / rest) for s, seed, _, rest in squares if rest > RELATIVE_ROUNDING]
-    df, total = sum(s - 1 for s, _ in used), sum((s - 1) * ratio for s, ratio in used)
+    df, total = sum(s - 1 for s, _ in ratios), sum((s - 1) * ratio for s, ratio in ratios)
     if not total:
         return UNKNOWN
     tail = (1 - level) / 2
     low, high = (1 - float(special.chdtri(df, above)) / total for above in (tail, 1 - tail))
-    return Estimate(1 - df / total, low, high, sum(s for s, _ in used))
+    return Estimate(1 - df / total, low, high, sum(s for s, _ in ratios))
 
 
 def _mean_squares(values: np.ndarray) -> tuple[float, float, float]:

@@ -24,6 +24,7 @@ Statistical Association 103 (2008), 1621-1630 (sequential p-values); Ye, Li, Liu
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -164,14 +165,15 @@ def median_unbiased(p: float, look: int, looks: tuple[int, ...], alpha: float) -
     """
     information, bounds = np.asarray(looks, dtype=float) / looks[-1], _bounds(looks, np.array([alpha]))[:, 0]
     observed = float(-special.ndtri(p / 2))
+    walks = [_Walk(information)]  # before each look; they do not depend on the drift
+    for earlier in range(look):
+        walks.append(copy(walks[-1]))
+        walks[-1].stop_beyond(earlier, bounds[earlier : earlier + 1])
 
     def above(drift: float) -> float:
         """The probability of as large a result or a larger one, less one half."""
-        walk, probability = _Walk(information), -0.5
-        for earlier in range(look):
-            probability += walk.crossing_above(earlier, bounds[earlier], drift)
-            walk.stop_beyond(earlier, bounds[earlier : earlier + 1])
-        return probability + walk.crossing_above(look, observed, drift)
+        ends = enumerate(zip(walks, [*bounds[:look], observed]))
+        return sum(walk.crossing_above(at, bound, drift) for at, (walk, bound) in ends) - 0.5
 
     naive = observed / math.sqrt(information[look])
     return optimize.brentq(above, naive - 2 * WIDEST, naive + 1.0) / naive if look and naive else 1.0

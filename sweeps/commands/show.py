@@ -80,7 +80,7 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
     print(f"metric    {plan.metric}, equivalence margin {margin_text(plan)}")
     numbers = ", ".join(str(seeds_for_equivalence(spread, len(planned))) for spread in SPREADS)
     spreads = ", ".join(f"{spread:g}" for spread in SPREADS)
-    print(f"          equivalence takes about {numbers} seeds if runs vary by {spreads} margins (standard deviation)")
+    print(f"          equivalence takes about {numbers} seeds if runs have a standard deviation of {spreads} margins")
     if plan.looks:
         stops = "; variants stop when they are decided" if plan.until_decided else ""
         print(f"looks     tests at {', '.join(map(str, plan.looks))} seeds{stops}")

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis import formatting
 from analysis.answers.across.compute import AcrossDatasets
-from analysis.answers.columns import NAME, difference_columns, verdict_column, verdict_fields
+from analysis.answers.columns import NAME, difference_columns, difference_fields, verdict_column, verdict_fields
 from analysis.figures.means import draw_averages
 from analysis.figures.style import Plot
 from analysis.stats import Estimate
@@ -46,13 +46,10 @@ def differences_section(across: AcrossDatasets) -> Section:
     rows = [
         {
             "variant": variant,
+            **difference_fields(compared),
             "diff": compared.diff.value,
             "low": compared.diff.low,
             "high": compared.diff.high,
-            "adjusted_low": compared.adjusted.low,
-            "adjusted_high": compared.adjusted.high,
-            "_diff": compared.adjusted,
-            "_alone": compared.diff,
             "p": compared.p,
             "p_holm": compared.p_holm,
             **verdict_fields(compared),

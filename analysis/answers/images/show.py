@@ -19,7 +19,7 @@ from analysis.figures.style import Plot
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
 from analysis.sources.runs_table import RunsTable
-from analysis.stats import UNKNOWN, ImageEstimate, remaining_share
+from analysis.stats import UNKNOWN, ImageEstimate, remaining_share, seed_ratios
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from analysis.write.text import text
@@ -37,10 +37,10 @@ def images_section(
 ) -> Section:
     """Return the section; with `study`, it shows images, or why it cannot."""
     tables = images_table(images, variants, policy), classes_table(images, variants), disagreement_table(images)
-    hits = [runs.hits for runs in images.hits.values()]
-    share = remaining_share(hits)
-    without = sorted(remaining_share([own for own in hits if own is not left]).value for left in hits)
-    slots = {"share": share, "without": without, "variants": len(hits)}
+    ratios = seed_ratios(runs.hits for runs in images.hits.values())
+    share = remaining_share(ratios)
+    without = sorted(remaining_share(ratios[:i] + ratios[i + 1 :]).value for i in range(len(ratios)))
+    slots = {"share": share, "without": without, "variants": len(ratios)}
     spread = [text("images", "remaining", **slots)] if share.n else []
     section = Section("images", "Test images", present(*tables), spread)
     if study is not None:

@@ -14,7 +14,7 @@ from statsmodels.stats.anova import anova_lm
 
 from analysis.sources.hits import by_variant
 from analysis.sources.read import read
-from analysis.stats import over_images, remaining_share
+from analysis.stats import over_images, remaining_share, seed_ratios
 
 REFERENCE = Path(__file__).resolve().parents[3] / "analysis" / "reference"
 
@@ -103,14 +103,14 @@ def closed_form(hits: np.ndarray) -> float:
 def test_the_share_that_remains_by_hand() -> None:
     """Seeds with 3/4 and 1/4; two images that differ: 2 * 1/4 each, over 16. So 4/3 (1 - (1/16) / (1/8)) = 2/3."""
     hits = np.array([[1, 1, 1, 0], [1, 0, 0, 0]])
-    found = remaining_share([hits])
+    found = remaining_share(seed_ratios([hits]))
     assert found.value == pytest.approx(2 / 3) == closed_form(hits) and found.n == 2
     assert (found.low, found.high) == pytest.approx(tuple(1 - chi2.ppf([0.975, 0.025], 1) / 3))
 
 
 @pytest.mark.parametrize("hits", [[], [[[1, 0, 1]]], [[[1, 0], [1, 0]]], [np.ones((5, 20))], [[[1, 0], [0, 1]]]])
 def test_without_a_spread_between_seeds_no_share_is_known(hits: list) -> None:
-    found = remaining_share(hits)
+    found = remaining_share(seed_ratios(hits))
     assert math.isnan(found.value) and math.isnan(found.low) and found.n == 0
 
 
@@ -126,7 +126,7 @@ def test_the_share_that_remains_is_that_of_generated_runs(share: float) -> None:
     for _ in range(1000):
         image = generator.uniform(0.2, 0.8, size=(6, 1, n))
         run = math.sqrt(of_runs) * generator.standard_normal((6, 5, 1))
-        found = remaining_share(generator.random((6, 5, n)) < image + run)
+        found = remaining_share(seed_ratios(generator.random((6, 5, n)) < image + run))
         ratios.append(1 / (1 - found.value))
         covered.append(found.low <= share <= found.high)
     assert 1 - 1 / np.mean(ratios) == pytest.approx(share, abs=0.03)
@@ -136,7 +136,7 @@ def test_the_share_that_remains_is_that_of_generated_runs(share: float) -> None:
 def test_runs_that_hit_images_independently_leave_no_share() -> None:
     """The variance of their means is that of independent hits: the estimate of the share scatters around 0."""
     generator = np.random.default_rng(3)
-    found = remaining_share(generator.random((40, 10, 300)) < generator.random((40, 1, 300)))
+    found = remaining_share(seed_ratios(generator.random((40, 10, 300)) < generator.random((40, 1, 300))))
     assert found.low < 0 < found.high and abs(found.value) < 0.15
 
 
@@ -145,5 +145,5 @@ def test_the_share_of_a_reference_study_is_that_of_the_closed_form() -> None:
     study = read(str(REFERENCE / "table-8-cifar10"))
     variants = [runs.hits.astype(float) for runs in by_variant(study.of("finished"), study.hits).values()]
     ratios = [1 / (1 - closed_form(hits)) for hits in variants]
-    assert remaining_share(variants).value == pytest.approx(1 - 1 / np.mean(ratios))
-    assert (len(variants), round(100 * remaining_share(variants).value)) == (8, 61)
+    assert remaining_share(seed_ratios(variants)).value == pytest.approx(1 - 1 / np.mean(ratios))
+    assert (len(variants), round(100 * remaining_share(seed_ratios(variants)).value)) == (8, 61)
