@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 EDGE = 0.05  # share of a range, on its scale, that counts as its edge
 
@@ -95,6 +95,14 @@ class Tuned(_Part):
     code: dict[str, Any]
     variants: dict[str, TunedVariant] = Field(min_length=1)
     trials: list[TunedTrial] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check_settings(self) -> Tuned:
+        for label, chosen in self.variants.items():
+            for path in sorted(set(self.space) ^ set(chosen.settings)):
+                given = "is not in `space`" if path in chosen.settings else "is missing"
+                raise ValueError(f"variants.{label}.settings: {path} {given}; expected {', '.join(self.space)}")
+        return self
 
     def tree(self) -> dict[str, Any]:
         """The plain form, as in the file and in study.json."""

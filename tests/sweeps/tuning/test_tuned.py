@@ -33,6 +33,7 @@ def tuned_tree(**rates) -> dict:
 
 
 TREE = tuned_tree(cls=0.002, gap=0.03)
+FURTHER = {"optim.lr": 0.03, "model.depth": 2}
 
 
 @pytest.fixture
@@ -88,6 +89,11 @@ def changed(**fields) -> dict:
         (changed(trials=[{**TREE["trials"][0], "seed": 1}]), (), "seed 1 was used for tuning"),
         (TREE, ("--optim.lr", "0.1"), "optim.lr: is not allowed with --tuned"),
         (changed(budget="many"), (), "budget: "),
+        (
+            changed(variants={**TREE["variants"], "gap": {**TREE["variants"]["gap"], "settings": FURTHER}}),
+            (),
+            "tuned.yaml: variants.gap.settings: model.depth is not in `space`; expected optim.lr",
+        ),
         (STUDY | {"runs": []}, (), "was not tuned"),
     ],
 )
