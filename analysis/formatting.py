@@ -45,11 +45,10 @@ def number(value: float, places: int, signed: bool = False) -> str:
     """Format a number with fixed decimals and a true minus sign; a dash where it is not finite."""
     if value is None or not math.isfinite(value):
         return DASH
-    if abs(value) >= 1e7:
-        return f"{value:{'+' if signed else ''}.3g}".replace("-", MINUS)
     few = places == MOST_PLACES and 0 < abs(value) < 1e-6  # digits that so many decimals do not show
-    text = f"{value:{'+' if signed else ''}{'.3g' if few else f'.{places}f'}}"
-    if float(text) == 0:  # zero has no sign
+    fixed = f"{',' if abs(value) >= 1e7 else ''}.{places}f"
+    text = f"{value:{'+' if signed else ''}{'.3g' if few or abs(value) >= 1e15 else fixed}}"
+    if value == 0 or not text.strip("+-0."):  # zero has no sign
         text = text.lstrip("+-")
     return text.replace("-", MINUS)
 
@@ -60,23 +59,27 @@ def half_width(estimate: Estimate) -> float:
 
 
 def with_interval(
-    estimate: Estimate, metric: Metric, signed: bool = False, places: int | None = None, least: float | None = None
+    estimate: Estimate,
+    metric: Metric,
+    signed: bool = False,
+    places: int | None = None,
+    least: float | None = None,
+    as_range: bool = False,
 ) -> str:
     """Format an estimate with its interval, with `places` decimals, else with two significant digits of the half-width.
 
     - `97.12 ± 0.43`: the usual case;
     - `99.3 (97.3 to 100)`: the interval passes `limits` and is cut there, or at `least`; not for a `signed` difference;
-    - `+0.9 (0.0 to 1.8)`: the interval is not symmetric, as one that is cut at zero;
+    - `+0.9 (0.0 to 1.8)`: the interval is not symmetric, as one that is cut at zero; or it is to be shown `as_range`;
     - `97.12`: there is no interval.
     """
-    half, (lowest, highest) = half_width(estimate) * metric.scale, limits(metric, signed)
-    lowest = lowest if least is None else least
+    half = half_width(estimate) * metric.scale
     places = _places(estimate, metric, places)
     value = number(estimate.value * metric.scale, places, signed)
     if not math.isfinite(half) or value == DASH:
         return value
-    symmetric = math.isclose(estimate.high - estimate.value, estimate.value - estimate.low, rel_tol=1e-6)
-    if estimate.low >= lowest and estimate.high <= highest and (symmetric or not signed):
+    lowest, highest = _limits(metric, signed, least)
+    if not as_range and not _is_range(estimate, metric, signed, least):
         return f"{value} ± {number(half, places)}"
     cut = [min(max(bound, lowest), highest) for bound in (estimate.low, estimate.high)]
     low, high = (
@@ -84,6 +87,18 @@ def with_interval(
         for end, bound in zip(cut, (estimate.low, estimate.high))
     )
     return f"{value} ({low} to {high})"
+
+
+def _limits(metric: Metric, signed: bool, least: float | None) -> tuple[float, float]:
+    lowest, highest = limits(metric, signed)
+    return lowest if least is None else least, highest
+
+
+def _is_range(estimate: Estimate, metric: Metric, signed: bool, least: float | None) -> bool:
+    """Whether ± cannot show the interval: it passes the limits or, of a difference, is not symmetric."""
+    lowest, highest = _limits(metric, signed, least)
+    symmetric = math.isclose(estimate.high - estimate.value, estimate.value - estimate.low, rel_tol=1e-6)
+    return estimate.low < lowest or estimate.high > highest or (signed and not symmetric)
 
 
 def limits(metric: Metric, difference: bool = False) -> tuple[float, float]:
@@ -281,19 +296,23 @@ def numbers(places: int = 2, scale: float = 1.0, signed: bool = False) -> Format
 
 
 def intervals(metric: Metric, signed: bool = False, least: float | None = None) -> Format:
-    """Estimates as `with_interval` shows them. A column shares its number of decimals."""
-    return _alike(metric, lambda estimate, places: with_interval(estimate, metric, signed, places, least))
+    """Estimates as `with_interval` shows them. A column shares its decimals, and is of ranges if any of it is one."""
+
+    def shown(estimates: Sequence[Estimate]) -> list[str]:
+        places = shared_places(estimates, metric)
+        known = [estimate for estimate in estimates if math.isfinite(half_width(estimate))]
+        ranges = any(_is_range(estimate, metric, signed, least) for estimate in known)
+        return [with_interval(estimate, metric, signed, places, least, ranges) for estimate in estimates]
+
+    return shown
 
 
 def intervals_alone(metric: Metric) -> Format:
     """`[−0.30, +1.21]`: the intervals of differences alone, with the decimals of `intervals`."""
-    return _alike(metric, lambda estimate, places: bounds(estimate, metric, places))
 
-
-def _alike(metric: Metric, show: Callable[[Estimate, int], str]) -> Format:
     def shown(estimates: Sequence[Estimate]) -> list[str]:
         places = shared_places(estimates, metric)
-        return [show(estimate, places) for estimate in estimates]
+        return [bounds(estimate, metric, places) for estimate in estimates]
 
     return shown
 

@@ -36,6 +36,8 @@ def first_line(error: ValidationError, sections: Collection[str] = (), known: Co
         return f"{field}: no such setting" + (f"; {nearest(field, known)}" if known else "")
     if first["type"] == "missing":
         return f"{field}: is required"
+    if first["type"] == "too_short":
+        return f"{field}: {first['input']} is not allowed: expected at least {first['ctx']['min_length']}"
     messages = [one["msg"] for one in errors if _field(one["loc"]) == field]  # several for alternatives
     allowed = [
         messages[0][0].lower() + messages[0][1:],

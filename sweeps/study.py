@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from experiments.errors import UserError, first_line, setting_text
 from experiments.metric import Metric
@@ -26,6 +35,15 @@ MAX_RUNS = 100_000  # of a study: each is planned before the first starts
 MAX_BYTES = 2**26  # of a file; the tuned.yaml of thousands of trials has fewer
 
 
+def _check_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", name):
+        raise ValueError(
+            f"{name!r} is not allowed: "
+            "expected at most 80 of a-z, A-Z, 0-9, '.', '_' and '-', the first of a-z, A-Z, 0-9"
+        )
+    return name
+
+
 class Study(BaseModel):
     """An ablation: every combination of the factors' levels, and the `extra` variants, each with every seed.
 
@@ -35,7 +53,7 @@ class Study(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$", description="also the name of its folder")
+    name: Annotated[str, AfterValidator(_check_name)] = Field(description="also the name of its folder")
     description: str = ""
     factors: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(min_length=1)
     extra: list[Annotated[Levels, Field(min_length=1)]] = Field(

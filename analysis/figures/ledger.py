@@ -15,11 +15,11 @@ from analysis.stats import Estimate
 from experiments.metric import Metric
 
 OUTCOMES = {
-    "holds here": VariantStyle(PALETTE[2], "o"),
-    "does not hold here": VariantStyle(PALETTE[3], "X"),
-    "undecided here": VariantStyle(FAINT, "s"),
+    "holds here": VariantStyle(PALETTE[2], "s"),
+    "does not hold here": VariantStyle(PALETTE[3], "v"),
+    "undecided here": VariantStyle(FAINT, "o"),
 }
-"""outcome -> how it is drawn"""
+"""outcome -> how it is drawn; tables show the same markers"""
 ACCURACY = Metric("test/acc")
 ROW = 0.155  # inches
 

@@ -28,7 +28,7 @@ VERDICTS = {
     "not enough evidence": (FAINT, "o"),
     "baseline": (INK, "D"),
 }
-"""verdict -> its colour and marker"""
+"""verdict -> its colour and marker; tables show the same markers"""
 
 WIDTH = 4.6
 """Inches. Text of 10 points is about 10 px high on a phone, and as large as the page's text on a wide screen."""

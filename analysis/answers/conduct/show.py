@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 def answer(results: StudyResults, page: Page) -> Answer:
     """What the answers stand on, and the differences that are too small for the seeds of the study."""
     variants, comparisons, policy, conduct = results.variants, results.comparisons, results.policy, results.conduct
+    compared = [one for variant in variants.others if (one := comparisons.versus[variant]).n > 1]
     said = [
         _diverged(variants, comparisons, conduct),
         *looks_paragraphs(policy, conduct.looks, conduct),
         text("headline", "limits", variants=variants, conduct=conduct, **_limits(variants, comparisons)),
+        text("headline", "method", policy=policy, comparisons=comparisons, compared=compared),
     ]
     return Answer(headline=said)
 

@@ -54,18 +54,18 @@ def baseline_table(variants: Variants, comparisons: Comparisons, policy: Policy)
 
 
 def pairs_table(variants: Variants, comparisons: Comparisons) -> Table | None:
-    """The difference of each pair of variants; None where every pair contains the baseline."""
-    if len(variants.names) < 3 or not comparisons.pairs:
+    """The difference of each pair without the baseline; None where there is none. `baseline_table` has the others."""
+    if not comparisons.other_pairs:
         return None
     rows = [
         {"variant": a, "reference": b, **_end(variants, a), **_end(variants, b, "_other"), **_fields(comparison)}
-        for (a, b), comparison in comparisons.pairs.items()
+        for (a, b), comparison in comparisons.other_pairs.items()
     ]
     names = [
         Column("variant", "_name", key=True, sort="_place", link="_runs"),
         Column("reference", "_other_name", key=True, sort="_other_place", link="_other_runs"),
     ]
-    columns = (*names, *_columns(variants.metric, comparisons.pairs.values()))
+    columns = (*names, *_columns(variants.metric, comparisons.other_pairs.values()))
     return Table("pairs", text("differences", "pairs_caption"), pd.DataFrame(rows, dtype=object), columns)
 
 

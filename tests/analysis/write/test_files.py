@@ -13,6 +13,8 @@ from synthetic import write_study
 
 from analysis.answers.study_report import study_document
 from analysis.answers.study_results import analyze
+from analysis.figures.ledger import OUTCOMES
+from analysis.figures.style import VERDICTS
 from analysis.sources.folder import read_folder
 from analysis.write import files as write
 from experiments.errors import UserError
@@ -46,7 +48,7 @@ addEventListener("load", () => {
     hints: shown("main .hint").filter((hint) => hint.textContent.startsWith("Scroll")).length,
     scrolling: shown(".box").filter((box) => box.scrollWidth > box.clientWidth + 1).length,
     claim: [...document.querySelectorAll("#table-claims tbody tr")].map((row) => row.cells[2].offsetWidth / row.offsetWidth),
-    hidden: hide(), filtered: filter()});
+    shadows: getComputedStyle(document.querySelector("nav ol")).backgroundAttachment, hidden: hide(), filtered: filter()});
 });</script></body>"""
 
 
@@ -116,6 +118,15 @@ def test_links_to_records_exist_beside_the_report(tmp_path):
     assert all((page.parent / href).is_file() for href in outer)
     assert len({href for href in outer if href.endswith("summary.json")}) == 12
     assert {"tables/variants.csv", "tables/differences.csv", "tables/pairs.csv", "tables/runs.csv"} <= set(outer)
+
+
+def test_tables_mark_a_verdict_as_figures_do(files):
+    rules = re.findall(r'([^{}]*){ --sign: "(.)', files["report.html"].decode())
+    signs = {word.strip().removeprefix("td."): sign for words, sign in rules for word in words.split(",")}
+    drawn = {verdict: marker for verdict, (_, marker) in VERDICTS.items() if verdict != "baseline"}
+    drawn |= {outcome: look.marker for outcome, look in OUTCOMES.items()}
+    as_text = {"^": "▲", "v": "▼", "s": "■", "o": "●"}
+    assert {word: signs[word.replace(" ", "-")] for word in drawn} == {word: as_text[drawn[word]] for word in drawn}
 
 
 def test_every_figure_has_an_alternative_text(page):
@@ -239,4 +250,5 @@ def test_in_a_browser_it_fits_a_phone_sorts_and_shows_every_figure(files, tmp_pa
         seen["cut"] == 0 and seen["hints"] == seen["scrolling"] > 0
     )  # verdicts are visible, and a line says what scrolls
     assert min(seen["claim"]) > 0.9  # the evidence takes the whole line
+    assert seen["shadows"].split(", ") == ["local", "local", "scroll", "scroll"]  # the contents show that they scroll
     assert "CONSOLE" not in done.stderr

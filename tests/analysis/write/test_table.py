@@ -128,10 +128,10 @@ def test_columns_without_a_text_are_left_out_but_stay_in_the_csv():
 
 
 def test_intervals_of_a_column_have_the_same_decimals():
-    """Two significant digits each would give 72.0 ± 5.0 and 93.00 ± 0.35."""
+    """Two significant digits each would give 72.0 ± 5.0 and 93.00 ± 0.35; ± cannot show the third interval."""
     two = [Estimate(0.72, 0.6703, 0.7697, 3), Estimate(0.93, 0.9265, 0.9335, 3)]
     three, accuracy = [*two, Estimate(0.99, 0.97, 1.01, 3)], Metric("test/acc")
-    assert formatting.intervals(accuracy)(three) == ["72.0 ± 5.0", "93.0 ± 0.4", "99.0 (97.0 to 100)"]
+    assert formatting.intervals(accuracy)(three) == ["72.0 (67.0 to 77.0)", "93.0 (92.7 to 93.3)", "99.0 (97.0 to 100)"]
     assert formatting.intervals(accuracy)(two) == ["72.00 ± 4.97", "93.00 ± 0.35"]
     assert formatting.intervals(accuracy, signed=True)(two) == ["+72.00 ± 4.97", "+93.00 ± 0.35"]
     assert formatting.intervals_alone(accuracy)(two) == ["[+67.03, +76.97]", "[+92.65, +93.35]"]
