@@ -244,6 +244,14 @@ def test_nothing_finished_is_an_error(tmp_path):
         results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=2, statuses=statuses)
 
 
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_few_seeds_are_no_reason_to_suggest_a_large_number_of_runs(seeds, tmp_path):
+    """It once said `--seeds 338`. Commands stand in the section Reproduce, each in a line of its own."""
+    document = study_document(results_of(tmp_path, seeds=seeds, spread=0.05))
+    sentences = [*document.headline, *document.warnings, *(p for part in document.sections for p in part.paragraphs)]
+    assert not any("--seeds" in said or "vit-" in said for said in sentences)
+
+
 def test_images_that_changed_between_seeds_are_not_called_the_same(tmp_path):
     study = read_folder(write_study(tmp_path, seeds=4))
     assert analyze(study).conduct.same_images and not analyze(study).conduct.changed_images
