@@ -17,7 +17,7 @@ from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError, first_line, setting_text
 from experiments.files import canonical, weights_digest
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, REPEATED, SHIFT, Metric
-from experiments.sections import PER_SEED, DataConfig, EvalConfig, OptimConfig, Section, TrainConfig
+from experiments.sections import OTHER_CLASSES, PER_SEED, DataConfig, EvalConfig, OptimConfig, Section, TrainConfig
 from vit.config import Architecture, ViTConfig
 from vit.registry import REGISTRY, nearest
 
@@ -74,14 +74,18 @@ class RunConfig(Section):
 
     def _fewshot_problems(self, name: str) -> Iterator[str]:
         """Why the run's model cannot read the images of a few-shot dataset."""
+        if name == OTHER_CLASSES:
+            if not self.data.classes:
+                yield f"eval.fewshot: {name} is not allowed without data.classes"
+            name = self.data.name
         if name not in DATASETS:
-            yield f"eval.fewshot: {name!r} is not known; {nearest(name, DATASETS)}"
+            yield f"eval.fewshot: {name!r} is not known; {nearest(name, [*DATASETS, OTHER_CLASSES])}"
         dataset, trained = DATASETS[name], DATASETS[self.data.name]
         if name != self.data.name and dataset.source in ("folder", "generated"):
             yield f"eval.fewshot: {name} is allowed only where it is also data.name"
         if dataset.source == "torchvision" and trained.source == "folder":
             yield f"eval.fewshot: {name} is not allowed for {self.data.name}: both would be in data.root"
-        if dataset.in_chans != trained.in_chans:
+        if dataset.in_chans not in (1, trained.in_chans):  # one channel is repeated
             yield f"eval.fewshot: {name} has {dataset.in_chans} channel(s), and {self.data.name} {trained.in_chans}"
         if not self.eval.shots:
             yield "eval.shots: is empty; expected numbers such as 1,5,10,25"
@@ -106,9 +110,9 @@ class RunConfig(Section):
         return self.seed if self.data.split_seed == PER_SEED else self.data.split_seed
 
     def vit_config(self, num_classes: int | None = None) -> ViTConfig:
-        """The complete model for these data. `num_classes` is used if the catalogue has none (imagefolder)."""
+        """The complete model for these data. `num_classes` is used where the settings do not say it (imagefolder)."""
         in_chans, img_size = self.data.image_shape
-        classes = DATASETS[self.data.name].num_classes or num_classes
+        classes = len(self.data.classes) or DATASETS[self.data.name].num_classes or num_classes
         try:
             return ViTConfig(**self.model.model_dump(), in_chans=in_chans, img_size=img_size, num_classes=classes)
         except ValidationError as error:

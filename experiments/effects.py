@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from experiments.config import RunConfig, flatten
 from experiments.data.catalogue import DATASETS
+from experiments.sections import OTHER_CLASSES
 
 # Setting -> (whether it has an effect on a run, what that needs):
 NEEDS: dict[str, tuple[Callable[[RunConfig], bool], str]] = {
@@ -15,7 +16,9 @@ NEEDS: dict[str, tuple[Callable[[RunConfig], bool], str]] = {
     "model.drop_path_rate": (lambda config: config.model.depth > 1, "a model.depth of at least 2"),
     "eval.shots": (lambda config: bool(config.eval.fewshot), "eval.fewshot"),
     "data.test_fraction": (
-        lambda config: not all(DATASETS[name].has_test_set for name in (config.data.name, *config.eval.fewshot)),
+        lambda config: (
+            not all(DATASETS[name].has_test_set for name in {config.data.name, *config.eval.fewshot} - {OTHER_CLASSES})
+        ),
         "a dataset without a test set of its own",
     ),
 }

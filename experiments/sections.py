@@ -14,6 +14,7 @@ from vit.registry import nearest
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+OTHER_CLASSES = "other-classes"  # a few-shot dataset: the classes that data.classes leaves out
 PER_SEED: Literal["per-seed"] = "per-seed"  # the value of data.split_seed that varies the split with the run's seed
 
 
@@ -33,6 +34,25 @@ class Section(BaseModel):
         return ()
 
 
+def _names(value: Any) -> tuple[str, ...]:
+    """A list of names, given as a list or as text with commas. Sorted: equal lists give equal run ids."""
+    parts = value if isinstance(value, list | tuple) else ("" if value in (None, "none") else str(value)).split(",")
+    return tuple(sorted({str(part).strip() for part in parts} - {""}))
+
+
+def _numbers(value: Any) -> tuple[int, ...]:
+    """A list of whole numbers from 1, given as a list or as 5,10,20."""
+    names = _names(value)
+    if not all(name.isascii() and name.isdecimal() and 1 <= int(name) < 2**31 for name in names):
+        raise ValueError(f"{value!r} is not allowed: expected whole numbers from 1, such as 5,10,20")
+    return tuple(sorted(set(map(int, names))))
+
+
+_as_text = PlainSerializer(lambda values: ",".join(map(str, values)), return_type=str)
+Names = Annotated[tuple[str, ...], BeforeValidator(_names), _as_text]  # as text in commands and records
+Numbers = Annotated[tuple[int, ...], BeforeValidator(_numbers), _as_text]
+
+
 class DataConfig(Section):
     """The dataset, its splits and the augmentation."""
 
@@ -45,6 +65,11 @@ class DataConfig(Section):
         "cropped at the centre; default: the dataset's own (imagefolder: 64)",
     )
     num_classes: int | None = Field(None, ge=2, lt=2**31, description="classes of an imagefolder; default: any number")
+    classes: Names = Field(
+        (),
+        description="the classes to use, by name, such as cat,dog; eval.fewshot other-classes probes the others; "
+        "default: all",
+    )
     val_fraction: float = Field(0.1, gt=0, lt=1, description="fraction of training images for validation, stratified")
     test_fraction: float = Field(0.2, gt=0, lt=1, description="fraction of images for testing if there is no test set")
     split_seed: Annotated[int, Field(ge=0, lt=2**31)] | Literal["per-seed"] = Field(
@@ -71,6 +96,8 @@ class DataConfig(Section):
         dataset, side = DATASETS[self.name], self.image_shape[1]
         if self.num_classes and dataset.num_classes:
             yield f"num_classes: {self.num_classes} is not allowed for {self.name}; allowed: none"
+        if len(self.classes) == 1:
+            yield f"classes: {self.classes[0]} is not allowed: expected at least two"
         if self.crop_padding and self.rrc_scale < 1:
             yield "rrc_scale: set either crop_padding or rrc_scale < 1, not both"
         if self.crop_padding >= side:
@@ -80,6 +107,7 @@ class DataConfig(Section):
             yield from self._changed(crops, "with shuffle_patches: it would cut through patches")
         if dataset.cell:
             yield from self._changed(("img_size", "hflip", *crops), f"for {self.name}: it would move or blur the marks")
+            yield from self._changed(("classes",), f"for {self.name}: its derived accuracies are for all classes")
 
     def _changed(self, fields: Iterable[str], reason: str) -> Iterator[str]:
         """The fields that do not have their default value, which is the only one allowed."""
@@ -126,30 +154,13 @@ class TrainConfig(Section):
     )
 
 
-def _names(value: Any) -> tuple[str, ...]:
-    """A list of names, given as a list or as text with commas. Sorted: equal lists give equal run ids."""
-    parts = value if isinstance(value, list | tuple) else ("" if value in (None, "none") else str(value)).split(",")
-    return tuple(sorted({str(part).strip() for part in parts} - {""}))
-
-
-def _numbers(value: Any) -> tuple[int, ...]:
-    """A list of whole numbers from 1, given as a list or as 5,10,20."""
-    names = _names(value)
-    if not all(name.isascii() and name.isdecimal() and 1 <= int(name) < 2**31 for name in names):
-        raise ValueError(f"{value!r} is not allowed: expected whole numbers from 1, such as 5,10,20")
-    return tuple(sorted(set(map(int, names))))
-
-
-_as_text = PlainSerializer(lambda values: ",".join(map(str, values)), return_type=str)
-Names = Annotated[tuple[str, ...], BeforeValidator(_names), _as_text]  # as text in commands and records
-Numbers = Annotated[tuple[int, ...], BeforeValidator(_numbers), _as_text]
-
-
 class EvalConfig(Section):
     """What a run measures besides loss and accuracy. Nothing here changes the training."""
 
     fewshot: Names = Field(
-        (), description="datasets for the few-shot linear evaluation of frozen features, such as mnist,fashion-mnist"
+        (),
+        description="datasets for the few-shot linear evaluation of frozen features, such as mnist,fashion-mnist; "
+        "other-classes: those that data.classes leaves out",
     )
     shots: Numbers = Field((1, 5, 10, 25), description="training images of each class in a few-shot evaluation")
     epochs: Numbers = Field(

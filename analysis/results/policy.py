@@ -218,7 +218,9 @@ def chance_accuracy(settings: pd.Series, metric: Metric) -> float | None:
     if metric.is_consistency or not (metric.is_share or metric.is_loss):
         return None
     name, classes = metric.fewshot_dataset or settings.get("data.name"), settings.get("data.num_classes")
-    dataset = DATASETS.get(name)
+    dataset, chosen = DATASETS.get(name), settings.get("data.classes")
+    if chosen and not metric.fewshot_dataset:
+        return 1 / len(str(chosen).split(","))
     if dataset is not None and dataset.num_classes:
         return 1 / dataset.num_classes
     return None if classes is None or pd.isna(classes) else 1 / int(classes)

@@ -22,15 +22,21 @@ from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
 from experiments.memory import check_images
 from experiments.sections import DataConfig
+from vit.registry import nearest
 
 CHUNK = 500  # images whose values are counted at once; streamed images are decoded in such batches
 Parts = tuple[dict[str, Images], tuple[str, ...]]  # `train` and perhaps `test`; the class names
 
 
-def load(config: RunConfig) -> Splits:
-    """The splits of a run's dataset. Raises `UserError` if files are missing or do not fit the configuration."""
+def load(config: RunConfig, other_classes: bool = False) -> Splits:
+    """The splits of a run's dataset, or of the `other_classes` that `data.classes` leaves out.
+
+    Raises `UserError` if files are missing or do not fit the configuration.
+    """
     data, seed = config.data, config.split_seed
     parts, classes = _read(data, seed)
+    if data.classes:
+        parts, classes = _of_classes(parts, classes, data.classes, other_classes)
     rest, test = parts["train"], parts.get("test")
     if test is None:
         rest, test = _split(rest, config, "test_fraction", data.test_fraction, classes)
@@ -64,6 +70,19 @@ def _read(data: DataConfig, seed: int) -> Parts:
         parts, classes = read(data)
     side = data.image_shape[1]
     return {name: Images(_resized(part.x, side), part.y) for name, part in parts.items()}, classes
+
+
+def _of_classes(parts: dict[str, Images], names: Sequence[str], chosen: Sequence[str], others: bool) -> Parts:
+    """The images of the chosen classes, or of the others, with labels from 0."""
+    for name in chosen:
+        if name not in names:
+            raise UserError(f"data.classes: {name!r} is not a class; {nearest(name, names)}")
+    labels = torch.tensor([(name in chosen) != others for name in names]).nonzero()[:, 0]
+    if len(labels) < 2:
+        raise UserError(f"data.classes: {','.join(chosen)} leaves {len(labels)} classes; two are needed")
+    kept = {name: part.pick(torch.isin(part.y, labels).nonzero()[:, 0]) for name, part in parts.items()}
+    renumbered = {name: Images(part.x, torch.searchsorted(labels, part.y)) for name, part in kept.items()}
+    return renumbered, tuple(names[label] for label in labels)
 
 
 def _read_sklearn(data: DataConfig) -> Parts:

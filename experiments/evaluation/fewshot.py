@@ -12,7 +12,7 @@ fewshot-l2/D/S   accuracy on the test images with the l2 that is best on the val
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from experiments.data import loading
 from experiments.data.images import Images, Splits
 from experiments.errors import UserError
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL
-from experiments.sections import DataConfig
+from experiments.sections import OTHER_CLASSES, DataConfig
 from experiments.training.engine import Predictor
 from experiments.training.fit import Evaluation, evaluate
 
@@ -64,12 +64,15 @@ def _task(config: RunConfig, name: str, run_splits: Splits, device: torch.device
     data, is_own = config.data, name == config.data.name
     if is_own:
         splits = run_splits
+    elif name == OTHER_CLASSES:
+        whole = data.model_copy(update={"train_limit": None})
+        splits = loading.load(config.model_copy(update={"data": whole}), other_classes=True).to(device)
     else:
         side = data.image_shape[1]
         kept = {field: getattr(data, field) for field in ("root", "download", "val_fraction", "test_fraction")}
         kept |= {"split_seed": data.split_seed, "shuffle_patches": data.shuffle_patches}
         other = DataConfig(name=name, img_size=side, normalize="unit", **kept)  # images are normalized as in training
-        splits = loading.load(config.model_copy(update={"data": other})).to(device)
+        splits = _repeated(loading.load(config.model_copy(update={"data": other})), data.image_shape[0]).to(device)
     support, indices = support_sets(splits.train.y.cpu().numpy(), splits.classes, config.eval.shots, name)
     return FewShotTask(
         dataset=name,
@@ -80,6 +83,13 @@ def _task(config: RunConfig, name: str, run_splits: Splits, device: torch.device
         test=None if is_own else splits.test,
         test_labels=splits.test.y.cpu(),
     )
+
+
+def _repeated(splits: Splits, channels: int) -> Splits:
+    """The splits with grey images repeated to so many channels."""
+    parts = (splits.train, splits.val, splits.test)
+    train, val, test = (Images(part.x[:].expand(-1, channels, -1, -1), part.y) for part in parts)
+    return replace(splits, train=train, val=val, test=test)
 
 
 def support_sets(
@@ -111,9 +121,14 @@ def fewshot_metrics(
 
     `test`: the runs' evaluations of their own test images; None measures only the metric of the validation images.
     """
-    parts = [evaluate(engine, splits, images, features=True) for images in (task.support, task.val)]
+
+    def probed(images: Images) -> list[Evaluation]:
+        """With labels that the model has scores for: its head knows nothing of the classes of another dataset."""
+        return evaluate(engine, splits, Images(images.x, torch.zeros_like(images.y)), features=True)
+
+    parts = [probed(task.support), probed(task.val)]
     if test is not None:
-        parts.append(list(test) if task.test is None else evaluate(engine, splits, task.test, features=True))
+        parts.append(list(test) if task.test is None else probed(task.test))
     return [_metrics(task, *map(_features, run)) for run in zip(*parts, strict=True)]
 
 

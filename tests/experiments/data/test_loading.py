@@ -33,6 +33,14 @@ def test_digits_split_is_complete_and_disjoint():
     assert splits.train.x.dtype == torch.uint8
 
 
+def test_chosen_classes_are_those_images_with_labels_from_zero():
+    splits, whole = load(data__classes="8,3"), load_digits()
+    pixels = np.round(whole.images / 16 * 255).astype(np.uint8)
+    expected = Counter(x.tobytes() + b"\0" for x in pixels[whole.target == 3])
+    expected += Counter(x.tobytes() + b"\1" for x in pixels[whole.target == 8])
+    assert rows(splits.train) + rows(splits.val) + rows(splits.test) == expected and splits.classes == ("3", "8")
+
+
 def test_split_depends_on_split_seed_only():
     first, other_run, other_split = load(seed=0), load(seed=1), load(data__split_seed=1)
     for name in ("train", "val", "test"):
@@ -70,6 +78,7 @@ def test_train_limit_is_exact_and_stratified_and_keeps_val_and_test(limit):
     [
         ({"data__train_limit": 5}, ["data.train_limit: 5 is not allowed", "1293 images of 10 classes"]),
         ({"data__train_limit": 1294}, ["data.train_limit: 1294 is not allowed: up to 1293"]),
+        ({"data__classes": "1,seven"}, ["data.classes: 'seven' is not a class; allowed: 0, 1"]),
         ({"data__val_fraction": 0.001}, ["data.val_fraction: 0.001 is not allowed", "into 1435 and 2:"]),
         ({"data__test_fraction": 0.9999}, ["data.test_fraction: 0.9999 is not allowed", "into 0 and 1797:"]),
     ],

@@ -1,5 +1,6 @@
 """Few-shot evaluation: the classifier against numpy, scikit-learn and a case by hand; its metrics in records."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import torch
 from safetensors.torch import load_file
 from sklearn.linear_model import Ridge
 
-from experiments.config import override, run_id
+from experiments.config import RunConfig, override, run_id
 from experiments.data import loading
+from experiments.data.images import Images
 from experiments.errors import UserError
 from experiments.evaluation import fewshot
 from experiments.evaluation.fewshot import LeastSquares, support_sets
@@ -66,23 +68,26 @@ def test_a_class_with_too_few_images_is_refused_before_training(tmp_path):
     assert not (tmp_path / "a").exists()
 
 
-def expected(folder: Path, config: Any, seed: int, shots: int, query: str, l2: float) -> float:
-    """The accuracy of one support set from the checkpoint, with the features caught by a hook."""
-    splits = loading.load(config)
+def expected(folder: Path, config: Any, seed: int, shots: int, query: str, l2: float, probed: Any = None) -> float:
+    """The accuracy of one support set from the checkpoint, with the features caught by a hook.
+
+    `probed`: the configuration whose images are classified; by default those of the run.
+    """
+    splits, images = loading.load(config), loading.load(probed or config)
     model, caught = ViT(config.vit_config()).eval(), []
     model.load_state_dict(load_file(folder / record.CHECKPOINT))
     last = [layer for layer in model.head if isinstance(layer, torch.nn.Linear)][-1]
     last.register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0].detach().numpy()))
     for part in ("train", query):
-        model(splits.normalized(splits.scaled(getattr(splits, part).x)))
-    rng, labels = np.random.default_rng(seed), splits.train.y.numpy()
-    support = np.concatenate([rng.permutation(np.where(labels == k)[0])[:shots] for k in range(10)])
-    rows, target = design(caught[0][support], caught[0][support]), 2.0 * np.eye(10)[labels[support]] - 1
+        model(splits.normalized(splits.scaled(getattr(images, part).x)))
+    rng, labels, n = np.random.default_rng(seed), images.train.y.numpy(), len(images.classes)
+    support = np.concatenate([rng.permutation(np.where(labels == k)[0])[:shots] for k in range(n)])
+    rows, target = design(caught[0][support], caught[0][support]), 2.0 * np.eye(n)[labels[support]] - 1
     weights = np.linalg.lstsq(
-        np.vstack([rows, np.sqrt(l2) * np.eye(rows.shape[1])]), np.vstack([target, np.zeros((rows.shape[1], 10))])
+        np.vstack([rows, np.sqrt(l2) * np.eye(rows.shape[1])]), np.vstack([target, np.zeros((rows.shape[1], n))])
     )[0]
     scores = design(caught[1], caught[0][support]) @ weights
-    return float((scores.argmax(1) == getattr(splits, query).y.numpy()).mean())
+    return float((scores.argmax(1) == getattr(images, query).y.numpy()).mean())
 
 
 @pytest.mark.parametrize("head", ["logits", "mlp", "softmax"])
@@ -99,6 +104,23 @@ def test_the_record_holds_the_accuracies_of_the_frozen_pre_logits(head, tmp_path
         by_l2 = [expected(tmp_path / "a", config, seed, 5, "val", l2) for l2 in l2s]
         chosen.append(expected(tmp_path / "a", config, seed, 5, "test", l2s[by_l2.index(max(by_l2))]))
     assert summary["fewshot-l2/digits/5"] == pytest.approx(np.mean(chosen), abs=1e-12)
+
+
+def test_other_classes_are_those_that_the_run_is_not_trained_on(tmp_path):
+    changes = {"data__classes": "3,5,8", "eval__fewshot": "other-classes", "eval__shots": "5"}
+    summary, config = tiny.run(tmp_path / "a", **changes), tiny.config(**changes)
+    others = tiny.config(data__classes="0,1,2,4,6,7,9", data__train_limit="none")
+    for name, query in (("fewshot", "test"), ("fewshot-val", "val")):
+        each = [expected(tmp_path / "a", config, seed, 5, query, 2.0**10, others) for seed in range(3)]
+        assert summary[f"{name}/other-classes/5"] == pytest.approx(np.mean(each), abs=1e-12)
+
+
+def test_grey_images_are_repeated_for_a_model_of_colours():
+    config = override(RunConfig(), {"data.name": "cifar10", "data.img_size": 8, "eval.fewshot": "digits"})
+    run_splits = replace(loading.load(RunConfig()), test=Images(torch.zeros(9, 3, 8, 8), torch.zeros(9)))
+    (task,) = fewshot.fewshot_tasks(config, run_splits, torch.device("cpu"))
+    grey = loading.load(RunConfig()).test.x
+    assert torch.equal(task.test.x, torch.cat([grey, grey, grey], 1))
 
 
 def test_another_dataset_is_read_and_its_own_images_are_used(tmp_path, monkeypatch):
