@@ -1,35 +1,89 @@
-"""The findings of the README are those of the records."""
+"""Every number of the results page, and of the findings in the README, is that of the records."""
 
+import json
 import re
+from functools import cache
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats
 
 from analysis.answers.study_results import analyze
 from analysis.sources.read import read
 
-ROOT = Path(__file__).resolve().parents[1]
-BLOCK = re.search(r"<!-- findings.*?-->\n(.*?)<!-- end", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)[1]
-ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in BLOCK.splitlines()[2:]]
-VARIANTS = {
-    "learned-1d − none": ("learned-1d, stem", "none, stem"),
-    "relative − learned-1d": ("relative, every-layer", "learned-1d, stem"),
-    "learned-2d − learned-1d": ("learned-2d, stem", "learned-1d, stem"),
-    "relative-2d-kv − learned-1d": ("relative-2d-kv", "learned-1d"),
-}
+REFERENCE = Path(__file__).resolve().parents[1] / "analysis" / "reference"
+PAGE = (REFERENCE / "README.md").read_text(encoding="utf-8")
+README = (REFERENCE.parents[1] / "README.md").read_text(encoding="utf-8")
+TABLES = re.findall(r"<!-- (\w+)(?:: (.*?))? -->\n((?:\|.*\n)+)", PAGE + README)
+NUMBER = r"[+−-]?\d+(?:\.\d+)?"
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_a_finding_is_what_the_records_show(row):
-    finding, records, shown, seeds = row
-    a, b = VARIANTS[finding.rpartition(": ")[2]]
-    results = analyze(read(str(ROOT / "analysis" / "reference" / records.strip("`"))))
-    pairs = results.comparisons.pairs
+def cells(kind):
+    """What the comment before a table says, and the cells of a row, for each row of the tables of a kind."""
+    rows = [(spec, line) for name, spec, table in TABLES if name == kind for line in table.splitlines()[2:]]
+    return [(spec, [cell.strip() for cell in line.strip("|").split("|")]) for spec, line in rows]
+
+
+def numbers(text):
+    return [float(number.replace("−", "-")) for number in re.findall(NUMBER, text)]
+
+
+@cache
+def results(folder, metric):
+    return analyze(read(str(REFERENCE / folder), metric=metric or None))
+
+
+@pytest.mark.parametrize(("spec", "row"), cells("means"), ids=lambda part: part if isinstance(part, str) else part[0])
+def test_a_mean_and_its_interval_follow_from_the_runs(spec, row):
+    folder, _, metrics = spec.rpartition(": ")
+    if folder:
+        variant, shown = row[0], row[-len(metrics.split(", ")) :]
+    else:
+        (folder, _, variant), shown = row[0].replace("`", "").partition(", "), [row[2]]
+    runs = pd.read_csv(REFERENCE / folder / "runs.csv", dtype={"variant": str})
+    runs = runs[(runs["variant"] == variant) & (runs["status"] == "finished")]
+    for metric, cell in zip(metrics.split(", "), shown, strict=True):
+        values = 100 * runs[metric].to_numpy()
+        half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+        assert numbers(cell) == pytest.approx([values.mean(), half], abs=0.0051)
+
+
+@pytest.mark.parametrize(("metric", "row"), cells("differences"), ids=lambda part: part and part[0])
+def test_a_difference_and_its_verdict_are_those_of_the_report(metric, row):
+    (a, b), folder = row[0].rpartition(": ")[2].split(" − "), row[1].strip("`")
+    pairs = results(folder, metric).comparisons.pairs
     found, sign = (pairs[a, b], 1) if (a, b) in pairs else (pairs[b, a], -1)
     ends = sorted(sign * 100 * end for end in (found.adjusted.low, found.adjusted.high))
-    expected = [sign * 100 * found.diff.value, *ends]
-    assert [float(number.replace("−", "-")) for number in re.findall(r"[+−][\d.]+", shown)] == pytest.approx(
-        expected, abs=0.051
-    )
-    assert found.n == int(seeds)
-    assert (found.verdict == "not enough evidence") == ("No difference is shown" in finding)
+    assert numbers(row[2]) == pytest.approx([sign * 100 * found.diff.value, *ends], abs=0.051)
+    verdict = {"better": "worse", "worse": "better"}.get(found.verdict, found.verdict) if sign < 0 else found.verdict
+    assert (row[3], int(row[4])) == ("not shown" if verdict == "not enough evidence" else verdict, found.n)
+
+
+@pytest.mark.parametrize(("spec", "row"), cells("bench"), ids=lambda part: part if isinstance(part, str) else part[0])
+def test_a_speed_is_the_median_ratio_within_a_turn(spec, row):
+    (file,) = (f for f in REFERENCE.glob("bench-*.json") if json.loads(f.read_text())["setting"]["preset"] == row[0])
+    turns = {name: np.array(one["turns"]) for name, one in json.loads(file.read_text())["contenders"].items()}
+    best = max(("timm", "timm-bf16"), key=lambda name: np.median(turns[name]))
+    ratios = [np.median(turns[name] / turns[best]) for name in spec.split(", ")]
+    assert [float(cell) for cell in row[1:]] == pytest.approx(ratios, abs=0.0051)
+
+
+def test_counts_in_sentences():
+    versus = results("digits/controls", None).comparisons.versus
+    verdicts = [compared.verdict for compared in versus.values()]
+    assert (len(versus) - 1, verdicts.count("better"), verdicts.count("worse")) == (18, 0, 4)
+    for folder in ("table-8-cifar10", "table-8-tuned", "mnist-small/table-8"):  # "every embedding beats none"
+        pairs = results(folder, None).comparisons.with_variant("none, stem")
+        assert {compared.verdict for compared in pairs.values()} <= {"better", "worse"} and len(pairs) == 7
+        none = results(folder, None).means.of("none, stem").value
+        assert all(mean.value >= none for mean in results(folder, None).means.by_metric["test/acc"].values())
+    finished = (pd.read_csv(REFERENCE / "table-8-64" / "runs.csv")["status"] == "finished").sum()
+    assert f"{finished} of 40" in PAGE
+
+
+def test_no_sentence_has_a_decimal_number_that_no_table_has():
+    prose = "\n".join(line for line in PAGE.splitlines() if not line.startswith(("|", "!", "<")))
+    in_tables = set(re.findall(r"\d+\.\d+", "".join(table for _, _, table in TABLES)))
+    assert set(re.findall(r"(?<![\d./])\d+\.\d+", prose)) <= in_tables
