@@ -12,6 +12,7 @@ from experiments.sections import OTHER_CLASSES
 # Setting -> (whether it has an effect on a run, what that needs):
 NEEDS: dict[str, tuple[Callable[[RunConfig], bool], str]] = {
     "optim.momentum": (lambda config: config.optim.name == "sgd", "optim.name sgd"),
+    "optim.min_lr": (lambda config: config.optim.schedule == "cosine", "optim.schedule cosine"),
     "optim.warmup_epochs": (lambda config: config.optim.schedule == "cosine", "optim.schedule cosine"),
     "model.drop_path_rate": (lambda config: config.model.depth > 1, "a model.depth of at least 2"),
     "eval.shots": (lambda config: bool(config.eval.fewshot), "eval.fewshot"),

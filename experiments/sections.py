@@ -131,10 +131,15 @@ class OptimConfig(Section):
     weight_decay: NotNegative = Field(0.05, description="weight decay; not of biases, norms, tokens and positions")
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of sgd")
     schedule: Literal["constant", "cosine"] = Field(
-        "cosine", description="constant, or linear warm-up and cosine decay to 0"
+        "cosine", description="constant, or linear warm-up and cosine decay to min_lr"
     )
+    min_lr: NotNegative = Field(0.0, description="learning rate at the end of the cosine schedule")
     warmup_epochs: NotNegative = Field(0.0, le=1e6, description="warm-up epochs of the cosine schedule")
     grad_clip_norm: NotNegative = Field(0.0, description="max gradient norm; 0 is no clipping")
+
+    def _problems(self) -> Iterator[str]:
+        if self.min_lr > self.lr:
+            yield f"min_lr: {self.min_lr} is not allowed: up to lr, {self.lr}"
 
 
 class TrainConfig(Section):

@@ -129,4 +129,5 @@ def learning_rate(config: RunConfig, step: int, steps_per_epoch: int) -> float:
     warmup = round(optim.warmup_epochs * steps_per_epoch)
     if step < warmup:
         return optim.lr * (step + 1) / warmup
-    return optim.lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(total - warmup, 1)))
+    share = (optim.lr - optim.min_lr) * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(total - warmup, 1)))
+    return optim.min_lr + share

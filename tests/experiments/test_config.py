@@ -213,6 +213,7 @@ REFUSED = [  # changes -> words in the message: the setting, the value, what is 
     ({"data.name": "imagefolder", "eval.fewshot": "cifar10"}, ["eval.fewshot: cifar10 is not allowed for imagefolder"]),
     ({"model.depth": 0}, ["model.depth", "0", "greater than or equal to 1"]),
     ({"optim.lr": "nan"}, ["optim.lr", "nan", "finite"]),
+    ({"optim.min_lr": 0.1}, ["optim.min_lr: 0.1 is not allowed: up to lr, 0.001"]),
     ({"optim.name": "lion"}, ["optim.name", "'lion'", "'adamw', 'adam' or 'sgd'"]),
     ({"seed": 2**31}, ["seed", str(2**31)]),
     ({"data.split_seed": 2**31}, ["data.split_seed: ", str(2**31), "less than", "or 'per-seed'"]),

@@ -34,7 +34,11 @@ def torch_schedule(config: RunConfig, steps_per_epoch: int) -> Iterator[float]:
     warmup = round(config.optim.warmup_epochs * steps_per_epoch)
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=config.optim.lr)
     rise = LinearLR(optimizer, 1 / max(warmup, 1), 1.0, max(warmup - 1, 1)) if warmup else None
-    fall = CosineAnnealingLR(optimizer, total - warmup) if total > warmup else ConstantLR(optimizer, 1.0)
+    fall = (
+        CosineAnnealingLR(optimizer, total - warmup, config.optim.min_lr)
+        if total > warmup
+        else ConstantLR(optimizer, 1.0)
+    )
     schedule = SequentialLR(optimizer, [rise, fall], [warmup]) if rise else fall
     for _ in range(total):
         yield optimizer.param_groups[0]["lr"]
@@ -43,11 +47,12 @@ def torch_schedule(config: RunConfig, steps_per_epoch: int) -> Iterator[float]:
 
 
 @pytest.mark.filterwarnings("ignore:.*epoch parameter in .scheduler.step:UserWarning")
+@pytest.mark.parametrize("lowest", [0, 1e-5])
 @pytest.mark.parametrize(
     ("epochs", "warmup", "steps"), [(5, 0, 7), (5, 1, 7), (5, 2.5, 4), (3, 1, 1), (10, 2, 21), (3, 5, 4)]
 )
-def test_warm_up_and_cosine_equal_torchs(epochs, warmup, steps):
-    config = tiny.config(train__epochs=epochs, optim__warmup_epochs=warmup, optim__lr=0.01)
+def test_warm_up_and_cosine_equal_torchs(epochs, warmup, steps, lowest):
+    config = tiny.config(train__epochs=epochs, optim__warmup_epochs=warmup, optim__lr=0.01, optim__min_lr=lowest)
     ours = [learning_rate(config, step, steps) for step in range(epochs * steps)]
     assert ours == pytest.approx(list(torch_schedule(config, steps)), rel=1e-9, abs=1e-12)
 
