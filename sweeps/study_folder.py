@@ -131,7 +131,7 @@ def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSp
 
 def check_records(plan: StudyPlan, study_dir: Path) -> None:
     """Raise `UserError` where a record is damaged or that of another run, and where runs are left to train and the
-    user's images were changed since another run of the study.
+    user's images cannot be read or were changed since another run of the study.
     """
     ended = ((run.name, record.read_ended(study_dir, run)) for run in plan.runs)
     files = {name: summary.get("data", {}).get("files") for name, summary in ended if summary}
@@ -139,8 +139,11 @@ def check_records(plan: StudyPlan, study_dir: Path) -> None:
     finished = [run for run in runs if run.name in files]
     if len(finished) == len(runs):
         return
+    from experiments.data.folder import files_digest
     from experiments.runs.run import check_unchanged  # it imports torch
 
+    for root in {run.config.data.root for run in runs}:
+        files_digest(root)  # here, so that the workers find it and not every one decodes the files
     for run in {run.config.data.root: run for run in finished}.values():  # one for each folder of images
         check_unchanged(run.config.data, files[run.name], study_dir / run.name)
 

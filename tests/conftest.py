@@ -1,6 +1,7 @@
 """The environment of every test: one thread, no network, no W&B account. Fixtures of single tests belong elsewhere."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the com
 os.environ["WANDB_MODE"] = "disabled"  # the meaning of `--tracking auto`; tests of W&B override it
 os.environ["WANDB_SILENT"] = "true"
 os.environ["WANDB_ERROR_REPORTING"] = "false"
+CACHE = tempfile.TemporaryDirectory()  # nothing that tests cache stays, but for the fonts of matplotlib
+os.environ.setdefault("MPLCONFIGDIR", os.path.expanduser("~/.cache/matplotlib"))
+os.environ["XDG_CACHE_HOME"] = CACHE.name
 os.environ["NETRC"] = os.devnull  # no API key is found, whoever runs the tests
 for name in ("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_DIR", "WANDB_DATA_DIR", "WANDB_PROJECT", "WANDB_ENTITY"):
     os.environ.pop(name, None)

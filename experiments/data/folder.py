@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
+import os
 from collections.abc import Iterator
 from itertools import chain
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -18,16 +20,17 @@ import torch
 from torch import Tensor
 
 from experiments.data.class_folders import list_images
-from experiments.data.images import UNCOMPRESSED, Images
-from experiments.data.streaming import StreamedPixels
+from experiments.data.images import Images
+from experiments.data.streaming import MOST_THREADS, StreamedPixels
 from experiments.errors import UserError
+from experiments.files import RecordError, write_text
 from experiments.memory import GIB, check_images, machine_memory
 from experiments.sections import DataConfig
 
 if TYPE_CHECKING:
     from PIL import Image
 
-MOST_HASHED = GIB  # bytes; more would delay the start of a run
+KEPT = Path(os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache"), "vit-ablation")  # by `files_digest`
 _said: set[str] = set()  # the lines that this process has printed
 _saying = Lock()  # several threads decode
 IN_MEMORY = 1 / 8  # of this machine's memory, for decoded images: the parts of a split and each worker need a copy
@@ -57,25 +60,49 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
 
 
 def files_digest(data_root: str) -> str:
-    """A hash of the paths and sizes of the image files: another one means that the images were changed.
+    """A hash of the paths and pixels of the image files: another one means that the images were changed.
 
-    For formats without compression, the contents count too, up to `MOST_HASHED` bytes in all. A user may keep other
-    files beside the images, even the folder of the runs. Raises `UserError` where the root cannot be read.
+    Every file is decoded, so a broken one is found before training. The result is kept in `KEPT` for other processes
+    and later commands, until a file changes. A user may keep other files beside the images, even the folder of the
+    runs. Raises `UserError` where the root or an image cannot be read.
     """
     try:
         listed = [list_images(folder)[0] for folder in _part_folders(data_root).values()]
-        paths = [Path(path) for images in listed for of_class in images.values() for path in of_class]
-        sizes = {path: path.stat().st_size for path in paths}
-        uncompressed = [path for path in sizes if path.suffix.lower() in UNCOMPRESSED]
-        contents = {}
-        if sum(sizes[path] for path in uncompressed) <= MOST_HASHED:
-            contents = {path: f":{hashlib.sha256(path.read_bytes()).hexdigest()}" for path in uncompressed}
-        lines = sorted(
-            f"{path.relative_to(data_root).as_posix()}:{sizes[path]}{contents.get(path, '')}" for path in sizes
-        )
+        paths = sorted(path for images in listed for of_class in images.values() for path in of_class)
+        stats = [os.stat(path) for path in paths]
     except OSError as error:
         raise UserError(f"data.root: {data_root!r} cannot be read: {error}") from error
-    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    # exchanged files may have one size and one time of writing, but not one inode
+    states = (f"{s.st_size}:{s.st_mtime_ns}:{s.st_ctime_ns}:{s.st_dev}:{s.st_ino}" for s in stats)
+    kept = KEPT / _hash_lines([data_root, *paths, *states])
+    with contextlib.suppress(OSError):
+        return kept.read_text()
+    names = [Path(path).relative_to(data_root).as_posix() for path in paths]
+    digest = _hash_lines([*names, *_pixel_hashes(paths)])[:16]
+    with contextlib.suppress(OSError, RecordError):  # where it cannot be kept, the next call decodes again
+        KEPT.mkdir(parents=True, exist_ok=True)
+        write_text(kept, digest)
+    return digest
+
+
+def _hash_lines(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _pixel_hashes(paths: list[str]) -> list[str]:
+    """A hash of each image as it is before resizing, because image sizes may vary. A terminal shows a progress bar."""
+    from rich.console import Console
+    from rich.progress import track
+
+    def decode(path: str) -> str:
+        with _naming(path):
+            image = _open_rgb(path)
+        return hashlib.sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()
+
+    console = Console(stderr=True)
+    with ThreadPool(MOST_THREADS) as pool:
+        hashes = pool.imap(decode, paths, chunksize=16)
+        return list(track(hashes, "checking images", len(paths), console=console, disable=not console.is_terminal))
 
 
 @contextlib.contextmanager

@@ -49,7 +49,7 @@ class Images:
 class Splits:
     """A dataset split in three, its class names, and the normalization of each channel: (x / 255 - mean) / std.
 
-    `files`: a hash of the user's files, and `copies`: part -> how many of its images are training images as well. Both
+    `files`: a hash of the user's images, and `copies`: part -> how many of its images are training images as well. Both
     are empty for a dataset of the catalogue, which does not change.
     """
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import study_file
+from PIL import Image
 from stubbed import finish
 
 from experiments.data.folder import files_digest
@@ -36,7 +37,7 @@ def test_a_study_is_not_extended_on_changed_images(tmp_path):
     images = tmp_path / "images"
     for name in ("a", "b"):
         (images / name).mkdir(parents=True)
-        (images / name / "1.png").write_bytes(b"an image")
+        Image.new("RGB", (8, 8)).save(images / name / "1.png")
     data = {"data.name": "imagefolder", "data.root": str(images), "data.num_classes": 2}
     plan = make_plan(parse_study({"name": "own", "factors": {"model.depth": [1, 2]}, "base": data, "seeds": 1}, "own"))
     write_plan(plan, tmp_path / "own", "here")
@@ -44,9 +45,12 @@ def test_a_study_is_not_extended_on_changed_images(tmp_path):
     folder = tmp_path / "own" / plan.runs[0].name
     finish(folder, plan.runs[0], data={"files": files_digest(str(images))})
     check_records(plan, tmp_path / "own")
-    (images / "b" / "2.png").write_bytes(b"another image")
+    Image.new("RGB", (8, 8)).save(images / "b" / "2.png")
     with pytest.raises(UserError, match=f"data.root: the files of '{images}' were changed after the run in '{folder}'"):
         check_records(plan, tmp_path / "own")
+    (images / "b" / "2.png").write_bytes(b"no image")
+    with pytest.raises(UserError, match=f"data.root: '{images}/b/2.png' cannot be read as an image"):
+        check_records(plan, tmp_path / "new")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from PIL import Image
 
 from experiments.config import RunConfig, override
+from experiments.data.folder import files_digest
 from experiments.data.images import Splits
 from experiments.data.loading import load
 from experiments.errors import UserError
@@ -142,6 +144,15 @@ def test_the_digest_is_of_the_images_only(tmp_path):
     paint(tmp_path / "elsewhere", (8, 8, 8), 1)
     (tmp_path / "train" / "b" / "more").symlink_to(tmp_path / "elsewhere")
     assert load_folder(tmp_path).files != before  # training follows links too
+
+
+def test_images_that_no_command_changed_are_checked_once(tmp_path, monkeypatch):
+    """A study has many runs and workers; to decode a large set takes minutes."""
+    for name in ("a", "b"):
+        paint(tmp_path / name, (9, 9, 9), 10)
+    before = files_digest(str(tmp_path))
+    monkeypatch.setattr("experiments.data.folder._open_rgb", Mock(side_effect=AssertionError))
+    assert files_digest(str(tmp_path)) == before
 
 
 def test_images_of_one_size_in_bytes_are_told_apart_by_their_content(tmp_path):

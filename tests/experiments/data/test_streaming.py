@@ -1,5 +1,8 @@
 """Images that are decoded when they are used give the same pixels, batches and runs as images in memory."""
 
+import io
+import os
+import re
 import shutil
 from pathlib import Path
 from unittest.mock import Mock
@@ -111,5 +114,68 @@ def test_a_run_does_not_go_on_with_other_images(root, tmp_path):
     with pytest.raises(UserError, match=r"data\.root: .*images': its files were changed after epoch 1 of .*run"):
         train([stopped], tmp_path / "runs", device="cpu")
     (tmp_path / "images" / "a" / "new.jpg").unlink()
+    (summary,) = train([stopped], tmp_path / "runs", device="cpu")
+    assert summary["status"] == "finished"
+
+
+def test_a_broken_test_image_is_found_before_training_and_its_repair_resumes(root, tmp_path, monkeypatch, capsys):
+    """The repaired file has other bytes and equal pixels."""
+    shutil.copytree(root, tmp_path / "images")
+    test = splits(tmp_path / "images", monkeypatch, True, val_fraction=0.2).test.x
+    assert isinstance(test, StreamedPixels)
+    broken, whole = Path(test.paths[3]), Path(test.paths[3]).read_bytes()
+    data = {"data.name": "imagefolder", "data.root": str(tmp_path / "images"), "data.img_size": 8}
+    run = RunSpec.of("run", override(RunConfig(), {**settings(), **data, "data.train_limit": None}))
+    line = f"data.root: '{broken}' cannot be read as an image (image file is truncated"
+
+    broken.write_bytes(whole[:-200])
+    words = ["--data.name", "imagefolder", "--data.root", data["data.root"], "--data.img-size", "8"]
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as exited:
+        main([*flags(data__train_limit="none"), *words, "--out", str(tmp_path / "cli")])
+    said = capsys.readouterr().err
+    assert exited.value.code == 2 and said.startswith(f"vit-train: error: {line}") and said.count("\n") == 1
+    assert not (tmp_path / "cli").exists()
+
+    broken.write_bytes(whole)
+    with pytest.raises(KeyboardInterrupt):
+        train([run], tmp_path / "runs", device="cpu", on_row=Mock(side_effect=KeyboardInterrupt))
+    broken.write_bytes(whole[:-200])
+    no_epoch = Mock()
+    with pytest.raises(UserError, match=re.escape(line)):
+        train([run], tmp_path / "runs", device="cpu", on_row=no_epoch)
+    assert not no_epoch.called
+    Image.open(io.BytesIO(whole)).save(broken, "png")
+    assert broken.read_bytes() != whole
+    (summary,) = train([run], tmp_path / "runs", device="cpu")
+    assert summary["status"] == "finished"
+
+
+def test_a_run_does_not_go_on_with_images_that_were_exchanged(tmp_path):
+    """A test image and a training image, compressed, of one size in bytes and one time of writing."""
+    random = np.random.default_rng(0)
+    for name in ("train/a", "train/b", "test/a", "test/b"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for i in range(12):
+            pixels = random.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "images" / name / f"{i}.png")
+            os.utime(tmp_path / "images" / name / f"{i}.png", (1, 1))
+    one, other = (tmp_path / "images" / name / "0.png" for name in ("train/a", "test/b"))
+    assert one.stat().st_size == other.stat().st_size and one.read_bytes() != other.read_bytes()
+    data = {"data.name": "imagefolder", "data.root": str(tmp_path / "images"), "data.img_size": 8}
+    config = override(RunConfig(), {**settings(), **data, "data.train_limit": None})
+    stopped = RunSpec.of("run", config)
+
+    def exchange() -> None:
+        one.rename(tmp_path / "kept.png")
+        other.rename(one)
+        (tmp_path / "kept.png").rename(other)
+
+    with pytest.raises(KeyboardInterrupt):
+        train([stopped], tmp_path / "runs", device="cpu", on_row=Mock(side_effect=KeyboardInterrupt))
+    exchange()
+    with pytest.raises(UserError, match=r"data\.root: .*images': its files were changed after epoch 1 of .*run"):
+        train([stopped], tmp_path / "runs", device="cpu")
+    exchange()
     (summary,) = train([stopped], tmp_path / "runs", device="cpu")
     assert summary["status"] == "finished"
