@@ -21,7 +21,6 @@ from analysis.sources import exported
 from analysis.sources.by_dataset import check_one_dataset, datasets_of
 from analysis.sources.read import TABLE, has_plan, is_imported, locate, read, studies_in
 from analysis.sources.runs_table import RunsTable
-from analysis.stats.comparisons import NEAR_CHANCE
 from analysis.write import files as write
 from analysis.write.document import Document
 from experiments.errors import UserError
@@ -138,10 +137,7 @@ def decided(arguments: Namespace) -> int:
             f"{arguments.study}: plans no looks; only planned looks can be repeated until a study is decided"
         )
     results = analyze(study)
-    names, verdict_with = results.variants.names, results.comparisons.with_verdict
-    known = {name: {name} | verdict_with(name, "better", "worse", "equivalent", NEAR_CHANCE) for name in names}
-    undecided = {name: [other for other in names if other not in known[name]] for name in names}
-    print(json.dumps({"look": len(results.policy.looks.seeds), "undecided": undecided}))
+    print(json.dumps({"look": len(results.policy.looks.seeds), "undecided": results.comparisons.undecided}))
     return 0
 
 

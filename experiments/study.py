@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -239,6 +239,15 @@ class StudyPlan(BaseModel):
     def tuned_for(self, variant: str) -> dict[str, Any]:
         """The settings that were tuned for a variant, and their values."""
         return self.tuned.variants[variant].settings if self.tuned else {}
+
+    def undecided(self, without_verdict: Mapping[str, Collection[str]]) -> list[str]:
+        """The variants that lack a verdict that they need to get no more seeds.
+
+        `without_verdict`: variant -> the others with which it has none. The baseline needs what the others need.
+        """
+        needed = set(self.labels if self.until_decided and self.until_decided.pairs else [self.baseline])
+        others = (label for label in self.labels if label != self.baseline)
+        return [label for label in others if needed.intersection(without_verdict[label])]
 
     @property
     def labels(self) -> list[str]:

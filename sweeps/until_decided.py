@@ -95,8 +95,8 @@ def _stop(answer: dict[str, Any], study_dir: Path) -> UntilDecided:
     with FileLock(study_dir / LOCK):
         plan = StudyPlan.read(study_dir)
         known, look = plan.until_decided or UntilDecided(), answer["look"]
-        needed = {plan.baseline}.union(plan.labels if known.pairs else ())
-        decided = [label for label, open_pairs in answer["undecided"].items() if not needed & set(open_pairs)]
+        left = plan.undecided(answer["undecided"])
+        decided = [label for label in plan.labels if label not in left]
         stopped = {**dict.fromkeys(decided, look), **known.stopped}
         stopped.pop(plan.baseline, None)
         if len(stopped) == len(plan.labels) - 1:

@@ -14,7 +14,7 @@ from analysis import stats
 from analysis.results.variants import Variants, has_grid
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
-from analysis.stats.comparisons import PairedComparison, Values, Verdict, near_chance, with_diverged
+from analysis.stats.comparisons import SHOWN, PairedComparison, Values, Verdict, near_chance, with_diverged
 from analysis.stats.estimates import accuracy_step, decimal_step
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
@@ -157,6 +157,12 @@ class Comparisons:
             for pair, compared in pairs.items()
             if variant in pair and compared.verdict in verdicts and not compared.depends_on_diverged
         )
+
+    @property
+    def undecided(self) -> dict[str, list[str]]:
+        """Variant -> the others with which it has no verdict, for the report and for what stops variants."""
+        decided = {name: {name} | self.with_verdict(name, *SHOWN) for name in self.versus}
+        return {name: [other for other in decided if other not in known] for name, known in decided.items()}
 
 
 def study_comparisons(variants: Variants, values: Values, policy: Policy) -> Comparisons:

@@ -214,9 +214,9 @@ def test_decided_says_for_each_variant_with_which_others_it_has_no_verdict(tmp_p
     assert answer(study_at(tmp_path / "e", 10, looks=[5, 10])) == {"look": 10, "undecided": {n: [] for n in ACCURACY}}
 
 
-def study_that_stops(folder, stopped, seeds=10, **options):
+def study_that_stops(folder, stopped, seeds=10, learned_2d=0.951, **options):
     """A study until decided with looks at 5 and 10 seeds; the runs of stopped variants end there."""
-    accuracy = {**ACCURACY, "sinusoidal": 0.9}
+    accuracy = {**ACCURACY, "learned-2d": learned_2d, "sinusoidal": 0.9}
     gone = {(variant, seed): "absent" for variant, end in stopped.items() for seed in range(end, seeds)}
     return with_stops(
         write_study(folder, accuracy=accuracy, seeds=seeds, epochs=2, spread=0.01, statuses=gone, **options), stopped
@@ -235,7 +235,7 @@ def with_stops(study, stopped):
 
 def test_a_variant_that_stopped_is_tested_at_the_looks_that_it_reached(tmp_path):
     early = analyze(read_folder(study_at(tmp_path / "a", 5, looks=[5, 10], spread=0.01)))
-    stopped = study_that_stops(tmp_path / "b", {"learned-1d": 5, "sinusoidal": 5})
+    stopped = study_that_stops(tmp_path / "b", {"learned-1d": 5, "sinusoidal": 5}, learned_2d=0.715)
     results = analyze(read_folder(stopped))
     pairs = results.comparisons.pairs
     assert {pair: compared.n for pair, compared in pairs.items() if compared.n == 10} == {("learned-2d", "none"): 10}
@@ -267,6 +267,23 @@ def test_a_study_whose_variants_are_all_decided_has_no_next_look(tmp_path):
     every = dict.fromkeys([*ACCURACY, "sinusoidal"], 5)
     said = " ".join(study_headline(analyze(read_folder(study_that_stops(tmp_path, every)))))
     assert "All variants are decided, so it is the last look." in said and "3 after 5 seeds, 0 not decided" in said
+
+
+def test_two_variants_near_chance_are_not_decided_for_the_report_and_for_what_stops_variants(tmp_path, capsys):
+    near, far = {"none": 0.1, "learned-1d": 0.1}, {"sinusoidal": 0.9}
+    study = write_study(tmp_path, accuracy={**near, **far}, seeds=5, epochs=2, spread=0.001)
+    study = with_stops(study, {"sinusoidal": 5})
+    with pytest.raises(SystemExit):
+        main(["decided", str(study)])
+    assert json.loads(capsys.readouterr().out)["undecided"] == {
+        "none": ["learned-1d"],
+        "learned-1d": ["none"],
+        "sinusoidal": [],
+    }
+    assert report(study) == 0
+    said = capsys.readouterr().out.replace("\n", " ")
+    assert "Both near chance, so not called equivalent" in said and "All variants are decided" not in said
+    assert "1 after 5 seeds, 1 not decided" in said
 
 
 def test_factors_are_tested_at_the_looks_that_all_variants_reached(tmp_path):

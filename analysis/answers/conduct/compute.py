@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pandas as pd
 
 from analysis import stats
+from analysis.results.means import study_means
+from analysis.results.policy import study_comparisons, study_policy
+from analysis.results.variants import study_variants
 from analysis.sources.by_dataset import datasets_of
 from analysis.sources.held_fixed import CHOOSE_IMAGES, changed_images, not_held_fixed, plan_changes, unrecorded_plugins
 from analysis.sources.runs_table import RunsTable
@@ -61,7 +64,7 @@ class Conduct:
     plan: StudyPlan
     """the plan as it is now"""
     undecided: list[str] | None
-    """the variants that may get more seeds, without the baseline; None where a study does not stop variants"""
+    """the variants without a verdict that they need, without the baseline; None where a study does not stop variants"""
     commits: int
     dirty: bool
     """whether a run comes from code with uncommitted changes"""
@@ -98,7 +101,7 @@ def study_conduct(study: RunsTable) -> Conduct:
         not_fixed=not_held_fixed(study),
         changes=changes,
         plan=study.stated_plan,
-        undecided=_undecided(study.stated_plan),
+        undecided=_undecided(study),
         commits=ended["commit"].nunique(),
         dirty=bool(ended["dirty"].eq(True).any()),
         hardware=ended["hardware"].dropna().unique().tolist(),
@@ -107,10 +110,14 @@ def study_conduct(study: RunsTable) -> Conduct:
     )
 
 
-def _undecided(plan: StudyPlan) -> list[str] | None:
+def _undecided(study: RunsTable) -> list[str] | None:
+    """By the metric and the baseline of the plan, also in an exploratory report."""
+    plan = study.stated_plan
     if plan.until_decided is None:
         return None
-    return [label for label in plan.labels if label not in (plan.baseline, *plan.until_decided.stopped)]
+    stated = replace(study, plan=plan, stated=None)
+    compared = study_comparisons(study_variants(stated), study_means(stated).values, study_policy(stated))
+    return plan.undecided(compared.undecided)
 
 
 def _same_images(study: RunsTable) -> bool | None:
