@@ -112,8 +112,8 @@ def _config_of(settings: str) -> RunConfig:
 class UntilDecided(BaseModel):
     """How a study gets seeds until its variants are decided (see `sweeps.until_decided`).
 
-    `pairs`: whether a variant needs a verdict with every other variant, or with the baseline. `stopped`: variant -> the
-    number of seeds after which it got no more.
+    `pairs`: whether a variant needs a verdict with every other variant, or with the baseline. `stopped`: of earlier
+    versions, not used: the runs say where a variant stopped.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -181,11 +181,11 @@ class StudyPlan(BaseModel):
             raise ValueError(f"baseline: no run has the variant {self.baseline!r}")
         if set(self.seeds) != (seeds := {run.seed for run in self.runs}):
             raise ValueError(f"seeds: {str(self.seeds)[:60]} are not the seeds of the runs, {str(sorted(seeds))[:60]}")
-        planned = Counter(run.variant for run in self.runs)
-        for label, stop in self.until_decided.stopped.items() if self.until_decided else ():
-            if planned[label] != stop or stop not in self.looks:
-                runs = f"expected one of its looks, and so many runs of that variant: it has {planned[label]}"
-                raise ValueError(f"until_decided.stopped: {label!r}: {stop} is not allowed: {runs}")
+        if self.until_decided and not self.looks:
+            raise ValueError("looks: is empty, and until_decided needs looks")
+        for label, stop in self.stopped.items():
+            if stop not in self.looks:
+                raise ValueError(f"runs: {label!r} has {stop}; expected as many as one of the looks, {self.looks}")
         if not self.factors and self.source is None:
             raise ValueError("factors: is empty; a study has at least one factor")
         return self
@@ -248,6 +248,12 @@ class StudyPlan(BaseModel):
         needed = set(self.labels if self.until_decided and self.until_decided.pairs else [self.baseline])
         others = (label for label in self.labels if label != self.baseline)
         return [label for label in others if needed.intersection(without_verdict[label])]
+
+    @property
+    def stopped(self) -> dict[str, int]:
+        """Variant -> the look after which it gets no more seeds, where that is not the last one."""
+        planned = Counter(run.variant for run in self.runs if self.until_decided)
+        return {label: seeds for label, seeds in planned.items() if seeds < self.looks[-1]}
 
     @property
     def labels(self) -> list[str]:

@@ -15,7 +15,7 @@ from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError, writing
 from experiments.runs import record
 from experiments.runs.history import Look, add_look
-from experiments.study import COMPARISON, GRID, RunSpec, StudyPlan, UntilDecided
+from experiments.study import COMPARISON, GRID, RunSpec, StudyPlan
 from sweeps.plan import make_run
 from sweeps.study import format_level
 
@@ -52,7 +52,7 @@ def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -
     """The plan together with the runs of study.json, which is `old`. Raises `UserError` where that is another study."""
     if old is None:
         return plan
-    return with_stopped(plan.model_copy(update={"runs": _merged_runs(plan, old, study_dir)}), old.until_decided)
+    return with_stopped(plan.model_copy(update={"runs": _merged_runs(plan, old, study_dir)}), old)
 
 
 def plan_of(study_dir: Path) -> StudyPlan:
@@ -80,32 +80,34 @@ def with_known_runs(plan: StudyPlan, study_dir: Path) -> StudyPlan:
     old = _old_plan(study_dir)
     names = {run.run_id: run.name for run in old.runs} if old else {}
     runs = [run.model_copy(update={"name": names.get(run.run_id, run.name)}) for run in plan.runs]
-    return with_stopped(plan.model_copy(update={"runs": runs}), old.until_decided if old else None)
+    return with_stopped(plan.model_copy(update={"runs": runs}), old)
 
 
-def with_stopped(plan: StudyPlan, known: UntilDecided | None) -> StudyPlan:
-    """The plan without the later runs of variants that have stopped; `known` is what study.json says of that.
+def with_stopped(plan: StudyPlan, old: StudyPlan | None) -> StudyPlan:
+    """The plan without the later runs of variants that have stopped in study.json, which is `old`.
 
-    The baseline goes on while any other variant does, so new variants start it again. All variants go on where every
-    pair is to be decided now, and the baseline's pairs were before. Raises `UserError` where a variant that has stopped
-    is not in the plan.
+    All variants go on where every pair is to be decided now, and the baseline's pairs were before. Raises `UserError`
+    where a variant that has stopped is not in the plan.
     """
-    if plan.until_decided is None or known is None or plan.until_decided.pairs > known.pairs:
+    now = plan.until_decided
+    if now is None or old is None or old.until_decided is None or now.pairs > old.until_decided.pairs:
         return plan
-    stopped = dict(known.stopped)
-    if unknown := [label for label in stopped if label not in plan.labels]:
+    if unknown := [label for label in old.stopped if label not in plan.labels]:
         raise UserError(f"{plan.name}: {unknown[0]!r} has stopped and is not a variant here; choose another --out")
-    if set(plan.labels) - set(stopped):
-        stopped.pop(plan.baseline, None)
-    plan = plan.model_copy(update={"until_decided": plan.until_decided.model_copy(update={"stopped": stopped})})
-    return plan.model_copy(update={"runs": runs_until(plan, plan.looks[-1])})
+    return with_last_looks(plan, old.stopped)
 
 
-def runs_until(plan: StudyPlan, look: int) -> list[RunSpec]:
-    """The runs that a look at so many seeds needs: variants that stopped have fewer."""
+def with_last_looks(plan: StudyPlan, last: Mapping[str, int]) -> StudyPlan:
+    """The plan without the runs after the last look of each variant in `last`.
+
+    The baseline goes on while any other variant does, so new variants start it again.
+    """
+    most, last = plan.looks[-1], {label: look for label, look in last.items() if label != plan.baseline}
+    if len(last) == len(plan.labels) - 1:
+        last[plan.baseline] = max(last.values(), default=most)
     place = {seed: n for n, seed in enumerate(dict.fromkeys(run.seed for run in plan.runs))}
-    stopped = plan.until_decided.stopped if plan.until_decided else {}
-    return [run for run in plan.runs if place[run.seed] < min(look, stopped.get(run.variant, look))]
+    runs = [run for run in plan.runs if place[run.seed] < last.get(run.variant, most)]
+    return plan.model_copy(update={"runs": runs})
 
 
 def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSpec]:

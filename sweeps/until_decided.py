@@ -1,6 +1,7 @@
 """Seeds until decided: train the seeds of one look after the other, and stop variants that have their verdicts.
 
-The verdicts are those of `vit-report decided`, which shares the 5 % among the looks. study.json says what has stopped.
+The verdicts are those of `vit-report decided`, which shares the 5 % among the looks. study.json holds no more runs
+of a variant that has stopped.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any
 from filelock import FileLock
 
 from experiments.errors import UserError
-from experiments.study import MAX_LOOK, StudyPlan, UntilDecided
+from experiments.study import MAX_LOOK, StudyPlan
 from sweeps.study import Study, parse_study
-from sweeps.study_folder import LOCK, runs_until, with_stopped
+from sweeps.study_folder import LOCK, with_last_looks, with_stopped
 
 LOOKS = (5, 8, 12, 20)
 """The numbers of seeds at which a study is tested that states no looks."""
@@ -55,21 +56,19 @@ def runs_by_look(plan: StudyPlan, study_dir: Path) -> Iterator[set[str] | None]:
     if plan.until_decided is None:
         yield None
         return
-    reached, known = 0, plan.until_decided
+    reached = 0
     for look in plan.looks:
         if look <= reached:
             continue
-        yield {run.name for run in runs_until(plan, look)}
+        yield {run.name for run in with_last_looks(plan, dict.fromkeys(plan.labels, look)).runs}
         answer = _verdicts(study_dir)
-        reached, known = answer["look"], _stop(answer, study_dir)
-        plan = with_stopped(plan, known)
-        others = [label for label in plan.labels if label != plan.baseline]
-        decided = [label for label in others if label in known.stopped]
-        left = [label for label in others if label not in known.stopped]
+        reached, plan = answer["look"], with_stopped(plan, _stop(answer, study_dir))
+        left = plan.undecided(answer["undecided"])
+        decided = [label for label in plan.labels if label not in (plan.baseline, *left)]
         print(f"look at {reached} seeds: decided: {_listed(decided)}; undecided: {_listed(left)}", flush=True)
-        if not left:
+        if plan.stopped.keys() >= set(left):
             break
-    saved, planned = sum(plan.looks[-1] - seeds for seeds in known.stopped.values()), plan.looks[-1] * len(plan.labels)
+    saved, planned = sum(plan.looks[-1] - seeds for seeds in plan.stopped.values()), plan.looks[-1] * len(plan.labels)
     print(f"seeds until decided: {planned - saved} of {planned} runs trained, {saved} saved")
 
 
@@ -87,21 +86,14 @@ def _verdicts(study_dir: Path) -> dict[str, Any]:
     return answer
 
 
-def _stop(answer: dict[str, Any], study_dir: Path) -> UntilDecided:
-    """Write to study.json which variants stop at this look. Returns all that have stopped.
+def _stop(answer: dict[str, Any], study_dir: Path) -> StudyPlan:
+    """Take the further runs of variants that are decided out of study.json. Returns its plan.
 
-    The baseline stops when all others have. Of several sweeps on the folder, each gets the same answer at a look.
+    Of several sweeps on the folder, each gets the same answer at a look.
     """
     with FileLock(study_dir / LOCK):
         plan = StudyPlan.read(study_dir)
-        known, look = plan.until_decided or UntilDecided(), answer["look"]
-        left = plan.undecided(answer["undecided"])
-        decided = [label for label in plan.labels if label not in left]
-        stopped = {**dict.fromkeys(decided, look), **known.stopped}
-        stopped.pop(plan.baseline, None)
-        if len(stopped) == len(plan.labels) - 1:
-            stopped[plan.baseline] = max(stopped.values(), default=look)
-        plan = with_stopped(plan, known.model_copy(update={"stopped": stopped}))
+        decided = set(plan.labels).difference(plan.undecided(answer["undecided"]))
+        plan = with_last_looks(plan, {**dict.fromkeys(decided, answer["look"]), **plan.stopped})
         plan.model_copy(update={"seeds": sorted({run.seed for run in plan.runs})}).write(study_dir)
-    assert plan.until_decided
-    return plan.until_decided
+    return plan

@@ -14,7 +14,7 @@ from analysis import stats
 from analysis.results.variants import Variants, has_grid
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
-from analysis.stats.comparisons import SHOWN, PairedComparison, Values, Verdict, near_chance, with_diverged
+from analysis.stats.comparisons import PairedComparison, Values, Verdict, near_chance, with_diverged
 from analysis.stats.estimates import accuracy_step, decimal_step
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
@@ -160,9 +160,12 @@ class Comparisons:
 
     @property
     def undecided(self) -> dict[str, list[str]]:
-        """Variant -> the others with which it has no verdict, for the report and for what stops variants."""
-        decided = {name: {name} | self.with_verdict(name, *SHOWN) for name in self.versus}
-        return {name: [other for other in decided if other not in known] for name, known in decided.items()}
+        """Variant -> the others with which it has no verdict, for the report and for what stops variants.
+
+        Two variants near chance, or equal on all seeds, can still differ.
+        """
+        shown = {name: {name} | self.with_verdict(name, "better", "worse", "equivalent") for name in self.versus}
+        return {name: [other for other in shown if other not in known] for name, known in shown.items()}
 
 
 def study_comparisons(variants: Variants, values: Values, policy: Policy) -> Comparisons:
@@ -180,7 +183,6 @@ def study_comparisons(variants: Variants, values: Values, policy: Policy) -> Com
 
 def study_policy(study: RunsTable) -> Policy:
     """The policy of a study, as its plan and records are now."""
-    until = study.plan.until_decided
     return Policy(
         metric=study.metric,
         margin=study.margin,
@@ -191,7 +193,7 @@ def study_policy(study: RunsTable) -> Policy:
             for variant, settings in study.settings().iterrows()
             if (level := chance_level(settings, study.metric)) is not None
         },
-        looks=stats.Looks(tuple(study.plan.looks), _complete(study), until.stopped if until else {}),
+        looks=stats.Looks(tuple(study.plan.looks), _complete(study), study.plan.stopped),
         variance=study.plan.variance,
         families=2 if has_grid(study) else 1,
     )

@@ -41,8 +41,6 @@ What fails rarely may not have failed yet, so it is no equivalence.
 """
 NEAR_CHANCE: Verdict = "both near chance"
 """Instead of "equivalent" or `EQUAL`: two variants that learned nothing say nothing about what they vary."""
-SHOWN: tuple[Verdict, ...] = ("better", "worse", "equivalent")
-"""The verdicts that decide a pair. Two variants near chance, or equal on all seeds, can still differ."""
 Values = Mapping[str, Mapping[int, float]]
 """variant -> seed -> the metric's value, not finite where the run diverged"""
 Table = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

@@ -123,8 +123,8 @@ def train_and_report(
                 break
             options = {}
         if arguments.alert and failed is not None:
-            known = StudyPlan.read(study_dir).until_decided
-            what = "decided" if known and len(known.stopped) == len(plan.labels) else "sweep ended"
+            known = StudyPlan.read(study_dir)
+            what = "decided" if len(known.stopped) == len(known.labels) else "sweep ended"
             counts = counts_text(count_runs(plan, study_dir, failed), "run")
             mirror.alert("ERROR" if failed else "INFO", f"{plan.name}: {what}", counts)
     return report_cancelled(cancelled) if failed is None else print_result(plan, study_dir, failed)

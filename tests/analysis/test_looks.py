@@ -286,6 +286,28 @@ def test_two_variants_near_chance_are_not_decided_for_the_report_and_for_what_st
     assert "1 after 5 seeds, 1 not decided" in said
 
 
+@pytest.mark.parametrize("said", [{}, {"none": 5, "learned-1d": 5}, {"none": 5, "learned-2d": 5, "sinusoidal": 10}])
+def test_where_variants_stopped_follows_from_the_runs_and_not_from_what_study_json_says(said, tmp_path):
+    """The last of them says that a variant has stopped which has all its seeds and no verdict."""
+    study = study_that_stops(tmp_path, {"learned-1d": 5, "sinusoidal": 5}, learned_2d=0.715)
+    stopped = results_and_text(study)
+    study_file.write_study(study, {**study_file.read_study(study), "until_decided": {"stopped": said}})
+    assert results_and_text(study) == stopped
+    assert "2 after 5 seeds, 1 not decided" in stopped[1] and "All variants are decided" not in stopped[1]
+
+
+def results_and_text(study):
+    results = analyze(read_folder(study))
+    return results.comparisons.pairs, " ".join((*study_headline(results), *study_warnings(results)))
+
+
+def test_a_variant_whose_further_runs_were_taken_out_of_study_json_is_not_called_decided(tmp_path):
+    every = dict.fromkeys([*ACCURACY, "sinusoidal"], 5)
+    _, said = results_and_text(study_that_stops(tmp_path, every, learned_2d=0.715))
+    assert "study.json plans no more seeds of learned-2d, which has no verdict." in said
+    assert "All variants are decided" not in said and "2 after 5 seeds, 1 not decided" in said
+
+
 def test_factors_are_tested_at_the_looks_that_all_variants_reached(tmp_path):
     study = with_stops(write_factorial(tmp_path, seeds=10), {"depth=1, head=logits": 5})
     assert analyze(read_folder(study)).factors.model.seeds == tuple(range(5))

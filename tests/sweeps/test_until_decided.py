@@ -45,7 +45,7 @@ def test_a_variant_stops_at_the_look_that_decides_it_also_if_the_sweep_is_killed
     out, err = worker.communicate(timeout=120)
     assert worker.returncode == 0 and "15 of 18 runs trained, 3 saved" in out, err
     assert set(study.ended().values()) == {1} and len(study.ended()) == 15
-    assert read_study(study.dir)["until_decided"] == {"pairs": False, "stopped": {"2": 3}}
+    assert read_study(study.dir)["until_decided"] == {"pairs": False}
     assert set(study.states().values()) == {"finished"}
     status, _, err = study.run()  # would train all seeds of all variants
     assert status == 2 and "until_decided is true there and false here" in err
@@ -78,14 +78,14 @@ def start(folder, pairs=False, **fields):
 def test_the_baseline_goes_on_until_all_others_are_decided_and_a_new_variant_starts_it_again(tmp_path, monkeypatch):
     answers = {3: {"1": ["2"], "2": ["1"], "3": ["2"]}, 6: {"1": [], "2": [], "3": []}}
     assert sweep(start(tmp_path), tmp_path, answers, monkeypatch) == [9, 15]
-    assert StudyPlan.read(tmp_path).until_decided.stopped == {"3": 3, "2": 6, "1": 6}
+    assert StudyPlan.read(tmp_path).stopped == {"3": 3, "2": 6, "1": 6}
     assert planned(tmp_path) == {"1": list(range(6)), "2": list(range(6)), "3": [0, 1, 2]}
     assert read_study(tmp_path)["seeds"] == list(range(6))
     assert sweep(plan_of(tmp_path), tmp_path, {6: {"1": [], "2": [], "3": []}}, monkeypatch) == [
         9
     ]  # again: all is done
     more = start(tmp_path, factors={"model.depth": [1, 2, 3, 4]})
-    assert more.until_decided.stopped == {"3": 3, "2": 6}
+    assert more.stopped == {"3": 3, "2": 6}
     assert {label: len(seeds) for label, seeds in planned(tmp_path).items()} == {"1": 9, "2": 6, "3": 3, "4": 9}
 
 
@@ -132,5 +132,6 @@ def test_studies_that_cannot_be_tested_are_refused(tmp_path, refused):
     start(tmp_path / "tiny")
     assert "gets seeds until it is decided" in refused("wandb", tmp_path / "tiny")
     tree = json.loads((tmp_path / "tiny" / "study.json").read_text())
-    (tmp_path / "tiny" / "study.json").write_text(json.dumps({**tree, "until_decided": {"stopped": {"1": 4}}}))
-    assert "until_decided.stopped: '1': 4 is not" in refused("worker", tmp_path / "tiny")
+    tree["runs"] = [run for run in tree["runs"] if run["variant"] != "1" or run["seed"] < 4]
+    (tmp_path / "tiny" / "study.json").write_text(json.dumps(tree))
+    assert "runs: '1' has 4; expected as many as one of the looks, [3, 6, 9]" in refused("worker", tmp_path / "tiny")

@@ -63,8 +63,8 @@ class Conduct:
     """
     plan: StudyPlan
     """the plan as it is now"""
-    undecided: list[str] | None
-    """the variants without a verdict that they need, without the baseline; None where a study does not stop variants"""
+    decided: dict[str, int | None] | None
+    """variant -> the seeds that decide it, or None, without the baseline; None where a study does not stop variants"""
     commits: int
     dirty: bool
     """whether a run comes from code with uncommitted changes"""
@@ -101,7 +101,7 @@ def study_conduct(study: RunsTable) -> Conduct:
         not_fixed=not_held_fixed(study),
         changes=changes,
         plan=study.stated_plan,
-        undecided=_undecided(study),
+        decided=_decided(study),
         commits=ended["commit"].nunique(),
         dirty=bool(ended["dirty"].eq(True).any()),
         hardware=ended["hardware"].dropna().unique().tolist(),
@@ -110,14 +110,16 @@ def study_conduct(study: RunsTable) -> Conduct:
     )
 
 
-def _undecided(study: RunsTable) -> list[str] | None:
+def _decided(study: RunsTable) -> dict[str, int | None] | None:
     """By the metric and the baseline of the plan, also in an exploratory report."""
     plan = study.stated_plan
     if plan.until_decided is None:
         return None
     stated = replace(study, plan=plan, stated=None)
-    compared = study_comparisons(study_variants(stated), study_means(stated).values, study_policy(stated))
-    return plan.undecided(compared.undecided)
+    policy = study_policy(stated)
+    compared = study_comparisons(study_variants(stated), study_means(stated).values, policy)
+    looks = {label: plan.stopped.get(label, len(policy.looks.seeds)) for label in plan.labels if label != plan.baseline}
+    return {**looks, **dict.fromkeys(plan.undecided(compared.undecided))}
 
 
 def _same_images(study: RunsTable) -> bool | None:
