@@ -39,6 +39,11 @@ COMPARISON = (
     "variance",
 )  # how they are compared: stays once a run has finished
 MAX_LOOK = 10_000
+MOST_PAIRS = 150
+"""Up to this many variants every pair is compared.
+
+Beyond it the number of pairs is too large to compute and to read.
+"""
 
 
 def _check_metric(metric: str) -> str:

@@ -187,7 +187,10 @@ def _difference(old: StudyPlan, plan: StudyPlan, planned: Mapping[str, RunSpec],
     changed = [field for field, (there, here) in stated.items() if there != here]
     if changed and any(record.is_finished(study_dir / run.name) for run in old.runs):
         there, here = map(format_level, stated[changed[0]])
-        return f"{changed[0]} is {there} there and {here} here, and it cannot change after the first run has finished"
+        reason = "and it cannot change after the first run has finished"
+        if changed[0] == "looks" and old.until_decided:
+            reason = f"and the looks share the 5 %: it ends at {old.looks[-1]} seeds, and --max-seeds adds none"
+        return f"{changed[0]} is {there} there and {here} here, {reason}"
     return None
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from filelock import FileLock
 
 from experiments.errors import UserError
-from experiments.study import MAX_LOOK, StudyPlan
+from experiments.study import MAX_LOOK, MOST_PAIRS, StudyPlan
 from sweeps.study import Study, parse_study
 from sweeps.study_folder import LOCK, with_last_looks, with_stopped
 
@@ -24,7 +24,7 @@ LOOKS = (5, 8, 12, 20)
 """The numbers of seeds at which a study is tested that states no looks."""
 
 
-def with_looks(study: Study, most: int | None) -> Study:
+def with_looks(study: Study, most: int | None, pairs: bool = False) -> Study:
     """The study with the looks and the seeds that it needs for up to `most` seeds. Raises `UserError`."""
     looks, seeds = study.looks or LOOKS, study.seeds
     if most is None:
@@ -33,7 +33,10 @@ def with_looks(study: Study, most: int | None) -> Study:
         raise UserError(f"--max-seeds: {most} is not allowed: expected a number from 2 to {MAX_LOOK:,}")
     if isinstance(seeds, list) and len(seeds) < most:
         raise UserError(f"--max-seeds: {most} is not allowed: {study.name} lists {len(seeds)} seeds")
-    if sum(1 for _ in study.variants()) < 2:
+    variants = sum(1 for _ in study.variants())
+    if pairs and variants > MOST_PAIRS:
+        raise UserError(f"--pairs: is not allowed for {variants} variants: pairs are tested of up to {MOST_PAIRS}")
+    if variants < 2:
         raise UserError(
             f"--until-decided: is not allowed for {study.name}: it has one variant, so nothing is to decide"
         )

@@ -8,7 +8,6 @@ from pathlib import Path
 from analysis import formatting
 from analysis.answers.answer import Answer, Page
 from analysis.answers.conduct import show as conduct
-from analysis.answers.conduct.compute import STATUSES
 from analysis.answers.conduct.provenance import provenance, reproduce, varying
 from analysis.answers.cost import show as cost
 from analysis.answers.factors import show as factors
@@ -25,6 +24,7 @@ from analysis.answers.tuning import show as tuning
 from analysis.answers.variants import show as variants
 from analysis.figures.labels import study_styles
 from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
 from analysis.write.document import Document, Facts, Section
 from analysis.write.text import paragraphs, text
 from experiments.runs.history import BY_VALUE
@@ -104,7 +104,7 @@ def title(study: RunsTable) -> str:
 def summary(results: StudyResults) -> str:
     """Describe the study in one line."""
     study = results.study
-    seeds = study.of(*STATUSES).groupby("variant")["seed"].nunique().tolist()
+    seeds = study.of(*ENDED)["variant"].value_counts().reindex(study.variants, fill_value=0)
     data = "" if "data.name" in varying(study) else study.base.get("data.name", "")
     budget = results.tuning.plan.budget if results.tuning else 0
     slots = {"variants": results.variants, "conduct": results.conduct}

@@ -18,12 +18,7 @@ from analysis.stats.comparisons import PairedComparison, Values, Verdict, near_c
 from analysis.stats.estimates import accuracy_step, decimal_step
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
-
-MOST_PAIRS = 150
-"""Up to this many variants every pair is compared.
-
-Beyond it the number of pairs is too large to compute and to read.
-"""
+from experiments.study import MOST_PAIRS
 
 HIGHEST_RATIO = 1.3
 """Above this ratio of variances, false verdicts are more frequent in simulations: up to 9 % of studies."""
@@ -160,10 +155,7 @@ class Comparisons:
 
     @property
     def undecided(self) -> dict[str, list[str]]:
-        """Variant -> the others with which it has no verdict, for the report and for what stops variants.
-
-        Two variants near chance, or equal on all seeds, can still differ.
-        """
+        """Variant -> the others with which neither a difference nor equivalence is shown."""
         shown = {name: {name} | self.with_verdict(name, "better", "worse", "equivalent") for name in self.versus}
         return {name: [other for other in shown if other not in known] for name, known in shown.items()}
 

@@ -85,7 +85,7 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
         study = parse_study({**study.model_dump(), "seeds": arguments.seeds}, study.name)
     until_decided = _until_decided(arguments)
     if until_decided:
-        study = with_looks(study, arguments.max_seeds)
+        study = with_looks(study, arguments.max_seeds, arguments.pairs)
     changes, study_dir = settings_for_all(arguments), out_dir(arguments) / study.name
     if precision := resolved(study, arguments.preset, changes, study_dir, device_of(arguments)):
         changes[PRECISION] = precision

@@ -308,6 +308,19 @@ def test_a_variant_whose_further_runs_were_taken_out_of_study_json_is_not_called
     assert "All variants are decided" not in said and "2 after 5 seeds, 1 not decided" in said
 
 
+def test_with_pairs_a_study_whose_variants_had_stopped_counts_the_seeds_that_are_trained(tmp_path):
+    """Its variants stopped by the baseline's pairs; now all seeds are planned again, and none of them is trained."""
+    study = study_that_stops(tmp_path, {"learned-1d": 5, "sinusoidal": 5})
+    planned = study_file.read_study(write_study(tmp_path / "all", accuracy={**ACCURACY, "sinusoidal": 0.9}, seeds=10))
+    every = {field: planned[field] for field in ("runs", "seeds")}
+    study_file.write_study(study, {**study_file.read_study(study), **every, "until_decided": {"pairs": True}})
+    results = analyze(read_folder(study))
+    said = " ".join(study_headline(results))
+    assert "This is the look at 5 seeds." in said and "a verdict in test/acc with every other variant" in said
+    assert study_document(results).summary.startswith("4 variants × 5 to 10 seeds on digits.")
+    assert "30 of 40 runs finished" in study_document(results).summary
+
+
 def test_factors_are_tested_at_the_looks_that_all_variants_reached(tmp_path):
     study = with_stops(write_factorial(tmp_path, seeds=10), {"depth=1, head=logits": 5})
     assert analyze(read_folder(study)).factors.model.seeds == tuple(range(5))

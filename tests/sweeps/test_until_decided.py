@@ -5,7 +5,7 @@ import os
 import signal
 
 import pytest
-from stubbed import Stubbed, tiny_plan
+from stubbed import Stubbed, finish, tiny_plan
 from study_file import read_study
 
 from experiments.errors import UserError
@@ -123,6 +123,22 @@ def test_the_looks_end_at_the_largest_number_of_seeds(study, most, seeds, looks)
 )
 def test_flags_that_make_no_sense_are_refused_in_one_line(words, said, refused, tmp_path):
     assert said in refused("run", "position", "--out", tmp_path, *words)
+
+
+def test_a_study_that_has_started_gets_no_seeds_after_its_last_look(tmp_path, refused):
+    study = Stubbed(tmp_path, **{**THREE, "looks": [3, 6, 9]})
+    (first, *_) = start(study.dir, base=study.fields["base"]).runs
+    finish(study.dir / first.name, first)
+    before = (study.dir / "study.json").read_bytes()
+    said = refused("run", study.study, FLAG, "--max-seeds", 12, "--out", tmp_path)
+    assert "looks is [3, 6, 9] there and [3, 6, 9, 12] here, and the looks share the 5 %: it ends at 9 seeds" in said
+    assert "--max-seeds adds none" in said and (study.dir / "study.json").read_bytes() == before
+
+
+def test_pairs_that_the_report_does_not_test_are_refused(tmp_path, refused):
+    study = Stubbed(tmp_path, factors={"optim.lr": [n / 1000 for n in range(1, 152)]})
+    said = refused("run", study.study, FLAG, "--pairs", "--dry-run", "--out", tmp_path)
+    assert "--pairs: is not allowed for 151 variants: pairs are tested of up to 150" in said
 
 
 def test_studies_that_cannot_be_tested_are_refused(tmp_path, refused):
