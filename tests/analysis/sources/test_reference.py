@@ -34,7 +34,7 @@ RUNS = {
     "probes/probe-distance": 60,
     "probes/probe-where": 60,
     "pulfer-mnist/head": 10,
-    "table-8-64": 4,
+    "table-8-64": 5,
     "table-8-64-pilot": 6,
     "table-8-64-rates": 40,
     "table-8-cifar10": 40,
