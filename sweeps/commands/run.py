@@ -148,7 +148,7 @@ def train_left(
 
     given = {name: getattr(arguments, name) for name in ("cohort", "storage")}
     try:
-        state = run_sweep(plan, study_dir, configs, only=only, on_start=mirror.follow, **given, **options)
+        state = run_sweep(plan, study_dir, configs, only=only, mirror=mirror, **given, **options)
     except StudyCancelled:
         return None
     for name in only if only and mirror.tracking.agent else ():

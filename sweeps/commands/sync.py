@@ -16,7 +16,7 @@ from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.tracking import server
 from experiments.runs.tracking.sender import Sender, follow
-from experiments.runs.tracking.settings import AgentRun, Tracking, add_tracking_arguments
+from experiments.runs.tracking.settings import LEFT, AgentRun, Tracking, add_tracking_arguments
 from experiments.study import STUDY, StudyPlan
 from sweeps.commands.arguments import PROG, counted
 
@@ -81,19 +81,21 @@ def _follow_all(study_dir: Path, tracking: Tracking) -> None:
 
 def _follow_named(study_dir: Path, tracking: Tracking) -> None:
     """Send the runs and the alerts that standard input names, until it is closed. An alert has tabs in its line."""
-    names, alerts, is_closed = list[str](), deque[Sequence[str]](), threading.Event()
+    names, alerts, is_closed = dict[str, None](), deque[Sequence[str]](), threading.Event()
 
     def listen() -> None:
         for line in sys.stdin:
             name, *alert = line.strip().split("\t")
-            if alert:
+            if alert == [LEFT]:
+                names.pop(name, None)
+            elif alert:
                 alerts.append((name, *alert))
             else:
-                names.append(name)
+                names[name] = None
         is_closed.set()
 
     threading.Thread(target=listen, daemon=True).start()
-    follow(study_dir, tracking, lambda: names, is_closed, alerts, _say, "switch off with --tracking off")
+    follow(study_dir, tracking, lambda: list(names), is_closed, alerts, _say, "switch off with --tracking off")
 
 
 def _send_finished(study_dir: Path, tracking: Tracking) -> int:

@@ -86,7 +86,7 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
 
     configs = [replace(config, tuning=True, test=False) for config in configs]
     with Mirror(tracking_of(arguments), study_dir / RUNS) as mirror:
-        trials = train_trials(plan, study_dir, configs, arguments.storage, intro, mirror.follow)
+        trials = train_trials(plan, study_dir, configs, arguments.storage, intro, mirror)
         counts = Counter(str(trial.status) for of_variant in trials.values() for trial in of_variant)
         if arguments.alert:
             mirror.alert("INFO", f"{plan.study.name}: tuning ended", counts_text(counts, "trial"))

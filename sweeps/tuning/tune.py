@@ -7,13 +7,14 @@ from pathlib import Path
 
 from experiments.errors import writing
 from experiments.runs import record
+from experiments.runs.tracking.mirror import Mirror
 from experiments.tuned import TunedTrial
 from sweeps.queue.connect import connect
 from sweeps.queue.process import current_process
 from sweeps.tuning.tuned import TUNED, best_trial, check_result, make_tuned, write_tuned
 from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan
 from sweeps.tuning.tuning_queue import TuningQueue
-from sweeps.workers.pool import OnStart, WorkerPool
+from sweeps.workers.pool import WorkerPool
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import WorkerConfig
 
@@ -28,7 +29,7 @@ def tune(
     configs: Sequence[WorkerConfig],
     storage: str | None = None,
     intro: str = "",
-    on_start: OnStart | None = None,
+    mirror: Mirror | None = None,
 ) -> dict[str, list[TunedTrial]]:
     """Train the trials that are left, with one worker for each configuration. Returns variant -> its trials.
 
@@ -45,7 +46,7 @@ def tune(
     epochs = [variant.config.train.epochs for variant in plan.variants] * plan.trials * plan.seeds
     with (
         ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display,
-        WorkerPool(queue, configs, display, 1, OBJECTIVE, on_start) as pool,
+        WorkerPool(queue, configs, display, 1, OBJECTIVE, mirror) as pool,
     ):
         pool.run()
     trials = queue.rows()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -13,6 +13,8 @@ from pathlib import Path
 from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.runs import record
+from experiments.runs.tracking.mirror import Mirror
+from experiments.runs.tracking.settings import Tracking
 from experiments.study import StudyPlan
 from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
@@ -30,8 +32,6 @@ HUNG_SECONDS = 600.0  # without an epoch, at least, after which a worker hangs: 
 HUNG_EPOCHS = 10  # and at least as long as so many of its longest epoch
 CPU_COHORT = 1  # measured on digits: a stack of 4 takes 4.0 times as long as a single run; on CIFAR-10 it takes longer
 
-OnStart = Callable[[str], None]  # called with the name of each run that a worker gets
-
 
 class StudyCancelled(Exception):
     """The study was cancelled with `vit-sweep cancel`, and runs are left."""
@@ -47,7 +47,7 @@ def run_sweep(
     cohort: int | None = None,
     storage: str | None = None,
     only: Container[str] | None = None,
-    on_start: OnStart | None = None,
+    mirror: Mirror | None = None,
 ) -> QueueState:
     """Train the runs of a study that are left, or only some of them, with one worker for each configuration.
 
@@ -72,7 +72,7 @@ def run_sweep(
         cohort = math.ceil(len(queue.runs) / len(configs)) if configs[0].threads is None else CPU_COHORT
     with (
         ProgressDisplay(plan.name, queue.runs.values()) as display,
-        WorkerPool(queue, configs, display, cohort, plan.metric, on_start) as pool,
+        WorkerPool(queue, configs, display, cohort, plan.metric, mirror) as pool,
     ):
         pool.run()
     return queue.state()
@@ -94,10 +94,10 @@ class WorkerPool:
         display: ProgressDisplay,
         cohort: int,
         metric: str,
-        on_start: OnStart | None = None,
+        mirror: Mirror | None = None,
     ) -> None:
         self.queue, self.dir, self.display, self.cohort = queue, queue.dir, display, cohort
-        self.on_start = on_start or (lambda run: None)
+        self.mirror = mirror or Mirror(Tracking("off"), self.dir)
         self.metric = Metric(metric)  # whose value the progress shows for each finished run
         self.free = [(config, set[str]()) for config in configs]  # of workers to start, with their `Worker.failed`
         self.workers: list[Worker] = []
@@ -192,7 +192,7 @@ class WorkerPool:
         if assignments := self.queue.assign(worker.info, self.cohort):
             worker.send(([assignment.run for assignment in assignments], self.dir))
             for assignment in assignments:
-                self.on_start(assignment.run.name)
+                self.mirror.follow(assignment.run.name)
         return assignments
 
     def _report_waiting(self) -> None:
@@ -267,7 +267,7 @@ class WorkerPool:
     def _release(self, assignments: Sequence[Assignment]) -> None:
         """Let other workers train runs that did not fail."""
         for assignment in assignments:
-            self.queue.settle(assignment, "interrupted")
+            self._close(assignment, "interrupted")
 
     def _stop_hung(self) -> None:
         """Stop workers that hang; their runs go on from the last epoch. The first epoch has no limit: it loads data."""
@@ -285,11 +285,17 @@ class WorkerPool:
                 self._remove(worker)
                 self.display.note(f"{lost.run.name}: another sweep has taken it over")
 
+    def _close(self, assignment: Assignment, reason: str, error: str = "") -> str:
+        """`Queue.settle`. A run without a record is no longer sent to W&B from here: another process may train it."""
+        if not record.is_finished(self.dir / assignment.run.name):
+            self.mirror.leave(assignment.run.name)
+        return self.queue.settle(assignment, reason, error)
+
     def _settle(self, assignment: Assignment, reason: str, trace: str = "") -> None:
         """Close an assignment in the queue. Keep the traceback if it failed."""
         run, folder = assignment.run, self.dir / assignment.run.name
         self.reported.pop(assignment.number, None)
-        status = self.queue.settle(assignment, "failed", reason)
+        status = self._close(assignment, "failed", reason)
         if status == "taken over":
             self.display.note(f"{run.name}: another sweep has taken it over")
             return

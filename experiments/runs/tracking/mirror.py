@@ -18,7 +18,7 @@ from types import TracebackType
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.tracking.server import kill_wandb
-from experiments.runs.tracking.settings import OF_AGENT, SYNC, Tracking
+from experiments.runs.tracking.settings import LEFT, OF_AGENT, SYNC, Tracking
 
 END_SECONDS = 20.0
 MAX_TITLE = 63  # characters of an alert, a limit of W&B
@@ -30,7 +30,7 @@ class Mirror:
     def __init__(self, tracking: Tracking, folder: Path, show: Callable[[str], None] | None = None) -> None:
         self.tracking, self.folder = tracking, Path(folder)
         self.show = show or (lambda line: print(line, file=sys.stderr, flush=True))
-        self.runs: dict[str, bool] = {}  # run -> whether W&B has all of it
+        self.runs: dict[str, bool | None] = {}  # run -> whether W&B has all of it; None: see `leave`
         self.sender: subprocess.Popen[str] | None = None
         self.thread = threading.Thread(target=self._listen, daemon=True)
 
@@ -39,7 +39,7 @@ class Mirror:
 
     def follow(self, run: str) -> None:
         """Send a run from now on: its epochs as they are recorded, and all of it when it has ended."""
-        if not self.tracking.is_on or run in self.runs:
+        if not self.tracking.is_on or self.runs.get(run) is not None:
             return
         self.runs[run] = False
         if self.sender is None:
@@ -47,15 +47,22 @@ class Mirror:
             self.thread.start()
         self._tell(run)
 
+    def leave(self, run: str) -> None:
+        """Close the W&B run of a run that is no longer trained here and has no record: others may train it."""
+        if self.runs.get(run) is not None:
+            self.runs[run] = None
+            self._tell(f"{run}\t{LEFT}")
+
     def alert(self, level: str, title: str, text: str) -> None:
         """Have W&B alert the user, beside the last of the runs that have begun. Without one there is no alert."""
-        begun = [run for run in self.runs if (self.folder / run / record.CONFIG).exists()]
+        left_first = sorted(self.runs, key=lambda run: self.runs[run] is not None)
+        begun = [run for run in left_first if (self.folder / run / record.CONFIG).exists()]
         if begun:
             self._tell("\t".join([begun[-1], level, title[:MAX_TITLE], text]))
 
     def _tell(self, line: str) -> None:
         assert self.sender and self.sender.stdin
-        with contextlib.suppress(OSError):  # it has died
+        with contextlib.suppress(OSError):  # it has died, or reads no more
             self.sender.stdin.write(f"{line}\n")
             self.sender.stdin.flush()
 
@@ -71,7 +78,9 @@ class Mirror:
                 kill_wandb(self.sender.pid)
                 self.sender.kill()
             self.sender.wait()
-        missing = [run for run, is_sent in self.runs.items() if not is_sent and record.is_finished(self.folder / run)]
+        missing = [
+            run for run, is_sent in self.runs.items() if is_sent is False and record.is_finished(self.folder / run)
+        ]
         if missing:
             later = f"send them with `{SYNC} {shlex.quote(str(self.folder))}`"
             self.show(f"tracking: W&B lacks {len(missing)} of {len(self.runs)} runs; {later}")
@@ -85,7 +94,7 @@ class Mirror:
         place = {"--tracking": self.tracking.mode, "--project": self.tracking.project, "--entity": self.tracking.entity}
         options = [f"{flag}={value}" for flag, value in place.items() if value is not None]
         words = ["sync", "--follow", "--stdin", *options, "--", str(self.folder)]
-        return subprocess.Popen(
+        sender = subprocess.Popen(
             [sys.executable, "-P", "-m", "sweeps.main", *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -94,6 +103,9 @@ class Mirror:
             env={**{k: v for k, v in os.environ.items() if k not in hidden}, "PYTHONPATH": os.pathsep.join(path)},
             start_new_session=True,
         )
+        assert sender.stdin
+        os.set_blocking(sender.stdin.fileno(), False)  # where it reads no more, training goes on
+        return sender
 
     def _listen(self) -> None:
         """Show what the process says."""

@@ -57,7 +57,8 @@ def follow(
 ) -> None:
     """Send runs as they are trained, until `over` is set; then what is there. After an error it begins again.
 
-    `runs`: the names of the runs so far. `alerts`: arguments of `Sender.alert`, in the order in which they are sent.
+    `runs`: the names of the runs so far; one that is named no more is closed, because another process may send it.
+    `alerts`: arguments of `Sender.alert`, in the order in which they are sent.
     `say` gets the name of each run that W&B has completely, and, once, the line that says where the runs are and how to
     end this, the `hint`, and the one of an error.
     """
@@ -77,11 +78,14 @@ def follow(
                 say_once("place", f"runs are mirrored to Weights & Biases {sender.place}; {hint}")
                 while not is_last:
                     is_last = over.wait(POLL_SECONDS)
-                    for run in [run for run in runs() if run not in done]:
+                    named = list(runs())
+                    for run in [run for run in dict.fromkeys([*named, *sender.open]) if run not in done]:
                         try:
                             if sender.send(run) is not None:
                                 done.add(run)
                                 say(run)
+                            elif run not in named:
+                                sender.leave(run)
                         except RecordError as error:
                             say_once(run, f"{run}: is not sent ({error})")
                     while alerts:
@@ -136,6 +140,11 @@ class Sender:
             if record.is_finished(self.folder / run):
                 self.open.pop(run).end(record.read_summary(self.folder / run)["status"])
 
+    def leave(self, run: str) -> None:
+        """Close the W&B run of a run that has not ended, so that another process can write it."""
+        with limit(STEP_SECONDS):
+            self.open.pop(run).stop()
+
     @property
     def place(self) -> str:
         """Where the runs are, in words."""
@@ -153,7 +162,8 @@ class Sender:
         planned = self._plan(run)
         whole = record.read_run(self.folder / run, run_id=planned.run_id if planned else None)
         note, digest = self._note(run), whole.summary["digest"]
-        if note.digest == digest and (self.mode != "online" or self._digests.get(note.id) == digest):
+        is_sent = run not in self.open  # an open one would be closed later, over what another process has sent
+        if is_sent and note.digest == digest and (self.mode != "online" or self._digests.get(note.id) == digest):
             return False
         self._open(run)
         self.open.pop(run).complete(whole)

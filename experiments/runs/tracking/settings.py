@@ -23,6 +23,7 @@ FIGURES_OF = "figures_of"  # in the configuration of a W&B run that only holds t
 TRIAL = "trial"  # the job type of a W&B run that is a trial of a tuning
 STUDY_KEY = "study"  # in the configuration of a W&B run: the `study_key`; a project may hold studies of one name
 MAX_NAME = 128  # characters of the name of a project or an entity
+LEFT = "left"  # after a run's name and a tab, in what a command tells its sender: send the run no more
 OF_AGENT = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")  # an agent sets them for its command
 
 

@@ -1,9 +1,14 @@
 """Faults of W&B change no result, stop no run and are said in one line; afterwards `sync` completes the runs."""
 
+import io
 import os
 import shutil
 import signal
+import sys
+import threading
+from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
 
 import mirrored
 import pytest
@@ -15,8 +20,11 @@ from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.run import train
 from experiments.runs.tracking.mirror import Mirror
-from experiments.runs.tracking.sender import Sender
+from experiments.runs.tracking.sender import Sender, follow
+from experiments.runs.tracking.server import wandb_in_use
 from experiments.runs.tracking.settings import TOKEN, Tracking, token
+from experiments.study import RunSpec
+from sweeps.commands.sync import _follow_named
 
 ONLINE = Tracking("online")
 
@@ -79,6 +87,90 @@ def test_sync_refuses_a_folder_without_finished_runs(tmp_path):
         status, out, err = mirrored.sync(folder)
         assert (status, out) == (2, "")
         assert err == f"vit-sweep: error: {folder}: {reason}; give the folder of a study, OUT/STUDY\n"
+
+
+def test_a_run_that_another_process_goes_on_with_is_written_by_that_process_alone(tmp_path, monkeypatch):
+    """The second sends it from its first epoch to its record, while the first goes on without it."""
+    monkeypatch.setattr(os, "nice", lambda _: None)
+    monkeypatch.setattr("experiments.runs.tracking.sender.POLL_SECONDS", 0.01)
+    study, run, over, states = tmp_path / "study", mirrored.spec(train__epochs=3), threading.Event(), []
+
+    def named():
+        yield ["s0"]
+        states.append(mirrored.mirror_of(server, study / "s0").state)
+        yield []
+        states.append(mirrored.mirror_of(server, study / "s0").state)
+        train([run], study, device="cpu")
+        over.set()
+        Sender(study, ONLINE).send("s0")
+        yield []
+
+    with WandbServer().used_here(monkeypatch) as server:
+        interrupt(study, run)
+        each = named()
+        follow(study, ONLINE, lambda: next(each), over, deque(), print, "")
+        assert states == ["running", "failed"]
+        mirrored.check(server, study / "s0")
+
+
+@pytest.mark.slow
+def test_a_run_that_is_open_when_another_process_has_sent_it_is_closed_as_complete(tmp_path, monkeypatch):
+    study, run = tmp_path / "study", mirrored.spec(train__epochs=3)
+    with WandbServer().used_here(monkeypatch) as server:
+        interrupt(study, run)
+        with wandb_in_use():
+            first = Sender(study, ONLINE)
+            first.send("s0")
+            train([run], study, device="cpu")
+            assert mirrored.sync(study)[0] == 0
+            first.send("s0")
+            first.close()
+        mirrored.check(server, study / "s0")
+
+
+def interrupt(study: Path, run: RunSpec) -> None:
+    """Train the first epoch of a run."""
+
+    def stop(job: int, row: dict[str, float]) -> None:
+        raise KeyboardInterrupt
+
+    mirrored.write_plan(study, [run])
+    with pytest.raises(KeyboardInterrupt):
+        train([run], study, device="cpu", on_row=stop)
+
+
+def test_a_sender_that_reads_no_more_is_not_waited_for(tmp_path, monkeypatch):
+    (tmp_path / "python").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr("experiments.runs.tracking.mirror.END_SECONDS", 0.0)
+    with Mirror(ONLINE, tmp_path) as mirror:
+        names = [f"{number:0200}" for number in range(1000)]  # more than a pipe holds
+        telling = threading.Thread(target=lambda: [mirror.follow(name) for name in names], daemon=True)
+        telling.start()
+        telling.join(10)
+        is_held_up = telling.is_alive()
+        mirror.sender.kill()
+    assert not is_held_up
+
+
+def test_a_command_tells_its_sender_which_runs_it_no_longer_trains(tmp_path, monkeypatch):
+    """s0 is trained elsewhere, s1 fails and is tried again, s2 stays."""
+    process = SimpleNamespace(stdin=io.StringIO(), stdout=iter([]), poll=lambda: 0, wait=lambda: 0)
+    monkeypatch.setattr(Mirror, "_start", lambda _: process)
+    mirror, named = Mirror(ONLINE, tmp_path), []
+    for tell, run in zip("ffflflf", (0, 1, 2, 0, 3, 1, 1)):
+        (mirror.follow if tell == "f" else mirror.leave)(f"s{run}")
+    mirror.leave("s4")  # it is not known
+    monkeypatch.setattr(sys, "stdin", io.StringIO(process.stdin.getvalue()))
+
+    def hear(folder, tracking, runs, over, *_):
+        over.wait(10)
+        named.extend(runs())
+
+    monkeypatch.setattr("sweeps.commands.sync.follow", hear)
+    _follow_named(tmp_path, ONLINE)
+    assert sorted(named) == ["s1", "s2", "s3"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="finds W&B's process in /proc")

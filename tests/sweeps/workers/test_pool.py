@@ -92,6 +92,25 @@ def test_runs_that_were_not_begun_are_not_failed_with_those_that_were(pool):
     assert {*first, *second} <= set(pool.queue.reconcile().waiting)
 
 
+def test_only_runs_without_a_record_are_left_by_the_mirror_and_before_another_process_can_get_them(queue):
+    """The first of a cohort has ended when its worker dies."""
+    events, settle = [], queue.settle
+    queue.settle = lambda *words: events.append(("settle", words[0].run.name)) or settle(*words)
+    mirror = Mock(leave=lambda name: events.append(("leave", name)))
+    pool = WorkerPool(queue, [], Mock(), 2, "test/acc", mirror)
+    pool.workers = [FakeWorker(SimpleNamespace(tuning=False))]
+    queue.reconcile()
+    pool._assign()
+    tell(pool, "row", 0, {"epoch": 2})
+    (first, second), upcoming = pool.workers[0].submitted
+    assert [call.args[0] for call in mirror.follow.call_args_list] == [first, second, *upcoming]
+    finish(queue.dir / first, queue.runs[first])
+    tell(pool, "died", "the worker was killed by SIGKILL")
+    of_run = {name: [event for event, run in events if run == name] for name in (first, second, *upcoming)}
+    assert of_run.pop(first) == ["settle"]
+    assert set(map(tuple, of_run.values())) == {("leave", "settle")}
+
+
 def test_a_worker_whose_run_was_taken_over_is_stopped_and_its_other_runs_are_enqueued(queue):
     queue.reconcile()
     notes: list[str] = []
