@@ -82,6 +82,8 @@ def _index(folders: Sequence[Path], arguments: Namespace) -> int:
         except UserError as error:
             studies[folder] = error
     tables = [study for study in studies.values() if isinstance(study, RunsTable)]
+    if not tables:
+        raise UserError(f"{arguments.study}: holds no study that can be read: {studies[folders[0]]}")
     return _finish(index_document(Path(arguments.study), studies, out), tables, out, arguments)
 
 

@@ -43,9 +43,12 @@ def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:
 def check_plan(plan: StudyPlan, study_dir: Path) -> None:
     """Raise `UserError` where `write_plan` would refuse the plan or the folder."""
     with_planned_runs(plan, _old_plan(study_dir), study_dir)
-    parent = next(path for path in (study_dir, *study_dir.parents) if path.exists())
+    parent = next(path for path in (study_dir, *study_dir.parents) if os.path.lexists(path))
     if not (parent.is_dir() and os.access(parent, os.W_OK)):
         raise UserError(f"out: {str(study_dir)!r} cannot be written: {parent} is no folder that you may write to")
+    for path in (study_dir / LOCK, study_dir / LOG):
+        if path.is_dir():
+            raise UserError(f"out: {str(study_dir)!r} cannot be written: {path} is a folder, not a file")
 
 
 def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -> StudyPlan:

@@ -90,8 +90,11 @@ def studies_in(source: str) -> list[Path]:
     with reading(folder):
         if is_imported(source) or not folder.is_dir() or has_plan(source) or has_runs(folder):
             return []
-        studies = sorted({path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{record.STUDY}")})
-        return studies or sorted(path for path in folder.iterdir() if path.is_dir() and has_runs(path))
+        planned = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{record.STUDY}")]
+        found = planned or [path for path in folder.iterdir() if path.is_dir() and has_runs(path)]
+        real = {path: path.resolve() for path in found}
+        best_last = sorted(found, key=lambda path: (real[path].name == path.name, -len(path.parts)))
+        return sorted({real[path]: path for path in best_last}.values())  # a link shows no study twice
 
 
 def explore(study: RunsTable, metric: str | None, baseline: str | None) -> RunsTable:

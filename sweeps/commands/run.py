@@ -90,8 +90,10 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     tracking, configs = tracking_of(arguments), configured_workers(arguments, study_dir)
     if arguments.dry_run:
         from sweeps.queue.connect import check_storage
+        from sweeps.queue.optuna_study import read_queue
 
         check_storage(study_dir, arguments.storage)
+        read_queue(study_dir, plan.name)  # its database can be used
         duration = _duration(left, configs) if left else ""  # it finds bad input before anything is printed
         print_plan(plan, study_dir)
         if left:

@@ -9,6 +9,7 @@ import pytest
 from synthetic import ACCURACY, on_dataset, write_study
 
 from analysis.main import main
+from analysis.sources.read import studies_in
 
 
 def run(capsys, *arguments):
@@ -258,6 +259,23 @@ def test_a_folder_with_several_studies_has_an_index(tmp_path, capsys):
     shutil.move(tmp_path / "x" / "later", two / "v3-s1")
     assert run(capsys, tmp_path)[0] == 0
     assert "Complete: 8 of 8 runs finished." in page.read_text()
+
+
+def test_links_show_no_study_twice_and_an_index_of_broken_studies_is_an_error(tmp_path, capsys):
+    """A link to a study elsewhere is followed, a loop is not."""
+    out = tmp_path / "out"
+    one, other = write_study(out, "one", seeds=1), write_study(tmp_path / "disk", "other", seeds=1)
+    for name, target in {"latest": one, "here": out, "other": other}.items():
+        (out / name).symlink_to(target)
+    assert studies_in(str(out)) == [one, out / "other"]
+    for study in (one, other):
+        (study / "study.json").unlink()
+        (study / "study.json").mkdir()
+    status, said, err = run(capsys, out)
+    assert (status, said, (out / "report").exists()) == (2, "", False)
+    reason = f"{one}/study.json: cannot be read: Is a directory"
+    assert err == f"vit-report: error: {out}: holds no study that can be read: {reason}\n"
+    assert run(capsys, one, "--without-models")[2] == f"vit-report: error: {reason}\n"
 
 
 def test_runs_of_vit_train_without_a_plan(tmp_path, capsys):

@@ -101,6 +101,12 @@ BAD = [
     (["run", "mine.yaml", "--out", "mine.yaml", "--dry-run"], "cannot be written"),
     (["run", "tiny.yaml", "--out", "runs", "--dry-run"], "holds another study"),
     (["run", "tiny.yaml", "--out", "folders", "--dry-run"], "study.json: cannot be read: Is a directory"),
+    (["run", "tiny.yaml", "--out", "folders"], "folders/tiny/study.json: cannot be read: Is a directory"),
+    (["run", "mine.yaml", "--out", "link", "--dry-run"], "'link/mine' cannot be written: link is no folder"),
+    (["run", "mine.yaml", "--out", "link"], "'link/mine' cannot be written: link is no folder"),
+    (["run", "mine.yaml", "--out", "logged", "--dry-run"], "logged/mine/sweep.log is a folder, not a file"),
+    (["run", "mine.yaml", "--out", "logged"], "logged/mine/sweep.log is a folder, not a file"),
+    (["run", "mine.yaml", "--out", "queued", "--dry-run"], "queued/mine/optuna.db: cannot be used (file is not a dat"),
     (["run", "digits", "--until-decided"], "--until-decided: is not allowed for digits: it has one variant"),
     (["run", "runs/tiny"], "'runs/tiny' is the folder of a study; to train what is left: vit-sweep worker runs/tiny"),
     (["run", "mine.yaml", "--set", "epochs=3"], "epochs: no such setting; did you mean train.epochs or eval.epochs?"),
@@ -168,6 +174,10 @@ def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(refused, tmp_p
     (tmp_path / "runs" / "broken").mkdir()
     (tmp_path / "runs" / "broken" / "study.json").write_text("{")
     (tmp_path / "folders" / "tiny" / "study.json").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "logged" / "mine" / "sweep.log").mkdir(parents=True)
+    (tmp_path / "queued" / "mine").mkdir(parents=True)
+    (tmp_path / "queued" / "mine" / "optuna.db").write_text("no database")
     (tmp_path / "tiny.yaml").write_text('{"name": "tiny", "factors": {"model.depth": [1, 2]}}')
     before = sorted(tmp_path.rglob("*"))
     line = refused(*words)
