@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from experiments.config import flatten, locations, run_id
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError, writing
+from experiments.files import locked
 from experiments.runs import record
 from experiments.runs.history import Look, add_look
 from experiments.study import COMPARISON, GRID, RunSpec, StudyPlan
@@ -31,7 +30,7 @@ def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:
     """
     with writing(study_dir):
         study_dir.mkdir(parents=True, exist_ok=True)
-        with FileLock(study_dir / LOCK):
+        with locked(study_dir / LOCK):
             old = _old_plan(study_dir)
             plan = with_planned_runs(plan, old, study_dir)
             if old and {run.seed for run in plan.runs} > {run.seed for run in old.runs}:
@@ -46,9 +45,6 @@ def check_plan(plan: StudyPlan, study_dir: Path) -> None:
     parent = next(path for path in (study_dir, *study_dir.parents) if os.path.lexists(path))
     if not (parent.is_dir() and os.access(parent, os.W_OK)):
         raise UserError(f"out: {str(study_dir)!r} cannot be written: {parent} is no folder that you may write to")
-    for path in (study_dir / LOCK, study_dir / LOG):
-        if path.is_dir():
-            raise UserError(f"out: {str(study_dir)!r} cannot be written: {path} is a folder, not a file")
 
 
 def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -> StudyPlan:

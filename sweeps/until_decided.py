@@ -13,9 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from experiments.errors import UserError
+from experiments.files import locked
 from experiments.study import MAX_LOOK, MOST_PAIRS, StudyPlan
 from sweeps.study import Study, parse_study
 from sweeps.study_folder import LOCK, with_last_looks, with_stopped
@@ -94,7 +93,7 @@ def _stop(answer: dict[str, Any], study_dir: Path) -> StudyPlan:
 
     Of several sweeps on the folder, each gets the same answer at a look.
     """
-    with FileLock(study_dir / LOCK):
+    with locked(study_dir / LOCK):
         plan = StudyPlan.read(study_dir)
         decided = set(plan.labels).difference(plan.undecided(answer["undecided"]))
         plan = with_last_looks(plan, {**dict.fromkeys(decided, answer["look"]), **plan.stopped})

@@ -93,7 +93,7 @@ def studies_in(source: str) -> list[Path]:
         planned = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{record.STUDY}")]
         found = planned or [path for path in folder.iterdir() if path.is_dir() and has_runs(path)]
         real = {path: path.resolve() for path in found}
-        best_last = sorted(found, key=lambda path: (real[path].name == path.name, -len(path.parts)))
+        best_last = sorted(found, key=lambda path: (real[path].name == path.name, -len(path.parts), path))
         return sorted({real[path]: path for path in best_last}.values())  # a link shows no study twice
 
 

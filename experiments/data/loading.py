@@ -20,6 +20,7 @@ from experiments.data.probes import generate
 from experiments.data.split import stratified_split
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
+from experiments.files import locked
 from experiments.memory import check_images
 from experiments.sections import DataConfig
 from vit.registry import nearest
@@ -97,13 +98,12 @@ def _read_sklearn(data: DataConfig) -> Parts:
 
 def _read_torchvision(data: DataConfig) -> Parts:
     """Read, or download, one at a time: torchvision writes to the final name, so others would read half a file."""
-    from filelock import FileLock
     from torchvision import datasets
 
     read, parts = getattr(datasets, DATASETS[data.name].torchvision), {}
     for name, train in (("train", True), ("test", False)):
         try:
-            with FileLock(Path(data.root) / ".download.lock") if data.download else contextlib.nullcontext():
+            with locked(Path(data.root) / ".download.lock", 3600.0) if data.download else contextlib.nullcontext():
                 raw = read(root=data.root, train=train, download=data.download)
         except (RuntimeError, OSError, ValueError, AssertionError, TypeError) as error:  # TypeError: a truncated file
             remedy = "set --data.root to their folder, or add --data.download true"

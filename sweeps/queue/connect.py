@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from filelock import FileLock
 from sqlalchemy.engine import URL
 
 from experiments.errors import UserError, writing
+from experiments.files import locked
 from experiments.study import StudyPlan
 from sweeps.queue.optuna_study import create_study
 from sweeps.queue.storage import QueueStorage, open_storage
@@ -27,7 +27,7 @@ def connect(plan: StudyPlan, study_dir: Path, url: str | None = None) -> QueueSt
     check_storage(study_dir, url)  # before the folder is made
     with writing(study_dir):
         study_dir.mkdir(parents=True, exist_ok=True)
-    with writing(study_dir), FileLock(study_dir / LOCK):  # of processes that start at once, one decides
+    with writing(study_dir), locked(study_dir / LOCK):  # of processes that start at once, one decides
         wanted, note = check_storage(study_dir, url), read_note(study_dir)
         if wanted is None:
             (study_dir / DATABASE).touch()

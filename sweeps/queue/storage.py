@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-import filelock
 import optuna
 import sqlalchemy
 from optuna.storages import RDBStorage
 from sqlalchemy.engine import URL
 
 from experiments.errors import UserError
+from experiments.files import locked
 from sweeps.queue.url import DATABASE, QueueNote, parse_url, read_note
 from sweeps.study_folder import LOCK
 
@@ -72,13 +72,12 @@ class QueueStorage(ABC):
         """
 
         def attempt() -> T:
-            self._acquire()
-            self._is_locked = True
-            try:
-                return operation()
-            finally:
-                self._is_locked = False
-                self._release()
+            with self._locked():
+                self._is_locked = True
+                try:
+                    return operation()
+                finally:
+                    self._is_locked = False
 
         if self._is_locked:  # the operation is a part of another one, which is repeated as a whole
             return operation()
@@ -109,12 +108,8 @@ class QueueStorage(ABC):
         return self.now() - max(heartbeat, self.since)
 
     @abstractmethod
-    def _acquire(self) -> None:
-        """Take the lock."""
-
-    @abstractmethod
-    def _release(self) -> None:
-        """Give the lock back."""
+    def _locked(self) -> contextlib.AbstractContextManager[None]:
+        """Hold the lock in the body."""
 
     @abstractmethod
     def _read_clock(self) -> float: ...
@@ -159,7 +154,6 @@ class SQLiteStorage(QueueStorage):
     def __init__(self, path: Path, lock: Path, reading: bool = False) -> None:
         super().__init__(str(path))
         self._file = lock
-        self._lock = filelock.FileLock(lock, poll_interval=0.01)
         mode = "rw" if reading else "rwc"  # rw never makes the file, and undoes what a killed process has half written
         place = f"{path.absolute().as_uri()}?mode={mode}"
         seconds = 5.0 if reading else RETRY_TIMEOUT  # for which another process may have the file locked
@@ -171,15 +165,12 @@ class SQLiteStorage(QueueStorage):
         with self.errors():
             self.rdb = make() if reading else self.run(make)
 
-    def _acquire(self) -> None:
+    def _locked(self) -> contextlib.AbstractContextManager[None]:
         try:
             self._file.touch()  # where it cannot be made, filelock makes its folder, or waits
-            self._lock.acquire(timeout=RETRY_TIMEOUT)
         except OSError as error:
-            raise UserError(f"{self._file}: cannot be used ({error.strerror or 'locked for too long'})") from error
-
-    def _release(self) -> None:
-        self._lock.release()
+            raise UserError(f"{self._file}: cannot be used ({error.strerror})") from error
+        return locked(self._file, RETRY_TIMEOUT)
 
     def _read_clock(self) -> float:
         with contextlib.suppress(OSError):  # a folder that can only be read
@@ -244,12 +235,14 @@ class PostgresStorage(QueueStorage):
         """The numbers of the lock, one lock for each folder."""
         return f"{ADVISORY_KEY}, {int(self.token or '0', 16) - 2**31}"
 
-    def _acquire(self) -> None:
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
         self._select(f"pg_advisory_lock({self._key})")
-
-    def _release(self) -> None:
-        with contextlib.suppress(*self.temporary):  # it has ended with its connection; a write that failed has said so
-            self._select(f"pg_advisory_unlock({self._key})")
+        try:
+            yield
+        finally:
+            with contextlib.suppress(*self.temporary):  # it ended with its connection; a write that failed has said so
+                self._select(f"pg_advisory_unlock({self._key})")
 
     def _read_clock(self) -> float:
         times = "clock_timestamp()", "pg_postmaster_start_time()"

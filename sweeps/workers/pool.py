@@ -267,7 +267,8 @@ class WorkerPool:
     def _release(self, assignments: Sequence[Assignment]) -> None:
         """Let other workers train runs that did not fail."""
         for assignment in assignments:
-            self._close(assignment, "interrupted")
+            self.mirror.leave(assignment.run.name)  # before another process can get it
+            self.queue.settle(assignment, "interrupted")
 
     def _stop_hung(self) -> None:
         """Stop workers that hang; their runs go on from the last epoch. The first epoch has no limit: it loads data."""
@@ -285,17 +286,12 @@ class WorkerPool:
                 self._remove(worker)
                 self.display.note(f"{lost.run.name}: another sweep has taken it over")
 
-    def _close(self, assignment: Assignment, reason: str, error: str = "") -> str:
-        """`Queue.settle`. A run without a record is no longer sent to W&B from here: another process may train it."""
-        if not record.is_finished(self.dir / assignment.run.name):
-            self.mirror.leave(assignment.run.name)
-        return self.queue.settle(assignment, reason, error)
-
     def _settle(self, assignment: Assignment, reason: str, trace: str = "") -> None:
         """Close an assignment in the queue. Keep the traceback if it failed."""
         run, folder = assignment.run, self.dir / assignment.run.name
         self.reported.pop(assignment.number, None)
-        status = self._close(assignment, "failed", reason)
+        self.mirror.leave(run.name)
+        status = self.queue.settle(assignment, "failed", reason)
         if status == "taken over":
             self.display.note(f"{run.name}: another sweep has taken it over")
             return

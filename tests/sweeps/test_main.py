@@ -104,8 +104,6 @@ BAD = [
     (["run", "tiny.yaml", "--out", "folders"], "folders/tiny/study.json: cannot be read: Is a directory"),
     (["run", "mine.yaml", "--out", "link", "--dry-run"], "'link/mine' cannot be written: link is no folder"),
     (["run", "mine.yaml", "--out", "link"], "'link/mine' cannot be written: link is no folder"),
-    (["run", "mine.yaml", "--out", "logged", "--dry-run"], "logged/mine/sweep.log is a folder, not a file"),
-    (["run", "mine.yaml", "--out", "logged"], "logged/mine/sweep.log is a folder, not a file"),
     (["run", "mine.yaml", "--out", "queued", "--dry-run"], "queued/mine/optuna.db: cannot be used (file is not a dat"),
     (["run", "digits", "--until-decided"], "--until-decided: is not allowed for digits: it has one variant"),
     (["run", "runs/tiny"], "'runs/tiny' is the folder of a study; to train what is left: vit-sweep worker runs/tiny"),
@@ -175,7 +173,6 @@ def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(refused, tmp_p
     (tmp_path / "runs" / "broken" / "study.json").write_text("{")
     (tmp_path / "folders" / "tiny" / "study.json").mkdir(parents=True)
     (tmp_path / "link").symlink_to("nowhere")
-    (tmp_path / "logged" / "mine" / "sweep.log").mkdir(parents=True)
     (tmp_path / "queued" / "mine").mkdir(parents=True)
     (tmp_path / "queued" / "mine" / "optuna.db").write_text("no database")
     (tmp_path / "tiny.yaml").write_text('{"name": "tiny", "factors": {"model.depth": [1, 2]}}')

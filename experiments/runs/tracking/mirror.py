@@ -49,7 +49,7 @@ class Mirror:
 
     def leave(self, run: str) -> None:
         """Close the W&B run of a run that is no longer trained here and has no record: others may train it."""
-        if self.runs.get(run) is not None:
+        if self.runs.get(run) is not None and not record.is_finished(self.folder / run):
             self.runs[run] = None
             self._tell(f"{run}\t{LEFT}")
 
@@ -63,6 +63,7 @@ class Mirror:
     def _tell(self, line: str) -> None:
         assert self.sender and self.sender.stdin
         with contextlib.suppress(OSError):  # it has died, or reads no more
+            os.set_blocking(self.sender.stdin.fileno(), False)
             self.sender.stdin.write(f"{line}\n")
             self.sender.stdin.flush()
 
@@ -78,9 +79,7 @@ class Mirror:
                 kill_wandb(self.sender.pid)
                 self.sender.kill()
             self.sender.wait()
-        missing = [
-            run for run, is_sent in self.runs.items() if is_sent is False and record.is_finished(self.folder / run)
-        ]
+        missing = [run for run in self.runs if self.runs[run] is False and record.is_finished(self.folder / run)]
         if missing:
             later = f"send them with `{SYNC} {shlex.quote(str(self.folder))}`"
             self.show(f"tracking: W&B lacks {len(missing)} of {len(self.runs)} runs; {later}")
@@ -94,7 +93,7 @@ class Mirror:
         place = {"--tracking": self.tracking.mode, "--project": self.tracking.project, "--entity": self.tracking.entity}
         options = [f"{flag}={value}" for flag, value in place.items() if value is not None]
         words = ["sync", "--follow", "--stdin", *options, "--", str(self.folder)]
-        sender = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-P", "-m", "sweeps.main", *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -103,9 +102,6 @@ class Mirror:
             env={**{k: v for k, v in os.environ.items() if k not in hidden}, "PYTHONPATH": os.pathsep.join(path)},
             start_new_session=True,
         )
-        assert sender.stdin
-        os.set_blocking(sender.stdin.fileno(), False)  # where it reads no more, training goes on
-        return sender
 
     def _listen(self) -> None:
         """Show what the process says."""

@@ -85,7 +85,7 @@ def follow(
                                 done.add(run)
                                 say(run)
                             elif run not in named:
-                                sender.leave(run)
+                                sender.close(run)
                         except RecordError as error:
                             say_once(run, f"{run}: is not sent ({error})")
                     while alerts:
@@ -140,11 +140,6 @@ class Sender:
             if record.is_finished(self.folder / run):
                 self.open.pop(run).end(record.read_summary(self.folder / run)["status"])
 
-    def leave(self, run: str) -> None:
-        """Close the W&B run of a run that has not ended, so that another process can write it."""
-        with limit(STEP_SECONDS):
-            self.open.pop(run).stop()
-
     @property
     def place(self) -> str:
         """Where the runs are, in words."""
@@ -152,11 +147,11 @@ class Sender:
             return f"at {self.where}"
         return f"offline, in {wandb_folder(self.folder)}; send them with `{SYNC} {shlex.quote(str(self.folder))}`"
 
-    def close(self) -> None:
-        """Close the runs that have not ended."""
+    def close(self, *runs: str) -> None:
+        """Close runs that have not ended: these, or all."""
         with limit(STEP_SECONDS):
-            for opened in self.open.values():
-                opened.stop()
+            for run in runs or list(self.open):
+                self.open.pop(run).stop()
 
     def _complete(self, run: str) -> bool:
         planned = self._plan(run)

@@ -1,6 +1,5 @@
 """Faults of W&B change no result, stop no run and are said in one line; afterwards `sync` completes the runs."""
 
-import io
 import os
 import shutil
 import signal
@@ -156,13 +155,15 @@ def test_a_sender_that_reads_no_more_is_not_waited_for(tmp_path, monkeypatch):
 
 def test_a_command_tells_its_sender_which_runs_it_no_longer_trains(tmp_path, monkeypatch):
     """s0 is trained elsewhere, s1 fails and is tried again, s2 stays."""
-    process = SimpleNamespace(stdin=io.StringIO(), stdout=iter([]), poll=lambda: 0, wait=lambda: 0)
+    reader, writer = map(os.fdopen, os.pipe(), "rw")
+    process = SimpleNamespace(stdin=writer, stdout=iter([]), poll=lambda: 0, wait=lambda: 0)
     monkeypatch.setattr(Mirror, "_start", lambda _: process)
     mirror, named = Mirror(ONLINE, tmp_path), []
     for tell, run in zip("ffflflf", (0, 1, 2, 0, 3, 1, 1)):
         (mirror.follow if tell == "f" else mirror.leave)(f"s{run}")
     mirror.leave("s4")  # it is not known
-    monkeypatch.setattr(sys, "stdin", io.StringIO(process.stdin.getvalue()))
+    writer.close()
+    monkeypatch.setattr(sys, "stdin", reader)
 
     def hear(folder, tracking, runs, over, *_):
         over.wait(10)
