@@ -96,7 +96,8 @@ def inspect_models(
                 inspections.append(_inspect(study.folder / run, variant))
             except UserError as error:
                 if isinstance(error, record.RecordError) and not skip_unreadable:
-                    raise
+                    with record.advising(", or report without models by --without-models"):
+                        raise
                 missing.append((run, str(error)))
     return inspections, missing
 

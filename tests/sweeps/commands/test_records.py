@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from stubbed import finish, tiny_plan
 
 COMMANDS = ["run", "dry-run", "show", "status", "worker", "cell"]
 
@@ -44,3 +45,14 @@ def test_every_command_refuses_a_record_that_is_not_that_of_its_run(stubbed, ref
     change(first, second)
     for command in COMMANDS:
         assert f"{first}/summary.json: {reason}" in refused(*words(command, stubbed, first.name)), command
+
+
+def test_a_sweep_trains_no_run_again_for_its_checkpoint_which_only_a_report_of_its_model_reads(stubbed, vit_sweep):
+    """See `test_a_checkpoint_that_cannot_be_used_is_named` for what `vit-report` says."""
+    stubbed.write_plan()
+    for run in tiny_plan().runs:
+        finish(stubbed.dir / run.name, run)
+        (stubbed.dir / run.name / "checkpoint.safetensors").write_text("damaged")
+    options = ["--out", stubbed.folder, "--tracking", "off", "--workers", 1, "--device", "cpu"]
+    status, out, err = vit_sweep("run", stubbed.study, *options)
+    assert status == 0 and "6 of 6 runs are already done" in err and "6 runs: 6 finished" in out
