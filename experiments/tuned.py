@@ -43,7 +43,7 @@ class Range(_Part):
 class TunedVariant(_Part):
     """The settings chosen for a variant, and the trial that they come from.
 
-    `epochs` are those trained in all trials of the variant. `importances`: setting -> its share, empty if not known.
+    `epochs` are those trained in all trials of the variant. `importances`: of earlier versions, not used.
     """
 
     levels: dict[str, Any]
@@ -51,7 +51,7 @@ class TunedVariant(_Part):
     trial: int
     val_acc: float = Field(alias="val/acc")
     epochs: int
-    importances: dict[str, float] = {}
+    importances: Any = Field(None, exclude=True)
 
 
 class TunedTrial(_Part):

@@ -63,7 +63,7 @@ def tuned_by_study(folder: Path, plan: StudyPlan) -> Tuned:
         space=space,
         base=changed_settings(grid.base),
         code=code(),
-        variants={label: tuned_variant(run, trials[label], space) for label, run in zip(trials, variants.values())},
+        variants={label: tuned_variant(run, trials[label]) for label, run in zip(trials, variants.values())},
         trials=[trial for of_variant in trials.values() for trial in of_variant],
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,12 +15,10 @@ from experiments.study import RunSpec
 from experiments.tuned import Tuned, TunedTrial, TunedVariant
 from experiments.version import code
 from sweeps.study import read_mapping
-from sweeps.tuning.space import Space
 from sweeps.tuning.tuning_plan import OBJECTIVE, TuningPlan
 
 TUNED = "tuned.yaml"  # in the study's folder
 HEAD = "# The result of a tuning. Train with it: vit-sweep run STUDY --tuned FILE\n"
-FEWEST = 8  # trials from which importances are computed
 
 
 def read_tuned(path: Path) -> Tuned:
@@ -71,7 +68,7 @@ def make_tuned(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]]) -> 
         space=dict(plan.space),
         base=plan.base,
         code=code(),
-        variants={v.variant: tuned_variant(v, trials[v.variant], plan.space) for v in plan.variants},
+        variants={v.variant: tuned_variant(v, trials[v.variant]) for v in plan.variants},
         trials=[trial for of_variant in trials.values() for trial in of_variant],
     )
 
@@ -82,7 +79,7 @@ def best_trial(trials: Sequence[TunedTrial]) -> TunedTrial | None:
     return min(finished, key=lambda trial: (-(trial.val_acc or 0), trial.val_loss or 0, trial.trial), default=None)
 
 
-def tuned_variant(variant: RunSpec, trials: Sequence[TunedTrial], space: Space) -> TunedVariant:
+def tuned_variant(variant: RunSpec, trials: Sequence[TunedTrial]) -> TunedVariant:
     """The settings chosen for a variant, which has a finished trial."""
     best = best_trial(trials)
     assert best is not None and best.val_acc is not None
@@ -92,35 +89,4 @@ def tuned_variant(variant: RunSpec, trials: Sequence[TunedTrial], space: Space) 
         trial=best.trial,
         val_acc=best.val_acc,
         epochs=sum(trial.epochs for trial in trials),
-        importances=importances(space, trials),
     )
-
-
-def importances(space: Space, trials: Sequence[TunedTrial]) -> dict[str, float]:
-    """Optuna's fANOVA importances of the settings; empty for one setting, or where the trials say nothing about them.
-
-    That is with fewer than `FEWEST` trials, or if all have the same value. A pruned trial counts with its last
-    validation accuracy, a diverged one with 0. Failed trials do not count.
-    """
-    counted = [trial for trial in trials if trial.status != "failed"]
-    if len(counted) < FEWEST or len(space) < 2 or len({trial.val_acc or 0.0 for trial in counted}) < 2:
-        return {}
-    import optuna
-
-    from sweeps.tuning.sampling import suggest
-
-    study = optuna.create_study(direction="maximize")
-    for trial in counted:
-        # rounding to four digits can exceed an end, and Optuna refuses that
-        ends = {path: tried.ends for path, tried in space.items() if not tried.choices}
-        within = {path: min(max(trial.settings[path], low), high) for path, (low, high) in ends.items()}
-        study.enqueue_trial({**trial.settings, **within})
-        repeated = study.ask()
-        for path, tried in space.items():
-            suggest(repeated, path, tried)
-        study.tell(repeated, trial.val_acc or 0.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
-        shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
-    return {path: round(float(shares[path]), 4) for path in space}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -31,7 +30,7 @@ def tuning_section(tuning: Tuning, variants: Variants, styles: Styles) -> Sectio
     if path is not None:
         axis, caption = text("tuning", "axis", path=path), text("tuning", "figure", path=path)
         plot = Plot("tuning", draw_trials(tuning, path, axis, styles), caption)
-    items = present(choices_table(tuning, variants), plot, importances_table(tuning, variants))
+    items = present(choices_table(tuning, variants), plot)
     return Section("tuning", "Tuning", items, [text("tuning", "section", tuning=tuning)])
 
 
@@ -82,20 +81,6 @@ def choices_table(tuning: Tuning, variants: Variants) -> Table:
         Column("epochs", "epochs", formatting.counts, note=text("tuning", "epochs_help")),
     )
     return Table("tuning", text("tuning", "caption", metric=metric), frame, columns, (text("tuning", "note"),))
-
-
-def importances_table(tuning: Tuning, variants: Variants) -> Table | None:
-    """Return Optuna's importances of the settings; None where they are not known for any variant."""
-    frame = pd.DataFrame(
-        {**variant_fields(variants, variant), **{path: known.get(path, math.nan) for path in tuning.plan.space}}
-        for variant in tuning.variants
-        if (known := tuning.plan.variants[variant].importances)
-    )
-    if frame.empty:
-        return None
-    importances = (Column(_label(path), path, formatting.numbers()) for path in tuning.plan.space)
-    caption, note = text("tuning", "importances_caption"), text("tuning", "importances_note")
-    return Table("tuning-importances", caption, frame, (*variant_columns(variants), *importances), (note,))
 
 
 def _label(path: str) -> str:

@@ -1,22 +1,20 @@
-"""tuned.yaml: the best trials and importances in it, what it changes in a study, and one line for each kind of bad
+"""tuned.yaml: the best trials in it, what it changes in a study, and one line for each kind of bad
 file.
 """
 
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import study_file
 
 from experiments.config import load
 from experiments.runs import record
-from experiments.tuned import Range, Tuned, TunedTrial
+from experiments.tuned import Tuned, TunedTrial
 from sweeps.plan import make_plan
 from sweeps.study import parse_study
 from sweeps.tuning.space import make_space
-from sweeps.tuning.tuned import best_trial, importances, read_tuned, write_tuned
-from sweeps.tuning.tuning_plan import rounded
+from sweeps.tuning.tuned import best_trial, read_tuned, write_tuned
 
 STUDY = {
     "name": "mine",
@@ -121,33 +119,6 @@ def trial(number: int, accuracy: float, loss: float = 1.0, status: str = "finish
 def test_the_best_is_decided_by_accuracy_then_loss_then_number():
     rows = [trial(0, 0.9, 0.5), trial(1, 0.95, 0.4), trial(2, 0.95, 0.3), trial(3, 0.95, 0.3)]
     assert best_trial([*rows, trial(4, 0.99, 0.1, "pruned")]).trial == 2
-
-
-SPACE = {"optim.lr": Range(low=1e-4, high=1e-1, log=True), "optim.weight_decay": Range(low=0.0, high=1.0)}
-
-
-def tried(number: int, accuracy: float, rate: float, decay: float) -> TunedTrial:
-    return trial(number, accuracy, **{"optim.lr": rate, "optim.weight_decay": decay})
-
-
-def test_importances_find_the_setting_that_matters():
-    rng = np.random.default_rng(0)
-    rows = []
-    for number in range(40):
-        rate, decay = 10 ** rng.uniform(-4, -1), rng.uniform()
-        accuracy = 0.9 - 0.2 * abs(np.log10(rate) + 2.5) + 0.001 * rng.standard_normal()
-        rows.append(tried(number, accuracy, rate, decay))
-    shares = importances(SPACE, rows)
-    assert shares["optim.lr"] > 0.9 and sum(shares.values()) == pytest.approx(1, abs=1e-3)
-    assert importances(SPACE, rows[:7]) == {}
-    assert importances(SPACE, [tried(n, 0.25, 0.001 * (n + 1), n / 10) for n in range(10)]) == {}
-
-
-def test_a_setting_that_is_rounded_beyond_the_end_of_its_range_counts_as_the_end():
-    space = {**SPACE, "optim.lr": Range(low=1e-4, high=0.0123456, log=True)}
-    assert rounded({"optim.lr": 0.0123455}) == {"optim.lr": 0.01235}
-    rows = [tried(n, 0.1 * n, 0.01235 if n == 9 else 0.001 * (n + 1), n / 10) for n in range(10)]
-    assert sum(importances(space, rows).values()) == pytest.approx(1, abs=1e-3)
 
 
 def test_the_default_space_leaves_factors_and_a_warm_up_without_effect_out():

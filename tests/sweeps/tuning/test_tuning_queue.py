@@ -223,7 +223,7 @@ def test_more_trials_extend_a_tuning_and_the_best_is_kept(tmp_path):
     end(more, start(more), "diverged", None)
     trials = more.rows()["cls"]
     assert [(t.status, t.val_acc) for t in trials] == [("finished", 0.8), ("finished", 0.6), ("diverged", None)]
-    tuned = tuned_variant(more.variants["cls"], trials, more.plan.space)
+    tuned = tuned_variant(more.variants["cls"], trials)
     assert (tuned.trial, tuned.val_acc, tuned.epochs) == (0, 0.8, 3 * 27)
 
 

@@ -12,7 +12,7 @@ from synthetic import write_study
 
 from analysis.answers.study_report import study_document, study_warnings
 from analysis.answers.study_results import analyze
-from analysis.answers.tuning.show import choices_table, importances_table, tuning_section, tuning_warnings
+from analysis.answers.tuning.show import choices_table, tuning_section, tuning_warnings
 from analysis.figures.labels import study_styles
 from analysis.main import main
 from analysis.sources.exported import export
@@ -38,9 +38,8 @@ def tuned_plan() -> dict:
             settings = {"optim.lr": rate if n == 3 else 10 ** (-4 + n / 2), "optim.name": "adamw"}
             trials.append({**trial, **values, "settings": settings})
         chosen = {"levels": {"model.pos_embed": variant}, "settings": {"optim.lr": rate, "optim.name": "adamw"}}
-        importances = {"optim.lr": 0.75, "optim.name": 0.25}
         cost = {"trial": 3, "val/acc": 0.93 + place / 1000, "epochs": 42}
-        variants[variant] = {**chosen, **cost, "importances": importances}
+        variants[variant] = {**chosen, **cost}
     search = {"sampler": "tpe", "pruner": "halving", "budget": 6, "space": SPACE}
     head = {"schema": 1, "study": "position", "objective": "val/acc", "base": {}, "code": {}}
     return {**head, **search, "variants": variants, "trials": trials}
@@ -79,8 +78,6 @@ def test_the_tables_show_the_settings_of_each_variant_and_count_its_trials(folde
     data = table.data
     assert dict(zip(data["variant"], data["optim.lr"])) == BEST
     assert data[["finished", "pruned", "diverged", "epochs"]].to_numpy().tolist() == [[4, 1, 1, 42]] * len(BEST)
-    importances = importances_table(results.tuning, results.variants).data
-    assert importances[["optim.lr", "optim.name"]].to_numpy().tolist() == [[0.75, 0.25]] * len(BEST)
 
 
 def test_a_tuning_with_several_seeds_per_trial_says_so_and_names_all_its_seeds(folder):
