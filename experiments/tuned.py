@@ -51,7 +51,7 @@ class TunedVariant(_Part):
     trial: int
     val_acc: float = Field(alias="val/acc")
     epochs: int
-    importances: Any = Field(None, exclude=True)
+    importances: dict[str, float] = {}
 
 
 class TunedTrial(_Part):

@@ -25,11 +25,12 @@ SUMMARY = (
 def summaries(rows: pd.DataFrame, group: Mapping[str, int]) -> pd.DataFrame:
     """A random-effects summary of each claim of a direction that enough independent studies can decide.
 
-    `rows`: see `ledger_rows`, with their `study`; only those of a study's own metric and with a known standard error
-    count. `group`: study -> the number of its group. Of a group, the study with the most pairs counts, then that with
-    the smallest standard error.
+    `rows`: see `ledger_rows`, with their `study`; only test accuracies count, where they are the study's own metric and
+    their standard error is known. `group`: study -> the number of its group. Of a group, the study with the most pairs
+    counts, then that with the smallest standard error.
     """
-    known = rows[rows["_own"].astype(bool) & (rows["verdict"] != "not comparable") & (rows["standard_error"] > 0)]
+    known = rows[rows["_own"].astype(bool) & (rows["metric"] == ACCURACY)]
+    known = known[(known["verdict"] != "not comparable") & (known["standard_error"] > 0)]
     known = known.assign(group=known["study"].map(group)).sort_values(
         ["pairs", "standard_error"], ascending=[False, True], kind="stable"
     )

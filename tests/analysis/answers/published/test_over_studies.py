@@ -9,8 +9,8 @@ from analysis.answers.published.over_studies import summaries
 GROUPS = {"a": 0, "a again": 0, "b": 1, "c": 2, "d": 3}
 
 
-def row(study, mean=0.02, error=0.01, verdict="undecided here", own=True, id="claim", pairs=1):
-    fields = {"study": study, "id": id, "verdict": verdict, "_own": own}
+def row(study, mean=0.02, error=0.01, verdict="undecided here", own=True, id="claim", pairs=1, metric="test/acc"):
+    fields = {"study": study, "id": id, "verdict": verdict, "_own": own, "metric": metric}
     return fields | {"mean_difference": mean, "standard_error": error, "pairs": pairs}
 
 
@@ -33,6 +33,7 @@ def test_studies_that_share_runs_count_once_with_the_most_pairs_and_the_smallest
         row("d", 0.5, verdict="not comparable"),
         row("d", 0.5, np.nan),
         row("d", 0.5, own=False),
+        row("d", 0.5, metric="fewshot/mnist/5"),
         row("d", np.nan, np.nan),
     ],
 )
