@@ -83,7 +83,7 @@ class Study(BaseModel):
             return value
         renamed = {str(path).replace("-", "_"): item for path, item in value.items()}
         if len(renamed) < len(value):
-            raise ValueError(f"{', '.join(value)}: two of these are the same setting")
+            raise ValueError(f"{', '.join(map(str, value))}: two of these are the same setting")
         return renamed
 
     @field_validator("factors", mode="before")

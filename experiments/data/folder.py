@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import math
 import os
+import re
 from collections.abc import Iterator
 from itertools import chain
 from multiprocessing.pool import ThreadPool
@@ -75,8 +76,9 @@ def files_digest(data_root: str) -> str:
     # exchanged files may have one size and one time of writing, but not one inode
     states = (f"{s.st_size}:{s.st_mtime_ns}:{s.st_ctime_ns}:{s.st_dev}:{s.st_ino}" for s in stats)
     kept = KEPT / _hash_lines([data_root, *paths, *states])
-    with contextlib.suppress(OSError):
-        return kept.read_text()
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if re.fullmatch("[0-9a-f]{16}", known := kept.read_text()):
+            return known
     names = [Path(path).relative_to(data_root).as_posix() for path in paths]
     digest = _hash_lines([*names, *_pixel_hashes(paths)])[:16]
     with contextlib.suppress(OSError, RecordError):  # where it cannot be kept, the next call decodes again

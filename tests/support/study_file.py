@@ -47,6 +47,6 @@ def tuned(levels: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Mappin
             "seeds_per_trial": 1,
         },
         **{"space": {"optim.lr": {"low": 0.001, "high": 0.1, "log": True}}, "base": {}, "code": {}},
-        "variants": {variant: {"levels": levels[variant], **own} for variant, own in chosen.items()},
+        "variants": {variant: {"levels": levels[variant], **own, "importances": {}} for variant, own in chosen.items()},
         "trials": [{"variant": variant, **trial, **own} for variant, own in chosen.items()],
     }

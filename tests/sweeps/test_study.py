@@ -144,6 +144,7 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"margin": "1 point", "metric": "val/loss"}, "margin: '1 point' is not allowed"),
         ({"looks": [10, 5]}, "looks: [10, 5] is not allowed"),
         ({"name": "a/b"}, "name: 'a/b' is not allowed: expected at most 80 of a-z, A-Z, 0-9"),
+        ({"baseline": {True: "a", "True": "b"}}, "True, True: two of these are the same setting"),
         ({"factors": {"model.depth": []}}, "factors.model.depth: [] is not allowed: expected at least 1"),
         ({"margin": True, "metric": "test/loss"}, "margin: True is not allowed"),
         ({"base": {"train.batch-size": 8, "train.batch_size": 32}}, "base: train.batch-size, train.batch_size: two of"),

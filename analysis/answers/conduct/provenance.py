@@ -72,7 +72,7 @@ def _counts(column: pd.Series) -> dict[str, int]:
 def _seeds(runs: pd.DataFrame) -> str:
     """`0 to 4`, or `0, 2 and 5`."""
     seeds = sorted(set(runs["seed"]))
-    if len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+    if len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1:
         return f"{seeds[0]} to {seeds[-1]}"
     return formatting.listing([str(seed) for seed in seeds])
 

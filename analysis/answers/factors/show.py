@@ -37,8 +37,11 @@ def factors_section(factors: Factors, variants: Variants, means: Means, policy: 
     if model is not None:
         contrasts, levels_table, *others = factor_tables(model, variants, policy)
         levels = Plot("main-effects", draw_levels(model, variants), text("factors", "means_figure", metric=metric))
-        pairs = Plot("interactions", draw_pairs(model, variants), text("factors", "pairs_figure", metric=metric))
-        section.items.extend([levels, contrasts, levels_table, *[pairs] * has_pairs, *others])
+        section.items.extend([levels, contrasts, levels_table])
+        if has_pairs:
+            caption = text("factors", "pairs_figure", metric=metric)
+            section.items.append(Plot("interactions", draw_pairs(model, variants), caption))
+        section.items.extend(others)
     section.paragraphs.extend(paragraphs("factors", "skipped", reason=factors.skipped_reason))
     measured = [variant for variant in variants.names if means.of(variant).n]
     varied = variants.levels is not None and variants.levels.loc[measured].iloc[:, :2].nunique().min() > 1

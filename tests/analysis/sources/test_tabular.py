@@ -335,3 +335,21 @@ def test_the_readme_says_how_to_report_an_optuna_study(tmp_path, monkeypatch):
     finished = found.of("finished")[["variant", "seed", found.metric]]
     assert finished.to_numpy().tolist() == [["a", 0, 0.7], ["a", 1, 0.8], ["b", 0, 0.9]]
     assert found.of("diverged")[["variant", "seed"]].to_numpy().tolist() == [["b", 1]]
+
+
+@pytest.mark.parametrize(
+    ("names", "rows"),
+    [
+        (["m", "seed"], [(m, seed) for m in "ab" for seed in (0, 20261124, 10**30)]),  # seeds that are far apart
+        (["m", "n", "seed"], [(f"m{i}", f"n{j}", s) for i in range(12) for j in range(12) for s in (0, 1)]),
+    ],
+    ids=["seeds", "levels"],
+)
+def test_large_tables_have_a_report(names, rows, tmp_path):
+    """Seeds that no list can reach, and factors with too many levels for the figure of their pairs."""
+    frame = pd.DataFrame([dict(zip(names, row), acc=0.5 + i % 7 / 100) for i, row in enumerate(rows)])
+    frame.to_csv(tmp_path / "runs.csv", index=False)
+    factors = [part for name in names[:-1] for part in ("--factor", name)]
+    with pytest.raises(SystemExit, match="^0$"):
+        main([f"csv:{tmp_path / 'runs.csv'}", "--metric", "acc", *factors, "--out", str(tmp_path / "out")])
+    assert (tmp_path / "out" / "report.html").is_file()

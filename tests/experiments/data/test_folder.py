@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from experiments.config import RunConfig, override
-from experiments.data.folder import files_digest
+from experiments.data.folder import KEPT, files_digest
 from experiments.data.images import Splits
 from experiments.data.loading import load
 from experiments.errors import UserError
@@ -152,6 +152,16 @@ def test_images_that_no_command_changed_are_checked_once(tmp_path, monkeypatch):
         paint(tmp_path / name, (9, 9, 9), 10)
     before = files_digest(str(tmp_path))
     monkeypatch.setattr("experiments.data.folder._open_rgb", Mock(side_effect=AssertionError))
+    assert files_digest(str(tmp_path)) == before
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"junk"])
+def test_a_damaged_file_of_the_cache_is_not_believed(body, tmp_path):
+    for name in ("a", "b"):
+        paint(tmp_path / name, (9, 9, 9), 10)
+    before = files_digest(str(tmp_path))
+    for file in KEPT.iterdir():
+        file.write_bytes(body)
     assert files_digest(str(tmp_path)) == before
 
 
