@@ -7,9 +7,12 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
+@pytest.mark.slow
 def test_a_wheel_runs_the_first_study_and_its_report(tmp_path):
     def call(*arguments: str | Path, **environment: str) -> str:
         done = subprocess.run(

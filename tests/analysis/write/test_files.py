@@ -121,7 +121,8 @@ def test_links_to_records_exist_beside_the_report(tmp_path):
 
 
 def test_tables_mark_a_verdict_as_figures_do(files):
-    rules = re.findall(r'([^{}]*){ --sign: "(.)', files["report.html"].decode())
+    style, _ = files["report.html"].decode().split("</style>", 1)
+    rules = re.findall(r'([^{}]*){ --sign: "(.)', style)
     signs = {word.strip().removeprefix("td."): sign for words, sign in rules for word in words.split(",")}
     drawn = {verdict: marker for verdict, (_, marker) in VERDICTS.items() if verdict != "baseline"}
     drawn |= {outcome: look.marker for outcome, look in OUTCOMES.items()}
