@@ -82,6 +82,11 @@ class DataConfig(Section):
     hflip: bool = Field(False, description="augmentation: flip images horizontally with probability 0.5")
     crop_padding: int = Field(0, ge=0, description="augmentation: black pixels around random crops; 0 is off")
     rrc_scale: float = Field(1.0, gt=0, le=1, description="augmentation: least area (fraction) of random resized crops")
+    randaugment: bool = Field(
+        False,
+        description="augmentation: RandAugment with torchvision's defaults (two operations, magnitude 9), before crops "
+        "and flips",
+    )
     normalize: Literal["unit", "half", "dataset"] = Field(
         "dataset",
         description="pixel range: [0, 1] (unit), [-1, 1] (half), or zero mean and unit variance in each channel "
@@ -102,7 +107,7 @@ class DataConfig(Section):
             yield "rrc_scale: set either crop_padding or rrc_scale < 1, not both"
         if self.crop_padding >= side:
             yield f"crop_padding: {self.crop_padding} is not allowed: less than the image side, {side} px"
-        crops = ("crop_padding", "rrc_scale")
+        crops = ("crop_padding", "rrc_scale", "randaugment")
         if self.shuffle_patches:
             yield from self._changed(crops, "with shuffle_patches: it would cut through patches")
         if dataset.cell:

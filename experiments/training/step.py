@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from experiments.config import RunConfig
 from experiments.data import augment
 from experiments.data.images import Splits
+from experiments.data.randaugment import rand_augment
 from experiments.data.streaming import StreamedPixels
 from experiments.training.capture import PlainStep, launcher
 from experiments.training.engine import DTYPES, IGNORED, Engine, static_shape
@@ -37,9 +39,10 @@ class DeviceStep:
         self.counts = torch.full((self.steps,), self.size, device=self.device)
         self.counts[-1] = self.last
         pixels = splits.train.x
-        self._stream = pixels if isinstance(pixels, StreamedPixels) else None
-        shape = (runs, self.size, *pixels.shape[1:]) if self._stream else (0,)
-        self._pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)  # of the step, if they are streamed
+        # whether the pixels of a step come from outside of it
+        self._prepared = isinstance(pixels, StreamedPixels) or self.config.data.randaugment
+        shape = (runs, self.size, *pixels.shape[1:]) if self._prepared else (0,)
+        self._pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)  # of the step, if they are prepared
         self._tables: list[Tensor] = []
         self._uploading: EpochTables | None = None
         self._launch = launcher(self.device) if capture else PlainStep()
@@ -47,7 +50,7 @@ class DeviceStep:
     def run_epoch(self, tables: EpochTables) -> tuple[Tensor, Tensor]:
         """Do all steps of an epoch. Returns the sums over its images of losses and of hits, [R] each, float64."""
         self._load(tables)
-        batches = iter(self._stream.batches(tables.order)) if self._stream else None
+        batches = self._batches(tables) if self._prepared else None
         whole = self.steps if static_shape(self.config, self.device) else self.steps - 1
         for number in range(self.steps):
             if batches is not None:
@@ -58,6 +61,14 @@ class DeviceStep:
                 self._run(self.last)
         self.engine.captured = self._launch.captured
         return self.loss, self.hits
+
+    def _batches(self, tables: EpochTables) -> Iterator[Tensor]:
+        """The pixels [R, B, C, S, S] of each step: streamed, after RandAugment, or both."""
+        x = self.splits.train.x
+        batches = x.batches(tables.order) if isinstance(x, StreamedPixels) else (x[i] for i in self._tables[0])
+        if tables.operations is None:
+            return iter(batches)
+        return (rand_augment(pixels, draws) for pixels, draws in zip(batches, tables.operations, strict=True))
 
     def _load(self, tables: EpochTables) -> None:
         """Copy the tables of an epoch to the device, without waiting for it, and start from zero."""
@@ -85,7 +96,7 @@ class DeviceStep:
     def _run(self, size: int) -> None:
         """One step with `size` images a run. Its only inputs are tensors on the device."""
         order, labels, keys, *boxes = (table.index_select(0, self.number)[0] for table in self._tables)
-        pixels = self.splits.train.x[order[:, :size]] if self._stream is None else self._pixels[:, :size]
+        pixels = self.splits.train.x[order[:, :size]] if not self._prepared else self._pixels[:, :size]
         x = model_input(self.splits, self.config, pixels, boxes[0][:, :size] if boxes else None)
         loss, hits = self.engine.train_step(x, labels[:, :size], keys, self.number)
         self.loss += loss * self.counts.index_select(0, self.number)

@@ -81,7 +81,9 @@ def test_only_a_few_batches_are_decoded_ahead(root, monkeypatch):
     batches.close()
 
 
-@pytest.mark.parametrize("augmentation", [[], ["--data.hflip", "--data.rrc-scale", "0.8"]], ids=["plain", "augmented"])
+@pytest.mark.parametrize(
+    "augmentation", [[], ["--data.hflip", "--data.rrc-scale", "0.8", "--data.randaugment"]], ids=["plain", "augmented"]
+)
 def test_a_run_gives_the_same_bytes(root, tmp_path, monkeypatch, augmentation):
     """Batches of 7 do not divide the images, so the last one is shorter."""
     data = ["--data.name", "imagefolder", "--data.root", root, "--data.img-size", "8", "--train.batch-size", "7"]

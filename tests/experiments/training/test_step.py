@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from experiments.config import RunConfig, override
 from experiments.data import loading
 from experiments.data.images import Images, Splits
+from experiments.data.randaugment import rand_augment
 from experiments.presets import preset
 from experiments.runs import run as run_module
 from experiments.runs.run import train
@@ -125,6 +126,7 @@ class ReplayedStep:
 
 SCHEDULED = {
     "data__hflip": True,
+    "data__randaugment": True,
     "model__reg_tokens": 1,
     "train__precision": "float64",
     "train__label_smoothing": 0.1,
@@ -159,10 +161,12 @@ def plain_loop(config: RunConfig, splits: Splits, max_norm: float) -> tuple[list
     for epoch in range(3):
         order = torch.randperm(80, generator=stream(config.seed, "order", epoch))
         draws = torch.rand(80, 23, generator=stream(config.seed, "augment", epoch))
+        operations = torch.rand(80, 2, generator=stream(config.seed, "randaugment", epoch))
         total, hits = 0.0, 0
         for number, part in enumerate(order.split(32)):
-            x = splits.normalized(splits.train.x[part].double() / 255)
-            flip = draws[32 * number : 32 * number + 32, 0] < 0.5
+            here = slice(32 * number, 32 * number + 32)
+            x = splits.normalized(rand_augment(splits.train.x[part], operations[here]).double() / 255)
+            flip = draws[here, 0] < 0.5
             x = torch.where(flip[:, None, None, None], x.flip(-1), x)
             for group in optimizer.param_groups:
                 group["lr"] = config.optim.lr * schedule[3 * epoch + number]
@@ -356,7 +360,7 @@ def test_convolutions_on_a_gpu_repeat_their_numbers_and_round_as_float32(monkeyp
 
 
 def test_a_thread_prepares_the_next_epoch_and_the_numbers_stay_the_same():
-    configs = [tiny.config(seed=seed, data__hflip=True) for seed in range(2)]
+    configs = [tiny.config(seed=seed, data__hflip=True, data__randaugment=True) for seed in range(2)]
     threads = set()
 
     def make(epoch):
@@ -367,7 +371,7 @@ def test_a_thread_prepares_the_next_epoch_and_the_numbers_stay_the_same():
     assert threading.current_thread() not in threads
     for ours, epoch in zip(ahead, range(1, 4), strict=True):
         here = epoch_tables(configs, 80, epoch, 32)
-        for name in ("order", "draws", "keys"):
+        for name in ("order", "draws", "operations", "keys"):
             assert torch.equal(getattr(ours, name), getattr(here, name))
     assert list(one_ahead(make, [])) == []
 
