@@ -11,7 +11,7 @@ from vit import registry
 
 Count = Annotated[int, Field(ge=1, lt=2**31)]
 Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
-Site = Literal["natural", "stem", "every-layer", "every-layer-shared", "after-first-layer"]
+Site = Literal["natural", "stem", "every-layer", "every-layer-shared", "every-layer-normed", "after-first-layer"]
 
 
 class Architecture(BaseModel):

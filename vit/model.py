@@ -159,7 +159,7 @@ class Block(nn.Module):
         super().__init__()
         stream = 1 + layer * self.STREAMS
         drop_path = cfg.drop_path_rate * layer / max(cfg.depth - 1, 1)
-        self.pre_norm = cfg.norm == "pre"
+        self.layer, self.pre_norm = layer, cfg.norm == "pre"
         self.norm1 = nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS)
         self.attn = {"fused": Attention, "sliced": SlicedAttention}[cfg.attn](cfg, stream)
         self.drop_path1 = Dropout(drop_path, stream + 2, per_sample=True)
@@ -171,7 +171,7 @@ class Block(nn.Module):
         self, x: Tensor, pos: pos_embed.PosEmbed, key: Tensor | None = None, maps: list[Tensor] | None = None
     ) -> Tensor:
         if self.pre_norm:
-            x = x + self.drop_path1(self.attn(self.norm1(x), pos, key, maps), key)
+            x = x + self.drop_path1(self.attn(pos.join(self.norm1(x), self.layer), pos, key, maps), key)
             return x + self.drop_path2(self.mlp(self.norm2(x), key), key)
         x = self.norm1(x + self.drop_path1(self.attn(x, pos, key, maps), key))
         return self.norm2(x + self.drop_path2(self.mlp(x, key), key))

@@ -35,8 +35,9 @@ relative to the image; it has no weights and is computed for the new grid, with 
 ADDITIVE = ("stem", "every-layer", "every-layer-shared")
 FIXED = ("stem", "every-layer")  # without parameters, sharing them makes no difference
 ATTENTION = ("every-layer", "every-layer-shared")
+NORMED = "every-layer-normed"
 AFTER_FIRST = "after-first-layer"
-SITES = (*ADDITIVE, AFTER_FIRST)
+SITES = (*ADDITIVE, NORMED, AFTER_FIRST)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")  # it becomes part of the name of a folder
 
 
@@ -177,6 +178,8 @@ def resolve(cfg: ViTConfig) -> tuple[Kind, str]:
         raise ValueError(f"pos_site: {site!r} is not a site of {cfg.pos_embed!r}; allowed: {', '.join(kind.sites)}")
     if site == AFTER_FIRST and cfg.depth < 2:
         raise ValueError(f"pos_site: {site!r} needs a depth of at least 2, got {cfg.depth}")
+    if site == NORMED and cfg.norm != "pre":
+        raise ValueError(f"pos_site: {site!r} needs norm 'pre', got {cfg.norm!r}")
     kind.check(cfg.pos_embed, cfg)
     return kind, site
 
@@ -197,13 +200,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
 TABLE = {"pos_std": 0.02}  # the default of kinds with a table, as in the code of the ViT paper
 BUILTIN: dict[str, Kind] = {
     "none": Kind("base:NoPosition", ("stem",)),
-    "sinusoidal": Kind("additive:Sinusoidal", FIXED, "absolute", "absolute", resized="computed"),
-    "learned-1d": Kind("additive:Learned1d", ADDITIVE, "absolute", "absolute", (), TABLE, "interpolated"),
+    "sinusoidal": Kind("additive:Sinusoidal", (*FIXED, NORMED), "absolute", "absolute", resized="computed"),
+    "learned-1d": Kind("additive:Learned1d", (*ADDITIVE, NORMED), "absolute", "absolute", (), TABLE, "interpolated"),
     "learned-2d": Kind(
-        "additive:Learned2d", ADDITIVE, "absolute", "absolute", (("embed_dim", 2),), TABLE, "interpolated"
+        "additive:Learned2d", (*ADDITIVE, NORMED), "absolute", "absolute", (("embed_dim", 2),), TABLE, "interpolated"
     ),
     "relative": Kind("attention_bias:Relative", ATTENTION, "relative-1d", defaults=TABLE, resized="interpolated"),
-    "sincos-2d": Kind("additive:SinCos2d", FIXED, "absolute", "absolute", (("embed_dim", 4),), resized="computed"),
+    "sincos-2d": Kind(
+        "additive:SinCos2d", (*FIXED, NORMED), "absolute", "absolute", (("embed_dim", 4),), resized="computed"
+    ),
     "rel-bias-2d": Kind("attention_bias:RelBias2d", ATTENTION, "relative-2d", defaults=TABLE, resized="interpolated"),
     # Prefix tokens are not rotated, so a patch's rotation relative to them is its absolute position.
     "rope-2d": Kind(

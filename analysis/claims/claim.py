@@ -163,6 +163,8 @@ class Alike(Claim):
     """empty means all but none"""
     where: tuple[str, Any] | None = None
     """a setting and the level that both have"""
+    levels: frozenset[Any] = frozenset()
+    """empty means all levels of the setting"""
 
     def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
         def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
@@ -170,7 +172,8 @@ class Alike(Claim):
             allowed = kinds <= self.kinds if self.kinds else "none" not in kinds
             if self.where and a.get(self.where[0]) != self.where[1]:
                 return False
-            return allowed and a.get(self.path) != b.get(self.path)
+            levels = {a.get(self.path), b.get(self.path)}
+            return allowed and len(levels) == 2 and (not self.levels or levels <= self.levels)
 
         return _on_pairs(study, values, self.path, concerns, "within", rule.bound, rule)
 

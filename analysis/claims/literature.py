@@ -9,6 +9,7 @@ from analysis import formatting
 from analysis.claims.claim import HEAD, KIND, SITE, Above, Alike, Claim, Published, site_of
 from analysis.claims.contrasts import Gain, Sensitivity
 from experiments.metric import Metric
+from vit.registry import NORMED
 
 PAPER = "Dosovitskiy et al., arXiv 2010.11929, Table 8 and appendix D.4 (ViT-B/16, ImageNet 5-shot, one run per cell)"
 PAPER_TABLE_8: dict[tuple[str, str], float] = {
@@ -103,6 +104,17 @@ LITERATURE: tuple[Claim, ...] = (
         quote="Table 8 (stem, every layer, shared): 1-D 0.64206, 0.63964, 0.64292; 2-D 0.64001, 0.64046, 0.64022",
         path=SITE,
         kinds=PAPER_KINDS,
+        levels=frozenset(site for _, site in PAPER_TABLE_8),
+    ),
+    Above(
+        "lape",
+        "A table with a LayerNorm of its own in each layer is better than one that is added at the stem.",
+        "Yu et al., arXiv 2212.05262, abstract",
+        quote="LaPE improves 0.94% accuracy for ViT-Lite on Cifar10",
+        path=SITE,
+        higher=frozenset({NORMED}),
+        lower=frozenset({"stem"}),
+        at_all=True,
     ),
     *(
         Above(

@@ -466,7 +466,7 @@ MODULE_BY_LAYER = {
 def test_each_site_adds_before_its_layers_only(kind):
     """Against an explicit loop over the blocks."""
     images = torch.randn(2, 1, 12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    for site in REGISTRY[kind].sites:
+    for site in set(REGISTRY[kind].sites) - {"every-layer-normed"}:
         modules = MODULE_BY_LAYER[site]
         torch.manual_seed(0)
         model = ViT(config(kind, pos_site=site, depth=3, init="torch")).double().eval()
@@ -481,9 +481,34 @@ def test_each_site_adds_before_its_layers_only(kind):
             torch.testing.assert_close(model.encode(images), model.norm(x))
 
 
+@pytest.mark.parametrize("kind", [kind for kind, entry in REGISTRY.items() if "every-layer-normed" in entry.sites])
+def test_a_normed_table_enters_the_input_of_each_attention_after_a_layer_norm_of_the_layer(kind):
+    """LaPE: x + attention(LayerNorm(x) + LayerNorm'(table)), written out; the residual has no position."""
+    torch.manual_seed(0)
+    model = ViT(config(kind, pos_site="every-layer-normed", depth=3, init="torch")).double().eval()
+    with torch.no_grad():
+        for p in model.pos.parameters():
+            p.normal_()
+        images = torch.randn(2, 1, 12, 12, dtype=torch.float64)
+        x = expected = model.embed(images)
+        (pos,) = model.pos
+        table = pos.table.add(torch.zeros_like(x[:1]))
+        for block, norm in zip(model.blocks, pos.norms, strict=True):
+            standard = (table - table.mean(-1, keepdim=True)) / (
+                table.var(-1, keepdim=True, correction=0) + 1e-6
+            ).sqrt()
+            joined = block.norm1(expected) + standard * norm.weight + norm.bias
+            expected = expected + block.attn(joined, PosEmbed(model.cfg))
+            expected = expected + block.mlp(block.norm2(expected))
+        torch.testing.assert_close(model.encode(images), model.norm(expected))
+    learned = sum(p.numel() for p in ViT(config(kind, depth=3)).pos.parameters())
+    assert sum(p.numel() for p in pos.parameters()) == learned + 3 * 2 * x.shape[-1]
+
+
 @pytest.mark.parametrize(
     ("kind", "changes", "line"),
     [
+        ("learned-1d", {"pos_site": "every-layer-normed", "norm": "post"}, "needs norm 'pre', got 'post'"),
         ("learned-2d", {"embed_dim": 15, "num_heads": 3}, "embed_dim: 15; learned-2d needs a multiple of 2"),
         ("sincos-2d", {"embed_dim": 14}, "embed_dim: 14; sincos-2d needs a multiple of 4"),
         ("rope-2d", {"embed_dim": 12}, "embed_dim: 12 gives head_dim 6; rope-2d needs a multiple of 4"),

@@ -104,7 +104,9 @@ def test_raster_offsets_are_interpolated_as_rows_of_an_image(size):
         assert torch.allclose(new.table, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("site", ["stem", "every-layer", "every-layer-shared", "after-first-layer"])
+@pytest.mark.parametrize(
+    "site", ["stem", "every-layer", "every-layer-shared", "every-layer-normed", "after-first-layer"]
+)
 def test_every_site_double_precision_and_a_convolutional_stem_carry_over(site):
     kind = "cpe" if site == "after-first-layer" else "learned-1d"
     out = resized(model(kind, pos_site=site, stem="conv").double(), 12)(torch.randn(2, 1, 12, 12, dtype=torch.float64))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from vit.config import ViTConfig
-from vit.registry import ADDITIVE, AFTER_FIRST, Encodes, resolve
+from vit.registry import ADDITIVE, AFTER_FIRST, NORMED, Encodes, resolve
 
 
 class PosEmbed(nn.Module):
@@ -50,6 +50,10 @@ class PosEmbed(nn.Module):
         key: int32 scalar, a new one for each step; it determines what is sampled (see `vit.dropout`).
         """
         return self.add(x)
+
+    def join(self, x: Tensor, layer: int) -> Tensor:
+        """Add the position to the normalised tokens that the attention of a layer reads. [B, T, D] -> [B, T, D]"""
+        return x
 
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Rotate queries and keys by position. Each [B, H, T, Dh] -> the same shape"""
@@ -96,12 +100,33 @@ class Additive(PosEmbed):
     sites = ADDITIVE
 
 
+class LayerNormed(PosEmbed):
+    """One table for all layers, with a LayerNorm of its own in each (LaPE, arXiv 2212.05262).
+
+    The attention of a layer reads LayerNorm(tokens) + LayerNorm'(table), and its residual has no position. A token
+    without a position, such as a register, gets the bias of LayerNorm'.
+    """
+
+    def __init__(self, cfg: ViTConfig, table: PosEmbed) -> None:
+        super().__init__(cfg)
+        self.table = table
+        self.norms = nn.ModuleList(nn.LayerNorm(cfg.embed_dim, eps=1e-6) for _ in range(cfg.depth))
+
+    def join(self, x: Tensor, layer: int) -> Tensor:
+        return x + self.norms[layer](self.table.add(torch.zeros_like(x[:1])))
+
+    def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
+        return super().resized(cfg) | {f"table.{name}": new for name, new in self.table.resized(cfg).items()}
+
+
 def build(cfg: ViTConfig) -> nn.ModuleList:
     """The modules of `cfg.pos_embed`. Layer i uses module i, or the last module if there are fewer."""
     kind, site = resolve(cfg)
     cls = kind.cls
     if site == "stem":
         return nn.ModuleList([cls(cfg), PosEmbed(cfg)])
+    if site == NORMED:
+        return nn.ModuleList([LayerNormed(cfg, cls(cfg))])
     if site == AFTER_FIRST:
         return nn.ModuleList([PosEmbed(cfg), cls(cfg), PosEmbed(cfg)])
     modules = [cls(cfg) for _ in range(1 if site == "every-layer-shared" else cfg.depth)]
