@@ -116,6 +116,19 @@ LITERATURE: tuple[Claim, ...] = (
         lower=frozenset({"stem"}),
         at_all=True,
     ),
+    Gain(
+        "lape-with-mean-pooling",
+        "A table with a LayerNorm of its own in each layer gains less with mean pooling than with the class token.",
+        "Lee et al., arXiv 2502.02919 (MPVG), abstract",
+        quote="we identify the conflicting result that occurs in a layer-wise structure when using the global average "
+        "pooling (GAP) method instead of the class token",
+        path=SITE,
+        higher=frozenset({NORMED}),
+        lower=frozenset({"stem"}),
+        by=POOL,
+        more="cls",
+        less="gap",
+    ),
     *(
         Above(
             f"rival-{kind}",
