@@ -141,12 +141,16 @@ class Above(Claim):
     lower: frozenset[Any] = frozenset()
     """levels; empty means all that are smaller numbers"""
     at_all: bool = False
+    where: tuple[str, Any] | None = None
+    """a setting and the level that both have"""
 
     def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
         def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
             level = a.get(self.path)
             wins = level in self.higher if self.higher else level not in self.lower
             allowed = is_enlarged(Metric(study.metric), a) or not self.enlarged
+            if self.where and a.get(self.where[0]) != self.where[1]:
+                return False
             if not self.lower:
                 return allowed and level is not None and level > b[self.path]
             return allowed and wins and b.get(self.path) in self.lower

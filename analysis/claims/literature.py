@@ -108,20 +108,19 @@ LITERATURE: tuple[Claim, ...] = (
     ),
     Above(
         "lape",
-        "A table with a LayerNorm of its own in each layer is better than one that is added at the stem.",
+        "With a class token, a table with a LayerNorm of its own in each layer is better than one added at the stem.",
         "Yu et al., arXiv 2212.05262, abstract",
         quote="LaPE improves 0.94% accuracy for ViT-Lite on Cifar10",
         path=SITE,
         higher=frozenset({NORMED}),
         lower=frozenset({"stem"}),
         at_all=True,
+        where=(POOL, "cls"),
     ),
-    Gain(
+    Gain(  # arXiv 2502.02919 finds a "conflicting result" of the two; its abstract does not say which
         "lape-with-mean-pooling",
         "A table with a LayerNorm of its own in each layer gains less with mean pooling than with the class token.",
-        "Lee et al., arXiv 2502.02919 (MPVG), abstract",
-        quote="we identify the conflicting result that occurs in a layer-wise structure when using the global average "
-        "pooling (GAP) method instead of the class token",
+        "",
         path=SITE,
         higher=frozenset({NORMED}),
         lower=frozenset({"stem"}),
@@ -188,7 +187,7 @@ LITERATURE: tuple[Claim, ...] = (
     ),
     Alike(
         "optional-with-stem",
-        "With a convolutional tokenizer, the positional embedding is optional.",
+        "With a convolutional stem (without pooling), a model without positional embedding is about as accurate.",
         CCT,
         quote="replace the patch embedding with a convolutional embedding, allowing for better inductive bias and "
         "making "
