@@ -29,7 +29,7 @@ class FolderDeletedError(RecordError):
 
 
 @contextlib.contextmanager
-def locked(path: Path, seconds: float = 60.0) -> Iterator[None]:
+def locked(path: Path, seconds: float = 600.0) -> Iterator[None]:
     """Lock a file for the body, and say so where it waits. Raises `UserError` after so many seconds."""
     from filelock import FileLock, Timeout
 

@@ -190,7 +190,7 @@ class StudyPlan(BaseModel):
             raise ValueError("looks: is empty, and until_decided needs looks")
         for label, stop in self.stopped.items():
             if stop not in self.looks:
-                raise ValueError(f"runs: {label!r} has {stop}; expected as many as one of the looks, {self.looks}")
+                raise ValueError(f"runs: {label!r} has {stop} run(s); expected one of the looks, {self.looks}")
         if not self.factors and self.source is None:
             raise ValueError("factors: is empty; a study has at least one factor")
         return self
@@ -248,11 +248,12 @@ class StudyPlan(BaseModel):
     def undecided(self, without_verdict: Mapping[str, Collection[str]]) -> list[str]:
         """The variants that lack a verdict that they need to get no more seeds.
 
-        `without_verdict`: variant -> the others with which it has none. The baseline needs what the others need.
+        `without_verdict`: variant -> the others with which it has none; all, for a variant that is not in it. The
+        baseline needs what the others need.
         """
         needed = set(self.labels if self.until_decided and self.until_decided.pairs else [self.baseline])
         others = (label for label in self.labels if label != self.baseline)
-        return [label for label in others if needed.intersection(without_verdict[label])]
+        return [label for label in others if needed.intersection(without_verdict.get(label, needed))]
 
     @property
     def stopped(self) -> dict[str, int]:

@@ -143,7 +143,7 @@ def check_records(plan: StudyPlan, study_dir: Path) -> None:
     from experiments.data.folder import files_digest
     from experiments.runs.run import check_unchanged  # it imports torch
 
-    for root in {run.config.data.root for run in runs}:
+    for root in {run.config.data.root for run in runs if run.name not in files}:
         files_digest(root)  # here, so that the workers find it and not every one decodes the files
     for run in {run.config.data.root: run for run in finished}.values():  # one for each folder of images
         check_unchanged(run.config.data, files[run.name], study_dir / run.name)

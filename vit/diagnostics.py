@@ -7,7 +7,7 @@ are the prefix (class token and registers), then N = G * G patches in raster ord
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from vit.config import ViTConfig
 from vit.pos_embed import PosEmbed, grid
+from vit.pos_embed.base import LayerNormed
 
 HIDDEN = -1e3  # a bias below this hides a key: its attention weight is 0
 
@@ -60,9 +61,13 @@ def mean_attention_distance(maps: Sequence[Tensor], cfg: ViTConfig) -> Tensor:
 
 
 def first_position(modules: Iterable[nn.Module]) -> PosEmbed:
-    """The first module of a model's `pos` with a positional embedding; the first of all if none has one."""
+    """The first module of a model's `pos` with a positional embedding; the first of all if none has one.
+
+    Of a table that each layer normalises, the table.
+    """
     found = [module for module in modules if isinstance(module, PosEmbed)]
-    return next((module for module in found if type(module) is not PosEmbed), found[0])
+    first = next((module for module in found if type(module) is not PosEmbed), found[0])
+    return cast(PosEmbed, first.table) if isinstance(first, LayerNormed) else first
 
 
 @torch.no_grad()

@@ -174,6 +174,8 @@ class Alike(Claim):
         def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
             kinds = {a.get(KIND, "none"), b.get(KIND, "none")}
             allowed = kinds <= self.kinds if self.kinds else "none" not in kinds
+            if "none" in self.kinds and "none" not in kinds:  # it is about leaving the embedding out
+                return False
             if self.where and a.get(self.where[0]) != self.where[1]:
                 return False
             levels = {a.get(self.path), b.get(self.path)}

@@ -18,6 +18,7 @@ from analysis.stats.comparisons import PairedComparison, Values, Verdict, near_c
 from analysis.stats.estimates import accuracy_step, decimal_step
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
+from experiments.sections import OTHER_CLASSES
 from experiments.study import MOST_PAIRS
 
 HIGHEST_RATIO = 1.3
@@ -217,13 +218,17 @@ def chance_accuracy(settings: pd.Series, metric: Metric) -> float | None:
     """
     if metric.is_consistency or not (metric.is_share or metric.is_loss):
         return None
-    name, classes = metric.fewshot_dataset or settings.get("data.name"), settings.get("data.num_classes")
-    dataset, chosen = DATASETS.get(name), settings.get("data.classes")
-    if chosen and not metric.fewshot_dataset:
-        return 1 / len(str(chosen).split(","))
+    own, chosen = settings.get("data.name"), settings.get("data.classes")
+    name = metric.fewshot_dataset or own
+    dataset, classes = DATASETS.get(own if name == OTHER_CLASSES else name), settings.get("data.num_classes")
     if dataset is not None and dataset.num_classes:
-        return 1 / dataset.num_classes
-    return None if classes is None or pd.isna(classes) else 1 / int(classes)
+        classes = dataset.num_classes
+    trained = len(str(chosen).split(",")) if chosen else None
+    if trained and name == own:
+        classes = trained
+    if classes is None or pd.isna(classes):
+        return None
+    return 1 / (int(classes) - trained if trained and name == OTHER_CLASSES else int(classes))
 
 
 def chance_level(settings: pd.Series, metric: Metric) -> float | None:

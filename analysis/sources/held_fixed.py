@@ -18,7 +18,7 @@ from experiments.runs.history import BY_VALUE, field_digests
 from vit.registry import BUILTIN
 
 CHOOSE_IMAGES = tuple(
-    f"data.{name}" for name in ("name", "root", "split_seed", "val_fraction", "test_fraction", "train_limit")
+    f"data.{name}" for name in ("name", "root", "classes", "split_seed", "val_fraction", "test_fraction", "train_limit")
 )
 """The settings that determine which images a run uses."""
 

@@ -105,6 +105,8 @@ def _read_torchvision(data: DataConfig) -> Parts:
         try:
             with locked(Path(data.root) / ".download.lock", 3600.0) if data.download else contextlib.nullcontext():
                 raw = read(root=data.root, train=train, download=data.download)
+        except UserError:
+            raise
         except (RuntimeError, OSError, ValueError, AssertionError, TypeError) as error:  # TypeError: a truncated file
             remedy = "set --data.root to their folder, or add --data.download true"
             field, remedy = ("download", "check the connection") if data.download else ("root", remedy)

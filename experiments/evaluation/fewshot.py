@@ -65,7 +65,7 @@ def _task(config: RunConfig, name: str, run_splits: Splits, device: torch.device
     if is_own:
         splits = run_splits
     elif name == OTHER_CLASSES:
-        whole = data.model_copy(update={"train_limit": None})
+        whole = data.model_copy(update={"train_limit": None, "normalize": "unit"})
         splits = loading.load(config.model_copy(update={"data": whole}), other_classes=True).to(device)
     else:
         side = data.image_shape[1]

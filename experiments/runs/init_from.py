@@ -23,7 +23,7 @@ from experiments.runs import record
 from experiments.training.engine import initial_model, load_weights, prefixed
 from vit.registry import REGISTRY
 
-SPLIT = ("split_seed", "test_fraction", "val_fraction")  # the settings that determine the validation and test images
+SPLIT = ("classes", "split_seed", "test_fraction", "val_fraction")  # they determine the validation and test images
 Seen = dict[str, Any]  # a dataset that weights were trained on: name, root, files and the settings in SPLIT
 
 
@@ -154,9 +154,10 @@ def _check_split(config: RunConfig, files: str | None, seen: Seen, folder: str) 
             "test images of this run may be among them; restore the files, or use another folder"
         )
     for field, value in _split(config).items():
-        if value != seen[field]:
+        known = seen.get(field, "")  # older records have no classes: they were trained on all
+        if value != known:
             raise UserError(
-                f"data.{field}: {value} is not allowed with the weights of {folder}: they were trained on "
-                f"{seen['name']} split with {seen[field]}, perhaps on validation or test images of this run; allowed: "
-                f"{seen[field]}"
+                f"data.{field}: {setting_text(value)} is not allowed with the weights of {folder}: they were trained "
+                f"on {seen['name']} split with {setting_text(known)}, perhaps on validation or test images of this "
+                f"run; allowed: {setting_text(known)}"
             )

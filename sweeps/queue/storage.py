@@ -170,7 +170,7 @@ class SQLiteStorage(QueueStorage):
             self._file.touch()  # where it cannot be made, filelock makes its folder, or waits
         except OSError as error:
             raise UserError(f"{self._file}: cannot be used ({error.strerror})") from error
-        return locked(self._file, RETRY_TIMEOUT)
+        return locked(self._file)
 
     def _read_clock(self) -> float:
         with contextlib.suppress(OSError):  # a folder that can only be read

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations, product
 from typing import Any
 
 from experiments.config import SETTINGS, RunConfig, flatten, override
@@ -124,6 +125,12 @@ def _check_space(space: Space, variants: list[RunSpec]) -> None:
                     configs.append(override(variant.config, {path: value}))
                 except UserError as error:
                     raise UserError(f"--params: variant {variant.variant!r}: {error}") from error
+    for (path, tried), (other, others) in combinations(space.items(), 2):  # a trial may draw any two values
+        for variant, value, second in product(variants, tried.choices or tried.ends, others.choices or others.ends):
+            try:
+                override(variant.config, {path: value, other: second})
+            except UserError as error:
+                raise UserError(f"--params: {path} {value} with {other} {second}: {error}") from error
     for path in space:
         if need := missing_need(path, configs):
             raise UserError(f"--params: {path}: has no effect in any variant; it needs {need}")

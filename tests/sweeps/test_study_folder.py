@@ -59,6 +59,21 @@ def test_a_study_is_not_extended_on_changed_images(tmp_path):
         check_records(plan, tmp_path / "new")
 
 
+def test_images_of_finished_runs_may_be_gone(tmp_path):
+    for root in ("one", "two"):
+        for name in ("a", "b"):
+            (tmp_path / root / name).mkdir(parents=True)
+            Image.new("RGB", (8, 8)).save(tmp_path / root / name / "1.png")
+    roots = [str(tmp_path / "one"), str(tmp_path / "two")]
+    data = {"data.name": "imagefolder", "data.num_classes": 2}
+    plan = make_plan(parse_study({"name": "own", "factors": {"data.root": roots}, "base": data, "seeds": 1}, "own"))
+    write_plan(plan, tmp_path / "own", "here")
+    (first,) = (run for run in plan.runs if run.config.data.root == roots[0])
+    finish(tmp_path / "own" / first.name, first, data={"files": files_digest(roots[0])})
+    (tmp_path / "one").rename(tmp_path / "away")
+    check_records(plan, tmp_path / "own")
+
+
 @pytest.mark.parametrize(
     "study",
     [*map(builtin_study, FILES), *(parse_study({"name": "own", **fields}, "own") for fields in OWN)],
@@ -110,7 +125,7 @@ def test_a_lock_that_is_free_in_time_is_taken_and_given_back(tmp_path, monkeypat
     other.acquire()
     threading.Timer(0.3, other.release).start()
     with locked(path):
-        assert capfd.readouterr().err == f"{path}: is locked by another process; waiting up to 60 s\n"
+        assert capfd.readouterr().err == f"{path}: is locked by another process; waiting up to 600 s\n"
         with pytest.raises(Timeout):
             other.acquire(timeout=0)
     other.acquire(timeout=0)

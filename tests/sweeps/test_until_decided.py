@@ -150,4 +150,4 @@ def test_studies_that_cannot_be_tested_are_refused(tmp_path, refused):
     tree = json.loads((tmp_path / "tiny" / "study.json").read_text())
     tree["runs"] = [run for run in tree["runs"] if run["variant"] != "1" or run["seed"] < 4]
     (tmp_path / "tiny" / "study.json").write_text(json.dumps(tree))
-    assert "runs: '1' has 4; expected as many as one of the looks, [3, 6, 9]" in refused("worker", tmp_path / "tiny")
+    assert "runs: '1' has 4 run(s); expected one of the looks, [3, 6, 9]" in refused("worker", tmp_path / "tiny")

@@ -175,3 +175,5 @@ def test_first_position_is_the_module_that_acts():
     stem, second = (build(config(pos_embed="cpe", pos_site=site)) for site in ("stem", "after-first-layer"))
     assert diagnostics.first_position(stem) is stem[0]
     assert diagnostics.first_position(second) is second[1]
+    (normed,) = build(config(pos_embed="learned-1d", pos_site="every-layer-normed"))
+    assert diagnostics.first_position([normed]) is normed.table

@@ -1,9 +1,9 @@
 """The interface of a positional embedding, and the function that builds its modules for a model.
 
 The model calls the same methods for every kind: `add` changes the tokens that enter a layer (`add_in_training` does so
-in training), `rotate` changes queries and keys, `bias` adds to the attention logits, `values` and `mixed` change what
-attention mixes. T tokens are the class token, the registers, then N = G * G patches in raster order. Register tokens
-never get a position.
+in training), `join` changes what the attention of a layer reads, `rotate` changes queries and keys, `bias` adds to the
+attention logits, `values` and `mixed` change what attention mixes. T tokens are the class token, the registers, then
+N = G * G patches in raster order. Register tokens get no position of their own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vit.registry import ADDITIVE, AFTER_FIRST, NORMED, Encodes, resolve
 
 
 class PosEmbed(nn.Module):
-    """A positional embedding that does nothing. Subclasses override `add`, `rotate` or `bias`.
+    """A positional embedding that does nothing. Subclasses override one of its methods.
 
     The class of a plug-in may set `sites` (the allowed sites, the natural one first), `encodes`, `encodes_prefix` and
     `defaults`, as in `vit.registry.Kind`.

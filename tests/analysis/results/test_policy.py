@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
 from synthetic import add_metrics, on_dataset, results_of, write_factorial, write_study
@@ -11,8 +12,10 @@ from analysis.answers.across.compute import aggregate, studies_by_dataset
 from analysis.answers.several_studies import compare_document
 from analysis.answers.study_report import study_document, study_headline
 from analysis.answers.study_results import analyze
+from analysis.results.policy import chance_accuracy
 from analysis.sources.read import read
 from analysis.write import files as write
+from experiments.metric import Metric
 
 
 @pytest.mark.parametrize(
@@ -28,6 +31,16 @@ def test_a_diverged_run_counts_as_chance_among_the_classes_of_the_metric(tmp_pat
     add_metrics(folder, lambda *_: {"fewshot/digits/5": 0.5, "fewshot/cifar100/5": 0.5, "shift/1": 0.9})
     results = analyze(read(str(folder), metric=metric))
     assert results.policy.count_diverged(results.means.values)["sinusoidal"][1] == pytest.approx(level)
+
+
+@pytest.mark.parametrize(
+    ("metric", "level"),
+    [("test/acc", 1 / 3), ("fewshot/digits/5", 1 / 3), ("fewshot/other-classes/5", 1 / 7), ("fewshot/mnist/5", 0.1)],
+)
+def test_chance_with_three_of_ten_classes(metric, level):
+    """The run's own dataset has the chosen classes, `other-classes` the seven that are left, MNIST all of its ten."""
+    settings = pd.Series({"data.name": "digits", "data.classes": "1,4,7"})
+    assert chance_accuracy(settings, Metric(metric)) == pytest.approx(level)
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,9 @@ def test_images_may_differ_between_datasets_only(tmp_path):
     assert not changed_images(replace(study, runs=runs))
     runs.loc[runs["variant"] == "sinusoidal", ["image_files", "data.name"]] = "other"
     assert not changed_images(replace(study, runs=runs))
+    chosen = runs.assign(**{"data.classes": ""})
+    chosen.loc[chosen["variant"] == "learned-2d", ["image_files", "data.classes"]] = ["some", "1,2"]
+    assert not changed_images(replace(study, runs=chosen))
     runs.loc[runs["variant"] == "learned-2d", "image_files"] = "later"
     assert changed_images(replace(study, runs=runs)) == ["none", "learned-1d", "learned-2d"]  # all of the first dataset
     runs.loc[runs["seed"] == 3, "image_files"] = "later"

@@ -151,6 +151,7 @@ def refused(tmp_path: Path, **changes: Any) -> str:
         ({"model__depth": 2, "model__embed_dim": 16}, ["model.embed_dim: 16", "model.embed_dim=8 model.depth=1"]),
         ({"data__split_seed": 1}, ["data.split_seed: 1", "digits split with 0", "allowed: 0"]),
         ({"data__split_seed": "per-seed", "seed": 2}, ["data.split_seed: 2", "allowed: 0"]),
+        ({"data__classes": "1,2"}, ["data.classes: 1,2", 'digits split with ""', 'allowed: ""']),
         ({"data__val_fraction": 0.2}, ["data.val_fraction: 0.2", "allowed: 0.1"]),
         ({"init_weights": "abc"}, ["init_weights: 'abc' is not allowed"]),
         ({"init_from": "nowhere"}, ["init_from: 'nowhere' does not exist"]),

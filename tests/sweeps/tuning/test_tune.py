@@ -156,6 +156,7 @@ def test_two_commands_at_once_share_the_trials(stubbed):
         ({}, ["--params", "optim.lr=0..1:log"], "log needs a lowest value above 0"),
         ({}, ["--params", "optim.lr=1e-3|0.001"], "two choices are the same"),
         ({}, ["--params", "optim.lr=-1..1"], "optim.lr: -1.0 is not allowed"),
+        ({}, ["--params", "optim.lr=1e-4..1e-2,optim.min_lr=1e-5..4e-4"], "optim.lr 0.0001 with"),
         ({}, ["--params", "optim.name=adamw|what"], "optim.name: 'what' is not allowed"),
         ({}, ["--params", "optim.lr=1..2,optim.lr=3..4"], "is given twice"),
         ({"factors": {"optim.lr": [0.1, 0.2]}}, ["--params", "optim.lr=1..2"], "is a factor of the study"),
