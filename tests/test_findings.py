@@ -81,6 +81,9 @@ def test_counts_in_sentences():
         assert all(mean.value >= none for mean in results(folder, None).means.by_metric["test/acc"].values())
     finished = (pd.read_csv(REFERENCE / "table-8-64" / "runs.csv")["status"] == "finished").sum()
     assert f"{finished} of 40" in PAGE
+    ledger = (REFERENCE / "ledger" / "report.md").read_text(encoding="utf-8")
+    counted = re.findall(r"(\d+) statements of (\d+) \w+, .*?on\s(\d+) studies", ledger + README)
+    assert len(counted) == 2 and len(set(counted)) == 1
 
 
 def test_no_sentence_has_a_decimal_number_that_no_table_has():
