@@ -64,7 +64,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def setting_text(value: Any) -> str:
-    """A value as a command line takes it: true, false and none in lower case, and the items of a list."""
+    """A value as a command line takes it: true, false and none in lower case, a list with commas."""
     if isinstance(value, tuple | list) or value == "":
         return ",".join(map(str, value)) or '""'
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)

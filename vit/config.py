@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vit import registry
 
+LAYER_NORM_EPS = 1e-6  # timm's and big_vision's
 Count = Annotated[int, Field(ge=1, lt=2**31)]
 Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 Site = Literal["natural", "stem", "every-layer", "every-layer-shared", "every-layer-normed", "after-first-layer"]

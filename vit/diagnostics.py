@@ -7,7 +7,7 @@ are the prefix (class token and registers), then N = G * G patches in raster ord
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -67,7 +67,7 @@ def first_position(modules: Iterable[nn.Module]) -> PosEmbed:
     """
     found = [module for module in modules if isinstance(module, PosEmbed)]
     first = next((module for module in found if type(module) is not PosEmbed), found[0])
-    return cast(PosEmbed, first.table) if isinstance(first, LayerNormed) else first
+    return first.table if isinstance(first, LayerNormed) else first
 
 
 @torch.no_grad()

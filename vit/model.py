@@ -10,12 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit import cpu_bfloat16, init, pos_embed
-from vit.config import ViTConfig
+from vit.config import LAYER_NORM_EPS, ViTConfig
 from vit.dropout import Dropout
 from vit.fused_attention import attend
 from vit.linear import Linear
 
-LAYER_NORM_EPS = 1e-6  # timm's and big_vision's
 ACTIVATIONS = {"gelu": "none", "gelu-tanh": "tanh"}  # our names -> F.gelu's `approximate`
 
 

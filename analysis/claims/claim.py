@@ -103,6 +103,12 @@ class Claim(ABC):
     """why no study here repeats what the source did; empty where one can"""
     enlarged: bool = field(default=False, kw_only=True)
     """whether it is about accuracies on images that are larger than those in training"""
+    where: tuple[str, Any] | None = field(default=None, kw_only=True)
+    """a setting, and the level that the variants have which it is about"""
+
+    def is_about(self, settings: Mapping[str, Any]) -> bool:
+        """Whether a variant with these settings has the level of `where`."""
+        return self.where is None or settings.get(self.where[0]) == self.where[1]
 
     @abstractmethod
     def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
@@ -141,16 +147,12 @@ class Above(Claim):
     lower: frozenset[Any] = frozenset()
     """levels; empty means all that are smaller numbers"""
     at_all: bool = False
-    where: tuple[str, Any] | None = None
-    """a setting and the level that both have"""
 
     def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
         def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
             level = a.get(self.path)
             wins = level in self.higher if self.higher else level not in self.lower
-            allowed = is_enlarged(Metric(study.metric), a) or not self.enlarged
-            if self.where and a.get(self.where[0]) != self.where[1]:
-                return False
+            allowed = self.is_about(a) and (is_enlarged(Metric(study.metric), a) or not self.enlarged)
             if not self.lower:
                 return allowed and level is not None and level > b[self.path]
             return allowed and wins and b.get(self.path) in self.lower
@@ -165,8 +167,6 @@ class Alike(Claim):
     path: str = KIND
     kinds: frozenset[str] = frozenset()
     """empty means all but none"""
-    where: tuple[str, Any] | None = None
-    """a setting and the level that both have"""
     levels: frozenset[Any] = frozenset()
     """empty means all levels of the setting"""
 
@@ -176,10 +176,8 @@ class Alike(Claim):
             allowed = kinds <= self.kinds if self.kinds else "none" not in kinds
             if "none" in self.kinds and "none" not in kinds:  # it is about leaving the embedding out
                 return False
-            if self.where and a.get(self.where[0]) != self.where[1]:
-                return False
             levels = {a.get(self.path), b.get(self.path)}
-            return allowed and len(levels) == 2 and (not self.levels or levels <= self.levels)
+            return allowed and self.is_about(a) and len(levels) == 2 and (not self.levels or levels <= self.levels)
 
         return _on_pairs(study, values, self.path, concerns, "within", rule.bound, rule)
 

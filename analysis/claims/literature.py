@@ -117,7 +117,7 @@ LITERATURE: tuple[Claim, ...] = (
         at_all=True,
         where=(POOL, "cls"),
     ),
-    Gain(  # arXiv 2502.02919 finds a "conflicting result" of the two; its abstract does not say which
+    Gain(  # arXiv 2502.02919 finds a "conflicting result"; its abstract states no direction
         "lape-with-mean-pooling",
         "A table with a LayerNorm of its own in each layer gains less with mean pooling than with the class token.",
         "",

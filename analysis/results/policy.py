@@ -219,16 +219,14 @@ def chance_accuracy(settings: pd.Series, metric: Metric) -> float | None:
     if metric.is_consistency or not (metric.is_share or metric.is_loss):
         return None
     own, chosen = settings.get("data.name"), settings.get("data.classes")
-    name = metric.fewshot_dataset or own
-    dataset, classes = DATASETS.get(own if name == OTHER_CLASSES else name), settings.get("data.num_classes")
-    if dataset is not None and dataset.num_classes:
-        classes = dataset.num_classes
-    trained = len(str(chosen).split(",")) if chosen else None
+    name, trained = metric.fewshot_dataset or own, len(str(chosen).split(",")) if chosen else 0
     if trained and name == own:
-        classes = trained
+        return 1 / trained
+    dataset = DATASETS.get(own if name == OTHER_CLASSES else name)
+    classes = (dataset and dataset.num_classes) or settings.get("data.num_classes")
     if classes is None or pd.isna(classes):
         return None
-    return 1 / (int(classes) - trained if trained and name == OTHER_CLASSES else int(classes))
+    return 1 / (int(classes) - trained * (name == OTHER_CLASSES))
 
 
 def chance_level(settings: pd.Series, metric: Metric) -> float | None:

@@ -21,7 +21,8 @@ from experiments.config import RunConfig
 from experiments.data.images import Images
 from experiments.training.engine import autocast, evaluate_batch, gradients, in_mode, loss_and_hits
 from vit import ViTConfig
-from vit.model import ACTIVATIONS, LAYER_NORM_EPS
+from vit.config import LAYER_NORM_EPS
+from vit.model import ACTIVATIONS
 
 
 class TutorialViT(nn.Module):

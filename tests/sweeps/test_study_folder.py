@@ -72,6 +72,9 @@ def test_images_of_finished_runs_may_be_gone(tmp_path):
     finish(tmp_path / "own" / first.name, first, data={"files": files_digest(roots[0])})
     (tmp_path / "one").rename(tmp_path / "away")
     check_records(plan, tmp_path / "own")
+    (tmp_path / "two").rename(tmp_path / "gone")
+    with pytest.raises(UserError, match=f"data.root: '{tmp_path}/two'"):  # a run that is left needs these
+        check_records(plan, tmp_path / "own")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from vit.config import ViTConfig
+from vit.config import LAYER_NORM_EPS, ViTConfig
 from vit.registry import ADDITIVE, AFTER_FIRST, NORMED, Encodes, resolve
 
 
@@ -107,10 +107,12 @@ class LayerNormed(PosEmbed):
     without a position, such as a register, gets the bias of LayerNorm'.
     """
 
+    table: PosEmbed
+
     def __init__(self, cfg: ViTConfig, table: PosEmbed) -> None:
         super().__init__(cfg)
         self.table = table
-        self.norms = nn.ModuleList(nn.LayerNorm(cfg.embed_dim, eps=1e-6) for _ in range(cfg.depth))
+        self.norms = nn.ModuleList(nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS) for _ in range(cfg.depth))
 
     def join(self, x: Tensor, layer: int) -> Tensor:
         return x + self.norms[layer](self.table.add(torch.zeros_like(x[:1])))
