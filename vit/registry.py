@@ -220,6 +220,15 @@ BUILTIN: dict[str, Kind] = {
         {"rope_base": 100.0},  # for grids of tens of patches; language models use 10000
         resized="computed",
     ),
+    "rope-2d-learned-1d": Kind(
+        "rotary:Rope2dAndTable",
+        ("every-layer",),
+        "absolute",
+        "absolute",
+        (("head_dim", 4),),
+        {"rope_base": 100.0, **TABLE},
+        resized="interpolated",
+    ),
     "alibi-2d": Kind("attention_bias:Alibi2d", ("every-layer",), "distance", resized="computed"),
     "cpe": Kind("additive:Conditional", (*ADDITIVE, AFTER_FIRST), "local", resized="unchanged"),
     "frozen-random": Kind("additive:FrozenRandom", ADDITIVE, "absolute", "absolute", (), TABLE, "interpolated"),

@@ -160,6 +160,15 @@ LITERATURE: tuple[Claim, ...] = (
     ),
     _better("rope-2d", "learned-1d", "rope-table", HEO, "224 px, the trained size: APE 80.4, RoPE-Axial 80.9"),
     _better("rope-2d", "learned-1d", "rope-table-larger", HEO, "384 px: APE 79.4, RoPE-Axial 80.0", larger=True),
+    _better("rope-2d-learned-1d", "learned-1d", "rope-and-table", HEO, "224 px: APE 80.4, RoPE-Axial + APE 80.7"),
+    _better(
+        "rope-2d-learned-1d",
+        "learned-1d",
+        "rope-and-table-larger",
+        HEO,
+        "384 px: APE 79.4, RoPE-Axial + APE 81.2",
+        larger=True,
+    ),
     _better("rope-mixed", "rope-2d", "rope-mixed-larger", HEO, "384 px: RoPE-Axial 80.0, RoPE-Mixed 81.8", larger=True),
     _better(
         "lookhere",

@@ -61,12 +61,13 @@ def _draw_pair(axes: Axes, model: Factorial, variants: Variants, pair: tuple[str
     down, across = sorted(pair, key=lambda factor: -len(levels[factor]))
     means = {frozenset(zip(pair, at)): mean for at, mean in model.means[pair].items()}
     points = [level_name(variants.factors[down], str(level)) for level in levels[down]]
-    names = [f"{variants.factors[across]} = {level}" for level in shorts(list(map(str, levels[across])))]
+    names = shorts(list(map(str, levels[across])))
     for number, (name, level) in enumerate(zip(names, levels[across], strict=True)):
         estimates = [means[frozenset({(down, row), (across, level)})] for row in levels[down]]
         shift = SPREAD * (number - (len(names) - 1) / 2) / max(1, len(names) - 1)
         places = [row + shift for row in range(len(points))]
-        tips = [named_mean(f"{point} × {name}", mean, metric) for point, mean in zip(points, estimates, strict=True)]
+        line = f"{variants.factors[across]} = {name}"
+        tips = [named_mean(f"{point} × {line}", mean, metric) for point, mean in zip(points, estimates, strict=True)]
         look, dashes = VariantStyle(INK, MARKERS[number]), DASHES[number % len(DASHES)]
         drawn = intervals(axes, estimates, places, metric, look, size=5.5, line=dashes, id=f"{id}-{number}", tips=tips)
         drawn.lines[0].set(markerfacecolor=PAPER if number % 2 else INK, markeredgecolor=INK, color=FAINT)
@@ -77,9 +78,9 @@ def _draw_pair(axes: Axes, model: Factorial, variants: Variants, pair: tuple[str
     axes.tick_params(axis="x", labelbottom=True)
     axes.set_xlabel(f"mean {metric.label}{metric.unit}")
     axes.grid(axis="x")
-    columns = 1 if len(names) > 2 and max(map(len, names)) > 12 else 2
+    columns = 1 if max(map(len, names)) > 12 else 3
     above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0, "alignment": "left"}
-    axes.legend(handles, names, ncols=columns, **above)
+    axes.legend(handles, names, title=variants.factors[across], ncols=columns, **above)
 
 
 @style()

@@ -51,6 +51,7 @@ STYLE: dict[Any, Any] = {
     "axes.titleweight": "bold",
     "legend.frameon": False,
     "legend.fontsize": 9,
+    "legend.title_fontsize": 9,
     "savefig.dpi": 200,
     "svg.fonttype": "none",
     "pdf.fonttype": 42,  # TrueType; journals refuse fonts of type 3

@@ -18,7 +18,7 @@ from experiments.study import RunSpec, StudyPlan
 from sweeps.commands.arguments import add_study_command, add_until_decided, counted, out_dir, parse_plan
 from sweeps.commands.manage import report_cancelled
 from sweeps.commands.show import margin_text, print_plan
-from sweeps.estimate import estimate
+from sweeps.estimate import MEASURE_SECONDS, estimate
 from sweeps.study_folder import ERROR, LOG, check_plan
 from sweeps.until_decided import runs_by_look
 from sweeps.workers.worker import WorkerConfig, worker_configs
@@ -125,10 +125,8 @@ def train_and_report(
                 break
             options = {}
         if arguments.alert and failed is not None:
-            known = StudyPlan.read(study_dir)
-            what = "decided" if len(known.stopped) == len(known.labels) else "sweep ended"
             counts = counts_text(count_runs(plan, study_dir, failed), "run")
-            mirror.alert("ERROR" if failed else "INFO", f"{plan.name}: {what}", counts)
+            mirror.alert("ERROR" if failed else "INFO", f"{plan.name}: sweep ended", counts)
     return report_cancelled(cancelled) if failed is None else print_result(plan, study_dir, failed)
 
 
@@ -174,7 +172,9 @@ def _duration(left: Sequence[RunSpec], configs: Sequence[WorkerConfig]) -> str:
     from sweeps.workers.progress import format_duration
 
     seconds = estimate(left, configs)
-    return "not known" if seconds is None else f"about {format_duration(seconds)}, based on a short measurement"
+    if seconds is None:
+        return f"not known, because no epoch could be measured within {MEASURE_SECONDS:.0f} s"
+    return f"about {format_duration(seconds)}, based on a short measurement"
 
 
 def _start_line(plan: StudyPlan, left: Sequence[RunSpec], configs: Sequence[WorkerConfig]) -> str:

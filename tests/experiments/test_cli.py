@@ -32,7 +32,7 @@ def test_version_is_the_installed_one(module):
     [
         ("vit-train --model.pos-e", {"--model.pos-embed"}),
         ("vit-train --optim.name ", {"adamw", "adam", "sgd"}),
-        ("vit-train --model.pos-embed rope-2", {"rope-2d"}),
+        ("vit-train --model.pos-embed rope-m", {"rope-mixed"}),
         ("vit-train --preset tintn", {"tintn-cifar10"}),
         ("vit-train var", {"variants"}),
     ],

@@ -64,7 +64,10 @@ def test_the_value_that_a_kind_has_by_default_keeps_its_run_id(kind, field, defa
 def test_a_setting_of_other_kinds_is_refused():
     with pytest.raises(UserError) as refused:
         override(RunConfig(), {"model.rope_base": 50, "model.pos_embed": "cpe"})
-    assert str(refused.value) == "model.rope_base: 50 is not allowed for cpe; only for rope-2d, rope-mixed"
+    assert (
+        str(refused.value)
+        == "model.rope_base: 50 is not allowed for cpe; only for rope-2d, rope-2d-learned-1d, rope-mixed"
+    )
 
 
 @pytest.mark.parametrize(("name", "named"), [("digits", False), ("cifar10", False), ("imagefolder", True)])

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vit import ViT, ViTConfig
 from vit.config import Site
-from vit.pos_embed import REGISTRY, Additive, PosEmbed, continuous
+from vit.pos_embed import REGISTRY, Additive, PosEmbed, build, continuous
 from vit.registry import SITES
 
 SMALL = {"img_size": 12, "patch_size": 3, "in_chans": 1, "embed_dim": 16, "depth": 2, "num_heads": 2, "num_classes": 5}
@@ -112,9 +112,9 @@ def is_rel_bias_2d() -> None:
     assert torch.equal(registers, ours.bias(q)[0][:, shared][:, :, shared])
 
 
-def is_rope_2d(base: float = 100.0, **changes: object) -> None:
+def is_rope_2d(base: float = 100.0, kind: str = "rope-2d", **changes: object) -> None:
     q, k = queries_and_keys()
-    logits = logits_of("rope-2d", q, k, **changes)
+    logits = logits_of(kind, q, k, **changes)
     content = q @ k.transpose(-2, -1) / math.sqrt(DH)
     assert torch.allclose(logits[:, :, 0, 0], content[:, :, 0, 0])  # the class token is not rotated
     frequency = base ** -(torch.arange(DH // 4, dtype=torch.float64) / (DH // 4))
@@ -124,6 +124,16 @@ def is_rope_2d(base: float = 100.0, **changes: object) -> None:
         qc, kc = torch.view_as_complex(q.unflatten(-1, (-1, 2))), torch.view_as_complex(k.unflatten(-1, (-1, 2)))
         turned = (qc[:, :, 1 + i] * kc[:, :, 1 + j].conj() * torch.polar(torch.ones_like(angle), angle)).sum(-1).real
         assert torch.allclose(logits[:, :, 1 + i, 1 + j], turned / math.sqrt(DH))
+
+
+def is_rope_2d_learned_1d() -> None:
+    is_rope_2d(kind="rope-2d-learned-1d")
+    first, second = (layer.double() for layer in build(config("rope-2d-learned-1d", pos_std=1.0)))
+    zeros, (q, k) = torch.zeros(1, 1 + N, D, dtype=torch.float64), queries_and_keys()
+    assert torch.equal(first.add(zeros)[0], first.table.table) and first.table.table.shape == (1 + N, D)
+    assert torch.equal(second.add(zeros), zeros)  # the table is added once
+    assert not list(second.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(first.rotate(q, k), second.rotate(q, k), strict=True))
 
 
 def is_alibi_2d() -> None:
@@ -315,11 +325,16 @@ def test_the_base_of_rotary_frequencies_is_a_setting():
     is_rope_2d(base=10000.0, rope_base=10000.0)
     lengths = module("rope-mixed", rope_base=81.0).frequency.detach().square().sum(0).sqrt()
     assert torch.allclose(lengths, torch.tensor([1, 1 / 9] * 2, dtype=torch.float64).expand(H, DH // 2))
-    with pytest.raises(ValidationError, match="rope_base: 50 is not allowed for none; only for rope-2d, rope-mixed"):
+    with pytest.raises(
+        ValidationError, match="rope_base: 50 is not allowed for none; only for rope-2d, rope-2d-learned-1d, "
+    ):
         config("none", rope_base=50)
 
 
-WITH_TABLE = "learned-1d, learned-2d, relative, rel-bias-2d, frozen-random, learned-1d-gated, irpe-k, relative-2d-kv"
+WITH_TABLE = (
+    "learned-1d, learned-2d, relative, rel-bias-2d, rope-2d-learned-1d, frozen-random, learned-1d-gated, irpe-k, "
+    "relative-2d-kv"
+)
 
 
 @pytest.mark.parametrize("kind", REGISTRY)

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit.config import ViTConfig
+from vit.pos_embed.additive import Learned1d
 from vit.pos_embed.base import PosEmbed, grid
 from vit.registry import BUILTIN
 
@@ -35,6 +36,28 @@ class Rope2d(PosEmbed):
 
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         return rotated(q, self.cos, self.sin), rotated(k, self.cos, self.sin)
+
+
+class Rope2dAndTable(Rope2d):
+    """`rope-2d` in every layer and a `learned-1d` table at the stem (Heo et al. 2024, RoPE-Axial + APE)."""
+
+    defaults = BUILTIN["rope-2d-learned-1d"].defaults
+    table: Learned1d | None
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        self.table = Learned1d(cfg)
+
+    def at_layer(self, layer: int) -> None:
+        if layer:
+            self.table = None
+
+    def add(self, x: Tensor) -> Tensor:
+        return x if self.table is None else self.table.add(x)
+
+    def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
+        new = {} if self.table is None else self.table.resized(cfg)
+        return {f"table.{name}": values for name, values in new.items()}
 
 
 class RopeMixed(PosEmbed):

@@ -157,8 +157,8 @@ class Sender:
         planned = self._plan(run)
         whole = record.read_run(self.folder / run, run_id=planned.run_id if planned else None)
         note, digest = self._note(run), whole.summary["digest"]
-        is_sent = run not in self.open  # an open one would be closed later, over what another process has sent
-        if is_sent and note.digest == digest and (self.mode != "online" or self._digests.get(note.id) == digest):
+        is_closed = run not in self.open  # an open one would be closed later, over what another process has sent
+        if is_closed and note.digest == digest and (self.mode != "online" or self._digests.get(note.id) == digest):
             return False
         self._open(run)
         self.open.pop(run).complete(whole)

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from stubbed import Stubbed
 from wandb_server import WandbServer
 
 
@@ -28,14 +27,6 @@ def test_an_alert_tells_that_a_sweep_has_ended_and_how_many_runs_failed(stubbed,
     assert alerts(server)[1:] == [("INFO", "tiny: sweep ended", "6 runs: 6 finished")]
     assert stubbed.run("--alert")[0] == 0  # it trains nothing
     assert len(server.alerts) == 2
-
-
-def test_an_alert_tells_that_a_study_is_decided(tmp_path, server):
-    study = Stubbed(tmp_path, factors={"model.depth": [1, 2]}, looks=[3, 6])
-    accuracy = {"1": [0.9, 0.92, 0.91], "2": [0.1, 0.12, 0.11]}
-    status, _, err = study.run("--alert", "--until-decided", accuracy=accuracy)
-    assert status == 0, err
-    assert alerts(server) == [("INFO", "tiny: decided", "6 runs: 6 finished")]
 
 
 def test_an_alert_tells_that_a_tuning_has_ended_whose_wandb_runs_state_its_folder(stubbed, server):

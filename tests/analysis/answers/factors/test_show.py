@@ -178,6 +178,8 @@ def test_a_pair_of_factors_has_a_line_for_each_level_through_the_means_of_the_ce
     means = [[100 * results.means.of(f"depth={d}, head={h}").value for d in (1, 2)] for h in ("logits", "softmax")]
     assert [list(bars.lines[0].get_xdata()) for bars in axes.containers] == [pytest.approx(row) for row in means]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["depth = 1", "depth = 2"]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["head = logits", "head = softmax"]
+    legend = axes.get_legend()
+    names = [text.get_text() for text in (legend.get_title(), *legend.get_texts())]
+    assert names == ["head", "logits", "softmax"]
     segments = [bar for bars in axes.collections for bar in bars.get_segments()]
     assert len(segments) == 4 and all(bar[1][0] > bar[0][0] for bar in segments)  # every mean has its interval
