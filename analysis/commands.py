@@ -11,6 +11,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from analysis.answers.across.compute import aggregate, studies_by_dataset
 from analysis.answers.conduct.compute import this_look
 from analysis.answers.paper_table import check_file, paper_table, write_table
 from analysis.answers.several_studies import across_document, compare_document, index_document, stratified_document
@@ -117,7 +118,8 @@ def across(arguments: Namespace) -> int:
     sources = list(map(_located, arguments.studies))
     out = _out(sources[0], "report-across", arguments)
     studies = [_read(source, arguments) for source in sources]
-    return _finish(across_document(list(map(analyze, studies)), arguments.command), studies, out, arguments)
+    across = aggregate(studies_by_dataset(list(map(analyze, studies))))
+    return _finish(across_document(across, arguments.command), studies, out, arguments)
 
 
 def export(arguments: Namespace) -> int:

@@ -78,7 +78,7 @@ def with_interval(
     value = number(estimate.value * metric.scale, places, signed)
     if not math.isfinite(half) or value == DASH:
         return value
-    lowest, highest = _limits(metric, signed, least)
+    lowest, highest = limits(metric, signed, least)
     if not as_range and not _is_range(estimate, metric, signed, least):
         return f"{value} ± {number(half, places)}"
     cut = [min(max(bound, lowest), highest) for bound in (estimate.low, estimate.high)]
@@ -89,22 +89,17 @@ def with_interval(
     return f"{value} ({low} to {high})"
 
 
-def _limits(metric: Metric, signed: bool, least: float | None) -> tuple[float, float]:
-    lowest, highest = limits(metric, signed)
-    return lowest if least is None else least, highest
-
-
 def _is_range(estimate: Estimate, metric: Metric, signed: bool, least: float | None) -> bool:
     """Whether ± cannot show the interval: it passes the limits or, of a difference, is not symmetric."""
-    lowest, highest = _limits(metric, signed, least)
+    lowest, highest = limits(metric, signed, least)
     symmetric = math.isclose(estimate.high - estimate.value, estimate.value - estimate.low, rel_tol=1e-6)
     return estimate.low < lowest or estimate.high > highest or (signed and not symmetric)
 
 
-def limits(metric: Metric, difference: bool = False) -> tuple[float, float]:
-    """Return the smallest and the largest possible value of a metric, in the data's units; a `difference` has none."""
+def limits(metric: Metric, difference: bool = False, least: float | None = None) -> tuple[float, float]:
+    """Return the smallest (`least`) and largest value of a metric, in the data's units; a `difference` has none."""
     lowest = 0.0 if not difference and (metric.is_share or metric.is_loss) else -math.inf
-    return lowest, 1.0 if not difference and metric.is_share else math.inf
+    return lowest if least is None else least, 1.0 if not difference and metric.is_share else math.inf
 
 
 def value(shown: Estimate | float, metric: Metric, places: int | None = None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, model_validator
 
 from experiments.data.catalogue import DATASETS
 from experiments.errors import setting_text
@@ -18,10 +18,8 @@ OTHER_CLASSES = "other-classes"  # a few-shot dataset: the classes that data.cla
 PER_SEED: Literal["per-seed"] = "per-seed"  # the value of data.split_seed that varies the split with the run's seed
 
 
-class Section(BaseModel):
+class Section(BaseModel, frozen=True, extra="forbid"):
     """A part of a configuration: frozen, without undeclared fields, refused if it has a problem."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @model_validator(mode="after")
     def _check(self) -> Self:

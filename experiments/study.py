@@ -12,16 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StrictInt,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, Field, StrictInt, ValidationError, field_validator, model_validator
 
 from experiments.config import SECTIONS, RunConfig, changed_settings, override, run_id
 from experiments.errors import UserError, first_line
@@ -31,19 +22,9 @@ from experiments.tuned import Tuned
 
 STUDY = "study.json"
 GRID = ("tuned", "base", "factors", "extra")  # fields that decide which runs a study has
-COMPARISON = (
-    "baseline",
-    "metric",
-    "margin",
-    "looks",
-    "variance",
-)  # how they are compared: stays once a run has finished
+COMPARISON = ("baseline", "metric", "margin", "looks", "variance")  # how they are compared: stays after the first run
 MAX_LOOK = 10_000
-MOST_PAIRS = 150
-"""Up to this many variants every pair is compared.
-
-Beyond it the number of pairs is too large to compute and to read.
-"""
+MOST_PAIRS = 150  # variants of which every pair is compared; more pairs are too many to compute and to read
 
 
 def _check_metric(metric: str) -> str:
@@ -63,15 +44,13 @@ Variance = Literal["shared", "paired"]  # standard errors of differences come fr
 Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned tests: at these numbers of seeds
 
 
-class RunSpec(BaseModel):
+class RunSpec(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     """One run of a plan: its name, which is also that of its folder, its variant, the variant's levels, its seed.
 
     `levels` and `settings` are by dotted path. `settings` are those that differ from the defaults, and those in which
     its variant may differ from others. study.json does not repeat them: they follow from its base, levels and tuned
     settings.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     name: str = Field(alias="run")
     run_id: str
@@ -114,28 +93,24 @@ def _config_of(settings: str) -> RunConfig:
     return override(RunConfig(), json.loads(settings))
 
 
-class UntilDecided(BaseModel):
+class UntilDecided(BaseModel, frozen=True, extra="forbid"):
     """How a study gets seeds until its variants are decided (see `sweeps.until_decided`).
 
     `pairs`: whether a variant needs a verdict with every other variant, or with the baseline. `stopped`: of earlier
     versions, not used: the runs say where a variant stopped.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     pairs: bool = False
     stopped: dict[str, StrictInt] = {}
 
 
-class StudyPlan(BaseModel):
+class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     """A study: what is compared and how, and its runs. The fields are those of study.json, in its order.
 
     `factors`: levels as the configuration parses them. `base`: the nested settings that every run starts from. `seeds`:
     those of all runs. `study`: the study file as the sweep read it. `source` and
     `notes`: of a plan that was inferred from runs. `export`: of an exported study, whose runs are in tables beside it.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     format: Literal[1] = Field(1, alias="schema")
     name: str

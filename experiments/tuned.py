@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 EDGE = 0.05  # share of a range, on its scale, that counts as its edge
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+class _Part(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
+    pass
 
 
 class Range(_Part):

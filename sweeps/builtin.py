@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import cache
 from pathlib import Path
 
 from experiments.errors import UserError
@@ -15,19 +14,13 @@ from vit.registry import nearest
 FILES = {path.stem: path for path in sorted((Path(__file__).parent / "studies").glob("*.yaml"))}
 
 
-@cache
-def builtin_study(name: str) -> Study:
-    """The built-in study of that name."""
-    return read_study_file(FILES[name])
-
-
 def load_study(name: str) -> Study:
     """A built-in study or a preset by name, or a user's study by the path of its YAML file. Raises `UserError`.
 
     A preset is a study with one variant.
     """
     if name in FILES:
-        return builtin_study(name)
+        return read_study_file(FILES[name])
     if name in PRESETS:
         kind = preset(name).model.pos_embed
         return Study(name=name, description=PRESETS[name].about, factors={"model.pos_embed": [kind]}, base=name)

@@ -48,7 +48,7 @@ def _stored(study_dir: Path) -> str | None:
     if (study_dir / record.STUDY).exists():
         return load(StudyPlan.read(study_dir).base).train.precision
     trials = sorted(study_dir.glob(f"*tuning/*/{record.CONFIG}"))
-    return load(record.read_config(trials[0].parent)).train.precision if trials else None
+    return load(record.read_json(trials[0])).train.precision if trials else None
 
 
 def _speedup(config: RunConfig, device: str) -> float:

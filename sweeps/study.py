@@ -11,16 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from experiments.errors import UserError, first_line, setting_text
 from experiments.metric import Metric
@@ -44,14 +35,12 @@ def _check_name(name: str) -> str:
     return name
 
 
-class Study(BaseModel):
+class Study(BaseModel, frozen=True, extra="forbid"):
     """An ablation: every combination of the factors' levels, and the `extra` variants, each with every seed.
 
     A factor is a dotted path of `RunConfig`. Paths joined by "+" change together; a level of such a factor is a list
     with one value per path. `sweeps.plan` checks the levels against a base configuration.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, AfterValidator(_check_name)] = Field(description="also the name of its folder")
     description: str = ""

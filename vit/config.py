@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from vit import registry
 
@@ -15,13 +14,11 @@ Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 Site = Literal["natural", "stem", "every-layer", "every-layer-shared", "every-layer-normed", "after-first-layer"]
 
 
-class Architecture(BaseModel):
+class Architecture(BaseModel, frozen=True, extra="forbid"):
     """All settings of a ViT except the image shape and the number of classes, which come from the data.
 
     Field names are timm's. An invalid combination raises `pydantic.ValidationError`, which names the field.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     patch_size: Count = Field(16, description="side of a patch (pixels)")
     embed_dim: int = Field(768, ge=1, le=2**16, description="width of a token")
@@ -164,11 +161,6 @@ class ViTConfig(Architecture):
     def num_tokens(self) -> int:
         """Sequence length: prefix tokens and patches."""
         return self.num_prefix_tokens + self.num_patches
-
-    @cached_property
-    def site(self) -> str:
-        """`pos_site` with `natural` replaced by the site that it stands for."""
-        return registry.resolve(self)[1]
 
     def own_setting(self, field: str) -> float:
         """The value of a field that only some kinds use (`registry.Kind.defaults`); None is the kind's own default.

@@ -100,23 +100,16 @@ def position_similarity(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
 
 
 @torch.no_grad()
-def position_logits(pos: PosEmbed, cfg: ViTConfig, q: Tensor | None = None, k: Tensor | None = None) -> Tensor | None:
+def position_logits(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
     """Effect of a positional embedding on the attention logits between patches: [H, G, G, G, G], query patch first.
 
-    All patches have the same query q [H, Dh] and key k [H, Dh], both ones / sqrt(Dh) by default. The result is the
-    logits with position minus the logits without. For a bias that depends on the query and for rotations it depends on
-    q and k. This is the counterpart of `position_similarity` for kinds with a bias or a rotation. NaN where the bias
-    hides the key from the query. None if the result is the same for all pairs of patches.
+    All queries and keys are ones / sqrt(Dh). The result is the logits with position minus the logits without. This is
+    the counterpart of `position_similarity` for kinds with a bias or a rotation. NaN where the bias hides the key from
+    the query. None if the result is the same for all pairs of patches.
     """
-    shape = (cfg.num_heads, cfg.head_dim)
-    same = torch.full(shape, cfg.head_dim**-0.5, **_like(pos))
-    queries, keys = (
-        (same if x is None else x.to(same))[None, :, None].expand(1, -1, cfg.num_tokens, -1) for x in (q, k)
-    )  # [1, H, T, Dh]
-    bias = pos.bias(queries)
-    rotated_q, rotated_k = pos.rotate(queries, keys)
-    rotated, plain = (a @ b.transpose(-2, -1) for a, b in ((rotated_q, rotated_k), (queries, keys)))
-    logits = (rotated - plain) * cfg.head_dim**-0.5  # [1, H, T, T]
+    same = torch.full((1, cfg.num_heads, cfg.num_tokens, cfg.head_dim), cfg.head_dim**-0.5, **_like(pos))
+    bias, (q, k) = pos.bias(same), pos.rotate(same, same)
+    logits = (q @ k.transpose(-2, -1) - same @ same.transpose(-2, -1)) * cfg.head_dim**-0.5  # [1, H, T, T]
     logits = (logits if bias is None else logits + bias)[0, :, cfg.num_prefix_tokens :, cfg.num_prefix_tokens :]
     if torch.allclose(logits, logits[:, :1, :1].expand_as(logits)):
         return None

@@ -112,10 +112,6 @@ class Registry(UserDict[str, Kind]):
         self.import_plugins()
         return super().__iter__()
 
-    def __len__(self) -> int:
-        self.import_plugins()
-        return super().__len__()
-
     def __contains__(self, name: object) -> bool:
         self.import_plugins()
         return super().__contains__(name)

@@ -21,6 +21,8 @@ from experiments.metric import Metric
 
 NAME = Column("variant", "variant", key=True)
 """The column of variants in a report on several studies, which has no table of runs."""
+VERDICT = Column("verdict", "verdict", mark="_verdict_mark")
+"""The column of verdicts, as `verdict_fields` makes them."""
 FEWEST_LETTERS = 8  # variants from which letters show what differs, instead of a table of all pairs
 LONG_NAME = 24  # characters of the baseline's name from which a column head says "the baseline"
 
@@ -69,17 +71,11 @@ def signed_column(metric: Metric, label: str, field: str) -> Column:
     return Column(f"{label}{metric.difference_unit}", field, formatting.intervals(metric, signed=True))
 
 
-def verdict_fields(compared: Comparison, field: str = "verdict", word: str = "") -> dict[str, object]:
-    """The verdict, or a `word` for it, with whether it depends on diverged runs; and its colour."""
-    word = word or compared.verdict
-    shown = word + " (at an earlier look)" * compared.from_earlier_look
+def verdict_fields(compared: Comparison) -> dict[str, object]:
+    """The verdict, with whether it depends on diverged runs; and its colour."""
+    shown = compared.verdict + " (at an earlier look)" * compared.from_earlier_look
     shown += " (depends on diverged runs)" * compared.depends_on_diverged
-    return {field: shown, f"_{field}_mark": word.replace(" ", "-")}
-
-
-def verdict_column(label: str = "verdict", field: str = "verdict") -> Column:
-    """The column of verdicts, as `verdict_fields` makes them."""
-    return Column(label, field, mark=f"_{field}_mark")
+    return {"verdict": shown, "_verdict_mark": compared.verdict.replace(" ", "-")}
 
 
 def difference_fields(compared: Comparison) -> dict[str, object]:

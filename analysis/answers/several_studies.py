@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from analysis.answers.across.compute import FEWEST, AcrossDatasets, aggregate, baseline_runs, studies_by_dataset
+from analysis.answers.across.compute import FEWEST, AcrossDatasets, aggregate, baseline_runs
 from analysis.answers.across.show import datasets_section, differences_section, scores_section
 from analysis.answers.conduct.compute import study_conduct, study_looks
 from analysis.answers.conduct.provenance import origin, reproduce
@@ -68,14 +68,6 @@ def compare_document(a: StudyResults, b: StudyResults, command: str, labels: Seq
         ],
         excluded=_excluded(studies),
     )
-
-
-def across_document(studies: Sequence[StudyResults], command: str) -> Document:
-    """Make the report over the datasets of several studies; `command` is the command that makes it.
-
-    Raises `UserError` for studies that cannot be averaged.
-    """
-    return _average_document(aggregate(studies_by_dataset(studies)), command)
 
 
 def index_document(folder: Path, studies: Mapping[Path, RunsTable | UserError], out: Path) -> Document:
@@ -141,7 +133,7 @@ def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
     shown = {name: part for name, part in results.items() if baseline_runs(part) >= FEWEST}
     if len(shown) > 1:
         across = aggregate(shown, study_policy(study))  # a seed counts once its runs on all datasets have ended
-        document = _average_document(across, "", study_looks(study))
+        document = across_document(across, "", study_looks(study))
         sections = document.sections[:-1]  # each dataset has its commands
         document = replace(document, title=title(study), description=study.plan.description, sections=sections)
     else:
@@ -155,8 +147,8 @@ def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
     return replace(document, warnings=[*left_out, *document.warnings], excluded=[*document.excluded, *others])
 
 
-def _average_document(across: AcrossDatasets, command: str, looks: Sequence[Look] = ()) -> Document:
-    """The report over the datasets; `looks`: those at the one study that the studies are parts of."""
+def across_document(across: AcrossDatasets, command: str, looks: Sequence[Look] = ()) -> Document:
+    """Make the report over datasets by a command; `looks`: those at the one study that the studies are parts of."""
     studies = across.studies
     tables = [results.study for results in studies.values()]
     lost = {name: len(results.study.of("diverged")) for name, results in studies.items()}
@@ -177,7 +169,7 @@ def _average_document(across: AcrossDatasets, command: str, looks: Sequence[Look
         ),
         warnings=_warnings(studies),
         sections=[
-            scores_section(across, _counts(studies)),
+            scores_section(across, [f"{n}: {text('study', 'counts', conduct=r.conduct)}" for n, r in studies.items()]),
             *([differences_section(across)] if across.differences else []),
             datasets_section(across),
             Section("methods", "Methods", [Facts(tuple(dict.fromkeys(methods)))]),
@@ -206,10 +198,4 @@ def _origins(studies: Mapping[str, StudyResults], command: str) -> list[Section]
 
 def _excluded(studies: Mapping[str, StudyResults]) -> list[tuple[str, str]]:
     """The records of each study that are not used."""
-    troubles = {name: sorted(results.study.troubles.items()) for name, results in studies.items()}
-    return [(f"{name}: {run}", why) for name, own in troubles.items() for run, why in own]
-
-
-def _counts(studies: Mapping[str, StudyResults]) -> list[str]:
-    """How many runs of each study finished, and which are excluded."""
-    return [f"{name}: {text('study', 'counts', conduct=results.conduct)}" for name, results in studies.items()]
+    return [(f"{name}: {run}", why) for name, r in studies.items() for run, why in sorted(r.study.troubles.items())]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from analysis import formatting
@@ -72,12 +73,15 @@ NONE, LEARNED = frozenset({"none"}), frozenset({"learned-1d"})
 LARGER = "On larger images than in training, "
 
 
-def _better(kind: str, than: str, id: str, source: str, quote: str, *, larger: bool = False) -> Above:
+def _better(kind: str, than: str, id: str, source: str, quote: str, larger: bool = False) -> Above:
     """One kind of embedding is better than another, by any amount."""
     statement = f"{kind} is better than {than}."
     higher, lower = frozenset({kind}), frozenset({than})
     text = LARGER * larger + statement
     return Above(id, text, source, quote=quote, higher=higher, lower=lower, at_all=True, enlarged=larger)
+
+
+_larger = partial(_better, larger=True)
 
 
 LITERATURE: tuple[Claim, ...] = (
@@ -143,14 +147,7 @@ LITERATURE: tuple[Claim, ...] = (
     ),
     _better("relative", "none", "cpvt-relative", CPVT, CPVT_TABLE),
     _better("learned-1d", "relative", "cpvt-learned", CPVT, CPVT_TABLE),
-    _better(
-        "cpe",
-        "learned-1d",
-        "cpe-larger",
-        CPVT,
-        "384 px, trained at 224: DeiT-Ti (learned) 71.2, CPVT-Ti 73.2",
-        larger=True,
-    ),
+    _larger("cpe", "learned-1d", "cpe-larger", CPVT, "384 px, trained at 224: DeiT-Ti (learned) 71.2, CPVT-Ti 73.2"),
     _better(
         "sincos-2d",
         "learned-1d",
@@ -159,25 +156,19 @@ LITERATURE: tuple[Claim, ...] = (
         "76.5, 78.5, 80.0; Posemb: sincos2d → learned: 75.0, 78.0, 79.6",
     ),
     _better("rope-2d", "learned-1d", "rope-table", HEO, "224 px, the trained size: APE 80.4, RoPE-Axial 80.9"),
-    _better("rope-2d", "learned-1d", "rope-table-larger", HEO, "384 px: APE 79.4, RoPE-Axial 80.0", larger=True),
+    _larger("rope-2d", "learned-1d", "rope-table-larger", HEO, "384 px: APE 79.4, RoPE-Axial 80.0"),
     _better("rope-2d-learned-1d", "learned-1d", "rope-and-table", HEO, "224 px: APE 80.4, RoPE-Axial + APE 80.7"),
-    _better(
-        "rope-2d-learned-1d",
-        "learned-1d",
-        "rope-and-table-larger",
-        HEO,
-        "384 px: APE 79.4, RoPE-Axial + APE 81.2",
-        larger=True,
+    _larger(
+        "rope-2d-learned-1d", "learned-1d", "rope-and-table-larger", HEO, "384 px: APE 79.4, RoPE-Axial + APE 81.2"
     ),
-    _better("rope-mixed", "rope-2d", "rope-mixed-larger", HEO, "384 px: RoPE-Axial 80.0, RoPE-Mixed 81.8", larger=True),
-    _better(
+    _larger("rope-mixed", "rope-2d", "rope-mixed-larger", HEO, "384 px: RoPE-Axial 80.0, RoPE-Mixed 81.8"),
+    _larger(
         "lookhere",
         "rope-2d",
         "lookhere-larger",
         "Fuller et al., arXiv 2405.13985, abstract (ViT-B/16, 1024 px, trained at 224)",
         "With extrapolation, LookHere outperforms the current SoTA position encoding method, 2D-RoPE, by 21.7% on "
         "ImageNet",
-        larger=True,
     ),
     _better(
         "alibi-2d",
@@ -186,13 +177,12 @@ LITERATURE: tuple[Claim, ...] = (
         f"{BLOG}; equal in arXiv 2405.13985, Table 1",
         "224 px: learned 55.48, 2-D ALiBi 60.74",
     ),
-    _better(
+    _larger(
         "alibi-2d",
         "rope-mixed",
         "alibi-rope-larger",
         f"{BLOG}; against axial RoPE, arXiv 2405.13985 has the opposite at twice the size",
         "ALiBi exhibits better extrapolation performance over RoPE",
-        larger=True,
     ),
     Alike(
         "optional-with-stem",
@@ -248,7 +238,7 @@ LITERATURE: tuple[Claim, ...] = (
         lower=NONE,
     ),
     Alike("any-kinds", "The kind of positional embedding makes little or no difference, among all kinds.", ""),
-    _better("cape", "sincos-2d", "cape-larger", "", "", larger=True),
+    _larger("cape", "sincos-2d", "cape-larger", "", ""),
     Alike("any-sites", "It matters little where the embedding is added, for all kinds.", "", path=SITE),
     Gain(
         "less-with-stem",

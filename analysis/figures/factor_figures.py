@@ -14,7 +14,6 @@ from analysis.formatting import level_name, named_mean
 from analysis.results.means import Means
 from analysis.results.variants import Variants
 from analysis.stats import Factorial
-from experiments.metric import Metric
 
 MOST_ANNOTATED = 100  # cells of a heat map that show their values
 MOST_LINES = len(MARKERS)  # levels of a factor that are drawn as lines
@@ -25,7 +24,7 @@ SPREAD = 0.3  # of the distance of two rows: over how much of it the marks of se
 @style()
 def draw_levels(model: Factorial, variants: Variants) -> Drawing:
     """Draw the mean of each level of each factor, averaged over the other factors."""
-    metric = Metric(model.metric)
+    metric = variants.metric
     means = [(factor, level, mean) for factor in model.factors for (level,), mean in model.means[factor,].items()]
     names = [level_name(variants.factors[factor], str(level)) for factor, level, _ in means]
     figure, (axes,) = rows(shorts(names))
@@ -57,7 +56,7 @@ def draw_pairs(model: Factorial, variants: Variants) -> Drawing:
 
 def _draw_pair(axes: Axes, model: Factorial, variants: Variants, pair: tuple[str, ...], id: str) -> None:
     """The factor with more levels has the rows."""
-    metric, levels, handles = Metric(model.metric), model.levels, []
+    metric, levels, handles = variants.metric, model.levels, []
     down, across = sorted(pair, key=lambda factor: -len(levels[factor]))
     means = {frozenset(zip(pair, at)): mean for at, mean in model.means[pair].items()}
     points = [level_name(variants.factors[down], str(level)) for level in levels[down]]

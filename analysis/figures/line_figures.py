@@ -44,9 +44,9 @@ def draw_trend(trend: Trend, styles: Styles) -> Drawing:
 @style()
 def draw_profile(profile: Profile, styles: Styles, unit: str, axis: str, values: str) -> Drawing:
     """Draw a metric under several conditions. `unit`: of the points; `axis`, `values`: the labels of the axes."""
-    means = {variant: [profile.means[at][variant] for at in profile.metrics] for variant in styles.by_variant}
-    points, metric = list(profile.points), profile.metrics[-1]
-    figure, axes = _draw(profile.name, means, styles, points, profile.places, unit, metric)
+    points, metrics = list(profile.points), list(profile.points.values())
+    means = {variant: [profile.means[metric][variant] for metric in metrics] for variant in styles.by_variant}
+    figure, axes = _draw(profile.name, means, styles, points, profile.places, unit, metrics[-1])
     axes.set_xlabel(axis)
     axes.set_ylabel(values)
     return figure

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import pandas as pd
-
 from analysis import stats
 from analysis.results.policy import smallest_sd
 from analysis.sources.runs_table import RunsTable
@@ -43,30 +41,15 @@ class Means:
 
 def study_means(study: RunsTable) -> Means:
     """The means over finished runs."""
-    finished, metric, variants = study.of("finished"), study.metric, study.variants
-    values = values_by_seed(study.of(*ENDED), metric, variants)
-    floor = smallest_sd(finished, metric)
-    measured = [other for other in study.metrics if finished[other].notna().any()]
-    by_metric: dict[str, dict[str, stats.Estimate]] = {
-        other: _means(finished, other, variants, smallest_sd(finished, other)) for other in measured
-    }
-    by_metric.setdefault(metric, _means(finished, metric, variants, floor))
-    return Means(metric, values, by_metric)
-
-
-def values_by_seed(ended: pd.DataFrame, metric: str, variants: list[str]) -> dict[str, dict[int, float]]:
-    """variant -> seed -> value; NaN for a run that did not finish, so that the seed counts as dropped, not as
-    absent.
-    """
-    values: dict[str, dict[int, float]] = {variant: {} for variant in variants}
+    finished, ended, metric = study.of("finished"), study.of(*ENDED), study.metric
+    values: dict[str, dict[int, float]] = {variant: {} for variant in study.variants}
     for variant, seed, status, value in zip(ended["variant"], ended["seed"], ended["status"], ended[metric]):
-        values[variant][int(seed)] = float(value) if status == "finished" else float("nan")
-    return values
-
-
-def _means(finished: pd.DataFrame, metric: str, variants: list[str], floor: float) -> dict[str, stats.Estimate]:
-    by_variant = dict(list(finished.groupby("variant", sort=False)[metric]))
-    return {
-        variant: stats.mean(by_variant[variant].to_numpy() if variant in by_variant else [math.nan], floor=floor)
-        for variant in variants
+        values[variant][int(seed)] = float(value) if status == "finished" else math.nan
+    measured = [other for other in study.metrics if finished[other].notna().any()]
+    runs = {variant: finished[finished["variant"] == variant] for variant in values}
+    by_metric: dict[str, dict[str, stats.Estimate]] = {
+        other: {variant: stats.mean(own[other], floor=floor) for variant, own in runs.items()}
+        for other in dict.fromkeys([*measured, metric])
+        for floor in [smallest_sd(finished, other)]
     }
+    return Means(metric, values, by_metric)

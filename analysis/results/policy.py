@@ -52,11 +52,6 @@ class Policy:
         return stats.Rule(self.margin, self.metric.lower_is_better, floor, self.families, self.looks, self.variance)
 
     @property
-    def family_alpha(self) -> float:
-        """The level of a family of tests."""
-        return stats.ALPHA / self.families
-
-    @property
     def unknown_chance(self) -> set[str]:
         """The variants with diverged runs whose chance level is not known."""
         return {variant for variant, runs in self.chance.items() if any(map(math.isnan, runs.values()))}

@@ -74,7 +74,8 @@ class _Reader:
         folder = self.folder / name
         try:
             if not record.is_finished(folder):
-                return SourceRun(name, "incomplete", {} if planned else completed(record.read_config(folder)))
+                config = {} if planned else completed(record.read_json(folder / record.CONFIG))
+                return SourceRun(name, "incomplete", config)
             run = record.read_run(folder, run_id=planned.run_id if planned else None)
             held = SourceRun(name, run.summary["status"], completed(run.config), "", run.summary, run.rows)
             check_row(held.row, folder / record.SUMMARY)

@@ -6,10 +6,10 @@ The datasets are fixed, and only the seeds vary.
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy import special
 
-from analysis.stats.comparisons import Comparison, Rule, agreeing, decide, single_step_level
-from analysis.stats.estimates import Estimate, estimates, floor_of_difference, moments, t_interval, t_test_of
+from analysis.stats.comparisons import Comparison, Rule, agreeing, single_step_level, verdicts
+from analysis.stats.differences import Differences
+from analysis.stats.estimates import Estimate, estimates, floor_of_difference, moments, t_interval
 
 Samples = Sequence[np.ndarray]
 """one array (runs,) for each dataset"""
@@ -52,33 +52,30 @@ def compare_averages(differences: Mapping[str, Samples], floors: Sequence[float]
     if not differences:
         return {}
     paired = list(map(floor_of_difference, floors))
-    averages = [
-        [stratified_mean([one[:seeds] for one in samples], paired) for samples in differences.values()]
+    at_looks = [
+        _averages([[one[:seeds] for one in samples] for samples in differences.values()], paired)
         for seeds in rule.looks.reached
     ]
-    centre, error, df = np.moveaxis(np.array(averages), -1, 0)  # each (looks, variants)
-    p = t_test_of(centre, error, df)
-    above = t_test_of(centre, error, df, -rule.bound, "above")
-    below = t_test_of(centre, error, df, rule.bound, "below")
-    smallest, best = rule.looks.smallest_p(p)
-    equivalence, _ = rule.looks.smallest_p(np.maximum(above, below))
-    sign = np.take_along_axis(np.sign(centre), best[None], axis=0)[0]
-    p_holm, _, signs = decide(smallest, equivalence, sign, rule)
-    n = np.array(list(map(_count, differences.values())))
-    own, together = rule.looks.confidence, 1 - rule.looks.level(single_step_level(p_holm, rule))
-    own, half = (-special.stdtrit(df[-1], (1 - level) / 2) * error[-1] for level in (own, together))
-    diffs = estimates(centre[-1], centre[-1] - own, centre[-1] + own, n)
-    adjusted = estimates(centre[-1], *agreeing(centre[-1], half, signs, rule), n)
+    p_holm, _, signs = verdicts(at_looks, rule)
+    now, level = at_looks[-1], rule.looks.level(single_step_level(p_holm, rule))
+    diffs, p = now.estimates(rule.looks.confidence), now.t_test()
+    adjusted = estimates(now.mean, *agreeing(now.mean, now.half_width(1 - level), signs, rule), now.n)
     return {
         variant: Comparison(
             diff=diffs[i],
             adjusted=adjusted[i],
-            p=float(p[-1, i]),
+            p=float(p[i]),
             p_holm=float(p_holm[i]),
             verdict=rule.verdict(float(signs[i])),
         )
         for i, variant in enumerate(differences)
     }
+
+
+def _averages(variants: Sequence[Samples], floors: Sequence[float]) -> Differences:
+    centre, error, df = np.array([stratified_mean(samples, floors) for samples in variants]).T
+    n = np.array(list(map(_count, variants)))
+    return Differences(centre, n, np.ones(1), error[None], df[None], "paired", np.zeros(n.shape, dtype=bool))
 
 
 def _count(samples: Samples) -> int:

@@ -29,7 +29,6 @@ from analysis.stats.differences import Differences, Variance, correlation, diffe
 from analysis.stats.estimates import ALPHA, UNKNOWN, Estimate, estimates, moments
 from analysis.stats.looks import NO_PLAN, Looks, median_unbiased
 from analysis.stats.power import detectable
-from experiments.errors import UserError
 
 Verdict = Literal[
     "better", "worse", "equivalent", "equal on all seeds", "both near chance", "not enough evidence", "baseline"
@@ -67,19 +66,13 @@ class Rule:
     variance: Variance = "shared"
     """whether standard errors share what all variants tell about their spread, where there are enough of them"""
 
-    def __post_init__(self) -> None:
-        if self.margin is not None and not (np.isfinite(self.margin) and self.margin > 0):
-            raise UserError(
-                f"margin: {self.margin!r} is not a positive number; it is the smallest difference that would matter"
-            )
-
     @property
     def bound(self) -> float:
         """The margin; NaN where it is not known, within which nothing is shown to lie."""
         return np.nan if self.margin is None else self.margin
 
     def verdict(self, sign: float, equal: bool = False) -> Verdict:
-        """The verdict in words; `sign` as in `decide`, `equal` as in `Differences`."""
+        """The verdict in words; `sign` as in `verdicts`, `equal` as in `Differences`."""
         if equal:
             return EQUAL
         if np.isnan(sign):
@@ -163,35 +156,30 @@ def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dic
     if not pairs:
         return {}
     table, compared = _table(values, pairs), dict[tuple[str, str], PairedComparison]()
-    at_looks = _differences_at_looks(table, pairs, rule)
+    at_looks = differences_at_looks(values, pairs, rule)
     p_holm, q_holm, signs = verdicts(at_looks, rule)
     strictest = single_step_level(p_holm, rule)
     for looks, here in _last_looks(pairs, rule.looks):
         family = zip(p_holm[here].tolist(), q_holm[here].tolist(), signs[here].tolist(), strict=True)
-        now, own = at_looks[len(looks.reached) - 1][here], [pairs[i] for i in here]
+        own = [at[here] for at in at_looks[: len(looks.reached)]]
         sides = _sides(table, here, looks.reached[-1])
-        made = _compared(sides, now, list(family), strictest, replace(rule, looks=looks))
-        compared |= dict(zip(own, made, strict=True))
-        if looks.next is not None:  # earlier than the last planned look
-            decided = [i for i, pair in enumerate(own) if compared[pair].verdict in ("better", "worse")]
-            unbiased = _median_unbiased([at[here[decided]] for at in at_looks], looks, strictest)
-            for i, (early, estimate) in zip(decided, unbiased, strict=True):
-                compared[own[i]] = replace(compared[own[i]], decided_early=early, median_unbiased=estimate)
+        made = _compared(sides, own, list(family), strictest, replace(rule, looks=looks))
+        compared |= dict(zip([pairs[i] for i in here], made, strict=True))
     return {pair: compared[pair] for pair in pairs}
 
 
 def _compared(
     sides: tuple[np.ndarray, np.ndarray, np.ndarray],
-    now: Differences,
+    at_looks: Sequence[Differences],
     family: Sequence[tuple[float, float, float]],
     strictest: float,
     rule: Rule,
 ) -> Iterator[PairedComparison]:
-    """The comparisons of pairs whose last look is that of `rule`, with the differences `now`; `sides`: see `_sides`.
+    """The comparisons of pairs with the differences `at_looks`, the last those of `rule`; `sides`: see `_sides`.
 
-    `family`: what `decide` says of each. `strictest`: the level of the first step of its adjustment.
+    `family`: what `verdicts` says of each. `strictest`: the level of the first step of its adjustment.
     """
-    a, b, dropped = sides
+    (a, b, dropped), (*earlier, now), looks = sides, at_looks, rule.looks
     level = rule.looks.level(strictest)
     smallest = detectable(now.sd, now.n, level, now.sharing) * now.tail(level)
     intervals, half = now.estimates(rule.looks.confidence), now.half_width(1 - level)
@@ -200,13 +188,21 @@ def _compared(
     p, q, over_seeds = now.t_test(), now.tost(rule.bound), correlation(a, b)
     spread_of_pair, *spreads = (np.nan_to_num(moments(side)[1]) ** 2 for side in (a - b, a, b))
     ratio = np.divide(spread_of_pair, sum(spreads), out=np.full(len(family), np.nan), where=sum(spreads) > 0)
+    before = looks.smallest_p([at.t_test() for at in earlier])[0] <= strictest if earlier else np.zeros(len(p), bool)
     for i, (p_holm, q_holm, sign) in enumerate(family):
+        verdict = rule.verdict(sign, bool(now.equal[i]))
+        early = looks.next is not None and verdict in ("better", "worse") and not before[i]
+        unbiased = np.nan
+        if early and earlier:
+            unbiased = float(now.mean[i]) * median_unbiased(float(p[i]), len(earlier), looks.plan, strictest)
         yield PairedComparison(
             diff=intervals[i],
             adjusted=adjusted[i],
             p=float(p[i]),
             p_holm=p_holm,
-            verdict=rule.verdict(sign, bool(now.equal[i])),
+            verdict=verdict,
+            decided_early=early,
+            median_unbiased=unbiased,
             dropped=int(dropped[i]),
             tost_p=float(q[i]),
             tost_p_holm=q_holm,
@@ -223,7 +219,7 @@ def single_step_level(p: np.ndarray, rule: Rule) -> float:
 
 
 def agreeing(mean: np.ndarray, half: np.ndarray, sign: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of intervals mean ± half (..., family), cut where the verdict says more; `sign` as in `decide`.
+    """Ends of intervals mean ± half (..., family), cut where the verdict says more; `sign` as in `verdicts`.
 
     Not cut where the mean contradicts the verdict, which an earlier look can have reached.
     """
@@ -233,19 +229,6 @@ def agreeing(mean: np.ndarray, half: np.ndarray, sign: np.ndarray, rule: Rule) -
     ends = mean - half, mean + half
     low, high = (np.where(agrees, np.clip(end, least, most), end) for end in ends)
     return low, high
-
-
-def _median_unbiased(at_looks: Sequence[Differences], looks: Looks, level: float) -> Iterator[tuple[bool, float]]:
-    """Whether the last look of `looks` is the first that shows each difference, and the median-unbiased estimate.
-
-    `level`: the overall level of the tests. A pair that an earlier look shows did not stop there.
-    """
-    *earlier, now = at_looks[: len(looks.reached)]
-    p = now.t_test()
-    shown = looks.smallest_p([at.t_test() for at in earlier])[0] <= level if earlier else np.zeros(len(p), dtype=bool)
-    for value, mean, before in zip(p.tolist(), now.mean.tolist(), shown.tolist(), strict=True):
-        known = bool(earlier) and not before
-        yield not before, mean * median_unbiased(value, len(earlier), looks.plan, level) if known else np.nan
 
 
 def with_diverged(
@@ -298,11 +281,7 @@ def differences_at_looks(
 
     A pair has no test at looks that a side has not reached: an error of NaN.
     """
-    return _differences_at_looks(_table(values, pairs), pairs, rule)
-
-
-def _differences_at_looks(table: Table, pairs: Sequence[tuple[Variant, Variant]], rule: Rule) -> list[Differences]:
-    x, _, first, second = table
+    x, _, first, second = _table(values, pairs)
     at_looks = [differences(x[:, :n], first, second, rule.floor, rule.variance) for n in rule.looks.reached]
     for looks, here in _last_looks(pairs, rule.looks):
         for later in at_looks[len(looks.reached) :]:
@@ -328,23 +307,16 @@ def estimated_differences(values: Values, pairs: Sequence[tuple[str, str]], rule
 
 
 def verdicts(at_looks: Sequence[Differences], rule: Rule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`decide` for the differences of a family at each look so far.
+    """Adjusted p of a difference, adjusted p of equivalence, and the verdict, of a family (..., family) at each look.
 
-    The p-values are for all looks so far, and the sign is that of the look that shows the difference best.
+    p-values are for all looks so far. The verdict is 1: above zero, -1: below, 0: equivalent (which takes precedence),
+    NaN: not enough evidence. The sign is that of the look that shows the difference best.
     """
     p, best = rule.looks.smallest_p([found.t_test() for found in at_looks])
     q, _ = rule.looks.smallest_p([found.tost(rule.bound) for found in at_looks])
     means = np.stack([found.mean for found in at_looks])
-    return decide(p, q, np.sign(np.take_along_axis(means, best[None], axis=0)[0]), rule)
-
-
-def decide(p: np.ndarray, q: np.ndarray, sign: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Adjusted p of a difference, adjusted p of equivalence, and the verdict, for p, q and signs (..., family).
-
-    The verdict is 1: above zero, -1: below, 0: equivalent (which takes precedence), NaN: not enough evidence.
-    """
     p_holm, q_holm = np.minimum(rule.families * holm(p), 1.0), holm(q)
-    sign = np.where(p_holm <= ALPHA, sign, np.nan)
+    sign = np.where(p_holm <= ALPHA, np.sign(np.take_along_axis(means, best[None], axis=0)[0]), np.nan)
     return p_holm, q_holm, np.where(q_holm <= ALPHA, 0.0, sign)
 
 

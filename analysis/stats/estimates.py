@@ -111,29 +111,18 @@ def beyond(centre: ArrayLike, bound: ArrayLike) -> np.ndarray:
     return np.where(np.abs(away) <= TOLERANCE * np.abs(bound), 0.0, away)
 
 
-def t_test(diffs: ArrayLike, null: float = 0.0, side: Side = "two", floor: ArrayLike = 0.0) -> np.ndarray:
-    """p-values of Student's test that diffs (..., seeds) have mean `null`, against another, a higher or a lower one.
+def t_test(diffs: ArrayLike, floor: ArrayLike = 0.0) -> np.ndarray:
+    """p-values of Student's two-sided test that diffs (..., seeds) have mean 0.
 
     NaN where the spread is not known; `floor` is the smallest standard deviation (see `estimates`).
     """
     centre, deviation, n = moments(diffs, floor)
-    return t_test_of(centre, deviation / np.sqrt(n), n - 1, null, side)
+    return t_test_of(centre, deviation / np.sqrt(n), n - 1)
 
 
-def tost(diffs: ArrayLike, margin: float, floor: ArrayLike = 0.0) -> np.ndarray:
-    """p-values of two one-sided t tests that the mean of diffs (..., seeds) lies within ±margin; small: equivalent.
-
-    Source: Schuirmann, J. Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680.
-    """
-    return np.maximum(t_test(diffs, -margin, "above", floor), t_test(diffs, margin, "below", floor))
-
-
-def t_test_of(centre: ArrayLike, error: ArrayLike, df: ArrayLike, null: float = 0.0, side: Side = "two") -> np.ndarray:
+def t_test_of(centre: ArrayLike, error: ArrayLike, df: ArrayLike) -> np.ndarray:
     """`t_test` for means with these standard errors and degrees of freedom, elementwise."""
-    t = beyond(centre, null) / error
-    if side == "two":
-        return 2 * special.stdtr(df, -np.abs(t))
-    return special.stdtr(df, -t if side == "above" else t)
+    return 2 * special.stdtr(df, -np.abs(np.asarray(centre) / error))
 
 
 def accuracy_step(accuracies: ArrayLike) -> float:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,9 +28,6 @@ from analysis.stats.comparisons import holm
 from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, mean, means, t_test
 from analysis.stats.looks import NO_PLAN, Looks
 from experiments.errors import UserError
-
-if TYPE_CHECKING:
-    from experiments.metric import Metric
 
 Term = tuple[str, ...]
 """a factor, or the two factors of an interaction"""
@@ -50,7 +47,6 @@ class Factorial:
     terms.
     """
 
-    metric: "Metric"
     factors: tuple[str, ...]
     levels: dict[str, Levels]
     seeds: tuple
@@ -77,7 +73,7 @@ class Factorial:
 
 def factorial(
     frame: pd.DataFrame,
-    metric: "Metric",
+    metric: str,
     factors: Sequence[str],
     floor: float = 0.0,
     families: int = 1,
@@ -110,7 +106,6 @@ def factorial(
         for term, p, p_holm in zip(tested, terms["p"], terms["p_holm"], strict=True)
     }
     return Factorial(
-        metric=metric,
         factors=tuple(factors),
         levels=levels,
         seeds=tuple(seed for seed, used in zip(seeds, grid.complete, strict=True) if used),

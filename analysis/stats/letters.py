@@ -19,9 +19,5 @@ def compact_letters(names: Sequence[str], different: Iterable[tuple[str, str]]) 
         for group in sorted(split, key=len, reverse=True):  # one within another says nothing
             groups += [] if any(group <= other for other in groups) else [group]
     groups.sort(key=lambda group: sorted(names.index(name) for name in group))
-    letters = {name: "" for name in names}
-    for number, group in enumerate(groups):
-        repeat, place = divmod(number, len(ascii_lowercase))
-        for name in names:
-            letters[name] += (ascii_lowercase[place] + (str(repeat + 1) if repeat else "")) * (name in group)
-    return letters
+    letters = [ascii_lowercase[n % 26] + (str(n // 26 + 1) if n >= 26 else "") for n in range(len(groups))]
+    return {name: "".join(letter for letter, group in zip(letters, groups) if name in group) for name in names}

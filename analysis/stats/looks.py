@@ -27,7 +27,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,7 +34,6 @@ from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from analysis.stats.estimates import ALPHA
-from experiments.errors import UserError
 
 if TYPE_CHECKING:
     from scipy import interpolate
@@ -134,12 +132,7 @@ NO_PLAN = Looks()
 
 @lru_cache(maxsize=4096)
 def levels(looks: tuple[int, ...], alpha: float = ALPHA) -> tuple[float, ...]:
-    """The two-sided level of significance of each look; `looks` are the planned numbers of seeds, such as (5, 10, 20).
-
-    Raises `UserError` where the looks do not rise.
-    """
-    if not 0 < alpha < 0.5:
-        raise UserError(f"alpha: {alpha!r} is not between 0 and 0.5")
+    """The two-sided level of significance of each look; `looks` are the planned numbers of seeds, rising from 2 on."""
     return tuple((2 * special.ndtr(-_bounds(looks, np.array([alpha]))[:, 0])).tolist())
 
 
@@ -179,11 +172,6 @@ def median_unbiased(p: float, look: int, looks: tuple[int, ...], alpha: float) -
     return optimize.brentq(above, naive - 2 * WIDEST, naive + 1.0) / naive if look and naive else 1.0
 
 
-def spending(information: ArrayLike, alpha: ArrayLike) -> np.ndarray:
-    """How much of a two-sided alpha is spent at these shares of the final number of seeds."""
-    return np.asarray(alpha) * np.asarray(information) ** 3
-
-
 def repeated_rate(looks: Sequence[int]) -> float:
     """How often tests at `ALPHA`, one at each of these numbers of seeds, find a difference where there is none."""
     information = [n / looks[-1] for n in looks]
@@ -211,10 +199,8 @@ def _inverse(looks: tuple[int, ...]) -> "list[interpolate.PchipInterpolator]":
 
 def _bounds(looks: tuple[int, ...], alphas: np.ndarray) -> np.ndarray:
     """The bounds (looks, alphas) that spend each alpha."""
-    if not looks or looks[0] < 2 or any(later <= earlier for earlier, later in pairwise(looks)):
-        raise UserError(f"looks: {list(looks)} is not a list of rising numbers of seeds from 2 on")
     information = np.asarray(looks, dtype=float) / looks[-1]
-    spent = np.diff([spending(share, alphas) for share in information], prepend=0.0, axis=0)
+    spent = np.diff(alphas * information[:, None] ** 3, prepend=0.0, axis=0)
     walk, bounds = _Walk(information), []
     for look, wanted in enumerate(spent):
         low, high = np.zeros(len(alphas)), np.full(len(alphas), FURTHEST)

@@ -17,32 +17,23 @@ CLEAREST = 1e4
 """The largest noncentrality that is computed."""
 
 
-def power_of_effect(effect: ArrayLike, n: ArrayLike, alpha: float, sharing: ArrayLike = 1.0) -> np.ndarray:
-    """Probability that the two-sided paired t test on n seeds finds a true difference of `effect` standard deviations.
-
-    Elementwise. The statistic follows a noncentral t with sharing (n - 1) degrees of freedom and noncentrality
-    sqrt(n) effect.
-    """
-    df, shift = np.asarray(sharing) * (np.asarray(n) - 1), np.asarray(effect) * np.sqrt(n)
-    critical = -special.stdtrit(df, alpha / 2)
-    right_side = special.nctdtr(df, -shift, -critical)  # precise where it is small, as 1 - CDF is not
-    wrong_side = np.nan_to_num(special.nctdtr(df, shift, -critical))  # scipy gives NaN where it underflows
-    return right_side + wrong_side
-
-
 def detectable(sd_diff: ArrayLike, n: ArrayLike, alpha: float = ALPHA, sharing: ArrayLike = 1.0) -> np.ndarray:
-    """The smallest true differences that n seeds find with `POWER`, elementwise.
+    """The smallest true differences that the two-sided paired t test on n seeds finds with `POWER`, elementwise.
 
-    NaN for fewer than two seeds or an unknown spread, infinite where the level of an early look is so strict that no
-    difference meets it.
+    The statistic follows a noncentral t with sharing (n - 1) degrees of freedom. NaN for fewer than two seeds or an
+    unknown spread, infinite where the level of an early look is so strict that no difference meets it.
     """
     sd_diff, n, sharing = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (sd_diff, n, sharing)))
     (seeds, share), place = np.unique(np.stack([n.ravel(), sharing.ravel()]), axis=1, return_inverse=True)
     seeds = np.where(seeds < 2, np.nan, seeds)
     low, high = np.zeros(len(seeds)), CLEAREST / np.sqrt(seeds)
+    df = share * (seeds - 1)
+    critical = -special.stdtrit(df, alpha / 2)
     for _ in range(80):
         middle = (low + high) / 2
-        enough = power_of_effect(middle, seeds, alpha, share) >= POWER
+        right_side = special.nctdtr(df, -middle * np.sqrt(seeds), -critical)  # precise where 1 - CDF is not
+        wrong_side = np.nan_to_num(special.nctdtr(df, middle * np.sqrt(seeds), -critical))  # NaN where it underflows
+        enough = right_side + wrong_side >= POWER
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    effect = np.where(-special.stdtrit(share * (seeds - 1), alpha / 2) > CLEAREST / 2, np.inf, high)
+    effect = np.where(critical > CLEAREST / 2, np.inf, high)
     return sd_diff * effect[place.ravel()].reshape(sd_diff.shape)

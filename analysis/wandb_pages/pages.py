@@ -19,12 +19,19 @@ import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 from wandb_workspaces.reports.v2.interface import BlockTypes, PanelTypes
 
+from analysis.figures.labels import study_styles
+from analysis.formatting import plain
+from analysis.results.means import study_means
+from analysis.results.variants import study_variants
+from analysis.sources.runs_table import RunsTable
+from analysis.write import markdown
+from analysis.write.document import Document
 from experiments.files import read_json, write_json
 from experiments.metric import METRICS, WATCHED, Metric
 from experiments.runs.record import TRIALS
 from experiments.runs.tracking import server
 from experiments.runs.tracking.sender import note_path
-from experiments.runs.tracking.settings import FIGURES_OF, STUDY_KEY, TOKEN, study_key, token
+from experiments.runs.tracking.settings import FIGURES_OF, STUDY_KEY, TOKEN, Tracking, study_key, token
 
 FEWEST_FOR_BAND = 5  # seeds; with fewer, plots show each run
 NOTE = (
@@ -44,33 +51,24 @@ PAGES = "pages"  # in the file of the token: address of a project -> kind of pag
 
 @dataclass(frozen=True)
 class Task:
-    """What to save. `axes`: the settings that vary. `headline` and `differences`: Markdown, the latter of a table.
+    """What to save, and where. `folder`: of the study; `out`: of its report."""
 
-    `colours`: variant -> its colour. `baseline`: the names of its runs. `seeds`: the fewest of a variant. `folder`: of
-    the study; `out`: of its report.
-    """
-
-    study: str
-    title: str
-    metric: str
-    axes: list[str]
-    headline: list[str]
-    differences: str
-    colours: dict[Any, str]
-    baseline: list[str]
-    seeds: int
+    study: RunsTable
+    document: Document
     folder: Path
     out: Path
-    project: str | None
-    entity: str | None
+    place: Tracking
 
 
 def workspace(task: Task, entity: str, project: str) -> ws.Workspace:
     """Make the workspace of a study. It is not saved, and no server is asked."""
+    study, metric = task.study, str(task.study.metric)
+    styles = study_styles(study_variants(study), study_means(study)).by_variant
+    tables = [markdown.table(table) for table in task.document.tables if table.name == "differences"]
     sections: dict[str, list[PanelTypes]] = {
         "Result": [
-            wr.MarkdownPanel(markdown="\n\n".join([*task.headline, NOTE])),
-            *[wr.MarkdownPanel(markdown=task.differences)] * bool(task.differences),
+            wr.MarkdownPanel(markdown="\n\n".join([*map(markdown.escaped, task.document.headline), NOTE])),
+            *(wr.MarkdownPanel(markdown=str(table)) for table in tables),
             *_result(task),
         ],
         "Learning curves": [_curve(task, name) for name in METRICS if not name.startswith("test/")],
@@ -79,17 +77,17 @@ def workspace(task: Task, entity: str, project: str) -> ws.Workspace:
     return ws.Workspace(
         entity=entity,
         project=project,
-        name=re.sub(r"[^\w\s.,:;()-]", "-", task.study),  # W&B allows no symbols
+        name=re.sub(r"[^\w\s.,:;()-]", "-", study.name),  # W&B allows no symbols
         auto_generate_panels=False,
         sections=[ws.Section(name=name, panels=panels, is_open=True) for name, panels in sections.items()],
         settings=ws.WorkspaceSettings(x_axis="epoch", max_runs=MOST_SHOWN, smoothing_type="none"),
         runset_settings=ws.RunsetSettings(
             filters=_of_study(task),
             groupby=[expr.Metric("Group")],
-            group_colors={**task.colours},
+            group_colors={variant: style.colour for variant, style in styles.items()},
             pinned_runs=[*_baseline_ids(task, entity, project)],
-            order=[expr.Ordering(expr.Summary(task.metric), ascending=False)],
-            pinned_columns=[f"summary:{task.metric}", "config:params.value", "config:flops_per_image.value"],
+            order=[expr.Ordering(expr.Summary(metric), ascending=False)],
+            pinned_columns=[f"summary:{metric}", "config:params.value", "config:flops_per_image.value"],
         ),
     )
 
@@ -99,7 +97,7 @@ def report(task: Task, text: str, figures_run: str, entity: str, project: str) -
 
     `text`: report.md, in which names are never markup. `figures_run`: the id of the W&B run that holds the figures.
     """
-    runs = wr.Runset(entity, project, name=task.study, filters=_of_study(task), groupby=["Group"])
+    runs = wr.Runset(entity, project, name=task.study.name, filters=_of_study(task), groupby=["Group"])
     figures = wr.Runset(entity, project, name="figures", filters=expr.And(expr.Metric("ID") == figures_run))
     blocks: list[BlockTypes] = []
     for place, part in enumerate(FIGURE.split(text)):  # text, name of a figure, text, ...
@@ -112,7 +110,7 @@ def report(task: Task, text: str, figures_run: str, entity: str, project: str) -
     return wr.Report(
         entity=entity,
         project=project,
-        title=task.title[:MOST_TITLE],
+        title=plain(task.document.title)[:MOST_TITLE],
         description="Made by vit-report. The next vit-report --wandb replaces all of it.",
         width="fluid",
         blocks=[
@@ -142,19 +140,20 @@ def _tuning(task: Task, entity: str, project: str) -> list[BlockTypes]:
 def _baseline_ids(task: Task, entity: str, project: str) -> list[str]:
     """The ids of the baseline's runs in this project, as many as W&B can pin."""
     where = f"{server.base_url()}/{entity}/{project}"
-    notes = [read_json(path) for run in task.baseline if (path := note_path(task.folder, run)).exists()]
+    runs = task.study.runs["run"][task.study.runs["variant"] == task.study.baseline]
+    notes = [read_json(path) for run in runs if (path := note_path(task.folder, run)).exists()]
     return [note["id"] for note in notes if note["where"] == where][:MOST_PINNED]
 
 
 def _of_study(task: Task) -> Any:
     """The runs of this folder's study: other studies in the project may have its name and the names of its variants."""
-    return expr.And(expr.Config(STUDY_KEY) == study_key(task.study, task.folder))
+    return expr.And(expr.Config(STUDY_KEY) == study_key(task.study.name, task.folder))
 
 
 def _result(task: Task) -> list[PanelTypes]:
     """The study's metric at the end of training: by variant and by factor."""
-    metric = Metric(task.metric)
-    columns = [wr.ParallelCoordinatesPlotColumn(wr.Config(path)) for path in (*task.axes, "seed")]
+    metric = task.study.metric
+    columns = [wr.ParallelCoordinatesPlotColumn(wr.Config(path)) for path in (*task.study.varied, "seed")]
     return [
         wr.BarPlot(
             title=f"{metric.label} at the end: {_band(task)}",
@@ -174,7 +173,11 @@ def _result(task: Task) -> list[PanelTypes]:
 
 def _band(task: Task) -> str:
     """What plots show of a variant, in words."""
-    return f"mean of each variant, {'± 1 standard error' if task.seeds >= FEWEST_FOR_BAND else 'and its runs'}"
+    return f"mean of each variant, {'± 1 standard error' if _has_band(task) else 'and its runs'}"
+
+
+def _has_band(task: Task) -> bool:
+    return task.study.runs["variant"].value_counts().min() >= FEWEST_FOR_BAND
 
 
 def _grouped(task: Task) -> dict[str, Any]:
@@ -182,7 +185,7 @@ def _grouped(task: Task) -> dict[str, Any]:
     return {
         "groupby": wr.Metric("Group"),
         "groupby_aggfunc": "mean",
-        "groupby_rangefunc": "stderr" if task.seeds >= FEWEST_FOR_BAND else "samples",
+        "groupby_rangefunc": "stderr" if _has_band(task) else "samples",
         "max_runs_to_show": MOST_SHOWN,
     }
 
@@ -203,9 +206,9 @@ def _curve(task: Task, metric: Metric) -> wr.LinePlot:
 def save(task: Task) -> dict[str, str]:
     """Create or update the workspace and the report. Returns their URLs, which are kept beside the token."""
     server.check_online()
-    entity, project, folder = server.probe(task.entity), server.project(task.project), task.folder
+    entity, project, folder = server.probe(task.place.entity), server.project(task.place.project), task.folder
     figures_run = f"figures-{token(folder)}"
-    _send_figures(task.out / "figures", task.study, figures_run, entity, project)
+    _send_figures(task.out / "figures", task.study.name, figures_run, entity, project)
     note = read_json(folder / TOKEN)
     urls = note.setdefault(PAGES, {}).setdefault(f"{server.base_url()}/{entity}/{project}", {})
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from analysis import formatting
-from analysis.figures.labels import study_styles
-from analysis.results.means import study_means
-from analysis.results.variants import study_variants
 from analysis.sources.runs_table import RunsTable
-from analysis.write import markdown
 from analysis.write.document import Document
 from experiments.errors import UserError
 from experiments.runs.tracking import server
@@ -34,23 +29,7 @@ def publish(study: RunsTable, document: Document, out: Path, place: Tracking) ->
         with server.wandb_in_use(LIMIT_SECONDS):
             from analysis.wandb_pages import pages
 
-            runs, styles = study.runs, study_styles(study_variants(study), study_means(study)).by_variant
-            differences = [table for table in document.tables if table.name == "differences"]
-            task = pages.Task(
-                study=study.name,
-                title=formatting.plain(document.title),
-                metric=str(study.metric),
-                axes=study.varied,
-                headline=[markdown.escaped(text) for text in document.headline],
-                differences="".join(map(markdown.table, differences)),
-                colours={variant: style.colour for variant, style in styles.items()},
-                baseline=runs.loc[runs["variant"] == study.baseline, "run"].tolist(),
-                seeds=int(runs["variant"].value_counts().min()),
-                folder=study.folder,
-                out=out,
-                project=place.project,
-                entity=place.entity,
-            )
+            task = pages.Task(study, document, study.folder, out, place)
             return [f"{kind} in W&B: {url}" for kind, url in pages.save(task).items()]
     except server.Unreachable as error:
         return [f"not saved in W&B ({error})"]

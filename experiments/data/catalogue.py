@@ -17,7 +17,6 @@ class Dataset:
     img_size: int | None
     in_chans: int
     num_classes: int | None
-    about: str
     torchvision: str = ""  # class in torchvision.datasets
     cell: int | None = None
 
@@ -28,18 +27,14 @@ class Dataset:
 
 
 DATASETS: dict[str, Dataset] = {
-    "digits": Dataset("sklearn", 8, 1, 10, "1,797 handwritten digits; installed with scikit-learn"),
-    "mnist": Dataset("torchvision", 28, 1, 10, "70,000 handwritten digits", "MNIST"),
-    "fashion-mnist": Dataset("torchvision", 28, 1, 10, "70,000 images of clothes", "FashionMNIST"),
-    "cifar10": Dataset("torchvision", 32, 3, 10, "60,000 photographs", "CIFAR10"),
-    "cifar100": Dataset("torchvision", 32, 3, 100, "60,000 photographs", "CIFAR100"),
-    "imagefolder": Dataset("folder", None, 3, None, "your own images: one folder for each class under data.root"),
-    "probe-where": Dataset("generated", 8, 1, 16, "a control: which cell holds the mark?", cell=2),
-    "probe-direction": Dataset(
-        "generated", 8, 1, 4, "a control: in which quadrant is mark B, relative to mark A?", cell=2
-    ),
-    "probe-distance": Dataset("generated", 8, 1, 3, "a control: how far apart are the two marks?", cell=2),
-    "probe-arrow": Dataset(
-        "generated", 8, 1, 4, "a control: where does the arrow point that the base arrow points at?", cell=2
-    ),
+    "digits": Dataset("sklearn", 8, 1, 10),
+    "mnist": Dataset("torchvision", 28, 1, 10, "MNIST"),
+    "fashion-mnist": Dataset("torchvision", 28, 1, 10, "FashionMNIST"),
+    "cifar10": Dataset("torchvision", 32, 3, 10, "CIFAR10"),
+    "cifar100": Dataset("torchvision", 32, 3, 100, "CIFAR100"),
+    "imagefolder": Dataset("folder", None, 3, None),
+    "probe-where": Dataset("generated", 8, 1, 16, cell=2),
+    "probe-direction": Dataset("generated", 8, 1, 4, cell=2),
+    "probe-distance": Dataset("generated", 8, 1, 3, cell=2),
+    "probe-arrow": Dataset("generated", 8, 1, 4, cell=2),
 }

@@ -135,8 +135,4 @@ def permuted_images(config: RunConfig, splits: Splits) -> Images | None:
 
 def shifted(pixels: Tensor, down: int, right: int) -> Tensor:
     """Images [N, C, S, S], moved by whole pixels; pixels from outside the image are black (0)."""
-    side = pixels.shape[-1]
-    y, x = max(down, 0), max(right, 0)
-    moved = F.pad(pixels, (x, max(-right, 0), y, max(-down, 0)))
-    top, left = max(-down, 0), max(-right, 0)
-    return moved[..., top : top + side, left : left + side]
+    return F.pad(pixels, (right, -right, down, -down))  # a negative number crops

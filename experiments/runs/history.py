@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, StrictInt, ValidationError
+from pydantic import BaseModel, StrictInt, ValidationError
 
 from experiments.config import changed_settings
 from experiments.errors import first_line
@@ -54,10 +54,8 @@ def field_digests(plan: StudyPlan) -> dict[str, str]:
     return {key: hashlib.sha256(canonical(value)).hexdigest()[:12] for key, value in sorted(stated.items())}
 
 
-class Look(BaseModel):
+class Look(BaseModel, frozen=True):
     """Results seen: the fewest and the most finished seeds of a variant, the metric, and the command."""
-
-    model_config = ConfigDict(frozen=True)
 
     time: str
     fewest: StrictInt

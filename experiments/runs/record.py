@@ -140,11 +140,6 @@ def read_summary(run_dir: Path, run_id: str | None = None) -> dict[str, Any]:
     return summary
 
 
-def read_config(run_dir: Path) -> dict[str, Any]:
-    """Read the configuration of a run. Raises `RecordError`."""
-    return read_json(Path(run_dir) / CONFIG)
-
-
 def read_bytes(path: Path, digest: str) -> bytes:
     """The content of a file of a run. Raises `RecordError` where it does not have this SHA-256."""
     with reading(path):

@@ -51,7 +51,7 @@ def train(
 
     Runs given together may differ only in seed. They are trained as one stacked model, as many at a time as fit into
     `memory_share` of the GPU's free memory; if that is exhausted, in halves of the cohort. `load` replaces
-    `load_splits`. `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run.
+    `loading.load`. `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run.
     Without `test` the test images are left out: the record has no test metrics and no test predictions.
 
     After an interruption the same call continues from each run's last finished epoch and ends with the same numbers. On
@@ -74,16 +74,11 @@ def train(
         for split_seed in dict.fromkeys(runs[i].config.split_seed for i in states):  # several where it is per-seed
             members = {i: state for i, state in states.items() if runs[i].config.split_seed == split_seed}
             config = next(iter(members.values())).spec.config
-            splits = (load or load_splits)(config, torch_device)
+            splits = load(config, torch_device) if load else loading.load(config).to(torch_device)
             tasks = tasks_of(config, splits, torch_device, test)
             for group in _groups(members, len(splits.classes), torch_device, memory_share):
                 _train_or_divide(group, tasks, torch_device, on_row)
     return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
-
-
-def load_splits(config: RunConfig, device: torch.device) -> loading.Splits:
-    """The splits of a run's dataset on a device. Raises `UserError`; see `loading.load`."""
-    return loading.load(config).to(device)
 
 
 def _check_plugin(config: RunConfig) -> None:
@@ -159,7 +154,7 @@ def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device,
     for i, run in enumerate(runs):
         if run.status != "running":  # it diverged or was pruned just before the interruption
             _finish(run, engine, i, None, splits)
-    if not _any_running(runs):
+    if not any(run.status == "running" for run in runs):
         return
     with EpochWriter(uses_thread(device)) as writer:
         before = time.perf_counter()
@@ -180,7 +175,7 @@ def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device,
                     run.save(tensors[i], durable=True)  # the decision is kept, and not made a second time
                 _finish(run, engine, i, None, splits)  # now: the next step of the others changes its weights
             del tensors  # frees their memory before the next copy
-            if not _any_running(runs):
+            if not any(run.status == "running" for run in runs):
                 return
             before = time.perf_counter()
     measured = measure_finished(engine, tasks, [run.rows[-1] for run in runs])
@@ -253,7 +248,3 @@ def check_unchanged(data: DataConfig, files: str | None, folder: Path) -> None:
             f"data.root: the files of {data.root!r} were changed after the run in {str(folder)!r}; restore them, or "
             "give the new run another folder (--out)"
         )
-
-
-def _any_running(runs: Sequence[RunState]) -> bool:
-    return any(run.status == "running" for run in runs)

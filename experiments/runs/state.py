@@ -81,7 +81,7 @@ class RunState(Saved):
                 "started; run the command again"
             )
         path = folder / record.CONFIG
-        if path.exists() and (found_id := run_id(load(record.read_config(folder)))) != spec.run_id:
+        if path.exists() and (found_id := run_id(load(record.read_json(path)))) != spec.run_id:
             raise record.RecordError(f"{path}: belongs to run {found_id}, not {spec.run_id}; choose another --out")
         if saved := resume.read(folder):
             note, tensors = saved

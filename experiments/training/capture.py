@@ -15,15 +15,6 @@ WARM_UP = 3  # steps before the capture. They create gradients, optimiser state 
 Step = Callable[[], None]
 
 
-class PlainStep:
-    """Runs steps one operation at a time."""
-
-    captured: bool | None = None
-
-    def __call__(self, step: Step) -> None:
-        step()
-
-
 class CapturedStep:
     """Runs a step on a GPU: the first calls one operation at a time, later calls by a replay of its graph.
 
@@ -64,9 +55,9 @@ class CapturedStep:
             return None
 
 
-def launcher(device: torch.device) -> PlainStep | CapturedStep:
-    """How to run the steps of an engine: as a CUDA graph on a GPU."""
-    return CapturedStep(device) if device.type == "cuda" else PlainStep()
+def launcher(device: torch.device) -> CapturedStep | None:
+    """How to run the steps of an engine: as a CUDA graph on a GPU; None for one operation at a time."""
+    return CapturedStep(device) if device.type == "cuda" else None
 
 
 def run_on(stream: torch.cuda.Stream, step: Step, device: torch.device) -> None:

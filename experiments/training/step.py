@@ -14,7 +14,7 @@ from experiments.data import augment
 from experiments.data.images import Splits
 from experiments.data.randaugment import rand_augment
 from experiments.data.streaming import StreamedPixels
-from experiments.training.capture import PlainStep, launcher
+from experiments.training.capture import launcher
 from experiments.training.engine import DTYPES, IGNORED, Engine, static_shape
 from experiments.training.tables import EpochTables
 
@@ -45,7 +45,7 @@ class DeviceStep:
         self._pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)  # of the step, if they are prepared
         self._tables: list[Tensor] = []
         self._uploading: EpochTables | None = None
-        self._launch = launcher(self.device) if capture else PlainStep()
+        self._launch = launcher(self.device) if capture else None
 
     def run_epoch(self, tables: EpochTables) -> tuple[Tensor, Tensor]:
         """Do all steps of an epoch. Returns the sums over its images of losses and of hits, [R] each, float64."""
@@ -55,11 +55,11 @@ class DeviceStep:
         for number in range(self.steps):
             if batches is not None:
                 self._pixels.copy_(next(batches), non_blocking=True)
-            if number < whole:
+            if number < whole and self._launch:
                 self._launch(partial(self._run, self.size))
             else:
-                self._run(self.last)
-        self.engine.captured = self._launch.captured
+                self._run(self.size if number < whole else self.last)
+        self.engine.captured = self._launch.captured if self._launch else None
         return self.loss, self.hits
 
     def _batches(self, tables: EpochTables) -> Iterator[Tensor]:

@@ -59,7 +59,7 @@ def cancel(arguments: argparse.Namespace, _: str) -> int:
     plan, study_dir = existing_plan(arguments)
     queue = _queue(plan, study_dir)
     queue.cancel()
-    print(f"{plan.name}: cancelled; {counted(queue.state().running, 'run')} in training will stop")
+    print(f"{plan.name}: cancelled; {counted(queue.state.running, 'run')} in training will stop")
     print(f"to continue: {PROG} retry {shlex.quote(str(study_dir))}, then {PROG} run or {PROG} worker")
     return 0
 

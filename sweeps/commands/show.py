@@ -13,7 +13,7 @@ from experiments.metric import Metric
 from experiments.presets import preset
 from experiments.runs.record import read_ended
 from experiments.study import StudyPlan
-from sweeps.builtin import FILES, builtin_study
+from sweeps.builtin import FILES, load_study
 from sweeps.commands.arguments import add_study_command, counted, out_dir, parse_plan
 from sweeps.study import format_level
 
@@ -41,7 +41,7 @@ def add(commands: Any) -> None:
 def list_studies(arguments: argparse.Namespace, _: str) -> int:
     """Print the built-in studies."""
     width = max(map(len, FILES))
-    for study in map(builtin_study, FILES):
+    for study in map(load_study, FILES):
         print(f"{study.name:{width}}  {sum(1 for _ in study.variants()):2} variants  {study.description}")
     print("Each preset is also a study, with one variant; `vit-train presets` lists the presets.")
     return 0

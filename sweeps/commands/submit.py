@@ -24,13 +24,7 @@ from sweeps.commands.run import add_worker_arguments
 FLAGS = ("time", "cpus_per_task", "gpus_per_node", "mem", "partition", "account")  # options of sbatch of the same name
 SET_HERE = (
     *(flag.replace("_", "-") for flag in FLAGS),
-    "array",
-    "job-name",
-    "nodes",
-    "ntasks",
-    "open-mode",
-    "output",
-    "signal",
+    *("array", "job-name", "nodes", "ntasks", "open-mode", "output", "signal"),
 )
 SLURM = "another option of sbatch, such as qos=high or exclusive; not one that a flag here sets"
 DESCRIPTION = """\

@@ -79,7 +79,7 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     tried = ", ".join(f"{path} {range_text(tried)}" for path, tried in plan.space.items())
     seeds = f" of {plan.seeds} seeds" if plan.seeds > 1 else ""
     intro = (
-        f"{plan.study.name}: tune {counted(plan.variants, 'variant')} by {plan.trials} trials{seeds} each "
+        f"{plan.study.name}: tune {counted(plan.study.variants, 'variant')} by {plan.trials} trials{seeds} each "
         f"({plan.sampler}, pruner {plan.pruner}) with {counted(configs, 'worker')}; {tried}"
     )
     from sweeps.tuning.tune import tune as train_trials

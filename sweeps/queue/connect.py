@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import asdict
 from pathlib import Path
 
 from sqlalchemy.engine import URL
 
 from experiments.errors import UserError, writing
-from experiments.files import locked
+from experiments.files import locked, write_json
 from experiments.study import StudyPlan
 from sweeps.queue.optuna_study import create_study
 from sweeps.queue.storage import QueueStorage, open_storage
-from sweeps.queue.url import DATABASE, NOTE, QueueNote, parse_given_url, read_note, write_note
+from sweeps.queue.url import DATABASE, NOTE, QueueNote, parse_given_url, read_note
 from sweeps.study_folder import LOCK
 
 FOLDER = "folder"  # user attribute of Optuna's study in a shared database: the study's folder
@@ -35,7 +36,7 @@ def connect(plan: StudyPlan, study_dir: Path, url: str | None = None) -> QueueSt
             note = QueueNote(wanted, plan.runs[0].run_id[:8])
             storage = open_storage(study_dir, note)
             storage.run(lambda: _register(storage, plan, study_dir))
-            write_note(study_dir, note)
+            write_json(study_dir / NOTE, asdict(note))
     return open_storage(study_dir)
 
 

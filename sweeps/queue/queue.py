@@ -90,10 +90,10 @@ class Queue:
         """
         self.refresh()
         for name in self.runs:
-            if name not in self._state.running:
+            if name not in self.state.running:
                 self._look_for_record(name)
         self._sort()
-        return self.state()
+        return self.state
 
     @exclusive
     def refresh(self) -> None:
@@ -101,14 +101,10 @@ class Queue:
         self._read()
         self._interrupt(trial for trial in self._running if not stored.is_assigned(trial, self.store.silence))
 
-    def state(self) -> QueueState:
-        """The state of every run, as last read."""
-        return self._state
-
     @property
     def left(self) -> int:
         """The number of runs to assign, as last read."""
-        return 0 if self.cancelled else len(self._state.waiting)
+        return 0 if self.cancelled else len(self.state.waiting)
 
     def _read(self) -> None:
         """Read the trials, and what users have asked for. A finished trial is read only once: Optuna keeps it."""
@@ -121,7 +117,7 @@ class Queue:
         """Find the state of each run from the trials."""
         attempts = self._attempts = stored.sort_attempts(self._trials, self._by_id, self._retried)
         self._running = [trial for running in attempts.running.values() for trial in running]
-        state = self._state = QueueState([], {}, [], {})
+        state = self.state = QueueState([], {}, [], {})
         for name in self.runs:
             if name in attempts.running:
                 state.running[name] = stored.worker_of(attempts.running[name][0])
@@ -181,9 +177,9 @@ class Queue:
 
     def _next_cohort(self, max_runs: int, host: str) -> list[RunSpec]:
         """The runs that `assign` assigns, in the order of the plan, but those that failed on the host come last."""
-        names = [name for name in self._state.waiting if self.is_untried(name, host)]
-        if all(process.host == host for process in self._state.running.values()):  # else another host takes the others
-            names += [name for name in self._state.waiting if name not in names]
+        names = [name for name in self.state.waiting if self.is_untried(name, host)]
+        if all(process.host == host for process in self.state.running.values()):  # else another host takes the others
+            names += [name for name in self.state.waiting if name not in names]
         left = [self.runs[name] for name in names]
         while left and self._look_for_record(left[0].name):  # something else than this queue has trained it
             left.pop(0)
@@ -289,16 +285,12 @@ class Queue:
             self._read()
 
     def _settle(self, trial_id: int, run: RunSpec, reason: str, error: str = "") -> str:
-        status, folder = reason, self.dir / run.name
-        state, value, attributes = (
-            TrialState.FAIL,
-            None,
-            {stored.REASON: reason, **({stored.ERROR: error} if error else {})},
-        )
-        if summary := record.read_ended(self.dir, run):
-            status = summary["status"]
-            state, value, attributes = self._result(summary)
-            (folder / TRACEBACK).unlink(missing_ok=True)  # of an earlier attempt
+        summary = record.read_ended(self.dir, run)
+        noted = {stored.REASON: reason, **({stored.ERROR: error} if error else {})}
+        status = summary["status"] if summary else reason
+        state, value, attributes = self._result(summary) if summary else (TrialState.FAIL, None, noted)
+        if summary:
+            (self.dir / run.name / TRACEBACK).unlink(missing_ok=True)  # of an earlier attempt
         try:
             for key, text in attributes.items():
                 self.store.rdb.set_trial_user_attr(trial_id, key, text)

@@ -31,13 +31,9 @@ from sweeps.study_folder import LOCK
 RETRY_TIMEOUT = 600.0  # seconds for which an operation is tried again after a lost connection
 RETRY_INTERVAL = 2.0  # seconds between two tries
 ADVISORY_KEY = 0x56695421  # of the locks in PostgreSQL; any constant that no other program uses
-IDLE_TIMEOUT = (
-    "60s"  # after which PostgreSQL ends the connection of a process that was suspended, or whose host is gone
-)
-SERVER_SETTINGS = (
-    *("idle_session_timeout", "idle_in_transaction_session_timeout", "lock_timeout"),  # `IDLE_TIMEOUT` each
-    *("tcp_keepalives_idle=30", "tcp_keepalives_interval=10", "tcp_keepalives_count=3"),
-)
+IDLE_TIMEOUT = "60s"  # then PostgreSQL ends the connection of a process that was suspended, or whose host is gone
+TIMEOUTS = ("idle_session_timeout", "idle_in_transaction_session_timeout", "lock_timeout")  # `IDLE_TIMEOUT` each
+KEEPALIVES = ("tcp_keepalives_idle=30", "tcp_keepalives_interval=10", "tcp_keepalives_count=3")
 # PostgreSQL refuses a connection: its user, password or database; or it is `BUSY`. Or its host has no address.
 REFUSED = re.compile("FATAL|failed to resolve host")
 BUSY = re.compile("too many|slots are reserved|starting up|shutting down|recovery|not (yet )?accepting|terminating")
@@ -203,9 +199,7 @@ class PostgresStorage(QueueStorage):
             "keepalives_count": 3,
             "tcp_user_timeout": 60_000,
             "application_name": "vit-sweep",
-            "options": " ".join(
-                f"-c {name}" if "=" in name else f"-c {name}={IDLE_TIMEOUT}" for name in SERVER_SETTINGS
-            ),
+            "options": " ".join(f"-c {s}" for s in (*(f"{name}={IDLE_TIMEOUT}" for name in TIMEOUTS), *KEEPALIVES)),
         }
         text = self.url.replace("{", "{{").replace("}", "}}")  # Optuna replaces names in braces
         engine = sqlalchemy.create_engine(url, connect_args=arguments, poolclass=sqlalchemy.pool.NullPool)

@@ -5,14 +5,14 @@ No Optuna.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy
 from sqlalchemy.engine import URL, make_url
 
 from experiments.errors import UserError
-from experiments.files import read_json, write_json
+from experiments.files import read_json
 
 ALLOWED = "postgresql+psycopg://HOST/DATABASE or sqlite:///FILE"
 DATABASE = "optuna.db"  # in the study's folder, unless there is a note
@@ -35,11 +35,6 @@ def read_note(study_dir: Path) -> QueueNote | None:
         return QueueNote(**read_json(path)) if path.exists() else None
     except TypeError as error:
         raise UserError(f"{path}: cannot be read: it is not a note of vit-sweep") from error
-
-
-def write_note(study_dir: Path, note: QueueNote) -> None:
-    """Write the note. Raises `RecordError` where it cannot be written."""
-    write_json(study_dir / NOTE, asdict(note))
 
 
 def parse_url(text: str) -> URL:

@@ -43,7 +43,7 @@ def tune(
     queue = TuningQueue(plan, study_dir, current_process(), store)
     check_result(plan, queue.rows(), study_dir / TUNED)
     print(intro, flush=True)
-    epochs = [variant.config.train.epochs for variant in plan.variants] * plan.trials * plan.seeds
+    epochs = [variant.config.train.epochs for variant in plan.study.variants.values()] * plan.trials * plan.seeds
     with (
         ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display,
         WorkerPool(queue, configs, display, 1, OBJECTIVE, mirror) as pool,

@@ -68,7 +68,7 @@ def make_tuned(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]]) -> 
         space=dict(plan.space),
         base=plan.base,
         code=code(),
-        variants={v.variant: tuned_variant(v, trials[v.variant]) for v in plan.variants},
+        variants={label: tuned_variant(v, trials[label]) for label, v in plan.study.variants.items()},
         trials=[trial for of_variant in trials.values() for trial in of_variant],
     )
 

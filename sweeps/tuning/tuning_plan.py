@@ -40,11 +40,6 @@ class TuningPlan:
     seeds: int = 1
 
     @property
-    def variants(self) -> list[RunSpec]:
-        """One run for each variant, as the study plans it without tuning."""
-        return list(self.study.variants.values())
-
-    @property
     def base(self) -> dict[str, Any]:
         """The settings of the study's base that differ from the defaults, by dotted path."""
         return changed_settings(self.study.base)

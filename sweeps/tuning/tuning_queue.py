@@ -39,7 +39,7 @@ class TuningQueue(Queue):
 
     def __init__(self, plan: TuningPlan, study_dir: Path, sweep: ProcessInfo, storage: QueueStorage) -> None:
         self.plan = plan
-        self.variants = {variant.variant: variant for variant in plan.variants}
+        self.variants = plan.study.variants
         self.trials: dict[str, list[FrozenTrial]] = {}  # variant -> its trials by number, as last read
         self._trial_of: dict[str, tuple[str, int, int]] = {}  # run -> variant, number of its trial, place in it
         queued = {"name": f"{plan.study.name} tuning", "metric": OBJECTIVE, "runs": []}
@@ -76,7 +76,7 @@ class TuningQueue(Queue):
                     raise UserError(f"{where} is of another program; choose another --out, or delete that Optuna study")
         self._by_id = {run.run_id: run for run in self.runs.values()}
         super()._read()
-        given_up = [(self.runs[name], error) for name, error in self._state.failed.items() if name in self.runs]
+        given_up = [(self.runs[name], error) for name, error in self.state.failed.items() if name in self.runs]
         for run, error in given_up:
             label, number, _ = self._trial_of[run.name]
             trial = self.trials[label][number]
@@ -90,10 +90,10 @@ class TuningQueue(Queue):
         """Find the state of each run. Those of trials that have ended are not in the queue any more."""
         super()._sort()
         for trial in (trial for trials in self.trials.values() for trial in trials if trial.state.is_finished()):
-            self._state.ended.extend(trial.user_attrs.get(RUNS_ENDED, ()))
-            self._state.dropped.extend(trial.user_attrs.get(RUNS_DROPPED, ()))
+            self.state.ended.extend(trial.user_attrs.get(RUNS_ENDED, ()))
+            self.state.dropped.extend(trial.user_attrs.get(RUNS_DROPPED, ()))
             if trial.state == TrialState.FAIL:
-                self._state.failed[trial.user_attrs[RUN]] = trial.user_attrs[FAILURES][-1]
+                self.state.failed[trial.user_attrs[RUN]] = trial.user_attrs[FAILURES][-1]
 
     def _add_next_run(self, label: str, trial: FrozenTrial) -> None:
         """Queue the first run of a trial that has no record. Where a run did not finish, or all did, end the trial."""
@@ -159,7 +159,7 @@ class TuningQueue(Queue):
     @property
     def left(self) -> int:
         """The number of runs and of trials to assign, as last read."""
-        return len(self._state.waiting) + sum(self.plan.trials - len(trials) for trials in self.trials.values())
+        return len(self.state.waiting) + sum(self.plan.trials - len(trials) for trials in self.trials.values())
 
     def assign(self, process: ProcessInfo, max_runs: int = 1) -> list[Assignment]:
         """Assign a run to a worker: one that waits, else that of a new trial."""
@@ -171,7 +171,7 @@ class TuningQueue(Queue):
         """Begin a trial of the variant with the fewest, if no run waits. Those of dead processes go first."""
         self.refresh()
         label = min(self.trials, key=lambda label: len(self.trials[label]))
-        if not self._state.waiting and len(self.trials[label]) < self.plan.trials:
+        if not self.state.waiting and len(self.trials[label]) < self.plan.trials:
             self.studies[label].ask()
             self._read()
 

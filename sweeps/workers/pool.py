@@ -75,7 +75,7 @@ def run_sweep(
         WorkerPool(queue, configs, display, cohort, plan.metric, mirror) as pool,
     ):
         pool.run()
-    return queue.state()
+    return queue.state
 
 
 class WorkerPool:
@@ -110,10 +110,14 @@ class WorkerPool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """After an error, the next sweep continues the runs from the last finished epoch."""
+        for worker in self.workers:
+            worker.process.kill() if kind else worker.send(None)
+        for worker in self.workers:
+            worker.stop(0.0 if kind else SHUTDOWN_TIMEOUT)
         if kind:
-            self.kill()
-        else:
-            self.shutdown()
+            with contextlib.suppress(UserError):  # if this fails, the next sweep finds the processes dead
+                self.queue.release()
 
     @property
     def idle(self) -> list[Worker]:
@@ -134,7 +138,7 @@ class WorkerPool:
         while True:
             if (self.free or self.idle) and time.monotonic() >= self.next_poll:
                 self._poll()
-            state = self.queue.state()
+            state = self.queue.state
             if self.queue.cancelled and (self.is_busy or state.waiting or state.running):
                 raise StudyCancelled
             if self.free or self.idle:
@@ -161,16 +165,16 @@ class WorkerPool:
         else:
             self.queue.refresh()
         self.next_poll = now + POLL_INTERVAL
-        state = self.queue.state()
+        state = self.queue.state
         self.display.skip(state.ended, state.dropped)
 
     def _is_done(self) -> bool:
         """Whether no run is left to train or in training here or elsewhere. If it seems so, it looks at the records."""
-        if self.is_busy or self.queue.left or self.queue.state().running:
+        if self.is_busy or self.queue.left or self.queue.state.running:
             return False
         self.next_reconcile = 0.0
         self._poll()
-        return not (self.queue.left or self.queue.state().running)
+        return not (self.queue.left or self.queue.state.running)
 
     def _assign(self) -> None:
         """Give runs to each idle worker. Start workers while more runs are left than workers are idle."""
@@ -199,7 +203,7 @@ class WorkerPool:
         """Say once for each run of another sweep that this one waits for it, if nothing else is left to do."""
         if self.is_busy or self.queue.left:
             return
-        for name, process in self.queue.state().running.items():
+        for name, process in self.queue.state.running.items():
             if name not in self.waited_for:
                 self.waited_for.add(name)
                 self.display.note(f"waiting for {name}: process {process.pid} on {process.host} is training it")
@@ -226,7 +230,7 @@ class WorkerPool:
         worker.failed.add(ended[0].run.name)
         for assignment in ended:
             self._settle(assignment, reason, trace)
-        untried = [name for name in self.queue.state().waiting if self.queue.is_untried(name, worker.info.host)]
+        untried = [name for name in self.queue.state.waiting if self.queue.is_untried(name, worker.info.host)]
         if len(worker.failed) >= FAILURES and untried:
             self._give_up(worker, reason)
 
@@ -296,26 +300,9 @@ class WorkerPool:
             self.display.note(f"{run.name}: another sweep has taken it over")
             return
         if status != "failed":
-            (folder / ERROR).unlink(missing_ok=True)  # of an earlier attempt
             summary = record.read_ended(self.dir, run)
             self.display.ended(run, result_text(summary or {"status": status}, self.metric))
             return
-        self.display.failed(run, reason, run.name in self.queue.state().failed)
+        self.display.failed(run, reason, run.name in self.queue.state.failed)
         folder.mkdir(exist_ok=True)
         record.write_text(folder / ERROR, trace or reason + "\n")
-
-    def shutdown(self) -> None:
-        """Let idle workers end."""
-        for worker in self.workers:
-            worker.send(None)
-        for worker in self.workers:
-            worker.stop(SHUTDOWN_TIMEOUT)
-
-    def kill(self) -> None:
-        """End all workers now. The next sweep continues their runs from the last finished epoch."""
-        for worker in self.workers:
-            worker.process.kill()
-        for worker in self.workers:
-            worker.stop()
-        with contextlib.suppress(UserError):  # if this fails, the next sweep finds the processes dead
-            self.queue.release()

@@ -136,11 +136,37 @@ def work(pipe: Connection, config: WorkerConfig) -> None:
         os.environ["OMP_NUM_THREADS"] = str(config.threads)
     import torch
 
+    from experiments.runs.run import train
+
     if config.threads:
         torch.set_num_threads(config.threads)
     datasets = Datasets()
+
+    def on_row(index: int, row: dict[str, float]) -> bool:
+        pipe.send(("row", index, row))
+        return config.tuning and inbox.get() is True
+
     while isinstance(message := inbox.get(), tuple):
-        _train(pipe, inbox, config, datasets, *message)
+        runs, study_dir = message
+        try:
+            if config.tuning:
+                _ask_again(study_dir / runs[0].name, on_row)
+            train(
+                runs,
+                study_dir,
+                device=config.device,
+                memory_share=config.memory_share,
+                on_row=on_row,
+                load=datasets.load,
+                test=config.test,
+            )
+        except BaseException as error:
+            line = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+            users = isinstance(error, UserError) and not isinstance(error, TakenOver | FolderDeletedError)
+            # others are no bad input: another attempt may succeed
+            pipe.send(("failed", users, str(error) if users else line, traceback.format_exc()))
+            raise  # the process ends; the next runs get a fresh one
+        pipe.send(("done",))
 
 
 def _listen(pipe: Connection, inbox: queue.SimpleQueue[Message]) -> None:
@@ -160,49 +186,14 @@ class Datasets:
 
     def load(self, config: RunConfig, device: torch.device) -> Splits:
         """The splits of a run's dataset on the device. Raises `UserError`."""
-        from experiments.runs.run import load_splits
+        from experiments.data import loading
 
         key = config.data, config.split_seed, config.model.patch_size  # patches may be shuffled
         if key not in self._kept:
             for old in list(self._kept)[:-1]:
                 del self._kept[old]
-            self._kept[key] = load_splits(config, device)
+            self._kept[key] = loading.load(config).to(device)
         return self._kept[key]
-
-
-def _train(
-    pipe: Connection,
-    inbox: queue.SimpleQueue[Message],
-    config: WorkerConfig,
-    datasets: Datasets,
-    runs: list[RunSpec],
-    study_dir: Path,
-) -> None:
-    from experiments.runs.run import train
-
-    def on_row(index: int, row: dict[str, float]) -> bool:
-        pipe.send(("row", index, row))
-        return config.tuning and inbox.get() is True
-
-    try:
-        if config.tuning:
-            _ask_again(study_dir / runs[0].name, on_row)
-        train(
-            runs,
-            study_dir,
-            device=config.device,
-            memory_share=config.memory_share,
-            on_row=on_row,
-            load=datasets.load,
-            test=config.test,
-        )
-    except BaseException as error:
-        line = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-        users = isinstance(error, UserError) and not isinstance(error, TakenOver | FolderDeletedError)
-        # others are no bad input: another attempt may succeed
-        pipe.send(("failed", users, str(error) if users else line, traceback.format_exc()))
-        raise  # the process ends; the next runs get a fresh one
-    pipe.send(("done",))
 
 
 def _ask_again(run_dir: Path, on_row: Callable[[int, dict[str, float]], bool]) -> None:

@@ -8,7 +8,7 @@ import tiny
 
 from experiments.config import flatten
 from experiments.study import RunSpec
-from sweeps.builtin import FILES, builtin_study
+from sweeps.builtin import FILES, load_study
 from sweeps.estimate import estimate, shortened
 from sweeps.plan import make_plan
 from sweeps.workers.worker import WorkerConfig
@@ -47,7 +47,7 @@ def test_an_estimate_is_that_of_a_short_measurement_without_test_images(tmp_path
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_measurement_changes_only_the_epochs_and_the_evaluations(name):
-    for run in make_plan(builtin_study(name)).runs:
+    for run in make_plan(load_study(name)).runs:
         before, after = (dict(flatten(config.model_dump())) for config in (run.config, shortened(run.config)))
         changed = {path for path in before if before[path] != after[path]}
         assert all(path.startswith("eval.") or path in ("train.epochs", "data.download") for path in changed)

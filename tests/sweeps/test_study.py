@@ -12,7 +12,7 @@ from experiments.config import override, run_id
 from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
 from experiments.runs.history import read_looks, read_stated
-from sweeps.builtin import builtin_study, load_study
+from sweeps.builtin import load_study
 from sweeps.plan import make_plan
 from sweeps.study import Study, parse_study, read_study_file
 from sweeps.study_folder import with_known_runs, write_plan
@@ -32,7 +32,7 @@ def labels(plan):
 
 
 def test_the_position_study_is_the_papers_question():
-    plan = make_plan(builtin_study("position"))
+    plan = make_plan(load_study("position"))
     assert labels(plan) == ["none", "sinusoidal", "learned-1d", "learned-2d"]
     assert plan.baseline == "none"
     assert len(plan.runs) == 20
@@ -47,7 +47,7 @@ def test_all_is_every_kind_that_is_known(monkeypatch):
 
 
 def test_the_study_of_kinds_and_sites_has_every_kind_that_both_sites_allow():
-    plan = make_plan(builtin_study("kind-x-site"))
+    plan = make_plan(load_study("kind-x-site"))
     pairs = {(run.config.model.pos_embed, run.config.model.pos_site) for run in plan.runs} - {("none", "natural")}
     kinds = {name: kind.sites for name, kind in REGISTRY.items() if {"stem", "every-layer"} <= set(kind.sites)}
     assert {pair for pair in pairs if pair[0] != "none"} == {
@@ -234,7 +234,7 @@ def test_a_file_that_is_no_study_is_refused_by_name(tmp_path, body, said):
 def test_studies_are_found_by_name_or_by_path(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("name: mine\nfactors:\n  model.patch-size: [2, 4]\n")
-    assert load_study("depth") is builtin_study("depth")
+    assert load_study("depth").name == "depth"
     assert list(load_study(str(path)).factors) == ["model.patch_size"]
     with pytest.raises(UserError, match="did you mean 'position'?"):
         load_study("positon")

@@ -14,7 +14,7 @@ from experiments.errors import UserError
 from experiments.files import locked
 from experiments.runs import record
 from experiments.tuned import Tuned
-from sweeps.builtin import FILES, builtin_study
+from sweeps.builtin import FILES, load_study
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.queue.connect import connect
 from sweeps.queue.storage import open_storage
@@ -79,7 +79,7 @@ def test_images_of_finished_runs_may_be_gone(tmp_path):
 
 @pytest.mark.parametrize(
     "study",
-    [*map(builtin_study, FILES), *(parse_study({"name": "own", **fields}, "own") for fields in OWN)],
+    [*map(load_study, FILES), *(parse_study({"name": "own", **fields}, "own") for fields in OWN)],
     ids=lambda study: study.name,
 )
 def test_the_plan_read_back_is_the_plan_that_was_written(study, tmp_path):

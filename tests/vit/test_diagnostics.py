@@ -153,22 +153,13 @@ def test_position_logits_are_nan_where_a_head_does_not_look():
     assert up[1, 2, 1, 2] == 0
 
 
-def test_position_logits_of_a_rotation_follow_the_query_and_key_given():
-    """One channel pair rotates by 1 rad per row: q . R(j - i) k = cos(row_j - row_i) for q = k = (1, 0).
-
-    Without a position the product is 1 for all pairs.
-    """
-    pos, cfg = position("rope-2d", embed_dim=8)  # heads of width 4: one pair for rows, one for columns
-    one = torch.tensor([1.0, 0, 0, 0]).expand(2, 4)
-    logits = diagnostics.position_logits(pos, cfg, one, one)
-    for i in range(G):
-        for j in range(G):
-            assert logits[1, i, 0, j, 2] == pytest.approx((math.cos(j - i) - 1) / 2, abs=1e-6)
-    # with a key rotated by 90 degrees the sign of the offset matters
-    quarter = torch.tensor([0.0, 1, 0, 0]).expand(2, 4)
-    turned = diagnostics.position_logits(pos, cfg, one, quarter)
-    assert turned[0, 1, 1, 2, 1] == pytest.approx(-math.sin(1) / 2, abs=1e-6)
-    assert turned[0, 2, 1, 1, 1] == pytest.approx(math.sin(1) / 2, abs=1e-6)
+def test_position_logits_of_a_rotation_are_the_cosines_of_its_angles():
+    """One channel pair (1/2, 1/2) rotates by 1 rad per row, one per column; without a position their product is 1."""
+    pos, cfg = position("rope-2d", embed_dim=8)  # heads of width 4
+    logits = diagnostics.position_logits(pos, cfg)
+    for (i, a), (j, b) in (((0, 0), (3, 1)), ((2, 1), (0, 3)), ((1, 1), (1, 1))):
+        expected = ((math.cos(j - i) + math.cos(b - a)) / 2 - 1) / 2
+        assert logits[1, i, a, j, b] == pytest.approx(expected, abs=1e-6)
 
 
 def test_first_position_is_the_module_that_acts():

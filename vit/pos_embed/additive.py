@@ -123,26 +123,18 @@ class SinCos2d(Additive):
         return add_to_patches(x, self.table)
 
 
-class FrozenRandom(Additive):
+class FrozenRandom(Learned1d):
     """A `learned-1d` table at its initial values, never trained: a control with position information but no learning.
 
     Its effect depends on the scale of the tokens at initialisation: it is large with `init` bert-0.02, where they have
     the same standard deviation (0.02), and small otherwise.
     """
 
-    table: Tensor
-
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        start = Learned1d(cfg)
-        self.class_token = start.class_token
-        self.register_buffer("table", start.table.detach())  # [C + N, D]
-
-    def add(self, x: Tensor) -> Tensor:
-        return _add_to_class_and_patches(x, self.table, self.class_token)
-
-    def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
-        return {**super().resized(cfg), "table": resize_tokens(self.table.detach(), self.class_token, cfg.grid_size)}
+        table = self.table.detach()
+        del self.table
+        self.register_buffer("table", table)  # [C + N, D]
 
 
 class Conditional(Additive):

@@ -48,11 +48,6 @@ class AcrossDatasets:
     """variant -> dataset -> its differences from the baseline (seeds,), on the seeds that both finished"""
 
     @property
-    def datasets(self) -> list[str]:
-        """The names of the datasets."""
-        return list(self.studies)
-
-    @property
     def baseline(self) -> str:
         """The baseline of every study."""
         return next(iter(self.studies.values())).study.baseline
@@ -119,13 +114,15 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
     def samples(variant: str) -> list[np.ndarray]:
         return [np.array(list(runs[variant].values())) for runs in finished]
 
-    both = {variant: list(map(_finite, sides(finished, variant))) for variant in names}
+    both = {v: [runs[:, np.isfinite(runs).all(axis=0)] for runs in sides(finished, v)] for v in names}
     left_out = {variant: few for variant in names if (few := _too_few(dict(zip(studies, both[variant]))))}
     if baseline in left_out:
         raise UserError(f"across: the baseline {baseline!r} has {left_out[baseline]}; it needs {FEWEST} on each")
     scored = [variant for variant in names if variant not in left_out]
     compared = [variant for variant in scored if variant != baseline and not policy.looks.waiting]
-    chance = _chance(studies)
+    levels = {name: chance_accuracy(part.study.of(*ENDED).iloc[0], study.metric) for name, part in studies.items()}
+    known = {name: level for name, level in levels.items() if level is not None and study.metric.is_share}
+    chance = known if len(known) == len(studies) and len(set(known.values())) > 1 else {}
     lowest = list(chance.values())
     near = set.intersection(*(part.policy.near_chance(part.means.values) for part in parts))
     return AcrossDatasets(
@@ -167,22 +164,7 @@ def _dataset(study: RunsTable) -> str:
     return name
 
 
-def _finite(runs: np.ndarray) -> np.ndarray:
-    """The seeds (sides, seeds) with a finite value on both sides."""
-    return runs[:, np.isfinite(runs).all(axis=0)]
-
-
 def _too_few(sides: Mapping[str, np.ndarray]) -> str:
     """The datasets with too few seeds that the variant and the baseline both finished; empty where there is none."""
     few = [(runs.shape[-1], name) for name, runs in sides.items() if runs.shape[-1] < FEWEST]
     return formatting.listing([f"{formatting.plural(n, 'seed')} on {name}" for n, name in few])
-
-
-def _chance(studies: Mapping[str, StudyResults]) -> dict[str, float]:
-    levels: dict[str, float] = {}
-    for name, results in studies.items():
-        level = chance_accuracy(results.study.of(*ENDED).iloc[0], results.study.metric)
-        if level is None or not results.study.metric.is_share:
-            return {}
-        levels[name] = level
-    return levels if len(set(levels.values())) > 1 else {}

@@ -19,7 +19,6 @@ from analysis.sources.settings import PLACES
 from analysis.sources.source_run import ENDED
 from experiments.runs.history import Look
 from experiments.sections import PER_SEED
-from experiments.study import StudyPlan
 
 STATUSES = ("finished", "diverged", "pruned", "incomplete", "unreadable")
 
@@ -28,12 +27,7 @@ STATUSES = ("finished", "diverged", "pruned", "incomplete", "unreadable")
 class Conduct:
     """The conduct of a study."""
 
-    notes: list[str]
-    """what is to be said of a plan that was inferred, or chosen after the runs"""
-    recorded: bool
-    """whether looks at the study are recorded: not those at runs that no study has planned"""
-    training_known: bool
-    """whether the source says how runs were trained"""
+    study: RunsTable
     looks: tuple[Look, ...]
     """looks at different numbers of seeds, in order; the last one is this"""
     counts: pd.DataFrame
@@ -43,7 +37,7 @@ class Conduct:
     excluded: dict[str, list[str]]
     """status -> what the runs with another status than "finished" are called; "unplanned" is such a status"""
     divergence: dict[str, stats.Estimate]
-    """variant -> share of its ended runs that diverged, with its exact interval"""
+    """variant -> share of its ended runs, without those stopped early, that diverged, with its exact interval"""
     dataset: str
     """of the plan's base; "" where it is not stated"""
     same_images: bool | None
@@ -61,8 +55,6 @@ class Conduct:
 
     Planned looks allow new seeds
     """
-    plan: StudyPlan
-    """the plan as it is now"""
     decided: dict[str, int | None] | None
     """variant -> the seeds that decide it, or None, without the baseline; None where a study does not stop variants"""
     commits: int
@@ -79,20 +71,20 @@ def study_conduct(study: RunsTable) -> Conduct:
     """The conduct of a study, as its records are now."""
     ended, finished = study.of(*ENDED), study.of("finished")
     counts = pd.crosstab(study.runs["variant"], study.runs["status"])
+    counts = counts.reindex(index=study.variants, columns=list(STATUSES), fill_value=0)
+    lost, kept = counts["diverged"].to_numpy(), counts["finished"].to_numpy()
     runs = {status: _named(study.of(status)) for status in (*STATUSES[1:], "unplanned")}
     changes = plan_changes(study)
     if study.plan.looks and "looks" not in changes:
         changes.pop("seeds", None)
     return Conduct(
-        notes=list(study.plan.notes),
-        recorded=study.recorded,
-        training_known=study.training_known,
+        study=study,
         looks=study_looks(study),
-        counts=counts.reindex(index=study.variants, columns=list(STATUSES), fill_value=0),
+        counts=counts,
         planned=len(study.runs) - len(runs["unplanned"]),
         finished=len(finished),
         excluded={status: names for status, names in runs.items() if names},
-        divergence=_divergence(study),
+        divergence=dict(zip(study.variants, stats.proportion(lost, lost + kept), strict=True)),
         dataset=str(study.base.get("data.name") or ""),
         same_images=_same_images(study),
         changed_images=changed_images(study),
@@ -100,7 +92,6 @@ def study_conduct(study: RunsTable) -> Conduct:
         split=_split(study),
         not_fixed=not_held_fixed(study),
         changes=changes,
-        plan=study.stated_plan,
         decided=_decided(study),
         commits=ended["commit"].nunique(),
         dirty=bool(ended["dirty"].eq(True).any()),
@@ -161,12 +152,3 @@ def repeated_looks_rate(looks: Sequence[Look]) -> float | None:
     """How often tests at each look so far find a false difference; None where the numbers of seeds do not rise."""
     rising = sorted({look.most for look in looks if look.most > 1})
     return stats.repeated_rate(rising) if len(rising) > 1 else None
-
-
-def _divergence(study: RunsTable) -> dict[str, stats.Estimate]:
-    """Runs that were stopped early do not count: whether they would have diverged is not known."""
-    ended = study.of(*ENDED)
-    counts = pd.crosstab(ended["variant"], ended["status"])
-    counts = counts.reindex(index=study.variants, columns=["finished", "diverged"], fill_value=0)
-    rates = stats.proportion(counts["diverged"].to_numpy(), counts.sum(axis=1).to_numpy())
-    return dict(zip(study.variants, rates, strict=True))

@@ -14,6 +14,7 @@ from analysis.answers.columns import variant_table
 from analysis.figures.labels import Styles
 from analysis.figures.points import against_cost
 from analysis.figures.style import Plot
+from analysis.formatting import DASH
 from analysis.results.means import Means
 from analysis.results.variants import Variants
 from analysis.write.document import Section, present
@@ -24,22 +25,14 @@ if TYPE_CHECKING:
     from analysis.answers.study_results import StudyResults
 
 
-def _bytes(value: float) -> str:
-    return f"{formatting.magnitude(value)}B" if math.isfinite(value) else formatting.DASH
-
-
-def _times(value: float) -> str:
-    return f"× {value:.2f}" if math.isfinite(value) else formatting.DASH
-
-
 _COLUMNS = {
     "params": ("parameters", formatting.count),
     "params_fixed": ("fixed values", formatting.count),
     "flops_per_image": ("FLOPs/image", formatting.magnitude),
     "device_seconds": ("device time (s/run)", lambda value: formatting.number(value, 2)),
     "images_per_second": ("images/s", formatting.magnitude),
-    "peak_memory_bytes": ("peak memory", _bytes),
-    "device_seconds_ratio": ("time relative to baseline", _times),
+    "peak_memory_bytes": ("peak memory", lambda v: f"{formatting.magnitude(v)}B" if math.isfinite(v) else DASH),
+    "device_seconds_ratio": ("time relative to baseline", lambda v: f"× {v:.2f}" if math.isfinite(v) else DASH),
 }
 _DRAWN = ("params", "flops_per_image", "device_seconds")
 _WHOLE = ("params", "params_fixed", "peak_memory_bytes")

@@ -26,16 +26,6 @@ class Disagreement:
     label: int
     shares: dict[str, float]
 
-    @property
-    def highest(self) -> str:
-        """The variant with the highest share; the first of several."""
-        return max(self.shares, key=self.shares.__getitem__)
-
-    @property
-    def lowest(self) -> str:
-        """The variant with the lowest share; the first of several."""
-        return min(self.shares, key=self.shares.__getitem__)
-
 
 @dataclass(frozen=True)
 class ImageResults:

@@ -11,7 +11,7 @@ import pandas as pd
 from analysis import formatting
 from analysis.answers.answer import Answer, Page
 from analysis.answers.columns import baseline_name, mean_column, signed_column, variant_table
-from analysis.answers.images.compute import METRIC, Disagreement, ImageResults
+from analysis.answers.images.compute import METRIC, ImageResults
 from analysis.figures.inspect import load_pictures
 from analysis.figures.labels import Styles
 from analysis.figures.model_figures import disagreement_figure, examples_figure
@@ -107,31 +107,19 @@ def classes_table(images: ImageResults, variants: Variants) -> Table | None:
 
 def disagreement_table(images: ImageResults) -> Table | None:
     """Return the test images on which the variants differ most; None where they do not differ."""
-    names = images.classes
-    frame = pd.DataFrame(
-        {
-            "image": image.image,
-            "class": names[image.label],
-            "highest": image.highest,
-            "highest_share": image.shares[image.highest],
-            "lowest": image.lowest,
-            "lowest_share": image.shares[image.lowest],
-            "_highest": _share(image, image.highest),
-            "_lowest": _share(image, image.lowest),
-        }
-        for image in images.disagreements()
-    )
+    names, rows = images.classes, list[dict[str, object]]()
+    for image in images.disagreements():
+        rows.append({"image": image.image, "class": names[image.label]})
+        share = image.shares.__getitem__  # of several variants with one share, the first
+        for end, v in {"highest": max(image.shares, key=share), "lowest": min(image.shares, key=share)}.items():
+            rows[-1] |= {end: v, f"{end}_share": share(v), f"_{end}": f"{v}: {100 * share(v):.0f} %"}
     columns = (
         Column("test image", "image", formatting.digits, note=text("images", "image_note")),
         Column("class", "class"),
         Column("highest", "_highest"),
         Column("lowest", "_lowest"),
     )
-    return Table("disagreement", text("images", "disagreement"), frame, columns) if len(frame) else None
-
-
-def _share(image: Disagreement, variant: str) -> str:
-    return f"{variant}: {100 * image.shares[variant]:.0f} %"
+    return Table("disagreement", text("images", "disagreement"), pd.DataFrame(rows), columns) if rows else None
 
 
 def answer(results: StudyResults, page: Page) -> Answer:

@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from analysis.answers.study_results import StudyResults
 
 
-def model_section(study: RunsTable, best: str | None, styles: Styles, skip_unreadable: bool = False) -> Section | None:
-    """Make the section with figures of trained models; None where the source has no checkpoints.
+def model_section(study: RunsTable, best: str | None, styles: Styles, skip_unreadable: bool = False) -> Section:
+    """Make the section with figures of trained models.
 
     Imports torch where there are checkpoints. Checkpoints that cannot be used are named in the section.
     """
-    if study.folder is None:
-        return None
     models, missing = inspect_models(study, styles.coloured, skip_unreadable)
     plots = _position_plots(models)
     if distances := {model.variant: model.distance for model in models if model.distance is not None}:
@@ -60,10 +58,7 @@ def _overlay(model: ModelInspection) -> Plot:
 
 
 def answer(results: StudyResults, page: Page) -> Answer:
-    """What trained models look like inside; nothing unless the page shows them."""
-
-    def sections() -> list[Section]:
-        section = model_section(results.study, results.means.best, page.styles, page.skip_unreadable)
-        return [section] if section else []
-
-    return Answer(sections) if page.inside else Answer()
+    """What trained models look like inside; nothing unless the page shows them and the source has checkpoints."""
+    if not page.inside or results.study.folder is None:
+        return Answer()
+    return Answer(lambda: [model_section(results.study, results.means.best, page.styles, page.skip_unreadable)])

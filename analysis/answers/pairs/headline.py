@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from analysis.answers.conduct.compute import Conduct
 from analysis.answers.published.show import evidence
 from analysis.results.means import Means
 from analysis.results.policy import Comparisons
 from analysis.results.variants import Variants
 from analysis.sources.source_run import ENDED
-from analysis.stats import Estimate, PairedComparison
+from analysis.stats import PairedComparison
 from analysis.stats.comparisons import EQUAL, NEAR_CHANCE
 from analysis.write.text import paragraphs, text
 
@@ -24,49 +22,31 @@ if TYPE_CHECKING:
 MOST_RANKED = 3  # significant pairs that the headline names
 
 
-@dataclass(frozen=True)
-class Others:
-    """How the variants compare with each other, without the baseline. Names are brief."""
+def among_others(variants: Variants, comparisons: Comparisons, means: Means) -> dict[str, Any]:
+    """Count the pairs without the baseline by their verdicts, and find the best mean and what it beats.
 
-    tested: int
-    """the pairs with two seeds or more that both have"""
-    untested: int
-    significant: int
-    ranked: list[tuple[str, str]]
-    """the better and the worse of the significant pairs; empty where there are many"""
-    counts: dict[str, int]
-    """other verdict -> how many pairs have it"""
-    open: list[Estimate]
-    """the differences of the pairs that are not significantly different"""
-    too_many: bool
-    """whether there are too many variants to compare these pairs"""
-    best: list[str]
-    """the variants with the best mean; empty where only the baseline was compared"""
-    beaten: int | None
-    """how many variants the best one is significantly better than; None where several share the best mean"""
-    above: list[str]
-    """the variants that are significantly better than the best mean, on the seeds that both have"""
-
-
-def among_others(variants: Variants, comparisons: Comparisons, means: Means) -> Others:
-    """Count the pairs without the baseline by their verdicts, and find the best mean and what it beats."""
+    Names are brief. `counts`: other verdict -> pairs. `open`: the differences of pairs that are not significantly
+    different. `too_many`: whether there are too many variants to compare these pairs. `best`: empty where only the
+    baseline was compared. `beaten`: how many variants the best is significantly better than; None where several share
+    the best mean. `above`: the variants that are significantly better than the best mean, on the seeds that both have.
+    """
     pairs = [compared for compared in comparisons.other_pairs.values() if compared.n > 1]
     ranked = [pair for pair in comparisons.ranked if variants.baseline not in pair]
     verdicts = Counter(compared.verdict for compared in pairs)
     too_many = len(variants.others) > 1 and not comparisons.pairs
     shown, alone = bool(pairs) or too_many, len(means.all_best) == 1 and bool(comparisons.pairs)
-    return Others(
-        tested=len(pairs),
-        untested=len(comparisons.other_pairs) - len(pairs),
-        significant=len(ranked),
-        ranked=[(variants.brief[a], variants.brief[b]) for a, b in ranked] if len(ranked) <= MOST_RANKED else [],
-        counts={verdict: verdicts[verdict] for verdict in ("equivalent", EQUAL, NEAR_CHANCE) if verdicts[verdict]},
-        open=[compared.diff for compared in pairs if compared.verdict == "not enough evidence"],
-        too_many=too_many,
-        best=variants.brief_names(means.all_best) if shown else [],
-        beaten=sum(better == means.best for better, _ in comparisons.ranked) if alone else None,
-        above=variants.brief_names([better for better, worse in comparisons.ranked if worse == means.best]),
-    )
+    return {
+        "tested": len(pairs),
+        "untested": len(comparisons.other_pairs) - len(pairs),
+        "significant": len(ranked),
+        "ranked": [(variants.brief[a], variants.brief[b]) for a, b in ranked] if len(ranked) <= MOST_RANKED else [],
+        "counts": {verdict: verdicts[verdict] for verdict in ("equivalent", EQUAL, NEAR_CHANCE) if verdicts[verdict]},
+        "open": [compared.diff for compared in pairs if compared.verdict == "not enough evidence"],
+        "too_many": too_many,
+        "best": variants.brief_names(means.all_best) if shown else [],
+        "beaten": sum(better == means.best for better, _ in comparisons.ranked) if alone else None,
+        "above": variants.brief_names([better for better, worse in comparisons.ranked if worse == means.best]),
+    }
 
 
 def against_baseline(results: StudyResults) -> list[str]:
@@ -114,13 +94,7 @@ def without_comparison(results: StudyResults) -> list[str]:
 def not_testable(results: StudyResults) -> list[str]:
     """Why nothing is tested against the baseline, and what to do."""
     variants, means, conduct = results.variants, results.means, results.conduct
-    slots = _not_testable(variants, means, results.comparisons, conduct)
-    return paragraphs("headline", "not_testable", variants=variants, means=means, conduct=conduct, **slots)
-
-
-def _not_testable(variants: Variants, means: Means, comparisons: Comparisons, conduct: Conduct) -> dict[str, str]:
-    """A variant that shares a seed with the baseline, and what a test lacks: seeds, metric or baseline."""
-    known = [variant for variant in variants.others if comparisons.versus[variant].n]
+    known = [variant for variant in variants.others if results.comparisons.versus[variant].n]
     counts, reason = conduct.counts.loc[variants.baseline], ""
     if means.of(variants.baseline).n:
         reason = "seeds"
@@ -128,4 +102,5 @@ def _not_testable(variants: Variants, means: Means, comparisons: Comparisons, co
         reason = "metric"
     elif counts[list(ENDED)].sum() == counts.sum():
         reason = "baseline"
-    return {"known": means.best if means.best in known else next(iter(known), ""), "reason": reason}
+    slots = {"known": means.best if means.best in known else next(iter(known), ""), "reason": reason}
+    return paragraphs("headline", "not_testable", variants=variants, means=means, conduct=conduct, **slots)

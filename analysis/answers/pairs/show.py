@@ -14,16 +14,15 @@ from analysis.answers.answer import Answer, Page
 from analysis.answers.columns import (
     FEWEST_LETTERS,
     NAME,
+    VERDICT,
     difference_columns,
     difference_fields,
     variant_columns,
     variant_fields,
-    verdict_column,
     verdict_fields,
 )
 from analysis.answers.pairs.headline import against_baseline
 from analysis.figures import means as figures
-from analysis.figures.labels import Styles
 from analysis.figures.style import Plot
 from analysis.results.policy import Comparisons, Policy
 from analysis.results.variants import Variants
@@ -124,18 +123,9 @@ def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple
         Column("p (adjusted)", "p_holm", formatting.p_values),
         *[Column("equivalence p (adjusted)", "tost_p_holm", formatting.p_values)]
         * any(math.isfinite(c.tost_p) for c in comparisons),
-        verdict_column(),
+        VERDICT,
         *(replace(column, detail=True) for column in details),
     )
-
-
-def differences_plot(variants: Variants, comparisons: Comparisons, policy: Policy, styles: Styles) -> Plot | None:
-    """Return the figure of the differences from the baseline; None where there is nothing to compare."""
-    if not variants.others:
-        return None
-    grey = styles.some_grey
-    caption = text("differences", "figure_caption", baseline=variants.baseline, policy=policy, some_grey=grey)
-    return Plot("differences", figures.differences(variants, comparisons, styles), caption)
 
 
 def answer(results: StudyResults, page: Page) -> Answer:
@@ -146,7 +136,9 @@ def answer(results: StudyResults, page: Page) -> Answer:
     def sections() -> list[Section]:
         if not variants.others:
             return []
-        plot = differences_plot(variants, comparisons, policy, page.styles)
+        slots = {"baseline": variants.baseline, "policy": policy, "some_grey": page.styles.some_grey}
+        figure = figures.differences(variants, comparisons, page.styles)
+        plot = Plot("differences", figure, text("differences", "figure_caption", **slots))
         pairs = None if in_letters else pairs_table(variants, comparisons)
         items = present(plot, baseline_table(variants, comparisons, policy), pairs)
         return [Section("differences", "Differences from the baseline", items)]

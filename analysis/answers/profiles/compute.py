@@ -39,24 +39,14 @@ class Profile:
         return f"{self.kind}-{self.dataset}" if self.dataset else self.kind
 
     @property
-    def metrics(self) -> list[Metric]:
-        """The metric at each point."""
-        return list(self.points.values())
-
-    @property
     def seeds(self) -> list[int]:
         """Numbers of seeds of the means."""
         return [mean.n for means in self.means.values() for mean in means.values()]
 
     @property
-    def to_scale(self) -> bool:
-        """Whether distances between points have a meaning."""
-        return self.kind == "img-sizes"
-
-    @property
     def places(self) -> list[float]:
         """Where the points are on an axis, at least 1 apart: to scale, or at equal distances."""
-        if not self.to_scale:
+        if self.kind != "img-sizes":  # distances between the points have no meaning
             return [float(place) for place in range(len(self.points))]
         smallest = min((after - before for before, after in pairwise(self.points)), default=1)
         return [point / smallest for point in self.points]

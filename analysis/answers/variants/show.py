@@ -11,6 +11,7 @@ from analysis import formatting, stats
 from analysis.answers.answer import Answer, Page
 from analysis.answers.columns import (
     FEWEST_LETTERS,
+    VERDICT,
     ExtraColumns,
     baseline_name,
     difference_columns,
@@ -21,14 +22,12 @@ from analysis.answers.columns import (
     share_text,
     variant_columns,
     variant_fields,
-    verdict_column,
     verdict_fields,
 )
 from analysis.answers.conduct.compute import Conduct
 from analysis.answers.cost.show import cost_columns, cost_fields
 from analysis.answers.published.show import probe_columns
 from analysis.figures import means as figures
-from analysis.figures.labels import Styles
 from analysis.figures.style import Plot
 from analysis.results.means import Means
 from analysis.results.policy import Comparisons, Policy
@@ -79,7 +78,7 @@ def variants_table(
         replace(mean_column(metric, metric), mark="_best"),
         *([Column("letters", "letters", note=text("variants", "letters_note"))] if letters else []),
         replace(difference, link="_runs"),
-        verdict_column(),
+        VERDICT,
         alone,
         *(extra.columns if extra else ()),
         *(replace(column, detail=True) for column in cost_columns(COST)),
@@ -105,14 +104,6 @@ def variant_letters(means: Means, comparisons: Comparisons) -> dict[str, str]:
     return stats.compact_letters(ordered, [pair for pair in comparisons.ranked if set(pair) <= set(known)])
 
 
-def accuracy_plot(variants: Variants, means: Means, conduct: Conduct, styles: Styles) -> Plot:
-    """Return the main figure: every run and the mean of each variant."""
-    metric, diverged = means.metric, conduct.counts["diverged"].to_dict()
-    enlarged = bool(figures.enlarged(means))
-    caption = text("variants", "figure_caption", metric=metric, enlarged=enlarged, some_grey=styles.some_grey)
-    return Plot("accuracy", figures.accuracy(variants, means, styles, diverged), caption)
-
-
 def answer(results: StudyResults, page: Page) -> Answer:
     """The main table and figure."""
     variants, means, conduct = results.variants, results.means, results.conduct
@@ -121,6 +112,9 @@ def answer(results: StudyResults, page: Page) -> Answer:
         expected = probe_columns(results.published.expected, means)
         table = variants_table(variants, means, results.comparisons, results.cost, conduct, results.policy, expected)
         heading = "Results" if results.factors.model is None else "Combinations"
-        return [Section("result", heading, [table, accuracy_plot(variants, means, conduct, page.styles)])]
+        slots = {"enlarged": bool(figures.enlarged(means)), "some_grey": page.styles.some_grey}
+        caption = text("variants", "figure_caption", metric=means.metric, **slots)
+        figure = figures.accuracy(variants, means, page.styles, conduct.counts["diverged"].to_dict())
+        return [Section("result", heading, [table, Plot("accuracy", figure, caption)])]
 
     return Answer(sections)

@@ -39,7 +39,7 @@ class WandbRun:
         """Open a W&B run. `planned`: the run in its study, if it has one. `place`: its mode, project, entity and id."""
         import wandb
 
-        config, folder = record.read_config(run_dir), run_dir.parent
+        config, folder = record.read_json(run_dir / record.CONFIG), run_dir.parent
         variant = planned.variant if planned else config["model"]["pos_embed"]
         is_trial = (folder / record.TRIALS).exists()
         self.study, self.mode, self.last_epoch = study, place["mode"], 0.0

@@ -165,7 +165,7 @@ def test_older_records_have_the_default_of_a_newer_setting_and_no_newer_value(tm
     del plan["base"]["train"]["compile"]
     (folder / "study.json").write_text(json.dumps(plan))
     run = folder / "v0-s0"
-    config = record.read_config(run)
+    config = record.read_json(run / record.CONFIG)
     del config["train"]["compile"]
     record.write_json(run / "config.json", config)
     change_summary(run, data=None)

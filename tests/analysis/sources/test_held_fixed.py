@@ -75,7 +75,7 @@ def test_initial_weights_follow_from_a_factor(tmp_path):
         place = None if entry["variant"] == "none" else "a"
         entry["levels"] = {"init_from": place}
         run = folder / entry["run"]
-        config = {**record.read_config(run), "init_from": place, "init_weights": place and "0" * 64}
+        config = {**record.read_json(run / record.CONFIG), "init_from": place, "init_weights": place and "0" * 64}
         config["model"]["pos_embed"] = "none"
         record.write_json(run / "config.json", config)
         change_summary(run)
@@ -148,7 +148,7 @@ def test_moved_data_are_no_change_of_the_plan_unless_their_folder_is_their_name(
     data = {**base["data"], "name": dataset}
     edit(folder, base={**base, "data": {**data, "root": "here"}})
     for run in folder.glob("v*-s*"):
-        config = record.read_config(run)
+        config = record.read_json(run / record.CONFIG)
         record.write_json(run / record.CONFIG, {**config, "data": {**config["data"], "name": dataset, "root": "here"}})
     state_plan(folder)
     edit(folder, base={**base, "data": {**data, "root": "there"}})

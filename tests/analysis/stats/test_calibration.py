@@ -16,7 +16,7 @@ from analysis.claims.claim import Hypothesis
 from analysis.claims.literature import LITERATURE
 from analysis.stats import Rule
 from analysis.stats.differences import paired_differences
-from analysis.stats.estimates import moments, t_interval, t_test, tost
+from analysis.stats.estimates import moments, t_interval, t_test
 from analysis.stats.power import detectable
 
 SEEDS = (3, 5, 10)
@@ -129,7 +129,7 @@ def test_each_kind_of_false_verdict_in_at_most_alpha_of_all_studies(n, sd):
 
 
 def test_equivalence_is_tested_at_its_level_and_not_far_below():
-    p = tost(families(5, [MARGIN], sd=0.002)[:, 0], MARGIN)
+    p = paired_differences(families(5, [MARGIN], sd=0.002)[:, 0]).tost(MARGIN)
     assert 0.045 <= np.mean(p <= ALPHA) <= 0.055
 
 

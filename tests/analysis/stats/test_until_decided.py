@@ -14,7 +14,7 @@ SAVED = 0.25
 
 
 def until_decided(runs: np.ndarray, with_every: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The last verdicts (studies, pairs) as `decide` gives them, and the seeds (studies, variants).
+    """The last verdicts (studies, pairs) as `verdicts` gives them, and the seeds (studies, variants).
 
     A variant of runs (studies, variants, seeds) stops at the look that decides its pair with the first, or every pair.
     """

@@ -44,7 +44,7 @@ def mirrored_study(server: PagesServer, tmp_path: Path) -> Path:
     """The folder of a study of two variants, of which the server has a run."""
     folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=1)
     (entry, *_) = study_file.read_study(folder)["runs"]
-    values = {key: {"value": value} for key, value in record.read_config(folder / entry["run"]).items()}
+    values = {key: {"value": value} for key, value in record.read_json(folder / entry["run"] / record.CONFIG).items()}
     server.runs["a"] = Run("a", "vit-ablation", {"jobType": "position", "groupName": entry["variant"]}, values)
     return folder
 

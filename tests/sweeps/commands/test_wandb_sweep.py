@@ -221,5 +221,5 @@ def test_a_trial_that_its_sweep_stops_ends_as_pruned(server, tmp_path):
     assert (summary["status"], run.summary["status"], run.state) == ("pruned", "pruned", "finished")
     assert 1 <= summary["epochs"] == len(run.rows) < 200
     assert run.summary["val/acc"] == summary["val/acc"]
-    (config,) = (record.read_config(path.parent) for path in shell.folder.glob("trials/*/summary.json"))
+    (config,) = (record.read_json(path.parent / record.CONFIG) for path in shell.folder.glob("trials/*/summary.json"))
     assert config["data"]["train_limit"] is None

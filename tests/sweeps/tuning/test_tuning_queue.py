@@ -78,7 +78,7 @@ def test_a_trial_of_a_dead_process_goes_on_as_the_same_run(tmp_path, sampler):
     second.store.now = lambda: 1e12
     assert second.heartbeat(taken) == []
     second.refresh()
-    assert {worker.heartbeat for worker in second.state().running.values()} == {1e12}
+    assert {worker.heartbeat for worker in second.state.running.values()} == {1e12}
 
 
 @pytest.mark.parametrize(
@@ -136,12 +136,12 @@ def test_a_failure_counts_once_if_the_connection_is_lost_while_it_is_stored(tmp_
 def test_a_trial_of_a_living_process_is_left_to_it(tmp_path, sweep):
     first = queue_of(tmp_path, sweep, trials=1)
     begun, other = start(first), queue_of(tmp_path, replace(HERE, pid=1), trials=1)
-    assert other.assign(DEAD) == [] and list(other.state().running) == [begun.run.name]
+    assert other.assign(DEAD) == [] and list(other.state.running) == [begun.run.name]
     first.release()  # as Ctrl-C does
     assert start(other).run == begun.run
     end(other, replace(begun, process=other.sweep))
     first.refresh()
-    assert first.state().ended == [begun.run.name] and not first.state().running
+    assert first.state.ended == [begun.run.name] and not first.state.running
 
 
 def test_variants_get_the_same_settings_and_seeds_in_turn_and_each_has_its_own_optuna_study(tmp_path):
@@ -253,7 +253,7 @@ def test_a_trial_of_several_seeds_has_their_mean_and_trains_none_of_them_twice(t
     assert second.studies["cls"].best_value == pytest.approx(0.5)
     after = start(second).run
     assert after.seed == 1_000_001 and after.config.optim != begun.run.config.optim and second.left == 0
-    assert set(second.state().ended) == {path.name for path in second.dir.iterdir()}
+    assert set(second.state.ended) == {path.name for path in second.dir.iterdir()}
     with pytest.raises(UserError, match="seed 1010000 was used for tuning"):
         plan = make_plan(parse_study({**STUDY, "seeds": [1_010_000]}, "mine"))
         plan = plan.model_copy(update={"runs": [run for run in plan.runs if run.variant == "cls"]})
@@ -270,7 +270,7 @@ def test_a_seed_without_an_accuracy_leaves_its_trial_without_one_and_drops_the_s
         trial = start(queue)
         queue.report(trial, row(1, 0.4))
         assert queue.settle(trial, "failed") == "failed" if status == "failed" else end(queue, trial, status, None, 1)
-    assert queue.left == 0 and best_trial(queue.rows()["cls"]) is None and len(queue.state().dropped) == 2 - place
+    assert queue.left == 0 and best_trial(queue.rows()["cls"]) is None and len(queue.state.dropped) == 2 - place
     (trial,) = queue.rows()["cls"]
     assert (trial.status, trial.val_acc) == (status, None)
 
@@ -284,7 +284,7 @@ def test_only_the_first_seed_of_a_trial_is_stopped_early(tmp_path):
     low = start(queue)
     assert [queue.report(low, row(epoch, 0.4)) for epoch in (1, 2, 3)] == [False, False, True]
     end(queue, low, "pruned", 0.4, 3)
-    assert queue.left == 0 and len(queue.state().ended) == 3 and len(queue.state().dropped) == 1
+    assert queue.left == 0 and len(queue.state.ended) == 3 and len(queue.state.dropped) == 1
     assert [(t.status, t.val_acc, t.epochs) for t in queue.rows()["cls"]] == [("finished", 0.5, 54), ("pruned", 0.4, 3)]
 
 

@@ -174,11 +174,12 @@ def test_a_cancelled_sweep_ends_at_a_heartbeat(pool):
 
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt])
-def test_workers_end_with_the_pool_and_are_killed_after_an_error(pool, monkeypatch, error):
-    monkeypatch.setattr(pool, "kill", Mock())
-    monkeypatch.setattr(pool, "shutdown", Mock())
+def test_workers_end_with_the_pool_and_are_killed_after_an_error(pool, error):
+    (worker,), sent, begun = pool.workers, [], set(pool.queue.state.running)
+    worker.process, worker.send = Mock(), sent.append
     with contextlib.suppress(KeyboardInterrupt), pool:
         assert pool.queue.store.notify is pool.display.note
         if error:
             raise error
-    assert (pool.kill.called, pool.shutdown.called) == (bool(error), not error)
+    assert worker.stopped and (worker.process.kill.called, sent) == (bool(error), [] if error else [None])
+    assert begun and set(pool.queue.reconcile().running) == (set() if error else begun)  # released for the next sweep

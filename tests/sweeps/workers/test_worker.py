@@ -1,12 +1,13 @@
 """Which workers a sweep starts: on a CPU, on one GPU and on several. The GPUs are mocked."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 
 from experiments.config import RunConfig, override
-from experiments.runs import run as run_module
+from experiments.data import loading
 from sweeps.workers.worker import Datasets, worker_configs
 
 LOG = Path("sweep.log")
@@ -52,7 +53,7 @@ def test_a_worker_on_a_cpu_has_one_thread():
 
 def test_runs_with_equal_data_share_a_dataset_and_the_last_two_are_kept(monkeypatch):
     loaded: list[RunConfig] = []
-    monkeypatch.setattr(run_module, "load_splits", lambda config, device: loaded.append(config) or object())
+    monkeypatch.setattr(loading, "load", lambda config: loaded.append(config) or Mock())
     datasets, device = Datasets(), torch.device("cpu")
 
     def load(limit, **changes):

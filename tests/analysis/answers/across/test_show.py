@@ -10,6 +10,7 @@ import pytest
 import study_file
 from synthetic import on_dataset, results_of, state_plan, write_by_dataset
 
+from analysis.answers.across.compute import aggregate, studies_by_dataset
 from analysis.answers.conduct.compute import this_look
 from analysis.answers.several_studies import across_document, stratified_document
 from analysis.sources.folder import read_folder
@@ -30,7 +31,7 @@ def document_of(tmp_path, accuracies, **options):
         results_of(tmp_path / name, accuracy=accuracy, **on_dataset(name), **options)
         for name, accuracy in accuracies.items()
     ]
-    return across_document(studies, COMMAND)
+    return across_document(aggregate(studies_by_dataset(studies)), COMMAND)
 
 
 def test_the_headline_has_the_size_of_an_average_and_its_signs(tmp_path):

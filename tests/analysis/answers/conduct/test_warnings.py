@@ -37,9 +37,10 @@ def test_runs_on_several_devices_are_reported_with_the_names_of_these(tmp_path):
 def test_every_warning_is_a_paragraph_in_order(tmp_path, monkeypatch):
     results = analyze(read_folder(write_study(tmp_path, accuracy=VARIANTS, seeds=3)))
     assert study_warnings(results) == []
+    noted = results.study.plan.model_copy(update={"notes": ["A note."]})
     conduct = replace(
         results.conduct,
-        notes=["A note."],
+        study=replace(results.study, plan=noted),
         not_fixed={"optim.lr": ["0.1", "0.2"]},
         changed_images=["none"],
         test_copies=24,
