@@ -67,7 +67,10 @@ CPVT = (
     "as later papers cite its table"
 )
 CPVT_TABLE = "Table 1: no embedding 68.2, relative 70.5, learned 72.2"
-HEO = "Heo et al., arXiv 2403.13298, README of the authors' code (ViT-S, ImageNet, trained at 224 px)"
+HEO = (
+    "Heo et al., arXiv 2403.13298, README of the authors' code (ViT-S, ImageNet, trained at 224 px; its table leaves "
+    "out the class token)"
+)
 BLOG = "Positional Embeddings in Transformer Models, ICLR Blogposts 2025 (ImageNet-100, trained at 224 px)"
 NONE, LEARNED = frozenset({"none"}), frozenset({"learned-1d"})
 LARGER = "On larger images than in training, "

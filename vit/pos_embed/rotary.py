@@ -39,7 +39,10 @@ class Rope2d(PosEmbed):
 
 
 class Rope2dAndTable(Rope2d):
-    """`rope-2d` in every layer and a `learned-1d` table at the stem (Heo et al. 2024, RoPE-Axial + APE)."""
+    """`rope-2d` in every layer and a `learned-1d` table at the stem (Heo et al. 2024, RoPE-Axial + APE).
+
+    The table of Heo et al. has no entry for the class token.
+    """
 
     defaults = BUILTIN["rope-2d-learned-1d"].defaults
     table: Learned1d | None
