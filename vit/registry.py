@@ -27,10 +27,11 @@ Encodes = Literal["none", "absolute", "relative-1d", "relative-2d", "relative-2d
 column offset, these offsets in bins (offsets beyond one patch share bins), their distance, or the offset of adjacent
 patches only."""
 
-Resized = Literal["interpolated", "rescaled", "computed", "unchanged"]
+Resized = Literal["interpolated", "rescaled", "computed", "interpolated and computed", "unchanged"]
 """How a trained kind carries over to another image size: its table is interpolated to the new grid, so positions are
 relative to the image; it has no weights and is computed for the new grid, with positions relative to the image
-(rescaled) or counted in patches (computed); or its weights do not depend on the grid."""
+(rescaled) or counted in patches (computed); its table is interpolated and the rest computed; or its weights do not
+depend on the grid."""
 
 ADDITIVE = ("stem", "every-layer", "every-layer-shared")
 FIXED = ("stem", "every-layer")  # without parameters, sharing them makes no difference
@@ -223,7 +224,7 @@ BUILTIN: dict[str, Kind] = {
         "absolute",
         (("head_dim", 4),),
         {"rope_base": 100.0, **TABLE},
-        resized="interpolated",
+        resized="interpolated and computed",  # the table, and the rotation
     ),
     "alibi-2d": Kind("attention_bias:Alibi2d", ("every-layer",), "distance", resized="computed"),
     "cpe": Kind("additive:Conditional", (*ADDITIVE, AFTER_FIRST), "local", resized="unchanged"),

@@ -65,13 +65,15 @@ def heat_maps(values: Mapping[str, np.ndarray], kind: str) -> Drawing:
     """
     across, table = min(ACROSS, len(values)), kind == "table"
     down = -(-len(values) // across)
-    figure = Drawing((WIDTH / ACROSS + 0.15) * down + 0.4)
+    names = {variant: textwrap.fill(short(variant), TITLE_LINE) for variant in values}
+    lines = 1 + max(name.count("\n") for name in names.values()) + (kind != "similarity")
+    figure = Drawing((WIDTH / ACROSS + 0.15 * lines) * down + 0.4)
     panels = figure.subplots(down, across, squeeze=False)
     for axes, (variant, array) in zip(panels.ravel(), values.items()):
         shown, norm = (array, CenteredNorm()) if table else (mosaic(array), None)
         image = axes.imshow(shown, interpolation="none", norm=norm, **OPTIONS[kind])
         ends = "" if kind == "similarity" else f"\n{image.norm.vmin:.3g} to {image.norm.vmax:.3g}".replace("-", MINUS)
-        axes.set_title(textwrap.fill(short(variant), TITLE_LINE) + ends, loc="left", fontsize=9)
+        axes.set_title(names[variant] + ends, loc="left", fontsize=9)
         axes.set_axis_off()
     for axes in panels.ravel()[len(values) :]:
         axes.set_visible(False)

@@ -42,6 +42,8 @@ def test_the_registry_says_how_a_kind_carries_over(kind):
     has_weights = any(name.startswith("pos.") for name, _ in model(kind).named_parameters())
     computed = "rescaled" if kind == "cape" else "computed"
     expected = "interpolated" if kind in INTERPOLATED else "unchanged" if has_weights else computed
+    if kind == "rope-2d-learned-1d":
+        expected = "interpolated and computed"
     assert REGISTRY[kind].resized == (None if kind == "none" else expected)
 
 
