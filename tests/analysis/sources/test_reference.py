@@ -41,6 +41,7 @@ RUNS = {
     "table-8-cifar10": 40,
     "table-8-tuned": 40,
     "table-std-64": 30,
+    "table-std-init-64": 30,
     "tintn-cifar10": 5,
 }
 WITHOUT_HITS = {
