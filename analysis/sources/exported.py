@@ -20,7 +20,7 @@ from typing import Any, Literal
 from zipfile import BadZipFile
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from analysis.sources import hits
 from analysis.sources.held_fixed import without_locations
@@ -39,21 +39,17 @@ STATED = ("name", "metric", "margin", "looks", "variance", "baseline", "factors"
 FILES = (RUNS, CURVES, HITS, PLUGINS, STUDY)
 
 
-class FileDigest(BaseModel):
+class FileDigest(BaseModel, frozen=True):
     """The SHA-256 of a file, for a table over its cells.
 
     Older exports also state the types of columns, which are not used.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     digest: str
 
 
-class Export(BaseModel):
+class Export(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     """What an export adds to the plan. `troubles`: run -> why its record is excluded. `digest`: that of study.json."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     format: Literal[1] = Field(1, alias="schema")
     tables: dict[str, FileDigest]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 
 from analysis.sources.settings import flatten
 from experiments.errors import first_line
@@ -85,10 +85,8 @@ class SourceRun:
         }
 
 
-class _Settings(BaseModel):
+class _Settings(BaseModel, extra="allow", strict=True):
     """The columns of a row that are not in `COLUMNS`: metrics and settings."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
 
     @model_validator(mode="after")
     def _check(self) -> _Settings:
