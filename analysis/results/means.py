@@ -44,6 +44,7 @@ def study_means(study: RunsTable) -> Means:
     finished, ended, metric = study.of("finished"), study.of(*ENDED), study.metric
     values: dict[str, dict[int, float]] = {variant: {} for variant in study.variants}
     for variant, seed, status, value in zip(ended["variant"], ended["seed"], ended["status"], ended[metric]):
+        # NaN for a run that did not finish: its seed is dropped, not absent
         values[variant][int(seed)] = float(value) if status == "finished" else math.nan
     measured = [other for other in study.metrics if finished[other].notna().any()]
     runs = {variant: finished[finished["variant"] == variant] for variant in values}

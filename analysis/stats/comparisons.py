@@ -156,7 +156,7 @@ def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dic
     if not pairs:
         return {}
     table, compared = _table(values, pairs), dict[tuple[str, str], PairedComparison]()
-    at_looks = differences_at_looks(values, pairs, rule)
+    at_looks = _differences_at_looks(table, pairs, rule)
     p_holm, q_holm, signs = verdicts(at_looks, rule)
     strictest = single_step_level(p_holm, rule)
     for looks, here in _last_looks(pairs, rule.looks):
@@ -281,7 +281,11 @@ def differences_at_looks(
 
     A pair has no test at looks that a side has not reached: an error of NaN.
     """
-    x, _, first, second = _table(values, pairs)
+    return _differences_at_looks(_table(values, pairs), pairs, rule)
+
+
+def _differences_at_looks(table: Table, pairs: Sequence[tuple[Variant, Variant]], rule: Rule) -> list[Differences]:
+    x, _, first, second = table
     at_looks = [differences(x[:, :n], first, second, rule.floor, rule.variance) for n in rule.looks.reached]
     for looks, here in _last_looks(pairs, rule.looks):
         for later in at_looks[len(looks.reached) :]:

@@ -25,7 +25,7 @@ def _level(most: float) -> float:
 @cache
 def _operations(side: int) -> tuple[Callable[[Tensor], Tensor], ...]:
     """The operations on images [N, C, S, S], uint8: 14 pairs with both directions, equal where there is none."""
-    from torchvision.transforms.v2 import functional as tv  # 2 s, for runs that use it
+    from torchvision.transforms.v2 import functional as tv  # its import takes 2 s, and few runs use it
 
     def moved(shear: tuple[float, float] = (0, 0), shift: tuple[int, int] = (0, 0)) -> Callable[[Tensor], Tensor]:
         center = [0.0, 0.0] if any(shear) else None

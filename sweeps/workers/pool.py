@@ -112,7 +112,10 @@ class WorkerPool:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """After an error, the next sweep continues the runs from the last finished epoch."""
         for worker in self.workers:
-            worker.process.kill() if kind else worker.send(None)
+            if kind:
+                worker.process.kill()
+            else:
+                worker.send(None)
         for worker in self.workers:
             worker.stop(0.0 if kind else SHUTDOWN_TIMEOUT)
         if kind:

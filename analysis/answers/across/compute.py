@@ -18,6 +18,7 @@ from analysis.sources.source_run import ENDED
 from analysis.stats.comparisons import near_chance, with_diverged
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
+from experiments.metric import Metric
 
 FEWEST = 2  # seeds that a variant needs on every dataset
 
@@ -120,9 +121,7 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
         raise UserError(f"across: the baseline {baseline!r} has {left_out[baseline]}; it needs {FEWEST} on each")
     scored = [variant for variant in names if variant not in left_out]
     compared = [variant for variant in scored if variant != baseline and not policy.looks.waiting]
-    levels = {name: chance_accuracy(part.study.of(*ENDED).iloc[0], study.metric) for name, part in studies.items()}
-    known = {name: level for name, level in levels.items() if level is not None and study.metric.is_share}
-    chance = known if len(known) == len(studies) and len(set(known.values())) > 1 else {}
+    chance = _chance(studies, study.metric)
     lowest = list(chance.values())
     near = set.intersection(*(part.policy.near_chance(part.means.values) for part in parts))
     return AcrossDatasets(
@@ -162,6 +161,13 @@ def _dataset(study: RunsTable) -> str:
     if name in DATASETS and DATASETS[name].source == "folder":
         return f"{name} {Path(str(study.runs['data.root'].dropna().iloc[0])).name}"
     return name
+
+
+def _chance(studies: Mapping[str, StudyResults], metric: Metric) -> dict[str, float]:
+    """dataset -> the accuracy of guessing; empty where it is the same for all, or not known for one."""
+    levels = {name: chance_accuracy(part.study.of(*ENDED).iloc[0], metric) for name, part in studies.items()}
+    known = {name: level for name, level in levels.items() if level is not None and metric.is_share}
+    return known if len(known) == len(studies) and len(set(known.values())) > 1 else {}
 
 
 def _too_few(sides: Mapping[str, np.ndarray]) -> str:
