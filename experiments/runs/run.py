@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from experiments.memory import check_model, free_memory, is_out_of_memory
 from experiments.runs import init_from, predictions, provenance, record
 from experiments.runs.state import RunState, is_finite, remove_temporary_files
 from experiments.runs.summary import summary_of
-from experiments.runs.writer import EpochWriter, uses_thread
 from experiments.sections import DataConfig
 from experiments.study import RunSpec
 from experiments.training.cohort import cohort_sizes
@@ -148,7 +148,10 @@ def _train_or_divide(group: dict[int, RunState], tasks: Tasks, device: torch.dev
 
 
 def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None) -> None:
-    """Train runs that have finished the same number of epochs, as one model, to their end."""
+    """Train runs that have finished the same number of epochs, as one model, to their end.
+
+    A thread writes the records of an epoch while the next is trained.
+    """
     numbers, runs, splits = list(group), list(group.values()), tasks.splits
     engine = _start(runs, splits, device)
     for i, run in enumerate(runs):
@@ -156,21 +159,22 @@ def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device,
             _finish(run, engine, i, None, splits)
     if not any(run.status == "running" for run in runs):
         return
-    with EpochWriter(uses_thread(device)) as writer:
+    with ThreadPoolExecutor(1, "records") as writer:
+        writing: list[Future[None]] = []
         before = time.perf_counter()
         for rows in fit(engine, splits, len(runs[0].rows)):
             seconds = (time.perf_counter() - before) / len(runs)
-            writer.wait()  # for the previous epoch
+            _wait(writing)  # for the previous epoch
             tensors = engine.states()
             _measure_length(runs, rows, engine, tasks)
             for i, (number, run) in enumerate(zip(numbers, runs, strict=True)):
                 if run.status != "running":
                     continue
-                writer.submit(run.add_epoch(rows[i], tensors[i], seconds))
+                writing.append(writer.submit(run.add_epoch(rows[i], tensors[i], seconds)))
                 run.update_status(prune=bool(on_row and on_row(number, rows[i])))
                 if run.status == "running":
                     continue
-                writer.wait()
+                _wait(writing)
                 if run.status == "pruned":
                     run.save(tensors[i], durable=True)  # the decision is kept, and not made a second time
                 _finish(run, engine, i, None, splits)  # now: the next step of the others changes its weights
@@ -178,10 +182,17 @@ def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device,
             if not any(run.status == "running" for run in runs):
                 return
             before = time.perf_counter()
+        _wait(writing)
     measured = measure_finished(engine, tasks, [run.rows[-1] for run in runs])
     for i, (run, result) in enumerate(zip(runs, measured, strict=True)):
         if run.status == "running":
             _finish(run, engine, i, result, splits)
+
+
+def _wait(writing: list[Future[None]]) -> None:
+    """Wait until all records are written. Raises the error of the first that failed."""
+    while writing:
+        writing.pop(0).result()
 
 
 def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacked, tasks: Tasks) -> None:
