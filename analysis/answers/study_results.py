@@ -26,17 +26,6 @@ from experiments.errors import UserError
 
 
 @dataclass(frozen=True)
-class PublishedResults:
-    """What the study says about published claims, its places in a published table, and what theory predicts for it."""
-
-    claims: list[ClaimResult]
-    paper: dict[tuple[str, str], str]
-    """(kind, site) in Table 8 of the ViT paper -> variant; empty for a study that does not vary these"""
-    expected: dict[str, Expected]
-    """variant -> the accuracies that theory predicts on a generated probe, where it applies"""
-
-
-@dataclass(frozen=True)
 class StudyResults:
     """A study and what is computed of it, for the answers of a report."""
 
@@ -46,7 +35,12 @@ class StudyResults:
     means: Means
     comparisons: Comparisons
     factors: Factors
-    published: PublishedResults
+    claims: list[ClaimResult]
+    """what the study says about published claims"""
+    paper: dict[tuple[str, str], str]
+    """(kind, site) in Table 8 of the ViT paper -> variant; empty for a study that does not vary these"""
+    expected: dict[str, Expected]
+    """variant -> the accuracies that theory predicts on a generated probe, where it applies"""
     images: ImageResults | None
     """None where no record holds test predictions"""
     profiles: list[Profile]
@@ -70,7 +64,9 @@ def analyze(study: RunsTable) -> StudyResults:
         means=means,
         comparisons=study_comparisons(variants, means.values, policy),
         factors=study_factors(study, means, policy),
-        published=published_results(study, means, policy),
+        claims=study_claims(study, means, policy),
+        paper=paper_places(study.metric, study.varied, variant_settings(study.plan, means.values)),
+        expected=derived(study.metric, study.settings()),
         images=image_results(study, policy),
         profiles=study_profiles(study, means),
         trends=study_trends(study, variants, policy),
@@ -81,14 +77,11 @@ def analyze(study: RunsTable) -> StudyResults:
     )
 
 
-def published_results(study: RunsTable, means: Means, policy: Policy) -> PublishedResults:
-    """Compare a study with what was published."""
-    places = paper_places(study.metric, study.varied, variant_settings(study.plan, means.values))
-    return PublishedResults(_claims(study, means, policy), places, derived(study.metric, study.settings()))
+def study_claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]:
+    """What a study says about published claims.
 
-
-def _claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]:
-    """None where margin and metric have different units; none of kinds that are alike only near chance."""
+    None where margin and metric have different units; none of kinds that are alike only near chance.
+    """
     if policy.looks.waiting or policy.margin is None:
         return []
     plan = study.plan.model_copy(update={"metric": study.metric})  # the user may have asked for another metric

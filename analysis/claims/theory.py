@@ -39,11 +39,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
+import numpy as np
 import pandas as pd
 
 from experiments.data.probes import CELLS, GRID, IMAGES, PROBES, Cell, squared_distance
@@ -77,36 +78,55 @@ class Expected:
 @cache
 def expected(name: str, encodes: str, encodes_prefix: str = "none") -> Expected:
     """Derived accuracies on a probe, for what a kind encodes about two patches and about a patch and a prefix token."""
-    classes = PROBES[name]()[0].placements
-    alone: dict[str, Counter[Hashable]] = {k: Counter() for k in classes}
-    border: dict[str, Counter[Hashable]] = {k: Counter() for k in classes}
-    for probe in PROBES[name]():
-        for k, placements in probe.placements.items():
-            for placement, times in Counter(placements).items():
-                marks = dict(zip(placement, probe.marks, strict=True))
-                alone[k][_view(marks, encodes, encodes_prefix)] += times
-                border[k][_view({cell: marks.get(cell) for cell in CELLS}, encodes, encodes_prefix)] += times
-    return Expected(Fraction(1, len(classes)), _best(alone), _best(border))
-
-
-def _view(content: Mapping[Cell, str | None], encodes: str, encodes_prefix: str) -> Hashable:
-    """What a layout looks like: each cell with all it sees, as a bag; cells that are not in `content` are not there."""
-    relation, to_prefix = RELATIONS[encodes], RELATIONS[encodes_prefix]
-    return _bag(
-        (mark, to_prefix(cell, cell), _bag((other, relation(cell, there)) for there, other in content.items()))
-        for cell, mark in content.items()
+    probes = PROBES[name]()
+    layouts = [
+        (k, dict(zip(placement, probe.marks, strict=True)), times)
+        for probe in probes
+        for k, placements in probe.placements.items()
+        for placement, times in Counter(placements).items()
+    ]
+    marks = _numbers([None, *(content.get(cell) for _, content, _ in layouts for cell in CELLS)])[1:]
+    pairs = _numbers([RELATIONS[encodes](cell, there) for cell in CELLS for there in CELLS])
+    prefix = _numbers([RELATIONS[encodes_prefix](cell, cell) for cell in CELLS])
+    marks, pairs = marks.reshape(-1, len(CELLS)), pairs.reshape(len(CELLS), -1)
+    counts = pd.DataFrame({"class": [k for k, _, _ in layouts], "times": [times for _, _, times in layouts]})
+    alone, border = (
+        _best(counts.assign(view=_views(marks, pairs, prefix, there)))
+        for there in (marks > 0, np.ones_like(marks, dtype=bool))
     )
+    return Expected(Fraction(1, len(probes[0].placements)), alone, border)
 
 
-def _bag(items: Iterator[Hashable]) -> Hashable:
-    return frozenset(Counter(items).items())
+def _numbers(values: Sequence[Hashable]) -> np.ndarray:
+    """Equal values have equal numbers, from 0 in order of appearance."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values])
 
 
-def _best(views: Mapping[str, Counter[Hashable]]) -> Fraction:
+def _views(marks: np.ndarray, pairs: np.ndarray, prefix: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """What each layout looks like, as a number: each cell with all it sees, in any order. [L]
+
+    `marks`: of each cell of each layout, and `there`: which cells take part. [L, C]. `pairs`: what is encoded about two
+    cells. [C, C]. `prefix`: about a cell and a prefix token. [C]
+    """
+    seen = np.where(there[:, None], marks[:, None] * (pairs.max() + 1) + pairs, -1)  # [L, C, C]
+    bags = _rows(np.sort(seen))  # [L, C]
+    cells = _rows(np.stack(np.broadcast_arrays(marks, prefix, bags), -1))  # [L, C]
+    return _rows(np.sort(np.where(there, cells, -1)))
+
+
+def _rows(values: np.ndarray) -> np.ndarray:
+    """Equal rows have equal numbers. [..., N] -> [...]"""
+    rows = values.reshape(-1, values.shape[-1])
+    return _numbers([row.tobytes() for row in rows]).reshape(values.shape[:-1])
+
+
+def _best(layouts: pd.DataFrame) -> Fraction:
     """The accuracy of naming, for each view, its likeliest class; classes are equally likely."""
-    shares = {k: {view: Fraction(n, counts.total()) for view, n in counts.items()} for k, counts in views.items()}
-    seen = {view for counts in shares.values() for view in counts}
-    return sum((max(s.get(view, Fraction()) for s in shares.values()) for view in seen), Fraction()) / len(views)
+    counts = layouts.pivot_table("times", "view", "class", "sum", fill_value=0)
+    totals = counts.sum()
+    common = math.lcm(*totals)
+    return Fraction(int((counts * (common // totals)).max(axis=1).sum()), common * len(totals))
 
 
 def verdict(known: Expected, measured: float) -> str:

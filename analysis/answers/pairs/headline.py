@@ -82,7 +82,7 @@ def without_comparison(results: StudyResults) -> list[str]:
     """The whole answer of a study in which nothing can be compared yet, or which has one variant; else empty."""
     variants, means, policy, comparisons = results.variants, results.means, results.policy, results.comparisons
     if not variants.others:
-        claims = [(claim.claim.statement, claim.outcome, evidence(claim)) for claim in results.published.claims]
+        claims = [(claim.claim.statement, claim.outcome, evidence(claim)) for claim in results.claims]
         slots = {"variants": variants, "means": means, "conduct": results.conduct}
         return paragraphs("headline", "single_variant", **slots, claims=claims)
     if policy.looks.waiting:

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis import formatting, stats
 from analysis.answers.published.over_studies import FEWEST, SUMMARY, summaries
 from analysis.answers.published.show import claim_fields
-from analysis.answers.study_results import StudyResults, published_results
+from analysis.answers.study_results import StudyResults, study_claims
 from analysis.answers.trends.compute import Trend
 from analysis.claims.check import ClaimResult
 from analysis.claims.literature import published_claims
@@ -49,12 +49,12 @@ OF_TREND = {"shrinks": "holds here", "grows": "does not hold here"}
 def ledger_rows(results: StudyResults) -> list[dict[str, Any]]:
     """What a study says about each claim, by its own metric and by its accuracies at other image sizes."""
     study = results.study
-    rows = [_of_claim(result, study.metric, results.comparisons) for result in results.published.claims]
+    rows = [_of_claim(result, study.metric, results.comparisons) for result in results.claims]
     rows += [_of_trend(trend) for trend in results.trends if trend.spread.verdict != "not tested"]
     for metric in study.metrics:
         if metric.img_size and metric.base == study.metric:
             resized = explore(study, metric, None)
-            claims = published_results(resized, study_means(resized), study_policy(resized)).claims
+            claims = study_claims(resized, study_means(resized), study_policy(resized))
             rows += [_of_claim(result, metric) for result in claims]
     setting = text("study", "training", study=study)
     return [{**row, "setting": setting, "_own": row["metric"] == study.metric} for row in rows]

@@ -174,9 +174,9 @@ def answer(results: StudyResults, page: Page) -> Answer:
     def sections() -> list[Section]:
         study, variants, compared, policy = results.study, results.variants, results.comparisons, results.policy
         folded = not study.plan.command or study_file(study.plan.command) is not None  # no built-in study
-        table = paper_table(results.published.paper, results.means, variants, compared, policy, folded)
+        table = paper_table(results.paper, results.means, variants, compared, policy, folded)
         tuned, training = results.tuning is not None, text("study", "training", study=study)
-        claims = claims_table(results.published.claims, variants, compared, policy, tuned, training, folded)
+        claims = claims_table(results.claims, variants, compared, policy, tuned, training, folded)
         return [
             Section("paper", "Published figures: ViT paper, Table 8", present(table)),
             Section("claims", "Published claims", present(claims)),

@@ -109,7 +109,7 @@ def answer(results: StudyResults, page: Page) -> Answer:
     variants, means, conduct = results.variants, results.means, results.conduct
 
     def sections() -> list[Section]:
-        expected = probe_columns(results.published.expected, means)
+        expected = probe_columns(results.expected, means)
         table = variants_table(variants, means, results.comparisons, results.cost, conduct, results.policy, expected)
         heading = "Results" if results.factors.model is None else "Combinations"
         slots = {"enlarged": bool(figures.enlarged(means)), "some_grey": page.styles.some_grey}

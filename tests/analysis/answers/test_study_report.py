@@ -56,7 +56,7 @@ def test_a_loss_is_not_tested_for_equivalence_at_the_margin_of_an_accuracy(tmp_p
     )
     assert stated.comparisons.pairs["sinusoidal", "none"].tost_p < 1
     for results in explored:
-        assert not results.published.claims
+        assert not results.claims
         for compared in results.comparisons.pairs.values():
             assert compared.verdict in ("better", "worse", "not enough evidence") and math.isnan(compared.tost_p)
     later = write_study(tmp_path / "later", spread=2e-4, **on_dataset("digits"))

@@ -28,7 +28,7 @@ def test_no_adjusted_interval_contradicts_its_verdict(name):
         if compared.verdict not in ("both near chance", "equal on all seeds"):
             ends = compared.adjusted.low, compared.adjusted.high
             assert not contradicts(compared.verdict, *ends, results.policy.margin), compared
-    for claim in results.published.claims:
+    for claim in results.claims:
         low, high, bound = claim.adjusted.low, claim.adjusted.high, claim.decisive.bound
         if claim.decisive.is_published or low != low or claim.outcome == "not comparable":
             continue

@@ -30,7 +30,7 @@ def exact(tmp_path, values):
 
 def main_table(results):
     parts = (results.variants, results.means, results.comparisons, results.cost, results.conduct, results.policy)
-    return variants_table(*parts, probe_columns(results.published.expected, results.means))
+    return variants_table(*parts, probe_columns(results.expected, results.means))
 
 
 def versus_baseline(results):
