@@ -1,7 +1,5 @@
 """What the commands of `vit-report` do: read studies, write a report or an export, and print where it is."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

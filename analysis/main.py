@@ -1,7 +1,5 @@
 """`vit-report`: the parsers of its commands. Heavy imports wait until a command is carried out."""
 
-from __future__ import annotations
-
 import shlex
 from argparse import SUPPRESS
 from collections.abc import Sequence

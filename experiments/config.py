@@ -3,8 +3,6 @@
 `override` is the only way to change one. `run_id` identifies what a run computes.
 """
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 from collections.abc import Iterator, Mapping

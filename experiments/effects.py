@@ -1,7 +1,5 @@
 """Settings that have an effect only together with a value of another setting, and a warm-up that is too long."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Sequence
 

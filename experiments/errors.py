@@ -1,7 +1,5 @@
 """What every command says in one line: errors, and values. It imports nothing heavy."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Collection, Iterator
 from pathlib import Path

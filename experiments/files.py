@@ -1,7 +1,5 @@
 """Files written atomically, JSON, and the digest of trained weights."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

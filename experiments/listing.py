@@ -1,7 +1,5 @@
 """The tables of `vit-train presets`, `vit-train variants` and `vit-train data`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """A check that images fit in memory before they are decoded; and what to do where memory is exhausted."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import math

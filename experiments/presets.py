@@ -1,7 +1,5 @@
 """Named configurations: our own, and one for each published system with the accuracy it reports. Imports no torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The sections of a run's configuration: data, optimizer, training, evaluation. Each is validated and frozen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Self
 

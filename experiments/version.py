@@ -1,7 +1,5 @@
 """Which code is running: the package version, the git commit and uncommitted changes. It imports no torch."""
 
-from __future__ import annotations
-
 import functools
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The built-in studies, which are YAML files in `sweeps/studies`; and how a study is loaded by name or path."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

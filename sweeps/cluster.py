@@ -1,7 +1,5 @@
 """Workers of a study as jobs of Slurm. Each job runs `vit-sweep worker`."""
 
-from __future__ import annotations
-
 import shlex
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Estimate how long a sweep will take, from a short measurement."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 import tempfile

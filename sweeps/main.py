@@ -1,7 +1,5 @@
 """`vit-sweep`: the parser of its commands. Each command is a function of a module in `sweeps.commands`."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """From a study to its runs: every variant is checked against a base, labelled and crossed with the seeds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """`train.precision` auto of a study: float32 or bfloat16, whichever is faster, measured before it is planned."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

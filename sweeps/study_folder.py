@@ -1,7 +1,5 @@
 """The folder of a study, with its plan: a larger plan of the same study extends it, and no other one replaces it."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ The verdicts are those of `vit-report decided`, which shares the 5 % among the l
 of a variant that has stopped.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

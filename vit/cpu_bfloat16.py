@@ -1,7 +1,5 @@
 """Tanh-GELU in bfloat16 on a CPU, in a form that is 1.3 times as fast there as PyTorch's own."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ Attention maps come from `ViT.attention_maps`: one [B, H, T, T] per layer, whose
 are the prefix (class token and registers), then N = G * G patches in raster order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

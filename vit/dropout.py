@@ -5,8 +5,6 @@ under `vmap`, and after a resume. PyTorch's own dropout samples from one global 
 of these.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

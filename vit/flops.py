@@ -3,8 +3,6 @@
 torch's `FlopCounterMode` counts the same operations. Importing it takes a second, so only the tests compare with it.
 """
 
-from __future__ import annotations
-
 import itertools
 
 from vit.config import ViTConfig

@@ -6,8 +6,6 @@ the backward pass, by that flag, so attention called there saves nothing and its
 2.13). On the CPU the fused kernel has no batching rule at all.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

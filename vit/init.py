@@ -3,8 +3,6 @@
 Position tables are initialised in their classes (`vit.pos_embed.base.new_table`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

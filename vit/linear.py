@@ -5,8 +5,6 @@ keeps few of a GPU's processors busy. As up to sixteen products, whose results a
 (split-K).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The ViT: patch embedding, attention, blocks, pooling, head. It treats all positional embeddings alike."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, ClassVar, cast
 

@@ -1,7 +1,5 @@
 """Plug-ins: import the modules that VIT_PLUGINS names, and read their source. It imports no torch."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Check a plug-in before a model is trained with it: its class, one call of each method, and the gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

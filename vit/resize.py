@@ -1,7 +1,5 @@
 """A trained model at another image size, without further training (arXiv 2010.11929, section 3.2)."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import torch

@@ -1,7 +1,5 @@
 """How tables name variants and show comparisons: the fields of their frames, and the columns that show them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A table for a paper: the columns that the user names, a short caption, and no notes or marks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path

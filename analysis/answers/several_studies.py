@@ -1,7 +1,5 @@
 """Make the reports on several studies: two that are compared, and several datasets. Results in, a document out."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Make the report of one study: which questions it answers, in which order. A new question is a line in `ANSWERS`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The answers of one study, one for each question, and what it says about published claims and tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

@@ -15,8 +15,6 @@ Claims are checked at the study's own scale, which is rarely that of the source:
 statement as a rule, not the source's measurement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal

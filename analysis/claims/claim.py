@@ -1,7 +1,5 @@
 """The kinds of published statement, which hypotheses a study holds of each, and how these are tested. No I/O."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What was published: tables of accuracies, and statements about them, each with its source. Data only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any

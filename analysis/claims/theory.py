@@ -35,8 +35,6 @@ These are limits, not predictions for a given number of steps: below `alone` the
 `border`, beyond the sampling error of the test set, the code or the derivation is wrong.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence

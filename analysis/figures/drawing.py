@@ -1,7 +1,5 @@
 """What figures share: rows and panels, estimates with their intervals, the legend, and the ids and tips of marks."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any

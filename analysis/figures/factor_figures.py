@@ -1,7 +1,5 @@
 """The figures of a study of several factors: the levels of each factor, and every pair of factors."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

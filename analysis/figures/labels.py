@@ -1,7 +1,5 @@
 """How figures name and draw the variants: the same name, colour, marker and line in every figure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The figure of the ledger: a forest plot of the difference of each claim in each study."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The style of all figures: colours, fonts and size; and what a figure of a report is. No data and no files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The metrics of each variant: their values, means and spread."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How verdicts are reached (margin, family, planned looks, diverged runs), and the comparisons of all pairs."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable

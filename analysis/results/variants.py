@@ -1,7 +1,5 @@
 """What a study calls its variants: their order, short names, factor levels and anchors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

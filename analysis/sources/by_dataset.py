@@ -1,7 +1,5 @@
 """A study that has the dataset among its factors, as one study for each dataset."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

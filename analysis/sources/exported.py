@@ -7,8 +7,6 @@ but a text needs quotes only where it would be read as another value. An empty c
 setting of an ended run is its default.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

@@ -4,8 +4,6 @@ A record that is damaged or altered is an error or, on request, excluded: its ru
 run that has not ended has the status "incomplete". No planned run is left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What must be equal among compared runs: a variant's model, the images, settings outside the factors, the plan."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from typing import Any

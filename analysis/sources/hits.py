@@ -1,7 +1,5 @@
 """Hits: which test images each run classifies correctly. Read from run folders, stacked by variant, kept in exports."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections.abc import Mapping

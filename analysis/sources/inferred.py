@@ -4,8 +4,6 @@ Such a source holds the runs that were made, not what was planned. The factors a
 runs. The user gives baseline and metric, or they have defaults; the report says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two studies as one study of two factors: the study, and the variants that both have."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pandas as pd

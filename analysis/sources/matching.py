@@ -1,7 +1,5 @@
 """Whether variants with the same name in two studies are the same, and in which settings they differ otherwise."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 
 from analysis.sources.by_dataset import DATASET, datasets_of

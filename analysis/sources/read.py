@@ -1,7 +1,5 @@
 """Read a study from where its runs are: run folders, an exported study, W&B or a table."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

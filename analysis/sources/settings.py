@@ -1,7 +1,5 @@
 """Settings of a run by dotted path, and the text of a factor's level."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

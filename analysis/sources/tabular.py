@@ -3,8 +3,6 @@
 The user names the columns: the metric, the seed and the factors. Other columns are not used.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -3,8 +3,6 @@
 It is for runs whose local records are not at hand: a record has digests and provenance that W&B does not keep.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

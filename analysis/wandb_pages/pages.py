@@ -3,8 +3,6 @@
 Runs are grouped by variant, which is W&B's group.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import tempfile

@@ -1,7 +1,5 @@
 """Publish a study's report in W&B. It takes a bounded time."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Only a folder that this program wrote, and that nobody changed, is replaced.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Write a table for a paper as LaTeX. Text is escaped here; every character has a form in pdflatex or is replaced."""
 
-from __future__ import annotations
-
 import unicodedata
 
 from analysis.formatting import plain

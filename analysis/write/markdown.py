@@ -1,7 +1,5 @@
 """Write text, code and tables as GitHub's Markdown. Text is escaped here and nowhere else."""
 
-from __future__ import annotations
-
 import re
 
 from markupsafe import Markup

@@ -1,7 +1,5 @@
 """Write a document as an HTML page and as Markdown. Text is escaped here and nowhere else; names are never markup."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any

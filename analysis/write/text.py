@@ -4,8 +4,6 @@ A template holds macros; `text("differences", "caption", metric=metric)` is the 
 with slots. A slot that nobody fills is an error.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache

@@ -5,8 +5,6 @@ and each output column a weighted sum of input columns. So two batched matrix pr
 `rows @ images @ columns.T`.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

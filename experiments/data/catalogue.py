@@ -1,7 +1,5 @@
 """The catalogue of datasets: name, image shape, classes, source. Nothing is loaded here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Which files in the user's folder are images, and of which class. Nothing is decoded."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from pathlib import Path

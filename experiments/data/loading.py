@@ -1,7 +1,5 @@
 """Loads a dataset: read it, split it, resize it. The split is stratified and fixed by the run's `split_seed`."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ takes either one with equal probability. torchvision's transform takes the same 
 Here each image has its own: images with the same operation are transformed together.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

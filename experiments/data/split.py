@@ -1,7 +1,5 @@
 """The stratified split of scikit-learn's `train_test_split`, without importing scikit-learn, which takes a second."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -9,8 +9,6 @@ fewshot-val/D/S  accuracy on the validation images, for choices
 fewshot-l2/D/S   accuracy on the test images with the l2 that is best on the validation images, as in kauldron
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

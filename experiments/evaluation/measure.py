@@ -1,7 +1,5 @@
 """Evaluates trained weights on test images: at the end of a run, and after the numbers of epochs in `eval.epochs`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

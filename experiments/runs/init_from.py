@@ -4,8 +4,6 @@ They are adapted to another image size as for `eval.img_sizes` (arXiv 2010.11929
 for the same number of classes; else its last layer starts at zero, as in the paper.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

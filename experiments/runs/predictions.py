@@ -5,8 +5,6 @@ The file is written and read by numpy. Hits take one bit for each image, probabi
 file imports no torch.
 """
 
-from __future__ import annotations
-
 import io
 import zipfile
 import zlib

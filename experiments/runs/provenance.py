@@ -3,8 +3,6 @@
 It writes nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

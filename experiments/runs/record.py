@@ -12,8 +12,6 @@ STUDY/RUN/uncommitted-EPOCH.diff      other changes, of a session that resumed t
 STUDY/RUN/summary.json                written last, by rename: a run has ended if and only if it exists
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import hashlib

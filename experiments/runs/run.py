@@ -3,8 +3,6 @@
 Interrupted runs continue from their last epoch; runs of a cohort train together.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence

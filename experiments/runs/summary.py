@@ -1,7 +1,5 @@
 """The summary of a run that has ended, as its record holds it."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A training step as a CUDA graph: captured once, then replayed, so that one call launches all its operations."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Under `vmap` autocast casts the weight of a linear layer, but not its bias. The 
 cast it again. With weight and bias cast beforehand a stack computes what autocast computes in a single run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

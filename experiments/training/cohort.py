@@ -1,7 +1,5 @@
 """How many runs to train as one stack: as many as fit into the memory of the GPU."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

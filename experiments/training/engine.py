@@ -1,7 +1,5 @@
 """The interface `Engine`, the engine of a single run, `Solo`, and what it shares with `stacked.Stacked`."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The training loop, as a generator of metrics: one row per run and epoch. It writes no files and does no tracking."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 torch's optimiser classes import `torch._dynamo` when they are made, which takes a second. The functions do not.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Mapping

@@ -9,8 +9,6 @@ That holds up to rounding. On a GPU the same numbers, bit for bit, hold only for
 another number of runs cuBLAS chooses other kernels, which round differently.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The training step of an engine as a function without arguments: all that it reads and adds up is on the device."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from functools import partial

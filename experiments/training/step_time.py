@@ -1,7 +1,5 @@
 """The time of a training step of a run, and how it compares in float32 and in bfloat16."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable

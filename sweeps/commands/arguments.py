@@ -3,8 +3,6 @@
 The commands import modules that need torch, Optuna or rich in the functions that use them, so that --help is fast.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Callable, Collection

@@ -1,7 +1,5 @@
 """`vit-sweep run`: train a study or resume it; with --dry-run, estimate the time."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from collections import Counter

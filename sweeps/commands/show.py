@@ -1,7 +1,5 @@
 """`vit-sweep list`, `show` and `init`: the built-in studies, the grid of one study, an example of a study file."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections import Counter

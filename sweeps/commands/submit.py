@@ -1,7 +1,5 @@
 """`vit-sweep submit`: start workers of a study as jobs of a cluster."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`vit-sweep sync`: send runs to Weights & Biases from their records, also while they are trained."""
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

@@ -1,7 +1,5 @@
 """`vit-sweep tune`: find the learning rate, weight decay and warm-up of each variant, on validation images only."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from collections import Counter

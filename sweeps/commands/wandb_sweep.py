@@ -1,7 +1,5 @@
 """`vit-sweep wandb`: make a study a sweep of Weights & Biases, which agents on any machines train."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`vit-sweep worker` and `cell`: train runs of a study that has been started, all of them or one, from any machine."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import replace
 from typing import Any

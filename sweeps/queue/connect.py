@@ -1,7 +1,5 @@
 """Connect a study folder with its queue: in the folder, or in a database that several machines and studies share."""
 
-from __future__ import annotations
-
 import socket
 from dataclasses import asdict
 from pathlib import Path

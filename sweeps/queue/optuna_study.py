@@ -1,7 +1,5 @@
 """Optuna's study of a queue: made, opened by a sweep, or only read."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Identify a process so that other processes and machines can check whether it is alive. It imports no Optuna."""
 
-from __future__ import annotations
-
 import functools
 import os
 import socket

@@ -5,8 +5,6 @@ run is assigned. Every change is made under the lock of the storage, so that two
 machine or several.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math

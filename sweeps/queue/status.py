@@ -3,8 +3,6 @@
 It changes nothing and takes no lock.
 """
 
-from __future__ import annotations
-
 import contextlib
 import statistics
 import time

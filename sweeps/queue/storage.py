@@ -3,8 +3,6 @@
 It gives the lock and the clock too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math

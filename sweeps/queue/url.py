@@ -3,8 +3,6 @@
 No Optuna.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A tuning as a study of validation accuracy: what is chosen are its further factors, and the best level wins."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import fmean
 from typing import Any

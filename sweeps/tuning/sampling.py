@@ -1,7 +1,5 @@
 """How Optuna chooses the settings of a trial, and when it stops one early."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

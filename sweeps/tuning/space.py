@@ -3,8 +3,6 @@
 `--params` is parsed and checked here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import combinations, product
 from typing import Any

@@ -1,7 +1,5 @@
 """Tune every variant of a study: the pool trains the trials, and each variant gets the same number of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

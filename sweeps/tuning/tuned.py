@@ -1,7 +1,5 @@
 """tuned.yaml, the result of a tuning: all trials, and the best one of each variant. Reading it imports no Optuna."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The plan of a tuning: the variants, the space, the number of trials, the sampler and the pruner, and the seeds."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass

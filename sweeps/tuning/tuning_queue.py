@@ -1,7 +1,5 @@
 """The queue of a tuning: a queue of runs whose settings a sampler of Optuna proposes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean

@@ -1,7 +1,5 @@
 """Kinds that add a vector to each token."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

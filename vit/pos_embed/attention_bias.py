@@ -3,8 +3,6 @@
 On a GPU their gradients use no atomic additions, whose order varies, so training is repeatable bit for bit.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -6,8 +6,6 @@ attention logits, `values` and `mixed` change what attention mixes. T tokens are
 N = G * G patches in raster order. Register tokens get no position of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

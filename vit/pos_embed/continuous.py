@@ -1,7 +1,5 @@
 """Kinds that add a function of a patch's coordinates, with a part that is learned or sampled."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -3,8 +3,6 @@
 Bicubic, as in timm's `resample_abs_pos_embed` and `pos_embed_rel`.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

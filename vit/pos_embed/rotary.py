@@ -1,7 +1,5 @@
 """Kinds that rotate queries and keys."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Averages over several datasets: studies of the same variants, one for each dataset, with equal weight."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The sections of a report over several datasets: means, differences from the baseline, and each dataset."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

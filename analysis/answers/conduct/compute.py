@@ -1,7 +1,5 @@
 """How a study was carried out: which runs count, how often it was looked at, and what a reader must be warned of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal

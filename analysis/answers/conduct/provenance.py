@@ -1,7 +1,5 @@
 """Where the numbers come from (code, versions, hardware, time, settings), and the commands that make them."""
 
-from __future__ import annotations
-
 import hashlib
 import shlex
 from argparse import ArgumentError, ArgumentParser, Namespace

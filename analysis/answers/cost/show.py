@@ -1,16 +1,14 @@
 """What each variant costs: parameters, FLOPs, time and memory."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from analysis import formatting
 from analysis.answers.answer import Answer, Page
 from analysis.answers.columns import variant_table
+from analysis.answers.study_results import StudyResults
 from analysis.figures.labels import Styles
 from analysis.figures.points import against_cost
 from analysis.figures.style import Plot
@@ -20,10 +18,6 @@ from analysis.results.variants import Variants
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from analysis.write.text import text
-
-if TYPE_CHECKING:
-    from analysis.answers.study_results import StudyResults
-
 
 _COLUMNS = {
     "params": ("parameters", formatting.count),

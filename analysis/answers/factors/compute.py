@@ -1,7 +1,5 @@
 """Which factors matter, and whether their effects depend on each other."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import pandas as pd

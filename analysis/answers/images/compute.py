@@ -1,7 +1,5 @@
 """Test images: intervals for new images, accuracy by class, and the images on which variants differ most."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

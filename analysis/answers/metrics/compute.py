@@ -1,7 +1,5 @@
 """How training went: what each variant costs (parameters, FLOPs, memory, time), and its learning curves."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pandas as pd

@@ -1,13 +1,11 @@
 """The section of the figures of trained models."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from operator import eq
-from typing import TYPE_CHECKING
 
 from analysis.answers.answer import Answer, Page
+from analysis.answers.study_results import StudyResults
 from analysis.figures import model_figures as figures
 from analysis.figures.inspect import ModelInspection, inspect_models
 from analysis.figures.labels import Styles
@@ -15,9 +13,6 @@ from analysis.figures.style import Plot
 from analysis.sources.runs_table import RunsTable
 from analysis.write.document import Section
 from analysis.write.text import paragraphs, text
-
-if TYPE_CHECKING:
-    from analysis.answers.study_results import StudyResults
 
 
 def model_section(study: RunsTable, best: str | None, styles: Styles, skip_unreadable: bool = False) -> Section:

@@ -1,12 +1,11 @@
 """What the headline of a study says about its pairs of variants, made from its statistics alone."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.answers.published.show import evidence
+from analysis.answers.study_results import StudyResults
 from analysis.results.means import Means
 from analysis.results.policy import Comparisons
 from analysis.results.variants import Variants
@@ -14,10 +13,6 @@ from analysis.sources.source_run import ENDED
 from analysis.stats import PairedComparison
 from analysis.stats.comparisons import EQUAL, NEAR_CHANCE
 from analysis.write.text import paragraphs, text
-
-if TYPE_CHECKING:
-    from analysis.answers.study_results import StudyResults
-
 
 MOST_RANKED = 3  # significant pairs that the headline names
 

@@ -1,11 +1,8 @@
 """Paired differences between variants, with every statistic that belongs to them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -22,6 +19,7 @@ from analysis.answers.columns import (
     verdict_fields,
 )
 from analysis.answers.pairs.headline import against_baseline
+from analysis.answers.study_results import StudyResults
 from analysis.figures import means as figures
 from analysis.figures.style import Plot
 from analysis.results.policy import Comparisons, Policy
@@ -31,9 +29,6 @@ from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from analysis.write.text import text
 from experiments.metric import Metric
-
-if TYPE_CHECKING:
-    from analysis.answers.study_results import StudyResults
 
 
 def baseline_table(variants: Variants, comparisons: Comparisons, policy: Policy) -> Table:

@@ -1,7 +1,5 @@
 """Metrics under several conditions: few-shot accuracies, accuracies at image sizes, consistency under shifts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """The ledger: what the studies of a folder say about published claims."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

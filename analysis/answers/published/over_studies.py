@@ -1,7 +1,5 @@
 """What the studies of a folder say together about each claim of a direction."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Which studies hold the same runs: they are not independent evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,10 +1,7 @@
 """Published and derived figures beside a study's: claims, Table 8 of the ViT paper, limits on generated probes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -12,6 +9,7 @@ from analysis import formatting
 from analysis.answers.answer import Answer, Page
 from analysis.answers.columns import ExtraColumns, mark, mark_note
 from analysis.answers.conduct.provenance import study_file
+from analysis.answers.study_results import StudyResults
 from analysis.claims.check import ClaimResult
 from analysis.claims.literature import PAPER_TABLE_8
 from analysis.claims.theory import LEARNED, STANDARD_ERRORS, Expected, verdict
@@ -25,9 +23,6 @@ from analysis.write.table import Column, Table
 from analysis.write.text import paragraphs, text
 from experiments.data.probes import IMAGES
 from experiments.metric import Metric
-
-if TYPE_CHECKING:
-    from analysis.answers.study_results import StudyResults
 
 ACCURACY = Metric("test/acc")  # claims are about accuracies only
 SITES = {"stem": "Default/Stem", "every-layer": "Every Layer", "every-layer-shared": "Every Layer-Shared"}

@@ -1,7 +1,5 @@
 """How differences between variants change with the length of training or the number of training images."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

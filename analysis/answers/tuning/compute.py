@@ -1,7 +1,5 @@
 """How the variants were tuned: every trial, and choices that a reader must be warned of."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

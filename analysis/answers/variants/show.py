@@ -1,9 +1,6 @@
 """The main table: each variant's mean, its difference from the baseline, the verdict, and its cost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -27,6 +24,7 @@ from analysis.answers.columns import (
 from analysis.answers.conduct.compute import Conduct
 from analysis.answers.cost.show import cost_columns, cost_fields
 from analysis.answers.published.show import probe_columns
+from analysis.answers.study_results import StudyResults
 from analysis.figures import means as figures
 from analysis.figures.style import Plot
 from analysis.results.means import Means
@@ -35,9 +33,6 @@ from analysis.results.variants import Variants
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from analysis.write.text import text
-
-if TYPE_CHECKING:
-    from analysis.answers.study_results import StudyResults
 
 COST = ("params", "flops_per_image", "device_seconds")
 

@@ -1,7 +1,5 @@
 """Send runs to W&B from their records: epochs as they are written, the whole record at the end of the run."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shlex

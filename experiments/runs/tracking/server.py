@@ -1,7 +1,5 @@
 """Use wandb in bounded time; what is asked of the W&B server beside runs: who the user is, their project, a sweep."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import io

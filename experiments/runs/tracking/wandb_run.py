@@ -1,7 +1,5 @@
 """One W&B run: opened, extended by epochs, completed from the record. The same calls again give the same W&B run."""
 
-from __future__ import annotations
-
 import math
 import os
 import re
