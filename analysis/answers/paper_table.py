@@ -35,7 +35,7 @@ def paper_table(results: StudyResults, names: Sequence[str] | None) -> Table:
     """
     variants, means, compared, policy = results.variants, results.means, results.comparisons, results.policy
     tables = [
-        variants_table(variants, means, compared, results.cost, results.conduct, policy),
+        variants_table(results),
         *([baseline_table(variants, compared, policy)] if variants.others else []),
         metrics_table(variants, means),
         cost_table(variants, results.cost),

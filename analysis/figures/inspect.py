@@ -54,16 +54,10 @@ class ModelInspection:
     """attention of the pooled tokens through all layers, [n, S, S]"""
 
 
-@dataclass(frozen=True)
-class Pictures:
-    """Some test images [n, S, S, C], from 0 to 1, and their classes."""
-
-    images: np.ndarray
-    classes: tuple[str, ...]
-
-
-def load_pictures(settings: Mapping[str, Any], indices: Sequence[int], labels: np.ndarray) -> Pictures:
-    """Load the test images of a run at `indices`; nothing is downloaded.
+def load_pictures(
+    settings: Mapping[str, Any], indices: Sequence[int], labels: np.ndarray
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Load the test images of a run at `indices`, [n, S, S, C] from 0 to 1, and their classes; nothing is downloaded.
 
     `settings`: the run's settings by dotted path. `labels`: the recorded classes of all test images. Raises `UserError`
     where the dataset cannot be read or its test images have other classes.
@@ -77,7 +71,7 @@ def load_pictures(settings: Mapping[str, Any], indices: Sequence[int], labels: n
         raise UserError(f"data.root: {settings['data.root']!r} holds other test images than those of the records")
     shown = splits.test.x[list(indices)]
     classes = tuple(splits.classes[labels[index]] for index in indices)
-    return Pictures(_array(splits.scaled(shown).permute(0, 2, 3, 1)), classes)
+    return _array(splits.scaled(shown).permute(0, 2, 3, 1)), classes
 
 
 def inspect_models(

@@ -16,7 +16,7 @@ from matplotlib.colors import CenteredNorm
 from matplotlib.ticker import MaxNLocator
 
 from analysis.figures.drawing import legend
-from analysis.figures.inspect import ModelInspection, Pictures
+from analysis.figures.inspect import ModelInspection
 from analysis.figures.labels import Styles, short
 from analysis.figures.style import BAND, FAINT, VERDICTS, WIDTH, Drawing, style
 from analysis.formatting import MINUS, plain
@@ -149,7 +149,9 @@ def _name(text: str) -> str:
 
 
 @style()
-def disagreement_figure(shown: Sequence[Disagreement], pictures: Pictures, styles: Styles) -> Drawing:
+def disagreement_figure(
+    shown: Sequence[Disagreement], pictures: np.ndarray, classes: Sequence[str], styles: Styles
+) -> Drawing:
     """Draw each image with its class, and beside it a bar for each variant that has a colour."""
     down = -(-len(shown) // PICTURES_ACROSS)
     figure = Drawing(UNIT * HEIGHT * down)
@@ -157,7 +159,7 @@ def disagreement_figure(shown: Sequence[Disagreement], pictures: Pictures, style
     axes.set_axis_off()
     variants = [variant for variant in styles.coloured if variant in shown[0].shares]
     colours = [styles.by_variant[variant].colour for variant in variants]
-    for place, (disagreement, picture, name) in enumerate(zip(shown, pictures.images, pictures.classes)):
+    for place, (disagreement, picture, name) in enumerate(zip(shown, pictures, classes)):
         top, left = HEIGHT * (place // PICTURES_ACROSS), PITCH * (place % PICTURES_ACROSS)
         extent = (left, left + 1, top + 1, top)
         axes.imshow(picture.squeeze(), cmap="gray", vmin=0, vmax=1, interpolation="none", extent=extent)

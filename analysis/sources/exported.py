@@ -37,24 +37,19 @@ STATED = ("name", "metric", "margin", "looks", "variance", "baseline", "factors"
 FILES = (RUNS, CURVES, HITS, PLUGINS, STUDY)
 
 
-class FileDigest(BaseModel, frozen=True):
-    """The SHA-256 of a file, for a table over its cells.
+class Export(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
+    """What an export adds to the plan. `troubles`: run -> why its record is excluded. `digest`: that of study.json.
 
-    Older exports also state the types of columns, which are not used.
+    Tables, hits and plug-ins have the SHA-256 of their file as `digest`, for a table over its cells. Older exports also
+    state the types of columns, which are not used.
     """
 
-    digest: str
-
-
-class Export(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
-    """What an export adds to the plan. `troubles`: run -> why its record is excluded. `digest`: that of study.json."""
-
     format: Literal[1] = Field(1, alias="schema")
-    tables: dict[str, FileDigest]
+    tables: dict[str, dict[str, Any]]
     troubles: dict[str, str]
     looks: tuple[Look, ...] | None = None
-    hits: FileDigest | None = None
-    plugins: FileDigest | None = None
+    hits: dict[str, Any] | None = None
+    plugins: dict[str, Any] | None = None
     digest: str = ""
 
 
@@ -127,7 +122,7 @@ def _files(study: RunsTable) -> dict[str, bytes]:
     files, tables = {}, {}
     for name, frame in ((RUNS, study.runs), (CURVES, study.curves)):
         files[name] = _to_csv(frame, _texts(study.plan))
-        tables[name] = FileDigest(digest=_cells_digest(files[name]))
+        tables[name] = {"digest": _cells_digest(files[name])}
     if study.hits:
         files[HITS] = hits.to_bytes(study.hits)
     if study.sources:
@@ -136,8 +131,8 @@ def _files(study: RunsTable) -> dict[str, bytes]:
         tables=tables,
         troubles=study.troubles,
         looks=study.looks or None,
-        hits=FileDigest(digest=_sha256(files[HITS])) if HITS in files else None,
-        plugins=FileDigest(digest=_sha256(files[PLUGINS])) if PLUGINS in files else None,
+        hits={"digest": _sha256(files[HITS])} if HITS in files else None,
+        plugins={"digest": _sha256(files[PLUGINS])} if PLUGINS in files else None,
     )
     tree = finite({**study.plan.tree(), "export": part.model_dump(by_alias=True, exclude_none=True)})
     tree["export"]["digest"] = _digest(tree)
@@ -154,13 +149,13 @@ def _sha256(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-def _read(path: Path, stated: FileDigest | None, parse: Callable[[bytes], Any]) -> Any:
+def _read(path: Path, stated: Mapping[str, Any] | None, parse: Callable[[bytes], Any]) -> Any:
     """What a file of an export holds. `stated`: the digest in study.json. Raises `RecordError`."""
     with reading(path):
         body = path.read_bytes()
     try:
         digest = _cells_digest(body) if path.suffix == ".csv" else _sha256(body)
-        if stated and digest == stated.digest:
+        if stated and digest == stated["digest"]:
             return parse(body)
     except (ValueError, LookupError, TypeError, AttributeError, EOFError, csv.Error, BadZipFile, zlib.error) as error:
         raise RecordError(f"{path}: is not what an export holds: {error!r}") from error

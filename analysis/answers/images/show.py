@@ -61,10 +61,10 @@ def _plots(images: ImageResults, study: RunsTable, styles: Styles) -> list[Plot]
     run = finished[finished["variant"] == images.comparable[0]].iloc[0]
     settings = {str(path): value for path, value in run.items() if path == "seed" or "." in str(path)}
     examples = np.unique(images.labels, return_index=True)[1][:MOST_EXAMPLES].tolist()
-    pictures = load_pictures(settings, [*(image.image for image in shown), *examples], images.labels)
+    pictures, classes = load_pictures(settings, [*(image.image for image in shown), *examples], images.labels)
     caption = text("images", "figure", some=not set(images.comparable) <= set(styles.coloured))
-    differing = [Plot("disagreement", disagreement_figure(shown, pictures, styles), caption)] if shown else []
-    of_classes = examples_figure(pictures.images[len(shown) :], pictures.classes[len(shown) :])
+    differing = [Plot("disagreement", disagreement_figure(shown, pictures, classes, styles), caption)] if shown else []
+    of_classes = examples_figure(pictures[len(shown) :], classes[len(shown) :])
     return [*differing, Plot("examples", of_classes, text("images", "examples"))]
 
 

@@ -14,8 +14,8 @@ from analysis.answers.columns import (
     VERDICT,
     difference_columns,
     difference_fields,
-    variant_columns,
     variant_fields,
+    variant_table,
     verdict_fields,
 )
 from analysis.answers.pairs.headline import against_baseline
@@ -34,17 +34,12 @@ from experiments.metric import Metric
 def baseline_table(variants: Variants, comparisons: Comparisons, policy: Policy) -> Table:
     """The difference of each variant from the baseline."""
     compared = {variant: comparisons.versus[variant] for variant in variants.others}
-    rows = [{**variant_fields(variants, v), **_fields(comparison)} for v, comparison in compared.items()]
+    rows = {variant: _fields(comparison) for variant, comparison in compared.items()}
     family = sum(math.isfinite(c.p_holm) for c in (comparisons.pairs or compared).values())
     slots = {"policy": policy, "family": family, "all_pairs": bool(comparisons.pairs)}
     note = text("differences", "notes", compared=list(compared.values()), **slots)
-    return Table(
-        "differences",
-        text("differences", "baseline_caption", baseline=variants.baseline),
-        pd.DataFrame(rows, dtype=object),
-        (*variant_columns(variants), *_columns(variants.metric, compared.values())),
-        (note,),
-    )
+    caption = text("differences", "baseline_caption", baseline=variants.baseline)
+    return variant_table("differences", caption, variants, rows, _columns(variants.metric, compared.values()), (note,))
 
 
 def pairs_table(variants: Variants, comparisons: Comparisons) -> Table | None:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis import formatting
 from analysis.answers.answer import Answer, Page
-from analysis.answers.columns import variant_columns, variant_fields
+from analysis.answers.columns import variant_table
 from analysis.answers.tuning.compute import Tuning
 from analysis.figures.labels import Styles
 from analysis.figures.points import draw_trials, shown_setting
@@ -49,9 +49,8 @@ def choices_table(tuning: Tuning, variants: Variants) -> Table:
     metric, chosen = tuning.metric, tuning.plan.variants
     counts = pd.crosstab(tuning.trials["variant"], tuning.trials["status"])
     statuses = [status for status in STATUSES if status in counts]
-    frame = pd.DataFrame(
-        {
-            **variant_fields(variants, variant),
+    rows = {
+        variant: {
             **{path: chosen[variant].settings[path] for path in tuning.plan.space},
             **{f"_{path}": formatting.setting(chosen[variant].settings[path]) for path in tuning.plan.space},
             metric: chosen[variant].val_acc,
@@ -60,10 +59,9 @@ def choices_table(tuning: Tuning, variants: Variants) -> Table:
             "epochs": chosen[variant].epochs,
         }
         for variant in tuning.variants
-    )
+    }
     accuracy = formatting.numbers(scale=metric.scale)
     columns = (
-        *variant_columns(variants),
         *(
             Column(_label(path), f"_{path}")
             if tried.choices is not None
@@ -80,7 +78,8 @@ def choices_table(tuning: Tuning, variants: Variants) -> Table:
         *(Column(s, s, formatting.counts, note=text("tuning", "status_help", status=s)) for s in statuses),
         Column("epochs", "epochs", formatting.counts, note=text("tuning", "epochs_help")),
     )
-    return Table("tuning", text("tuning", "caption", metric=metric), frame, columns, (text("tuning", "note"),))
+    caption, notes = text("tuning", "caption", metric=metric), (text("tuning", "note"),)
+    return variant_table("tuning", caption, variants, rows, columns, notes)
 
 
 def _label(path: str) -> str:

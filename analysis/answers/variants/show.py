@@ -2,14 +2,11 @@
 
 from dataclasses import replace
 
-import pandas as pd
-
 from analysis import formatting, stats
 from analysis.answers.answer import Answer, Page
 from analysis.answers.columns import (
     FEWEST_LETTERS,
     VERDICT,
-    ExtraColumns,
     baseline_name,
     difference_columns,
     difference_fields,
@@ -17,19 +14,16 @@ from analysis.answers.columns import (
     mark_note,
     mean_column,
     share_text,
-    variant_columns,
-    variant_fields,
+    variant_table,
     verdict_fields,
 )
-from analysis.answers.conduct.compute import Conduct
 from analysis.answers.cost.show import cost_columns, cost_fields
 from analysis.answers.published.show import probe_columns
 from analysis.answers.study_results import StudyResults
 from analysis.figures import means as figures
 from analysis.figures.style import Plot
 from analysis.results.means import Means
-from analysis.results.policy import Comparisons, Policy
-from analysis.results.variants import Variants
+from analysis.results.policy import Comparisons
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from analysis.write.text import text
@@ -37,22 +31,14 @@ from analysis.write.text import text
 COST = ("params", "flops_per_image", "device_seconds")
 
 
-def variants_table(
-    variants: Variants,
-    means: Means,
-    comparisons: Comparisons,
-    cost: pd.DataFrame,
-    conduct: Conduct,
-    policy: Policy,
-    extra: ExtraColumns | None = None,
-) -> Table:
+def variants_table(results: StudyResults) -> Table:
     """The main table. It shows how many runs diverged where any did."""
-    metric, baseline = variants.metric, baseline_name(variants)
+    variants, means, comparisons, conduct = results.variants, results.means, results.comparisons, results.conduct
+    metric, baseline, extra = variants.metric, baseline_name(variants), probe_columns(results.expected, means)
     letters = variant_letters(means, comparisons)
     lost = any(rate.value > 0 for rate in conduct.divergence.values())
-    rows = [
-        {
-            **variant_fields(variants, variant),
+    rows = {
+        variant: {
             "n": means.of(variant).n,
             **({"diverged": conduct.divergence[variant]} if lost else {}),
             metric: means.of(variant),
@@ -61,13 +47,12 @@ def variants_table(
             **verdict_fields(comparisons.versus[variant]),
             **({"letters": letters.get(variant, "")} if letters else {}),
             **(extra.fields[variant] if extra else {}),
-            **cost_fields(cost, variant, COST),
+            **cost_fields(results.cost, variant, COST),
         }
         for variant in variants.names
-    ]
+    }
     difference, alone = difference_columns(metric, f"difference from {baseline}")
     columns = (
-        *variant_columns(variants),
         Column("n", "n", formatting.counts, note=text("variants", "n_note")),
         *([Column("diverged", "diverged", formatting.each(share_text), note=text("variants", "diverged_note"))] * lost),
         replace(mean_column(metric, metric), mark="_best"),
@@ -78,16 +63,16 @@ def variants_table(
         *(extra.columns if extra else ()),
         *(replace(column, detail=True) for column in cost_columns(COST)),
     )
-    slots = {"policy": policy, "baseline": variants.baseline, "all_pairs": bool(comparisons.pairs)}
+    slots = {"policy": results.policy, "baseline": variants.baseline, "all_pairs": bool(comparisons.pairs)}
     notes = (
         f"Letters: {text('variants', 'letters_note')}." if letters else "",
-        mark_note(means, comparisons, policy),
+        mark_note(means, comparisons, results.policy),
         text("variants", "verdict_note", **slots) if variants.others else "",
         *(extra.notes if extra else ()),
         text("study", "counts", conduct=conduct),
     )
     caption = text("variants", "caption", metric=metric)
-    return Table("variants", caption, pd.DataFrame(rows, dtype=object), columns, tuple(filter(None, notes)))
+    return variant_table("variants", caption, variants, rows, columns, tuple(filter(None, notes)))
 
 
 def variant_letters(means: Means, comparisons: Comparisons) -> dict[str, str]:
@@ -101,15 +86,13 @@ def variant_letters(means: Means, comparisons: Comparisons) -> dict[str, str]:
 
 def answer(results: StudyResults, page: Page) -> Answer:
     """The main table and figure."""
-    variants, means, conduct = results.variants, results.means, results.conduct
+    means, diverged = results.means, results.conduct.counts["diverged"].to_dict()
 
     def sections() -> list[Section]:
-        expected = probe_columns(results.expected, means)
-        table = variants_table(variants, means, results.comparisons, results.cost, conduct, results.policy, expected)
         heading = "Results" if results.factors.model is None else "Combinations"
         slots = {"enlarged": bool(figures.enlarged(means)), "some_grey": page.styles.some_grey}
         caption = text("variants", "figure_caption", metric=means.metric, **slots)
-        figure = figures.accuracy(variants, means, page.styles, conduct.counts["diverged"].to_dict())
-        return [Section("result", heading, [table, Plot("accuracy", figure, caption)])]
+        figure = figures.accuracy(results.variants, means, page.styles, diverged)
+        return [Section("result", heading, [variants_table(results), Plot("accuracy", figure, caption)])]
 
     return Answer(sections)

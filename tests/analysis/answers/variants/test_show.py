@@ -11,7 +11,6 @@ from synthetic import change_summary, results_of, write_factorial, write_study
 from analysis.answers.cost.show import cost_table
 from analysis.answers.metrics.show import metrics_table, runs_table, spread_table
 from analysis.answers.pairs.show import baseline_table, pairs_table
-from analysis.answers.published.show import probe_columns
 from analysis.answers.study_report import study_document
 from analysis.answers.study_results import analyze
 from analysis.answers.variants.show import variants_table
@@ -26,11 +25,6 @@ def exact(tmp_path, values):
         for seed, value in enumerate(runs):
             change_summary(folder / f"v{index}-s{seed}", **{"test/acc": value})
     return analyze(read_folder(folder))
-
-
-def main_table(results):
-    parts = (results.variants, results.means, results.comparisons, results.cost, results.conduct, results.policy)
-    return variants_table(*parts, probe_columns(results.expected, results.means))
 
 
 def versus_baseline(results):
@@ -49,7 +43,7 @@ def marks(table):
 def test_main_table_against_a_case_by_hand(tmp_path):
     # none .70 .72 .74: mean .72, sd .02, half = 4.3027 * .02 / sqrt 3 = .04968
     # other differs by .20 .21 .22: mean .21, sd .01, half = .02484
-    table = main_table(exact(tmp_path, {"none": [0.70, 0.72, 0.74], "learned-1d": [0.90, 0.93, 0.96]}))
+    table = variants_table(exact(tmp_path, {"none": [0.70, 0.72, 0.74], "learned-1d": [0.90, 0.93, 0.96]}))
     none, other = shown.texts(table)
     assert none[:5] == ["none", "3", "72.0 (67.0 to 77.0)", "–", "baseline"]  # one form for the whole column
     assert other[:5] == ["learned-1d", "3", "93.0 (85.5 to 100)", "+21.0 ± 2.5", "better"]
@@ -57,7 +51,7 @@ def test_main_table_against_a_case_by_hand(tmp_path):
 
 
 def test_nothing_is_bold_where_nothing_is_worse(tmp_path):
-    table = main_table(exact(tmp_path, {"none": [0.70, 0.72, 0.74], "learned-1d": [0.71, 0.73, 0.71]}))
+    table = variants_table(exact(tmp_path, {"none": [0.70, 0.72, 0.74], "learned-1d": [0.71, 0.73, 0.71]}))
     assert marks(table) == ["", ""] and not any(note.startswith("Bold") for note in table.notes)
 
 
@@ -66,21 +60,23 @@ def test_variants_not_shown_to_be_worse_than_the_best_are_bold(tmp_path):
     best = [0.95, 0.95, 0.95, 0.95, 0.95]
     open_ = [0.90, 1.00, 0.90, 0.99, 0.91]
     results = exact(tmp_path, {"none": [0.7, 0.71, 0.72, 0.69, 0.7], "learned-1d": best, "learned-2d": open_})
-    assert marks(main_table(results)) == ["", "best", "best"]
+    assert marks(variants_table(results)) == ["", "best", "best"]
 
 
 def test_variants_equivalent_to_the_best_are_marked(tmp_path):
     # learned-1d is .001 below on average, and never more than .003 off: well within the margin of .01
     runs = [0.950, 0.960, 0.955, 0.952, 0.958]
     close = [value - lower for value, lower in zip(runs, [0.001, 0.002, 0.0, 0.003, -0.001])]
-    table = main_table(exact(tmp_path, {"none": [0.7, 0.71, 0.72, 0.69, 0.7], "learned-1d": close, "learned-2d": runs}))
+    table = variants_table(
+        exact(tmp_path, {"none": [0.7, 0.71, 0.72, 0.69, 0.7], "learned-1d": close, "learned-2d": runs})
+    )
     assert marks(table) == ["", "equal", "best"] and "†" in table.notes[0]
 
 
 def test_variants_that_share_the_highest_mean_are_all_bold(tmp_path):
     kinds = ("none", "learned-1d", "learned-2d", "sinusoidal")
     results = results_of(tmp_path, accuracy={kind: 0.5 if kind == "none" else 1.0 for kind in kinds}, spread=0, seeds=3)
-    assert marks(main_table(results)) == ["", "best", "best", "best"]
+    assert marks(variants_table(results)) == ["", "best", "best", "best"]
 
 
 def test_every_excluded_run_is_counted_and_named(tmp_path):
@@ -99,7 +95,7 @@ def test_a_diverged_run_is_excluded_and_counts_as_dropped(tmp_path):
 
 def test_the_share_of_diverged_runs_has_its_interval(tmp_path):
     lost = {("learned-1d", 1): "diverged"}
-    table = main_table(results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, statuses=lost, seeds=6))
+    table = variants_table(results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, statuses=lost, seeds=6))
     row = shown.rows(table)[1]
     assert row["diverged"] == "17 % (0.4 to 64.1)"  # Clopper and Pearson for 1 of 6
     assert row["verdict"] == table.data["verdict"][1] == "better (depends on diverged runs)"
@@ -107,7 +103,7 @@ def test_the_share_of_diverged_runs_has_its_interval(tmp_path):
 
 def test_the_data_are_in_full(tmp_path):
     results = results_of(tmp_path)
-    table = main_table(results).data
+    table = variants_table(results).data
     for row in table.to_dict("records"):
         values = np.array(list(results.means.values[row["variant"]].values()))
         assert row["test/acc"] == pytest.approx(values.mean(), rel=1e-14) and row["n"] == 5
@@ -116,7 +112,7 @@ def test_the_data_are_in_full(tmp_path):
 
 
 def test_a_mean_of_one_seed_has_no_interval(tmp_path):
-    table = main_table(results_of(tmp_path, seeds=1))
+    table = variants_table(results_of(tmp_path, seeds=1))
     rows = shown.rows(table)
     assert "±" not in rows[1]["test accuracy, %"]
     assert {row["verdict"] for row in rows} == {"baseline", "not enough evidence"}
@@ -133,7 +129,7 @@ def test_cost_against_the_baseline(tmp_path):
 
 def test_a_study_of_two_factors_has_a_column_for_each(tmp_path):
     results = analyze(read_folder(write_factorial(tmp_path, seeds=3)))
-    table = main_table(results)
+    table = variants_table(results)
     assert list(shown.rows(table)[0])[:3] == ["depth", "head", "n"]
     levels = [("1", "logits"), ("1", "softmax"), ("2", "logits"), ("2", "softmax")]
     assert [(row["depth"], row["head"]) for row in shown.rows(table)] == levels
@@ -177,7 +173,7 @@ def test_a_level_that_is_a_number_has_the_name_of_its_factor(tmp_path):
         factors={"optim.lr": [0.001, 1e6]},
         levels=lambda v: {"optim.lr": float(v)},
     )
-    assert [row["variant"] for row in shown.rows(main_table(results))] == ["lr = 0.001", "lr = 1e+06"]
+    assert [row["variant"] for row in shown.rows(variants_table(results))] == ["lr = 0.001", "lr = 1e+06"]
     assert factor_levels(results.study.runs, "optim.lr").unique().tolist() == [
         "0.001",
         "1e+06",
