@@ -42,12 +42,11 @@ def process_info(pid: int) -> ProcessInfo:
 def is_alive(process: ProcessInfo, silence: Callable[[float], float] | None = None) -> bool:
     """Whether a process is alive: checked by pid and start time on this machine, by its heartbeat on another.
 
-    A process in another PID namespace counts as one on another machine, because its pid means nothing here. So does one
-    of an earlier boot, and one of another user whom /proc does not show. `silence` tells how many seconds have passed
-    since a heartbeat; without it, this machine's clock.
+    A process in another PID namespace, or of an earlier boot, counts as one on another machine, because its pid means
+    nothing here. `silence` tells how many seconds have passed since a heartbeat; without it, this machine's clock.
     """
     is_foreign = (process.host, process.boot, process.namespace) != (socket.gethostname(), *_kernel())
-    if is_foreign or _is_hidden(process.pid):
+    if is_foreign:
         passed = silence(process.heartbeat) if silence else time.time() - process.heartbeat
         return passed < LEASE_TIMEOUT
     return process.start is not None and _start_time(process.pid) == process.start
@@ -60,17 +59,6 @@ def _kernel() -> tuple[str | None, int | None]:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip(), os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         return None, None
-
-
-def _is_hidden(pid: int) -> bool:
-    """Whether another user's process has this pid, and /proc does not show it (its option hidepid)."""
-    if _kernel() == (None, None) or Path(f"/proc/{pid}").exists():
-        return False
-    try:
-        os.kill(pid, 0)  # sends no signal
-    except OSError as error:
-        return isinstance(error, PermissionError)
-    return False
 
 
 def _start_time(pid: int) -> str | None:

@@ -4,14 +4,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from experiments.config import changed_settings
 from experiments.errors import UserError
 from experiments.runs.record import read_ended
 from experiments.study import StudyPlan
 from experiments.tuned import Range, Tuned, TunedTrial
-from experiments.version import code
-from sweeps.tuning.tuned import tuned_variant
-from sweeps.tuning.tuning_plan import OBJECTIVE
+from sweeps.tuning.tuned import make_tuned
+from sweeps.tuning.tuning_plan import OBJECTIVE, TuningPlan
 
 
 def tuned_by_study(folder: Path, plan: StudyPlan) -> Tuned:
@@ -51,19 +49,8 @@ def tuned_by_study(folder: Path, plan: StudyPlan) -> Tuned:
     if missing := [label for label, of_variant in trials.items() if not of_variant]:
         raise UserError(f"--tuned: {folder}: has no runs of {missing[0]!r}")
     space = {path: _range(levels) for path, levels in further.items()}
-    return Tuned(
-        study=plan.name,
-        objective=OBJECTIVE,
-        sampler="grid",
-        pruner="none",
-        budget=max(map(len, trials.values())),
-        seeds_per_trial=len(grid.seeds),
-        space=space,
-        base=changed_settings(grid.base),
-        code=code(),
-        variants={label: tuned_variant(run, trials[label]) for label, run in zip(trials, variants.values())},
-        trials=[trial for of_variant in trials.values() for trial in of_variant],
-    )
+    study = plan.model_copy(update={"base": grid.base})
+    return make_tuned(TuningPlan(study, space, max(map(len, trials.values())), "grid", "none", len(grid.seeds)), trials)
 
 
 def _key(levels: dict[str, Any]) -> str:
