@@ -60,25 +60,22 @@ def test_each_variant_is_trained_with_the_rate_that_is_best_on_validation_images
     }
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"metric": "test/acc"}, "expected the folder of a study of val/acc"),
-        ({"factors": {"optim.lr": RATES, "model.pool": ["cls"]}}, "has no runs of 'gap'"),
-        ({"factors": {"optim.lr": RATES, "model.mlp_ratio": [1.0, 2.0]}}, "of the variants of mine"),
-        ({"factors": MINE["factors"]}, "with further factors"),
-        ({"seeds": [0]}, "seed 0 was used for tuning"),
-    ],
-)
-def test_a_study_that_cannot_choose_is_refused_in_one_line(run, tmp_path, changes, said):
-    run(GRID | changes)
-    status, _, err = run(MINE, "--tuned", tmp_path / "rates")
-    assert status == 2 and said in err and err.count("\n") == 1, err
-    assert not (tmp_path / "mine").exists()
-
-
-def test_a_study_with_runs_that_have_not_finished_is_refused(run, tmp_path):
+def test_a_study_that_cannot_choose_is_refused_in_one_line(run, tmp_path):
     run(GRID)
+    run(
+        GRID
+        | {"name": "other", "metric": "test/acc", "seeds": [7], "factors": {"optim.lr": [0.003], **MINE["factors"]}}
+    )
+
+    def refused(said: str, tried: str = "rates", **changes):
+        status, _, err = run(MINE | changes, "--tuned", tmp_path / tried)
+        assert status == 2 and said in err and err.count("\n") == 1, err
+
+    refused("expected the folder of a study of val/acc", tried="other")
+    refused("has no runs of 'map'", factors={"model.pool": ["cls", "gap", "map"]})
+    refused("of the variants of mine", factors={"model.mlp_ratio": [1.0, 2.0]})
+    refused("with further factors", factors=GRID["factors"])
+    refused("seed 7 was used for tuning", seeds=[7])
     next(iter((tmp_path / "rates").glob(f"*/{record.SUMMARY}"))).unlink()
-    status, _, err = run(MINE, "--tuned", tmp_path / "rates")
-    assert status == 2 and "has runs that have not finished" in err
+    refused("has runs that have not finished")
+    assert not (tmp_path / "mine").exists()
