@@ -146,6 +146,7 @@ LITERATURE: tuple[Claim, ...] = (
         for kind, name in (("rope-2d", "Rotary (RoPe)"), ("relative-2d-kv", "Relative"))
         for accuracy in [RIVAL_CIFAR_10[kind]]
     ),
+    _better("relative", "none", "relative-none", PAPER, "No Pos. Emb. 0.61382, Rel. Pos. Emb. 0.64032"),
     _better("relative-2d-kv", "none", "cpvt-relative", CPVT, CPVT_TABLE),
     _better("learned-1d", "relative-2d-kv", "cpvt-learned", CPVT, CPVT_TABLE),
     _larger("cpe", "learned-1d", "cpe-larger", CPVT, "384 px, trained at 224: DeiT-Ti (learned) 71.2, CPVT-Ti 73.2"),
@@ -239,7 +240,6 @@ LITERATURE: tuple[Claim, ...] = (
         lower=NONE,
     ),
     Alike("any-kinds", "The kind of positional embedding makes little or no difference, among all kinds.", ""),
-    _better("relative", "none", "relative-none", "", ""),
     _better("learned-1d", "relative", "relative-learned", "", ""),
     _larger("cape", "sincos-2d", "cape-larger", "", ""),
     Alike("any-sites", "It matters little where the embedding is added, for all kinds.", "", path=SITE),
