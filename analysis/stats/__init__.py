@@ -2,7 +2,7 @@
 
 `estimates`: means, shares and t tests of one sample. `comparisons`: verdicts on pairs of variants, Holm's method.
 `factorial`: the effects of several factors. `power`: what a number of seeds can show. `images`: means over seeds and
-test images. `aggregate`: averages over datasets. `meta`: effects over independent studies. `size_change`: whether
+test images. `aggregate`: averages over datasets. `meta`: effects over independent studies. `spread`: whether
 differences shrink. `looks`: tests at several planned numbers of seeds. `letters`: which variants are not shown to
 differ.
 """
