@@ -43,8 +43,8 @@ def paper_table(results: StudyResults, names: Sequence[str] | None) -> Table:
     known: dict[str, tuple[Column, pd.DataFrame]] = {}
     for table in tables:
         for column in table.columns:
-            if not column.key and column.field not in ("_n", "diff"):
-                name = PUBLIC.get(column.field, _bare(column.field))
+            name = PUBLIC.get(column.field, _bare(column.field))
+            if not column.key and column.field != "diff" and not name.startswith("_"):
                 known.setdefault(name, (column, table.frame.set_index(VARIANT)))
     names = [VARIANT, "n", _bare(variants.metric), "difference", "p", "verdict"] if names is None else names
     for name in names:

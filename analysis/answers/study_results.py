@@ -76,9 +76,9 @@ def analyze(study: RunsTable) -> StudyResults:
 
 
 def study_claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]:
-    """What a study says about published claims.
+    """What a study says about published claims: nothing before the first planned look or without a margin.
 
-    None where margin and metric have different units; none of kinds that are alike only near chance.
+    Claims that kinds are alike are left out where all of these are near chance.
     """
     if policy.looks.waiting or policy.margin is None:
         return []

@@ -83,10 +83,11 @@ def expected(name: str, encodes: str, encodes_prefix: str = "none") -> Expected:
         for k, placements in probe.placements.items()
         for placement, times in Counter(placements).items()
     ]
-    marks = _numbers([None, *(content.get(cell) for _, content, _ in layouts for cell in CELLS)])[1:]
-    pairs = _numbers([RELATIONS[encodes](cell, there) for cell in CELLS for there in CELLS])
+    cells = len(CELLS)
+    contents = [None] * cells + [content.get(cell) for _, content, _ in layouts for cell in CELLS]
+    marks = _numbers(contents).reshape(-1, cells)[1:]  # [L, C], 0 for none
+    pairs = _numbers([RELATIONS[encodes](cell, other) for cell in CELLS for other in CELLS]).reshape(cells, cells)
     prefix = _numbers([RELATIONS[encodes_prefix](cell, cell) for cell in CELLS])
-    marks, pairs = marks.reshape(-1, len(CELLS)), pairs.reshape(len(CELLS), -1)
     counts = pd.DataFrame({"class": [k for k, _, _ in layouts], "times": [times for _, _, times in layouts]})
     alone, border = (
         _best(counts.assign(view=_views(marks, pairs, prefix, there)))

@@ -111,8 +111,8 @@ def read_export(folder: Path) -> RunsTable:
         runs,
         curves,
         troubles=part.troubles,
-        hits=_read(folder / HITS, part.hits, hits.from_bytes) if part.hits else {},
-        sources=_read(folder / PLUGINS, part.plugins, json.loads) if part.plugins else {},
+        hits=_read(folder / HITS, part.hits, hits.from_bytes) if part.hits is not None else {},
+        sources=_read(folder / PLUGINS, part.plugins, json.loads) if part.plugins is not None else {},
         looks=part.looks or (),
     )
 
@@ -155,7 +155,7 @@ def _read(path: Path, stated: Mapping[str, Any] | None, parse: Callable[[bytes],
         body = path.read_bytes()
     try:
         digest = _cells_digest(body) if path.suffix == ".csv" else _sha256(body)
-        if stated and digest == stated["digest"]:
+        if stated and digest == stated.get("digest"):
             return parse(body)
     except (ValueError, LookupError, TypeError, AttributeError, EOFError, csv.Error, BadZipFile, zlib.error) as error:
         raise RecordError(f"{path}: is not what an export holds: {error!r}") from error

@@ -7,6 +7,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -157,8 +158,9 @@ def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device,
             _finish(run, engine, i, None, splits)
     if not any(run.status == "running" for run in runs):
         return
-    with ThreadPoolExecutor(1, "records") as writer:
-        writing: list[Future[None]] = []
+    writing: list[Future[None]] = []
+    with ThreadPoolExecutor(1, "records") as writer, ExitStack() as at_end:
+        at_end.callback(_wait, writing)  # also where training is interrupted
         before = time.perf_counter()
         for rows in fit(engine, splits, len(runs[0].rows)):
             seconds = (time.perf_counter() - before) / len(runs)
@@ -180,7 +182,6 @@ def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device,
             if not any(run.status == "running" for run in runs):
                 return
             before = time.perf_counter()
-        _wait(writing)
     measured = measure_finished(engine, tasks, [run.rows[-1] for run in runs])
     for i, (run, result) in enumerate(zip(runs, measured, strict=True)):
         if run.status == "running":

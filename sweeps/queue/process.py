@@ -43,10 +43,10 @@ def is_alive(process: ProcessInfo, silence: Callable[[float], float] | None = No
     """Whether a process is alive: checked by pid and start time on this machine, by its heartbeat on another.
 
     A process in another PID namespace, or of an earlier boot, counts as one on another machine, because its pid means
-    nothing here. `silence` tells how many seconds have passed since a heartbeat; without it, this machine's clock.
+    nothing here. One of another user whom /proc does not show (its option hidepid) counts as dead. `silence` tells how
+    many seconds have passed since a heartbeat; without it, this machine's clock.
     """
-    is_foreign = (process.host, process.boot, process.namespace) != (socket.gethostname(), *_kernel())
-    if is_foreign:
+    if (process.host, process.boot, process.namespace) != (socket.gethostname(), *_kernel()):
         passed = silence(process.heartbeat) if silence else time.time() - process.heartbeat
         return passed < LEASE_TIMEOUT
     return process.start is not None and _start_time(process.pid) == process.start

@@ -2,8 +2,6 @@
 loop.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

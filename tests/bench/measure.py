@@ -1,7 +1,5 @@
 """Compares the speed of training. `plan` is the command line, with a temporary `folder` that holds the images."""
 
-from __future__ import annotations
-
 import multiprocessing.connection
 import os
 import resource

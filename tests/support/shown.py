@@ -1,7 +1,5 @@
 """What a table shows, for tests."""
 
-from __future__ import annotations
-
 from analysis.write.table import Table
 
 

@@ -1,7 +1,5 @@
 """Intervals for new seeds and new test images: by hand, against statsmodels, and by simulation."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

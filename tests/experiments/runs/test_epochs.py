@@ -53,9 +53,9 @@ def test_interrupted_run_keeps_its_last_finished_epoch(epoch, tmp_path):
     assert tiny.results(tmp_path / "cut") == tiny.results(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("epoch", [2, 3])
-def test_full_disk_is_reported_and_the_run_can_be_resumed(epoch, tmp_path, monkeypatch):
-    replace, calls, heard = os.replace, 0, []
+@pytest.mark.parametrize("epoch, interrupted", [(2, False), (2, True), (3, False)])
+def test_full_disk_is_reported_and_the_run_can_be_resumed(epoch, interrupted, tmp_path, monkeypatch):
+    replace, calls, heard = os.replace, 0, list[float]()
 
     def full(source, target):
         nonlocal calls
@@ -64,11 +64,16 @@ def test_full_disk_is_reported_and_the_run_can_be_resumed(epoch, tmp_path, monke
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         replace(source, target)
 
+    def on_row(number, row):
+        heard.append(row["epoch"])
+        if interrupted and row["epoch"] == epoch:
+            raise KeyboardInterrupt
+
     tiny.run(tmp_path / "whole")
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
         with pytest.raises(record.RecordError, match=r"resume.*: cannot be written: No space left on device$"):
-            tiny.run(tmp_path / "cut", lambda number, row: heard.append(row["epoch"]))
+            tiny.run(tmp_path / "cut", on_row)
     assert heard == list(range(1, epoch + 1))  # the failed epoch is heard of, and no later one
     assert not record.is_finished(tmp_path / "cut")
     tiny.run(tmp_path / "cut")
