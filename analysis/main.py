@@ -117,7 +117,8 @@ def _add_table_flags(parser: Parser) -> None:
 def _add_report_flags(parser: Parser) -> None:
     """The flags of the report of one study."""
     about = (
-        "write only this table, to a file that ends with .tex (booktabs), .md or .csv; replaces an earlier one there"
+        "write only this table, to a file that ends with .tex (booktabs), .md or .csv; "
+        "replaces an earlier one with the same first line"
     )
     parser.add_argument("--table", metavar="FILE", type=_folder, help=about)
     about = "columns of the table, such as variant,test/acc,difference; a wrong name lists them all"

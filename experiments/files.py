@@ -88,7 +88,8 @@ def write_bytes(path: Path, body: bytes, durable: bool = True) -> None:
             raise FolderDeletedError(f"{path}: cannot be written: its folder was deleted") from error
         raise RecordError(f"{path}: cannot be written: {error.strerror}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what cannot be written cannot be deleted either
+            temporary.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

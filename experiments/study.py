@@ -44,6 +44,13 @@ Variance = Literal["shared", "paired"]  # standard errors of differences come fr
 Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned tests: at these numbers of seeds
 
 
+def _check_names(settings: Mapping[str, Any]) -> None:
+    """The two names by which reports look settings up are text. Other values may be of earlier versions."""
+    for path in ("data.name", "model.pos_embed"):
+        if not isinstance(settings.get(path, ""), str):
+            raise ValueError(f"{path}: {str(settings[path])[:60]!r} is not a name")
+
+
 class RunSpec(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     """One run of a plan: its name, which is also that of its folder, its variant, the variant's levels, its seed.
 
@@ -140,6 +147,7 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         for name in SECTIONS & base.keys():
             if not isinstance(base[name], dict):
                 raise ValueError(f"{name}: {str(base[name])[:60]!r} is not a section of settings")
+        _check_names(changed_settings(base))
         return base
 
     @model_validator(mode="after")
@@ -147,6 +155,7 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         """No two runs may be counted as one, and each has a folder of its own in the study's folder."""
         known: dict[Any, str] = {}
         for run in self.runs:
+            _check_names(run.levels)
             is_folder = run.name.isprintable() and Path(run.name).name == run.name and run.name not in ("", "..")
             if self.source is None and not is_folder:
                 raise ValueError(f"runs: {run.name!r} is not the name of a folder")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, model_validator
@@ -77,6 +78,12 @@ class TunedTrial(_Part):
         return {self.seed, *(self.accuracies or ())}
 
 
+def best_trial(trials: Sequence[TunedTrial]) -> TunedTrial | None:
+    """The finished trial with the highest validation accuracy, then the lowest loss, then the lowest number."""
+    finished = [trial for trial in trials if trial.status == "finished" and trial.val_acc is not None]
+    return min(finished, key=lambda trial: (-(trial.val_acc or 0), trial.val_loss or 0, trial.trial), default=None)
+
+
 class Tuned(_Part):
     """The content of tuned.yaml. `budget`: trials of each variant; `base`: settings that differ from the defaults.
 
@@ -102,6 +109,11 @@ class Tuned(_Part):
             for path in sorted(set(self.space) ^ set(chosen.settings)):
                 given = "is not in `space`" if path in chosen.settings else "is missing"
                 raise ValueError(f"variants.{label}.settings: {path} {given}; expected {', '.join(self.space)}")
+            best = best_trial([trial for trial in self.trials if trial.variant == label])
+            if best is None or any(getattr(best, of) != getattr(chosen, of) for of in ("trial", "settings", "val_acc")):
+                said = f"trial {best.trial} with {best.settings}" if best else "none has finished"
+                given = f"trial {chosen.trial} with {chosen.settings} and val/acc {chosen.val_acc}"
+                raise ValueError(f"variants.{label}: {given} is not the best of its `trials`: {said}")
         return self
 
     def tree(self) -> dict[str, Any]:

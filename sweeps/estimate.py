@@ -16,6 +16,7 @@ from sweeps.study_folder import LOG
 from sweeps.workers.worker import Worker, WorkerConfig
 
 MEASURE_SECONDS = 60.0  # at most, for a measurement, with the start of the worker
+FIRST_EPOCH_SECONDS = 300.0  # at most, for the first epoch: without one nothing is known
 MEASURE_EPOCHS = 3  # of each shape; the first takes longer than the others
 # Settings that hardly change the time of an epoch, beside those of the optimiser.
 SAME_TIME = {"seed", "train.epochs", "train.label_smoothing", "model.init", "eval.epochs"}
@@ -23,9 +24,10 @@ SAME_TIME |= {"data.root", "data.download", "data.split_seed"}
 
 
 def estimate(runs: Sequence[RunSpec], configs: Sequence[WorkerConfig]) -> float | None:
-    """Estimate the seconds that the workers need for these runs, by a measurement of up to a minute.
+    """Estimate the seconds that the workers need for these runs.
 
-    None if no epoch was measured. Raises `UserError` where the measurement finds bad input.
+    By a measurement of up to a minute, or of one epoch that takes longer. None if no epoch was measured. Raises
+    `UserError` where the measurement finds bad input.
     """
     shapes = [time_shape(run.config) for run in runs]
     measured = measured_epoch_seconds(dict(zip(shapes, runs, strict=True)), configs[0])
@@ -48,14 +50,17 @@ def measured_epoch_seconds(runs: Mapping[bytes, RunSpec], config: WorkerConfig) 
     Raises `UserError`, except for data that are not here because the runs will download them.
     """
     known: dict[bytes, float] = {}
-    end = time.monotonic() + MEASURE_SECONDS
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         worker = Worker(replace(config, test=False, log=Path(folder) / LOG))
         try:
             for shape, run in runs.items():
                 worker.send(([RunSpec.of(run.name, shortened(run.config))], Path(folder)))
                 ticks, kind, content = [time.monotonic()], "row", []
-                while kind == "row" and worker.pipe.poll(max(0.0, end - time.monotonic())):
+                while kind == "row":
+                    limit = MEASURE_SECONDS if known or len(ticks) > 1 else FIRST_EPOCH_SECONDS
+                    if not worker.pipe.poll(max(0.0, start + limit - time.monotonic())):
+                        break
                     kind, *content = worker.receive()
                     ticks += [time.monotonic()] * (kind == "row")
                 if kind == "failed" and content[0] and not run.config.data.download:

@@ -73,7 +73,7 @@ def runs_by_look(plan: StudyPlan, study_dir: Path) -> Iterator[set[str] | None]:
 
 
 def _listed(labels: Sequence[str]) -> str:
-    return f"{len(labels)} ({'; '.join(labels)})" if labels else "none"
+    return f"{len(labels)} ({'; '.join(labels)})" if labels else "0"
 
 
 def _verdicts(study_dir: Path) -> dict[str, Any]:

@@ -191,7 +191,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The end of an error line: the closest known name, and all allowed names."""
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1)
-    return (f"did you mean {close[0]!r}? " if close else "") + "allowed: " + ", ".join(known)
+    between = "; " if any(", " in each for each in known) else ", "
+    return (f"did you mean {close[0]!r}? " if close else "") + f"allowed: {between.join(known)}"
 
 
 TABLE = {"pos_std": 0.02}  # the default of kinds with a table, as in the code of the ViT paper

@@ -16,7 +16,7 @@ from analysis.write import latex, markdown
 from analysis.write.table import Column, Table
 from analysis.write.text import text
 from experiments.errors import UserError, writing
-from experiments.files import reading
+from experiments.files import reading, write_text
 
 FORMATS: dict[str, Callable[[Table], str]] = {
     ".tex": latex.table,
@@ -75,12 +75,12 @@ def check_file(file: Path) -> None:
 
 
 def write_table(table: Table, file: Path) -> None:
-    """Write the table as the file's ending says. Raises `UserError` where the file holds anything but such a table."""
+    """Write the table as the file's ending says, in place of one with the same first line. Raises `UserError`."""
     body = FORMATS[file.suffix](table)
     with reading(file):
         old = file.read_bytes().splitlines() if file.exists() else []
     if old and old[0] != body.encode().splitlines()[0]:
-        raise UserError(f"--table: {str(file)!r} holds something else; delete it, or give another file")
+        raise UserError(f"--table: {str(file)!r} does not begin as this table does; delete it, or give another file")
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(body, encoding="utf-8")
+    write_text(file, body)

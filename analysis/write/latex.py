@@ -6,8 +6,8 @@ from analysis.formatting import plain
 from analysis.write.table import Table
 
 HEAD = (
-    r"% needs \usepackage{booktabs}; a character that pdflatex has no form of is its code, {[}4E2D{]}; "
-    "the CSV has the text"
+    r"% written by vit-report --table, which replaces the whole file; needs \usepackage{booktabs}; "
+    "a character that pdflatex has no form of is its code, {[}4E2D{]}; the CSV has the text"
 )
 
 COMMANDS = ["textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar", "dag", "dots"]

@@ -16,7 +16,7 @@ from experiments.study import RunSpec, StudyPlan
 from sweeps.commands.arguments import add_study_command, add_until_decided, counted, out_dir, parse_plan
 from sweeps.commands.manage import report_cancelled
 from sweeps.commands.show import margin_text, print_plan
-from sweeps.estimate import MEASURE_SECONDS, estimate
+from sweeps.estimate import FIRST_EPOCH_SECONDS, estimate
 from sweeps.study_folder import ERROR, LOG, check_plan
 from sweeps.until_decided import runs_by_look
 from sweeps.workers.worker import WorkerConfig, worker_configs
@@ -171,7 +171,7 @@ def _duration(left: Sequence[RunSpec], configs: Sequence[WorkerConfig]) -> str:
 
     seconds = estimate(left, configs)
     if seconds is None:
-        return f"not known, because no epoch could be measured within {MEASURE_SECONDS:.0f} s"
+        return f"not known, because no epoch could be measured within {FIRST_EPOCH_SECONDS:.0f} s"
     return f"about {format_duration(seconds)}, based on a short measurement"
 
 

@@ -14,13 +14,13 @@ from experiments.errors import UserError, setting_text
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import add_alert_argument, add_tracking_arguments
 from experiments.study import STUDY, StudyPlan
-from experiments.tuned import TunedTrial
+from experiments.tuned import TunedTrial, best_trial
 from sweeps.commands.arguments import PROG, add_study_command, counted, out_dir, parse_plan, settings_for_all
 from sweeps.commands.run import WORKERS, counts_text, storage_url, tracking_of
 from sweeps.study import format_level
 from sweeps.study_folder import ERROR, LOG
 from sweeps.tuning.space import make_space, range_text
-from sweeps.tuning.tuned import TUNED, best_trial
+from sweeps.tuning.tuned import TUNED
 from sweeps.tuning.tuning_plan import MAX_SEEDS, MAX_TRIALS, RUNS, TuningPlan, check_data
 from sweeps.workers.worker import worker_configs
 

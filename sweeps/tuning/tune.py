@@ -6,10 +6,10 @@ from pathlib import Path
 from experiments.errors import writing
 from experiments.runs import record
 from experiments.runs.tracking.mirror import Mirror
-from experiments.tuned import TunedTrial
+from experiments.tuned import TunedTrial, best_trial
 from sweeps.queue.connect import connect
 from sweeps.queue.process import current_process
-from sweeps.tuning.tuned import TUNED, best_trial, check_result, make_tuned, write_tuned
+from sweeps.tuning.tuned import TUNED, check_result, make_tuned, write_tuned
 from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan
 from sweeps.tuning.tuning_queue import TuningQueue
 from sweeps.workers.pool import WorkerPool

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from experiments.errors import UserError, first_line
 from experiments.files import write_text
 from experiments.study import RunSpec
-from experiments.tuned import Tuned, TunedTrial, TunedVariant
+from experiments.tuned import Tuned, TunedTrial, TunedVariant, best_trial
 from experiments.version import code
 from sweeps.study import read_mapping
 from sweeps.tuning.tuning_plan import OBJECTIVE, TuningPlan
@@ -69,12 +69,6 @@ def make_tuned(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]]) -> 
         variants={label: tuned_variant(v, trials[label]) for label, v in plan.study.variants.items()},
         trials=[trial for of_variant in trials.values() for trial in of_variant],
     )
-
-
-def best_trial(trials: Sequence[TunedTrial]) -> TunedTrial | None:
-    """The finished trial with the highest validation accuracy, then the lowest loss, then the lowest number."""
-    finished = [trial for trial in trials if trial.status == "finished" and trial.val_acc is not None]
-    return min(finished, key=lambda trial: (-(trial.val_acc or 0), trial.val_loss or 0, trial.trial), default=None)
 
 
 def tuned_variant(variant: RunSpec, trials: Sequence[TunedTrial]) -> TunedVariant:

@@ -167,7 +167,7 @@ def test_a_table_for_a_paper(tmp_path, capsys):
             [*words[:4], "variant,tset/acc"],
             "--columns: 'tset/acc' is not allowed: expected variant, n, test/acc, differ",
         ),
-        (words, "holds something else; delete it, or give another file"),
+        (words, "does not begin as this table does; delete it, or give another file"),
     ):
         status, _, err = run(capsys, *other)
         assert (status, err.count("\n")) == (2, 1) and said in err
@@ -175,6 +175,7 @@ def test_a_table_for_a_paper(tmp_path, capsys):
     assert run(capsys, folder, "--table", tmp_path / "t.md")[0] == 0
     head, _, none, *_ = (tmp_path / "t.md").read_text().splitlines()
     assert head.count("|") == none.count("|") == 7 and none.endswith("| – | – | baseline |")
+    assert run(capsys, folder, "--table", tmp_path / "t.md", "--columns", "n")[0] == 2  # of other columns: kept
 
 
 def test_an_exploratory_report_leaves_the_planned_one_alone(tmp_path, capsys):

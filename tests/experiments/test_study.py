@@ -73,6 +73,8 @@ BAD_NAMES = ("", "..", "../x", "a/b", "x\0y")
         ({"seeds": [0.5]}, "seeds.0: 0.5 "),
         ({"factors": {"model.depth": 1}}, "factors.model.depth: 1 "),
         ({"base": {"model": 1}}, "base: model: '1' "),
+        ({"base": {"data": {"name": []}}}, "base: data.name: '[]' is not a name"),
+        ({"runs": [{**RUN, "levels": {"model.pos_embed": {}}}]}, "model.pos_embed: '{}' is not a name"),
         ({"baseline": "b"}, "baseline: no run has the variant 'b'"),
         ({"runs": [RUN, RUN]}, "runs: a-s0 is listed twice"),
         ({"runs": [RUN, {**RUN, "run": "b"}]}, "runs: b has the variant and seed of a-s0"),

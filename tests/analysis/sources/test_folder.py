@@ -221,7 +221,7 @@ def test_another_metric_or_baseline_than_planned_is_exploratory(tmp_path):
     assert read(str(folder), metric="val/acc").margin == 0.01
     assert read(str(folder), metric="fewshot/digits/5").metric.label == "5-shot accuracy (digits)"
     for given, reason in (
-        ({"baseline": "nobody"}, "--baseline: 'nobody' is not a variant"),
+        ({"baseline": "nobody"}, "--baseline: 'nobody' is not a variant; allowed: none, "),
         ({"metric": "fewshot/mnist/5"}, "--metric: 'fewshot/mnist/5' is not measured by any run"),
         ({"metric": "fewshot"}, "--metric: 'fewshot' is not allowed: expected .* such as fewshot/mnist/5"),
     ):

@@ -153,6 +153,13 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(step, 
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.txt": "old"}
 
 
+def test_a_write_on_a_file_system_that_has_become_read_only_names_the_file(tmp_path, monkeypatch):
+    for owner, step in ((os, "replace"), (Path, "unlink")):
+        monkeypatch.setattr(owner, step, Mock(side_effect=OSError(30, "Read-only file system")))
+    with pytest.raises(RecordError, match=r"a\.txt: cannot be written: Read-only file system"):
+        record.write_text(tmp_path / "a.txt", "new")
+
+
 def test_files_get_the_permissions_that_the_user_gives_new_files(tmp_path):
     (tmp_path / "plain").touch()
     record.write_text(tmp_path / "ours", "x")

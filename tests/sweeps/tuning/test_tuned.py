@@ -10,11 +10,11 @@ import study_file
 
 from experiments.config import load
 from experiments.runs import record
-from experiments.tuned import Tuned, TunedTrial
+from experiments.tuned import Tuned, TunedTrial, best_trial
 from sweeps.plan import make_plan
 from sweeps.study import parse_study
 from sweeps.tuning.space import make_space
-from sweeps.tuning.tuned import best_trial, read_tuned, write_tuned
+from sweeps.tuning.tuned import read_tuned, write_tuned
 
 STUDY = {
     "name": "mine",
@@ -84,13 +84,18 @@ def changed(**fields) -> dict:
         (tuned_tree(cls=0.002), (), "'gap' has no settings"),
         (tuned_tree(cls=0.002, gap=0.1, mean=0.1), (), "'mean' is not a variant"),
         (tuned_tree(cls=0.002, gap=-1.0), (), "variant 'gap': optim.lr: -1.0 is not allowed"),
-        (changed(trials=[{**TREE["trials"][0], "seed": 1}]), (), "seed 1 was used for tuning"),
+        (changed(trials=[{**trial, "seed": 1} for trial in TREE["trials"]]), (), "seed 1 was used for tuning"),
         (TREE, ("--optim.lr", "0.1"), "optim.lr: is not allowed with --tuned"),
         (changed(budget="many"), (), "budget: "),
         (
             changed(variants={**TREE["variants"], "gap": {**TREE["variants"]["gap"], "settings": FURTHER}}),
             (),
             "tuned.yaml: variants.gap.settings: model.depth is not in `space`; expected optim.lr",
+        ),
+        (
+            changed(variants={**TREE["variants"], "gap": {**TREE["variants"]["gap"], "settings": {"optim.lr": 0.09}}}),
+            (),
+            "{'optim.lr': 0.09} and val/acc 0.5 is not the best of its `trials`: trial 0 with {'optim.lr': 0.03}",
         ),
         (STUDY | {"runs": []}, (), "was not tuned"),
     ],

@@ -13,6 +13,7 @@ from stubbed import finish
 
 from experiments.config import load
 from experiments.errors import UserError
+from experiments.tuned import best_trial
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.queue.process import current_process
 from sweeps.queue.storage import open_storage
@@ -21,7 +22,7 @@ from sweeps.study import parse_study
 from sweeps.tuning import tuning_queue
 from sweeps.tuning.sampling import suggest
 from sweeps.tuning.space import make_space
-from sweeps.tuning.tuned import best_trial, make_tuned, tuned_variant
+from sweeps.tuning.tuned import make_tuned, tuned_variant
 from sweeps.tuning.tuning_plan import FIRST_SEED, TuningPlan
 from sweeps.tuning.tuning_queue import TuningQueue
 
