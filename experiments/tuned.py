@@ -111,8 +111,10 @@ class Tuned(_Part):
                 raise ValueError(f"variants.{label}.settings: {path} {given}; expected {', '.join(self.space)}")
             best = best_trial([trial for trial in self.trials if trial.variant == label])
             if best is None or any(getattr(best, of) != getattr(chosen, of) for of in ("trial", "settings", "val_acc")):
-                said = f"trial {best.trial} with {best.settings}" if best else "none has finished"
-                given = f"trial {chosen.trial} with {chosen.settings} and val/acc {chosen.val_acc}"
+                given, said = (
+                    f"trial {one.trial} with {one.settings} and val/acc {one.val_acc}" if one else "none has finished"
+                    for one in (chosen, best)
+                )
                 raise ValueError(f"variants.{label}: {given} is not the best of its `trials`: {said}")
         return self
 

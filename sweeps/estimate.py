@@ -51,18 +51,18 @@ def measured_epoch_seconds(runs: Mapping[bytes, RunSpec], config: WorkerConfig) 
     """
     known: dict[bytes, float] = {}
     start = time.monotonic()
+    end = start + FIRST_EPOCH_SECONDS
     with tempfile.TemporaryDirectory() as folder:
         worker = Worker(replace(config, test=False, log=Path(folder) / LOG))
         try:
             for shape, run in runs.items():
                 worker.send(([RunSpec.of(run.name, shortened(run.config))], Path(folder)))
                 ticks, kind, content = [time.monotonic()], "row", []
-                while kind == "row":
-                    limit = MEASURE_SECONDS if known or len(ticks) > 1 else FIRST_EPOCH_SECONDS
-                    if not worker.pipe.poll(max(0.0, start + limit - time.monotonic())):
-                        break
+                while kind == "row" and worker.pipe.poll(max(0.0, end - time.monotonic())):
                     kind, *content = worker.receive()
-                    ticks += [time.monotonic()] * (kind == "row")
+                    if kind == "row":
+                        ticks.append(time.monotonic())
+                        end = start + MEASURE_SECONDS
                 if kind == "failed" and content[0] and not run.config.data.download:
                     raise UserError(content[1])
                 if epochs := [after - before for before, after in itertools.pairwise(ticks)]:

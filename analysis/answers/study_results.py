@@ -78,7 +78,7 @@ def analyze(study: RunsTable) -> StudyResults:
 def study_claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]:
     """What a study says about published claims: nothing before the first planned look or without a margin.
 
-    Claims about differences of variants that are all near chance are left out: they say nothing of models that learn.
+    Claims about differences are left out where all their variants are near chance: nothing was learned.
     """
     if policy.looks.waiting or policy.margin is None:
         return []
