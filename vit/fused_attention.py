@@ -14,7 +14,6 @@ from torch import Tensor
 
 _MOST_TOKENS = 320  # in bfloat16 on a CPU: the logits of 1,000 images with 4 heads take 0.8 GiB
 _SHORT, _NARROW = range(16, 33), 8  # numbers of tokens, and width of a head, in float32 on a CPU
-_MOST_ON_GPU = 128  # tokens, in float32 on a GPU
 _CUDA_ALIGNMENT = 8  # the memory-efficient kernel needs head widths and strides of a bias that are multiples of this
 _LIBRARY = torch.library.Library("vit", "DEF")
 _LIBRARY.define("attend(Tensor q, Tensor k, Tensor v, Tensor? bias) -> Tensor")
@@ -37,14 +36,11 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def is_faster_in_parts(q: Tensor, k: Tensor) -> bool:
-    """Whether attention is computed in separate operations, where PyTorch's fused kernel is slower.
+    """Whether attention is computed in separate operations: on a CPU, where PyTorch's fused kernel is slower.
 
-    On a CPU they are 7 times as fast in bfloat16. In float32 they are 1.3 times as fast for 16 to 32 tokens and heads
-    of width 8; for fewer tokens or wider heads a training step is slower with them. On a GPU they are faster in float32
-    for up to 128 tokens.
+    Separate operations are 7 times as fast in bfloat16. In float32 they are 1.3 times as fast for 16 to 32 tokens and
+    heads of width 8; for fewer tokens or wider heads a training step is slower with them.
     """
-    if q.is_cuda:
-        return q.dtype == torch.float32 and max(q.shape[-2], k.shape[-2]) <= _MOST_ON_GPU
     if q.device.type != "cpu" or torch.compiler.is_compiling():
         return False
     if q.dtype == torch.bfloat16:
