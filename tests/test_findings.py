@@ -85,6 +85,10 @@ def test_counts_in_sentences():
     assert f"{len(runs)} of 40" in PAGE
     wide = runs.pivot(index="seed", columns="variant", values="test/acc").dropna()  # "at least 6 points above none"
     assert wide.shape == (2, 8) and wide.drop(columns="none, stem").sub(wide["none, stem"], axis=0).min().min() >= 0.06
+    on_gpu = runs["hardware"].str.contains("cuda")
+    rates = runs["images_per_second"].groupby(on_gpu).agg(["min", "max"])
+    assert rates.loc[True].round(-3).tolist() == [38_000, 39_000] and "38,000 to 39,000" in PAGE
+    assert rates.loc[False].round(-1).tolist() == [290, 770] and "290 to 770" in PAGE
     ledger = (REFERENCE / "ledger" / "report.md").read_text(encoding="utf-8")
     counted = re.findall(r"(\d+) statements of (\d+) \w+, .*?on\s(\d+) studies", ledger + README)
     assert len(counted) == 2 and len(set(counted)) == 1
