@@ -60,6 +60,8 @@ class Conduct:
     """whether a run comes from code with uncommitted changes"""
     hardware: list[str]
     """the names of the devices that runs used"""
+    torch: list[str]
+    """the versions of PyTorch that runs used"""
     unrecorded_plugins: list[str]
     """the plug-ins of runs without a record of their source, one for each run"""
     uncommitted_plugin: bool
@@ -94,6 +96,7 @@ def study_conduct(study: RunsTable) -> Conduct:
         commits=ended["commit"].nunique(),
         dirty=bool(ended["dirty"].eq(True).any()),
         hardware=ended["hardware"].dropna().unique().tolist(),
+        torch=sorted(ended["versions"].str.extract(r"\btorch ([^,]+)")[0].dropna().unique()),
         unrecorded_plugins=list(unrecorded_plugins(study).get("model.pos_embed", [])),
         uncommitted_plugin=bool(ended["plugin_committed"].eq(False).any()),
     )

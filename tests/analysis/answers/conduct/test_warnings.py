@@ -26,12 +26,14 @@ def test_an_edited_plan_is_reported(tmp_path):
     assert "which was changed after runs had started" in page and "fixes before its runs" not in page
 
 
-def test_runs_on_several_devices_are_reported_with_the_names_of_these(tmp_path):
+def test_runs_on_several_devices_or_versions_of_pytorch_are_reported_with_the_names_of_these(tmp_path):
     folder = write_study(tmp_path, accuracy=VARIANTS, seeds=4)
+    old = {"hardware": {"device": "cpu", "name": "Old One", "threads": 1}, "versions": {"torch": "2.11.0"}}
     for run in folder.glob("v*-s[01]"):
-        change_summary(run, provenance={"hardware": {"device": "cpu", "name": "Old One", "threads": 1}})
-    (said,) = (line for line in study_warnings(analyze(read_folder(folder))) if "hardware" in line)
-    assert said.startswith("The runs used 2 kinds of hardware: ") and "Old One (cpu, 1 thread)" in said
+        change_summary(run, provenance=old)
+    hardware, torch = study_warnings(analyze(read_folder(folder)))
+    assert hardware.startswith("The runs used 2 kinds of hardware: ") and "Old One (cpu, 1 thread)" in hardware
+    assert torch.startswith("The runs used 2 versions of PyTorch: 2.11.0 and 2.15.0.")
 
 
 def test_every_warning_is_a_paragraph_in_order(tmp_path, monkeypatch):
@@ -51,6 +53,7 @@ def test_every_warning_is_a_paragraph_in_order(tmp_path, monkeypatch):
         unrecorded_plugins=["mine", "mine"],
         uncommitted_plugin=True,
         hardware=["A", "B", "C"],
+        torch=["2.11.0", "2.14.1"],
     )
     cost = results.cost.assign(slowest=[1.0, 2.5])
     monkeypatch.setattr(tuning, "tuning_warnings", lambda _: ["Tuning: a warning."])
@@ -73,6 +76,7 @@ def test_every_warning_is_a_paragraph_in_order(tmp_path, monkeypatch):
         "2 runs of the plug-in mine: source not recorded.",
         "The source of a plug-in is not committed to git.",
         "The runs used 3 kinds of hardware: A, B and C.",
+        "The runs used 2 versions of PyTorch: 2.11.0 and 2.14.1.",
         "Times are uneven: one run of learned-1d took 2.5 times",
     ]
     assert [line[: len(start)] for line, start in zip(said, starts, strict=True)] == starts
