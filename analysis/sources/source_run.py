@@ -79,7 +79,7 @@ class SourceRun:
             **{metric: summary.get(metric) for metric in known_metrics(summary)},
             **{column: summary.get(path) for column, path in FROM_SUMMARY.items()},
             "planned_fields": " ".join(f"{name}={hex}" for name, hex in _part(summary, PLANNED_FIELDS).items()) or None,
-            "hardware": _hardware(_part(summary, "provenance.hardware")),
+            "hardware": ", then ".join(dict.fromkeys(map(_device, _hardware(self.summary)))),
             "versions": ", ".join(f"{package} {version}" for package, version in sorted(versions.items())),
             "digest": summary.get("digest"),
         }
@@ -136,7 +136,13 @@ def _part(summary: Mapping[str, Any], section: str) -> dict[str, Any]:
     return {path[len(section) + 1 :]: value for path, value in summary.items() if path.startswith(f"{section}.")}
 
 
-def _hardware(hardware: Mapping[str, Any]) -> str:
+def _hardware(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What each session of a run was trained on. An interrupted run may go on elsewhere."""
+    provenance = summary.get("provenance", {})
+    return [part.get("hardware", {}) for part in (*provenance.get("sessions", ()), provenance)]
+
+
+def _device(hardware: Mapping[str, Any]) -> str:
     threads = hardware.get("threads")
     name = str(hardware.get("name") or hardware.get("device") or "")
     return f"{name} ({hardware.get('device')}, {threads} thread{'s' * (threads != 1)})" if threads else name

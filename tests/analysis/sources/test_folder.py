@@ -40,6 +40,16 @@ def test_a_row_for_each_run_and_epoch_with_what_the_record_says(tmp_path):
     assert study.variants == ["none", "sinusoidal", "learned-1d", "learned-2d"] and study.baseline == "none"
 
 
+def test_the_hardware_of_a_run_is_that_of_all_its_sessions(tmp_path):
+    folder = write_study(tmp_path, seeds=3)
+    old, new = ({"device": device, "name": device.upper(), "threads": 2} for device in ("cuda", "cpu"))
+    sessions = [{"epoch": epoch, "hardware": hardware} for epoch, hardware in ((1, old), (4, new), (5, new))]
+    change_summary(folder / "v0-s0", provenance={"hardware": new, "sessions": sessions})
+    found = by_run(read_folder(folder), "hardware")
+    assert found["v0-s0"] == "CUDA (cuda, 2 threads), then CPU (cpu, 2 threads)"
+    assert found["v0-s1"].count("(") == 1
+
+
 def test_runs_that_did_not_end_well_stay_in_the_table(tmp_path):
     statuses = {
         ("none", 0): "diverged",
