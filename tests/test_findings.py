@@ -50,15 +50,29 @@ def test_a_mean_and_its_interval_follow_from_the_runs(spec, row):
         assert numbers(cell) == pytest.approx([values.mean(), *half], abs=0.0051)
 
 
+def check(compared, sign, shown):
+    """A difference with its interval, the verdict and the number of seeds are those of a pair, or of its inverse."""
+    ends = sorted(sign * 100 * end for end in (compared.adjusted.low, compared.adjusted.high))
+    assert numbers(shown[0]) == pytest.approx([sign * 100 * compared.diff.value, *ends], abs=0.051)
+    inverse = {"better": "worse", "worse": "better"} if sign < 0 else {}
+    verdict = inverse.get(compared.verdict, compared.verdict).replace("not enough evidence", "not shown")
+    assert (shown[1], int(shown[2])) == (verdict, compared.n)
+
+
 @pytest.mark.parametrize(("metric", "row"), cells("differences"), ids=lambda part: part and part[0])
 def test_a_difference_and_its_verdict_are_those_of_the_report(metric, row):
     (a, b), folder = row[0].rpartition(": ")[2].split(" − "), row[1].strip("`")
     pairs = results(folder, metric).comparisons.pairs
-    found, sign = (pairs[a, b], 1) if (a, b) in pairs else (pairs[b, a], -1)
-    ends = sorted(sign * 100 * end for end in (found.adjusted.low, found.adjusted.high))
-    assert numbers(row[2]) == pytest.approx([sign * 100 * found.diff.value, *ends], abs=0.051)
-    verdict = {"better": "worse", "worse": "better"}.get(found.verdict, found.verdict) if sign < 0 else found.verdict
-    assert (row[3], int(row[4])) == ("not shown" if verdict == "not enough evidence" else verdict, found.n)
+    check(*((pairs[a, b], 1) if (a, b) in pairs else (pairs[b, a], -1)), row[2:])
+
+
+@pytest.mark.parametrize(("folder", "row"), cells("versus"), ids=lambda part: part if isinstance(part, str) else part[0])
+def test_a_row_of_the_first_table_has_the_mean_and_the_difference_from_the_baseline(folder, row):
+    variant, _, mean, *difference = row
+    found = results(folder, None)
+    assert numbers(mean)[0] == pytest.approx(100 * found.means.of(variant).value, abs=0.0051)
+    if "baseline" not in row:
+        check(found.comparisons.versus[variant], 1, difference)
 
 
 @pytest.mark.parametrize(("spec", "row"), cells("bench"), ids=lambda part: part if isinstance(part, str) else part[0])
