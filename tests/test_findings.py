@@ -97,10 +97,13 @@ def test_counts_in_sentences():
         assert all(mean.value >= none for mean in results(folder, None).means.by_metric["test/acc"].values())
     runs = pd.read_csv(REFERENCE / "table-8-64" / "runs.csv").query("status == 'finished'")
     assert f"{len(runs)} of 40" in PAGE
-    wide = runs.pivot(index="seed", columns="variant", values="test/acc").dropna()  # "at least 6 points above none"
-    assert wide.shape == (2, 8) and wide.drop(columns="none, stem").sub(wide["none, stem"], axis=0).min().min() >= 0.06
-    on_gpu = runs["hardware"].str.contains("cuda")
-    rates = runs["images_per_second"].groupby(on_gpu).agg(["min", "max"])
+    wide = runs.pivot(index="seed", columns="variant", values="test/acc").dropna()  # "more than 5 points above none"
+    assert wide.shape == (3, 8) and wide.drop(columns="none, stem").sub(wide["none, stem"], axis=0).min().min() > 0.05
+    curves = pd.read_csv(REFERENCE / "table-8-64" / "curves.csv").query("epoch > 45")
+    means = curves.groupby(["epoch", "variant"])["val/acc"].mean().unstack()
+    assert np.abs(np.polyfit(means.index, means, 1)[0]).max() < 0.002  # "less than two tenths of a point an epoch"
+    on_one = runs[~runs["hardware"].str.contains(", then ")]
+    rates = on_one.groupby(on_one["hardware"].str.contains("cuda"))["images_per_second"].agg(["min", "max"])
     assert rates.loc[True].round(-3).tolist() == [38_000, 39_000] and "38,000 to 39,000" in PAGE
     assert rates.loc[False].round(-1).tolist() == [290, 770] and "290 to 770" in PAGE
     ledger = (REFERENCE / "ledger" / "report.md").read_text(encoding="utf-8")

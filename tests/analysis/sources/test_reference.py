@@ -34,7 +34,7 @@ RUNS = {
     "probes/probe-distance": 60,
     "probes/probe-where": 60,
     "pulfer-mnist/head": 10,
-    "table-8-64": 30,
+    "table-8-64": 35,
     "few-shot-transfer": 20,
     "table-8-64-pilot": 6,
     "table-8-64-rates": 40,
