@@ -66,7 +66,9 @@ def test_a_difference_and_its_verdict_are_those_of_the_report(metric, row):
     check(*((pairs[a, b], 1) if (a, b) in pairs else (pairs[b, a], -1)), row[2:])
 
 
-@pytest.mark.parametrize(("folder", "row"), cells("versus"), ids=lambda part: part if isinstance(part, str) else part[0])
+@pytest.mark.parametrize(
+    ("folder", "row"), cells("versus"), ids=lambda part: part if isinstance(part, str) else part[0]
+)
 def test_a_row_of_the_first_table_has_the_mean_and_the_difference_from_the_baseline(folder, row):
     variant, _, mean, *difference = row
     found = results(folder, None)
