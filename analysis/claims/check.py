@@ -64,11 +64,6 @@ class ClaimResult(Decided):
         """Seeds behind the hypothesis with the fewest."""
         return min(hypothesis.moments[2] for hypothesis in self.hypotheses)
 
-    @property
-    def error(self) -> float:
-        """An upper bound of the standard error of `average`, however hypotheses correlate: the mean of theirs."""
-        return float(np.mean([sd / np.sqrt(n) for _, sd, n in (one.moments for one in self.hypotheses)]))
-
 
 def check(
     claims: Iterable[Claim], study: StudyPlan, values: Values, rule: Rule, at_chance: Values | None = None

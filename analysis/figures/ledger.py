@@ -23,17 +23,12 @@ ROW = 0.155  # inches
 
 
 @style()
-def draw_ledger(tests: pd.DataFrame, summaries: pd.DataFrame) -> Drawing:
-    """Draw a row for each claim, study and metric, in points, and a diamond for each summary.
-
-    `tests`: columns as in `ledger_rows`, and `study`. `summaries`: see `analysis.answers.published.over_studies`.
-    """
+def draw_ledger(tests: pd.DataFrame) -> Drawing:
+    """Draw a row for each claim, study and metric, in points. `tests`: columns as in `ledger_rows`, and `study`."""
     tests = tests[tests["value"].notna() & tests["verdict"].isin(OUTCOMES)]
-    means = dict(zip(summaries["id"], summaries["mean_difference"])) if len(summaries) else {}
     rows: list[tuple[str, Any]] = []
     for claim, own in tests.groupby("id", sort=False):
         rows += [(claim, None), *((_label(test), test) for test in own.to_dict("records"))]
-        rows += [("summary", means[claim])] if claim in means else []
     figure, (axes,) = panels(1, 0.9 + ROW * len(rows))
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
     axes.set_xscale("symlog", linthresh=2)  # most differences are small, and few are large
@@ -48,12 +43,10 @@ def draw_ledger(tests: pd.DataFrame, summaries: pd.DataFrame) -> Drawing:
         if row is None:
             label.set_fontweight("bold")
             axes.axhline(place, color=BAND, lw=1, zorder=0)
-        elif isinstance(row, Estimate):
-            handles["summary"] = _diamond(axes, row, place)
         else:
             handles[row["verdict"]] = _interval(axes, row, place)
     axes.set_xlabel("difference, points")
-    legend(figure, {name: handles[name] for name in (*OUTCOMES, "summary") if name in handles})
+    legend(figure, {name: handles[name] for name in OUTCOMES if name in handles})
     return figure
 
 
@@ -67,9 +60,3 @@ def _interval(axes: Axes, test: Mapping[str, Any], place: int) -> Any:
     shown, look = [Estimate(value, low, high, test["n"])], OUTCOMES[test["verdict"]]
     tips = [f"{test['study']}, {test['metric']}: {test['verdict']}"]
     return intervals(axes, shown, [place], ACCURACY, look, difference=True, size=4, id=f"c{place}", tips=tips)
-
-
-def _diamond(axes: Axes, mean: Estimate, place: int) -> Any:
-    low, middle, high = (ACCURACY.scale * end for end in (mean.low, mean.value, mean.high))
-    (area,) = axes.fill([low, middle, high, middle], [place, place - 0.4, place, place + 0.4], PALETTE[0], zorder=3)
-    return area

@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 
 from analysis import formatting, stats
-from analysis.answers.published.over_studies import FEWEST, SUMMARY, summaries
 from analysis.answers.published.show import claim_fields
 from analysis.answers.study_results import StudyResults, study_claims
 from analysis.answers.trends.compute import Trend
@@ -40,7 +39,7 @@ TESTS = (
     Column("evidence", "evidence"),
     Column("n", "n", formatting.counts),
 )
-NUMBERS = ("value", "mean_difference", "standard_error")
+NUMBERS = ("value", "mean_difference")
 OF_TREND = {"shrinks": "holds here", "grows": "does not hold here"}
 
 
@@ -95,13 +94,10 @@ def ledger_section(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[
         decided=len(lost),
         lost=int((~lost.astype(bool)).sum()),
     )
-    summary, how = summaries(frame, group), tuple(paragraphs("claims", "summary_notes"))
-    over_studies = Table("summary", text("claims", "summary_caption", fewest=FEWEST), summary, SUMMARY, how)
     items = present(
         Table("claims", text("claims", "ledger_caption"), claims[published], CLAIMS),
         Table("own", text("claims", "own_caption"), claims[~published], OWN) if not published.all() else None,
-        None if summary.empty else over_studies,
-        Plot("claims", draw_ledger(frame, summary), text("claims", "ledger_figure")),
+        Plot("claims", draw_ledger(frame), text("claims", "ledger_figure")),
         Table("claim_tests", text("claims", "ledger_tests"), frame, TESTS, tuple(paragraphs("claims", "ledger_notes"))),
     )
     return [Section("claims", "Published claims", items, said)]
@@ -126,12 +122,10 @@ def _of_claim(result: ClaimResult, metric: Metric, comparisons: Comparisons | No
     numbers = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
     numbers |= {"adjusted_low": result.adjusted.low, "adjusted_high": result.adjusted.high}
     numbers |= {"p_for": result.p_for, "p_against": result.p_against}
-    numbers["pairs"] = len(result.hypotheses)
     tested = {"relation": decisive.relation, "bound": decisive.bound, "metric": str(metric)}
     if decisive.relation == "above":  # the sign of a difference of "within" has no meaning
         mean = result.average
         numbers |= {"mean_difference": mean.value, "mean_low": mean.low, "mean_high": mean.high}
-        numbers["standard_error"] = result.error
     return claim_fields(result, comparisons) | numbers | tested
 
 

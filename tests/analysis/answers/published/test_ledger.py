@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from scipy import stats as scipy_stats
 
 from analysis.main import main
 
@@ -83,31 +82,6 @@ def test_outcomes_that_an_adjustment_over_the_page_would_undo_are_counted(tables
     assert decided.loc[p * rows <= 0.05, "also_on_page"].astype(bool).all()  # Bonferroni is stricter than Holm
 
 
-def test_each_summary_follows_from_the_rows_of_its_studies(tables, written):
-    """Random effects with the standard errors of the page, by the formulas of Paule, Mandel, Hartung and Knapp."""
-    tests, claims, _ = tables
-    found = pd.read_csv(written / "tables" / "summary.csv")
-    assert set(found["id"]) >= {"paper-none", "relative-learned", "rope-table"}
-    for row in found.itertuples():
-        studies = re.split(", | and ", row.studies)
-        own = tests[(tests["id"] == row.id) & tests["study"].isin(studies) & (tests["metric"] == "test/acc")]
-        few_shot = "few-shot-transfer" in set(tests.loc[tests["id"] == row.id, "study"])  # has another metric
-        assert len(own) == len(studies) == row.n == claims.loc[row.id, "independent"] - few_shot
-        effects, variances = own["mean_difference"], own["standard_error"] ** 2
-
-        def weighted(tau2, effects=effects, variances=variances):
-            weights = 1 / (variances + tau2)
-            mean = (weights * effects).sum() / weights.sum()
-            return mean, (weights * (effects - mean) ** 2).sum(), weights.sum()
-
-        mean, q, weight = weighted(row.tau**2)
-        assert q == pytest.approx(row.n - 1, rel=1e-4)
-        half = scipy_stats.t.isf(0.025, row.n - 1) / weight**0.5
-        assert (row.mean_difference, row.mean_difference_high - mean) == pytest.approx((mean, half))
-        wide = scipy_stats.t.isf(0.025, row.n - 2) * (row.tau**2 + 1 / weight) ** 0.5
-        assert mean - row.new_study_low == pytest.approx(wide)
-
-
 def test_the_difference_of_a_study_is_the_mean_over_the_pairs_of_the_claim(tables):
     tests, _, _ = tables
     row = tests[(tests["id"] == "any-none") & (tests["study"] == "digits/positions")].iloc[0]
@@ -119,22 +93,11 @@ def test_the_difference_of_a_study_is_the_mean_over_the_pairs_of_the_claim(table
     assert tests.loc[tests["relation"] == "within", "mean_difference"].isna().all()
 
 
-def test_the_figure_has_a_row_for_each_test_and_each_summary(tables, written):
+def test_the_figure_has_a_row_for_each_test(tables, written):
     tests, _, _ = tables
     shown = re.findall(r"<text[^>]*>([^<]+)</text>", (written / "figures" / "claims.svg").read_text())
     drawn = tests[(tests["verdict"] != "not comparable") & tests["value"].notna()]
     assert set(drawn["id"]) <= set(shown)
     for study, rows in drawn[drawn["metric"] == "test/acc"].groupby("study"):
         assert shown.count(study) == len(rows)
-    assert shown.count("summary") == 1 + len(pd.read_csv(written / "tables" / "summary.csv"))  # with the legend
     assert "digits/positions, 16 px" in shown
-
-
-def test_a_folder_without_a_claim_of_a_direction_has_no_summary(tmp_path):
-    for name in ("tintn-cifar10", "lodha-cifar10"):
-        shutil.copytree(REFERENCE / name, tmp_path / name, ignore=shutil.ignore_patterns("report", "report-*"))
-    with pytest.raises(SystemExit, match="0"):
-        main([str(tmp_path)])
-    assert set(pd.read_csv(tmp_path / "report" / "tables" / "claim_tests.csv")["relation"]) == {"within"}
-    assert not (tmp_path / "report" / "tables" / "summary.csv").exists()
-    assert "Summary over studies" not in (tmp_path / "report" / "report.md").read_text()
