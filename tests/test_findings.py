@@ -63,7 +63,8 @@ def check(compared, sign, shown):
 def test_a_difference_and_its_verdict_are_those_of_the_report(metric, row):
     (a, b), folder = row[0].rpartition(": ")[2].split(" − "), row[1].strip("`")
     pairs = results(folder, metric).comparisons.pairs
-    check(*((pairs[a, b], 1) if (a, b) in pairs else (pairs[b, a], -1)), row[2:])
+    found, sign = (pairs[a, b], 1) if (a, b) in pairs else (pairs[b, a], -1)
+    check(found, sign, row[2:])
 
 
 @pytest.mark.parametrize(
