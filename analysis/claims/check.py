@@ -70,8 +70,8 @@ def check(
 ) -> list[ClaimResult]:
     """Check each claim that makes a hypothesis about the study, with the rule's margin, floor, looks and variance.
 
-    `at_chance` are the values where diverged runs count as runs at chance level; None where no run diverged. A claim
-    with the same hypotheses as an earlier one is left out. All claims are about accuracies (`Metric.is_accuracy`): a
+    `at_chance` are the values where diverged runs count as runs at chance level; None where no run diverged.
+    Of claims with the same hypotheses that are all comparable, or all not, the first one counts. All claims are about accuracies (`Metric.is_accuracy`): a
     study of another metric yields none. Nor does one of validation images, which makes a choice.
     """
     metric = Metric(study.metric)
@@ -81,7 +81,7 @@ def check(
     distinct: dict[tuple, tuple[Claim, list[Hypothesis]]] = {}
     for claim in claims:
         if hypotheses := claim.hypotheses(study, values, rule):
-            key = type(claim), frozenset((h.variants, h.relation, h.bound) for h in hypotheses)
+            key = type(claim), claim.incomparable, frozenset((h.variants, h.relation, h.bound) for h in hypotheses)
             distinct.setdefault(key, (claim, hypotheses))
     made = {claim: hypotheses for claim, hypotheses in distinct.values()}
     obstacles = {claim: claim.obstacle(hypotheses, study, values, rule) for claim, hypotheses in made.items()}

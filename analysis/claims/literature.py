@@ -59,6 +59,7 @@ ANY_WAY = (
     "while there is a large gap between the performances of the model with no positional embedding and models with "
     "positional embedding, there is little to no difference between different ways of encoding positional information"
 )
+STEM_KINDS = frozenset({"none", "learned-1d", "sincos-2d"})
 CCT = "Hassani et al., arXiv 2104.05704 (CCT), README of the authors' code"
 CPVT = (
     "Chu et al., arXiv 2102.10882 (CPVT, DeiT-Ti, ImageNet; its relative embedding is 2-D), "
@@ -114,7 +115,7 @@ LITERATURE: tuple[Claim, ...] = (
     Above(
         "lape",
         "With a class token, a table with a LayerNorm of its own in each layer is better than one added at the stem.",
-        "Yu et al., arXiv 2212.05262, abstract",
+        "Yu et al., arXiv 2212.05262v1, abstract",
         quote="LaPE improves 0.94% accuracy for ViT-Lite on Cifar10",
         path=SITE,
         higher=frozenset({NORMED}),
@@ -188,13 +189,13 @@ LITERATURE: tuple[Claim, ...] = (
     ),
     Alike(
         "optional-with-stem",
-        "With a convolutional stem (without pooling), a model without positional embedding is about as accurate.",
+        "With a convolutional tokenizer, a model without positional embedding is about as accurate.",
         CCT,
         quote="replace the patch embedding with a convolutional embedding, allowing for better inductive bias and "
-        "making "
-        "positional embeddings optional",
-        kinds=frozenset({"none", "learned-1d", "sincos-2d"}),
+        "making positional embeddings optional",
+        kinds=STEM_KINDS,
         where=(STEM, "conv"),
+        incomparable="the source pools the output of its convolutions, and the stem here does not",
     ),
     Sensitivity(
         "stem-lr",
@@ -243,12 +244,19 @@ LITERATURE: tuple[Claim, ...] = (
     _better("learned-1d", "relative", "relative-learned", "", ""),
     _larger("cape", "sincos-2d", "cape-larger", "", ""),
     Alike("any-sites", "It matters little where the embedding is added, for all kinds.", "", path=SITE),
+    Alike(
+        "none-with-stem",
+        "With a convolutional stem without pooling, a model without positional embedding is about as accurate.",
+        "",
+        kinds=STEM_KINDS,
+        where=(STEM, "conv"),
+    ),
     Gain(
         "less-with-stem",
         "The positional embedding gains less with a convolutional tokenizer than without.",
         "",
         path=KIND,
-        higher=frozenset({"learned-1d", "sincos-2d"}),
+        higher=STEM_KINDS - NONE,
         lower=NONE,
         by=STEM,
         more="patchify",
