@@ -71,8 +71,9 @@ def check(
     """Check each claim that makes a hypothesis about the study, with the rule's margin, floor, looks and variance.
 
     `at_chance` are the values where diverged runs count as runs at chance level; None where no run diverged.
-    Of claims with the same hypotheses that are all comparable, or all not, the first one counts. All claims are about accuracies (`Metric.is_accuracy`): a
-    study of another metric yields none. Nor does one of validation images, which makes a choice.
+    Of claims with the same hypotheses that are all comparable, or all not, the first one counts. All claims are about
+    accuracies (`Metric.is_accuracy`): a study of another metric yields none. Nor does one of validation images, which
+    makes a choice.
     """
     metric = Metric(study.metric)
     if not Metric(metric.base).is_accuracy or metric.startswith("val/"):
