@@ -109,6 +109,9 @@ def test_counts_in_sentences():
     rates = on_one.groupby(on_one["hardware"].str.contains("cuda"))["images_per_second"].agg(["min", "max"])
     assert rates.loc[True].round(-3).tolist() == [38_000, 39_000] and "38,000 to 39,000" in PAGE
     assert rates.loc[False].round(-1).tolist() == [290, 770] and "290 to 770" in PAGE
+    on_h100 = pd.read_csv(REFERENCE / "stem-x-kind-64" / "runs.csv")[["images_per_second", "device_seconds"]]
+    assert on_h100["images_per_second"].agg(["min", "max"]).round(-3).tolist() == [54_000, 66_000]
+    assert on_h100["device_seconds"].agg(["min", "max"]).round().tolist() == [17, 21]
     ledger = (REFERENCE / "ledger" / "report.md").read_text(encoding="utf-8")
     counted = re.findall(r"(\d+) statements of (\d+) \w+, .*?on\s(\d+) studies", ledger + README)
     assert len(counted) == 2 and len(set(counted)) == 1
