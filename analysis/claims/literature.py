@@ -253,7 +253,7 @@ LITERATURE: tuple[Claim, ...] = (
     ),
     Gain(
         "less-with-stem",
-        "The positional embedding gains less with a convolutional tokenizer than without.",
+        "The positional embedding gains fewer points with a convolutional stem than with patches.",
         "",
         path=KIND,
         higher=STEM_KINDS - NONE,
