@@ -59,17 +59,12 @@ def half_width(estimate: Estimate) -> float:
 
 
 def with_interval(
-    estimate: Estimate,
-    metric: Metric,
-    signed: bool = False,
-    places: int | None = None,
-    least: float | None = None,
-    as_range: bool = False,
+    estimate: Estimate, metric: Metric, signed: bool = False, places: int | None = None, as_range: bool = False
 ) -> str:
     """Format an estimate with its interval, with `places` decimals, else with two significant digits of the half-width.
 
     - `97.12 ± 0.43`: the usual case;
-    - `99.3 (97.3 to 100)`: the interval passes `limits` and is cut there, or at `least`; not for a `signed` difference;
+    - `99.3 (97.3 to 100)`: the interval passes `limits` and is cut there; not for a `signed` difference;
     - `+0.9 (0.0 to 1.8)`: the interval is not symmetric, as one that is cut at zero; or it is to be shown `as_range`;
     - `97.12`: there is no interval.
     """
@@ -78,8 +73,8 @@ def with_interval(
     value = number(estimate.value * metric.scale, places, signed)
     if not math.isfinite(half) or value == DASH:
         return value
-    lowest, highest = limits(metric, signed, least)
-    if not as_range and not _is_range(estimate, metric, signed, least):
+    lowest, highest = limits(metric, signed)
+    if not as_range and not _is_range(estimate, metric, signed):
         return f"{value} ± {number(half, places)}"
     cut = [min(max(bound, lowest), highest) for bound in (estimate.low, estimate.high)]
     low, high = (
@@ -89,17 +84,17 @@ def with_interval(
     return f"{value} ({low} to {high})"
 
 
-def _is_range(estimate: Estimate, metric: Metric, signed: bool, least: float | None) -> bool:
+def _is_range(estimate: Estimate, metric: Metric, signed: bool) -> bool:
     """Whether ± cannot show the interval: it passes the limits or, of a difference, is not symmetric."""
-    lowest, highest = limits(metric, signed, least)
+    lowest, highest = limits(metric, signed)
     symmetric = math.isclose(estimate.high - estimate.value, estimate.value - estimate.low, rel_tol=1e-6)
     return estimate.low < lowest or estimate.high > highest or (signed and not symmetric)
 
 
-def limits(metric: Metric, difference: bool = False, least: float | None = None) -> tuple[float, float]:
-    """Return the smallest (`least`) and largest value of a metric, in the data's units; a `difference` has none."""
+def limits(metric: Metric, difference: bool = False) -> tuple[float, float]:
+    """Return the smallest and largest value of a metric, in the data's units; a `difference` has none."""
     lowest = 0.0 if not difference and (metric.is_share or metric.is_loss) else -math.inf
-    return lowest if least is None else least, 1.0 if not difference and metric.is_share else math.inf
+    return lowest, 1.0 if not difference and metric.is_share else math.inf
 
 
 def value(shown: Estimate | float, metric: Metric, places: int | None = None) -> str:
@@ -290,14 +285,14 @@ def numbers(places: int = 2, scale: float = 1.0, signed: bool = False) -> Format
     return each(lambda value: number(value * scale, places, signed))
 
 
-def intervals(metric: Metric, signed: bool = False, least: float | None = None) -> Format:
+def intervals(metric: Metric, signed: bool = False) -> Format:
     """Estimates as `with_interval` shows them. A column shares its decimals, and is of ranges if any of it is one."""
 
     def shown(estimates: Sequence[Estimate]) -> list[str]:
         places = shared_places(estimates, metric)
         known = [estimate for estimate in estimates if math.isfinite(half_width(estimate))]
-        ranges = any(_is_range(estimate, metric, signed, least) for estimate in known)
-        return [with_interval(estimate, metric, signed, places, least, ranges) for estimate in estimates]
+        ranges = any(_is_range(estimate, metric, signed) for estimate in known)
+        return [with_interval(estimate, metric, signed, places, ranges) for estimate in estimates]
 
     return shown
 

@@ -8,15 +8,13 @@ import numpy as np
 
 from analysis import formatting, stats
 from analysis.answers.study_results import StudyResults
-from analysis.results.policy import Policy, Values, chance_accuracy
+from analysis.results.policy import Policy, Values
 from analysis.sources.by_dataset import DATASET, datasets_of
 from analysis.sources.matching import check_alike
 from analysis.sources.runs_table import RunsTable
-from analysis.sources.source_run import ENDED
 from analysis.stats.comparisons import near_chance, with_diverged
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
-from experiments.metric import Metric
 
 FEWEST = 2  # seeds that a variant needs on every dataset
 
@@ -34,12 +32,6 @@ class AcrossDatasets:
     """variant that is not averaged -> what it has, such as `1 seed on mnist`"""
     scores: dict[str, stats.Estimate]
     """variant -> its mean of the metric, in the order of the first study"""
-    chance: dict[str, float]
-    """dataset -> accuracy of chance; empty where it is not known for all, is the same for all, or the metric is no
-    accuracy
-    """
-    normalised: dict[str, stats.Estimate]
-    """variant -> its mean of (accuracy - chance) / (1 - chance): 0 is chance, 1 is perfect; empty where `chance` is"""
     differences: dict[str, stats.Comparison]
     """variant -> its difference from the baseline, paired by seed within each dataset; the variants are one family.
     Empty before the first planned look"""
@@ -119,23 +111,12 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
         raise UserError(f"across: the baseline {baseline!r} has {left_out[baseline]}; it needs {FEWEST} on each")
     scored = [variant for variant in names if variant not in left_out]
     compared = [variant for variant in scored if variant != baseline and not policy.looks.waiting]
-    chance = _chance(studies, study.metric)
-    lowest = list(chance.values())
     near = set.intersection(*(part.policy.near_chance(part.means.values) for part in parts))
     return AcrossDatasets(
         studies=dict(studies),
         policy=policy,
         left_out=left_out,
         scores={variant: stats.average(samples(variant), floors) for variant in scored},
-        chance=chance,
-        normalised={
-            variant: stats.average(
-                [(runs - c) / (1 - c) for runs, c in zip(samples(variant), lowest)],
-                [floor / (1 - c) for floor, c in zip(floors, lowest)],
-            )
-            for variant in scored
-            if chance
-        },
         differences=near_chance(
             with_diverged(differences(finished), differences(counted), compared if baseline in unknown else unknown),
             near if baseline in near else (),
@@ -159,13 +140,6 @@ def _dataset(study: RunsTable) -> str:
     if name in DATASETS and DATASETS[name].source == "folder":
         return f"{name} {Path(str(study.runs['data.root'].dropna().iloc[0])).name}"
     return name
-
-
-def _chance(studies: Mapping[str, StudyResults], metric: Metric) -> dict[str, float]:
-    """dataset -> the accuracy of guessing; empty where it is the same for all, or not known for one."""
-    levels = {name: chance_accuracy(part.study.of(*ENDED).iloc[0], metric) for name, part in studies.items()}
-    known = {name: level for name, level in levels.items() if level is not None and metric.is_share}
-    return known if len(known) == len(studies) and len(set(known.values())) > 1 else {}
 
 
 def _too_few(sides: Mapping[str, np.ndarray]) -> str:

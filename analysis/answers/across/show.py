@@ -1,6 +1,5 @@
 """The sections of a report over several datasets: means, differences from the baseline, and each dataset."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,18 +14,12 @@ from analysis.stats import Estimate
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from analysis.write.text import text
-from experiments.metric import Metric
 
 
 def scores_section(across: AcrossDatasets, notes: list[str]) -> Section:
     """The means of each variant with their intervals. `notes`: on the runs of each dataset."""
-    metric, caption = across.policy.metric, text("averages", "scores", across=across)
-    figure = Plot("across", draw_averages(across), caption)
-    tables = [_scores_table("across", text("averages", "table"), across.scores, metric, notes)]
-    if across.normalised:
-        caption = text("averages", "normalised", across=across)
-        tables.append(_scores_table("normalised", caption, across.normalised, metric, [], least=-math.inf))
-    return Section("result", "Results", [figure, *tables])
+    figure = Plot("across", draw_averages(across), text("averages", "scores", across=across))
+    return Section("result", "Results", [figure, _scores_table(across, notes)])
 
 
 def differences_section(across: AcrossDatasets) -> Section:
@@ -73,19 +66,13 @@ def datasets_section(across: AcrossDatasets) -> Section:
     return Section("datasets", "Each dataset", [*tables])
 
 
-def _scores_table(
-    name: str,
-    caption: str,
-    scores: Mapping[str, Estimate],
-    metric: Metric,
-    notes: list[str],
-    least: float | None = None,
-) -> Table:
-    """One row for each variant; `least`: the lowest value that a score can have."""
-    rows = [{"variant": variant, "mean": score, "runs": score.n} for variant, score in scores.items()]
-    mean = Column(f"mean{metric.unit}", "mean", formatting.intervals(metric, least=least))
+def _scores_table(across: AcrossDatasets, notes: list[str]) -> Table:
+    """One row for each variant."""
+    metric = across.policy.metric
+    rows = [{"variant": variant, "mean": score, "runs": score.n} for variant, score in across.scores.items()]
+    mean = Column(f"mean{metric.unit}", "mean", formatting.intervals(metric))
     runs = Column("runs", "runs", formatting.counts)
-    return Table(name, caption, pd.DataFrame(rows), (NAME, mean, runs), tuple(notes))
+    return Table("across", text("averages", "table"), pd.DataFrame(rows), (NAME, mean, runs), tuple(notes))
 
 
 def _by_dataset(

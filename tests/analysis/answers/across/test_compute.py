@@ -43,18 +43,6 @@ def test_planned_looks_of_a_study_are_for_its_own_tests(tmp_path):
     assert across.differences["learned-1d"].diff.n == 10
 
 
-def test_scores_are_normalised_by_chance_where_it_differs(tmp_path):
-    """Ten classes: chance is 0.1. A hundred classes: 0.01."""
-    accuracy = {"none": 0.55, "cpe": 0.7}
-    studies = [results_on(tmp_path, name, accuracy=accuracy, spread=0) for name in ("digits", "mnist", "cifar100")]
-    across = across_of(studies)
-    assert across.chance == {"digits": 0.1, "mnist": 0.1, "cifar100": 0.01}
-    expected = np.mean([0.5, 0.5, 0.54 / 0.99])
-    assert across.normalised["none"].value == pytest.approx(expected, rel=1e-12)
-    assert across.scores["none"].value == pytest.approx(0.55, rel=1e-12)
-    assert across_of(studies[:2]).normalised == {}  # it would not change any comparison
-
-
 def test_a_variant_with_a_missing_cell_is_left_out_and_named(tmp_path):
     lost = {("cpe", seed): "diverged" for seed in range(4)}
     accuracy = {"none": 0.7, "learned-1d": 0.9, "cpe": 0.8}

@@ -52,7 +52,7 @@ def test_it_is_a_complete_report(tmp_path):
     accuracies = {"digits": ACCURACY, "mnist": ACCURACY, "cifar100": ACCURACY}
     document = document_of(tmp_path, accuracies, statuses={("cpe", 3): "incomplete"})
     files = write.make(document)
-    tables = ("across", "normalised", "improvement", "datasets", "dataset-differences", "runs", "curves")
+    tables = ("across", "improvement", "datasets", "dataset-differences", "runs", "curves")
     assert {f"tables/{name}.csv" for name in tables} <= set(files)
     assert {"figures/across.svg", "report.md"} <= set(files)
     assert COMMAND.encode() in files["report.html"] and files == write.make(document)
