@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -15,6 +16,8 @@ from experiments.data.streaming import StreamedPixels
 from experiments.training.capture import launcher
 from experiments.training.engine import DTYPES, IGNORED, Engine, static_shape
 from experiments.training.tables import EpochTables
+
+TOGETHER = 2**14  # images that RandAugment changes at once: its 56 operations take hardly longer for many than for few
 
 
 class DeviceStep:
@@ -63,10 +66,14 @@ class DeviceStep:
     def _batches(self, tables: EpochTables) -> Iterator[Tensor]:
         """The pixels [R, B, C, S, S] of each step: streamed, after RandAugment, or both."""
         x = self.splits.train.x
-        batches = x.batches(tables.order) if isinstance(x, StreamedPixels) else (x[i] for i in self._tables[0])
+        if isinstance(x, StreamedPixels):
+            steps, parts = 1, x.batches(tables.order.split(1))
+        else:
+            steps = max(1, TOGETHER // tables.order[0].numel())
+            parts = (x[index] for index in self._tables[0].split(steps))
         if tables.operations is None:
-            return iter(batches)
-        return (rand_augment(pixels, draws) for pixels, draws in zip(batches, tables.operations, strict=True))
+            return chain.from_iterable(parts)
+        return chain.from_iterable(map(rand_augment, parts, tables.operations.split(steps)))
 
     def _load(self, tables: EpochTables) -> None:
         """Copy the tables of an epoch to the device, without waiting for it, and start from zero."""
