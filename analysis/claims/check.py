@@ -25,7 +25,7 @@ from analysis.claims.claim import Claim, Hypothesis
 from analysis.stats.comparisons import Decided, Rule, Values, holm, holm_exclusive, with_diverged
 from analysis.stats.estimates import ALPHA, Estimate
 from analysis.stats.looks import Looks
-from experiments.metric import Metric
+from experiments.metric import PERMUTED, Metric
 from experiments.study import StudyPlan
 
 Outcome = Literal["holds here", "does not hold here", "undecided here", "not comparable"]
@@ -72,13 +72,14 @@ def check(
 
     `at_chance` are the values where diverged runs count as runs at chance level; None where no run diverged.
     Of claims with the same hypotheses that are all comparable, or all not, the first one counts. All claims are about
-    accuracies (`Metric.is_accuracy`): a study of another metric yields none. Nor does one of validation images, which
-    makes a choice.
+    accuracies (`Metric.is_accuracy`, or with permuted patches): a study of another metric yields none. Nor does one of
+    validation images, which makes a choice.
     """
     metric = Metric(study.metric)
-    if not Metric(metric.base).is_accuracy or metric.startswith("val/"):
+    if metric != PERMUTED and (not Metric(metric.base).is_accuracy or metric.startswith("val/")):
         return []
-    claims = [claim for claim in claims if claim.enlarged == (metric.img_size is not None)]
+    images = "permuted" if metric == PERMUTED else "larger" if metric.img_size is not None else "trained"
+    claims = [claim for claim in claims if claim.images == images]
     distinct: dict[tuple, tuple[Claim, list[Hypothesis]]] = {}
     for claim in claims:
         if hypotheses := claim.hypotheses(study, values, rule):

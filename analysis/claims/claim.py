@@ -23,6 +23,10 @@ from vit.registry import REGISTRY
 KIND, SITE, HEAD, SHUFFLED = "model.pos_embed", "model.pos_site", "model.head", "data.shuffle_patches"
 
 
+Images = Literal["trained", "larger", "permuted"]
+"""The test images of an accuracy: as in training, larger than these, or with permuted patches."""
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """The mean difference of one pair is "above" `bound`, or "within" ±`bound`.
@@ -99,8 +103,8 @@ class Claim(ABC):
     """what the source says, in its words or figures"""
     incomparable: str = field(default="", kw_only=True)
     """why no study here repeats what the source did; empty where one can"""
-    enlarged: bool = field(default=False, kw_only=True)
-    """whether it is about accuracies on images that are larger than those in training"""
+    images: Images = field(default="trained", kw_only=True)
+    """the test images of its accuracies"""
     where: tuple[str, Any] | None = field(default=None, kw_only=True)
     """a setting, and the level that the variants have which it is about"""
 
@@ -114,7 +118,7 @@ class Claim(ABC):
 
     def obstacle(self, hypotheses: Sequence[Hypothesis], study: StudyPlan, values: Values, rule: Rule) -> str:
         """Why the study cannot decide the claim although it has `hypotheses`; empty where it can."""
-        if self.incomparable or not self.enlarged:
+        if self.incomparable or self.images != "larger":
             return self.incomparable
         # that the first is better takes two models that work; the opposite only the second
         needed = [name for one in hypotheses for name in (one.variants if one.leans_for() else one.variants[1:])]
@@ -150,7 +154,7 @@ class Above(Claim):
         def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
             level = a.get(self.path)
             wins = level in self.higher if self.higher else level not in self.lower
-            allowed = self.is_about(a) and (is_enlarged(Metric(study.metric), a) or not self.enlarged)
+            allowed = self.is_about(a) and (is_enlarged(Metric(study.metric), a) or self.images != "larger")
             if not self.lower:
                 return allowed and level is not None and level > b[self.path]
             return allowed and wins and b.get(self.path) in self.lower

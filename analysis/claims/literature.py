@@ -80,7 +80,9 @@ def _better(kind: str, than: str, id: str, source: str, quote: str, larger: bool
     statement = f"{kind} is better than {than}."
     higher, lower = frozenset({kind}), frozenset({than})
     text = LARGER * larger + statement
-    return Above(id, text, source, quote=quote, higher=higher, lower=lower, at_all=True, enlarged=larger)
+    return Above(
+        id, text, source, quote=quote, higher=higher, lower=lower, at_all=True, images="larger" if larger else "trained"
+    )
 
 
 _larger = partial(_better, larger=True)
@@ -186,6 +188,18 @@ LITERATURE: tuple[Claim, ...] = (
         "alibi-rope-larger",
         f"{BLOG}; against axial RoPE, arXiv 2405.13985 has the opposite at twice the size",
         "ALiBi exhibits better extrapolation performance over RoPE",
+    ),
+    Above(
+        "none-permuted",
+        "On test images with permuted patches, a model without positional embedding is better than one with "
+        "learned-1d.",
+        "Naseer et al., arXiv 2105.10497, section 3.3 (DeiT, ImageNet)",
+        quote="Without encoding, the ViT performs reasonably well and achieves better permutation invariance than a "
+        "ViT using position encoding",
+        higher=NONE,
+        lower=LEARNED,
+        at_all=True,
+        images="permuted",
     ),
     Alike(
         "optional-with-stem",

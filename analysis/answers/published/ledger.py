@@ -19,7 +19,7 @@ from analysis.sources.read import explore
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from analysis.write.text import paragraphs, text
-from experiments.metric import Metric
+from experiments.metric import PERMUTED, Metric
 
 ALL_OUTCOMES = (*OUTCOMES, "not comparable")
 OWN = (
@@ -44,14 +44,14 @@ OF_TREND = {"shrinks": "holds here", "grows": "does not hold here"}
 
 
 def ledger_rows(results: StudyResults) -> list[dict[str, Any]]:
-    """What a study says about each claim, by its own metric and by its accuracies at other image sizes."""
+    """What a study says about each claim, by its own metric and by its accuracies on other test images."""
     study = results.study
     rows = [_of_claim(result, study.metric, results.comparisons) for result in results.claims]
     rows += [_of_trend(trend) for trend in results.trends if trend.spread.verdict != "not tested"]
     for metric in study.metrics:
-        if metric.img_size and metric.base == study.metric:
-            resized = explore(study, metric, None)
-            claims = study_claims(resized, study_means(resized), study_policy(resized))
+        if (metric.img_size and metric.base == study.metric) or (metric == PERMUTED and study.metric == "test/acc"):
+            other = explore(study, metric, None)
+            claims = study_claims(other, study_means(other), study_policy(other))
             rows += [_of_claim(result, metric) for result in claims]
     setting = text("study", "training", study=study)
     return [{**row, "setting": setting, "_own": row["metric"] == study.metric} for row in rows]

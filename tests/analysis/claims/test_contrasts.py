@@ -99,6 +99,15 @@ def test_each_more_layer_against_each_fewer(last, verdict):
     assert found["depth"].outcome == verdict
 
 
+@pytest.mark.parametrize(("none", "outcome"), [(0.65, "holds here"), (0.4, "does not hold here")])
+def test_a_claim_about_permuted_patches_is_tested_by_the_accuracy_on_them_only(none, outcome):
+    means = {"none": none, "learned-1d": 0.5}
+    levels = {kind: {KIND: kind} for kind in means}
+    found, _ = claims(levels, means, metric="permuted/acc")
+    assert {id: result.outcome for id, result in found.items()} == {"none-permuted": outcome}
+    assert "none-permuted" not in claims(levels, means)[0]
+
+
 @pytest.mark.parametrize(("metric", "tested"), [("test/acc@16px", True), ("test/acc@4px", False), ("test/acc", False)])
 @pytest.mark.parametrize(
     ("means", "outcome"),

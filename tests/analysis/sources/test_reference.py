@@ -37,7 +37,7 @@ RUNS = {
     "table-8-64": 40,
     "few-shot-transfer": 20,
     "lape-64": 30,
-    "positions-64": 10,
+    "positions-64": 35,
     "stem-x-kind-64": 30,
     "table-8-64-pilot": 6,
     "table-8-64-rates": 40,
