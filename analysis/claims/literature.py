@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from analysis import formatting
-from analysis.claims.claim import HEAD, KIND, SITE, Above, Alike, Claim, Published, site_of
+from analysis.claims.claim import HEAD, KIND, SITE, Above, Alike, Claim, Images, Published, site_of
 from analysis.claims.contrasts import Gain, Sensitivity
 from experiments.metric import Metric
 from vit.registry import NORMED
@@ -75,17 +75,15 @@ NONE, LEARNED = frozenset({"none"}), frozenset({"learned-1d"})
 LARGER = "On larger images than in training, "
 
 
-def _better(kind: str, than: str, id: str, source: str, quote: str, larger: bool = False) -> Above:
+def _better(kind: str, than: str, id: str, source: str, quote: str, images: Images = "trained") -> Above:
     """One kind of embedding is better than another, by any amount."""
     statement = f"{kind} is better than {than}."
     higher, lower = frozenset({kind}), frozenset({than})
-    text = LARGER * larger + statement
-    return Above(
-        id, text, source, quote=quote, higher=higher, lower=lower, at_all=True, images="larger" if larger else "trained"
-    )
+    text = LARGER * (images == "larger") + statement
+    return Above(id, text, source, quote=quote, higher=higher, lower=lower, at_all=True, images=images)
 
 
-_larger = partial(_better, larger=True)
+_larger = partial(_better, images="larger")
 
 
 LITERATURE: tuple[Claim, ...] = (
