@@ -104,6 +104,9 @@ def test_counts_in_sentences():
     curves = pd.read_csv(REFERENCE / "table-8-64" / "curves.csv").query("epoch > 45")
     means = curves.groupby(["epoch", "variant"])["val/acc"].mean().unstack()
     assert np.abs(np.polyfit(means.index, means, 1)[0]).max() < 0.002  # "less than two tenths of a point an epoch"
+    rival = pd.read_csv(REFERENCE / "s-chh-cifar10" / "runs.csv").pivot(index="variant", columns="seed", values="test/acc")
+    order = ["none", "sincos-2d", "learned-1d", "rope-2d", "relative-2d-kv"]  # "in the order of s-chh"
+    assert rival.shape == (5, 3) and (rival.loc[order].diff().iloc[1:] > 0).all(axis=None)
     on_one = runs[~runs["hardware"].str.contains(", then ")]
     rates = on_one.groupby(on_one["hardware"].str.contains("cuda"))["images_per_second"].agg(["min", "max"])
     assert rates.loc[True].round(-3).tolist() == [38_000, 39_000] and "38,000 to 39,000" in PAGE

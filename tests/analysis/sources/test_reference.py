@@ -38,6 +38,7 @@ RUNS = {
     "few-shot-transfer": 20,
     "lape-64": 30,
     "positions-64": 35,
+    "s-chh-cifar10": 15,
     "stem-x-kind-64": 30,
     "table-8-64-pilot": 6,
     "table-8-64-rates": 40,
