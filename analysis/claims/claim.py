@@ -105,6 +105,8 @@ class Claim(ABC):
     """why no study here repeats what the source did; empty where one can"""
     images: Images = field(default="trained", kw_only=True)
     """the test images of its accuracies"""
+    both_work: bool = field(default=False, kw_only=True)
+    """whether it ranks two kinds only where both are shown to be better than none, whichever leads"""
     where: tuple[str, Any] | None = field(default=None, kw_only=True)
     """a setting, and the level that the variants have which it is about"""
 
@@ -118,10 +120,14 @@ class Claim(ABC):
 
     def obstacle(self, hypotheses: Sequence[Hypothesis], study: StudyPlan, values: Values, rule: Rule) -> str:
         """Why the study cannot decide the claim although it has `hypotheses`; empty where it can."""
-        if self.incomparable or self.images != "larger":
+        if self.incomparable or not (self.both_work or self.images == "larger"):
             return self.incomparable
         # that the first is better takes two models that work; the opposite only the second
-        needed = [name for one in hypotheses for name in (one.variants if one.leans_for() else one.variants[1:])]
+        needed = [
+            name
+            for one in hypotheses
+            for name in (one.variants if self.both_work or one.leans_for() else one.variants[1:])
+        ]
         return _collapsed(dict.fromkeys(needed), study, values, rule)
 
 

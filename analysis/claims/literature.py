@@ -72,15 +72,15 @@ HEO = (
 )
 BLOG = "Positional Embeddings in Transformer Models, ICLR Blogposts 2025 (ImageNet-100, trained at 224 px)"
 NONE, LEARNED = frozenset({"none"}), frozenset({"learned-1d"})
-LARGER = "On larger images than in training, "
+LARGER = "On larger images than in training (here enlarged, and no training at other sizes), "
 
 
-def _better(kind: str, than: str, id: str, source: str, quote: str, images: Images = "trained") -> Above:
+def _better(kind: str, than: str, id: str, source: str, quote: str, images: Images = "trained", **more: Any) -> Above:
     """One kind of embedding is better than another, by any amount."""
     statement = f"{kind} is better than {than}."
     higher, lower = frozenset({kind}), frozenset({than})
     text = LARGER * (images == "larger") + statement
-    return Above(id, text, source, quote=quote, higher=higher, lower=lower, at_all=True, images=images)
+    return Above(id, text, source, quote=quote, higher=higher, lower=lower, at_all=True, images=images, **more)
 
 
 _larger = partial(_better, images="larger")
@@ -157,6 +157,7 @@ LITERATURE: tuple[Claim, ...] = (
         "sincos-2d",
         "Beyer et al., arXiv 2205.01580, Table 1 (ViT-S/16, ImageNet, 90, 150, 300 epochs)",
         "76.5, 78.5, 80.0; Posemb: sincos2d → learned: 75.0, 78.0, 79.6",
+        where=(STEM, "patchify"),
     ),
     _better("rope-2d", "learned-1d", "rope-table", HEO, "224 px, the trained size: APE 80.4, RoPE-Axial 80.9"),
     _larger("rope-2d", "learned-1d", "rope-table-larger", HEO, "384 px: APE 79.4, RoPE-Axial 80.0"),
@@ -177,8 +178,9 @@ LITERATURE: tuple[Claim, ...] = (
         "alibi-2d",
         "learned-1d",
         "alibi-table",
-        f"{BLOG}; equal in arXiv 2405.13985, Table 1",
+        f"{BLOG}; the two are equal in arXiv 2405.13985, Table 1",
         "224 px: learned 55.48, 2-D ALiBi 60.74",
+        both_work=True,
     ),
     _larger(
         "alibi-2d",
@@ -201,13 +203,13 @@ LITERATURE: tuple[Claim, ...] = (
     ),
     Alike(
         "optional-with-stem",
-        "With a convolutional tokenizer, a model without positional embedding is about as accurate.",
+        "With CCT's tokenizer and sequence pooling, a model without positional embedding is about as accurate.",
         CCT,
         quote="replace the patch embedding with a convolutional embedding, allowing for better inductive bias and "
         "making positional embeddings optional",
         kinds=STEM_KINDS,
         where=(STEM, "conv"),
-        incomparable="the source pools the output of its convolutions, and the stem here does not",
+        incomparable="the source pools the output of its convolutions and reads all tokens, the models here do neither",
     ),
     Sensitivity(
         "stem-lr",
