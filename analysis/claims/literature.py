@@ -149,7 +149,14 @@ LITERATURE: tuple[Claim, ...] = (
     ),
     _better("relative", "none", "relative-none", PAPER, "No Pos. Emb. 0.61382, Rel. Pos. Emb. 0.64032"),
     _better("relative-2d-kv", "none", "cpvt-relative", CPVT, CPVT_TABLE),
-    _better("learned-1d", "relative-2d-kv", "cpvt-learned", CPVT, CPVT_TABLE),
+    _better(
+        "learned-1d",
+        "relative-2d-kv",
+        "cpvt-learned",
+        CPVT,
+        CPVT_TABLE,
+        incomparable="whether the source's relative embedding acts on values and is clamped, as here, is not known",
+    ),
     _larger("cpe", "learned-1d", "cpe-larger", CPVT, "384 px, trained at 224: DeiT-Ti (learned) 71.2, CPVT-Ti 73.2"),
     _better(
         "sincos-2d",
