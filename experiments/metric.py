@@ -1,7 +1,7 @@
 """The metrics: one table of what a run measures, and what follows from a name for statistics, tables and figures.
 
 A new metric of each epoch is one line of `TABLE`, and one line in `experiments.training.fit`, which computes it from an
-`Evaluation`; what needs the logits is computed in `predictions` of `experiments.training.engine` first. `@N` after a
+`Evaluation`; what needs the logits is computed in `predictions` of `experiments.training.trainer` first. `@N` after a
 name means: after N epochs, where training went on (see `eval.epochs`). `@Npx` means: at N pixels (see
 `eval.img_sizes`).
 """

@@ -22,8 +22,8 @@ from experiments.data.images import Images, Splits
 from experiments.errors import UserError
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL
 from experiments.sections import OTHER_CLASSES, DataConfig
-from experiments.training.engine import Predictor
 from experiments.training.fit import Evaluation, evaluate
+from experiments.training.trainer import Predictor
 
 SEEDS = range(3)  # of the support sets; the same for all runs
 L2 = 2.0**10
@@ -113,16 +113,16 @@ def support_sets(
 
 
 def fewshot_metrics(
-    engine: Predictor, splits: Splits, task: FewShotTask, test: Sequence[Evaluation] | None
+    trainer: Predictor, splits: Splits, task: FewShotTask, test: Sequence[Evaluation] | None
 ) -> list[dict[str, float]]:
-    """The metrics of a task for each run of the engine.
+    """The metrics of a task for each run of the trainer.
 
     `test`: the runs' evaluations of their own test images; None measures only the metric of the validation images.
     """
 
     def probed(images: Images) -> list[Evaluation]:
         """With labels that the model has scores for: its head knows nothing of the classes of another dataset."""
-        return evaluate(engine, splits, Images(images.x, torch.zeros_like(images.y)), features=True)
+        return evaluate(trainer, splits, Images(images.x, torch.zeros_like(images.y)), features=True)
 
     parts = [probed(task.support), probed(task.val)]
     if test is not None:

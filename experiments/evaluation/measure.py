@@ -19,9 +19,9 @@ from experiments.evaluation.other_images import (
     size_tasks,
 )
 from experiments.metric import REPEATED, Metric
-from experiments.training.engine import Predictor, Solo
 from experiments.training.fit import Evaluation, Row, evaluate
 from experiments.training.stacked import Stacked
+from experiments.training.trainer import Predictor, Solo
 
 Metrics = dict[str, float | None]
 
@@ -57,34 +57,34 @@ class Measured:
     metrics: Metrics
 
 
-def measure(engine: Predictor, tasks: Tasks) -> list[Measured]:
-    """Evaluate each run of the engine on the test images, once, and on its few-shot tasks.
+def measure(trainer: Predictor, tasks: Tasks) -> list[Measured]:
+    """Evaluate each run of the trainer on the test images, once, and on its few-shot tasks.
 
     Without test images (a run that tunes settings), no image of any test set is evaluated.
     """
     splits, tests = tasks.splits, list[Evaluation]()
-    metrics: list[Metrics] = [{"test/loss": None, "test/acc": None} for _ in engine.configs]
+    metrics: list[Metrics] = [{"test/loss": None, "test/acc": None} for _ in trainer.configs]
     if len(splits.test):
-        tests = evaluate(engine, splits, splits.test, features=any(task.test is None for task in tasks.fewshot))
+        tests = evaluate(trainer, splits, splits.test, features=any(task.test is None for task in tasks.fewshot))
         metrics = [{"test/loss": test.loss, "test/acc": test.accuracy} for test in tests]
     for task in tasks.fewshot:
-        for of_run, more in zip(metrics, fewshot_metrics(engine, splits, task, tests or None), strict=True):
+        for of_run, more in zip(metrics, fewshot_metrics(trainer, splits, task, tests or None), strict=True):
             of_run.update(more)
     return [Measured(tests[run] if tests else None, of_run) for run, of_run in enumerate(metrics)]
 
 
-def measure_finished(engine: Solo | Stacked, tasks: Tasks, rows: Sequence[Row]) -> list[Measured]:
+def measure_finished(trainer: Solo | Stacked, tasks: Tasks, rows: Sequence[Row]) -> list[Measured]:
     """`measure`, and what is only measured after training. `rows`: the last epoch of each run.
 
     The test images at other sizes, shifted and permuted are other images: the plan names these evaluations as well.
     """
-    results, config, splits = measure(engine, tasks), engine.configs[0], tasks.splits
+    results, config, splits = measure(trainer, tasks), trainer.configs[0], tasks.splits
     settings, side = config.eval, config.data.image_shape[1]
     if not (settings.img_sizes or settings.max_shift or settings.permuted):
         return results
     test = bool(len(splits.test))
     permuted = permuted_images(config, splits) if test else None
-    for model, measured, row in zip(frozen(engine, splits), results, rows, strict=True):
+    for model, measured, row in zip(frozen(trainer, splits), results, rows, strict=True):
         metrics = measured.metrics
         metrics.update(size_metrics(model, splits, tasks.sizes, test))
         if test:

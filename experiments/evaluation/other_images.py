@@ -23,9 +23,9 @@ from experiments.data.images import Images, Splits
 from experiments.data.loading import load, shuffle_patches
 from experiments.errors import UserError
 from experiments.metric import PERMUTED, SHIFT, Metric
-from experiments.training.engine import Solo, evaluate_batch, initial_model
 from experiments.training.fit import evaluate
 from experiments.training.stacked import Stacked
+from experiments.training.trainer import Solo, evaluate_batch, initial_model
 from vit import ViT
 from vit.registry import REGISTRY
 from vit.resize import resized
@@ -58,12 +58,12 @@ def at_size(model: ViT, side: int) -> ViT:
         raise UserError(f"model.{error}") from error
 
 
-def frozen(engine: Solo | Stacked, splits: Splits) -> Iterator[Frozen]:
-    """The trained model of each run of an engine. The engine is not changed."""
-    for run, config in enumerate(engine.configs):
-        model = initial_model(config, len(splits.classes)).to(engine.device)
-        model.load_state_dict(engine.weights(run))
-        yield Frozen(model, config, engine.device)
+def frozen(trainer: Solo | Stacked, splits: Splits) -> Iterator[Frozen]:
+    """The trained model of each run of a trainer. The trainer is not changed."""
+    for run, config in enumerate(trainer.configs):
+        model = initial_model(config, len(splits.classes)).to(trainer.device)
+        model.load_state_dict(trainer.weights(run))
+        yield Frozen(model, config, trainer.device)
 
 
 @dataclass(frozen=True)

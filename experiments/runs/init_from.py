@@ -18,7 +18,7 @@ from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError, setting_text
 from experiments.evaluation.other_images import at_size
 from experiments.runs import record
-from experiments.training.engine import initial_model, load_weights, prefixed
+from experiments.training.trainer import initial_model, load_weights, prefixed
 from vit.registry import REGISTRY
 
 SPLIT = ("classes", "split_seed", "test_fraction", "val_fraction")  # they determine the validation and test images
@@ -91,7 +91,7 @@ class TrainedRun:
             )
 
     def initial_state(self, config: RunConfig, num_classes: int) -> dict[str, Tensor]:
-        """The initial weights of a run, in the form that an engine loads. Raises `UserError`; see `at_size`."""
+        """The initial weights of a run, in the form that a trainer loads. Raises `UserError`; see `at_size`."""
         model = initial_model(self.config, self.num_classes)
         load_weights(model, self.weights)
         state = dict(at_size(model, config.data.image_shape[1]).state_dict())

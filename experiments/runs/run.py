@@ -26,9 +26,9 @@ from experiments.sections import DataConfig
 from experiments.study import RunSpec
 from experiments.training.cohort import cohort_sizes
 from experiments.training.compile import require
-from experiments.training.engine import Solo
 from experiments.training.fit import Row, fit
 from experiments.training.stacked import Stacked
+from experiments.training.trainer import Solo
 from vit.plugins import PluginError
 from vit.probe import check_plugin
 
@@ -133,7 +133,7 @@ def _train_or_divide(group: dict[int, RunState], tasks: Tasks, device: torch.dev
     Raises PyTorch's error if a single run does not fit.
     """
     if device.type == "cuda":
-        free_memory()  # of the engine before
+        free_memory()  # of the trainer before
     try:
         return _train_group(group, tasks, device, on_row)
     except RuntimeError as error:
@@ -152,21 +152,21 @@ def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device,
     A thread writes the records of an epoch while the next is trained.
     """
     numbers, runs, splits = list(group), list(group.values()), tasks.splits
-    engine = _start(runs, splits, device)
+    trainer = _start(runs, splits, device)
     for i, run in enumerate(runs):
         if run.status != "running":  # it diverged or was pruned just before the interruption
-            _finish(run, engine, i, None, splits)
+            _finish(run, trainer, i, None, splits)
     if not any(run.status == "running" for run in runs):
         return
     writing: list[Future[None]] = []
     with ThreadPoolExecutor(1, "records") as writer, ExitStack() as at_end:
         at_end.callback(_wait, writing)  # also where training is interrupted
         before = time.perf_counter()
-        for rows in fit(engine, splits, len(runs[0].rows)):
+        for rows in fit(trainer, splits, len(runs[0].rows)):
             seconds = (time.perf_counter() - before) / len(runs)
             _wait(writing)  # for the previous epoch
-            tensors = engine.states()
-            _measure_length(runs, rows, engine, tasks)
+            tensors = trainer.states()
+            _measure_length(runs, rows, trainer, tasks)
             for i, (number, run) in enumerate(zip(numbers, runs, strict=True)):
                 if run.status != "running":
                     continue
@@ -177,15 +177,15 @@ def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device,
                 _wait(writing)
                 if run.status == "pruned":
                     run.save(tensors[i], durable=True)  # the decision is kept, and not made a second time
-                _finish(run, engine, i, None, splits)  # now: the next step of the others changes its weights
+                _finish(run, trainer, i, None, splits)  # now: the next step of the others changes its weights
             del tensors  # frees their memory before the next copy
             if not any(run.status == "running" for run in runs):
                 return
             before = time.perf_counter()
-    measured = measure_finished(engine, tasks, [run.rows[-1] for run in runs])
+    measured = measure_finished(trainer, tasks, [run.rows[-1] for run in runs])
     for i, (run, result) in enumerate(zip(runs, measured, strict=True)):
         if run.status == "running":
-            _finish(run, engine, i, result, splits)
+            _finish(run, trainer, i, result, splits)
 
 
 def _wait(writing: list[Future[None]]) -> None:
@@ -194,7 +194,7 @@ def _wait(writing: list[Future[None]]) -> None:
         writing.pop(0).result()
 
 
-def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacked, tasks: Tasks) -> None:
+def _measure_length(runs: list[RunState], rows: list[Row], trainer: Solo | Stacked, tasks: Tasks) -> None:
     """Evaluate the runs that have not diverged after this epoch, if `eval.epochs` names it and training goes on."""
     config, epoch = runs[0].spec.config, int(rows[0]["epoch"])
     if epoch not in config.eval.epochs or epoch == config.train.epochs:
@@ -202,7 +202,7 @@ def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacke
     sound = [run.status == "running" and is_finite(row) for run, row in zip(runs, rows, strict=True)]
     if not any(sound):
         return
-    measured = measure(engine, tasks)
+    measured = measure(trainer, tasks)
     for run, row, result, is_sound in zip(runs, rows, measured, sound, strict=True):
         if is_sound:
             run.measured = {**run.measured, **after_epoch(result.metrics, row)}
@@ -213,16 +213,16 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device) -
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     stacked = len(runs) > 1 if runs[0].stacked is None else runs[0].stacked
-    engine = (Stacked if stacked else Solo)([run.spec.config for run in runs], len(splits.classes), device)
+    trainer = (Stacked if stacked else Solo)([run.spec.config for run in runs], len(splits.classes), device)
     resumed = bool(runs[0].rows)
     if resumed:
-        engine.load_states([run.tensors or {} for run in runs])
+        trainer.load_states([run.tensors or {} for run in runs])
     elif runs[0].spec.config.init_from is not None:
         source = init_from.read(runs[0].spec.config)
         for run in runs:
             source.check(run.spec.config, splits.files)
             run.init = source.described(len(splits.classes))
-        engine.load_states([source.initial_state(runs[0].spec.config, len(splits.classes))] * len(runs))
+        trainer.load_states([source.initial_state(runs[0].spec.config, len(splits.classes))] * len(runs))
     members = [run.spec.run_id for run in runs] if stacked else []
     for run in runs:
         run.check_files(splits.files)
@@ -230,16 +230,16 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device) -
         run.start(stacked, members, provenance.session(device))
         if stacked and not resumed:
             run.save({}, durable=False)  # notes that it is one of a stack, in case it continues alone
-    return engine
+    return trainer
 
 
-def _finish(run: RunState, engine: Solo | Stacked, i: int, measured: Measured | None, splits: loading.Splits) -> None:
+def _finish(run: RunState, trainer: Solo | Stacked, i: int, measured: Measured | None, splits: loading.Splits) -> None:
     """Write the record of the group's i-th run. `measured` is None for a run that diverged or was pruned."""
     test = measured.test if measured else None
-    summary = summary_of(run, engine, splits, measured.metrics if measured else None)
+    summary = summary_of(run, trainer, splits, measured.metrics if measured else None)
     y, classes = splits.test.y.cpu(), splits.classes
     images = predictions.to_bytes(test.hits, test.probabilities, y, classes) if test else None
-    run.seal(engine.weights(i), summary, images)
+    run.seal(trainer.weights(i), summary, images)
 
 
 def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any]:

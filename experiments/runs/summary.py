@@ -10,13 +10,13 @@ from experiments.data.images import Splits
 from experiments.evaluation.measure import Metrics, after_epoch
 from experiments.runs import provenance
 from experiments.runs.state import RunState, now
-from experiments.training.engine import Solo
 from experiments.training.stacked import Stacked
+from experiments.training.trainer import Solo
 
 UNTESTED: Metrics = {"test/loss": None, "test/acc": None}  # of a run that diverged or was pruned
 
 
-def summary_of(run: RunState, engine: Solo | Stacked, splits: Splits, measured: Metrics | None) -> dict[str, Any]:
+def summary_of(run: RunState, trainer: Solo | Stacked, splits: Splits, measured: Metrics | None) -> dict[str, Any]:
     """Metrics, images, cost and provenance of a run. `measured`: None for a run that diverged or was pruned."""
     row, config = run.rows[-1], run.spec.config
     at_lengths = run.measured
@@ -33,14 +33,14 @@ def summary_of(run: RunState, engine: Solo | Stacked, splits: Splits, measured: 
         "data": {**images, **{name: value for name in ("files", "copies") if (value := getattr(splits, name))}},
         "init": run.init,
         "planned": run.planned,
-        "cost": _cost(run, engine, len(splits.train)),
+        "cost": _cost(run, trainer, len(splits.train)),
         "provenance": {
             **provenance.code(),
             "started": run.started,
             "finished": now(),
             "command": provenance.command(),
             "versions": provenance.versions(),
-            "hardware": provenance.hardware(engine.device),
+            "hardware": provenance.hardware(trainer.device),
             **provenance.plugin(config),
             **({"sessions": run.sessions} if len(run.sessions) > 1 else {}),
         },
@@ -48,16 +48,16 @@ def summary_of(run: RunState, engine: Solo | Stacked, splits: Splits, measured: 
     return {name: part for name, part in parts.items() if part or name not in ("init", "planned")}
 
 
-def _cost(run: RunState, engine: Solo | Stacked, images: int) -> dict[str, Any]:
+def _cost(run: RunState, trainer: Solo | Stacked, images: int) -> dict[str, Any]:
     """What a run cost, in seconds and bytes. `images`: training images of an epoch."""
-    seconds, on_gpu = run.seconds["device"], engine.device.type == "cuda"
+    seconds, on_gpu = run.seconds["device"], trainer.device.type == "cuda"
     return {
-        **provenance.model_cost(engine.model),
+        **provenance.model_cost(trainer.model),
         "wall_seconds": time.perf_counter() - run.clock,
         "device_seconds": seconds,
         "images_per_second": images * len(run.rows) / seconds,
-        "peak_memory_bytes": torch.cuda.max_memory_allocated(engine.device) if on_gpu else None,
-        **({"captured": engine.captured} if on_gpu else {}),
-        "cohort": len(engine.configs),
-        "cohort_runs": [run_id(config) for config in engine.configs],
+        "peak_memory_bytes": torch.cuda.max_memory_allocated(trainer.device) if on_gpu else None,
+        **({"captured": trainer.captured} if on_gpu else {}),
+        "cohort": len(trainer.configs),
+        "cohort_runs": [run_id(config) for config in trainer.configs],
     }

@@ -17,7 +17,7 @@ class CapturedStep:
     """Runs a step on a GPU: the first calls one operation at a time, later calls by a replay of its graph.
 
     The step must be the same at each call and read all that changes from tensors whose address stays the same. It is
-    not stored, so that an engine is freed as soon as nobody uses it. A step that cannot be captured is reported in one
+    not stored, so that a trainer is freed as soon as nobody uses it. A step that cannot be captured is reported in one
     line on stderr, and all calls run it one operation at a time. `captured`: whether the graph is used; None before the
     capture.
     """
@@ -54,7 +54,7 @@ class CapturedStep:
 
 
 def launcher(device: torch.device) -> CapturedStep | None:
-    """How to run the steps of an engine: as a CUDA graph on a GPU; None for one operation at a time."""
+    """How to run the steps of a trainer: as a CUDA graph on a GPU; None for one operation at a time."""
     return CapturedStep(device) if device.type == "cuda" else None
 
 

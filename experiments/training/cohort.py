@@ -8,8 +8,8 @@ import torch
 from experiments.config import RunConfig, override
 from experiments.memory import free_memory, is_out_of_memory
 from experiments.training.compile import OFF
-from experiments.training.engine import DTYPES, GRID_LIMIT, eval_batch
 from experiments.training.stacked import Stacked
+from experiments.training.trainer import DTYPES, GRID_LIMIT, eval_batch
 
 
 def cohort_sizes(configs: Sequence[RunConfig], num_classes: int, device: torch.device, share: float = 1.0) -> list[int]:
@@ -56,13 +56,13 @@ def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.dev
     free_memory()
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
-    engine = Stacked(configs, num_classes, device)
+    trainer = Stacked(configs, num_classes, device)
     x = torch.zeros(runs, batch, channels, side, side, device=device, dtype=DTYPES[first.train.precision])
     y = torch.zeros(runs, batch, device=device, dtype=torch.long)
     keys, number = (torch.zeros(n, device=device, dtype=torch.int32) for n in (runs, 1))
-    engine.train_step(x, y, keys, number)
+    trainer.train_step(x, y, keys, number)
     training, held = torch.cuda.max_memory_allocated(device), torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
     images = x.new_zeros(eval_batch(configs, device), channels, side, side)
-    engine.eval_step(images, y.new_zeros(len(images)))
+    trainer.eval_step(images, y.new_zeros(len(images)))
     return training - before + torch.cuda.max_memory_allocated(device) - held

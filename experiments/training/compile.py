@@ -1,4 +1,4 @@
-"""`torch.compile` for runs whose configuration asks for it. Compiled steps are kept and used again by later engines."""
+"""`torch.compile` for runs whose configuration asks for it. Compiled steps are kept and used again by later trainers."""
 
 from __future__ import annotations
 

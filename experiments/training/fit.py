@@ -8,28 +8,28 @@ from torch import Tensor
 
 from experiments.data.images import Images, Splits
 from experiments.memory import in_smaller_batches
-from experiments.training.engine import DTYPES, Engine, Predictor, eval_batch
 from experiments.training.step import DeviceStep
 from experiments.training.tables import EpochTables, epoch_tables, one_ahead
+from experiments.training.trainer import DTYPES, Predictor, Trainer, eval_batch
 
 Row = dict[str, float]
 
 
-def fit(engine: Engine, splits: Splits, start: int = 0, capture: bool = True) -> Iterator[list[Row]]:
-    """Train all runs of the engine and yield their rows, in order, after each epoch from `start` on.
+def fit(trainer: Trainer, splits: Splits, start: int = 0, capture: bool = True) -> Iterator[list[Row]]:
+    """Train all runs of the trainer and yield their rows, in order, after each epoch from `start` on.
 
     A row has epoch (from 1), lr (of the last step), loss and accuracy (a fraction) for training and validation, and the
     norm of the gradient of the last step, before clipping. The training metrics are means over the epoch while the
     weights change, with augmentation and dropout. Where batches must have one shape, the last one is padded with images
     that do not count. `capture`: as in `DeviceStep`.
     """
-    configs, n = engine.configs, len(splits.train)
-    step = DeviceStep(engine, splits, capture)
+    configs, n = trainer.configs, len(splits.train)
+    step = DeviceStep(trainer, splits, capture)
     epochs = range(start, configs[0].train.epochs)
-    for epoch, tables in zip(epochs, _tables(engine, n, step.size, epochs), strict=True):
+    for epoch, tables in zip(epochs, _tables(trainer, n, step.size, epochs), strict=True):
         loss, hits = step.run_epoch(tables)
-        grad_norm = engine.gradient_norms()
-        val_loss, val_classes, *_ = _predict(engine, splits, splits.val)
+        grad_norm = trainer.gradient_norms()
+        val_loss, val_classes, *_ = _predict(trainer, splits, splits.val)
         metrics = {  # name -> [R]; each is a line of `experiments.metric.TABLE`
             "train/loss": loss / n,
             "train/acc": hits / n,
@@ -38,18 +38,18 @@ def fit(engine: Engine, splits: Splits, start: int = 0, capture: bool = True) ->
             "train/grad_norm": grad_norm,
         }
         values = torch.stack([*metrics.values()], 1).tolist()  # the host waits once in an epoch
-        shared = {"epoch": epoch + 1, "lr": engine.optimizer.last_rate}
+        shared = {"epoch": epoch + 1, "lr": trainer.optimizer.last_rate}
         yield [{**shared, **dict(zip(metrics, row, strict=True))} for row in values]
 
 
-def _tables(engine: Engine, n: int, size: int, epochs: range) -> Iterator[EpochTables]:
+def _tables(trainer: Trainer, n: int, size: int, epochs: range) -> Iterator[EpochTables]:
     """The tables of each epoch.
 
     For a GPU, a thread prepares them one epoch ahead; on a CPU it would only take its time.
     """
-    if engine.device.type != "cuda":
-        return (epoch_tables(engine.configs, n, epoch, size) for epoch in epochs)
-    return one_ahead(lambda epoch: epoch_tables(engine.configs, n, epoch, size).pinned(), epochs)
+    if trainer.device.type != "cuda":
+        return (epoch_tables(trainer.configs, n, epoch, size) for epoch in epochs)
+    return one_ahead(lambda epoch: epoch_tables(trainer.configs, n, epoch, size).pinned(), epochs)
 
 
 @dataclass(frozen=True)
@@ -68,29 +68,29 @@ class Evaluation:
     features: Tensor | None = None
 
 
-def evaluate(engine: Predictor, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
+def evaluate(trainer: Predictor, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
     """Each run on the given images, with features on request. The tensors are on the CPU."""
-    loss, classes, *columns = _predict(engine, splits, images, features)
+    loss, classes, *columns = _predict(trainer, splits, images, features)
     hits = classes == images.y
     means = (loss / len(images)).tolist(), (hits.sum(1, dtype=torch.float64) / len(images)).tolist()
     rows = zip(*means, *(column.cpu() for column in (hits, classes, *columns)), strict=True)
     return [Evaluation(*row) for row in rows]
 
 
-def _predict(engine: Predictor, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
+def _predict(trainer: Predictor, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
     """Sums of the losses [R]; predicted classes [R, N]; probabilities of the true classes [R, N]
 
     With `features`, also the pre-logits [R, N, D], float32.
     """
-    dtype = DTYPES[engine.configs[0].train.precision]
+    dtype = DTYPES[trainer.configs[0].train.precision]
 
     def predicted(size: int) -> list[Tensor]:
-        loss, parts = torch.zeros(len(engine.configs), dtype=torch.float64, device=engine.device), []
+        loss, parts = torch.zeros(len(trainer.configs), dtype=torch.float64, device=trainer.device), []
         for pixels, y in images.batches(size):
             x = splits.normalized(splits.scaled(pixels, dtype))
-            batch_loss, *columns = engine.eval_step(x, y, features)
+            batch_loss, *columns = trainer.eval_step(x, y, features)
             loss += batch_loss * len(y)
             parts.append([column.float() if column.ndim == 3 else column for column in columns])
         return [loss, *(torch.cat(column, 1) for column in zip(*parts, strict=True))]
 
-    return in_smaller_batches(predicted, eval_batch(engine.configs, engine.device), images.x.shape[-1])
+    return in_smaller_batches(predicted, eval_batch(trainer.configs, trainer.device), images.x.shape[-1])

@@ -1,4 +1,4 @@
-"""The optimiser of an engine: torch's fused AdamW, Adam or SGD, called as functions, and its learning rates.
+"""The optimiser of a trainer: torch's fused AdamW, Adam or SGD, called as functions, and its learning rates.
 
 torch's optimiser classes import `torch._dynamo` when they are made, which takes a second. The functions do not.
 """

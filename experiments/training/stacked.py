@@ -1,4 +1,4 @@
-"""The training engine of a cohort: runs of one variant as one model whose parameters have a leading axis of runs, R.
+"""The training trainer of a cohort: runs of one variant as one model whose parameters have a leading axis of runs, R.
 
 `torch.func.functional_call` under `vmap` computes R forward passes as one. Autograd differentiates the sum of the
 losses, so each run gets its own gradient, and one fused optimiser step updates the stack. Initialisation, order,
@@ -21,7 +21,8 @@ from torch.nn.utils import get_total_norm
 from experiments.config import RunConfig, cohort_key
 from experiments.training.casting import linear_names, to_bfloat16
 from experiments.training.compile import OFF, compiled
-from experiments.training.engine import (
+from experiments.training.optimizer import Optimizer
+from experiments.training.trainer import (
     autocast,
     eval_function,
     gradients,
@@ -34,13 +35,12 @@ from experiments.training.engine import (
     step_key,
     training_copy,
 )
-from experiments.training.optimizer import Optimizer
 
 TRAIN_DIMS = (0, None, 0, 0, 0)  # `vmap` maps a training step over all arguments except the shared buffers
 
 
 class Stacked:
-    """The `Engine` of R runs."""
+    """The `Trainer` of R runs."""
 
     captured: bool | None = None
 
@@ -104,7 +104,7 @@ class Stacked:
         return stack
 
     def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Engine`."""
+        """See `Trainer`."""
         in_mode(self.model, training=True)
         with self._arithmetic():
             loss, hits = self._train(self._tensors(), self.shared, x, y, keys)
@@ -128,7 +128,7 @@ class Stacked:
         return vmap(lambda run: get_total_norm(run, foreach=False))(gradients(self.params))
 
     def gradient_norms(self) -> Tensor:
-        """See `Engine`."""
+        """See `Trainer`."""
         return self._norms if self.configs[0].optim.grad_clip_norm > 0 else self._total_norms()
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""The training step of an engine as a function without arguments: all that it reads and adds up is on the device."""
+"""The training step of a trainer as a function without arguments: all that it reads and adds up is on the device."""
 
 import math
 from collections.abc import Iterator
@@ -14,27 +14,27 @@ from experiments.data.images import Splits
 from experiments.data.randaugment import rand_augment
 from experiments.data.streaming import StreamedPixels
 from experiments.training.capture import launcher
-from experiments.training.engine import DTYPES, IGNORED, Engine, static_shape
 from experiments.training.tables import EpochTables
+from experiments.training.trainer import DTYPES, IGNORED, Trainer, static_shape
 
 TOGETHER = 2**14  # images that RandAugment changes at once: its 56 operations take hardly longer for many than for few
 
 
 class DeviceStep:
-    """The steps of an epoch: batch, augmentation, forward, backward and update of all runs of an engine.
+    """The steps of an epoch: batch, augmentation, forward, backward and update of all runs of a trainer.
 
     The tables of the epoch, the number of the step and the sums of losses and hits are tensors on the device
     with a fixed address. On a GPU the step becomes a CUDA graph, unless `capture` is False.
     """
 
-    def __init__(self, engine: Engine, splits: Splits, capture: bool = True) -> None:
-        self.engine, self.splits, self.device = engine, splits, engine.device
-        self.config: RunConfig = engine.configs[0]
+    def __init__(self, trainer: Trainer, splits: Splits, capture: bool = True) -> None:
+        self.trainer, self.splits, self.device = trainer, splits, trainer.device
+        self.config: RunConfig = trainer.configs[0]
         n = len(splits.train)
         self.size = min(self.config.train.batch_size, n)
         self.steps = math.ceil(n / self.size)
         self.last = n - (self.steps - 1) * self.size  # images of the last step, without padding
-        runs = len(engine.configs)
+        runs = len(trainer.configs)
         self.number = torch.zeros(1, dtype=torch.int64, device=self.device)  # of the next step in the epoch
         self.loss, self.hits = (torch.zeros(runs, dtype=torch.float64, device=self.device) for _ in range(2))
         self.counts = torch.full((self.steps,), self.size, device=self.device)
@@ -60,7 +60,7 @@ class DeviceStep:
                 self._launch(partial(self._run, self.size))
             else:
                 self._run(self.size if number < whole else self.last)
-        self.engine.captured = self._launch.captured if self._launch else None
+        self.trainer.captured = self._launch.captured if self._launch else None
         return self.loss, self.hits
 
     def _batches(self, tables: EpochTables) -> Iterator[Tensor]:
@@ -87,7 +87,7 @@ class DeviceStep:
             self._tables = [torch.empty(t.shape, dtype=t.dtype, device=self.device) for t in uploaded]
         for fixed, table in zip(self._tables, uploaded, strict=True):
             fixed.copy_(table, non_blocking=True)
-        self.engine.optimizer.start_epoch(tables.epoch, self.steps)
+        self.trainer.optimizer.start_epoch(tables.epoch, self.steps)
         self._uploading = tables  # kept in memory until the copies are done
         for tensor in (self.number, self.loss, self.hits):
             tensor.zero_()
@@ -103,7 +103,7 @@ class DeviceStep:
         order, labels, keys, *boxes = (table.index_select(0, self.number)[0] for table in self._tables)
         pixels = self.splits.train.x[order[:, :size]] if not self._prepared else self._pixels[:, :size]
         x = model_input(self.splits, self.config, pixels, boxes[0][:, :size] if boxes else None)
-        loss, hits = self.engine.train_step(x, labels[:, :size], keys, self.number)
+        loss, hits = self.trainer.train_step(x, labels[:, :size], keys, self.number)
         self.loss += loss * self.counts.index_select(0, self.number)
         self.hits += hits
         self.number += 1

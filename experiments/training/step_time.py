@@ -10,9 +10,9 @@ from experiments.config import RunConfig, override
 from experiments.data.images import Images, Splits
 from experiments.memory import batch_named, free_memory
 from experiments.training.compile import OFF
-from experiments.training.engine import Solo
 from experiments.training.step import DeviceStep
 from experiments.training.tables import epoch_tables
+from experiments.training.trainer import Solo
 from vit.probe import check_plugin
 
 STEPS = 8  # timed at once on a GPU

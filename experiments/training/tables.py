@@ -17,7 +17,7 @@ from torch import Tensor
 
 from experiments.config import RunConfig
 from experiments.data import augment, randaugment
-from experiments.training.engine import stream
+from experiments.training.trainer import stream
 
 T = TypeVar("T")
 

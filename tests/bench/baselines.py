@@ -17,7 +17,7 @@ from torchvision import transforms
 
 from experiments.config import RunConfig
 from experiments.data.images import Images
-from experiments.training.engine import autocast, evaluate_batch, gradients, in_mode, loss_and_hits
+from experiments.training.trainer import autocast, evaluate_batch, gradients, in_mode, loss_and_hits
 from vit import ViTConfig
 from vit.config import LAYER_NORM_EPS
 from vit.model import ACTIVATIONS
@@ -82,7 +82,7 @@ def baseline(name: str, cfg: ViTConfig) -> nn.Module:
 
 
 class LibraryEngine:
-    """An `Engine` with a baseline's model and `torch.optim.AdamW`. Its learning rate is constant."""
+    """An `Trainer` with a baseline's model and `torch.optim.AdamW`. Its learning rate is constant."""
 
     captured: bool | None = None
 
@@ -99,7 +99,7 @@ class LibraryEngine:
         self.model = self.model if mode == "none" else torch.compile(self.model, mode=mode)
 
     def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Engine`."""
+        """See `Trainer`."""
         in_mode(self.model, training=True)
         with autocast(self.config, self.device):
             loss, hits = loss_and_hits(self.model(x[0]), y[0])
@@ -110,7 +110,7 @@ class LibraryEngine:
         return loss.detach()[None], hits[None]
 
     def gradient_norms(self) -> Tensor:
-        """See `Engine`."""
+        """See `Trainer`."""
         return nn.utils.get_total_norm(gradients(self.params))[None]
 
     def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
@@ -118,11 +118,11 @@ class LibraryEngine:
         return evaluate_batch(self.model, self.config, x, y, features)
 
 
-def tutorial_rate(engine: LibraryEngine, images: Images) -> float:
+def tutorial_rate(trainer: LibraryEngine, images: Images) -> float:
     """Images per second of an epoch of tintn (2023), without validation, with the transforms of Lodha (2025) in its
     order.
     """
-    data, size, side = engine.config.data, engine.config.train.batch_size, images.x.shape[-1]
+    data, size, side = trainer.config.data, trainer.config.train.batch_size, images.x.shape[-1]
     resize, crop = transforms.Resize((side, side)), transforms.RandomResizedCrop(side, (data.rrc_scale, 1.0))
     flip, normalize = transforms.RandomHorizontalFlip(), transforms.Normalize((0.5,), (0.5,))
     transform = transforms.Compose([transforms.ToTensor(), resize, flip, crop, normalize])
@@ -132,13 +132,13 @@ def tutorial_rate(engine: LibraryEngine, images: Images) -> float:
         return torch.stack([transform(Image.fromarray(pixels[i])) for i in batch]), labels[batch]
 
     margin = 4  # untimed batches at each end, where workers start or end; they prefetch as many
-    count, unused = math.ceil(len(images) / size), torch.zeros(1, device=engine.device)  # no keys, no schedule
+    count, unused = math.ceil(len(images) / size), torch.zeros(1, device=trainer.device)  # no keys, no schedule
     sampler = RandomSampler(labels, num_samples=(count + 2 * margin) * size)
     numbers: Any = range(len(images))  # two forked workers, as at that time
     loader = DataLoader(numbers, size, None, sampler, num_workers=2, collate_fn=load, multiprocessing_context="fork")
     for step, batch in zip(range(margin + count), loader, strict=False):
-        x, y = (part[None].to(engine.device) for part in batch)
-        engine.train_step(x, y, unused, unused)[0].item()
+        x, y = (part[None].to(trainer.device) for part in batch)
+        trainer.train_step(x, y, unused, unused)[0].item()
         if step == margin - 1:
             begin = time.perf_counter()
     return count * size / (time.perf_counter() - begin)

@@ -26,7 +26,7 @@ from experiments.data import images, loading
 from experiments.errors import writing
 from experiments.presets import preset
 from experiments.runs import provenance, record, run
-from experiments.training import engine, fit, stacked
+from experiments.training import fit, stacked, trainer
 
 SINGLE = ("tutorial", "timm", "vit-pytorch", "vit-pytorch-alike", "ours")
 STACKED = ("ours-stacked", "ours-bf16-stacked", "ours-bf16-stacked-eager", "ours-bf16-stacked-compiled")
@@ -64,7 +64,7 @@ def train(name: str, plan: Namespace) -> Iterator[float]:
     """
     ours, runs, device = name.startswith("ours"), configs(name, plan), torch.device(plan.device)
     splits = torch.load(f"{plan.folder}/images.pt", weights_only=False).to(device)
-    solo = engine.Solo if ours else partial(LibraryEngine, name.partition("-bf16")[0])
+    solo = trainer.Solo if ours else partial(LibraryEngine, name.partition("-bf16")[0])
     trained: Any = (stacked.Stacked if "stacked" in name else solo)(runs, len(splits.classes), device)
     rows = fit.fit(trained, splits, capture=ours and "eager" not in name)
     while name.startswith("tutorial"):

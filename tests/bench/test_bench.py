@@ -75,11 +75,11 @@ def test_models_have_the_published_size():
 def test_library_model_takes_the_steps_of_a_plain_loop():
     splits, config = images(), tiny()
     torch.manual_seed(0)
-    engine = LibraryEngine("timm", [config], 10, CPU)
+    trainer = LibraryEngine("timm", [config], 10, CPU)
     torch.manual_seed(0)
     model = baseline("timm", config.vit_config(10))
     optimizer = torch.optim.AdamW(model.parameters(), config.optim.lr, weight_decay=config.optim.weight_decay)
-    for epoch, (row,) in enumerate(fit(engine, splits)):
+    for epoch, (row,) in enumerate(fit(trainer, splits)):
         total = 0.0
         for part in epoch_tables([config], 24, epoch, 8).order[:, 0]:
             loss = F.cross_entropy(model(splits.normalized(splits.scaled(splits.train.x[part]))), splits.train.y[part])
@@ -91,9 +91,9 @@ def test_library_model_takes_the_steps_of_a_plain_loop():
 
 
 def test_tutorial_trains_on_our_images_or_their_mirror_images():
-    splits, engine, seen = images(), LibraryEngine("tutorial", [tiny()], 10, CPU), []
-    engine.train_step = lambda x, y, *_: (seen.append((x[0], y[0])), torch.zeros(1))[1:]
-    assert tutorial_rate(engine, splits.train) > 0
+    splits, trainer, seen = images(), LibraryEngine("tutorial", [tiny()], 10, CPU), []
+    trainer.train_step = lambda x, y, *_: (seen.append((x[0], y[0])), torch.zeros(1))[1:]
+    assert tutorial_rate(trainer, splits.train) > 0
     x = splits.normalized(splits.scaled(splits.train.x))
     assert len(seen) == 3 + 4  # the batches of an epoch, and those before
     for image, label in ((image, label) for batch in seen for image, label in zip(*batch, strict=True)):

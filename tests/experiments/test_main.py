@@ -20,7 +20,7 @@ from experiments.config import SETTINGS, RunConfig, override
 from experiments.data.loading import load
 from experiments.main import main
 from experiments.presets import PRESETS, Preset
-from experiments.training.engine import Solo
+from experiments.training.trainer import Solo
 from vit.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[2]

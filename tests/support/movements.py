@@ -9,9 +9,9 @@ from torch import Tensor
 
 from experiments.config import RunConfig, override
 from experiments.data import loading
-from experiments.training.engine import Solo
 from experiments.training.fit import fit
 from experiments.training.stacked import Stacked
+from experiments.training.trainer import Solo
 
 CPU = torch.device("cpu")
 TOLERANCE = {"float64": 1e-6, "float32": 5e-3, "bfloat16": 0.15}  # of `errors`; a gradient that is missing gives 1
@@ -32,15 +32,15 @@ def config(kind: str, precision: str, shape: str, seed: int = 0) -> RunConfig:
 def movements(configs: list[RunConfig], device: torch.device) -> list[dict[str, Tensor]]:
     """The change of each parameter of each run, float64 on the CPU."""
     splits = loading.load(configs[0]).to(device)
-    engine = tiny.engine(configs, device)
-    begin = _weights(engine)
-    list(fit(engine, splits))
-    return [{n: last[n] - first[n] for n in first} for first, last in zip(begin, _weights(engine), strict=True)]
+    trainer = tiny.trainer(configs, device)
+    begin = _weights(trainer)
+    list(fit(trainer, splits))
+    return [{n: last[n] - first[n] for n in first} for first, last in zip(begin, _weights(trainer), strict=True)]
 
 
-def _weights(engine: Solo | Stacked) -> list[dict[str, Tensor]]:
-    runs = range(len(engine.configs))
-    return [{name: t.to(CPU, torch.float64, copy=True) for name, t in engine.weights(r).items()} for r in runs]
+def _weights(trainer: Solo | Stacked) -> list[dict[str, Tensor]]:
+    runs = range(len(trainer.configs))
+    return [{name: t.to(CPU, torch.float64, copy=True) for name, t in trainer.weights(r).items()} for r in runs]
 
 
 def errors(configs: list[RunConfig], device: torch.device) -> dict[str, float]:

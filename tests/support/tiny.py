@@ -13,8 +13,8 @@ from experiments.runs import record
 from experiments.runs.run import train
 from experiments.study import RunSpec
 from experiments.training import stacked
-from experiments.training.engine import Solo
 from experiments.training.stacked import Stacked
+from experiments.training.trainer import Solo
 from vit import ViT
 
 TINY = {
@@ -55,8 +55,8 @@ def run(folder: Path, on_row: Any = None, **changes: Any) -> dict[str, Any]:
     return summary
 
 
-def engine(configs: Sequence[RunConfig], device: torch.device | str = "cpu") -> Solo | Stacked:
-    """The engine of runs of ten classes, alone or in a stack."""
+def trainer(configs: Sequence[RunConfig], device: torch.device | str = "cpu") -> Solo | Stacked:
+    """The trainer of runs of ten classes, alone or in a stack."""
     return (Solo if len(configs) == 1 else Stacked)(configs, 10, torch.device(device))
 
 

@@ -61,9 +61,9 @@ def test_a_run_that_leaves_the_test_set_out_measures_validation_images_only(tmp_
 def test_test_images_are_evaluated_once_for_each_stated_length(tmp_path, monkeypatch):
     counts, original = [], measure.evaluate
 
-    def counted(engine, splits, images, **options):
+    def counted(trainer, splits, images, **options):
         counts.append(images is splits.test)
-        return original(engine, splits, images, **options)
+        return original(trainer, splits, images, **options)
 
     monkeypatch.setattr(measure, "evaluate", counted)
     tiny.run(tmp_path / "a", **LENGTHS)

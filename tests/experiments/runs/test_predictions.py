@@ -14,7 +14,7 @@ from experiments.data import loading
 from experiments.runs import predictions, record
 from experiments.runs.run import train
 from experiments.study import RunSpec
-from experiments.training.engine import initial_model
+from experiments.training.trainer import initial_model
 
 
 def read(run_dir: Path) -> predictions.Predictions:

@@ -20,7 +20,7 @@ from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.run import pick_device, train
 from experiments.study import RunSpec
-from experiments.training.engine import Solo, initial_model
+from experiments.training.trainer import Solo, initial_model
 
 
 def test_the_same_configuration_gives_the_same_bytes(tmp_path):

@@ -24,8 +24,8 @@ from experiments.runs.run import train
 from experiments.study import RunSpec
 from experiments.training import casting, fit, stacked
 from experiments.training import compile as compile_module
-from experiments.training import engine as engines
 from experiments.training import step as step_module
+from experiments.training import trainer as trainers
 from experiments.training.stacked import Stacked
 from experiments.training.step import DeviceStep, model_input
 from experiments.training.tables import epoch_tables
@@ -65,7 +65,9 @@ def inputs(configs: list[RunConfig]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     first, runs = configs[0], len(configs)
     (channels, side), batch = first.data.image_shape, first.train.batch_size
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(runs, batch, channels, side, side, generator=generator, dtype=engines.DTYPES[first.train.precision])
+    x = torch.randn(
+        runs, batch, channels, side, side, generator=generator, dtype=trainers.DTYPES[first.train.precision]
+    )
     y = torch.randint(0, 10, (runs, batch), generator=generator)
     return x, y, torch.zeros(runs, dtype=torch.int32), torch.zeros(1, dtype=torch.int64)
 
@@ -89,7 +91,7 @@ def test_each_layer_calls_fused_attention_once_on_differentiable_tensors(runs, k
     monkeypatch.setattr(F, "scaled_dot_product_attention", recorder)
     changes = {"model__pos_embed": kind, "model__depth": 2, "train__precision": precision, "train__batch_size": 4}
     configs = cohort("digits", runs, **changes, **heads)
-    tiny.engine(configs).train_step(*inputs(configs))
+    tiny.trainer(configs).train_step(*inputs(configs))
     layers = [(True, True, True, BIASED.get(kind, False))] * 2
     assert seen == layers + [(True, True, True, False)] * ("model__pool" in heads)
 
@@ -184,8 +186,8 @@ def test_biases_train_without_atomic_additions_on_a_gpu(kind):
 @pytest.mark.parametrize(("runs", "heads"), [(1, 4), (10, 4), (66, 4), (10, 12), (64, 1), (1000, 12)])
 def test_evaluation_stays_within_the_grid_limit_of_attention(runs, heads):
     configs = cohort("digits", 1, model__num_heads=heads, model__embed_dim=48) * runs
-    images = engines.eval_batch(configs, torch.device("cuda"))
-    assert 1 <= images <= engines.EVAL_BATCH
+    images = trainers.eval_batch(configs, torch.device("cuda"))
+    assert 1 <= images <= trainers.EVAL_BATCH
     assert runs * images <= 65_535
     assert images == 1000 or runs * (images + 1) > 65_535, "as many images as possible"
 
@@ -218,7 +220,7 @@ def test_the_stacked_step_is_one_graph(kind, precision):
     changes = {"model__pos_embed": kind, "train__precision": precision, "model__depth": 1, "train__batch_size": 8}
     configs = cohort("digits", 3, model__pos_drop_rate=0.1, **changes)
     graphs: list[torch.fx.GraphModule] = []
-    eager, compiled = tiny.engine(configs), tiny.engine(configs)
+    eager, compiled = tiny.trainer(configs), tiny.trainer(configs)
     compiled._train = traced(compiled._train, graphs)
     expected, loss = eager.train_step(*inputs(configs))[0], compiled.train_step(*inputs(configs))[0]
     torch.testing.assert_close(loss, expected, rtol=1e-2 if precision == "bfloat16" else 1e-5, atol=0)
@@ -245,10 +247,10 @@ def test_padded_batches_have_one_shape_and_change_no_result(runs, batch_size, mo
     splits, results = loading.load(configs[0]), []
     for padded in (False, True):
         monkeypatch.setattr(step_module, "static_shape", lambda config, device, padded=padded: padded)
-        engine, shapes = tiny.engine(configs), set()
-        step = engine.train_step
-        monkeypatch.setattr(engine, "train_step", lambda x, *more: shapes.add(x.shape) or step(x, *more))  # noqa: B023
-        results.append([row for rows in fit.fit(engine, splits) for row in rows])
+        trainer, shapes = tiny.trainer(configs), set()
+        step = trainer.train_step
+        monkeypatch.setattr(trainer, "train_step", lambda x, *more: shapes.add(x.shape) or step(x, *more))  # noqa: B023
+        results.append([row for rows in fit.fit(trainer, splits) for row in rows])
         assert len(shapes) == 1 or not padded
     for plain, padded in zip(*results, strict=True):
         assert padded == pytest.approx(plain, rel=1e-9)
@@ -259,12 +261,12 @@ def test_padded_batches_have_one_shape_and_change_no_result(runs, batch_size, mo
 def test_batches_are_padded_on_a_gpu_and_for_compiled_steps_only(device, mode):
     """On the CPU, uncompiled, sums stay in the order in which published results were computed."""
     (config,) = cohort("digits", 1, train__compile=mode)
-    assert engines.static_shape(config, torch.device(device)) == (device == "cuda" or mode == "default")
+    assert trainers.static_shape(config, torch.device(device)) == (device == "cuda" or mode == "default")
 
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stack"])
 def test_engines_of_one_configuration_share_a_compiled_step(runs, monkeypatch):
-    """Other seeds, evaluation between steps and a resume compile nothing again, and each engine trains its own
+    """Other seeds, evaluation between steps and a resume compile nothing again, and each trainer trains its own
     weights.
     """
     graphs: list[torch.fx.GraphModule] = []
@@ -279,7 +281,7 @@ def test_engines_of_one_configuration_share_a_compiled_step(runs, monkeypatch):
         configs = [tiny.config(seed=s, model__mlp_drop_rate=0.2, train__compile="default") for s in seeds]
         plain = [override(config, {"train.compile": "none"}) for config in configs]
         splits = loading.load(configs[0])
-        compiled, expected = tiny.engine(configs), tiny.engine(plain)
+        compiled, expected = tiny.trainer(configs), tiny.trainer(plain)
         monkeypatch.setattr(step_module, "static_shape", lambda config, device: True)
         for ours, theirs in zip(fit.fit(compiled, splits), fit.fit(expected, splits), strict=True):
             assert ours == [pytest.approx(row, rel=1e-4) for row in theirs]
@@ -338,7 +340,7 @@ def test_a_training_step_of_a_stack_has_a_bounded_number_of_operations(precision
     configs = cohort("tintn-cifar10", 8, train__precision=precision, train__batch_size=8)
     part = Images(torch.randint(0, 256, (16, 3, 32, 32), dtype=torch.uint8), torch.randint(0, 10, (16,)))
     splits = Splits(part, part, part, tuple("0123456789"), torch.full((3,), 0.5), torch.full((3,), 0.5))
-    step = DeviceStep(tiny.engine(configs), splits)
+    step = DeviceStep(tiny.trainer(configs), splits)
     step._load(epoch_tables(configs, 16, 0, 8))
     for mode in (contextlib.nullcontext(), CountOperations()):  # the first step creates the optimiser's state
         with mode as counted:
@@ -358,9 +360,9 @@ def test_a_stack_in_bfloat16_computes_what_a_single_run_computes(kind):
         parts = [slice(0, 3)] if together else [slice(r, r + 1) for r in range(3)]
         found = []
         for part in parts:
-            engine = tiny.engine(chosen[part])
-            engine.optimizer.start_epoch(0, 1)
-            steps = [engine.train_step(x[part], y[part], keys[part], number) for _ in range(5)]
+            trainer = tiny.trainer(chosen[part])
+            trainer.optimizer.start_epoch(0, 1)
+            steps = [trainer.train_step(x[part], y[part], keys[part], number) for _ in range(5)]
             found.append(steps[-1][0].double())
         return torch.cat(found)
 

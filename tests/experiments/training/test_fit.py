@@ -11,10 +11,10 @@ from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, Se
 from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.memory import ImageDoesNotFit
-from experiments.training.engine import Solo, initial_model
 from experiments.training.fit import evaluate, fit
 from experiments.training.optimizer import learning_rate
 from experiments.training.tables import epoch_tables
+from experiments.training.trainer import Solo, initial_model
 
 CPU = torch.device("cpu")
 
@@ -68,32 +68,32 @@ def test_rows_have_the_learning_rate_of_the_last_step(splits):
 
 def test_evaluation_is_the_mean_over_images_for_any_batch_size(splits, monkeypatch):
     config = tiny.config(model__mlp_drop_rate=0.5, train__label_smoothing=0.3, train__precision="float64")
-    engine = Solo([config], 10, CPU)
+    trainer = Solo([config], 10, CPU)
     with torch.no_grad():
         scores = initial_model(config, 10).eval()(splits.normalized(splits.scaled(splits.test.x, torch.float64)))
     expected = float(F.cross_entropy(scores, splits.test.y)), float((scores.argmax(1) == splits.test.y).double().mean())
     for size in (1000, 7):
-        monkeypatch.setattr("experiments.training.engine.EVAL_BATCH", size)
-        (found,) = evaluate(engine, splits, splits.test)
+        monkeypatch.setattr("experiments.training.trainer.EVAL_BATCH", size)
+        (found,) = evaluate(trainer, splits, splits.test)
         assert (found.loss, found.accuracy) == pytest.approx(expected, rel=1e-9)
 
 
 def test_evaluation_uses_smaller_batches_where_memory_is_exhausted(splits, monkeypatch):
-    engine = Solo([tiny.config(train__precision="float64")], 10, CPU)
-    (expected,) = evaluate(engine, splits, splits.test)
-    step, room = engine.eval_step, 9
+    trainer = Solo([tiny.config(train__precision="float64")], 10, CPU)
+    (expected,) = evaluate(trainer, splits, splits.test)
+    step, room = trainer.eval_step, 9
 
     def limited(x, y, features=False):
         if len(x) > room:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
         return step(x, y, features)
 
-    monkeypatch.setattr(engine, "eval_step", limited)
-    (found,) = evaluate(engine, splits, splits.test)
+    monkeypatch.setattr(trainer, "eval_step", limited)
+    (found,) = evaluate(trainer, splits, splits.test)
     assert torch.equal(found.hits, expected.hits) and found.loss == pytest.approx(expected.loss, rel=1e-9)
     room = 0
     with pytest.raises(ImageDoesNotFit, match="^one image of 8 px does not fit in memory to evaluate it: "):
-        evaluate(engine, splits, splits.test)
+        evaluate(trainer, splits, splits.test)
 
 
 def test_everything_random_depends_on_the_seed_only(splits):

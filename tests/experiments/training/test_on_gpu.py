@@ -26,9 +26,9 @@ pytestmark = pytest.mark.skipif(DEVICE.type == "cuda" and not torch.cuda.is_avai
 def losses(configs: list[RunConfig], capture: bool) -> list[float]:
     """The training and validation losses of all runs and epochs."""
     splits = loading.load(configs[0]).to(DEVICE)
-    engine = tiny.engine(configs, DEVICE)
-    rows = [row for rows in fit(engine, splits, capture=capture) for row in rows]
-    assert engine.captured is (True if capture and DEVICE.type == "cuda" else None)
+    trainer = tiny.trainer(configs, DEVICE)
+    rows = [row for rows in fit(trainer, splits, capture=capture) for row in rows]
+    assert trainer.captured is (True if capture and DEVICE.type == "cuda" else None)
     return [row[key] for row in rows for key in ("train/loss", "val/loss")]
 
 

@@ -1,4 +1,4 @@
-"""The optimiser of an engine against torch's own classes."""
+"""The optimiser of a trainer against torch's own classes."""
 
 import pytest
 import tiny

@@ -9,9 +9,9 @@ import torch
 from experiments.config import RunConfig, cohort_key, override
 from experiments.data import loading
 from experiments.runs.provenance import model_cost
-from experiments.training.engine import Solo, step_key
 from experiments.training.fit import evaluate, fit
 from experiments.training.stacked import Stacked
+from experiments.training.trainer import Solo, step_key
 from vit.config import ViTConfig
 from vit.pos_embed import Additive
 from vit.registry import REGISTRY, Kind
@@ -45,10 +45,10 @@ def splits() -> loading.Splits:
     return loading.load(config(0))
 
 
-def metrics(engine: Solo | Stacked) -> list[dict[str, float]]:
+def metrics(trainer: Solo | Stacked) -> list[dict[str, float]]:
     """The last row and the test metrics of each run after training."""
-    *_, rows = fit(engine, splits())
-    tests = evaluate(engine, splits(), splits().test)
+    *_, rows = fit(trainer, splits())
+    tests = evaluate(trainer, splits(), splits().test)
     return [{**row, "test/loss": test.loss, "test/acc": test.accuracy} for row, test in zip(rows, tests, strict=True)]
 
 
@@ -62,18 +62,18 @@ def assert_same(alone: dict, together: dict, tolerance: float) -> None:
 def test_every_variant_alone_and_in_cohorts_in_either_order(kind):
     changes = {"model.pos_embed": kind, "train.precision": "float64", **DROPOUT, **AUGMENTED}
     configs = [config(seed, **changes) for seed in range(3)]
-    alone = [metrics(tiny.engine([c]))[0] for c in configs]
+    alone = [metrics(tiny.trainer([c]))[0] for c in configs]
     for order in ([0, 1, 2], [2, 1, 0]):
-        for run, together in zip(order, metrics(tiny.engine([configs[i] for i in order])), strict=True):
+        for run, together in zip(order, metrics(tiny.trainer([configs[i] for i in order])), strict=True):
             assert_same(alone[run], together, TOLERANCE["float64"])
 
 
 def test_a_cohort_of_eight_in_float32():
     """Rounding may change the prediction of one image, so losses are compared."""
     configs = [config(seed) for seed in range(8)]
-    together = metrics(tiny.engine(configs[::-1]))[::-1]
+    together = metrics(tiny.trainer(configs[::-1]))[::-1]
     for run in (0, 5, 7):
-        alone = {key: value for key, value in metrics(tiny.engine([configs[run]]))[0].items() if key.endswith("loss")}
+        alone = {key: value for key, value in metrics(tiny.trainer([configs[run]]))[0].items() if key.endswith("loss")}
         assert_same(alone, {key: together[run][key] for key in alone}, TOLERANCE["float32"])
 
 
@@ -90,8 +90,8 @@ def test_a_cohort_of_eight_in_float32():
 )
 def test_every_part_of_the_model_stacks(head, model):
     configs = [config(seed, **{**model, "model.head": head, "train.precision": "float64"}) for seed in range(2)]
-    for c, together in zip(configs, metrics(tiny.engine(configs)), strict=True):
-        assert_same(metrics(tiny.engine([c]))[0], together, TOLERANCE["float64"])
+    for c, together in zip(configs, metrics(tiny.trainer(configs)), strict=True):
+        assert_same(metrics(tiny.trainer([c]))[0], together, TOLERANCE["float64"])
 
 
 class HalfFrozen(Additive):
@@ -112,10 +112,10 @@ def test_frozen_and_unused_parameters_do_not_change(max_norm, monkeypatch):
     monkeypatch.setitem(REGISTRY, "half-frozen", Kind(HalfFrozen, HalfFrozen.sites))
     changes = {"model.pos_embed": "half-frozen", "train.precision": "float64", "optim.grad_clip_norm": max_norm}
     configs = [config(seed, **changes) for seed in range(2)]
-    stack = tiny.engine(configs)
+    stack = tiny.trainer(configs)
     begun = [{name: t.clone() for name, t in stack.weights(r).items()} for r in range(2)]
     for c, together in zip(configs, metrics(stack), strict=True):
-        assert_same(metrics(tiny.engine([c]))[0], together, TOLERANCE["float64"])
+        assert_same(metrics(tiny.trainer([c]))[0], together, TOLERANCE["float64"])
     for r, weights in enumerate(begun):
         kept = {name for name, t in weights.items() if torch.equal(t, stack.weights(r)[name])}
         assert kept == {"pos.0.frozen", "pos.0.spare"}
@@ -127,9 +127,9 @@ def test_frozen_and_unused_parameters_do_not_change(max_norm, monkeypatch):
 def test_a_diverging_run_does_not_change_the_others():
     good, bad = (config(seed, **{"train.precision": "float64"}) for seed in (0, 1))
     with tiny.diverging(seed=1):
-        kept, lost = metrics(tiny.engine([good, bad]))
+        kept, lost = metrics(tiny.trainer([good, bad]))
     assert not lost["train/loss"] < float("inf")
-    assert_same(metrics(tiny.engine([good]))[0], kept, TOLERANCE["float64"])
+    assert_same(metrics(tiny.trainer([good]))[0], kept, TOLERANCE["float64"])
 
 
 def test_a_compiled_step_is_used_again_with_another_learning_rate_and_for_no_other_model():
@@ -140,4 +140,4 @@ def test_runs_of_different_variants_are_not_stacked():
     assert cohort_key(config(0)) == cohort_key(config(1)) != cohort_key(config(1, **{"optim.lr": 1e-2}))
     assert cohort_key(config(0)) != cohort_key(config(0, **{"model.pos_embed": "none"}))
     with pytest.raises(ValueError, match="may differ only in seed"):
-        tiny.engine([config(0), config(0, **{"model.depth": 3})])
+        tiny.trainer([config(0), config(0, **{"model.depth": 3})])

@@ -25,13 +25,13 @@ from experiments.presets import preset
 from experiments.runs import run as run_module
 from experiments.runs.run import train
 from experiments.study import RunSpec
-from experiments.training import capture, engine, stacked
+from experiments.training import capture, stacked, trainer
 from experiments.training import step as step_module
-from experiments.training.engine import initial_model, stream
 from experiments.training.fit import fit
 from experiments.training.stacked import Stacked
 from experiments.training.step import DeviceStep
 from experiments.training.tables import epoch_tables, one_ahead
+from experiments.training.trainer import initial_model, stream
 
 CPU, META = torch.device("cpu"), torch.device("meta")
 
@@ -54,11 +54,11 @@ def fused(*args: Any, **kwargs: Any) -> None:
 
 @pytest.fixture
 def meta(monkeypatch):
-    """Engines work on the device `meta`, where tensors have no values and reading one on the host raises an error."""
+    """Trainers work on the device `meta`, where tensors have no values and reading one on the host raises an error."""
     for name in ("_fused_adam_", "_fused_adamw_", "_fused_sgd_"):
         monkeypatch.setattr(torch, name, fused)
-    monkeypatch.setattr(torch, "equal", lambda a, b: True)  # compares buffers while the engine is built
-    for module in (engine, stacked):
+    monkeypatch.setattr(torch, "equal", lambda a, b: True)  # compares buffers while the trainer is built
+    for module in (trainer, stacked):
         monkeypatch.setattr(module, "autocast", lambda config, device: contextlib.nullcontext())
 
 
@@ -74,7 +74,7 @@ def test_a_step_reads_nothing_on_the_host(name, optimiser, runs, meta):
     x, half = torch.zeros(10, channels, side, side, dtype=torch.uint8), torch.full((channels,), 0.5)
     part = Images(x, torch.zeros(10, dtype=torch.long))
     splits = Splits(part, part, part, tuple("0123456789"), half, half).to(META)
-    step = DeviceStep(tiny.engine(configs, META), splits)
+    step = DeviceStep(tiny.trainer(configs, META), splits)
     step._load(epoch_tables(configs, 10, 0, 4))
     step._run(4)  # creates the optimiser's state
     with OnDevice():
@@ -197,7 +197,7 @@ def test_training_equals_a_plain_torch_loop(optimiser, max_norm, runs, replayed,
     changes = {"optim__name": optimiser, "optim__grad_clip_norm": max_norm, **SCHEDULED}
     configs = [tiny.config(seed=seed, **changes) for seed in range(runs)]
     splits = loading.load(configs[0])
-    trained = tiny.engine(configs)
+    trained = tiny.trainer(configs)
     rows = list(fit(trained, splits))
     assert ReplayedStep.replays == 7 * replayed
     rel = 1e-5 if max_norm else 1e-9  # torch's clipping adds 1e-6 to the norm
@@ -319,7 +319,7 @@ def test_an_engine_is_freed_without_the_garbage_collector(runs, compile_mode, mo
     monkeypatch.setattr(step_module, "launcher", lambda device: capture.CapturedStep(device))
     configs = [tiny.config(seed=seed, train__compile=compile_mode) for seed in range(runs)]
     splits = loading.load(configs[0])
-    trained = tiny.engine(configs)
+    trained = tiny.trainer(configs)
     freed = weakref.ref(trained)
     gc.disable()
     try:
@@ -336,7 +336,7 @@ def test_a_cohort_is_freed_before_the_next_is_built(tmp_path, monkeypatch):
     initialize = Stacked.__init__
 
     def noted(self, *arguments):
-        assert [engine() for engine in alive] == [None] * len(alive)
+        assert [trainer() for trainer in alive] == [None] * len(alive)
         alive.append(weakref.ref(self))
         initialize(self, *arguments)
 
@@ -353,7 +353,7 @@ def test_a_cohort_is_freed_before_the_next_is_built(tmp_path, monkeypatch):
 def test_convolutions_on_a_gpu_repeat_their_numbers_and_round_as_float32(monkeypatch):
     for flags, name in ((torch.backends.cudnn, "deterministic"), (torch.backends.cudnn, "allow_tf32")):
         monkeypatch.setattr(flags, name, getattr(flags, name))  # restored at the end
-    engine.prepare(torch.device("cuda"))
+    trainer.prepare(torch.device("cuda"))
     assert torch.backends.cudnn.deterministic
     assert not torch.backends.cudnn.allow_tf32
     assert not torch.backends.cuda.matmul.allow_tf32

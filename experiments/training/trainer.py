@@ -1,4 +1,4 @@
-"""The interface `Engine`, the engine of a single run, `Solo`, and what it shares with `stacked.Stacked`."""
+"""The interface `Trainer`, the trainer of a single run, `Solo`, and what it shares with `stacked.Stacked`."""
 
 import copy
 import hashlib
@@ -35,7 +35,7 @@ class Predictor(Protocol):
         """
 
 
-class Engine(Predictor, Protocol):
+class Trainer(Predictor, Protocol):
     """The models of R runs in training.
 
     `captured`: whether the training steps are replays of a CUDA graph; None where none was tried yet.
@@ -181,12 +181,12 @@ def in_mode(model: nn.Module, training: bool) -> None:
 
 
 def training_copy(model: ViT) -> ViT:
-    """A copy of the model in training mode, for a compiled step that outlives the engine."""
+    """A copy of the model in training mode, for a compiled step that outlives the trainer."""
     return copy.deepcopy(model).train()
 
 
 class Solo:
-    """The `Engine` of a single run: one model and one optimiser."""
+    """The `Trainer` of a single run: one model and one optimiser."""
 
     captured: bool | None = None
 
@@ -216,7 +216,7 @@ class Solo:
         return loss_and_hits(self.model(x, key), y, self.config.train.label_smoothing)
 
     def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Engine`."""
+        """See `Trainer`."""
         in_mode(self.model, training=True)
         with autocast(self.config, self.device):
             loss, hits = self._loss_and_hits(x[0], y[0], keys[0])
@@ -229,7 +229,7 @@ class Solo:
         return loss.detach()[None], hits[None]
 
     def gradient_norms(self) -> Tensor:
-        """See `Engine`."""
+        """See `Trainer`."""
         clips = self.config.optim.grad_clip_norm > 0
         return (self._norm if clips else nn.utils.get_total_norm(gradients(self.params)))[None]
 
