@@ -66,7 +66,3 @@ def setting_text(value: Any) -> str:
     if isinstance(value, tuple | list) or value == "":
         return ",".join(map(str, value)) or '""'
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
-
-
-class TakenOver(UserError):
-    """Another process finished the run that this process is training."""

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import secrets
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from experiments.errors import UserError
 
 CHECKPOINT = "checkpoint.safetensors"  # in a run's folder: its final weights
 PART = ".part-"  # prefix of a file that is being written
-LOCK_SAID_AFTER = 5.0  # seconds that a lock is waited for in silence
 
 
 class RecordError(UserError):
@@ -24,26 +22,6 @@ class RecordError(UserError):
 
 class FolderDeletedError(RecordError):
     """A folder that was deleted while its run is in training. The message names the file that cannot be written."""
-
-
-@contextlib.contextmanager
-def locked(path: Path, seconds: float = 600.0) -> Iterator[None]:
-    """Lock a file for the body, and say so where it waits. Raises `UserError` after so many seconds."""
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(path, poll_interval=0.01)
-    try:
-        try:
-            lock.acquire(timeout=LOCK_SAID_AFTER)
-        except Timeout:
-            print(f"{path}: is locked by another process; waiting up to {seconds:.0f} s", file=sys.stderr, flush=True)
-            lock.acquire(timeout=seconds - LOCK_SAID_AFTER)
-    except Timeout:
-        raise UserError(f"{path}: was locked by another process for {seconds:.0f} s; end it, or try again") from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 @contextlib.contextmanager

@@ -96,6 +96,8 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     import torch
 
     from experiments.effects import warn_of_long_warmup, warn_of_no_effect
+    from experiments.errors import UserError
+    from experiments.locks import LOCKS, holder
     from experiments.memory import batch_named
     from experiments.runs.record import is_finished
     from experiments.runs.run import train
@@ -119,6 +121,8 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
         if agent or not trained_before:
             mirror.follow(name)
         (summary,) = train([run], out, device=arguments.device, on_row=on_row, test=test)
+    if summary is None:
+        raise UserError(f"out: {str(out / name)!r} is trained by {holder(out / LOCKS / name) or 'another process'}")
     if trained_before:
         print("This run is already finished; nothing was trained.")
         if test and summary["status"] == "finished" and summary["test/acc"] is None:

@@ -1,8 +1,11 @@
 """Which code is running: the package version, the git commit and uncommitted changes. It imports no torch."""
 
 import functools
+import os
 import re
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,11 @@ def code() -> dict[str, Any]:
         return {"commit": None, "dirty": None}
     commit, changes = _text(folder, "rev-parse", "HEAD"), _text(folder, "status", "--porcelain", "-uno")
     return {"commit": commit, "dirty": None if changes is None else bool(changes)}
+
+
+def command() -> str:
+    """The command line, without the folder of the program."""
+    return shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
 
 
 def remote() -> str | None:

@@ -25,7 +25,7 @@ def load_study(name: str) -> Study:
     if is_study(name):
         return read_study_file(Path(name))
     if os.path.exists(os.path.join(name, STUDY)):
-        raise UserError(f"study: {name!r} is the folder of a study; to train what is left: vit-sweep worker {name}")
+        raise UserError(f"study: {name!r} is the folder of a study; to train what is left: vit-sweep run {name}")
     raise UserError(f"study: {name!r} is not known; {nearest(name, [*FILES, *PRESETS])}, or the path of a YAML file")
 
 

@@ -8,22 +8,31 @@ from typing import NoReturn
 from experiments.cli import Parser, run_command
 from experiments.errors import UserError
 from sweeps.builtin import is_study
-from sweeps.commands import manage, run, show, status, submit, sync, tune, wandb_sweep, worker
+from sweeps.commands import cell, run, show, status, sync, tune, wandb_sweep
 from sweeps.commands.arguments import PROG
 
-MODULES = (show, run, tune, worker, submit, status, manage, sync, wandb_sweep)  # in the order of --help
-RESUMES = ("run", "tune", "worker", "cell", "sync", "wandb")  # the same command again continues the work
+MODULES = (show, run, tune, cell, status, sync, wandb_sweep)  # in the order of --help
+RESUMES = ("run", "tune", "cell", "sync", "wandb")  # the same command again continues the work
+
+GONE = {  # commands and flags of earlier versions, and what to use instead
+    "worker": "`vit-sweep run STUDY --ray HOST:PORT` trains on many machines, `vit-sweep cell` one run on any machine",
+    "submit": "sweeps/README.md has a job script for Slurm, which starts Ray",
+    "retry": "`vit-sweep run` tries failed runs again",
+    "cancel": "end `vit-sweep run` with Ctrl-C, or by SIGTERM; `vit-sweep status` names its process",
+    "--storage": "the records decide, so no database is shared; to train on many machines, see --ray",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Entry point. Exit status: 0; 1 if runs failed in every attempt or the study was cancelled; 2 for bad input; 130
-    on Ctrl-C.
-    """
+    """Entry point. Exit status: 0; 1 if runs failed in every attempt; 2 for bad input; 130 on Ctrl-C."""
     words = sys.argv[1:] if argv is None else argv
     run_command(_body, PROG, words, resumes=bool(words) and words[0] in RESUMES and "--dry-run" not in words)
 
 
 def _body(argv: Sequence[str]) -> int:
+    for word in (*argv[:1], *(word.partition("=")[0] for word in argv[1:] if word.startswith("--"))):
+        if word in GONE:
+            raise UserError(f"{word}: is not there any more: {GONE[word]}")
     parser = Parser(PROG, description="Train every variant of a study with several seeds.")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     for module in MODULES:

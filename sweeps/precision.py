@@ -1,6 +1,6 @@
 """`train.precision` auto of a study: float32 or bfloat16, whichever is faster, measured before it is planned."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ from experiments.config import RunConfig, load
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.study import StudyPlan
+from sweeps.engines.contract import Engine
 from sweeps.plan import make_plan
 from sweeps.study import Study
 from vit.plugins import PluginError
@@ -18,12 +19,13 @@ MIN_SPEEDUP = 1.05  # bfloat16 rounds more, so it is not used for less
 
 
 def resolved(
-    study: Study, preset_name: str | None, changes: Mapping[str, Any], study_dir: Path, device: str
+    study: Study, preset_name: str | None, changes: Mapping[str, Any], study_dir: Path, engine: Callable[[], Engine]
 ) -> str | None:
     """The precision that auto stands for, which is printed; None where the base of the study gives another value.
 
-    It is that of the study, or of its tuning, in `study_dir`. Where there is none, it is measured on `device`. Raises
-    `UserError` where the study is not allowed, and where the device is not available or has too little memory.
+    It is that of the study, or of its tuning, in `study_dir`. Where there is none, it is measured by the
+    engine. Raises `UserError` where the study is not
+    allowed, and where the device is not available or has too little memory.
     """
     base = study.base if isinstance(study.base, Mapping) else {}
     if {**base, **changes}.get(PRECISION) != AUTO:
@@ -32,11 +34,13 @@ def resolved(
         print(f"{PRECISION}: auto is {known}, as in {study_dir}", flush=True)
         return known
     plan = make_plan(study, preset_name, {**changes, PRECISION: "float32"})  # refuses before it is measured
-    speedup = _speedup(load(plan.base), device)
-    if speedup >= MIN_SPEEDUP:
-        precision, reason = "bfloat16", f"{speedup:.2f} times as fast as float32"
+    ratio = engine().call(speedup, load(plan.base))
+    if ratio is None:
+        raise UserError(f"{PRECISION}: {AUTO!r} cannot be measured in time here; set float32 or bfloat16")
+    if ratio >= MIN_SPEEDUP:
+        precision, reason = "bfloat16", f"{ratio:.2f} times as fast as float32"
     else:
-        precision, reason = "float32", f"bfloat16 is only {speedup:.2f} times as fast"
+        precision, reason = "float32", f"bfloat16 is only {ratio:.2f} times as fast"
     print(f"{PRECISION}: auto is {precision} here ({reason})", flush=True)
     return precision
 
@@ -49,7 +53,7 @@ def _stored(study_dir: Path) -> str | None:
     return load(record.read_json(trials[0])).train.precision if trials else None
 
 
-def _speedup(config: RunConfig, device: str) -> float:
+def speedup(device: str, config: RunConfig) -> float:
     """How many times as fast a training step is in bfloat16 as in float32. Raises `UserError`."""
     from experiments.runs.run import pick_device
     from experiments.training.step_time import bfloat16_speedup

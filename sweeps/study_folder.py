@@ -1,40 +1,58 @@
 """The folder of a study, with its plan: a larger plan of the same study extends it, and no other one replaces it."""
 
+import contextlib
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from experiments.config import flatten, locations, run_id
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError, writing
-from experiments.files import locked
+from experiments.locks import holder, lock
 from experiments.runs import record
 from experiments.runs.history import Look, add_look
 from experiments.study import COMPARISON, GRID, RunSpec, StudyPlan
 from sweeps.plan import make_run
 from sweeps.study import format_level
 
-LOCK = ".lock"  # held while study.json or the queue is changed, never during training
+DRIVER_LOCK = "driver.lock"  # held by the one process that trains the study, or writes its plan
+QUEUE_NOTE = "queue.json"  # of earlier versions, whose queue could be in a database elsewhere
 ERROR = "error.txt"  # in a run's folder: the traceback of its last failed attempt
 LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
+
+
+@contextlib.contextmanager
+def the_only_driver(study_dir: Path) -> Iterator[None]:
+    """Be the one process that trains the study or writes its plan, in the body.
+
+    Raises `UserError`, which names the other one, where there is one.
+    """
+    with writing(study_dir):
+        study_dir.mkdir(parents=True, exist_ok=True)
+    path = study_dir / DRIVER_LOCK
+    with lock(path) as held:
+        if not held:
+            other = holder(path)
+            since = f" since {other.since}: {other.command}" if other and other.since else ""
+            raise UserError(f"{study_dir}: {other or 'another process'} trains this study{since}")
+        yield
 
 
 def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:
     """Write the plan to STUDY/study.json, together with the runs that earlier commands planned there.
 
-    Raises `UserError` where the folder holds another study or cannot be written.
+    The caller is `the_only_driver`. Raises `UserError` where the folder holds another study or cannot be written.
     """
     with writing(study_dir):
         study_dir.mkdir(parents=True, exist_ok=True)
-        with locked(study_dir / LOCK):
-            old = _old_plan(study_dir)
-            plan = with_planned_runs(plan, old, study_dir)
-            if old and {run.seed for run in plan.runs} > {run.seed for run in old.runs}:
-                _record_look(old, study_dir)
-            seeds = sorted({run.seed for run in plan.runs})
-            plan.model_copy(update={"seeds": seeds, "command": command}).write(study_dir)
+        old = _old_plan(study_dir)
+        plan = with_planned_runs(plan, old, study_dir)
+        if old and {run.seed for run in plan.runs} > {run.seed for run in old.runs}:
+            _record_look(old, study_dir)
+        seeds = sorted({run.seed for run in plan.runs})
+        plan.model_copy(update={"seeds": seeds, "command": command}).write(study_dir)
 
 
 def check_plan(plan: StudyPlan, study_dir: Path) -> None:

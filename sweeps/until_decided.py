@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.errors import UserError
-from experiments.files import locked
 from experiments.study import MAX_LOOK, MOST_PAIRS, StudyPlan
 from sweeps.study import Study, parse_study
-from sweeps.study_folder import LOCK, with_last_looks, with_stopped
+from sweeps.study_folder import with_last_looks, with_stopped
 
 LOOKS = (5, 8, 12, 20)
 """The numbers of seeds at which a study is tested that states no looks."""
@@ -87,13 +86,9 @@ def _verdicts(study_dir: Path) -> dict[str, Any]:
 
 
 def _stop(answer: dict[str, Any], study_dir: Path) -> StudyPlan:
-    """Take the further runs of variants that are decided out of study.json. Returns its plan.
-
-    Of several sweeps on the folder, each gets the same answer at a look.
-    """
-    with locked(study_dir / LOCK):
-        plan = StudyPlan.read(study_dir)
-        decided = set(plan.labels).difference(plan.undecided(answer["undecided"]))
-        plan = with_last_looks(plan, {**dict.fromkeys(decided, answer["look"]), **plan.stopped})
-        plan.model_copy(update={"seeds": sorted({run.seed for run in plan.runs})}).write(study_dir)
+    """Take the further runs of variants that are decided out of study.json. Returns its plan."""
+    plan = StudyPlan.read(study_dir)
+    decided = set(plan.labels).difference(plan.undecided(answer["undecided"]))
+    plan = with_last_looks(plan, {**dict.fromkeys(decided, answer["look"]), **plan.stopped})
+    plan.model_copy(update={"seeds": sorted({run.seed for run in plan.runs})}).write(study_dir)
     return plan

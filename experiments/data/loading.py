@@ -18,7 +18,7 @@ from experiments.data.probes import generate
 from experiments.data.split import stratified_split
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
-from experiments.files import locked
+from experiments.locks import wait_for_lock
 from experiments.memory import check_images
 from experiments.sections import DataConfig
 from vit.registry import nearest
@@ -101,7 +101,9 @@ def _read_torchvision(data: DataConfig) -> Parts:
     read, parts = getattr(datasets, DATASETS[data.name].torchvision), {}
     for name, train in (("train", True), ("test", False)):
         try:
-            with locked(Path(data.root) / ".download.lock", 3600.0) if data.download else contextlib.nullcontext():
+            with (
+                wait_for_lock(Path(data.root) / ".download.lock", 3600.0) if data.download else contextlib.nullcontext()
+            ):
                 raw = read(root=data.root, train=train, download=data.download)
         except UserError:
             raise

@@ -7,10 +7,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
-import os
 import platform
-import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +57,6 @@ def _cpu_name() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def command() -> str:
-    """The command line, without the folder of the program."""
-    return shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
 
 
 def source_files(config: RunConfig) -> dict[str, bytes]:

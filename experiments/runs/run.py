@@ -18,6 +18,7 @@ from experiments.data import loading
 from experiments.data.folder import files_digest
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
+from experiments.locks import lock_runs
 from experiments.memory import check_model, free_memory, is_out_of_memory
 from experiments.runs import init_from, predictions, provenance, record
 from experiments.runs.state import RunState, is_finite, remove_temporary_files
@@ -32,6 +33,7 @@ from experiments.training.trainer import Solo
 from vit.plugins import PluginError
 from vit.probe import check_plugin
 
+LOCK_SECONDS = 2.0  # for which a run is waited for that another process trains, or whose process is just ending
 OnRow = Callable[[int, Row], bool | None]
 Load = Callable[[RunConfig, torch.device], loading.Splits]
 
@@ -45,8 +47,11 @@ def train(
     on_row: OnRow | None = None,
     load: Load | None = None,
     test: bool = True,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, Any] | None]:
     """Train the runs that are not finished, each in `folder`/its name. Returns the summaries of all, in order.
+
+    A run is trained by the process that holds its lock, `folder`/locks/NAME. A run whose lock another process holds,
+    for `LOCK_SECONDS` at least, is left out; its summary is None.
 
     Runs given together may differ only in seed. They are trained as one stacked model, as many at a time as fit into
     `memory_share` of the GPU's free memory; if that is exhausted, in halves of the cohort. `load` replaces
@@ -62,14 +67,16 @@ def train(
     `RecordError` where a folder holds another run or a record that was changed.
     """
     torch_device = pick_device(device)
-    dirs = [folder / run.name for run in runs]
-    states = {i: RunState.open(runs[i], path) for i, path in enumerate(dirs) if not record.is_finished(path)}
-    for state in states.values() if test else ():
-        state.check_tested()
-    if states:
+    left = [run.name for run in runs if not record.is_finished(folder / run.name)]
+    if left:
         require(runs[0].config.train.compile, torch_device)
         check_model(runs[0].config.model)
         _check_plugin(runs[0].config)
+    with lock_runs(folder, left, LOCK_SECONDS) as held:
+        numbers = [i for i, run in enumerate(runs) if run.name in held and not record.is_finished(folder / run.name)]
+        states = {i: RunState.open(runs[i], folder / runs[i].name) for i in numbers}
+        for state in states.values() if test else ():
+            state.check_tested()
         for split_seed in dict.fromkeys(runs[i].config.split_seed for i in states):  # several where it is per-seed
             members = {i: state for i, state in states.items() if runs[i].config.split_seed == split_seed}
             config = next(iter(members.values())).spec.config
@@ -77,7 +84,7 @@ def train(
             tasks = tasks_of(config, splits, torch_device, test)
             for group in _groups(members, len(splits.classes), torch_device, memory_share):
                 _train_or_divide(group, tasks, torch_device, on_row)
-    return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
+    return [_checked_summary(run, folder / run.name) for run in runs]
 
 
 def _check_plugin(config: RunConfig) -> None:
@@ -242,8 +249,10 @@ def _finish(run: RunState, trainer: Solo | Stacked, i: int, measured: Measured |
     run.seal(trainer.weights(i), summary, images)
 
 
-def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any]:
-    """The summary of a finished run. Raises `RecordError` where it was changed or belongs to another run."""
+def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any] | None:
+    """The summary of a run; None if it has not finished. Raises `RecordError` where it was changed or is another run's."""
+    if not record.is_finished(folder):
+        return None
     with record.advising():
         finished = record.read_run(folder, checkpoint=True, predictions=True, run_id=run.run_id)
     check_unchanged(run.config.data, finished.summary.get("data", {}).get("files"), folder)

@@ -15,7 +15,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from experiments.config import load, run_id
-from experiments.errors import TakenOver, UserError, writing
+from experiments.errors import UserError, writing
 from experiments.metric import WATCHED, Metric
 from experiments.runs import record, resume
 from experiments.runs.history import read_stated
@@ -155,31 +155,21 @@ class RunState(Saved):
     def _write_epoch(self, note: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Save an epoch. `metrics.csv` is only written every few seconds: the resume file holds the rows as well."""
         due = time.perf_counter() - self.synced >= SYNC_SECONDS
-        self._write(note, tensors, durable=due)
+        resume.write(self.dir, note, tensors, durable=due)
         if due:
             record.write_text(self.dir / record.METRICS, record.metrics_csv(note["rows"]))
             self.synced = time.perf_counter()
 
     def save(self, tensors: Mapping[str, Tensor], durable: bool) -> None:
-        """Write the resume file. `durable` waits for the disk. Raises `TakenOver`."""
-        self._write(self._note(), tensors, durable)
+        """Write the resume file. `durable` waits for the disk."""
+        resume.write(self.dir, self._note(), tensors, durable)
 
     def _note(self) -> dict[str, Any]:
         """The note of the resume file. It is written before the next epoch is added."""
         return {saved.name: getattr(self, saved.name) for saved in fields(Saved)}
 
-    def _write(self, note: Mapping[str, Any], tensors: Mapping[str, Tensor], durable: bool) -> None:
-        self.check_unsealed()
-        resume.write(self.dir, note, tensors, durable)
-
-    def check_unsealed(self) -> None:
-        """Raise `TakenOver` where another process has finished the run, so that nothing is written into its record."""
-        if record.is_finished(self.dir):
-            raise TakenOver(f"{self.dir}: another process has finished this run")
-
     def seal(self, weights: Mapping[str, Tensor], summary: Mapping[str, Any], predictions: bytes | None) -> None:
         """Write checkpoint, metrics, test predictions and, last, the summary; delete the resume file."""
-        self.check_unsealed()
         cpu = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
         record.write_bytes(self.dir / record.CHECKPOINT, save(cpu, {"run_id": self.spec.run_id}))
         record.write_text(self.dir / record.METRICS, record.metrics_csv(self.rows))

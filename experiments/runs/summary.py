@@ -12,6 +12,7 @@ from experiments.runs import provenance
 from experiments.runs.state import RunState, now
 from experiments.training.stacked import Stacked
 from experiments.training.trainer import Solo
+from experiments.version import command
 
 UNTESTED: Metrics = {"test/loss": None, "test/acc": None}  # of a run that diverged or was pruned
 
@@ -38,7 +39,7 @@ def summary_of(run: RunState, trainer: Solo | Stacked, splits: Splits, measured:
             **provenance.code(),
             "started": run.started,
             "finished": now(),
-            "command": provenance.command(),
+            "command": command(),
             "versions": provenance.versions(),
             "hardware": provenance.hardware(trainer.device),
             **provenance.plugin(config),

@@ -1,4 +1,4 @@
-"""`torch.compile` for runs whose configuration asks for it. Compiled steps are kept and used again by later trainers."""
+"""`torch.compile` for runs whose configuration asks for it. Compiled steps are kept, and later trainers use them."""
 
 from __future__ import annotations
 

@@ -14,10 +14,11 @@ from experiments.effects import warn_of_long_warmup
 from experiments.errors import UserError
 from experiments.study import STUDY, StudyPlan, UntilDecided
 from sweeps.builtin import load_study
+from sweeps.engines.contract import Engine
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.precision import PRECISION, resolved
 from sweeps.study import parse_study, parse_yaml
-from sweeps.study_folder import plan_of, with_known_runs, write_plan
+from sweeps.study_folder import plan_of, with_known_runs
 from sweeps.until_decided import with_looks
 
 PROG = "vit-sweep"
@@ -74,8 +75,11 @@ def _seeds(text: str) -> int | list[int]:
         ) from None
 
 
-def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
-    """The plan of the study that the arguments name, with their changes. Raises `UserError`; may print a warning."""
+def parse_plan(arguments: argparse.Namespace, engine: Callable[[], Engine] | None = None) -> StudyPlan:
+    """The plan of the study that the arguments name, with their changes. Raises `UserError`; may print a warning.
+
+    `engine` gives the engine that measures what `auto` leaves open; by default, this machine's.
+    """
     study = load_study(arguments.study)
     if study.name == study.base and arguments.preset not in (None, study.base):
         raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.base}")
@@ -85,7 +89,7 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
     if until_decided:
         study = with_looks(study, arguments.max_seeds, arguments.pairs)
     changes, study_dir = settings_for_all(arguments), out_dir(arguments) / study.name
-    if precision := resolved(study, arguments.preset, changes, study_dir, device_of(arguments)):
+    if precision := resolved(study, arguments.preset, changes, study_dir, engine or local_engine):
         changes[PRECISION] = precision
         setattr(arguments, PRECISION, precision)  # for the commands that this one prints
     plan = make_plan(study, arguments.preset, changes)
@@ -143,22 +147,18 @@ def settings_for_all(arguments: argparse.Namespace) -> dict[str, Any]:
     return changes | settings(arguments)
 
 
-def device_of(arguments: argparse.Namespace) -> str:
-    """The device of the workers. A job that asked for GPUs must not train on a CPU where it sees none."""
-    device: str = getattr(arguments, "device", "auto")
-    return "cuda" if device == "auto" and getattr(arguments, "gpus_per_node", None) else device
-
-
 def out_dir(arguments: argparse.Namespace) -> Path:
     """The parent folder of the study's folder."""
     return Path(arguments.out or OUT)
 
 
-def plan_and_folder(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
-    """The plan of the study, or of the study's folder, that the arguments name; and the folder."""
+def plan_and_folder(
+    arguments: argparse.Namespace, engine: Callable[[], Engine] | None = None
+) -> tuple[StudyPlan, Path]:
+    """The plan of the study, or of the study's folder, that the arguments name; and the folder. See `parse_plan`."""
     study_dir = Path(arguments.study)
     if not os.path.exists(study_dir / STUDY):
-        plan = parse_plan(arguments)
+        plan = parse_plan(arguments, engine)
         return plan, out_dir(arguments) / plan.name
     flags = ("preset", "seeds", "until_decided", "max_seeds", "pairs", "tuned", "set", "out", *settings(arguments))
     for flag in flags:
@@ -167,22 +167,6 @@ def plan_and_folder(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
                 f"--{flag.replace('_', '-')}: is not allowed with the folder of a study; {study_dir} has its plan"
             )
     return plan_of(study_dir), study_dir
-
-
-def prepare_runs(plan: StudyPlan, study_dir: Path, command: str, arguments: argparse.Namespace) -> list[str]:
-    """Write the plan, and return the names of the runs that are left, for jobs or agents that will train them.
-
-    Failed runs are tried again. Raises `UserError`.
-    """
-    from sweeps.queue.connect import connect
-    from sweeps.queue.process import current_process
-    from sweeps.queue.queue import Queue
-
-    store = connect(plan, study_dir, arguments.storage)
-    write_plan(plan, study_dir, plan.command or command)
-    queue = Queue(plan, study_dir, current_process(), storage=store)
-    queue.retry()
-    return queue.reconcile().waiting
 
 
 def add_study_dir_command(
@@ -215,6 +199,13 @@ def existing_study(arguments: argparse.Namespace) -> Path:
         raise UserError(f"STUDY_DIR: {arguments.study_dir!r} holds no {STUDY}; {hint}")
     StudyPlan.read(study_dir).check_has_folders(f"STUDY_DIR: {arguments.study_dir!r}")
     return study_dir
+
+
+def local_engine() -> Engine:
+    """The engine of this machine, as `auto` chooses it."""
+    from sweeps.engines.local import LocalEngine, local_slots
+
+    return LocalEngine(local_slots())
 
 
 def counted(things: Collection[Any], name: str) -> str:

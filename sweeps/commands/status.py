@@ -7,7 +7,7 @@ import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,30 +15,28 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from sweeps.cluster import read_jobs
 from sweeps.commands.arguments import add_study_dir_command, existing_study
-from sweeps.workers.progress import format_duration
+from sweeps.progress import format_duration
 
 if TYPE_CHECKING:
-    from sweeps.queue.status import StudyStatus
+    from sweeps.status import StudyStatus
 
-SCHEMA = 1  # of the JSON
+SCHEMA = 2  # of the JSON
 WATCH_SECONDS = 5.0
 DESCRIPTION = """\
 Show what every run of a study is doing. It changes nothing, and works during a sweep, after it and without one.
 
 The table lists the runs in training and the failed ones; --all lists every run. --json prints one object:
-  schema, study, time (UTC), counts (state -> runs), seconds_left, cancelled; for each run in `runs`
-  run, variant, seed, state, epochs, epochs_done, attempts, error, host, pid, heartbeat, last_epoch;
-  for each job in `jobs` (see `vit-sweep submit`) that has not ended, or has before an epoch did: job, state, node.
-Times are in seconds; what is not known is null. heartbeat is the time since the last one,
-and last_epoch since the last epoch: a sweep stops a worker that hangs. The states:
-  running      a worker trains it
+  schema, study, time (UTC), counts (state -> runs), seconds_left, driver (host, pid, command, since: the command that
+  trains the study); for each run in `runs`
+  run, variant, seed, state, epochs, epochs_done, error, host, pid, last_epoch.
+Times are in seconds; what is not known is null. last_epoch is the time since the last epoch. The states:
+  running      a process trains it
   waiting      not begun
-  interrupted  begun, but no worker trains it; the next sweep continues it
-  failed       given up after its last attempt; `vit-sweep retry` lets sweeps try it again
+  interrupted  begun, but no process trains it; the next sweep continues it
+  failed       its last attempt has failed; the next sweep tries it again
   finished, diverged, pruned  it has ended, with a record"""
-FOLDED = {"variant", "run", "worker", "last error", "node or reason"}  # columns of a table that may need several lines
+FOLDED = {"variant", "run", "worker", "last error"}  # columns of a table that may need several lines
 
 
 def add(commands: Any) -> None:
@@ -54,8 +52,7 @@ def add(commands: Any) -> None:
         type=_seconds,
         const=WATCH_SECONDS,
         metavar="SECONDS",
-        help="show it at least twice, every SECONDS, until every run has ended or failed, or the study is cancelled "
-        f"(default: {WATCH_SECONDS:g})",
+        help=f"show it at least twice, every SECONDS, until every run has ended or failed (default: {WATCH_SECONDS:g})",
     )
 
 
@@ -71,7 +68,7 @@ def _seconds(text: str) -> float:
 
 def status(arguments: argparse.Namespace, _: str) -> int:
     """Print the status once, or until every run has ended."""
-    from sweeps.queue.status import read_status
+    from sweeps.status import read_status
 
     study_dir = existing_study(arguments)
     console = Console(highlight=False, markup=False, emoji=False)
@@ -79,15 +76,14 @@ def status(arguments: argparse.Namespace, _: str) -> int:
         console.width = 10_000  # a file or a pipe gets every line whole
     for look in itertools.count():
         start, study = time.monotonic(), read_status(study_dir)
-        jobs = read_jobs(study_dir, study.study)
         if arguments.json:
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            tree = {"schema": SCHEMA, "time": now, "counts": study.counts, "jobs": jobs, **asdict(study)}
+            tree = {"schema": SCHEMA, "time": now, "counts": study.counts, **asdict(study)}
             print(json.dumps(tree, indent=None if arguments.watch else 1), flush=True)
         else:
             if look and console.is_terminal:
                 console.clear()
-            for part in filter(None, _parts(study, jobs, arguments.all)):
+            for part in filter(None, _parts(study, arguments.all)):
                 console.print(part)
         if not arguments.watch or (look and study.is_done):  # a sweep that starts now adds its runs in a moment
             break
@@ -95,8 +91,8 @@ def status(arguments: argparse.Namespace, _: str) -> int:
     return 0
 
 
-def _parts(study: StudyStatus, jobs: Sequence[Mapping[str, Any]], every: bool) -> Iterator[str | Table | None]:
-    """The summary, the counts by variant, the jobs, and the runs that a reader wants to see; `every`: all of them."""
+def _parts(study: StudyStatus, every: bool) -> Iterator[str | Table | None]:
+    """The summary, the counts by variant, and the runs that a reader wants to see; `every`: all of them."""
     yield _summary_line(study)
     counts: dict[str, Counter[str]] = {}
     for run in study.runs:
@@ -105,15 +101,12 @@ def _parts(study: StudyStatus, jobs: Sequence[Mapping[str, Any]], every: bool) -
         {"variant": variant, "runs": number.total(), **{state: number[state] for state in study.counts}}
         for variant, number in counts.items()
     )
-    yield _table({**job, "state": job["state"].lower(), "node or reason": job["node"], "node": ""} for job in jobs)
     yield _table(
         {
             "run": run.run,
             "state": run.state,
             "epochs": f"{run.epochs_done}/{run.epochs}",
-            "attempt": run.attempts,
             "worker": f"{run.pid} on {run.host}" if run.host else "",
-            "heartbeat": f"{format_duration(run.heartbeat)} ago" if run.heartbeat is not None else "",
             "last epoch": f"{format_duration(run.last_epoch)} ago" if run.last_epoch is not None else "",
             "last error": run.error,
         }
@@ -129,7 +122,9 @@ def _summary_line(study: StudyStatus) -> str:
     parts += [f"{number} {state}" for state, number in study.counts.items() if number and state != "finished"]
     if study.seconds_left is not None:
         parts.append(f"about {format_duration(study.seconds_left)} left")
-    return f"{study.study}: {'cancelled; ' * study.cancelled}{', '.join(parts)}"
+    if study.driver:
+        parts.append(f"trained by {study.driver}")
+    return f"{study.study}: {', '.join(parts)}"
 
 
 def _table(rows: Iterable[Mapping[str, Any]]) -> Table | None:

@@ -2,9 +2,7 @@
 
 import argparse
 import shlex
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +14,13 @@ from experiments.runs.tracking.settings import add_alert_argument, add_tracking_
 from experiments.study import STUDY, StudyPlan
 from experiments.tuned import TunedTrial, best_trial
 from sweeps.commands.arguments import PROG, add_study_command, counted, out_dir, parse_plan, settings_for_all
-from sweeps.commands.run import WORKERS, counts_text, storage_url, tracking_of
+from sweeps.commands.run import add_worker_arguments, engine_of, tracking_of
+from sweeps.engines.contract import Engine
 from sweeps.study import format_level
-from sweeps.study_folder import ERROR, LOG
+from sweeps.study_folder import ERROR, the_only_driver
 from sweeps.tuning.space import make_space, range_text
 from sweeps.tuning.tuned import TUNED
 from sweeps.tuning.tuning_plan import MAX_SEEDS, MAX_TRIALS, RUNS, TuningPlan, check_data
-from sweeps.workers.worker import worker_configs
 
 DESCRIPTION = """\
 Find settings for each variant: every variant gets the same number of trials, and the trial with the highest validation
@@ -41,7 +39,6 @@ PRUNER = """\
 stop trials with a low validation accuracy early, by successive halving or Hyperband: at about a ninth and a third of
 the epochs, and not before the third epoch; by the first seed of a trial, and the others are then not trained (default:
 halving)"""
-STORAGE = "database of the trials, as for `run` (default: that of the folder, optuna.db)"
 
 
 def add(commands: Any) -> None:
@@ -61,41 +58,35 @@ def add(commands: Any) -> None:
     option("--params", metavar="LIST", help=PARAMS)
     option("--sampler", choices=("tpe", "random", "qmc"), default="tpe", help="Optuna's sampler (default: tpe)")
     option("--pruner", choices=("halving", "hyperband", "none"), default="halving", help=PRUNER)
-    option("--workers", type=positive, metavar="N", help=WORKERS)
-    option("--device", default="auto", help="auto, cpu, cuda (every GPU) or one GPU such as cuda:1")
-    option("--storage", type=storage_url, metavar="URL", help=STORAGE)
+    add_worker_arguments(command)
     add_tracking_arguments(command, "off")
     add_alert_argument(command)
 
 
 def tune(arguments: argparse.Namespace, _: str) -> int:
     """Tune the study. Returns 1 if a trial failed in every attempt, or if a variant has no finished trial."""
-    plan = _plan(arguments)
-    study_dir = out_dir(arguments) / plan.study.name
-    check_data(plan.study, study_dir)
-    configs = worker_configs(study_dir / LOG, device=arguments.device, workers=arguments.workers)
-    tried = ", ".join(f"{path} {range_text(tried)}" for path, tried in plan.space.items())
-    seeds = f" of {plan.seeds} seeds" if plan.seeds > 1 else ""
-    intro = (
-        f"{plan.study.name}: tune {counted(plan.study.variants, 'variant')} by {plan.trials} trials{seeds} each "
-        f"({plan.sampler}, pruner {plan.pruner}) with {counted(configs, 'worker')}; {tried}"
-    )
     from sweeps.tuning.tune import tune as train_trials
 
-    configs = [replace(config, tuning=True, test=False) for config in configs]
-    with Mirror(tracking_of(arguments), study_dir / RUNS) as mirror:
-        trials = train_trials(plan, study_dir, configs, arguments.storage, intro, mirror)
-        counts = Counter(str(trial.status) for of_variant in trials.values() for trial in of_variant)
-        if arguments.alert:
-            mirror.alert("INFO", f"{plan.study.name}: tuning ended", counts_text(counts, "trial"))
+    with engine_of(arguments) as engine:
+        plan = _plan(arguments, engine)
+        study_dir = out_dir(arguments) / plan.study.name
+        check_data(plan.study, study_dir)
+        tried = ", ".join(f"{path} {range_text(tried)}" for path, tried in plan.space.items())
+        seeds = f" of {plan.seeds} seeds" if plan.seeds > 1 else ""
+        intro = (
+            f"{plan.study.name}: tune {counted(plan.study.variants, 'variant')} by {plan.trials} trials{seeds} each "
+            f"({plan.sampler}, pruner {plan.pruner}) with {counted(range(engine().places), 'worker')}; {tried}"
+        )
+        with the_only_driver(study_dir), Mirror(tracking_of(arguments), study_dir / RUNS, alert=arguments.alert):
+            trials = train_trials(plan, study_dir, engine(), intro)
     return _report(plan, trials, study_dir, arguments)
 
 
-def _plan(arguments: argparse.Namespace) -> TuningPlan:
+def _plan(arguments: argparse.Namespace, engine: Callable[[], Engine]) -> TuningPlan:
     """The plan of the tuning that the arguments describe. Raises `UserError`."""
     if arguments.trials > MAX_TRIALS:
         raise UserError(f"--trials: {arguments.trials} is not allowed: expected up to {MAX_TRIALS:,}")
-    study = parse_plan(arguments)
+    study = parse_plan(arguments, engine)
     space = make_space(arguments.params, load(study.base), list(study.variants.values()))
     if arguments.seeds_per_trial > MAX_SEEDS:
         raise UserError(f"--seeds-per-trial: {arguments.seeds_per_trial} is not allowed: expected up to {MAX_SEEDS}")

@@ -9,8 +9,11 @@ import yaml
 
 from experiments.errors import UserError
 from experiments.files import read_json, write_json, write_text
-from sweeps.commands.arguments import PROG, add_study_command, counted, plan_and_folder, prepare_runs
-from sweeps.commands.run import add_place_arguments, tracking_of
+from experiments.runs.record import read_ended
+from experiments.runs.tracking.settings import add_tracking_arguments
+from sweeps.commands.arguments import PROG, add_study_command, counted, plan_and_folder
+from sweeps.commands.run import DEVICE, tracking_of
+from sweeps.study_folder import the_only_driver, write_plan
 
 SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
 SECONDS = 60.0  # that the server has to register a sweep
@@ -22,8 +25,8 @@ number of agents, on any machines that have the study's folder under the same pa
 records as `vit-sweep run`. Without an API key or a server, only the files are written.
 
 The sweep is a grid over the names of the runs that are left. Its agents call `vit-sweep cell`, so `vit-sweep status`
-counts their runs, workers and `vit-sweep run` can help, and a run that has ended is mirrored to the sweep and not
-trained again. On a machine with several GPUs, start one agent for each: CUDA_VISIBLE_DEVICES=0, ...
+counts their runs, `vit-sweep run` can help, and a run that has ended is mirrored to the sweep and not trained again. On
+a machine with several GPUs, start one agent for each: CUDA_VISIBLE_DEVICES=0, ...
 
 A stopped agent leaves its run to others: the run continues from its last epoch. W&B does not start a run of a grid
 again after its agent was killed: `vit-sweep run STUDY` trains what is left, or this command registers a sweep of that.
@@ -37,7 +40,8 @@ def add(commands: Any) -> None:
     command = add_study_command(
         commands, "wandb", wandb_sweep, help="train a study with agents of Weights & Biases", description=DESCRIPTION
     )
-    add_place_arguments(command)
+    command.add_argument("--device", default="auto", help=DEVICE)
+    add_tracking_arguments(command)
 
 
 def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
@@ -48,9 +52,11 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
     plan, study_dir = plan_and_folder(arguments)
     if plan.until_decided:
         raise UserError(
-            f"STUDY: {arguments.study} gets seeds until it is decided, which a grid of W&B cannot; use submit"
+            f"STUDY: {arguments.study} gets seeds until it is decided, which a grid of W&B cannot; use `{PROG} run`"
         )
-    left = prepare_runs(plan, study_dir, command, arguments)
+    with the_only_driver(study_dir):
+        write_plan(plan, study_dir, plan.command or command)
+    left = [run.name for run in plan.runs if read_ended(study_dir, run) is None]
     flags = {"--device": arguments.device, "--tracking": arguments.tracking}
     options = [word for flag, value in flags.items() if value != "auto" for word in (flag, value)]
     # The one parameter is the name of the run, so every study can be a grid: with linked factors, extra variants, null

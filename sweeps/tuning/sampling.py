@@ -1,14 +1,16 @@
 """How Optuna chooses the settings of a trial, and when it stops one early."""
 
 import warnings
-from typing import Any
+from collections.abc import Container
+from typing import Any, cast
 
 import optuna
-from optuna.trial import Trial
+from optuna.trial import FrozenTrial, Trial, TrialState
 
 from experiments.config import SETTINGS
 from experiments.tuned import Range
 
+NUMBER = "number"  # user attribute of Optuna's trial: the trial of the tuning, which an interrupted one shares
 REDUCTION = 3  # a rung of the pruner keeps about a third of the trials; rungs: a ninth and a third of the epochs
 LAST_RUNG = 0.5  # of the epochs: a later rung would stop trials that are almost finished, and could be the best
 FIRST_RUNG = 3  # epochs that every trial trains at least
@@ -16,7 +18,7 @@ FIRST_RUNG = 3  # epochs that every trial trains at least
 
 def make_sampler(name: str, number: int) -> optuna.samplers.BaseSampler:
     """A sampler for the trial with this number. Interruptions do not change its values, but for one: a kill within the
-    milliseconds in which the first trials of "qmc" get theirs.
+    milliseconds in which a trial of "qmc" gets them.
 
     All variants get the same random numbers.
     """
@@ -33,17 +35,34 @@ def make_pruner(name: str, epochs: int) -> optuna.pruners.BasePruner:
     """The pruner of trials of so many epochs."""
     first = max(FIRST_RUNG, epochs // REDUCTION**2)
     if name == "halving":
-        return optuna.pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=REDUCTION)
+        return _Halving(min_resource=first, reduction_factor=REDUCTION)
     if name == "hyperband" and epochs >= first:
         return optuna.pruners.HyperbandPruner(min_resource=first, max_resource=epochs, reduction_factor=REDUCTION)
     return optuna.pruners.NopPruner()
 
 
+class _Halving(optuna.pruners.SuccessiveHalvingPruner):
+    """Successive halving among the trials of a tuning: one that lost its driver is there again, as another trial."""
+
+    def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
+        return super().prune(cast(optuna.Study, _WithoutFailed(study)), trial)
+
+
+class _WithoutFailed:
+    """A study of Optuna without its failed trials."""
+
+    def __init__(self, study: optuna.Study) -> None:
+        self._study = study
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._study, name)
+
+    def get_trials(self, deepcopy: bool = True, states: Container[TrialState] | None = None) -> list[FrozenTrial]:
+        return [trial for trial in self._study.get_trials(deepcopy, states) if trial.state != TrialState.FAIL]
+
+
 def suggest(trial: Trial, path: str, tried: Range) -> Any:
-    """The value of a setting in a trial. Optuna stores it, so a trial that was interrupted keeps its value."""
-    if path in trial.params and path not in trial.relative_params:  # later values depend on the same random numbers
-        study, drawn = trial.study, trial.study.get_trials(deepcopy=False)[trial.number]
-        study.sampler.sample_independent(study, drawn, path, trial.distributions[path])
+    """The value of a setting in a trial, which Optuna stores."""
     if tried.choices:
         return trial.suggest_categorical(path, tried.choices)
     low, high = tried.ends

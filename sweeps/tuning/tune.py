@@ -1,53 +1,57 @@
-"""Tune every variant of a study: the pool trains the trials, and each variant gets the same number of them."""
+"""Tune every variant of a study: a driver trains the trials, and each variant gets the same number of them."""
 
-from collections.abc import Sequence
+import sys
 from pathlib import Path
 
-from experiments.errors import writing
+from experiments.errors import UserError, writing
 from experiments.runs import record
-from experiments.runs.tracking.mirror import Mirror
 from experiments.tuned import TunedTrial, best_trial
-from sweeps.queue.connect import connect
-from sweeps.queue.process import current_process
+from sweeps.driver import Driver
+from sweeps.engines.contract import Engine, Task
+from sweeps.optuna_db import DATABASE, DatabaseErrors, reason
+from sweeps.progress import ProgressDisplay
+from sweeps.study_folder import LOG, QUEUE_NOTE
+from sweeps.tuning.trials import Trials
 from sweeps.tuning.tuned import TUNED, check_result, make_tuned, write_tuned
 from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan
-from sweeps.tuning.tuning_queue import TuningQueue
-from sweeps.workers.pool import WorkerPool
-from sweeps.workers.progress import ProgressDisplay
-from sweeps.workers.worker import WorkerConfig
 
 NOTE = (
     "The folders here are trials of `vit-sweep tune`. No report uses them. tuned.yaml beside this folder lists them.\n"
 )
 
 
-def tune(
-    plan: TuningPlan,
-    study_dir: Path,
-    configs: Sequence[WorkerConfig],
-    storage: str | None = None,
-    intro: str = "",
-    mirror: Mirror | None = None,
-) -> dict[str, list[TunedTrial]]:
-    """Train the trials that are left, with one worker for each configuration. Returns variant -> its trials.
+def tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str = "") -> dict[str, list[TunedTrial]]:
+    """Train the trials that are left. Returns variant -> its trials.
 
-    If each variant has a finished trial, it writes STUDY/tuned.yaml. Raises `UserError` for bad input, and where
-    STUDY/tuned.yaml is of another tuning.
+    If each variant has a finished trial, it writes STUDY/tuned.yaml. Raises `UserError` for bad input, where
+    STUDY/tuned.yaml is of another tuning, and where Optuna's database cannot be used. The caller is the only driver.
     """
+    if (study_dir / QUEUE_NOTE).exists():
+        raise UserError(
+            f"{study_dir / QUEUE_NOTE}: this tuning began in a database of an earlier version, --storage, "
+            "which is not read any more; choose another --out"
+        )
     with writing(study_dir):
         (study_dir / RUNS).mkdir(parents=True, exist_ok=True)
     record.write_text(study_dir / RUNS / record.TRIALS, NOTE)
-    store = connect(plan.study, study_dir, storage)
-    queue = TuningQueue(plan, study_dir, current_process(), store)
-    check_result(plan, queue.rows(), study_dir / TUNED)
+    try:
+        return _tune(plan, study_dir, engine, intro)
+    except DatabaseErrors as error:
+        advice = "run the same command again when it can be used"
+        raise UserError(f"{study_dir / DATABASE}: cannot be used ({reason(error)}); {advice}") from None
+
+
+def _tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str) -> dict[str, list[TunedTrial]]:
+    trials = Trials(plan, study_dir, lambda line: print(line, file=sys.stderr, flush=True))
+    rows = trials.rows()
+    check_result(plan, rows, study_dir / TUNED)
     print(intro, flush=True)
     epochs = [variant.config.train.epochs for variant in plan.study.variants.values()] * plan.trials * plan.seeds
-    with (
-        ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display,
-        WorkerPool(queue, configs, display, 1, OBJECTIVE, mirror) as pool,
-    ):
-        pool.run()
-    trials = queue.rows()
-    if all(map(best_trial, trials.values())):
-        write_tuned(study_dir / TUNED, make_tuned(plan, trials))
-    return trials
+    with ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display:
+        display.skip([run.name for trial in trials.closed() for run in trial.runs])
+        trials.drop = display.drop
+        Driver(trials, engine, Task(study_dir / RUNS, study_dir / LOG, test=False, asks=True), display, OBJECTIVE).run()
+    rows = trials.rows()
+    if all(map(best_trial, rows.values())):
+        write_tuned(study_dir / TUNED, make_tuned(plan, rows))
+    return rows

@@ -51,18 +51,16 @@ class ProgressDisplay:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.progress.stop()
 
-    def skip(self, ended: list[str], dropped: list[str]) -> None:
-        """Take note of runs that need no training here: those that have ended, and those that nobody trains.
+    def skip(self, names: Sequence[str]) -> None:
+        """Take note of runs that have ended before."""
+        if names:
+            self.drop(names)
+            self.note(f"{len(names)} of {self.total} runs are already done")
 
-        By name.
-        """
-        for name in set(dropped) - self.done:
+    def drop(self, names: Sequence[str]) -> None:
+        """Take note of runs that need no training."""
+        for name in names:
             self._set_left(name, None)
-        if new := [name for name in ended if name not in self.done]:
-            for name in new:
-                self._set_left(name, None)
-            where = ", in another sweep" if self.seen else ""
-            self.note(f"{len(new)} of {self.total} runs are already done{where}")
         self._refresh()
 
     def begin(self, worker: Hashable, runs: Sequence[RunSpec]) -> None:

@@ -1,0 +1,65 @@
+"""`vit-sweep cell`: train one run of a study, from any machine."""
+
+import argparse
+import difflib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from experiments.errors import UserError
+from experiments.metric import Metric
+from experiments.runs.record import read_summary
+from experiments.runs.tracking.mirror import Mirror
+from experiments.runs.tracking.settings import AgentRun, add_tracking_arguments
+from experiments.study import RunSpec, StudyPlan
+from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
+from sweeps.commands.run import DEVICE, tracking_of
+from sweeps.progress import result_text
+from sweeps.study_folder import ERROR
+
+
+def add(commands: Any) -> None:
+    """Add `cell`."""
+    command = add_study_dir_command(
+        commands,
+        "cell",
+        cell,
+        help="train one named run of a study",
+        description="Train one run of a study: for W&B agents, job arrays and scripts. If another process is training "
+        "the run, wait for it, and go on with the run if that process ends early. Started by a W&B agent, it mirrors "
+        "the run to the agent's W&B run; a run that has ended is mirrored from its record. The exit status is 0 if the "
+        "run has ended with a record, whoever trained it, and 1 if it failed in every attempt.",
+    )
+    command.add_argument(
+        "run", metavar="run=NAME", help="the run, as `vit-sweep status --all` lists it; NAME alone works too"
+    )
+    command.add_argument("--device", default="auto", help=DEVICE)
+    add_tracking_arguments(command)
+
+
+def cell(arguments: argparse.Namespace, _: str) -> int:
+    """Train one run. Returns 1 if it failed."""
+    from sweeps.engines.local import LocalEngine, local_slots
+    from sweeps.sweep import train
+
+    plan, study_dir = existing_plan(arguments)
+    run = _named(arguments.run, plan, study_dir)
+    tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
+    with Mirror(tracking, study_dir, [run.name]), LocalEngine(local_slots(arguments.device, 1)) as engine:
+        failed = train(plan, study_dir, engine, cohort=1, only={run.name}, with_dashboard=False)
+    if failed:
+        print(f"failed: {run.name}: {failed[run.name]} (see {study_dir / run.name / ERROR})")
+        return 1
+    print(f"{run.name}: {result_text(read_summary(study_dir / run.name, run.run_id), Metric(plan.metric))}")
+    return 0
+
+
+def _named(given: str, plan: StudyPlan, study_dir: Path) -> RunSpec:
+    """The run of a name. Raises `UserError`, which shows the nearest name only: there may be thousands."""
+    runs = {run.name: run for run in plan.runs}
+    name = given if given in runs else given.removeprefix("run=")
+    if name not in runs:
+        close = difflib.get_close_matches(name, runs, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}?" if close else f"`{PROG} status {study_dir} --all` lists them"
+        raise UserError(f"RUN: {name!r} is not a run of {plan.name}; {hint}")
+    return runs[name]

@@ -1,0 +1,232 @@
+"""The driver: the one process of a study that hands its runs to the workers of an engine, and settles them by their
+records.
+
+    source.next -> worker.train -> the run's record -> source.ended
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter, deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from experiments.errors import UserError
+from experiments.files import RecordError, write_text
+from experiments.metric import Metric
+from experiments.runs import record
+from experiments.study import RunSpec
+from sweeps.engines.contract import Done, Engine, Epoch, Event, Failed, Task, Worker
+from sweeps.progress import ProgressDisplay, format_duration, result_text
+from sweeps.study_folder import ERROR
+
+ATTEMPTS = 3  # at a run in one command; then it has failed
+FAILURES = 3  # of different runs, without a success in between, after which a worker stops: the machine may be at fault
+HUNG_SECONDS = 600.0  # without an epoch, at least, after which a worker hangs: it is stopped
+HUNG_EPOCHS = 10  # and at least as long as so many of its longest epoch
+POLL_SECONDS = 1.0
+
+
+class Source(Protocol):
+    """Proposes the runs of a sweep, those of a plan or of a sampler, and takes their results."""
+
+    @property
+    def left(self) -> int:
+        """The number of runs that no worker has, as far as they are known."""
+
+    def next(self) -> list[RunSpec]:
+        """The runs to train next, as one cohort; none where all are handed out. They belong to the caller."""
+
+    def give_back(self, runs: Sequence[RunSpec], last: bool = False) -> None:
+        """Take runs back that have not ended. `last`: other runs go first, and each of these is trained alone."""
+
+    def begun(self, run: RunSpec) -> None:
+        """A worker trains a run."""
+
+    def epoch(self, run: RunSpec, row: dict[str, float]) -> bool:
+        """A run has finished an epoch. Returns whether it is pruned."""
+
+    def ended(self, run: RunSpec, summary: dict[str, Any]) -> None:
+        """A run has ended, with a record."""
+
+    def stopped(self, run: RunSpec, reason: str, given_up: bool) -> None:
+        """An attempt at a run has ended without a record. `given_up`: it was the last one of this command."""
+
+
+@dataclass
+class Work:
+    """What a worker has to do: `cohorts`, of which it trains the first."""
+
+    cohorts: deque[list[RunSpec]] = field(default_factory=deque)
+    since: float = 0.0  # time of its last epoch
+    longest: float = 0.0  # seconds of its longest one; 0: none yet
+
+
+class Driver:
+    """Trains the runs of a source. `failed`: run -> the error of its last attempt, of those that were given up."""
+
+    def __init__(self, source: Source, engine: Engine, task: Task, display: ProgressDisplay, metric: str) -> None:
+        self.source, self.engine, self.task, self.display = source, engine, task, display
+        self.metric = Metric(metric)  # whose value the progress shows for each run that has ended
+        self.work: dict[Worker, Work] = {}
+        self.attempts, self.failed = Counter[str](), dict[str, str]()
+        self.failing: dict[Hashable, set[str]] = {}  # place -> the runs that failed there one after another
+        self.again: set[str] = set()  # runs that have failed and wait for another attempt
+        self.told: set[str] = set()  # runs of other processes that are waited for
+        engine.say = display.note
+        engine.begin(task)
+
+    def run(self) -> None:
+        """Train until every run has ended or was given up.
+
+        Raises `UserError` where no other attempt could help, or where no worker is left.
+        """
+        try:
+            while True:
+                self._assign()
+                if not any(work.cohorts for work in self.work.values()) and not self.source.left:
+                    return
+                for worker, event in self.engine.events(POLL_SECONDS):
+                    if worker in self.work:
+                        self._take(worker, event)
+                self._stop_hung()
+        except BaseException:
+            for work in self.work.values():
+                self._interrupt(work)
+            raise
+
+    def _assign(self) -> None:
+        """Give runs to idle workers. Start workers while more runs are left than workers are idle."""
+        idle = [worker for worker, work in self.work.items() if not work.cohorts]
+        while self.engine.room and self.source.left > len(idle):
+            worker = self.engine.start()
+            if worker is None:
+                break
+            self.work[worker] = Work()
+            idle.append(worker)
+        for worker in idle:
+            self._give_next(worker)
+
+    def _give_next(self, worker: Worker) -> None:
+        """Give the next cohort, if there is one, to a worker, which trains it after the one that it has."""
+        if runs := self.source.next():
+            cohorts = self.work[worker].cohorts
+            cohorts.append(runs)
+            worker.train(runs)
+            if len(cohorts) == 1:
+                self._begin(worker)
+
+    def _begin(self, worker: Worker) -> None:
+        """Take note of the cohort that a worker trains now; none if it is idle."""
+        work = self.work[worker]
+        work.since, work.longest = time.monotonic(), 0.0
+        runs = work.cohorts[0] if work.cohorts else []
+        self.display.begin(worker, runs)
+        for run in runs:
+            self.again.discard(run.name)
+            self.source.begun(run)
+
+    def _take(self, worker: Worker, event: Event) -> None:
+        """Handle what a worker tells."""
+        if isinstance(event, Epoch):
+            self._take_epoch(worker, event)
+            return
+        runs = self.work[worker].cohorts.popleft()
+        if isinstance(event, Done):
+            self.failing.pop(worker.place, None)
+            self._begin(worker)
+            for run in runs:
+                self._settle(run, event.locked.get(run.name, ""))
+        elif isinstance(event, Failed):
+            self._take_failure(worker, runs, event)
+
+    def _take_epoch(self, worker: Worker, event: Epoch) -> None:
+        """Take in an epoch. A worker in its last one gets its next runs, unless a sampler learns from each result."""
+        work = self.work[worker]
+        run, now = work.cohorts[0][event.index], time.monotonic()
+        work.since, work.longest = now, max(work.longest, now - work.since)
+        self.display.row(worker, run, event.row)
+        prune = self.source.epoch(run, event.row)
+        if self.task.asks:
+            worker.answer(prune)
+        elif event.row["epoch"] >= run.config.train.epochs - 1 and len(work.cohorts) == 1:
+            self._give_next(worker)
+
+    def _settle(self, run: RunSpec, locked_by: str) -> None:
+        """Settle a run that a worker has left, by its record."""
+        try:
+            summary = record.read_ended(self.task.folder, run)
+        except RecordError as error:
+            self._fail(run, str(error))
+            return
+        if summary:
+            (self.task.folder / run.name / ERROR).unlink(missing_ok=True)  # of an earlier attempt
+            self.source.ended(run, summary)
+            self.display.ended(run, result_text(summary, self.metric))
+        elif locked_by:
+            self.source.stopped(run, "locked", False)
+            self.source.give_back([run], last=True)
+            if run.name not in self.told:
+                self.told.add(run.name)
+                self.display.note(f"waiting for {run.name}: {locked_by} trains it")
+        else:
+            self._fail(run, "the worker left neither a record nor an error")
+
+    def _take_failure(self, worker: Worker, runs: list[RunSpec], event: Failed) -> None:
+        """Settle the runs with which a worker has failed. Another worker starts in its place, if not all fail."""
+        failing = self.failing.setdefault(worker.place, set())
+        failing.add(runs[0].name)
+        if event.users:  # another attempt would fail the same way
+            raise UserError(f"{event.reason} (in {runs[0].name})")
+        for run in runs:
+            self._fail(run, event.reason, event.trace)
+        is_sick = len(failing) >= FAILURES and self.source.left > len(self.again)  # runs are left that never failed
+        self._remove(worker, replace=not is_sick)
+        if is_sick:
+            line = f"{FAILURES} runs failed one after another in {worker.name}, the last with {event.reason}"
+            if not self.engine.places:
+                raise UserError(f"{line}; it leaves the others, so run the same command again once it works there")
+            self.display.note(f"{line}; it trains no more")
+
+    def _fail(self, run: RunSpec, reason: str, trace: str = "") -> None:
+        """Count an attempt that failed, and keep its traceback. A run without attempts left is given up."""
+        self.attempts[run.name] += 1
+        given_up = self.attempts[run.name] >= ATTEMPTS
+        folder = self.task.folder / run.name
+        with contextlib.suppress(OSError, RecordError):  # the display shows the reason
+            folder.mkdir(exist_ok=True)
+            write_text(folder / ERROR, trace or reason + "\n")
+        self.source.stopped(run, reason, given_up)
+        self.display.failed(run, reason, given_up)
+        if given_up:
+            self.failed[run.name] = reason
+        else:
+            self.again.add(run.name)
+            self.source.give_back([run], last=True)
+
+    def _remove(self, worker: Worker, replace: bool = True) -> None:
+        """Stop a worker, and take back the runs that it has not begun."""
+        cohorts = self.work.pop(worker).cohorts
+        worker.stop(replace=replace)
+        self.display.begin(worker, [])
+        for runs in reversed(cohorts):
+            self.source.give_back(runs)
+
+    def _stop_hung(self) -> None:
+        """Stop workers that hang; their runs go on from the last epoch. The first epoch has no limit: it loads data."""
+        for worker, work in list(self.work.items()):
+            silence = time.monotonic() - work.since
+            if work.cohorts and work.longest and silence > max(HUNG_SECONDS, HUNG_EPOCHS * work.longest):
+                runs = work.cohorts[0]
+                self.display.note(
+                    f"{runs[0].name}: no epoch for {format_duration(silence)}; its worker hangs and is stopped"
+                )
+                self._interrupt(work)
+                self._remove(worker)
+
+    def _interrupt(self, work: Work) -> None:
+        """Tell the source that the runs in training end here, and go on later."""
+        for run in work.cohorts[0] if work.cohorts else []:
+            self.source.stopped(run, "interrupted", False)

@@ -1,0 +1,208 @@
+"""The engine of one machine: a worker is a spawned process with a pipe. It ends with the process that started it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from experiments.cli import INTERRUPTS
+from experiments.errors import UserError
+from experiments.study import RunSpec
+from sweeps.engines.contract import Call, Event, Failed, Returned, Slot, Task
+from sweeps.engines.work import Training, redirect_output
+
+T = TypeVar("T")
+# To a worker: runs to train; a function to call; whether to prune the run of an epoch; None: end.
+Message = list[RunSpec] | Call | bool | None
+END_SECONDS = 10.0  # that an idle worker has to end
+
+
+def local_slots(device: str = "auto", workers: int | None = None) -> list[Slot]:
+    """The slots of this machine: on a CPU one per core, with one thread each; else one per visible GPU.
+
+    `workers` is another number of workers in all. Workers on one GPU divide its free memory. Raises `UserError` for a
+    device that is not available.
+    """
+    from experiments.runs.run import pick_device
+
+    picked = pick_device(device)
+    if picked.type != "cuda":
+        on_cpu = picked.type == "cpu"
+        count = workers or (_cores() if on_cpu else 1)
+        return [Slot(device, 1 if on_cpu else None)] * count
+    import torch
+
+    gpus = [device] if picked.index is not None else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    count = workers or len(gpus)
+    devices = [gpus[i % len(gpus)] for i in range(count)]
+    return [Slot(gpu, memory_share=1 / devices.count(gpu)) for gpu in devices]
+
+
+def _cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class LocalEngine:
+    """Workers on this machine, at most one for each slot. See `contract.Engine`."""
+
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        self.slots = list(slots)
+        self.free = list(range(len(slots)))  # numbers of slots without a worker
+        self.on_gpu = slots[0].threads is None
+        devices = dict.fromkeys("the CPU" if slot.threads else slot.device for slot in slots)
+        self.where = " and ".join(devices)
+        self.workers: list[LocalWorker] = []
+        self.task: Task | None = None
+        self.say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
+
+    @property
+    def room(self) -> int:
+        """See `Engine`."""
+        return len(self.free)
+
+    @property
+    def places(self) -> int:
+        """See `Engine`."""
+        return len(self.free) + len(self.workers)
+
+    def begin(self, task: Task) -> None:
+        """See `Engine`."""
+        self._end_all(END_SECONDS)
+        self.task = task
+
+    def start(self) -> LocalWorker | None:
+        """See `Engine`."""
+        if not self.free:
+            return None
+        assert self.task is not None
+        place = self.free.pop(0)
+        worker = LocalWorker(self, place, self.task, self.slots[place])
+        self.workers.append(worker)
+        return worker
+
+    def events(self, seconds: float) -> list[tuple[LocalWorker, Event]]:
+        """See `Engine`."""
+        pipes = {worker.pipe: worker for worker in self.workers}
+        ready = wait(list(pipes), seconds) if pipes else []
+        return [(worker, worker.receive()) for pipe, worker in pipes.items() if pipe in ready]
+
+    def call(self, function: Callable[..., T], *arguments: Any, seconds: float = 600.0) -> T | None:
+        """See `Engine`."""
+        self.begin(Task(Path(os.curdir), Path(os.devnull)))
+        worker = self.start()
+        assert worker is not None
+        worker.send(Call(function, arguments))
+        try:
+            event = worker.receive() if worker.pipe.poll(seconds) else None
+        finally:
+            worker.stop()
+        if isinstance(event, Failed):
+            raise UserError(event.reason)
+        return event.value if isinstance(event, Returned) else None
+
+    def _end_all(self, seconds: float) -> None:
+        for worker in self.workers:
+            worker.end(kill=not seconds)
+        for worker in list(self.workers):
+            worker.stop(seconds)
+
+    def __enter__(self) -> LocalEngine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._end_all(0.0 if kind else END_SECONDS)
+
+
+class LocalWorker:
+    """This process's end of a worker. See `contract.Worker`."""
+
+    def __init__(self, engine: LocalEngine, place: int, task: Task, slot: Slot) -> None:
+        self.engine, self.place = engine, place
+        spawn = get_context("spawn")
+        self.pipe, theirs = spawn.Pipe()
+        self.process = spawn.Process(target=work, args=(theirs, task, slot), daemon=True)
+        self.process.start()
+        theirs.close()  # so that reading ends when the worker dies
+        self.name = f"worker {self.process.pid}"
+
+    def train(self, runs: Sequence[RunSpec]) -> None:
+        """See `Worker`."""
+        self.send(list(runs))
+
+    def answer(self, prune: bool) -> None:
+        """See `Worker`."""
+        self.send(prune)
+
+    def send(self, message: Message) -> None:
+        """Send a message through the pipe."""
+        with contextlib.suppress(OSError):  # the worker is dead; `receive` reports it
+            self.pipe.send(message)
+
+    def receive(self) -> Event:
+        """The next event; `Failed` where the worker is dead."""
+        try:
+            event: Event = self.pipe.recv()
+            return event
+        except (EOFError, OSError):
+            self.process.join(END_SECONDS)
+            return Failed(_exit_reason(self.process.exitcode))
+
+    def end(self, kill: bool) -> None:
+        """Ask the worker to end when it is idle, or kill it."""
+        if kill:
+            self.process.kill()
+        else:
+            self.send(None)
+
+    def stop(self, seconds: float = 0.0, replace: bool = True) -> None:
+        """See `Worker`."""
+        if seconds:
+            self.process.join(seconds)
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+        self.engine.workers.remove(self)
+        if replace:
+            self.engine.free.append(self.place)
+
+
+def _exit_reason(exitcode: int | None) -> str:
+    if exitcode is not None and exitcode < 0:
+        name = signal.Signals(-exitcode).name
+        return f"the worker was killed by {name}" + (" (possibly out of memory)" if name == "SIGKILL" else "")
+    return f"the worker exited with status {exitcode}"
+
+
+def work(pipe: Connection, task: Task, slot: Slot) -> None:
+    """The main function of a worker: train what arrives, until None or a failure."""
+    for name in ("SIGINT", *INTERRUPTS):  # they reach every process of the group; the driver handles them
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(pipe, inbox), daemon=True).start()
+    redirect_output(task)
+    training = Training(task, slot)
+    while (message := inbox.get()) is not None:
+        if isinstance(message, Call):
+            pipe.send(training.call(message))
+        elif not training.train(cast("list[RunSpec]", message), pipe.send, lambda: inbox.get() is True):
+            sys.exit(1)  # the next runs get a fresh process
+
+
+def _listen(pipe: Connection, inbox: queue.SimpleQueue[Message]) -> None:
+    """Pass messages on. If the driver dies, or a message cannot be read, exit at once, even during training."""
+    while True:
+        try:
+            inbox.put(pipe.recv())
+        except Exception:
+            os._exit(1)

@@ -1,0 +1,110 @@
+"""What a worker does with runs, whichever engine it lives in: train them, and tell what happens."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from experiments.errors import UserError
+from experiments.files import RecordError
+from experiments.locks import LOCKS, holder, lock_runs
+from sweeps.engines.contract import Call, Done, Epoch, Event, Failed, Returned, Slot, Task
+
+if TYPE_CHECKING:
+    import torch
+
+    from experiments.config import RunConfig
+    from experiments.data.images import Splits
+    from experiments.study import RunSpec
+
+MAX_REASON = 500  # characters of an error in one line
+
+
+def redirect_output(task: Task) -> None:
+    """Send what this process prints to the log."""
+    log = os.open(task.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(log, stream.fileno())
+
+
+class Training:
+    """Trains runs in this process. It keeps the last two datasets, which runs with equal data share."""
+
+    def __init__(self, task: Task, slot: Slot) -> None:
+        self.task, self.slot = task, slot
+        self._kept: dict[Any, Splits] = {}
+        if slot.threads:
+            os.environ["OMP_NUM_THREADS"] = str(slot.threads)  # before torch is imported
+            import torch
+
+            torch.set_num_threads(slot.threads)
+
+    def train(self, runs: Sequence[RunSpec], send: Callable[[Event], None], answer: Callable[[], bool]) -> bool:
+        """Train runs as one cohort, and send what happens. Returns whether this process may train others: not after an
+        error.
+
+        `answer`: whether the run of the epoch that was just sent is pruned; called where the task asks.
+        """
+        from experiments.runs.run import train
+
+        def on_row(index: int, row: dict[str, float]) -> bool:
+            send(Epoch(index, row))
+            return self.task.asks and answer()
+
+        try:
+            if self.task.asks:
+                self._ask_again(runs[0], on_row)
+            summaries = train(
+                runs,
+                self.task.folder,
+                device=self.slot.device,
+                memory_share=self.slot.memory_share,
+                on_row=on_row,
+                load=self._load,
+                test=self.task.test,
+            )
+        except BaseException as error:
+            send(failure(error))
+            return False
+        left = [run.name for run, summary in zip(runs, summaries, strict=True) if summary is None]
+        send(Done({name: str(holder(self.task.folder / LOCKS / name) or "another process") for name in left}))
+        return True
+
+    def call(self, call: Call) -> Event:
+        """Call a function on the device of the slot. Returns what to send."""
+        try:
+            return Returned(call.function(self.slot.device, *call.arguments))
+        except BaseException as error:
+            return failure(error)
+
+    def _load(self, config: RunConfig, device: torch.device) -> Splits:
+        """The splits of a run's dataset on the device. Raises `UserError`."""
+        from experiments.data import loading
+
+        key = config.data, config.split_seed, config.model.patch_size  # patches may be shuffled
+        if key not in self._kept:
+            for old in list(self._kept)[:-1]:
+                del self._kept[old]
+            self._kept[key] = loading.load(config).to(device)
+        return self._kept[key]
+
+    def _ask_again(self, run: RunSpec, on_row: Callable[[int, dict[str, float]], bool]) -> None:
+        """Ask about the last epoch of an interrupted run, whose answer may be lost. A run to prune is noted as such."""
+        from experiments.runs import resume
+        from experiments.runs.run import LOCK_SECONDS
+
+        folder = self.task.folder / run.name
+        with lock_runs(self.task.folder, [run.name], LOCK_SECONDS) as held:
+            note, state = (resume.read(folder) if held else None) or ({"rows": []}, {})
+            if note["rows"] and note["status"] == "running" and on_row(0, note["rows"][-1]):
+                resume.write(folder, {**note, "status": "pruned"}, state)
+
+
+def failure(error: BaseException) -> Failed:
+    """What a worker tells of an error. The user can mend bad input; a record's error is of one run, and may pass."""
+    users = isinstance(error, UserError) and not isinstance(error, RecordError)
+    line = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_REASON]
+    return Failed(str(error) if users else line, "".join(traceback.format_exception(error)), users)

@@ -1,0 +1,258 @@
+"""The trials of a tuning as a source of a driver: a sampler of Optuna proposes their settings."""
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from experiments.config import flatten, load, override, run_id
+from experiments.errors import UserError
+from experiments.files import RecordError
+from experiments.metric import Metric
+from experiments.runs import record, resume
+from experiments.study import RunSpec
+from experiments.tuned import TunedTrial
+from sweeps.optuna_db import DATABASE, open_storage, open_study
+from sweeps.tuning.sampling import LAST_RUNG, NUMBER, make_pruner, make_sampler, suggest
+from sweeps.tuning.tuning_plan import FIRST_SEED, MAX_TRIALS, OBJECTIVE, RUNS, TuningPlan, rounded
+
+RUN = "run"  # user attribute of Optuna's trial: its first run. It is set last, so a trial that has it has all settings
+MEANS = ("val/acc", "val/loss")  # of the runs of a trial
+
+
+@dataclass(eq=False)
+class SeveralSeeds:
+    """A trial: its settings, and a run for each seed. The first run that does not finish ends it.
+
+    `live`: Optuna's trial, once it is open. `answers`: step -> whether the trial was pruned there. `error`: of a run
+    that was given up.
+    """
+
+    label: str
+    number: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    runs: list[RunSpec] = field(default_factory=list)
+    live: Trial | None = None
+    answers: dict[int, bool] = field(default_factory=dict)
+    error: str = ""
+
+    def ended(self, folder: Path) -> list[dict[str, Any]]:
+        """The summaries of its runs with a record, up to the first that did not finish."""
+        summaries = []
+        for run in self.runs:
+            if (summary := record.read_ended(folder, run)) is None:
+                break
+            summaries.append(summary)
+            if summary["status"] != "finished":
+                break
+        return summaries
+
+    def status(self, ended: Sequence[dict[str, Any]]) -> str | None:
+        """How it ended, by the summaries that `ended` returns; None while it has runs to train."""
+        if self.error:
+            return "failed"
+        if ended and ended[-1]["status"] != "finished":
+            return str(ended[-1]["status"])
+        return "finished" if len(ended) == len(self.runs) else None
+
+
+class Trials:
+    """The runs of the trials that have not ended. See `sweeps.driver.Source`.
+
+    Each variant has an Optuna study, which holds the settings of its trials. The number of a trial and its settings
+    determine its runs, so their records tell what has become of it. The runs of a trial are trained one after another.
+    Only the first is compared with other trials and may be pruned. `drop` gets the runs that nobody will train.
+    """
+
+    def __init__(self, plan: TuningPlan, study_dir: Path, say: Callable[[str], None]) -> None:
+        self.plan, self.variants, self.folder = plan, plan.study.variants, study_dir / RUNS
+        self.drop: Callable[[list[str]], None] = lambda names: None
+        storage, is_new = open_storage(study_dir, say)
+        self.studies = {
+            label: open_study(storage, plan.name(v), Metric(OBJECTIVE), make_pruner(plan.pruner, v.config.train.epochs))
+            for label, v in self.variants.items()
+        }
+        self.trials: dict[str, dict[int, SeveralSeeds]] = {label: {} for label in self.variants}
+        self.again: deque[SeveralSeeds] = deque()  # begun by an earlier driver, and not ended
+        self.waiting: list[RunSpec] = []
+        self._trial_of: dict[str, SeveralSeeds] = {}
+        for label, number, settings, is_closed in self._from_records() if is_new else self._from_database(study_dir):
+            trial = self._add(label, number, settings)
+            if not (is_closed and trial.status(trial.ended(self.folder))):
+                self.again.append(trial)
+        if (made := max(map(len, self.trials.values()))) > plan.trials:
+            raise UserError(f"--trials: {plan.trials} is not allowed: there are {made} trials of a variant already")
+
+    def _from_database(self, study_dir: Path) -> Iterator[tuple[str, int, dict[str, Any], bool]]:
+        """Variant, number and settings of each trial that Optuna knows, and whether it has ended there."""
+        for label, study in self.studies.items():
+            last: dict[int, FrozenTrial] = {}
+            for trial in study.get_trials(deepcopy=False):
+                if RUN in trial.user_attrs:
+                    last[trial.user_attrs.get(NUMBER, trial.number)] = trial
+                elif trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
+                    where = f"{study_dir / DATABASE}: trial {trial.number} of the Optuna study {study.study_name!r}"
+                    raise UserError(f"{where} is of another program; choose another --out, or delete that Optuna study")
+            for number, trial in sorted(last.items()):
+                yield label, number, trial.params, trial.state != TrialState.FAIL
+
+    def _from_records(self) -> Iterator[tuple[str, int, dict[str, Any], bool]]:
+        """Variant, number and settings of each trial that has a run in the folder: the database is lost."""
+        known = set[tuple[str, int]]()
+        for path in sorted(self.folder.glob(f"*/{record.CONFIG}")):
+            config = load(record.read_json(path))
+            values, number = dict(flatten(config.model_dump())), (config.seed - FIRST_SEED) % MAX_TRIALS
+            settings = {setting: values[setting] for setting in self.plan.space}
+            for label, variant in self.variants.items():
+                same = run_id(override(variant.config, {**settings, "seed": config.seed})) == run_id(config)
+                if same and number < self.plan.trials and (label, number) not in known:
+                    known.add((label, number))
+                    yield label, number, settings, False
+
+    def _add(self, label: str, number: int, settings: dict[str, Any]) -> SeveralSeeds:
+        runs = self.plan.trial(self.variants[label], number, settings) if settings else []
+        trial = self.trials[label][number] = SeveralSeeds(label, number, settings, runs)
+        return trial
+
+    @property
+    def left(self) -> int:
+        """See `Source`."""
+        return len(self.waiting) + len(self.again) + sum(self.plan.trials - len(t) for t in self.trials.values())
+
+    def next(self) -> list[RunSpec]:
+        """See `Source`. Trials of earlier drivers go first, then the variant with the fewest gets another trial."""
+        while not self.waiting:
+            if self.again:
+                trial = self.again.popleft()
+            else:
+                label = min(self.trials, key=lambda label: len(self.trials[label]))
+                if len(self.trials[label]) >= self.plan.trials:
+                    return []
+                number = next(n for n in itertools.count() if n not in self.trials[label])
+                trial = self._add(label, number, {})
+            self._ask(trial)
+            self._advance(trial)
+        return [self.waiting.pop(0)]
+
+    def _ask(self, trial: SeveralSeeds) -> None:
+        """Open Optuna's trial. A new one gets its settings; one that goes on keeps them, and tells its epochs again."""
+        study = self.studies[trial.label]
+        if trial.settings:
+            study.sampler = optuna.samplers.RandomSampler()  # it takes nothing from the sampler of new trials
+            study.enqueue_trial(trial.settings)
+        else:
+            study.sampler = make_sampler(self.plan.sampler, trial.number)
+        trial.live = study.ask()
+        settings = {path: suggest(trial.live, path, tried) for path, tried in self.plan.space.items()}
+        if not trial.settings:
+            trial.settings = settings
+            trial.runs = self.plan.trial(self.variants[trial.label], trial.number, settings)
+        first = trial.runs[0]
+        for name, value in {NUMBER: trial.number, "variant": trial.label, "seed": first.seed, RUN: first.name}.items():
+            trial.live.set_user_attr(name, value)
+        for place, run in enumerate(trial.runs):
+            for row in _rows(self.folder / run.name):
+                self._report(trial, place, row)
+
+    def _advance(self, trial: SeveralSeeds) -> None:
+        """Queue the first run of a trial that has no record. Where a run did not finish, or all did, end the trial."""
+        ended = trial.ended(self.folder)
+        status = trial.status(ended)
+        if status is None:
+            run = trial.runs[len(ended)]
+            self._trial_of[run.name] = trial
+            self.waiting.append(run)
+            return
+        assert trial.live is not None
+        state = {"finished": TrialState.COMPLETE, "failed": TrialState.FAIL}.get(status, TrialState.PRUNED)
+        value = fmean(run[OBJECTIVE] for run in ended) if status == "finished" else None
+        trial.live.set_user_attr("status", status)
+        self.studies[trial.label].tell(trial.live, value, state)  # a pruned one keeps the last value that it reported
+        self.drop([run.name for run in trial.runs[len(ended) :]])
+
+    def give_back(self, runs: Sequence[RunSpec], last: bool = False) -> None:
+        """See `Source`."""
+        self.waiting = [*self.waiting, *runs] if last else [*runs, *self.waiting]
+
+    def begun(self, run: RunSpec) -> None:
+        """See `Source`."""
+
+    def epoch(self, run: RunSpec, row: dict[str, float]) -> bool:
+        """See `Source`."""
+        trial = self._trial_of[run.name]
+        return self._report(trial, [other.name for other in trial.runs].index(run.name), row)
+
+    def _report(self, trial: SeveralSeeds, place: int, row: dict[str, float]) -> bool:
+        """Tell Optuna the objective after an epoch, once. Returns whether the run is pruned: decided once, too."""
+        epoch, epochs = int(row["epoch"]), trial.runs[place].config.train.epochs
+        step = place * epochs + epoch
+        if step not in trial.answers:
+            assert trial.live is not None
+            trial.live.report(row[OBJECTIVE], step)
+            may_prune = place == 0 and epoch <= LAST_RUNG * epochs
+            trial.answers[step] = may_prune and trial.live.should_prune()
+        return trial.answers[step]
+
+    def ended(self, run: RunSpec, summary: dict[str, Any]) -> None:
+        """See `Source`."""
+        self._advance(self._trial_of.pop(run.name))
+
+    def stopped(self, run: RunSpec, reason: str, given_up: bool) -> None:
+        """See `Source`. A run that was given up ends its trial."""
+        if given_up:
+            trial = self._trial_of.pop(run.name)
+            trial.error = reason
+            self._advance(trial)
+
+    def closed(self) -> list[SeveralSeeds]:
+        """The trials that have ended."""
+        return [trial for trials in self.trials.values() for trial in trials.values() if trial not in self.again]
+
+    def rows(self) -> dict[str, list[TunedTrial]]:
+        """Variant -> its trials that have ended, by number."""
+        rows: dict[str, list[TunedTrial]] = {}
+        for label, trials in self.trials.items():
+            each = (self._row(trial) for _, trial in sorted(trials.items()))
+            rows[label] = [row for row in each if row]
+        return rows
+
+    def _row(self, trial: SeveralSeeds) -> TunedTrial | None:
+        """The result of a trial, by the records of its runs; None while it has runs to train."""
+        ended = trial.ended(self.folder)
+        status = trial.status(ended)
+        if status is None:
+            return None
+        measured = [] if status == "failed" else [run for run in ended if run["status"] != "diverged"]
+        means = {key: fmean(run[key] for run in measured) for key in MEANS if measured and status != "diverged"}
+        accuracies = {run.seed: _accuracy(summary) for run, summary in zip(trial.runs, ended, strict=False)}
+        return TunedTrial(
+            variant=trial.label,
+            trial=trial.number,
+            seed=trial.runs[0].seed,
+            settings=rounded(trial.settings),
+            status=status,
+            epochs=max(trial.answers, default=0) if status == "failed" else sum(run["epochs"] for run in ended),
+            val_acc=means.get("val/acc"),
+            val_loss=means.get("val/loss"),
+            accuracies=accuracies if self.plan.seeds > 1 else None,
+        )
+
+
+def _accuracy(summary: dict[str, Any]) -> float | None:
+    return None if summary["status"] == "diverged" else summary[OBJECTIVE]
+
+
+def _rows(run_dir: Path) -> list[dict[str, float]]:
+    """The epochs of a run so far: of its record, or of its resume file."""
+    try:
+        if record.is_finished(run_dir):
+            return record.read_rows(run_dir / record.METRICS)
+        return list(resume.read_note(run_dir)["rows"])
+    except (RecordError, ValueError, KeyError, TypeError):  # none yet, or one that the worker refuses
+        return []

@@ -1,1 +1,0 @@
-"""The pool of worker processes that trains the runs of the queue, and its progress display."""
