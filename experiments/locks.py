@@ -13,6 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from experiments.errors import UserError, writing
+from experiments.files import RecordError
 from experiments.version import command
 
 LOCKS = "locks"  # beside the folders of runs: for each run the lock of the process that trains it
@@ -37,7 +38,7 @@ class Holder:
 def lock(path: Path, seconds: float = 0.0) -> Iterator[bool]:
     """Hold a lock in the body, if it is free within so many seconds. Yields whether it is held.
 
-    The file names this process. Raises `UserError` where the file cannot be used.
+    The file names this process. Raises `RecordError` where the file cannot be used.
     """
     handle = FileLock(path, thread_local=False, fallback_to_soft=False, poll_interval=POLL_SECONDS)
     try:
@@ -46,7 +47,7 @@ def lock(path: Path, seconds: float = 0.0) -> Iterator[bool]:
         yield False
         return
     except (OSError, NotImplementedError) as error:
-        raise UserError(f"{path}: cannot be locked: {getattr(error, 'strerror', None) or error}") from error
+        raise RecordError(f"{path}: cannot be locked: {getattr(error, 'strerror', None) or error}") from error
     try:
         with contextlib.suppress(OSError):  # a full disk: the lock is held all the same
             me = Holder(socket.gethostname(), os.getpid(), command(), datetime.now(UTC).isoformat(timespec="seconds"))

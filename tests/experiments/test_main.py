@@ -5,6 +5,7 @@ plug-ins.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from tiny import flags
 
 from experiments.config import SETTINGS, RunConfig, override
 from experiments.data.loading import load
+from experiments.locks import lock
 from experiments.main import main
 from experiments.presets import PRESETS, Preset
 from experiments.training.trainer import Solo
@@ -81,7 +83,7 @@ def test_run_prints_epochs_accuracy_and_record(tmp_path, capsys):
     printed = capsys.readouterr()
     *epochs, accuracy, last = printed.out.splitlines()
     assert [line.split()[1] for line in epochs] == ["1/3", "2/3", "3/3"]
-    (folder,) = (tmp_path / "out").iterdir()
+    (folder,) = (tmp_path / "out").glob("digits-*")
     assert re.fullmatch(r"digits-learned-1d-s0-[0-9a-f]{8}", folder.name)
     assert re.fullmatch(r"test accuracy \d+\.\d\d%, validation accuracy \d+\.\d\d%", accuracy)
     assert last == f"record: {folder}"
@@ -93,6 +95,18 @@ def test_run_prints_epochs_accuracy_and_record(tmp_path, capsys):
         accuracy,
         last,
     ]
+
+
+def test_a_run_that_another_process_trains_is_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("experiments.runs.run.LOCK_SECONDS", 0.1)
+    assert vit_train(*flags(), "--out", tmp_path) == 0
+    (folder,) = tmp_path.glob("digits-*")
+    shutil.rmtree(folder)
+    capsys.readouterr()
+    with lock(tmp_path / "locks" / folder.name):
+        assert vit_train(*flags(), "--out", tmp_path) == 2
+    line = f"vit-train: error: out: '{folder}' is trained by process {os.getpid()} on {os.uname().nodename}\n"
+    assert capsys.readouterr().err == line and not folder.exists()
 
 
 def test_threads_are_set_and_recorded(tmp_path):

@@ -1,25 +1,21 @@
 """vit-sweep with training replaced by counting: starts in a second and notes every epoch, for tests of the sweep alone.
 
 Run as a script with STUB, a JSON object: "log": file that gets a line for each thing done; "nap": seconds an epoch;
-"host": another host name; "skew": seconds by which the clock is fast; "accuracy": variant -> its accuracy with each
-seed; "environment": file that gets the names of the environment variables; "seed N": what befalls the runs of seed N:
-raise, raise-once, kill, kill-once, diverge, refuse. Workers are spawned, and so import this script too: the
-replacements are in place there as well.
+"accuracy": variant -> its accuracy with each seed; "environment": file that gets the names of the environment
+variables; "seed N": what befalls the runs of seed N: raise, raise-once, kill, kill-once, diverge, refuse. Workers are
+spawned, and so import this script too: the replacements are in place there as well.
 """
 
+import fcntl
 import json
 import os
 import signal
-import socket
 import sys
 import time
 import types
 from pathlib import Path
 
 STUB = json.loads(os.environ["STUB"])
-true_time, true_host = time.time, socket.gethostname
-time.time = lambda: true_time() + STUB.get("skew", 0)
-socket.gethostname = lambda: STUB.get("host", true_host())
 
 
 def note(*words):
@@ -28,24 +24,39 @@ def note(*words):
 
 
 def train(runs, folder, *, on_row, **options):
+    """As `experiments.runs.run.train`, with its locks. A lock of our own notes a run that two processes train."""
+    from experiments.locks import lock_runs
     from experiments.runs import record
 
     if "environment" in STUB:
         record.write_text(Path(STUB["environment"]), "\n".join(os.environ))
-    for i, run in enumerate(runs):
-        run_dir = folder / run.name
-        assert not record.is_finished(run_dir), f"{run_dir} was finished already"
-        run_dir.mkdir(exist_ok=True)
-        note("start", run.name, os.getpid())
-        fate = befall(STUB.get(f"seed {run.seed}", ""), run)
-        path = run_dir / "epochs.txt"
-        done = int(path.read_text()) if path.exists() else 0
-        for epoch in range(done + 1, run.config.train.epochs + 1):
-            time.sleep(STUB.get("nap", 0.02))
-            record.write_text(path, str(epoch))
-            on_row(i, {"epoch": epoch, "val/acc": 0.5, "val/loss": 1.0})
-        seal(run, run_dir, fate)
-        note("end", run.name, os.getpid())
+    left = [run.name for run in runs if not record.is_finished(folder / run.name)]
+    with lock_runs(folder, left, 2.0) as held:
+        for i, run in enumerate(runs):
+            if run.name in held and not record.is_finished(folder / run.name):
+                with open(f"{STUB['log']}.alone.{run.name}", "w") as guard:
+                    try:
+                        fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    except OSError:
+                        note("twice", run.name, os.getpid())
+                    train_one(i, run, folder / run.name, on_row)
+    return [{} if record.is_finished(folder / run.name) else None for run in runs]
+
+
+def train_one(i, run, run_dir, on_row):
+    from experiments.runs import record
+
+    run_dir.mkdir(exist_ok=True)
+    note("start", run.name, os.getpid())
+    fate = befall(STUB.get(f"seed {run.seed}", ""), run)
+    path = run_dir / "epochs.txt"
+    done = int(path.read_text()) if path.exists() else 0
+    for epoch in range(done + 1, run.config.train.epochs + 1):
+        time.sleep(STUB.get("nap", 0.02))
+        record.write_text(path, str(epoch))
+        on_row(i, {"epoch": epoch, "val/acc": 0.5, "val/loss": 1.0})
+    seal(run, run_dir, fate)
+    note("end", run.name, os.getpid())
 
 
 def befall(fate, run):
@@ -80,6 +91,7 @@ def seal(run, run_dir, fate):
 
 module = types.ModuleType("experiments.runs.run")
 module.train, module.pick_device = train, lambda name: types.SimpleNamespace(type="cpu")
+module.LOCK_SECONDS = 2.0
 torch = types.ModuleType("torch")
 torch.set_num_threads = lambda number: None
 sys.modules |= {"experiments.runs.run": module, "torch": torch}

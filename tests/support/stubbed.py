@@ -17,7 +17,6 @@ import optuna
 from experiments.runs import record
 from experiments.study import RunSpec, StudyPlan
 from sweeps.plan import make_plan
-from sweeps.queue.process import is_alive, process_info
 from sweeps.study import parse_study
 from sweeps.study_folder import write_plan
 
@@ -77,6 +76,10 @@ class Stubbed:
         """Run -> how often a worker trained it to its end."""
         return Counter(name for name, _ in self.noted("end"))
 
+    def trained_twice(self) -> list[tuple[str, int]]:
+        """The runs that two processes trained at once, or that were trained again after their end."""
+        return self.noted("twice") + [(name, n) for name, n in self.ended().items() if n > 1]
+
     def wait_for(self, word: str, count: int = 1) -> None:
         """Wait until workers have noted the word that often."""
         until(lambda: len(self.noted(word)) >= count)
@@ -88,7 +91,7 @@ class Stubbed:
         return {run["run"]: run["state"] for run in json.loads(out)["runs"]}
 
     def trials(self) -> list[optuna.trial.FrozenTrial]:
-        """The trials of the queue."""
+        """The trials in Optuna's database."""
         return optuna.load_study(study_name="tiny", storage=f"sqlite:///{self.dir}/optuna.db").get_trials()
 
 
@@ -107,8 +110,11 @@ def until(condition: Callable[[], Any], seconds: float = 180.0) -> None:
 
 
 def lives(pid: int) -> bool:
-    """Whether a process is alive."""
-    return is_alive(process_info(pid))
+    """Whether a process is alive, and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def children(parent: int, running: str = "") -> list[int]:

@@ -1,24 +1,10 @@
 """Fixtures of the tests of sweeps."""
 
 import pytest
-from postgres import Server
-from stubbed import Stubbed, tiny_plan
+from stubbed import Stubbed
 
+from sweeps.engines.local import LocalEngine
 from sweeps.main import main
-from sweeps.queue.process import current_process
-from sweeps.queue.queue import Queue
-from sweeps.study_folder import write_plan
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    """A running PostgreSQL server."""
-    server = Server()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
 
 
 @pytest.fixture
@@ -28,11 +14,11 @@ def stubbed(tmp_path):
 
 
 @pytest.fixture
-def queue(tmp_path):
-    """The queue of that study, with six runs; this process is its sweep."""
-    plan = tiny_plan()
-    write_plan(plan, tmp_path, "here")
-    return Queue(plan, tmp_path, current_process())
+def measuring_here(monkeypatch):
+    """What an engine calls in a worker is called in this process."""
+    monkeypatch.setattr(
+        LocalEngine, "call", lambda engine, function, *arguments, seconds=0: function("cpu", *arguments)
+    )
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
-"""An estimate: seconds by hand from the epochs that a worker reports; the measurement evaluates no test image."""
+"""An estimate: seconds by hand from the epochs that are reported; the measurement evaluates no test image."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import tiny
@@ -11,38 +10,25 @@ from experiments.study import RunSpec
 from sweeps.builtin import FILES, load_study
 from sweeps.estimate import estimate, shortened
 from sweeps.plan import make_plan
-from sweeps.workers.worker import WorkerConfig
 
 
-class StubWorker:
-    """A worker whose epochs take 10, 2 and 2 seconds. `given`: its configuration and the runs that it is sent."""
-
-    def __init__(self, config: WorkerConfig) -> None:
-        self.clock, self.given = 0.0, [config]
-        self.pipe = SimpleNamespace(poll=lambda timeout: True)
-
-    def send(self, message: Any) -> None:
-        self.given += message[0]
-        self.epochs = iter([10.0, 2.0, 2.0])
-
-    def receive(self) -> tuple[Any, ...]:
-        seconds = next(self.epochs, None)
-        self.clock += seconds or 0.0
-        return ("row", 0, {}) if seconds else ("done",)
-
-    def stop(self) -> None:
-        pass
-
-
-def test_an_estimate_is_that_of_a_short_measurement_without_test_images(tmp_path, monkeypatch):
+def test_an_estimate_is_that_of_a_short_measurement_without_test_images(monkeypatch):
     """Four runs of 30 epochs of 2 s on two workers, measured once; the first epoch does not count."""
-    worker = StubWorker(WorkerConfig("cpu", tmp_path / "log", 1))
-    monkeypatch.setattr("sweeps.estimate.Worker", lambda config: worker.given.append(config) or worker)
-    monkeypatch.setattr("sweeps.estimate.time", SimpleNamespace(monotonic=lambda: worker.clock))
+    clock, given = [0.0], []
+
+    def train(runs, folder, *, on_row, **options):
+        given.append((runs, options))
+        for seconds in (10.0, 2.0, 2.0):
+            clock[0] += seconds
+            on_row(0, {})
+
+    monkeypatch.setattr("experiments.runs.run.train", train)
+    monkeypatch.setattr("sweeps.estimate.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    engine = SimpleNamespace(places=2, call=lambda function, *arguments, seconds: function("cpu", *arguments))
     runs = [RunSpec.of(str(seed), tiny.config(seed=seed, train__epochs=30)) for seed in range(4)]
-    assert estimate(runs, worker.given * 2) == 4 * 30 * 2.0 / 2
-    config, *sent = worker.given[1:]
-    assert config.test is False and [run.config for run in sent] == [shortened(runs[-1].config)]
+    assert estimate(runs, engine) == 4 * 30 * 2.0 / 2
+    (([run], options),) = given
+    assert options == {"device": "cpu", "test": False} and run.config == shortened(runs[-1].config)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -1,26 +1,20 @@
 """The plan in a study's folder is the plan that was written there."""
 
 import json
-import threading
 
 import pytest
 import study_file
-from filelock import FileLock, Timeout
 from PIL import Image
-from stubbed import finish, tiny_plan
+from stubbed import finish
 
 from experiments.data.folder import files_digest
 from experiments.errors import UserError
-from experiments.files import locked
 from experiments.runs import record
 from experiments.tuned import Tuned
 from sweeps.builtin import FILES, load_study
 from sweeps.plan import apply_tuned, make_plan
-from sweeps.queue.connect import connect
-from sweeps.queue.storage import open_storage
 from sweeps.study import parse_study
 from sweeps.study_folder import check_records, plan_of, write_plan
-from sweeps.until_decided import _stop
 
 OWN = [
     {
@@ -100,38 +94,6 @@ def test_tuned_settings_are_part_of_the_plan(tmp_path):
     assert {run.config.optim.lr for run in plan_of(tmp_path).runs} == {0.01, 0.02}
     with pytest.raises(UserError, match="holds another study: tuned.cls.optim.lr is 0.01 there and none here"):
         write_plan(plan, tmp_path, "untuned")
-
-
-USES = {
-    "plan": lambda folder: write_plan(tiny_plan(), folder, "here"),
-    "connect": lambda folder: connect(tiny_plan(), folder),
-    "queue": lambda folder: open_storage(folder),
-    "stop": lambda folder: _stop({"look": 1, "undecided": {}}, folder),
-}
-
-
-@pytest.mark.parametrize("use", USES)
-def test_a_lock_that_another_process_keeps_is_named_and_waited_for_in_bounded_time(tmp_path, monkeypatch, capfd, use):
-    monkeypatch.setattr("experiments.files.LOCK_SAID_AFTER", 0.1)
-    for module in ("queue.connect", "queue.storage", "study_folder", "until_decided"):
-        monkeypatch.setattr(f"sweeps.{module}.locked", lambda path, *_: locked(path, 0.6))
-    with FileLock(tmp_path / ".lock"), pytest.raises(UserError) as raised:
-        USES[use](tmp_path)
-    assert str(raised.value) == f"{tmp_path}/.lock: was locked by another process for 1 s; end it, or try again"
-    assert capfd.readouterr().err == f"{tmp_path}/.lock: is locked by another process; waiting up to 1 s\n"
-    assert not (tmp_path / record.STUDY).exists()
-
-
-def test_a_lock_that_is_free_in_time_is_taken_and_given_back(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr("experiments.files.LOCK_SAID_AFTER", 0.1)
-    path, other = tmp_path / ".lock", FileLock(tmp_path / ".lock", thread_local=False)
-    other.acquire()
-    threading.Timer(0.3, other.release).start()
-    with locked(path):
-        assert capfd.readouterr().err == f"{path}: is locked by another process; waiting up to 600 s\n"
-        with pytest.raises(Timeout):
-            other.acquire(timeout=0)
-    other.acquire(timeout=0)
 
 
 @pytest.mark.parametrize(

@@ -29,21 +29,18 @@ def planned(folder):
     return seeds
 
 
-def test_a_variant_stops_at_the_look_that_decides_it_also_if_the_sweep_is_killed_and_a_worker_joins(tmp_path):
+def test_a_variant_stops_at_the_look_that_decides_it_also_if_the_sweep_is_killed(tmp_path):
     study, stub = Stubbed(tmp_path, **THREE), {"accuracy": ACCURACY, "nap": 0.05}
     killed = study.start_run(FLAG, **{**stub, "nap": 0.3})
     study.wait_for("end", 10)  # in the second look
     assert planned(study.dir) == {"1": list(range(6)), "2": [0, 1, 2], "3": list(range(6))}
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
-    worker = study.start("worker", study.dir, "--workers", 1, **stub)
     status, out, err = study.run(FLAG, **stub)
     assert status == 0, err
     assert "tiny: 3 variants x up to 6 seeds, up to " in out
     assert "look at 6 seeds: decided: 1 (2); undecided: 1 (3)\n" in out
     assert "seeds until decided: 15 of 18 runs trained, 3 saved\n15 runs: 15 finished\n" in out
-    out, err = worker.communicate(timeout=120)
-    assert worker.returncode == 0 and "15 of 18 runs trained, 3 saved" in out, err
     assert set(study.ended().values()) == {1} and len(study.ended()) == 15
     assert read_study(study.dir)["until_decided"] == {"pairs": False}
     assert set(study.states().values()) == {"finished"}
@@ -150,4 +147,4 @@ def test_studies_that_cannot_be_tested_are_refused(tmp_path, refused):
     tree = json.loads((tmp_path / "tiny" / "study.json").read_text())
     tree["runs"] = [run for run in tree["runs"] if run["variant"] != "1" or run["seed"] < 4]
     (tmp_path / "tiny" / "study.json").write_text(json.dumps(tree))
-    assert "runs: '1' has 4 run(s); expected one of the looks, [3, 6, 9]" in refused("worker", tmp_path / "tiny")
+    assert "runs: '1' has 4 run(s); expected one of the looks, [3, 6, 9]" in refused("run", tmp_path / "tiny")

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,8 @@ import tiny
 import torch
 from safetensors.torch import load_file
 
-from experiments.errors import TakenOver, UserError
+from experiments.errors import UserError
+from experiments.locks import lock
 from experiments.runs import record, resume
 from experiments.runs.resume import read_note
 from experiments.runs.run import train
@@ -188,17 +188,15 @@ def test_a_pruned_run_killed_before_it_is_sealed_stays_pruned(tmp_path, monkeypa
     assert (summary["status"], summary["epochs"], summary["test/acc"]) == ("pruned", 2, None)
 
 
-def test_a_run_that_another_process_has_finished_is_left_as_it_is(tmp_path):
-    """As after a long sleep, in which another machine took the run over."""
-    tiny.run(tmp_path / "whole")
-
-    def sealed_by_another(job, row):
-        shutil.copytree(tmp_path / "whole", tmp_path / "run", dirs_exist_ok=True)
-
-    with pytest.raises(TakenOver, match="another process has finished this run"):
-        tiny.run(tmp_path / "run", sealed_by_another)
-    for name in tiny.FILES:
-        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+def test_a_run_that_another_process_trains_is_left_out(tmp_path, monkeypatch):
+    """Also of a stack. A second lock of the same process stands for that of another one."""
+    monkeypatch.setattr("experiments.runs.run.LOCK_SECONDS", 0.1)
+    runs = [RunSpec.of(str(seed), tiny.config(seed=seed)) for seed in range(3)]
+    with lock(tmp_path / "locks" / "1"):
+        first, left_out, third = train(runs, tmp_path, device="cpu")
+    assert first["cost"]["cohort"] == third["cost"]["cohort"] == 2
+    assert left_out is None and not (tmp_path / "1").exists()
+    assert [summary["status"] for summary in train(runs, tmp_path, device="cpu")] == ["finished"] * 3
 
 
 def test_seconds_count_every_session(tmp_path):

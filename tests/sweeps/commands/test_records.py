@@ -5,7 +5,7 @@ import os
 import pytest
 from stubbed import finish, tiny_plan
 
-COMMANDS = ["run", "dry-run", "show", "status", "worker", "cell"]
+COMMANDS = ["run", "dry-run", "show", "status", "cell"]
 
 
 def words(command, stubbed, name):
@@ -15,7 +15,6 @@ def words(command, stubbed, name):
         "dry-run": ["run", *study, "--dry-run"],
         "show": ["show", *study],
         "status": ["status", stubbed.dir],
-        "worker": ["worker", stubbed.dir],
         "cell": ["cell", stubbed.dir, name],
     }[command]
 

@@ -63,10 +63,11 @@ def kill_after(command: list[str], lines: int) -> None:
 
 
 @pytest.mark.slow
-def test_killed_once_every_variant_still_gets_its_budget_and_its_own_settings(tmp_path):
+def test_killed_three_times_every_variant_still_gets_its_budget_and_its_own_settings(tmp_path):
     path = study(tmp_path)
     command = words(path, "--trials", 12, "--workers", 2)
-    kill_after(command, lines=7)
+    for _ in range(3):
+        kill_after(command, lines=5)
     finish(command)
     folder = tmp_path / "runs" / "mine"
     tuned = read_tuned(folder / "tuned.yaml").tree()
@@ -138,14 +139,11 @@ def test_each_seed_of_a_trial_is_trained_once_and_a_choice_at_an_end_of_its_rang
     assert seeds == {1_000_000, 1_000_001, 1_000_002, 1_010_000, 1_010_001, 1_010_002}
 
 
-def test_two_commands_at_once_share_the_trials(stubbed):
-    command = ("tune", stubbed.study, "--trials", 3, "--workers", 1, "--out", stubbed.folder)
-    both = [stubbed.start(*command, nap=0.2) for _ in range(2)]
-    for process in both:
-        _, err = process.communicate(timeout=180)
-        assert process.returncode == 0, err
-    assert len(stubbed.ended()) == 6 and set(stubbed.ended().values()) == {1}
-    assert len({pid for _, pid in stubbed.noted("end")}) == 2  # workers of both
+def test_a_tuning_in_a_database_of_an_earlier_version_is_refused_in_one_line(refused, tmp_path):
+    path = study(tmp_path)
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "queue.json").write_text('{"storage": "postgresql+psycopg://h/d", "token": "0"}')
+    assert "mine/queue.json: this tuning began in a database" in refused(*words(path, "--trials", 2))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
-"""Which workers a sweep starts: on a CPU, on one GPU and on several. The GPUs are mocked."""
+"""Which workers a machine has room for: on a CPU, on one GPU and on several. The GPUs are mocked."""
 
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -8,9 +7,9 @@ import torch
 
 from experiments.config import RunConfig, override
 from experiments.data import loading
-from sweeps.workers.worker import Datasets, worker_configs
-
-LOG = Path("sweep.log")
+from sweeps.engines.contract import Slot, Task
+from sweeps.engines.local import local_slots
+from sweeps.engines.work import Training
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def four_gpus(monkeypatch):
 
 def placed(**options) -> list[tuple[str, float]]:
     """(device, share of its memory) of each worker."""
-    return [(config.device, config.memory_share) for config in worker_configs(LOG, **options)]
+    return [(config.device, config.memory_share) for config in local_slots(**options)]
 
 
 @pytest.mark.parametrize("device", ["auto", "cuda"])
@@ -47,17 +46,17 @@ def test_a_gpu_that_is_named_is_the_only_one_used(four_gpus):
 
 
 def test_a_worker_on_a_cpu_has_one_thread():
-    configs = worker_configs(LOG, device="cpu", workers=3)
+    configs = local_slots(device="cpu", workers=3)
     assert [(config.device, config.threads) for config in configs] == [("cpu", 1)] * 3
 
 
-def test_runs_with_equal_data_share_a_dataset_and_the_last_two_are_kept(monkeypatch):
+def test_runs_with_equal_data_share_a_dataset_and_the_last_two_are_kept(tmp_path, monkeypatch):
     loaded: list[RunConfig] = []
     monkeypatch.setattr(loading, "load", lambda config: loaded.append(config) or Mock())
-    datasets, device = Datasets(), torch.device("cpu")
+    training, device = Training(Task(tmp_path, tmp_path / "log"), Slot("cpu")), torch.device("cpu")
 
     def load(limit, **changes):
-        return datasets.load(override(RunConfig(), {"data.train_limit": limit, **changes}), device)
+        return training._load(override(RunConfig(), {"data.train_limit": limit, **changes}), device)
 
     first = load(50)
     assert load(50, **{"seed": 1, "model.depth": 3, "optim.lr": 1.0}) is first

@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 from stubbed import tiny_plan
 
-from sweeps.workers import progress
-from sweeps.workers.progress import ProgressDisplay
+from sweeps import progress
+from sweeps.progress import ProgressDisplay
 
 
 class Screen:

@@ -3,8 +3,9 @@
 Training is replaced by stub_sweep.py.
 """
 
-import pytest
-from stubbed import Stubbed, ended
+import re
+
+from stubbed import Stubbed
 
 
 def test_a_run_that_always_fails_is_given_up_with_its_reason_and_the_others_finish(stubbed):
@@ -41,17 +42,16 @@ def test_diverged_runs_are_not_tried_again_and_the_terminal_shows_what_starts_an
     assert set(stubbed.started().values()) == {1}
 
 
-@pytest.mark.parametrize("seeds", [pytest.param(2, marks=pytest.mark.slow), 8])
-def test_a_host_where_every_run_fails_takes_no_attempts_from_another_and_its_worker_stops_in_one_line(tmp_path, seeds):
-    stubbed = Stubbed(tmp_path, seeds=seeds)
-    healthy = stubbed.start_run("--workers", 1, nap=0.5)
-    stubbed.wait_for("start")
-    sick = stubbed.start("worker", stubbed.dir, "--workers", 1, host="sick", **{f"seed {n}": "raise" for n in range(8)})
-    (status, out, err), (sick_status, _, sick_err) = ended(healthy), ended(sick)
-    assert status == 0 and f"{2 * seeds} runs: {2 * seeds} finished" in out, err
-    failed = [trial.user_attrs["run"] for trial in stubbed.trials() if trial.user_attrs.get("reason") == "failed"]
-    assert len(failed) == len({*failed}) and set(stubbed.ended().values()) == {1}
-    if seeds == 8:
-        assert (sick_status, len(failed)) == (2, 3)
-        line = "error: 3 runs failed one after another in a worker on sick, the last with RuntimeError: out of cheese; "
-        assert line in sick_err and sick_err.count("one after another") == 1
+def test_a_machine_where_every_run_fails_stops_early_in_one_line_and_leaves_the_others(tmp_path):
+    stubbed = Stubbed(tmp_path, seeds=8)
+    status, _, err = stubbed.run(**{f"seed {n}": "raise" for n in range(8)})
+    assert status == 2 and len(stubbed.started()) <= 8
+    line = r"error: 3 runs failed one after another in worker \d+, the last with RuntimeError: out of cheese; it leaves"
+    assert len(re.findall(line, err)) == 1
+    assert stubbed.run()[0] == 0 and len(stubbed.ended()) == 16  # the cause is gone
+
+
+def test_a_few_runs_that_all_fail_are_given_up_one_by_one(stubbed):
+    status, out, _ = stubbed.run("--seeds", "1", **{"seed 0": "raise"})
+    assert status == 1 and "2 runs: 2 failed" in out
+    assert set(stubbed.started().values()) == {3}
