@@ -133,6 +133,8 @@ class Driver:
         if isinstance(event, Epoch):
             self._take_epoch(worker, event)
             return
+        if isinstance(event, Failed) and event.users:  # another attempt would fail the same way
+            raise UserError(f"{event.reason} (in {self.work[worker].cohorts[0][0].name})")
         runs = self.work[worker].cohorts.popleft()
         if isinstance(event, Done):
             self.failing.pop(worker.place, None)
@@ -178,8 +180,6 @@ class Driver:
         """Settle the runs with which a worker has failed. Another worker starts in its place, if not all fail."""
         failing = self.failing.setdefault(worker.place, set())
         failing.add(runs[0].name)
-        if event.users:  # another attempt would fail the same way
-            raise UserError(f"{event.reason} (in {runs[0].name})")
         for run in runs:
             self._fail(run, event.reason, event.trace)
         is_sick = len(failing) >= FAILURES and self.source.left > len(self.again)  # runs are left that never failed

@@ -35,11 +35,9 @@ class PlanRuns:
 
     @property
     def left(self) -> int:
-        """See `Source`."""
         return len(self.waiting)
 
     def next(self) -> list[RunSpec]:
-        """See `Source`."""
         runs = self._next_cohort() if self.waiting else []
         names = {run.name for run in runs}
         self.waiting = [run for run in self.waiting if run.name not in names]
@@ -64,13 +62,11 @@ class PlanRuns:
         return self._keys[run.name]
 
     def give_back(self, runs: Sequence[RunSpec], last: bool = False) -> None:
-        """See `Source`."""
         if last:
             self._alone.update(run.name for run in runs)
         self.waiting = [*self.waiting, *runs] if last else [*runs, *self.waiting]
 
     def begun(self, run: RunSpec) -> None:
-        """See `Source`."""
         if self.dashboard:
             self.dashboard.begun(run)
 
@@ -81,11 +77,9 @@ class PlanRuns:
         return False
 
     def ended(self, run: RunSpec, summary: dict[str, Any]) -> None:
-        """See `Source`."""
         if self.dashboard:
             self.dashboard.ended(run, summary)
 
     def stopped(self, run: RunSpec, reason: str, given_up: bool) -> None:
-        """See `Source`."""
         if self.dashboard:
             self.dashboard.stopped(run, reason)

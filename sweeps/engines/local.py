@@ -67,21 +67,17 @@ class LocalEngine:
 
     @property
     def room(self) -> int:
-        """See `Engine`."""
         return len(self.free)
 
     @property
     def places(self) -> int:
-        """See `Engine`."""
         return len(self.free) + len(self.workers)
 
     def begin(self, task: Task) -> None:
-        """See `Engine`."""
         self._end_all(END_SECONDS)
         self.task = task
 
     def start(self) -> LocalWorker | None:
-        """See `Engine`."""
         if not self.free:
             return None
         assert self.task is not None
@@ -91,13 +87,11 @@ class LocalEngine:
         return worker
 
     def events(self, seconds: float) -> list[tuple[LocalWorker, Event]]:
-        """See `Engine`."""
         pipes = {worker.pipe: worker for worker in self.workers}
         ready = wait(list(pipes), seconds) if pipes else []
         return [(worker, worker.receive()) for pipe, worker in pipes.items() if pipe in ready]
 
     def call(self, function: Callable[..., T], *arguments: Any, seconds: float = 600.0) -> T | None:
-        """See `Engine`."""
         self.begin(Task(Path(os.curdir), Path(os.devnull)))
         worker = self.start()
         assert worker is not None
@@ -136,11 +130,9 @@ class LocalWorker:
         self.name = f"worker {self.process.pid}"
 
     def train(self, runs: Sequence[RunSpec]) -> None:
-        """See `Worker`."""
         self.send(list(runs))
 
     def answer(self, prune: bool) -> None:
-        """See `Worker`."""
         self.send(prune)
 
     def send(self, message: Message) -> None:
@@ -165,7 +157,6 @@ class LocalWorker:
             self.send(None)
 
     def stop(self, seconds: float = 0.0, replace: bool = True) -> None:
-        """See `Worker`."""
         if seconds:
             self.process.join(seconds)
         self.process.kill()

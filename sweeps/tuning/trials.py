@@ -122,7 +122,6 @@ class Trials:
 
     @property
     def left(self) -> int:
-        """See `Source`."""
         return len(self.waiting) + len(self.again) + sum(self.plan.trials - len(t) for t in self.trials.values())
 
     def next(self) -> list[RunSpec]:
@@ -177,14 +176,11 @@ class Trials:
         self.drop([run.name for run in trial.runs[len(ended) :]])
 
     def give_back(self, runs: Sequence[RunSpec], last: bool = False) -> None:
-        """See `Source`."""
         self.waiting = [*self.waiting, *runs] if last else [*runs, *self.waiting]
 
     def begun(self, run: RunSpec) -> None:
-        """See `Source`."""
 
     def epoch(self, run: RunSpec, row: dict[str, float]) -> bool:
-        """See `Source`."""
         trial = self._trial_of[run.name]
         return self._report(trial, [other.name for other in trial.runs].index(run.name), row)
 
@@ -200,7 +196,6 @@ class Trials:
         return trial.answers[step]
 
     def ended(self, run: RunSpec, summary: dict[str, Any]) -> None:
-        """See `Source`."""
         self._advance(self._trial_of.pop(run.name))
 
     def stopped(self, run: RunSpec, reason: str, given_up: bool) -> None:

@@ -28,7 +28,15 @@ MAX_TITLE = 63  # characters of an alert, a limit of W&B
 class Mirror:
     """A context manager around the training of runs in a folder. `show` prints a line."""
 
-    def __init__(self, tracking: Tracking, folder: Path, runs: Any = (), *, alert: bool = False, show: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        tracking: Tracking,
+        folder: Path,
+        runs: Any = (),
+        *,
+        alert: bool = False,
+        show: Callable[[str], None] | None = None,
+    ) -> None:
         self.tracking, self.folder = tracking, Path(folder)
         self.show = show or (lambda line: print(line, file=sys.stderr, flush=True))
         self.runs: dict[str, bool | None] = {}  # run -> whether W&B has all of it; None: see `leave`
