@@ -179,6 +179,7 @@ class Trials:
         self.waiting = [*self.waiting, *runs] if last else [*runs, *self.waiting]
 
     def begun(self, run: RunSpec) -> None:
+        """Optuna's trial was opened before: the sampler had to propose the run."""
 
     def epoch(self, run: RunSpec, row: dict[str, float]) -> bool:
         trial = self._trial_of[run.name]
