@@ -1,5 +1,6 @@
 """The trials of a tuning as a source of a driver: a sampler of Optuna proposes their settings."""
 
+import contextlib
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from experiments.config import flatten, load, override, run_id
+from experiments.config import flatten, load
 from experiments.errors import UserError
 from experiments.files import RecordError
 from experiments.metric import Metric
@@ -104,16 +105,17 @@ class Trials:
 
     def _from_records(self) -> Iterator[tuple[str, int, dict[str, Any], bool]]:
         """Variant, number and settings of each trial that has a run in the folder: the database is lost."""
-        known = set[tuple[str, int]]()
+        found: dict[tuple[str, int], dict[str, Any]] = {}
         for path in sorted(self.folder.glob(f"*/{record.CONFIG}")):
             config = load(record.read_json(path))
             values, number = dict(flatten(config.model_dump())), (config.seed - FIRST_SEED) % MAX_TRIALS
             settings = {setting: values[setting] for setting in self.plan.space}
             for label, variant in self.variants.items():
-                same = run_id(override(variant.config, {**settings, "seed": config.seed})) == run_id(config)
-                if same and number < self.plan.trials and (label, number) not in known:
-                    known.add((label, number))
-                    yield label, number, settings, False
+                with contextlib.suppress(UserError):  # a variant that does not allow them
+                    if path.parent.name in [run.name for run in self.plan.trial(variant, number, settings)]:
+                        found[label, number] = settings
+        for (label, number), settings in sorted(found.items()):
+            yield label, number, settings, False
 
     def _add(self, label: str, number: int, settings: dict[str, Any]) -> SeveralSeeds:
         runs = self.plan.trial(self.variants[label], number, settings) if settings else []
