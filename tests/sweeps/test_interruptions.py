@@ -156,8 +156,9 @@ def test_a_storm_over_drivers_workers_and_cells_trains_each_run_once(tmp_path):
 @pytest.mark.slow
 def test_of_two_drivers_at_the_same_instant_one_trains(tmp_path):
     for attempt in range(10):
+        (tmp_path / str(attempt)).mkdir()
         stubbed = Stubbed(tmp_path / str(attempt))
-        both = [stubbed.start_run(nap=0.2) for _ in range(2)]
+        both = [stubbed.start_run(nap=0.5) for _ in range(2)]
         errors = [command.communicate(timeout=120)[1] for command in both]
         assert sorted(command.returncode for command in both) == [0, 2], errors
         assert len(stubbed.ended()) == 6 and not stubbed.trained_twice()

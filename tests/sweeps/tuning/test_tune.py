@@ -204,7 +204,9 @@ def test_a_result_of_another_tuning_or_changed_by_hand_is_kept(refused, tmp_path
     assert "base differs" in refused(*words(path, "--trials", 2, "--train.epochs", 4, *options))
     assert "--trials: 1 is not allowed" in refused(*words(path, "--trials", 1, *options))
     tree = yaml.safe_load(result.read_text())
-    tree["variants"]["gap"]["settings"]["optim.lr"] = 0.5
+    chosen = tree["variants"]["gap"]
+    for settings in (chosen["settings"], tree["trials"][chosen["trial"]]["settings"]):
+        settings["optim.lr"] = 0.5
     result.write_text(yaml.safe_dump(tree))
     before = result.read_bytes()
     assert "the settings of 'gap' are not those of trial" in refused(*words(path, "--trials", 2, *options))
