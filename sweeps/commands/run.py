@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.cli import positive
 from experiments.errors import UserError
-from experiments.runs.record import is_finished, read_ended
+from experiments.runs.record import read_ended
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_alert_argument, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
@@ -116,15 +116,12 @@ def train_and_report(
 
     `cancelled`: of `report_cancelled`. `options`: of the first `run_sweep`.
     """
-    with Mirror(tracking, study_dir) as mirror:
+    with Mirror(tracking, study_dir, alert=arguments.alert):
         for only in runs_by_look(plan, study_dir):
-            failed = train_left(plan, study_dir, arguments, mirror, configs, only, **options)
+            failed = train_left(plan, study_dir, arguments, configs, only, **options)
             if failed is None or failed:
                 break
             options = {}
-        if arguments.alert and failed is not None:
-            counts = counts_text(count_runs(plan, study_dir, failed), "run")
-            mirror.alert("ERROR" if failed else "INFO", f"{plan.name}: sweep ended", counts)
     return report_cancelled(cancelled) if failed is None else print_result(plan, study_dir, failed)
 
 
@@ -132,7 +129,6 @@ def train_left(
     plan: StudyPlan,
     study_dir: Path,
     arguments: argparse.Namespace,
-    mirror: Mirror,
     configs: Sequence[WorkerConfig],
     only: set[str] | None = None,
     **options: Any,
@@ -146,12 +142,9 @@ def train_left(
 
     given = {name: getattr(arguments, name) for name in ("cohort", "storage")}
     try:
-        state = run_sweep(plan, study_dir, configs, only=only, mirror=mirror, **given, **options)
+        state = run_sweep(plan, study_dir, configs, only=only, **given, **options)
     except StudyCancelled:
         return None
-    for name in only if only and mirror.tracking.agent else ():
-        if is_finished(study_dir / name):
-            mirror.follow(name)  # also where another process has trained it
     return state.failed
 
 

@@ -1,11 +1,13 @@
 """`vit-sweep sync`: send runs to Weights & Biases from their records, also while they are trained."""
 
 import argparse
+import os
 import signal
 import sys
 import threading
-from collections import deque
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,15 @@ from experiments.cli import folder
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.tracking import server
-from experiments.runs.tracking.sender import Sender, follow
-from experiments.runs.tracking.settings import LEFT, AgentRun, Tracking, add_tracking_arguments
-from experiments.study import STUDY, StudyPlan
+from experiments.runs.tracking.mirror import END_SECONDS
+from experiments.runs.tracking.notes import changed_runs
+from experiments.runs.tracking.sender import POLL_SECONDS, Sender
+from experiments.runs.tracking.settings import AgentRun, Tracking, add_alert_argument, add_tracking_arguments
 from sweeps.commands.arguments import PROG, counted
+from sweeps.study_folder import ERROR
+
+RETRY_SECONDS = 30.0
+NICENESS = 5  # training goes first
 
 
 def add(commands: Any) -> None:
@@ -25,124 +32,132 @@ def add(commands: Any) -> None:
         "sync",
         help="send runs to Weights & Biases from their records",
         description="Send the finished runs of a study to Weights & Biases from their records: metrics, summaries and "
-        "files. What is there already is not sent again. Run the same command again after an interruption.",
-        usage=f"{PROG} sync [--follow] STUDY_DIR [--project NAME] [--entity NAME] [--tracking MODE]",
+        "files. What was sent is noted in STUDY_DIR/wandb/sent and not sent again. Run the same command again after an "
+        "interruption.",
+        usage=f"{PROG} sync [--follow] STUDY_DIR [run=NAME ...] [--project NAME] [--entity NAME] [--tracking MODE]",
     )
     command.add_argument("folder", metavar="STUDY_DIR", type=folder, help="folder of a study, or of single runs")
-    command.add_argument(
-        "--follow",
-        action="store_true",
-        help="send also runs in training, epoch by epoch, until Ctrl-C. Sweeps start it themselves, unless they have "
-        "--tracking off, as on machines without internet",
-    )
-    command.add_argument(
-        "--stdin",
-        action="store_true",
-        help="with --follow: only the runs that standard input names, one in a line, until it is closed",
-    )
+    command.add_argument("runs", metavar="run=NAME", nargs="*", help="only these runs")
+    about = "send also runs in training, epoch by epoch, until Ctrl-C; commands that train start it themselves"
+    command.add_argument("--follow", action="store_true", help=about)
+    # PID:SINCE, of a command that trains: end with this process, and send only runs that change after this time.
+    command.add_argument("--beside", default="0:0", help=argparse.SUPPRESS)
+    add_alert_argument(command)
     add_tracking_arguments(command, "online")
     command.set_defaults(execute=sync)
 
 
 def sync(arguments: argparse.Namespace, _: str) -> int:
-    """Send the runs."""
-    study_dir = Path(arguments.folder)
-    agent = AgentRun.asked_for() if arguments.stdin else None
+    """Send the runs. Returns 1 if records are damaged. Raises `UserError`."""
+    study_dir, names = Path(arguments.folder), [run.removeprefix("run=") for run in arguments.runs]
+    agent = AgentRun.asked_for() if names else None
     tracking = Tracking(arguments.tracking, arguments.project, arguments.entity, agent=agent)
     if not tracking.is_on:
         raise UserError(f"--tracking: {arguments.tracking} sends nothing; expected auto, online or offline")
-    if arguments.stdin and not arguments.follow:
-        raise UserError("--stdin: is allowed only with --follow")
-    if arguments.stdin:
-        _follow_named(study_dir, tracking)
-    elif arguments.follow:
-        _names(study_dir)
-        _follow_all(study_dir, tracking)
-    else:
-        return _send_finished(study_dir, tracking)
-    return 0
-
-
-def _follow_all(study_dir: Path, tracking: Tracking) -> None:
-    """Send every run of the folder, until Ctrl-C; a second one ends it at once."""
-    is_over = threading.Event()
-
-    def end(*_: Any) -> None:  # an exception could be lost within wandb
-        if is_over.is_set():
+    if arguments.follow:
+        parent, since = map(float, arguments.beside.split(":"))
+        _follow(study_dir, tracking, lambda: names or changed_runs(study_dir, since), _ending(parent), arguments.alert)
+        if not parent:
             raise KeyboardInterrupt
-        is_over.set()
-
-    signal.signal(signal.SIGINT, end)
-    follow(study_dir, tracking, lambda: _begun(study_dir), is_over, deque(), _say, "end with Ctrl-C")
-    raise KeyboardInterrupt
+        return 0
+    return _send_finished(study_dir, names or changed_runs(study_dir), tracking)
 
 
-def _follow_named(study_dir: Path, tracking: Tracking) -> None:
-    """Send the runs and the alerts that standard input names, until it is closed. An alert has tabs in its line."""
-    names, alerts, is_closed = dict[str, None](), deque[Sequence[str]](), threading.Event()
-
-    def listen() -> None:
-        for line in sys.stdin:
-            name, *alert = line.strip().split("\t")
-            if alert == [LEFT]:
-                names.pop(name, None)
-            elif alert:
-                alerts.append((name, *alert))
-            else:
-                names[name] = None
-        is_closed.set()
-
-    threading.Thread(target=listen, daemon=True).start()
-    follow(study_dir, tracking, lambda: list(names), is_closed, alerts, _say, "switch off with --tracking off")
-
-
-def _send_finished(study_dir: Path, tracking: Tracking) -> int:
+def _send_finished(study_dir: Path, names: Sequence[str], tracking: Tracking) -> int:
     """Send the finished runs. Returns 1 if records are damaged. Raises `UserError` where W&B stops answering."""
-    names = _names(study_dir)
     finished = [name for name in names if record.is_finished(study_dir / name)]
     if not finished:
         raise UserError(f"{study_dir}: holds no finished runs; give the folder of a study, OUT/STUDY")
-    was_new, damaged = dict[str, bool | None](), list[record.RecordError]()
+    is_over, results = threading.Event(), dict[str, Any]()
+    is_over.set()
     try:
-        with server.wandb_in_use() as stderr:
-            sender = Sender(study_dir, tracking)
-            for name in finished:
-                try:
-                    was_new[name] = sender.send(name)
-                    print(name, file=stderr, flush=True)
-                except record.RecordError as error:
-                    damaged.append(error)
-            sender.close()
+        with server.wandb_in_use(), Sender(study_dir, tracking) as sender:
+            for name, results[name] in sender.follow(lambda: finished, is_over):
+                error = results[name] if isinstance(results[name], record.RecordError) else None
+                print(f"not sent: {error}" if error else name, file=sys.stderr, flush=True)
     except server.Unreachable as error:
-        progress = (
-            f"{len(was_new)} of {len(finished)} runs are checked or sent; run the same command again for the rest"
-        )
-        raise UserError(f"W&B cannot be used ({error}); {progress}") from error
-    sent = [name for name, is_new in was_new.items() if is_new]
-    parts = [f"{counted(sent, 'run')} sent", f"{len(was_new) - len(sent)} already complete"]
-    parts += [f"{len(damaged)} damaged"] * bool(damaged)
-    parts += [f"{len(names) - len(finished)} not finished"] * (len(names) > len(finished))
-    print(f"{', '.join(parts)}; {sender.where}")
-    for each in damaged:
-        print(f"not sent: {each}")
-    return 1 if damaged else 0
+        progress = f"{len(results)} of {len(finished)} runs are checked or sent"
+        raise UserError(f"W&B cannot be used ({error}); {progress}; run the same command again for the rest") from error
+    words = {True: "sent", False: "already complete", None: "in another process"}
+    counts = Counter(words.get(result, "damaged") for result in results.values())
+    counts["not finished"] = len(names) - len(finished)
+    listed = [f"{number} {what}" for what, number in counts.items() if number]
+    print(f"{counted(names, 'run')}: {', '.join(listed)}; {sender.where}")
+    return 1 if counts["damaged"] else 0
 
 
-def _names(study_dir: Path) -> list[str]:
-    """The names of the runs in a folder. Raises `UserError` where it is no folder, or an exported study."""
-    if not study_dir.is_dir():
-        raise UserError(f"{study_dir}: is no folder; give the folder of a study, OUT/STUDY")
-    if not (study_dir / STUDY).exists():
-        return _begun(study_dir)
-    plan = StudyPlan.read(study_dir)
-    plan.check_has_folders(str(study_dir))
-    return [run.name for run in plan.runs]
+def _follow(
+    study_dir: Path, tracking: Tracking, runs: Callable[[], Sequence[str]], is_over: threading.Event, alert: bool
+) -> None:
+    """Send runs as they are trained, until `is_over`; then what is there. After an error it begins again.
+
+    Before there is a run, W&B is not asked. Prints where the runs are, and each error, once.
+    """
+    os.nice(NICENESS)
+    told = set[str]()
+
+    def say(kind: str, line: str) -> None:
+        if kind not in told:
+            print(line, flush=True)
+        told.add(kind)
+
+    while not runs() and not is_over.wait(POLL_SECONDS):
+        pass
+    while runs():
+        try:
+            with server.wandb_in_use(), Sender(study_dir, tracking) as sender:
+                say("place", f"runs are mirrored to Weights & Biases: {sender.where}")
+                for run, result in sender.follow(runs, is_over):
+                    if isinstance(result, record.RecordError):
+                        say(run, f"{run}: is not sent ({result})")
+                if alert:
+                    sender.alert(*_ended(study_dir))
+            return
+        except server.Unreachable as error:
+            say("error", f"W&B cannot be used ({error}); training goes on")
+        if is_over.wait(RETRY_SECONDS):
+            return
 
 
-def _begun(study_dir: Path) -> list[str]:
-    """The names of the runs that have begun."""
-    return sorted(path.parent.name for path in study_dir.glob(f"*/{record.CONFIG}"))
+def _ending(parent: float) -> threading.Event:
+    """An event that is set after SIGTERM or Ctrl-C, or when the parent process is another one; 0: whichever it is.
+
+    `END_SECONDS` later this process ends, whatever it waits for. A second Ctrl-C ends it at once.
+    """
+    is_over, heard = threading.Event(), list[int]()
+
+    def hear(number: int, _: object) -> None:
+        if heard:
+            raise KeyboardInterrupt
+        heard.append(number)  # an event could be locked by the code that is interrupted
+
+    def watch() -> None:
+        while not heard and parent in (0, os.getppid()):
+            time.sleep(0.1)
+        is_over.set()
+        time.sleep(END_SECONDS)
+        os._exit(1)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, hear)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # see `Mirror`
+    threading.Thread(target=watch, daemon=True).start()
+    return is_over
 
 
-def _say(line: str) -> None:
-    print(line, flush=True)
+def _ended(study_dir: Path) -> tuple[str, str, str]:
+    """Level, title and text of the alert that a command has ended, from the records of its runs."""
+    counts = Counter[str]()
+    for path in study_dir.iterdir():
+        if record.is_finished(path):
+            counts[record.read_summary(path)["status"]] += 1
+        elif (path / ERROR).exists() or (path / record.CONFIG).exists():
+            counts["failed" if (path / ERROR).exists() else "not finished"] += 1
+    is_tuning = (study_dir / record.TRIALS).exists()
+    title = f"{study_dir.parent.name}: tuning ended" if is_tuning else f"{study_dir.name}: sweep ended"
+    listed = (f"{number} {status}" for status, number in counts.items())
+    return (
+        "ERROR" if counts["failed"] else "INFO",
+        title[:63],
+        f"{counted([*counts.elements()], 'run')}: {', '.join(listed)}",
+    )

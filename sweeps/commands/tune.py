@@ -2,7 +2,6 @@
 
 import argparse
 import shlex
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from experiments.runs.tracking.settings import add_alert_argument, add_tracking_
 from experiments.study import STUDY, StudyPlan
 from experiments.tuned import TunedTrial, best_trial
 from sweeps.commands.arguments import PROG, add_study_command, counted, out_dir, parse_plan, settings_for_all
-from sweeps.commands.run import WORKERS, counts_text, storage_url, tracking_of
+from sweeps.commands.run import WORKERS, storage_url, tracking_of
 from sweeps.study import format_level
 from sweeps.study_folder import ERROR, LOG
 from sweeps.tuning.space import make_space, range_text
@@ -83,11 +82,8 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.tuning.tune import tune as train_trials
 
     configs = [replace(config, tuning=True, test=False) for config in configs]
-    with Mirror(tracking_of(arguments), study_dir / RUNS) as mirror:
-        trials = train_trials(plan, study_dir, configs, arguments.storage, intro, mirror)
-        counts = Counter(str(trial.status) for of_variant in trials.values() for trial in of_variant)
-        if arguments.alert:
-            mirror.alert("INFO", f"{plan.study.name}: tuning ended", counts_text(counts, "trial"))
+    with Mirror(tracking_of(arguments), study_dir / RUNS, alert=arguments.alert):
+        trials = train_trials(plan, study_dir, configs, arguments.storage, intro)
     return _report(plan, trials, study_dir, arguments)
 
 

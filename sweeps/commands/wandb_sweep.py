@@ -13,7 +13,6 @@ from sweeps.commands.arguments import PROG, add_study_command, counted, plan_and
 from sweeps.commands.run import add_place_arguments, tracking_of
 
 SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
-SECONDS = 60.0  # that the server has to register a sweep
 AGENT = "WANDB_AGENT_DISABLE_FLAPPING=true wandb agent --forward-signals"
 DESCRIPTION = """\
 Write the plan of a study and a W&B sweep that trains it, STUDY_DIR/wandb-sweep.yaml, and register the sweep with the
@@ -82,8 +81,7 @@ def _register(study_dir: Path, spec: dict[str, Any]) -> None:
     print(f"specification: {file}")
     try:
         server.check_online()
-        with server.wandb_in_use(SECONDS):
-            sweep = server.register(spec, read_json(note) if is_known else None)
+        sweep = server.register(spec, read_json(note) if is_known else None)
     except server.Unreachable as error:
         again = f"register the sweep later with the same command, or with: wandb sweep {shlex.quote(str(file))}"
         print(f"W&B cannot be used ({error}); {again}")

@@ -68,8 +68,8 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     check_names([name], plan, study_dir)
     tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
     configs = configured_workers(arguments, study_dir)
-    with Mirror(tracking, study_dir) as mirror:
-        failed = train_left(plan, study_dir, arguments, mirror, configs, {name})
+    with Mirror(tracking, study_dir, [name]):
+        failed = train_left(plan, study_dir, arguments, configs, {name})
     if failed is None:
         return report_cancelled(study_dir)
     if name in failed:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from experiments.errors import writing
 from experiments.runs import record
-from experiments.runs.tracking.mirror import Mirror
 from experiments.tuned import TunedTrial, best_trial
 from sweeps.queue.connect import connect
 from sweeps.queue.process import current_process
@@ -22,12 +21,7 @@ NOTE = (
 
 
 def tune(
-    plan: TuningPlan,
-    study_dir: Path,
-    configs: Sequence[WorkerConfig],
-    storage: str | None = None,
-    intro: str = "",
-    mirror: Mirror | None = None,
+    plan: TuningPlan, study_dir: Path, configs: Sequence[WorkerConfig], storage: str | None = None, intro: str = ""
 ) -> dict[str, list[TunedTrial]]:
     """Train the trials that are left, with one worker for each configuration. Returns variant -> its trials.
 
@@ -44,7 +38,7 @@ def tune(
     epochs = [variant.config.train.epochs for variant in plan.study.variants.values()] * plan.trials * plan.seeds
     with (
         ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display,
-        WorkerPool(queue, configs, display, 1, OBJECTIVE, mirror) as pool,
+        WorkerPool(queue, configs, display, 1, OBJECTIVE) as pool,
     ):
         pool.run()
     trials = queue.rows()

@@ -13,8 +13,6 @@ from pathlib import Path
 from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.runs import record
-from experiments.runs.tracking.mirror import Mirror
-from experiments.runs.tracking.settings import Tracking
 from experiments.study import StudyPlan
 from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
@@ -47,7 +45,6 @@ def run_sweep(
     cohort: int | None = None,
     storage: str | None = None,
     only: Container[str] | None = None,
-    mirror: Mirror | None = None,
 ) -> QueueState:
     """Train the runs of a study that are left, or only some of them, with one worker for each configuration.
 
@@ -72,7 +69,7 @@ def run_sweep(
         cohort = math.ceil(len(queue.runs) / len(configs)) if configs[0].threads is None else CPU_COHORT
     with (
         ProgressDisplay(plan.name, queue.runs.values()) as display,
-        WorkerPool(queue, configs, display, cohort, plan.metric, mirror) as pool,
+        WorkerPool(queue, configs, display, cohort, plan.metric) as pool,
     ):
         pool.run()
     return queue.state
@@ -88,16 +85,9 @@ class WorkerPool:
     """
 
     def __init__(
-        self,
-        queue: Queue,
-        configs: Sequence[WorkerConfig],
-        display: ProgressDisplay,
-        cohort: int,
-        metric: str,
-        mirror: Mirror | None = None,
+        self, queue: Queue, configs: Sequence[WorkerConfig], display: ProgressDisplay, cohort: int, metric: str
     ) -> None:
         self.queue, self.dir, self.display, self.cohort = queue, queue.dir, display, cohort
-        self.mirror = mirror or Mirror(Tracking("off"), self.dir)
         self.metric = Metric(metric)  # whose value the progress shows for each finished run
         self.free = [(config, set[str]()) for config in configs]  # of workers to start, with their `Worker.failed`
         self.workers: list[Worker] = []
@@ -198,8 +188,6 @@ class WorkerPool:
         """Send the next runs of the queue to a worker. Returns their assignments; none if no run is waiting."""
         if assignments := self.queue.assign(worker.info, self.cohort):
             worker.send(([assignment.run for assignment in assignments], self.dir))
-            for assignment in assignments:
-                self.mirror.follow(assignment.run.name)
         return assignments
 
     def _report_waiting(self) -> None:
@@ -274,7 +262,6 @@ class WorkerPool:
     def _release(self, assignments: Sequence[Assignment]) -> None:
         """Let other workers train runs that did not fail."""
         for assignment in assignments:
-            self.mirror.leave(assignment.run.name)  # before another process can get it
             self.queue.settle(assignment, "interrupted")
 
     def _stop_hung(self) -> None:
@@ -297,7 +284,6 @@ class WorkerPool:
         """Close an assignment in the queue. Keep the traceback if it failed."""
         run, folder = assignment.run, self.dir / assignment.run.name
         self.reported.pop(assignment.number, None)
-        self.mirror.leave(run.name)
         status = self.queue.settle(assignment, "failed", reason)
         if status == "taken over":
             self.display.note(f"{run.name}: another sweep has taken it over")

@@ -34,9 +34,7 @@ def trained(
     said: list[str] = []
     if not (study / "study.json").exists():
         write_plan(study, runs)
-    with Mirror(Tracking(mode, **options), study, said.append) as mirror:
-        for run in runs:
-            mirror.follow(run.name)
+    with Mirror(Tracking(mode, **options), study, [run.name for run in runs], show=said.append):
         train(runs, study, device="cpu", on_row=on_row)
     return said
 

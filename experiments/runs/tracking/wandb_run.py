@@ -11,21 +11,16 @@ import numpy as np
 
 from experiments.metric import METRICS, Metric, is_metric
 from experiments.runs import predictions, record
+from experiments.runs.tracking.notes import FOLDER, study_key
 from experiments.runs.tracking.server import ANSWER_SECONDS
-from experiments.runs.tracking.settings import FOLDER, STUDY_KEY, TRIAL, study_key
+from experiments.runs.tracking.settings import STUDY_KEY, TRIAL
 from experiments.study import RunSpec
 from experiments.version import code, remote
 
-BYTES_PER_SECOND = 250_000  # the slowest upload of a checkpoint that is waited for
+UPLOAD_SECONDS = 600  # that the server has to take the files of a run
 MAX_TAG = 64  # characters, a limit of W&B
 INTERRUPTED = 255  # the exit code of a run that was stopped; W&B shows it as failed
-CLASSES = "test/classes"  # the name of the table in W&B
 NOT_IN_SUMMARY = ("files", "schema", "provenance", "planned", "init")
-
-
-def wandb_folder(folder: Path) -> Path:
-    """The folder of wandb: in that of the user's WANDB_DIR, else in the study's."""
-    return Path(os.environ.get("WANDB_DIR") or folder) / FOLDER
 
 
 class WandbRun:
@@ -39,15 +34,22 @@ class WandbRun:
 
         config, folder = record.read_json(run_dir / record.CONFIG), run_dir.parent
         variant = planned.variant if planned else config["model"]["pos_embed"]
+        tags = [
+            study,
+            config["data"]["name"],
+            config["model"]["pos_embed"],
+            *os.environ.get("WANDB_TAGS", "").split(","),
+        ]
         is_trial = (folder / record.TRIALS).exists()
-        self.study, self.mode, self.last_epoch = study, place["mode"], 0.0
+        self.dir, self.study, self.is_online = run_dir, study, place["mode"] == "online"
+        self.last_epoch, self.read = 0.0, 0
         self.run = wandb.init(
             **place,
             dir=str(wandb_folder(folder).parent),
             name=f"{variant} s{config['seed']}",
             group=variant,
             job_type=TRIAL if is_trial else "run",
-            tags=_tags(study, config["data"]["name"], config["model"]["pos_embed"]),
+            tags=list(dict.fromkeys(tag.strip()[:MAX_TAG] for tag in tags if tag.strip())),
             config={
                 **config,
                 "run": run_dir.name,
@@ -65,7 +67,14 @@ class WandbRun:
         for name in METRICS:
             self.run.define_metric(name, step_metric="epoch", summary="none")  # set below: see `summary_of`
 
-    def add(self, rows: Sequence[Mapping[str, float]]) -> None:
+    def follow(self) -> None:
+        """Send the epochs that were recorded since the last call."""
+        metrics = self.dir / record.METRICS
+        if metrics.exists() and (changed := metrics.stat().st_mtime_ns) != self.read:
+            self.read = changed
+            self._add(record.read_rows(metrics))
+
+    def _add(self, rows: Sequence[Mapping[str, float]]) -> None:
         """Send the epochs that were not sent in this session. W&B drops those that it has."""
         new = [row for row in rows if row["epoch"] > self.last_epoch]
         for row in new:
@@ -76,26 +85,23 @@ class WandbRun:
 
     def complete(self, whole: record.RunRecord) -> None:
         """Send what the record of the ended run holds, and close the run. Returns when the server has everything."""
-        self.add(whole.rows)
+        self._add(whole.rows)
         cost = whole.summary.get("cost") or {}
         known = {key: cost[key] for key in ("params", "params_fixed", "flops_per_image") if key in cost}
         self.run.config.update({"run_id": whole.summary["run_id"], **known}, allow_val_change=True)
         values = {key: value for key, value in whole.summary.items() if key not in (*NOT_IN_SUMMARY, *whole.rows[-1])}
         self.run.summary.update({**values, **summary_of(whole.rows)})
-        if self.mode == "online":
+        if self.is_online:
             self._upload(whole)
             if digest := whole.summary["files"].get(record.PREDICTIONS):
                 table = classes_table(predictions.read(whole.dir, digest))
-                self.run.log({CLASSES: table}, step=len(whole.rows) + 1)  # an epoch is sent once
-        self.end(whole.summary["status"])
+                self.run.log({"test/classes": table}, step=len(whole.rows) + 1)  # an epoch is sent once
+        self.close()
 
-    def end(self, status: str) -> None:
-        """Close a run that has ended with this status."""
-        self.run.finish(exit_code=1 if status == "diverged" else 0)
-
-    def stop(self) -> None:
-        """Close a run that has not ended."""
-        self.run.finish(exit_code=INTERRUPTED)
+    def close(self) -> None:
+        """Close the W&B run with the status of its record."""
+        status = record.read_summary(self.dir)["status"] if record.is_finished(self.dir) else None
+        self.run.finish(exit_code={None: INTERRUPTED, "diverged": 1}.get(status, 0))
 
     def _upload(self, whole: record.RunRecord) -> None:
         """Send the files of the record as an artifact; the same files again are the same version of it."""
@@ -106,7 +112,12 @@ class WandbRun:
             artifact.add_file(str(whole.dir / name), name=name, policy="immutable", skip_cache=True)  # copied nowhere
         aliases = [whole.summary["status"], f"s{whole.config['seed']}", self.study]
         allowed = [re.sub(r"[^A-Za-z0-9_.-]", "-", alias) for alias in aliases if alias]
-        self.run.log_artifact(artifact, aliases=allowed).wait(timeout=math.ceil(upload_seconds(whole.dir)))
+        self.run.log_artifact(artifact, aliases=allowed).wait(timeout=UPLOAD_SECONDS)
+
+
+def wandb_folder(folder: Path) -> Path:
+    """The folder of wandb: in that of the user's WANDB_DIR, else in the study's."""
+    return Path(os.environ.get("WANDB_DIR") or folder) / FOLDER
 
 
 def classes_table(kept: predictions.Predictions) -> Any:
@@ -117,11 +128,6 @@ def classes_table(kept: predictions.Predictions) -> Any:
     names = kept.classes or range(max(hits, default=-1) + 1)
     rows = [[str(names[label]), len(of_class), float(of_class.mean())] for label, of_class in hits.items()]
     return wandb.Table(columns=["class", "images", "accuracy"], data=rows)
-
-
-def upload_seconds(run_dir: Path) -> float:
-    """The seconds that the server has to take the files of a record."""
-    return ANSWER_SECONDS + (run_dir / record.CHECKPOINT).stat().st_size / BYTES_PER_SECOND
 
 
 def summary_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -156,12 +162,5 @@ def _settings(run_dir: Path, sweep: str | None) -> Any:
         program="vit-ablation",
         x_save_requirements=False,  # 0.3 s a run; the record states the versions
         x_stats_pid=os.getppid(),  # the command, whose workers are its children
-        # Here and not in the environment, where it would make `init` ignore the id, project and entity.
-        sweep_id=sweep,
+        sweep_id=sweep,  # in the environment, it would make `init` ignore the id, project and entity
     )
-
-
-def _tags(*names: str) -> list[str]:
-    """Tags of a run: these, and those of the user's environment."""
-    tags = [*names, *os.environ.get("WANDB_TAGS", "").split(",")]
-    return list(dict.fromkeys(tag.strip()[:MAX_TAG] for tag in tags if tag.strip()))

@@ -19,7 +19,8 @@ from experiments.runs import predictions, record
 from experiments.runs.run import train
 from experiments.runs.tracking import server as wandb_server_facts
 from experiments.runs.tracking.mirror import Mirror
-from experiments.runs.tracking.settings import TOKEN, Tracking
+from experiments.runs.tracking.notes import TOKEN
+from experiments.runs.tracking.settings import Tracking
 from experiments.version import code
 
 ROOT = Path(__file__).resolve().parents[3]
