@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import Self
@@ -18,45 +19,39 @@ from typing import Self
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.tracking.notes import FOLDER, changed_runs, lacking
-from experiments.runs.tracking.settings import OF_AGENT, SYNC, Tracking
+from experiments.runs.tracking.settings import OF_AGENT, Tracking
 
 END_SECONDS = 20.0
 
 
+@dataclass
 class Mirror:
     """A context manager around the training of runs in a folder: sends them to W&B.
 
     `runs`: their names; without names, the runs that begin, go on or end while it is open. `alert`: have W&B alert the
-    user at the end. `show` prints a line.
+    user at the end. `show` prints a line; None: to standard error.
     """
 
-    def __init__(
-        self,
-        tracking: Tracking,
-        folder: Path,
-        runs: Sequence[str] = (),
-        *,
-        alert: bool = False,
-        show: Callable[[str], None] | None = None,
-    ) -> None:
-        self.tracking, self.folder, self.runs, self.alert = tracking, Path(folder), runs, alert
-        self.show = show or (lambda line: print(line, file=sys.stderr, flush=True))
-        self.sync = f"{SYNC} {shlex.quote(str(folder))}"
-        self.sender: Popen[str] | None = None
+    tracking: Tracking
+    folder: Path
+    runs: Sequence[str] = ()
+    _: KW_ONLY
+    alert: bool = False
+    show: Callable[[str], None] | None = None
 
     def __enter__(self) -> Self:
         self.since = time.time() - 1.0  # file systems round times
-        if self.tracking.is_on:
-            self.sender = self._start()
+        self.sender = self._start() if self.tracking.is_on else None
+        if self.sender:
             self.listener = threading.Thread(target=self._listen, args=[self.sender], daemon=True)
             self.listener.start()
-        elif self.tracking.lacks_key:
-            now = f"--tracking offline and `wandb leet {shlex.quote(str(self.folder / FOLDER))}` show curves now"
-            self.show(f"tracking: off, no W&B API key is configured; `{self.sync}` sends runs later; {now}")
+        elif self.tracking.mode == "auto" and not os.environ.get("WANDB_MODE"):
+            now = f"`--tracking offline` and `wandb leet {shlex.quote(str(self.folder / FOLDER))}` show curves now"
+            self._show(f"off, no W&B API key is configured; `{self._sync}` sends runs later; {now}")
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.sender is None:
+        if not self.sender:
             return
         names = self.runs or changed_runs(self.folder, self.since)
         begun = [run for run in names if (self.folder / run / record.CONFIG).exists()]
@@ -72,29 +67,19 @@ class Mirror:
         self.listener.join(1.0)
         with contextlib.suppress(UserError):  # of a record that cannot be read, the command says it
             if missing := lacking(self.folder, begun, self.tracking.agent):
-                self.show(f"tracking: W&B lacks {len(missing)} of {len(begun)} runs; send them with `{self.sync}`")
+                self._show(f"W&B lacks {len(missing)} of {len(begun)} runs; send them with `{self._sync}`")
 
     def _start(self) -> Popen[str]:
         """Start the process. It does not get the Ctrl-C of the terminal."""
         hidden = {"VIT_PLUGINS", *(() if self.tracking.agent else OF_AGENT)}  # plug-ins import torch
-        path = [str(Path(__file__).resolve().parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         place = {"tracking": self.tracking.wandb_mode, "project": self.tracking.project, "entity": self.tracking.entity}
         options = [f"--{flag}={value}" for flag, value in place.items() if value is not None] + ["--alert"] * self.alert
-        words = [
-            "sync",
-            "--follow",
-            f"--beside={os.getpid()}:{self.since}",
-            *options,
-            "--",
-            str(self.folder),
-            *self.runs,
-        ]
-        # The process inherits that SIGTERM is blocked, until it can end in order.
-        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        words = ["sync", "--follow", f"--beside={os.getpid()}:{self.since}", *options, "--", str(self.folder)]
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: see `sync`
         try:
             return Popen(
-                [sys.executable, "-P", "-m", "sweeps.main", *words],
+                [sys.executable, "-P", "-m", "sweeps.main", *words, *(f"run={run}" for run in self.runs)],
                 env={name: value for name, value in environment.items() if name not in hidden},
                 stdin=DEVNULL,
                 stdout=PIPE,
@@ -106,6 +91,12 @@ class Mirror:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
 
     def _listen(self, sender: Popen[str]) -> None:
-        """Show what the process says."""
         for line in sender.stdout or ():
-            self.show(f"tracking: {line.strip()}")
+            self._show(line.strip())
+
+    def _show(self, line: str) -> None:
+        (self.show or (lambda text: print(text, file=sys.stderr, flush=True)))(f"tracking: {line}")
+
+    @property
+    def _sync(self) -> str:
+        return f"vit-sweep sync {shlex.quote(str(self.folder))}"

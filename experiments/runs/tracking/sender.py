@@ -2,36 +2,33 @@
 
 import os
 import shutil
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
 from filelock import FileLock, Timeout
 
-from experiments.files import RecordError
 from experiments.runs import record
 from experiments.runs.tracking import server
 from experiments.runs.tracking.notes import FOLDER, Sent, token
 from experiments.runs.tracking.settings import Tracking
-from experiments.runs.tracking.wandb_run import WandbRun, wandb_folder
+from experiments.runs.tracking.wandb_run import WandbRun
 from experiments.study import STUDY, RunSpec, StudyPlan
 
-POLL_SECONDS = 1.0
 MAX_ID = 48  # characters of a run's name in the id of its W&B run: the end, which tells the runs of a folder apart
 
 
-class Sender:
-    """Sends runs of a folder to a project in W&B, or to the disk. For the body of `wandb_in_use`.
+class Sender(AbstractContextManager["Sender"]):
+    """Sends runs of a folder to a project in W&B, or to the disk. A context manager, in the body of `wandb_in_use`.
 
     It holds the lock of a run while its W&B run is open, so of several processes one sends it. `where`: the project's
     address, or "offline". Raises whatever wandb raises; after an error it cannot be used any more.
     """
 
     def __init__(self, folder: Path, tracking: Tracking) -> None:
-        os.environ.setdefault("WANDB_DATA_DIR", str(folder / FOLDER))  # else wandb keeps artifacts in the home folder
         self.folder, self.agent, self.where = folder, tracking.agent, tracking.wandb_mode
+        self.dir = Path(os.environ.get("WANDB_DIR") or folder)  # whose folder `wandb` is that of wandb
+        os.environ.setdefault("WANDB_DATA_DIR", str(folder / FOLDER))  # else wandb keeps artifacts in the home folder
         self.place = {"mode": self.where, "project": server.project(tracking.project), "entity": tracking.entity}
         if self.where == "online":
             self.place["entity"] = server.probe(tracking.entity)
@@ -40,9 +37,6 @@ class Sender:
         self.locks: dict[str, FileLock] = {}
         self.last: str | None = None  # the run that was sent last
         self.study, self.planned = "", dict[str, RunSpec]()  # of study.json, if there is one
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close the W&B runs; another process may go on with those that have not ended."""
@@ -53,43 +47,22 @@ class Sender:
             for lock in self.locks.values():
                 lock.release()
 
-    def follow(
-        self, runs: Callable[[], Sequence[str]], is_over: threading.Event
-    ) -> Iterator[tuple[str, bool | RecordError | None]]:
-        """Send runs until `is_over` is set; then once more. Yields what `send` returns of each run, or its error."""
-        done, is_last = set[str](), False
-        while not is_last:
-            is_last = is_over.wait(POLL_SECONDS)
-            for run in [run for run in runs() if run not in done]:
-                try:
-                    result: bool | RecordError | None = self.send(run)
-                except RecordError as error:
-                    result = error
-                if isinstance(result, bool):
-                    done.add(run)
-                yield run, result
-
-    def send(self, run: str) -> bool | None:
-        """Send what is new of a run. True: its record was sent. False: W&B had it.
-
-        None: the run has not ended, or another process sends it.
-        """
+    def send(self, run: str) -> bool:
+        """Send what is new of a run. Whether W&B has all of it now: it has ended, and no other process sends it."""
         run_dir, note = self.folder / run, self._note(run)
         if not record.is_finished(run_dir):
             if (run_dir / record.CONFIG).exists() and self._open(run, note):
                 self.open[run].follow()
-            return None
+            return False
         planned = self._plan(run)
         whole = record.read_run(run_dir, run_id=planned.run_id if planned else None)
-        if note.digest == whole.summary["digest"] and run not in self.open:
-            return False
-        if not self._open(run, note):
-            return None
-        self.open[run].complete(whole)
-        replace(note, digest=whole.summary["digest"]).write(self.folder, run)
-        del self.open[run]
-        self.locks[run].release()
-        self.last = run
+        if run in self.open or note.digest != whole.summary["digest"]:
+            if not self._open(run, note):
+                return False
+            self.open.pop(run).complete(whole)
+            replace(note, digest=whole.summary["digest"]).write(self.folder, run)
+            self.locks[run].release()
+            self.last = run
         return True
 
     def alert(self, level: str, title: str, text: str) -> None:
@@ -104,16 +77,15 @@ class Sender:
             return True
         path = self.folder / FOLDER / "locks" / run
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = self.locks.setdefault(run, FileLock(path, fallback_to_soft=False))
         try:
-            lock.acquire(blocking=False)
+            self.locks.setdefault(run, FileLock(path, fallback_to_soft=False)).acquire(blocking=False)
         except Timeout:
             return False
         if self.where == "offline":  # written from its first epoch: it replaces what an interruption left
-            for earlier in wandb_folder(self.folder).glob(f"offline-run-????????_??????-{note.id}"):
+            for earlier in self.dir.glob(f"{FOLDER}/offline-run-????????_??????-{note.id}"):
                 shutil.rmtree(earlier)
-        planned = self._plan(run)
-        self.open[run] = WandbRun(self.folder / run, self.study, planned, note.sweep, {**self.place, "id": note.id})
+        planned, place = self._plan(run), {**self.place, "id": note.id, "dir": str(self.dir)}
+        self.open[run] = WandbRun(self.folder / run, self.study, planned, note.sweep, place)
         return True
 
     def _plan(self, run: str) -> RunSpec | None:

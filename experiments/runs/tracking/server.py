@@ -1,20 +1,17 @@
 """Use wandb in bounded time; what is asked of the W&B server beside runs: who the user is, their project, a sweep."""
 
 import contextlib
-import io
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from experiments.errors import UserError
 from experiments.runs.tracking.settings import OF_AGENT, PROJECT, Tracking
 
 PROBE_SECONDS, ANSWER_SECONDS = 5, 10  # that the server has for its first answer, and for others; wandb's default is 90
-REGISTER_SECONDS = 60.0  # that it has to register a sweep
 TEARDOWN_SECONDS = 5.0  # that wandb's own process has to end
-OPEN = ("PENDING", "RUNNING", "PAUSED")  # states of a sweep that may start runs
 T = TypeVar("T")
 
 
@@ -60,10 +57,9 @@ def wandb_in_use() -> Iterator[None]:
 
 def check_online() -> None:
     """Raise `Unreachable` where no server is used unless the user asks for one."""
-    if Tracking().lacks_key:
-        raise Unreachable("no API key is configured; see `wandb login`")
     if Tracking().wandb_mode != "online":
-        raise Unreachable(f"WANDB_MODE is {os.environ['WANDB_MODE']}")
+        mode = os.environ.get("WANDB_MODE")
+        raise Unreachable(f"WANDB_MODE is {mode}" if mode else "no API key is configured; see `wandb login`")
 
 
 def project(given: str | None) -> str:
@@ -97,24 +93,3 @@ def brief(error: BaseException) -> str:
     kind = "" if isinstance(error, UserError | Unreachable) else f"{type(error).__name__}: "
     text = f"{kind}{' '.join(str(error).split())}"
     return text.replace(os.environ.get("WANDB_API_KEY") or "\0", "[API key]")[:300]
-
-
-def register(spec: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
-    """Register the sweep of a specification, unless `known`, an earlier sweep of it, is open. Raises `Unreachable`.
-
-    A sweep: `server`, its address; `path`, ENTITY/PROJECT/ID; `url`, of its page.
-    """
-    with wandb_in_use(), contextlib.redirect_stdout(io.StringIO()):
-        return bounded(lambda: _register(spec, known), REGISTER_SECONDS)
-
-
-def _register(spec: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
-    import wandb
-
-    address, entity, api = base_url(), probe(spec.get("entity")), wandb.Api(timeout=ANSWER_SECONDS)
-    if known and known["server"] == address:
-        with contextlib.suppress(ValueError, wandb.errors.Error):  # it was deleted
-            if api.sweep(known["path"]).state.upper() in OPEN:
-                return known
-    path = f"{entity}/{spec['project']}/{wandb.sweep(spec, entity=entity, project=spec['project'])}"
-    return {"server": address, "path": path, "url": api.sweep(path).url}

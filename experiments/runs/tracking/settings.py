@@ -1,10 +1,10 @@
 """Where and how the runs of a command are mirrored to W&B, and the flags that say so. It imports no wandb."""
 
-import configparser
 import netrc
 import os
 import re
 from argparse import ArgumentParser
+from configparser import ConfigParser, Error
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from experiments.errors import UserError
 
 Mode = Literal["auto", "online", "offline", "off"]
-SYNC = "vit-sweep sync"
 PROJECT = "vit-ablation"
 FIGURES_OF = "figures_of"  # in the configuration of a W&B run that only holds the figures of a report
 TRIAL = "trial"  # the job type of a W&B run that is a trial of a tuning
@@ -51,14 +50,13 @@ class Tracking:
     def __post_init__(self) -> None:
         for flag, name in (("--project", self.project), ("--entity", self.entity)):
             if name is not None and not (name.strip() and re.fullmatch(r"[^/\\#?%:\0]{1,128}", name)):
-                allowed = "expected a name of at most 128 characters without / \\ # ? % :"
-                raise UserError(f"{flag}: {name!r} is not allowed: {allowed}")
+                raise UserError(f"{flag}: {name!r} is not allowed: expected up to 128 characters without / \\ # ? % :")
 
     @property
     def wandb_mode(self) -> str:
         """The mode for wandb, online or offline; or off. The environment variable WANDB_MODE decides for `auto`."""
-        of_auto = os.environ.get("WANDB_MODE") or ("online" if _has_key() else "off")
-        mode = of_auto if self.mode == "auto" else self.mode
+        of_user = os.environ.get("WANDB_MODE")
+        mode = self.mode if self.mode != "auto" else of_user or ("online" if _has_key() else "off")
         return {"dryrun": "offline", "disabled": "off"}.get(mode, mode)
 
     @property
@@ -66,24 +64,18 @@ class Tracking:
         """Whether runs are mirrored at all."""
         return self.wandb_mode != "off"
 
-    @property
-    def lacks_key(self) -> bool:
-        """Whether runs are not mirrored because no API key is configured."""
-        return self.mode == "auto" and not os.environ.get("WANDB_MODE") and not self.is_on
-
 
 def _has_key() -> bool:
     """Whether an API key is configured, where wandb looks for it. Asks no server."""
     if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
         return True
-    folders = (os.environ.get("WANDB_CONFIG_DIR") or "~/.config/wandb", "wandb")
-    settings = configparser.ConfigParser(default_section="default", interpolation=None)
+    settings, config = ConfigParser(default_section="default"), os.environ.get("WANDB_CONFIG_DIR", "~/.config/wandb")
     try:
-        settings.read(Path(folder, "settings").expanduser() for folder in folders)
+        settings.read(Path(config, "settings").expanduser())
         server = os.environ.get("WANDB_BASE_URL") or settings.defaults().get("base_url", "https://api.wandb.ai")
-        logins = netrc.netrc(Path(os.environ.get("NETRC") or "~/.netrc").expanduser())
-        return "api_key" in settings.defaults() or logins.authenticators(urlsplit(server).netloc) is not None
-    except (OSError, ValueError, configparser.Error, netrc.NetrcParseError):
+        logins = netrc.netrc(Path(os.environ.get("NETRC", "~/.netrc")).expanduser())
+        return logins.authenticators(urlsplit(server).netloc) is not None
+    except (OSError, ValueError, Error, netrc.NetrcParseError):
         return False
 
 

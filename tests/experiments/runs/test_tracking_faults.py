@@ -45,11 +45,11 @@ def test_a_fault_costs_no_result_and_sync_completes_the_runs(fault, after, tmp_p
     for seed in (0, 1):
         assert tiny.results(study / f"s{seed}") == tiny.results(tmp_path / "off" / f"s{seed}")
     with WandbServer().used_here(monkeypatch) as healthy:
-        assert mirrored.synced(study) == (["s0", "s1"], "2 runs: 2 sent")
+        assert mirrored.synced(study) == "W&B has 2 of 2 finished runs"
         for seed in (0, 1):
             mirrored.check(healthy, study / f"s{seed}")
         calls = healthy.calls["file_stream"]
-        assert mirrored.synced(study) == (["s0", "s1"], "2 runs: 2 already complete")
+        assert mirrored.synced(study) == "W&B has 2 of 2 finished runs"
         assert healthy.calls["file_stream"] == calls
     assert not mirrored.holds(study, server.key)
 
@@ -84,7 +84,7 @@ def test_of_two_processes_one_sends_a_run(tmp_path, monkeypatch):
         with FileLock(study / "wandb" / "locks" / "s0") as lock, Mirror(ONLINE, study, ["s0"], show=lines.append):
             train([run], study, device="cpu")
             until(lambda: lines)
-            assert mirrored.synced(study) == (["s0"], "1 run: 1 in another process")
+            assert mirrored.sync(study)[1].endswith("W&B has 0 of 1 finished run\n")
             assert server.runs == {}
             lock.release()
             until(lambda: not lacking(study, ["s0"], None))
@@ -101,10 +101,10 @@ def test_records_made_without_tracking_are_sent_afterwards(tmp_path, monkeypatch
         status, out, err = mirrored.sync(study)
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert "W&B cannot be used (" in err
-        assert "; 0 of 2 runs are checked or sent; run the same command again" in err
         monkeypatch.setenv("WANDB_API_KEY", server.key)
-        assert mirrored.synced(study, "run=s0", "--project", "other") == (["s0"], "1 run: 1 sent")
-        assert mirrored.synced(study, "--project", "other") == (["s0", "s1"], "2 runs: 1 already complete, 1 sent")
+        assert mirrored.synced(study, "run=s0", "--project", "other") == "W&B has 1 of 1 finished run"
+        assert mirrored.synced(study, "--project", "other") == "W&B has 2 of 2 finished runs"
+        assert len({run.sessions for run in server.runs.values()}) == 1
         found = mirrored.check(server, study / "s0")
         assert (found.project, found.settings["variant"]) == ("other", "learned-1d")
 
@@ -115,7 +115,7 @@ def test_a_server_that_fails_in_the_middle_of_sync_is_one_line(fault, tmp_path, 
     train([mirrored.spec()], tmp_path, device="cpu")
     with WandbServer(fault=fault, after=14).used_here(monkeypatch) as server:
         status, out, err = mirrored.sync(tmp_path)
-    assert (status, out, err.count("\n")) == (2, "", 1), err
+    assert (status, out.count("\n"), err.count("\n")) == (2, 1, 1), err
     assert "W&B cannot be used (" in err and server.key not in err
 
 
@@ -143,7 +143,7 @@ def test_wandbs_process_dying_loses_nothing(tmp_path, monkeypatch):
 def test_wandb_that_cannot_be_used_stops_nothing(tmp_path, monkeypatch):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "wandb.py").write_text("raise ImportError('broken')\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
+    monkeypatch.syspath_prepend(tmp_path / "broken")
     lines = mirrored.trained(tmp_path / "study", [mirrored.spec()])
     assert lines[0] == "tracking: W&B cannot be used (ImportError: broken); training goes on"
     assert lines[1].startswith("tracking: W&B lacks 1 of 1 runs; send them with `vit-sweep sync")
@@ -171,10 +171,10 @@ def test_a_damaged_record_is_named_and_the_other_runs_are_sent(tmp_path, monkeyp
     metrics = tmp_path / "s0" / record.METRICS
     metrics.write_text(metrics.read_text() + "9,9\n")
     with WandbServer().used_here(monkeypatch) as server:
-        status, out, err = mirrored.sync(tmp_path)
-        assert (status, out) == (1, f"2 runs: 1 damaged, 1 sent; {server.url}/tester/vit-ablation\n")
-        first, second = err.splitlines()
-        assert first.startswith(f"not sent: {tmp_path}/s0/") and second == "s1"
+        status, out, _ = mirrored.sync(tmp_path)
+        place, damaged, sent = out.splitlines()
+        assert (status, place) == (1, f"runs are mirrored to Weights & Biases: {server.url}/tester/vit-ablation")
+        assert damaged.startswith(f"s0: is not sent ({tmp_path}/s0/") and sent == "W&B has 1 of 2 finished runs"
         mirrored.check(server, tmp_path / "s1")
         said: list[str] = []
         with Mirror(ONLINE, tmp_path, ["s0"], show=said.append):
