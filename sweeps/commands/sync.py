@@ -59,7 +59,9 @@ def sync(arguments: argparse.Namespace, _: str) -> int:
     if not finished:
         raise UserError(f"{study_dir}: holds no finished runs; give the folder of a study, OUT/STUDY")
     try:
-        _send(study_dir, tracking, lambda: finished)
+        with server.wandb_in_use(), Sender(study_dir, tracking) as sender:
+            print(f"runs are mirrored to Weights & Biases: {sender.where}")
+            sender.send(finished, print)
     except server.Unreachable as error:
         raise UserError(f"W&B cannot be used ({error}); run the same command again for the rest") from error
     missing = lacking(study_dir, finished, agent)
@@ -67,10 +69,9 @@ def sync(arguments: argparse.Namespace, _: str) -> int:
     return 1 if missing else 0
 
 
-Runs = Callable[[], Sequence[str]]  # gives the names of the runs to send, so far
-
-
-def _follow(study_dir: Path, tracking: Tracking, runs: Runs, is_over: Event, alert: bool) -> None:
+def _follow(
+    study_dir: Path, tracking: Tracking, runs: Callable[[], Sequence[str]], is_over: Event, alert: bool
+) -> None:
     """Send runs as they are trained, until `is_over`. It begins when there is a run, and again after an error."""
     os.nice(NICENESS)
     say = cache(partial(print, flush=True))  # each line once
@@ -78,30 +79,18 @@ def _follow(study_dir: Path, tracking: Tracking, runs: Runs, is_over: Event, ale
         pass
     while runs():
         try:
-            return _send(study_dir, tracking, runs, is_over, alert, say)
+            with server.wandb_in_use(), Sender(study_dir, tracking) as sender:
+                say(f"runs are mirrored to Weights & Biases: {sender.where}")
+                while not is_over.wait(POLL_SECONDS):
+                    sender.send(runs(), say)
+                sender.send(runs(), say)
+                if alert:
+                    sender.alert(*_alert(study_dir))
+            return
         except server.Unreachable as error:
             say(f"W&B cannot be used ({error}); training goes on")
         if is_over.wait(RETRY_SECONDS):
             return
-
-
-def _send(
-    study_dir: Path, tracking: Tracking, runs: Runs, is_over: Event | None = None, alert: bool = False, say: Any = print
-) -> None:
-    """Send what is new of the runs, again and again until `is_over`, and then once more; without it only once."""
-    with server.wandb_in_use(), Sender(study_dir, tracking) as sender:
-        say(f"runs are mirrored to Weights & Biases: {sender.where}")
-        done, is_last = set[str](), False
-        while not is_last:
-            is_last = is_over is None or is_over.wait(POLL_SECONDS)
-            for run in [run for run in runs() if run not in done]:
-                try:
-                    if sender.send(run):
-                        done.add(run)
-                except record.RecordError as error:
-                    say(f"{run}: is not sent ({error})")
-        if alert:
-            sender.alert(*_alert(study_dir))
 
 
 def _ending(parent: float) -> Event:

@@ -40,14 +40,17 @@ class Mirror:
     show: Callable[[str], None] | None = None
 
     def __enter__(self) -> Self:
-        self.since = time.time() - 1.0  # file systems round times
+        self.since, self.sync = (
+            time.time() - 1.0,
+            f"vit-sweep sync {shlex.quote(str(self.folder))}",
+        )  # times are rounded
         self.sender = self._start() if self.tracking.is_on else None
         if self.sender:
             self.listener = threading.Thread(target=self._listen, args=[self.sender], daemon=True)
             self.listener.start()
         elif self.tracking.mode == "auto" and not os.environ.get("WANDB_MODE"):
             now = f"`--tracking offline` and `wandb leet {shlex.quote(str(self.folder / FOLDER))}` show curves now"
-            self._show(f"off, no W&B API key is configured; `{self._sync}` sends runs later; {now}")
+            self._show(f"off, no W&B API key is configured; `{self.sync}` sends runs later; {now}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -67,25 +70,22 @@ class Mirror:
         self.listener.join(1.0)
         with contextlib.suppress(UserError):  # of a record that cannot be read, the command says it
             if missing := lacking(self.folder, begun, self.tracking.agent):
-                self._show(f"W&B lacks {len(missing)} of {len(begun)} runs; send them with `{self._sync}`")
+                self._show(f"W&B lacks {len(missing)} of {len(begun)} runs; send them with `{self.sync}`")
 
     def _start(self) -> Popen[str]:
         """Start the process. It does not get the Ctrl-C of the terminal."""
         hidden = {"VIT_PLUGINS", *(() if self.tracking.agent else OF_AGENT)}  # plug-ins import torch
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        kept = {name: value for name, value in os.environ.items() if name not in hidden}
+        environment = {**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         place = {"tracking": self.tracking.wandb_mode, "project": self.tracking.project, "entity": self.tracking.entity}
         options = [f"--{flag}={value}" for flag, value in place.items() if value is not None] + ["--alert"] * self.alert
-        words = ["sync", "--follow", f"--beside={os.getpid()}:{self.since}", *options, "--", str(self.folder)]
+        words = [f"--beside={os.getpid()}:{self.since}", *options, "--", str(self.folder)]
+        words += [f"run={run}" for run in self.runs]
+        command = [sys.executable, "-P", "-m", "sweeps.main", "sync", "--follow", *words]
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: see `sync`
         try:
             return Popen(
-                [sys.executable, "-P", "-m", "sweeps.main", *words, *(f"run={run}" for run in self.runs)],
-                env={name: value for name, value in environment.items() if name not in hidden},
-                stdin=DEVNULL,
-                stdout=PIPE,
-                stderr=DEVNULL,
-                text=True,
-                start_new_session=True,
+                command, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, text=True, start_new_session=True
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
@@ -96,7 +96,3 @@ class Mirror:
 
     def _show(self, line: str) -> None:
         (self.show or (lambda text: print(text, file=sys.stderr, flush=True)))(f"tracking: {line}")
-
-    @property
-    def _sync(self) -> str:
-        return f"vit-sweep sync {shlex.quote(str(self.folder))}"

@@ -4,7 +4,7 @@ import contextlib
 import os
 import secrets
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.files import RecordError, read_json, write_json
@@ -27,30 +27,25 @@ class Sent:
     sweep: str | None = None
     digest: str | None = None
 
-    @classmethod
-    def read(cls, folder: Path, run: str) -> "Sent | None":
-        """The note of a run; None where there is none that can be read."""
-        try:
-            return cls(**read_json(note_path(folder, run)))
-        except (RecordError, TypeError):
-            return None
-
-    def write(self, folder: Path, run: str) -> None:
-        """Write the note of a run."""
-        note_path(folder, run).parent.mkdir(parents=True, exist_ok=True)
-        write_json(note_path(folder, run), asdict(self))
-
 
 def note_path(folder: Path, run: str) -> Path:
     """The file that says what W&B has of a run."""
     return folder / FOLDER / "sent" / f"{run}.json"
 
 
+def read_note(folder: Path, run: str) -> Sent | None:
+    """What W&B has of a run; None where there is no note that can be read."""
+    try:
+        return Sent(**read_json(note_path(folder, run)))
+    except (RecordError, TypeError):
+        return None
+
+
 def lacking(folder: Path, runs: Iterable[str], agent: AgentRun | None) -> list[str]:
     """The ended runs whose record W&B lacks, or has as another W&B run than the agent's."""
 
     def is_sent(run: str) -> bool:
-        note, digest = Sent.read(folder, run), read_json(folder / run / record.SUMMARY).get("digest")
+        note, digest = read_note(folder, run), read_json(folder / run / record.SUMMARY).get("digest")
         return note is not None and note.digest == digest and (agent is None or agent.id == note.id)
 
     return [run for run in runs if record.is_finished(folder / run) and not is_sent(run)]

@@ -2,15 +2,17 @@
 
 import os
 import shutil
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from experiments.files import write_json
 from experiments.runs import record
 from experiments.runs.tracking import server
-from experiments.runs.tracking.notes import FOLDER, Sent, token
+from experiments.runs.tracking.notes import FOLDER, Sent, note_path, read_note, token
 from experiments.runs.tracking.settings import Tracking
 from experiments.runs.tracking.wandb_run import WandbRun
 from experiments.study import STUDY, RunSpec, StudyPlan
@@ -33,9 +35,9 @@ class Sender(AbstractContextManager["Sender"]):
         if self.where == "online":
             self.place["entity"] = server.probe(tracking.entity)
             self.where = f"{server.base_url()}/{self.place['entity']}/{self.place['project']}"
-        self.open: dict[str, WandbRun] = {}
-        self.locks: dict[str, FileLock] = {}
-        self.last: str | None = None  # the run that was sent last
+        for name in ("sent", "locks"):
+            (folder / FOLDER / name).mkdir(parents=True, exist_ok=True)
+        self.done, self.open, self.locks = dict[str, None](), dict[str, WandbRun](), dict[str, FileLock]()
         self.study, self.planned = "", dict[str, RunSpec]()  # of study.json, if there is one
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -47,7 +49,16 @@ class Sender(AbstractContextManager["Sender"]):
             for lock in self.locks.values():
                 lock.release()
 
-    def send(self, run: str) -> bool:
+    def send(self, runs: Iterable[str], say: Callable[[str], None]) -> None:
+        """Send what is new of these runs. `say` gets a line for a record that cannot be sent."""
+        for run in [run for run in runs if run not in self.done]:
+            try:
+                if self._send(run):
+                    self.done[run] = None
+            except record.RecordError as error:
+                say(f"{run}: is not sent ({error})")
+
+    def _send(self, run: str) -> bool:
         """Send what is new of a run. Whether W&B has all of it now: it has ended, and no other process sends it."""
         run_dir, note = self.folder / run, self._note(run)
         if not record.is_finished(run_dir):
@@ -59,15 +70,16 @@ class Sender(AbstractContextManager["Sender"]):
         if run in self.open or note.digest != whole.summary["digest"]:
             if not self._open(run, note):
                 return False
-            self.open.pop(run).complete(whole)
-            replace(note, digest=whole.summary["digest"]).write(self.folder, run)
+            sent = self.open.pop(run)
+            sent.complete(whole)
+            if sent.run.id == note.id:  # else an agent has asked for the run meanwhile
+                write_json(note_path(self.folder, run), asdict(replace(note, digest=whole.summary["digest"])))
             self.locks[run].release()
-            self.last = run
         return True
 
     def alert(self, level: str, title: str, text: str) -> None:
         """Have W&B alert the user, beside a run that was sent. Offline, and without such a run, there is no alert."""
-        run = next(iter(self.open), self.last)
+        run = next(iter([*self.open, *self.done]), None)
         if self.place["mode"] == "online" and run and self._open(run, self._note(run)):
             self.open[run].run.alert(title, text, level)
 
@@ -75,10 +87,9 @@ class Sender(AbstractContextManager["Sender"]):
         """Open the W&B run of a run. False where another process has it open."""
         if run in self.open:
             return True
-        path = self.folder / FOLDER / "locks" / run
-        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.folder / FOLDER / "locks" / run, fallback_to_soft=False)
         try:
-            self.locks.setdefault(run, FileLock(path, fallback_to_soft=False)).acquire(blocking=False)
+            self.locks.setdefault(run, lock).acquire(blocking=False)
         except Timeout:
             return False
         if self.where == "offline":  # written from its first epoch: it replaces what an interruption left
@@ -97,10 +108,10 @@ class Sender(AbstractContextManager["Sender"]):
 
     def _note(self, run: str) -> Sent:
         """The W&B run of a run in this project: that of the agent, the one that was noted, or a new one."""
-        note = Sent.read(self.folder, run)
+        note = read_note(self.folder, run)
         if note is None or note.where != self.where:
             note = Sent(f"{run[-MAX_ID:]}-{token(self.folder)}", self.where)
-        if self.agent and self.agent.id != note.id:
+        if self.agent and self.agent.id != note.id:  # noted at once: another process that is faster sends it there, too
             note = Sent(self.agent.id, self.where, self.agent.sweep)
-            note.write(self.folder, run)  # at once: another process that is faster sends it there, too
+            write_json(note_path(self.folder, run), asdict(note))
         return note
