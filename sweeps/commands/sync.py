@@ -8,14 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 from experiments.cli import folder
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.tracking import server
-from experiments.runs.tracking.mirror import END_SECONDS
 from experiments.runs.tracking.notes import changed_runs, lacking
 from experiments.runs.tracking.sender import Sender
 from experiments.runs.tracking.settings import AgentRun, Tracking, add_alert_argument, add_tracking_arguments
@@ -53,7 +51,7 @@ def sync(arguments: argparse.Namespace, _: str) -> int:
         raise UserError(f"--tracking: {arguments.tracking} sends nothing; expected auto, online or offline")
     parent, since = map(float, arguments.beside.split(":"))
     if arguments.follow:
-        _follow(study_dir, tracking, lambda: names or changed_runs(study_dir, since), _ending(parent), arguments.alert)
+        _follow(study_dir, tracking, lambda: names or changed_runs(study_dir, since), parent, arguments.alert)
         return 0
     finished = [run for run in names or changed_runs(study_dir) if record.is_finished(study_dir / run)]
     if not finished:
@@ -69,48 +67,46 @@ def sync(arguments: argparse.Namespace, _: str) -> int:
     return 1 if missing else 0
 
 
-def _follow(
-    study_dir: Path, tracking: Tracking, runs: Callable[[], Sequence[str]], is_over: Event, alert: bool
-) -> None:
-    """Send runs as they are trained, until `is_over`. It begins when there is a run, and again after an error."""
+def _follow(study_dir: Path, tracking: Tracking, runs: Callable[[], Sequence[str]], parent: float, alert: bool) -> None:
+    """Send runs as they are trained, until `_ending`. It begins when there is a run, and again after an error."""
+    is_over, reason = _ending(parent), ""
     os.nice(NICENESS)
     say = cache(partial(print, flush=True))  # each line once
-    while not runs() and not is_over.wait(POLL_SECONDS):
+    while not runs() and not is_over(POLL_SECONDS):
         pass
     while runs():
         try:
             with server.wandb_in_use(), Sender(study_dir, tracking) as sender:
                 say(f"runs are mirrored to Weights & Biases: {sender.where}")
-                while not is_over.wait(POLL_SECONDS):
+                while not is_over(POLL_SECONDS):
                     sender.send(runs(), say)
                 sender.send(runs(), say)
                 if alert:
                     sender.alert(*_alert(study_dir))
             return
         except server.Unreachable as error:
-            say(f"W&B cannot be used ({error}); training goes on")
-        if is_over.wait(RETRY_SECONDS):
+            reason = reason or str(error)
+            say(f"W&B cannot be used ({reason}); training goes on")
+        if is_over(RETRY_SECONDS):
             return
 
 
-def _ending(parent: float) -> Event:
-    """An event that is set after SIGTERM or Ctrl-C, or when the parent process is another one; 0: whichever it is.
+def _ending(parent: float) -> Callable[[float], bool]:
+    """A function that waits so many seconds, or until SIGTERM, Ctrl-C or the end of the parent. Whether that came.
 
-    `END_SECONDS` later this process ends, whatever it waits for.
+    `parent`: its process id; 0: whichever it is.
     """
-    is_over, heard = Event(), list[int]()
-
-    def watch() -> None:
-        while not heard and parent in (0, os.getppid()):
-            time.sleep(0.1)
-        is_over.set()  # not by the handler: the code that it interrupts could have locked the event
-        time.sleep(END_SECONDS)
-        os._exit(1)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
+    heard: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):  # an exception could be lost within wandb
         signal.signal(number, lambda number, _: heard.append(number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # `Mirror` has blocked it until it can be heard
-    Thread(target=watch, daemon=True).start()
+
+    def is_over(seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        while not (over := bool(heard) or parent not in (0, os.getppid())) and time.monotonic() < end:
+            time.sleep(0.1)
+        return over
+
     return is_over
 
 

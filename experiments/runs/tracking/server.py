@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from experiments.errors import UserError
 from experiments.runs.tracking.settings import OF_AGENT, PROJECT, Tracking
@@ -43,14 +43,19 @@ def wandb_in_use() -> Iterator[None]:
     if os.environ.get("WANDB_DIR") == os.getcwd():  # set by an agent, not by the user
         del os.environ["WANDB_DIR"]
     os.environ["WANDB_SILENT"] = "true"
+    seconds = 0.0  # after an error
     try:
         import wandb
 
         try:
             yield
+            seconds = TEARDOWN_SECONDS
         finally:
-            with contextlib.suppress(Exception):  # its process is dead, or waits for the server and ends with this one
-                bounded(wandb.teardown, TEARDOWN_SECONDS)
+            connection: Any = wandb.setup()._connection  # nothing public ends a process that waits for its server
+            with contextlib.suppress(Exception):
+                bounded(wandb.teardown, seconds)
+            with contextlib.suppress(AttributeError):
+                connection._proc._process.kill()
     except (Exception, SystemExit) as error:  # of any family: wandb raises many
         raise Unreachable(brief(error)) from error
 
@@ -66,7 +71,7 @@ def project(given: str | None) -> str:
     """The project: the given one, the one of the user's W&B settings, or `PROJECT`."""
     import wandb
 
-    return given or os.environ.get("WANDB_PROJECT") or wandb.setup().settings.project or PROJECT
+    return given or wandb.setup().settings.project or PROJECT
 
 
 def probe(entity: str | None) -> str:

@@ -57,7 +57,7 @@ class Tracking:
         """The mode for wandb, online or offline; or off. The environment variable WANDB_MODE decides for `auto`."""
         of_user = os.environ.get("WANDB_MODE")
         mode = self.mode if self.mode != "auto" else of_user or ("online" if _has_key() else "off")
-        return {"dryrun": "offline", "disabled": "off"}.get(mode, mode)
+        return {"run": "online", "dryrun": "offline", "disabled": "off"}.get(mode, mode)
 
     @property
     def is_on(self) -> bool:

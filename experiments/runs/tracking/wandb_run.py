@@ -57,13 +57,11 @@ class WandbRun:
             reinit="create_new",
             settings=wandb.Settings(**LIMITS, **QUIET, **git, **run, x_transaction_log_flush_interval=1),
         )
-        # In every session: a session that defines nothing forgets what the last one defined.
+        # In every session: one that defines nothing forgets what the last one defined, and the best values with it.
         self.run.define_metric("epoch")
         self.run.define_metric("*", step_metric="epoch", step_sync=False)
         for name in METRICS:
-            self.run.define_metric(
-                name, step_metric="epoch", summary="none"
-            )  # wandb forgets the best value at a resume
+            self.run.define_metric(name, step_metric="epoch", summary="none")
 
     def follow(self) -> None:
         """Send the epochs that were recorded since the last call."""

@@ -9,8 +9,6 @@ import optuna
 import pytest
 from stubbed import finish, tiny_plan
 
-from experiments.runs.tracking.mirror import Mirror
-from experiments.runs.tracking.settings import Tracking
 from sweeps.queue.process import current_process
 from sweeps.queue.queue import Queue
 from sweeps.workers.pool import StudyCancelled, WorkerPool
@@ -92,26 +90,6 @@ def test_runs_that_were_not_begun_are_not_failed_with_those_that_were(pool):
     }
     assert reasons == {**dict.fromkeys(first, "failed"), **dict.fromkeys(second, "interrupted")}
     assert {*first, *second} <= set(pool.queue.reconcile().waiting)
-
-
-def test_only_runs_without_a_record_are_left_by_the_mirror_and_before_another_process_can_get_them(queue):
-    """The first of a cohort has ended when its worker dies."""
-    events, settle = [], queue.settle
-    queue.settle = lambda *words: events.append(("settle", words[0].run.name)) or settle(*words)
-    mirror = Mirror(Tracking("online"), queue.dir)
-    mirror.sender, mirror._tell = Mock(), lambda line: events.append(("told", line.partition("\t")[0]))
-    pool = WorkerPool(queue, [], Mock(), 2, "test/acc", mirror)
-    pool.workers = [FakeWorker(SimpleNamespace(tuning=False))]
-    queue.reconcile()
-    pool._assign()
-    tell(pool, "row", 0, {"epoch": 2})
-    (first, second), upcoming = pool.workers[0].submitted
-    assert [name for _, name in events] == [first, second, *upcoming]
-    finish(queue.dir / first, queue.runs[first])
-    tell(pool, "died", "the worker was killed by SIGKILL")
-    of_run = {name: [event for event, run in events if run == name] for name in (first, second, *upcoming)}
-    assert of_run.pop(first) == ["told", "settle"]
-    assert set(map(tuple, of_run.values())) == {("told", "told", "settle")}
 
 
 def test_a_worker_whose_run_was_taken_over_is_stopped_and_its_other_runs_are_enqueued(queue):
