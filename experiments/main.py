@@ -111,15 +111,14 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     run = RunSpec.of(f"{config.data.name}-{kind}-s{config.seed}-{{}}", config, kind)
     name = run.name
     agent = AgentRun.asked_for()
-    tracking = Tracking(arguments.tracking, arguments.project, arguments.entity, agent=agent)
     trained_before, said = is_finished(out / name), list[str]()
+    is_mirrored = agent or not trained_before
+    tracking = Tracking(arguments.tracking if is_mirrored else "off", arguments.project, arguments.entity, agent=agent)
     warn_of_long_warmup([config], PROG)
     warn_of_no_effect(settings(arguments), config, PROG)
     test = arguments.test == "true"
-    with Mirror(tracking, out, said.append) as mirror, batch_named(config):
+    with Mirror(tracking, out, [name], show=said.append), batch_named(config):
         on_row = _on_row(config.train.epochs, agent is not None)
-        if agent or not trained_before:
-            mirror.follow(name)
         (summary,) = train([run], out, device=arguments.device, on_row=on_row, test=test)
     if summary is None:
         raise UserError(f"out: {str(out / name)!r} is trained by {holder(out / LOCKS / name) or 'another process'}")

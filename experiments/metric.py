@@ -8,8 +8,9 @@ name means: after N epochs, where training went on (see `eval.epochs`). `@Npx` m
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -217,3 +218,13 @@ def known_metrics(names: Iterable[object]) -> list[Metric]:
     """The metrics among some names: `METRICS`, in order, then every other one, in the order of the names."""
     others = [Metric(name) for name in names if isinstance(name, str) and name not in METRICS and is_metric(name)]
     return [*METRICS, *dict.fromkeys(others)]
+
+
+def last_and_best(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The last value of every metric of the epochs, and the best one: {"val/acc": 0.9, "best/val/acc": 0.92}."""
+    summary = {}
+    for metric in filter(is_metric, rows[-1]):
+        summary[metric] = rows[-1][metric]
+        if finite := [row[metric] for row in rows if math.isfinite(row[metric])]:
+            summary[f"best/{metric}"] = min(finite) if Metric(metric).lower_is_better else max(finite)
+    return summary

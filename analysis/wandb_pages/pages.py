@@ -28,8 +28,8 @@ from experiments.files import read_json, write_json
 from experiments.metric import METRICS, WATCHED, Metric
 from experiments.runs.record import TRIALS
 from experiments.runs.tracking import server
-from experiments.runs.tracking.sender import note_path
-from experiments.runs.tracking.settings import FIGURES_OF, STUDY_KEY, TOKEN, Tracking, study_key, token
+from experiments.runs.tracking.notes import TOKEN, note_path, study_key, token
+from experiments.runs.tracking.settings import FIGURES_OF, STUDY_KEY, Tracking
 
 FEWEST_FOR_BAND = 5  # seeds; with fewer, plots show each run
 NOTE = (

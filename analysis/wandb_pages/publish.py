@@ -24,10 +24,11 @@ def publish(study: RunsTable, document: Document, out: Path, place: Tracking) ->
     """Save the pages of a report that was written to `out`; what to tell the user."""
     assert study.folder is not None  # see `check`
     try:
-        with server.wandb_in_use(LIMIT_SECONDS):
+        with server.wandb_in_use():
             from analysis.wandb_pages import pages
 
             task = pages.Task(study, document, study.folder, out, place)
-            return [f"{kind} in W&B: {url}" for kind, url in pages.save(task).items()]
+            urls = server.bounded(lambda: pages.save(task), LIMIT_SECONDS)
+            return [f"{kind} in W&B: {url}" for kind, url in urls.items()]
     except server.Unreachable as error:
         return [f"not saved in W&B ({error})"]

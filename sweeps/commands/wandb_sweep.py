@@ -1,6 +1,8 @@
 """`vit-sweep wandb`: make a study a sweep of Weights & Biases, which agents on any machines train."""
 
 import argparse
+import contextlib
+import io
 import shlex
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,9 @@ from sweeps.commands.arguments import PROG, add_study_command, counted, plan_and
 from sweeps.commands.run import DEVICE, tracking_of
 from sweeps.study_folder import the_only_driver, write_plan
 
-SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
 SECONDS = 60.0  # that the server has to register a sweep
+OPEN = ("PENDING", "RUNNING", "PAUSED")  # states of a sweep that may start runs
+SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
 AGENT = "WANDB_AGENT_DISABLE_FLAPPING=true wandb agent --forward-signals"
 DESCRIPTION = """\
 Write the plan of a study and a W&B sweep that trains it, STUDY_DIR/wandb-sweep.yaml, and register the sweep with the
@@ -88,11 +91,29 @@ def _register(study_dir: Path, spec: dict[str, Any]) -> None:
     print(f"specification: {file}")
     try:
         server.check_online()
-        with server.wandb_in_use(SECONDS):
-            sweep = server.register(spec, read_json(note) if is_known else None)
+        with server.wandb_in_use(), contextlib.redirect_stdout(io.StringIO()):
+            sweep = server.bounded(lambda: _registered(spec, read_json(note) if is_known else None), SECONDS)
     except server.Unreachable as error:
         again = f"register the sweep later with the same command, or with: wandb sweep {shlex.quote(str(file))}"
         print(f"W&B cannot be used ({error}); {again}")
         return
     write_json(note, sweep)
     print(f"sweep: {sweep['url']}\nagent: {AGENT} {shlex.quote(sweep['path'])}")
+
+
+def _registered(spec: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
+    """Register the sweep of a specification, unless `known`, an earlier sweep of it, is open.
+
+    A sweep: `server`, its address; `path`, ENTITY/PROJECT/ID; `url`, of its page. Raises whatever wandb raises.
+    """
+    import wandb
+
+    from experiments.runs.tracking import server
+
+    address, entity, api = server.base_url(), server.probe(spec.get("entity")), wandb.Api(timeout=server.ANSWER_SECONDS)
+    if known and known["server"] == address:
+        with contextlib.suppress(ValueError, wandb.errors.Error):  # it was deleted
+            if api.sweep(known["path"]).state.upper() in OPEN:
+                return known
+    path = f"{entity}/{spec['project']}/{wandb.sweep(spec, entity=entity, project=spec['project'])}"
+    return {"server": address, "path": path, "url": api.sweep(path).url}

@@ -5,6 +5,7 @@ import json
 import math
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,16 +29,22 @@ def spec(seed: int = 0, **changes: Any) -> RunSpec:
 
 
 def trained(
-    study: Path, runs: Sequence[RunSpec], mode: str = "online", on_row: Any = None, **options: Any
+    study: Path,
+    runs: Sequence[RunSpec],
+    mode: str = "online",
+    on_row: Any = None,
+    ended: list[float] | None = None,
+    **options: Any,
 ) -> list[str]:
-    """Train runs as one cohort, mirrored; the lines that the user sees."""
+    """Train runs as one cohort, mirrored; the lines that the user sees. `ended` gets the seconds of the end."""
     said: list[str] = []
     if not (study / "study.json").exists():
         write_plan(study, runs)
-    with Mirror(Tracking(mode, **options), study, said.append) as mirror:
-        for run in runs:
-            mirror.follow(run.name)
+    with Mirror(Tracking(mode, **options), study, [run.name for run in runs], show=said.append):
         train(runs, study, device="cpu", on_row=on_row)
+        trained = time.monotonic()
+    if ended is not None:
+        ended.extend([time.monotonic() - trained, time.monotonic()])
     return said
 
 
@@ -48,11 +55,21 @@ def sync(study: Path, *flags: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def synced(study: Path, *flags: str) -> tuple[list[str], str]:
-    """The runs that `vit-sweep sync` has sent or found complete, and what it prints of their numbers."""
+def synced(study: Path, *flags: str) -> str:
+    """What `vit-sweep sync` says of the number of runs, where it succeeds."""
     status, out, err = sync(study, *flags)
-    assert status == 0, err
-    return err.splitlines(), out.partition(";")[0]
+    assert (status, err) == (0, "")
+    return out.splitlines()[-1]
+
+
+def users(server: WandbServer) -> list[int]:
+    """The processes, other than this one, that were started with the address of a server and have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            if server.url.encode() in (path / "environ").read_bytes():  # that of a zombie is empty
+                found.append(int(path.name))
+    return found
 
 
 def mirror_of(server: WandbServer, run_dir: Path) -> Run:

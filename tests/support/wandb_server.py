@@ -24,7 +24,7 @@ from typing import Any, Self
 import pytest
 import wandb
 
-KEY = "0123456789" * 4
+KEY, TIME = "0123456789" * 4, "2026-01-01T00:00:00Z"
 
 
 @dataclass
@@ -174,9 +174,8 @@ class WandbServer:
 
     def op_Viewer(self, _: dict[str, Any]) -> dict[str, Any]:
         user = {"id": "u", "entity": self.entity, "username": self.entity, "name": self.entity, "email": "a@b.c"}
-        return {
-            "viewer": {**user, "admin": False, "flags": "{}", "deletedAt": None, **_edges("teams"), **_edges("apiKeys")}
-        }
+        others = {"admin": False, "flags": "{}", "deletedAt": None, **_edges("teams"), **_edges("apiKeys")}
+        return {"viewer": {**user, **others}}
 
     op_GetViewer = op_GetDefaultEntity = op_Viewer
 
@@ -205,16 +204,8 @@ class WandbServer:
         run.config |= json.loads(v.get("config") or "{}")
         run.summary |= json.loads(v.get("summaryMetrics") or "{}")
         inserted, run.sessions, run.state = run.sessions == 0, run.sessions + 1, "running"
-        bucket = {
-            "id": _id(run.name),
-            "name": run.name,
-            "displayName": run.fields.get("displayName"),
-            "description": "",
-        }
-        more = {"config": json.dumps(run.config), "sweepName": v.get("sweep"), "historyLineCount": len(run.history)}
-        return {
-            "upsertBucket": {"inserted": inserted, "bucket": bucket | more | {"project": self.project(run.project)}}
-        }
+        bucket = {"sweepName": v.get("sweep"), "description": "", "project": self.project(run.project)}
+        return {"upsertBucket": {"inserted": inserted, "bucket": _described(run) | bucket}}
 
     def op_RunStoppedStatus(self, _: dict[str, Any]) -> dict[str, Any]:
         return {"project": {"run": {"stopped": False}}}
@@ -231,16 +222,13 @@ class WandbServer:
     def op_CreateArtifact(self, v: dict[str, Any]) -> dict[str, Any]:
         given = v["input"]
         name = given["artifactCollectionName"]
-        found = f"{name}-{given['digest']}"
-        artifact = self.artifacts.setdefault(
-            found,
-            Artifact(name, given["artifactTypeName"], given["digest"], [], json.loads(given.get("metadata") or "{}")),
-        )
+        found, metadata = f"{name}-{given['digest']}", json.loads(given.get("metadata") or "{}")
+        new = Artifact(name, given["artifactTypeName"], given["digest"], [], metadata)
+        artifact = self.artifacts.setdefault(found, new)
         artifact.aliases = sorted({*artifact.aliases, *(alias["alias"] for alias in given.get("aliases") or [])})
         state = "COMMITTED" if artifact.committed else "PENDING"
-        return {
-            "createArtifact": {"artifact": {"id": found, "state": state, "artifactSequence": {"latestArtifact": None}}}
-        }
+        answer = {"id": found, "state": state, "artifactSequence": {"latestArtifact": None}}
+        return {"createArtifact": {"artifact": answer}}
 
     def op_CreateArtifactManifest(self, v: dict[str, Any]) -> dict[str, Any]:
         return {"createArtifactManifest": {"artifactManifest": self._manifest(v["artifactID"])}}
@@ -253,17 +241,12 @@ class WandbServer:
         return {"id": artifact, "file": file}
 
     def op_CreateArtifactFiles(self, v: dict[str, Any]) -> dict[str, Any]:
-        nodes = [
-            {
-                "storagePath": file["name"],
-                "uploadUrl": f"{self.url}/artifact/{file['artifactID']}/{file['name']}",
-                "uploadHeaders": [],
-                "uploadMultipartUrls": None,
-                "artifact": {"id": file["artifactID"]},
-            }
-            for file in (v.get("input") or v)["artifactFiles"]
-        ]
-        return {"createArtifactFiles": {"files": {"edges": [{"node": node} for node in nodes]}}}
+        edges = []
+        for file in (v.get("input") or v)["artifactFiles"]:
+            name, artifact = file["name"], file["artifactID"]
+            node = {"storagePath": name, "uploadUrl": f"{self.url}/artifact/{artifact}/{name}", "uploadHeaders": []}
+            edges.append({"node": {**node, "uploadMultipartUrls": None, "artifact": {"id": artifact}}})
+        return {"createArtifactFiles": {"files": {"edges": edges}}}
 
     def op_CommitArtifact(self, v: dict[str, Any]) -> dict[str, Any]:
         artifact = self.artifacts[v["artifactID"]]
@@ -272,18 +255,9 @@ class WandbServer:
 
     def op_ArtifactByID(self, v: dict[str, Any]) -> dict[str, Any]:
         found = self.artifacts[v["id"]]
-        sequence = {
-            "id": found.name,
-            "name": found.name,
-            "project": self.project("p"),
-            "__typename": "ArtifactSequence",
-        }
-        times = {
-            "createdAt": "2026-01-01T00:00:00Z",
-            "updatedAt": None,
-            "ttlDurationSeconds": -2,
-            "ttlIsInherited": True,
-        }
+        names = {"id": found.name, "name": found.name, "__typename": "ArtifactSequence"}
+        sequence = {**names, "project": self.project("p")}
+        times = {"createdAt": TIME, "updatedAt": None, "ttlDurationSeconds": -2, "ttlIsInherited": True}
         texts = {"description": None, "metadata": json.dumps(found.metadata), "digest": found.digest, "commitHash": "c"}
         counts = {"versionIndex": 0, "size": 1, "fileCount": len(found.files), "historyStep": None, "tags": []}
         kind = {"artifactType": {"name": found.type}, "state": "COMMITTED", "aliases": [], "__typename": "Artifact"}
@@ -328,33 +302,22 @@ def _edges(name: str) -> dict[str, Any]:
 
 def _described(run: Run) -> dict[str, Any]:
     """What every answer about a run holds."""
-    texts = {
-        "displayName": run.fields.get("displayName"),
-        "notes": run.fields.get("notes"),
-        "tags": run.fields.get("tags") or [],
-    }
+    texts = {name: run.fields.get(name) for name in ("displayName", "notes")} | {"tags": run.fields.get("tags") or []}
     contents = {"summaryMetrics": json.dumps(run.summary), "config": json.dumps(run.config)}
     return {"id": _id(run.name), "name": run.name, "historyLineCount": len(run.history), **texts, **contents}
 
 
 def _resume_status(run: Run) -> dict[str, Any]:
-    tails = {
-        f"{kind}Tail": json.dumps([json.dumps(row) for row in getattr(run, kind)[-1:]])
-        for kind in ("history", "events")
-    }
-    return {
-        **_described(run),
-        "logLineCount": 0,
-        "eventsLineCount": len(run.events),
-        **tails,
-        "wandbConfig": '{"t": 1}',
-    }
+    last = {"history": run.history[-1:], "events": run.events[-1:]}
+    tails = {f"{kind}Tail": json.dumps([*map(json.dumps, rows)]) for kind, rows in last.items()}
+    counts = {"logLineCount": 0, "eventsLineCount": len(run.events)}
+    return {**_described(run), **counts, **tails, "wandbConfig": '{"t": 1}'}
 
 
 def _node(run: Run) -> dict[str, Any]:
     """A run as `wandb.Api` reads it."""
     fields = {key: run.fields.get(name) for key, name in NODE_FIELDS.items()}
-    times = dict.fromkeys(("createdAt", "heartbeatAt"), "2026-01-01T00:00:00Z")
+    times = dict.fromkeys(("createdAt", "heartbeatAt"), TIME)
     others = {"systemMetrics": "{}", "description": "", "readOnly": False, "projectId": "1", "state": run.state}
     history = {"historyKeys": {"lastStep": len(run.history), "keys": {}}}
     return {**_described(run), **fields, **times, **others, **history, "user": {"name": "tester", "username": "tester"}}

@@ -3,120 +3,94 @@
 Training never waits for W&B. Only the end of the command waits, for at most `END_SECONDS`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex
-import subprocess
+import signal
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any
-from types import TracebackType
+from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
+from typing import Self
 
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.tracking.server import kill_wandb
-from experiments.runs.tracking.settings import LEFT, OF_AGENT, SYNC, Tracking
+from experiments.runs.tracking.notes import FOLDER, changed_runs, lacking
+from experiments.runs.tracking.settings import OF_AGENT, Tracking
 
 END_SECONDS = 20.0
-MAX_TITLE = 63  # characters of an alert, a limit of W&B
 
 
+@dataclass
 class Mirror:
-    """A context manager around the training of runs in a folder. `show` prints a line."""
+    """A context manager around the training of runs in a folder: sends them to W&B.
 
-    def __init__(
-        self,
-        tracking: Tracking,
-        folder: Path,
-        runs: Any = (),
-        *,
-        alert: bool = False,
-        show: Callable[[str], None] | None = None,
-    ) -> None:
-        self.tracking, self.folder = tracking, Path(folder)
-        self.show = show or (lambda line: print(line, file=sys.stderr, flush=True))
-        self.runs: dict[str, bool | None] = {}  # run -> whether W&B has all of it; None: see `leave`
-        self.sender: subprocess.Popen[str] | None = None
-        self.thread = threading.Thread(target=self._listen, daemon=True)
+    `runs`: their names; without names, the runs that begin, go on or end while it is open. `alert`: have W&B alert the
+    user at the end. `show` prints a line; None: to standard error.
+    """
 
-    def __enter__(self) -> Mirror:
+    tracking: Tracking
+    folder: Path
+    runs: Sequence[str] = ()
+    _: KW_ONLY
+    alert: bool = False
+    show: Callable[[str], None] | None = None
+
+    def __enter__(self) -> Self:
+        self.since = time.time() - 1.0  # times of files are rounded
+        self.sync = f"vit-sweep sync {shlex.quote(str(self.folder))}"
+        self.sender = self._start() if self.tracking.is_on else None
+        if self.sender:
+            self.listener = threading.Thread(target=self._listen, args=[self.sender], daemon=True)
+            self.listener.start()
+        elif self.tracking.mode == "auto" and not os.environ.get("WANDB_MODE"):
+            now = f"`--tracking offline` and `wandb leet {shlex.quote(str(self.folder / FOLDER))}` show curves now"
+            self._show(f"off, no W&B API key is configured; `{self.sync}` sends runs later; {now}")
         return self
 
-    def follow(self, run: str) -> None:
-        """Send a run from now on: its epochs as they are recorded, and all of it when it has ended."""
-        if not self.tracking.is_on or self.runs.get(run) is not None:
+    def __exit__(self, *_: object) -> None:
+        if not self.sender:
             return
-        self.runs[run] = False
-        if self.sender is None:
-            self.sender = self._start()
-            self.thread.start()
-        self._tell(run)
-
-    def leave(self, run: str) -> None:
-        """Close the W&B run of a run that is no longer trained here and has no record: others may train it."""
-        if self.runs.get(run) is not None and not record.is_finished(self.folder / run):
-            self.runs[run] = None
-            self._tell(f"{run}\t{LEFT}")
-
-    def alert(self, level: str, title: str, text: str) -> None:
-        """Have W&B alert the user, beside the last of the runs that have begun. Without one there is no alert."""
-        left_first = sorted(self.runs, key=lambda run: self.runs[run] is not None)
-        begun = [run for run in left_first if (self.folder / run / record.CONFIG).exists()]
-        if begun:
-            self._tell("\t".join([begun[-1], level, title[:MAX_TITLE], text]))
-
-    def _tell(self, line: str) -> None:
-        assert self.sender and self.sender.stdin
-        with contextlib.suppress(OSError):  # it has died, or reads no more
-            os.set_blocking(self.sender.stdin.fileno(), False)
-            self.sender.stdin.write(f"{line}\n")
-            self.sender.stdin.flush()
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if not (self.sender and self.sender.stdin):
-            return
-        with contextlib.suppress(OSError):
-            self.sender.stdin.close()
+        names = self.runs or changed_runs(self.folder, self.since)
+        begun = [run for run in names if (self.folder / run / record.CONFIG).exists()]
         try:
-            self.thread.join(0 if isinstance(error, UserError) else END_SECONDS)
+            if begun:
+                self.sender.terminate()
+                self.sender.wait(END_SECONDS)
+        except TimeoutExpired:
+            pass
         finally:  # also after a second Ctrl-C
-            if self.sender.poll() is None:
-                kill_wandb(self.sender.pid)
-                self.sender.kill()
+            self.sender.kill()  # wandb's own process then ends by itself
             self.sender.wait()
-        missing = [run for run in self.runs if self.runs[run] is False and record.is_finished(self.folder / run)]
-        if missing:
-            later = f"send them with `{SYNC} {shlex.quote(str(self.folder))}`"
-            self.show(f"tracking: W&B lacks {len(missing)} of {len(self.runs)} runs; {later}")
+        self.listener.join(1.0)
+        with contextlib.suppress(UserError):  # of a record that cannot be read, the command says it
+            if missing := lacking(self.folder, begun, self.tracking.agent):
+                self._show(f"W&B lacks {len(missing)} of {len(begun)} runs; send them with `{self.sync}`")
 
-    def _start(self) -> subprocess.Popen[str]:
+    def _start(self) -> Popen[str]:
         """Start the process. It does not get the Ctrl-C of the terminal."""
-        hidden = {"VIT_PLUGINS"}  # they import torch, which reading records does not need
-        if not self.tracking.agent:
-            hidden.update(OF_AGENT)
-        path = [str(Path(__file__).resolve().parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        place = {"--tracking": self.tracking.mode, "--project": self.tracking.project, "--entity": self.tracking.entity}
-        options = [f"{flag}={value}" for flag, value in place.items() if value is not None]
-        words = ["sync", "--follow", "--stdin", *options, "--", str(self.folder)]
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", "sweeps.main", *words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**{k: v for k, v in os.environ.items() if k not in hidden}, "PYTHONPATH": os.pathsep.join(path)},
-            start_new_session=True,
-        )
+        hidden = {"VIT_PLUGINS", *(() if self.tracking.agent else OF_AGENT)}  # plug-ins import torch
+        kept = {name: value for name, value in os.environ.items() if name not in hidden}
+        environment = {**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        place = {"tracking": self.tracking.wandb_mode, "project": self.tracking.project, "entity": self.tracking.entity}
+        options = [f"--{flag}={value}" for flag, value in place.items() if value is not None] + ["--alert"] * self.alert
+        words = [f"--beside={os.getpid()}:{self.since}", *options, "--", str(self.folder)]
+        words += [f"run={run}" for run in self.runs]
+        command = [sys.executable, "-P", "-m", "sweeps.main", "sync", "--follow", *words]
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: see `sync`
+        try:
+            return Popen(
+                command, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, text=True, start_new_session=True
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
 
-    def _listen(self) -> None:
-        """Show what the process says."""
-        assert self.sender and self.sender.stdout
-        for line in map(str.strip, self.sender.stdout):
-            if line in self.runs:
-                self.runs[line] = True
-            else:
-                self.show(f"tracking: {line}")
+    def _listen(self, sender: Popen[str]) -> None:
+        for line in sender.stdout or ():
+            self._show(line.strip())
+
+    def _show(self, line: str) -> None:
+        (self.show or (lambda text: print(text, file=sys.stderr, flush=True)))(f"tracking: {line}")

@@ -1,180 +1,103 @@
 """Send runs to W&B from their records: epochs as they are written, the whole record at the end of the run."""
 
-import errno
 import os
-import shlex
 import shutil
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from experiments.files import RecordError, read_json, write_json
+from filelock import FileLock, Timeout
+
+from experiments.files import write_json
 from experiments.runs import record
 from experiments.runs.tracking import server
-from experiments.runs.tracking.server import limit
-from experiments.runs.tracking.settings import FOLDER, STUDY_KEY, SYNC, Tracking, token
-from experiments.runs.tracking.wandb_run import WandbRun, upload_seconds, wandb_folder
+from experiments.runs.tracking.notes import FOLDER, Sent, note_path, read_note, token
+from experiments.runs.tracking.settings import Tracking
+from experiments.runs.tracking.wandb_run import WandbRun
 from experiments.study import STUDY, RunSpec, StudyPlan
 
-POLL_SECONDS, RETRY_SECONDS = 1.0, 30.0
-STEP_SECONDS = 60.0  # that W&B has for one run; its own time limits are shorter, if it keeps them
-MIN_FREE = 2**21  # bytes on the disk; with less, wandb truncates its files and says nothing
-NICENESS = 5  # training goes first
 MAX_ID = 48  # characters of a run's name in the id of its W&B run: the end, which tells the runs of a folder apart
 
 
-@dataclass(frozen=True)
-class Sent:
-    """What W&B has of a run, kept in `note_path`: the id of the W&B run, and the address of its project.
+class Sender(AbstractContextManager["Sender"]):
+    """Sends runs of a folder to a project in W&B, or to the disk. A context manager, in the body of `wandb_in_use`.
 
-    `sweep`: if an agent has asked for it. `digest`: of the record that W&B has completely; None before.
+    It holds the lock of a run while its W&B run is open, so of several processes one sends it. `where`: the project's
+    address, or "offline". Raises whatever wandb raises; after an error it cannot be used any more.
     """
-
-    id: str
-    where: str
-    sweep: str | None = None
-    digest: str | None = None
-
-
-def note_path(folder: Path, run: str) -> Path:
-    """The file that says what W&B has of a run."""
-    return folder / FOLDER / "sent" / f"{run}.json"
-
-
-def follow(
-    folder: Path,
-    tracking: Tracking,
-    runs: Callable[[], Iterable[str]],
-    over: threading.Event,
-    alerts: deque[Sequence[str]],
-    say: Callable[[str], None],
-    hint: str,
-) -> None:
-    """Send runs as they are trained, until `over` is set; then what is there. After an error it begins again.
-
-    `runs`: the names of the runs so far; one that is named no more is closed, because another process may send it.
-    `alerts`: arguments of `Sender.alert`, in the order in which they are sent.
-    `say` gets the name of each run that W&B has completely, and, once, the line that says where the runs are and how to
-    end this, the `hint`, and the one of an error.
-    """
-    os.nice(NICENESS)
-    done, told = set[str](), set[str]()
-
-    def say_once(kind: str, line: str) -> None:
-        if kind not in told:
-            told.add(kind)
-            say(line)
-
-    while True:
-        is_last = False
-        try:
-            with server.wandb_in_use():
-                sender = Sender(folder, tracking)
-                say_once("place", f"runs are mirrored to Weights & Biases {sender.place}; {hint}")
-                while not is_last:
-                    is_last = over.wait(POLL_SECONDS)
-                    named = list(runs())
-                    for run in [run for run in dict.fromkeys([*named, *sender.open]) if run not in done]:
-                        try:
-                            if sender.send(run) is not None:
-                                done.add(run)
-                                say(run)
-                            elif run not in named:
-                                sender.close(run)
-                        except RecordError as error:
-                            say_once(run, f"{run}: is not sent ({error})")
-                    while alerts:
-                        sender.alert(*alerts[0])
-                        alerts.popleft()
-                return sender.close()
-        except server.Unreachable as error:
-            say_once("error", f"W&B cannot be used ({error}); training goes on")
-        if over.wait(RETRY_SECONDS):
-            return
-
-
-class Sender:
-    """Sends runs of a folder to a project in W&B, or to the disk. For the body of `wandb_in_use`."""
 
     def __init__(self, folder: Path, tracking: Tracking) -> None:
+        self.folder, self.agent, self.where = folder, tracking.agent, tracking.wandb_mode
+        self.dir = Path(os.environ.get("WANDB_DIR") or folder)  # whose folder `wandb` is that of wandb
         os.environ.setdefault("WANDB_DATA_DIR", str(folder / FOLDER))  # else wandb keeps artifacts in the home folder
-        self.folder, self.agent = folder, tracking.agent
-        with limit(STEP_SECONDS):
-            self.mode, self.project = server.wandb_mode(tracking.mode), server.project(tracking.project)
-            self.entity, self.where = tracking.entity, self.mode
-            if self.mode == "online":
-                self.entity = server.probe(tracking.entity)
-                self.where = f"{server.base_url()}/{self.entity}/{self.project}"
-        self.open: dict[str, WandbRun] = {}
-        self.read: dict[str, int] = {}  # run -> the time of the metrics file when it was read
+        self.place = {"mode": self.where, "project": server.project(tracking.project), "entity": tracking.entity}
+        if self.where == "online":
+            self.place["entity"] = server.probe(tracking.entity)
+            self.where = f"{server.base_url()}/{self.place['entity']}/{self.place['project']}"
+        for name in ("sent", "locks"):
+            (folder / FOLDER / name).mkdir(parents=True, exist_ok=True)
+        self.done, self.open, self.locks = dict[str, None](), dict[str, WandbRun](), dict[str, FileLock]()
         self.study, self.planned = "", dict[str, RunSpec]()  # of study.json, if there is one
 
-    def send(self, run: str) -> bool | None:
-        """Send what is new of a run. None if it has not ended; else whether W&B lacked anything."""
-        run_dir = self.folder / run
-        if record.is_finished(run_dir):
-            with limit(STEP_SECONDS + upload_seconds(run_dir)):
-                return self._complete(run)
-        if (run_dir / record.CONFIG).exists():
-            with limit(STEP_SECONDS):
-                self._open(run)
-                metrics = run_dir / record.METRICS
-                changed = metrics.stat().st_mtime_ns if metrics.exists() else 0
-                if changed != self.read.get(run, 0):
-                    self.read[run] = changed
-                    self.open[run].add(record.read_rows(metrics))
-        return None
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close the W&B runs; another process may go on with those that have not ended."""
+        try:
+            for run in self.open.values() if kind is None else ():
+                run.close()
+        finally:
+            for lock in self.locks.values():
+                lock.release()
 
-    def alert(self, run: str, level: str, title: str, text: str) -> None:
-        """Have W&B alert the user, beside the W&B run of a run. Offline there is nobody to do so."""
-        if self.mode != "online":
-            return
-        with limit(STEP_SECONDS):
-            self._open(run)
-            self.open[run].run.alert(title, text, level)
-            if record.is_finished(self.folder / run):
-                self.open.pop(run).end(record.read_summary(self.folder / run)["status"])
+    def send(self, runs: Iterable[str], say: Callable[[str], None]) -> None:
+        """Send what is new of these runs. `say` gets a line for a record that cannot be sent."""
+        for run in [run for run in runs if run not in self.done]:
+            try:
+                if self._send(run):
+                    self.done[run] = None
+            except record.RecordError as error:
+                say(f"{run}: is not sent ({error})")
 
-    @property
-    def place(self) -> str:
-        """Where the runs are, in words."""
-        if self.mode == "online":
-            return f"at {self.where}"
-        return f"offline, in {wandb_folder(self.folder)}; send them with `{SYNC} {shlex.quote(str(self.folder))}`"
-
-    def close(self, *runs: str) -> None:
-        """Close runs that have not ended: these, or all."""
-        with limit(STEP_SECONDS):
-            for run in runs or list(self.open):
-                self.open.pop(run).stop()
-
-    def _complete(self, run: str) -> bool:
-        planned = self._plan(run)
-        whole = record.read_run(self.folder / run, run_id=planned.run_id if planned else None)
-        note, digest = self._note(run), whole.summary["digest"]
-        is_closed = run not in self.open  # an open one would be closed later, over what another process has sent
-        if is_closed and note.digest == digest and (self.mode != "online" or self._digests.get(note.id) == digest):
+    def _send(self, run: str) -> bool:
+        """Send what is new of a run. Whether W&B has all of it now: it has ended, and no other process sends it."""
+        run_dir, note = self.folder / run, self._note(run)
+        if not record.is_finished(run_dir):
+            if (run_dir / record.CONFIG).exists() and self._open(run, note):
+                self.open[run].follow()
             return False
-        self._open(run)
-        self.open.pop(run).complete(whole)
-        self._write(run, replace(note, digest=digest))
+        planned = self._plan(run)
+        whole = record.read_run(run_dir, run_id=planned.run_id if planned else None)
+        if run in self.open or note.digest != whole.summary["digest"]:
+            if not self._open(run, note):
+                return False
+            sent = self.open.pop(run)
+            sent.complete(whole)
+            if sent.run.id == note.id:  # else an agent has asked for the run meanwhile
+                write_json(note_path(self.folder, run), asdict(replace(note, digest=whole.summary["digest"])))
+            self.locks[run].release()
         return True
 
-    def _open(self, run: str) -> None:
+    def alert(self, level: str, title: str, text: str) -> None:
+        """Have W&B alert the user, beside a run that was sent. Offline, and without such a run, there is no alert."""
+        run = next(iter([*self.open, *self.done]), None)
+        if self.place["mode"] == "online" and run and self._open(run, self._note(run)):
+            self.open[run].run.alert(title, text, level)
+
+    def _open(self, run: str, note: Sent) -> bool:
+        """Open the W&B run of a run. False where another process has it open."""
         if run in self.open:
-            return
-        folder = wandb_folder(self.folder)
-        if shutil.disk_usage(folder if folder.exists() else self.folder).free < MIN_FREE:
-            raise OSError(errno.ENOSPC, f"no space left for {folder}")
-        note, planned = self._note(run), self._plan(run)
-        if self.mode == "offline":  # written from its first epoch: it replaces what an interruption left
-            for earlier in folder.glob(f"offline-run-????????_??????-{note.id}"):
+            return True
+        lock = FileLock(self.folder / FOLDER / "locks" / run, fallback_to_soft=False)
+        try:
+            self.locks.setdefault(run, lock).acquire(blocking=False)
+        except Timeout:
+            return False
+        if self.where == "offline":  # written from its first epoch: it replaces what an interruption left
+            for earlier in self.dir.glob(f"{FOLDER}/offline-run-????????_??????-{note.id}"):
                 shutil.rmtree(earlier)
-        place = {"mode": self.mode, "project": self.project, "entity": self.entity, "id": note.id}
-        self.open[run] = WandbRun(self.folder / run, self.study if planned else "", planned, note.sweep, place)
+        planned, place = self._plan(run), {**self.place, "id": note.id, "dir": str(self.dir)}
+        self.open[run] = WandbRun(self.folder / run, self.study, planned, note.sweep, place)
+        return True
 
     def _plan(self, run: str) -> RunSpec | None:
         """A run of the study's plan, which is read again for a run that it lacks."""
@@ -185,32 +108,10 @@ class Sender:
 
     def _note(self, run: str) -> Sent:
         """The W&B run of a run in this project: that of the agent, the one that was noted, or a new one."""
-        try:
-            noted = Sent(**read_json(note_path(self.folder, run)))
-        except (RecordError, TypeError):
-            noted = None
-        if noted is None or noted.where != self.where:
-            noted = Sent(f"{run[-MAX_ID:]}-{token(self.folder)}", self.where)
-        if self.agent and self.agent.id != noted.id:
-            noted = Sent(self.agent.id, self.where, self.agent.sweep)
-            self._write(run, noted)
-        return noted
-
-    def _write(self, run: str, note: Sent) -> None:
-        path = note_path(self.folder, run)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, asdict(note))
-
-    @cached_property
-    def _digests(self) -> dict[str, str]:
-        """W&B id -> the digest of the record that the server has, for the runs of the project.
-
-        Runs that an earlier version sent lack the key of their study, by which pages select runs: they are sent again.
-        """
-        import wandb
-
-        try:
-            runs = wandb.Api(timeout=server.ANSWER_SECONDS).runs(f"{self.entity}/{self.project}", lazy=False)
-            return {run.id: run.summary.get("digest") for run in runs if STUDY_KEY in run.config}
-        except (ValueError, wandb.errors.Error):  # there is no such project yet
-            return {}
+        note = read_note(self.folder, run)
+        if note is None or note.where != self.where:
+            note = Sent(f"{run[-MAX_ID:]}-{token(self.folder)}", self.where)
+        if self.agent and self.agent.id != note.id:  # noted at once: another process that is faster sends it there, too
+            note = Sent(self.agent.id, self.where, self.agent.sweep)
+            write_json(note_path(self.folder, run), asdict(note))
+        return note

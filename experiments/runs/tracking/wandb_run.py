@@ -1,31 +1,25 @@
 """One W&B run: opened, extended by epochs, completed from the record. The same calls again give the same W&B run."""
 
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from experiments.metric import METRICS, Metric, is_metric
+from experiments.metric import METRICS, last_and_best
 from experiments.runs import predictions, record
+from experiments.runs.tracking.notes import study_key
 from experiments.runs.tracking.server import ANSWER_SECONDS
-from experiments.runs.tracking.settings import FOLDER, STUDY_KEY, TRIAL, study_key
+from experiments.runs.tracking.settings import STUDY_KEY, TRIAL
 from experiments.study import RunSpec
 from experiments.version import code, remote
 
 BYTES_PER_SECOND = 250_000  # the slowest upload of a checkpoint that is waited for
 MAX_TAG = 64  # characters, a limit of W&B
 INTERRUPTED = 255  # the exit code of a run that was stopped; W&B shows it as failed
-CLASSES = "test/classes"  # the name of the table in W&B
 NOT_IN_SUMMARY = ("files", "schema", "provenance", "planned", "init")
-
-
-def wandb_folder(folder: Path) -> Path:
-    """The folder of wandb: in that of the user's WANDB_DIR, else in the study's."""
-    return Path(os.environ.get("WANDB_DIR") or folder) / FOLDER
+LIMITS = {"init_timeout": ANSWER_SECONDS, "finish_timeout": ANSWER_SECONDS, "finish_timeout_raises": True}
+QUIET = {"silent": True, "console": "off", "x_save_requirements": False}  # 0.3 s a run; the record states the versions
 
 
 class WandbRun:
@@ -37,65 +31,75 @@ class WandbRun:
         """Open a W&B run. `planned`: the run in its study, if it has one. `place`: its mode, project, entity and id."""
         import wandb
 
-        config, folder = record.read_json(run_dir / record.CONFIG), run_dir.parent
-        variant = planned.variant if planned else config["model"]["pos_embed"]
-        is_trial = (folder / record.TRIALS).exists()
-        self.study, self.mode, self.last_epoch = study, place["mode"], 0.0
+        self.dir, self.study, self.is_online = run_dir, study if planned else "", place["mode"] == "online"
+        self.last_epoch, self.read = 0.0, 0
+        config, is_trial = record.read_json(run_dir / record.CONFIG), (run_dir.parent / record.TRIALS).exists()
+        kind = config["model"]["pos_embed"]
+        variant, levels = (planned.variant, dict(planned.levels)) if planned else (kind, {})
+        tags = [self.study, config["data"]["name"], kind, *os.environ.get("WANDB_TAGS", "").split(",")]
+        key = study_key(self.study, run_dir.parent) if planned or is_trial else ""
+        is_ended = record.is_finished(run_dir)
+        origin = record.read_summary(run_dir).get("provenance", {}) if is_ended else code()
+        # The commit of this project's code; wandb would take the repository that the output folder lies in.
+        commit = origin.get("commit")
+        git = {"git_commit": commit, "git_remote_url": remote() if commit else None, "disable_git": commit is None}
+        # Statistics are those of the command, whose workers are its children. In the environment, the sweep would make
+        # `init` ignore the id, project and entity.
+        run = {"program": "vit-ablation", "x_stats_pid": os.getppid(), "sweep_id": sweep}
         self.run = wandb.init(
             **place,
-            dir=str(wandb_folder(folder).parent),
             name=f"{variant} s{config['seed']}",
             group=variant,
             job_type=TRIAL if is_trial else "run",
-            tags=_tags(study, config["data"]["name"], config["model"]["pos_embed"]),
-            config={
-                **config,
-                "run": run_dir.name,
-                "variant": variant,
-                "levels": dict(planned.levels) if planned else {},
-                STUDY_KEY: study_key(study, folder) if planned or is_trial else "",
-            },
+            tags=list(dict.fromkeys(tag.strip()[:MAX_TAG] for tag in tags if tag.strip())),
+            config={**config, "run": run_dir.name, "variant": variant, "levels": levels, STUDY_KEY: key},
             resume="allow",
             reinit="create_new",
-            settings=_settings(run_dir, sweep),
+            settings=wandb.Settings(**LIMITS, **QUIET, **git, **run, x_transaction_log_flush_interval=1),
         )
-        # In every session: a session that defines nothing forgets what the last one defined.
+        # In every session: one that defines nothing forgets what the last one defined, and the best values with it.
         self.run.define_metric("epoch")
         self.run.define_metric("*", step_metric="epoch", step_sync=False)
         for name in METRICS:
-            self.run.define_metric(name, step_metric="epoch", summary="none")  # set below: see `summary_of`
+            self.run.define_metric(name, step_metric="epoch", summary="none")
 
-    def add(self, rows: Sequence[Mapping[str, float]]) -> None:
+    def follow(self) -> None:
+        """Send the epochs that were recorded since the last call."""
+        metrics = self.dir / record.METRICS
+        if metrics.exists() and (changed := metrics.stat().st_mtime_ns) != self.read:
+            self.read = changed
+            self._add(record.read_rows(metrics))
+
+    def _add(self, rows: Sequence[Mapping[str, float]]) -> None:
         """Send the epochs that were not sent in this session. W&B drops those that it has."""
-        new = [row for row in rows if row["epoch"] > self.last_epoch]
-        for row in new:
+        for row in [row for row in rows if row["epoch"] > self.last_epoch]:
             self.run.log(dict(row), step=int(row["epoch"]), commit=True)
             self.last_epoch = row["epoch"]
-        if new:
-            self.run.summary.update(summary_of(rows))
+        if rows:
+            self.run.summary.update(last_and_best(rows))
 
     def complete(self, whole: record.RunRecord) -> None:
         """Send what the record of the ended run holds, and close the run. Returns when the server has everything."""
-        self.add(whole.rows)
+        import wandb
+
+        self._add(whole.rows)
         cost = whole.summary.get("cost") or {}
         known = {key: cost[key] for key in ("params", "params_fixed", "flops_per_image") if key in cost}
         self.run.config.update({"run_id": whole.summary["run_id"], **known}, allow_val_change=True)
-        values = {key: value for key, value in whole.summary.items() if key not in (*NOT_IN_SUMMARY, *whole.rows[-1])}
-        self.run.summary.update({**values, **summary_of(whole.rows)})
-        if self.mode == "online":
+        others = {key: value for key, value in whole.summary.items() if key not in (*NOT_IN_SUMMARY, *whole.rows[-1])}
+        self.run.summary.update({**others, **last_and_best(whole.rows)})
+        if self.is_online:
             self._upload(whole)
             if digest := whole.summary["files"].get(record.PREDICTIONS):
-                table = classes_table(predictions.read(whole.dir, digest))
-                self.run.log({CLASSES: table}, step=len(whole.rows) + 1)  # an epoch is sent once
-        self.end(whole.summary["status"])
+                rows = predictions.read(whole.dir, digest).by_class()
+                table = wandb.Table(columns=["class", "images", "accuracy"], data=[list(row) for row in rows])
+                self.run.log({"test/classes": table}, step=len(whole.rows) + 1)  # an epoch is sent once
+        self.close()
 
-    def end(self, status: str) -> None:
-        """Close a run that has ended with this status."""
-        self.run.finish(exit_code=1 if status == "diverged" else 0)
-
-    def stop(self) -> None:
-        """Close a run that has not ended."""
-        self.run.finish(exit_code=INTERRUPTED)
+    def close(self) -> None:
+        """Close the W&B run with the status of its record."""
+        status = record.read_summary(self.dir)["status"] if record.is_finished(self.dir) else None
+        self.run.finish(exit_code={None: INTERRUPTED, "diverged": 1}.get(status, 0))
 
     def _upload(self, whole: record.RunRecord) -> None:
         """Send the files of the record as an artifact; the same files again are the same version of it."""
@@ -106,62 +110,5 @@ class WandbRun:
             artifact.add_file(str(whole.dir / name), name=name, policy="immutable", skip_cache=True)  # copied nowhere
         aliases = [whole.summary["status"], f"s{whole.config['seed']}", self.study]
         allowed = [re.sub(r"[^A-Za-z0-9_.-]", "-", alias) for alias in aliases if alias]
-        self.run.log_artifact(artifact, aliases=allowed).wait(timeout=math.ceil(upload_seconds(whole.dir)))
-
-
-def classes_table(kept: predictions.Predictions) -> Any:
-    """A W&B table: the number of test images of each class, and their accuracy."""
-    import wandb
-
-    hits = {int(label): kept.hits[kept.labels == label] for label in np.unique(kept.labels)}
-    names = kept.classes or range(max(hits, default=-1) + 1)
-    rows = [[str(names[label]), len(of_class), float(of_class.mean())] for label, of_class in hits.items()]
-    return wandb.Table(columns=["class", "images", "accuracy"], data=rows)
-
-
-def upload_seconds(run_dir: Path) -> float:
-    """The seconds that the server has to take the files of a record."""
-    return ANSWER_SECONDS + (run_dir / record.CHECKPOINT).stat().st_size / BYTES_PER_SECOND
-
-
-def summary_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The last value of every metric, and the best one: {"val/acc": 0.9, "best/val/acc": 0.92}.
-
-    wandb could compute it, but forgets the best value when a run is resumed.
-    """
-    summary = {}
-    for metric in filter(is_metric, rows[-1]):
-        values = [row[metric] for row in rows]
-        summary[metric] = values[-1]
-        if finite := [value for value in values if math.isfinite(value)]:
-            summary[f"best/{metric}"] = min(finite) if Metric(metric).lower_is_better else max(finite)
-    return summary
-
-
-def _settings(run_dir: Path, sweep: str | None) -> Any:
-    import wandb
-
-    origin = record.read_summary(run_dir).get("provenance", {}) if record.is_finished(run_dir) else code()
-    return wandb.Settings(
-        silent=True,
-        console="off",
-        init_timeout=ANSWER_SECONDS,
-        finish_timeout=ANSWER_SECONDS,
-        finish_timeout_raises=True,
-        x_transaction_log_flush_interval=1,
-        # The commit of this project's code; wandb would take the repository that the output folder lies in.
-        git_commit=origin.get("commit"),
-        git_remote_url=remote() if origin.get("commit") else None,
-        disable_git=origin.get("commit") is None,
-        program="vit-ablation",
-        x_save_requirements=False,  # 0.3 s a run; the record states the versions
-        x_stats_pid=os.getppid(),  # the command, whose workers are its children
-        # Here and not in the environment, where it would make `init` ignore the id, project and entity.
-        sweep_id=sweep,
-    )
-
-
-def _tags(*names: str) -> list[str]:
-    """Tags of a run: these, and those of the user's environment."""
-    tags = [*names, *os.environ.get("WANDB_TAGS", "").split(",")]
-    return list(dict.fromkeys(tag.strip()[:MAX_TAG] for tag in tags if tag.strip()))
+        seconds = ANSWER_SECONDS + (whole.dir / record.CHECKPOINT).stat().st_size // BYTES_PER_SECOND
+        self.run.log_artifact(artifact, aliases=allowed).wait(timeout=seconds)

@@ -33,7 +33,7 @@ def test_an_alert_tells_that_a_tuning_has_ended_whose_wandb_runs_state_its_folde
     words = ("--trials", 1, "--workers", 2, "--out", stubbed.folder, "--tracking", "online", "--alert")
     status, _, err = stubbed("tune", stubbed.study, *words)
     assert status == 0, err
-    assert alerts(server) == [("INFO", "tiny: tuning ended", "2 trials: 2 finished")]
+    assert alerts(server) == [("INFO", "tiny: tuning ended", "2 runs: 2 finished")]
     token = json.loads((stubbed.dir / "tuning/wandb.json").read_text())["token"]
     assert [run.settings["study"] for run in server.runs.values()] == [f"-{token}"] * 2
 
