@@ -131,7 +131,7 @@ BAD = [
     (["status", "runs/tiny", "--watch", "0"], "--watch: '0' is not allowed: expected a number of seconds"),
     (["status", "runs/tiny", "--watch", "often"], "--watch: 'often' is not allowed"),
     (["status", "folders/tiny"], "study.json: cannot be read: Is a directory"),
-    (["sync", "folders/tiny"], "study.json: cannot be read: Is a directory"),
+    (["sync", "folders/tiny"], "folders/tiny: holds no finished runs"),
     (["status", "runs/broken"], "study.json: is not JSON"),
     (["status", ROOT / "analysis/reference/digits/position"], "holds an exported study, which has no run folders"),
     (["cell", "runs/tiny"], "run=NAME"),

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.mark.parametrize(
     ("fault", "after"), [("die", 0), ("die", 16), ("hang", 0), ("hang", 8), ("hang", 16), ("500", 0), ("500", 16)]
 )
-def test_a_fault_costs_no_result_and_sync_completes_the_runs(fault, after, tmp_path, monkeypatch, record_property):
+def test_a_fault_costs_no_result_and_sync_completes_the_runs(fault, after, tmp_path, monkeypatch):
     """`after`: requests that are answered. 8: the first run is being opened; 16: the runs are in training."""
     study, runs, ends = tmp_path / "study", [mirrored.spec(0), mirrored.spec(1)], []
     with WandbServer(fault=fault, after=after).used_here(monkeypatch) as server:
