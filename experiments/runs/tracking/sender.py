@@ -3,13 +3,12 @@
 import os
 import shutil
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from experiments.files import write_json
+from experiments.locks import lock
 from experiments.runs import record
 from experiments.runs.tracking import server
 from experiments.runs.tracking.notes import FOLDER, Sent, note_path, read_note, token
@@ -37,7 +36,7 @@ class Sender(AbstractContextManager["Sender"]):
             self.where = f"{server.base_url()}/{self.place['entity']}/{self.place['project']}"
         for name in ("sent", "locks"):
             (folder / FOLDER / name).mkdir(parents=True, exist_ok=True)
-        self.done, self.open, self.locks = dict[str, None](), dict[str, WandbRun](), dict[str, FileLock]()
+        self.done, self.open, self.locks = dict[str, None](), dict[str, WandbRun](), dict[str, ExitStack]()
         self.study, self.planned = "", dict[str, RunSpec]()  # of study.json, if there is one
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -46,8 +45,8 @@ class Sender(AbstractContextManager["Sender"]):
             for run in self.open.values() if kind is None else ():
                 run.close()
         finally:
-            for lock in self.locks.values():
-                lock.release()
+            for held in self.locks.values():
+                held.close()
 
     def send(self, runs: Iterable[str], say: Callable[[str], None]) -> None:
         """Send what is new of these runs. `say` gets a line for a record that cannot be sent."""
@@ -74,7 +73,7 @@ class Sender(AbstractContextManager["Sender"]):
             sent.complete(whole)
             if sent.run.id == note.id:  # else an agent has asked for the run meanwhile
                 write_json(note_path(self.folder, run), asdict(replace(note, digest=whole.summary["digest"])))
-            self.locks[run].release()
+            self.locks.pop(run).close()
         return True
 
     def alert(self, level: str, title: str, text: str) -> None:
@@ -87,10 +86,8 @@ class Sender(AbstractContextManager["Sender"]):
         """Open the W&B run of a run. False where another process has it open."""
         if run in self.open:
             return True
-        lock = FileLock(self.folder / FOLDER / "locks" / run, fallback_to_soft=False)
-        try:
-            self.locks.setdefault(run, lock).acquire(blocking=False)
-        except Timeout:
+        self.locks[run] = ExitStack()
+        if not self.locks[run].enter_context(lock(self.folder / FOLDER / "locks" / run)):
             return False
         if self.where == "offline":  # written from its first epoch: it replaces what an interruption left
             for earlier in self.dir.glob(f"{FOLDER}/offline-run-????????_??????-{note.id}"):

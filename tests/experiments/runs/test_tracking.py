@@ -197,7 +197,7 @@ def test_an_offline_run_holds_what_the_record_holds_and_can_be_read_while_it_is_
         told |= entry.get("update", {})
     assert (told["status"], told["test/acc"]) == ("finished", own.summary["test/acc"])
     assert found["exit"][0].get("exit_code", 0) == 0
-    assert {path.name for path in (tmp_path / "study").iterdir()} == {"s0", "study.json", "wandb", TOKEN}
+    assert {path.name for path in (tmp_path / "study").iterdir()} == {"s0", "locks", "study.json", "wandb", TOKEN}
 
 
 @pytest.mark.parametrize("mode", ["off", "auto"])
@@ -210,7 +210,7 @@ def test_off_and_without_a_key_nothing_but_the_record_is_left(mode, tmp_path, mo
         f"`--tracking offline` and `wandb leet {tmp_path}/wandb` show curves now"
     )
     assert said == ([hint] if mode == "auto" else [])
-    assert {path.name for path in tmp_path.iterdir()} == {"s0", "study.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"s0", "locks", "study.json"}
 
 
 @pytest.mark.parametrize(
