@@ -174,7 +174,7 @@ class RayEngine:
         self.deaths = Counter[str]()
         self.hardware = ""
         self.is_lost = False
-        self.since, self.waits = time.monotonic(), False  # without a worker
+        self.since, self.waits = time.monotonic(), False  # without a worker; whether that was said
 
     @property
     def room(self) -> int:
@@ -196,6 +196,7 @@ class RayEngine:
     def begin(self, task: Task) -> None:
         """See `Engine`."""
         self._end_all()
+        self.since = time.monotonic()
         self.task = replace(task, folder=task.folder.absolute(), log=task.log.absolute())
         path = self.task.log.with_name(DRIVER_LOCK)
         lock = path.read_text(encoding="utf-8") if path.exists() else None
