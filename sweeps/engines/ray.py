@@ -34,7 +34,7 @@ from vit.plugins import VARIABLE
 
 try:
     import ray
-    from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
+    from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
     raise UserError('--ray: Ray is not installed; pip install -e ".[ray]"') from error
@@ -173,7 +173,6 @@ class RayEngine:
         self.refused: dict[str, str] = {}  # node -> why it gets no worker
         self.deaths = Counter[str]()
         self.hardware = ""
-        self.is_lost = False
         self.since, self.waits = time.monotonic(), False  # without a worker; whether that was said
 
     @property
@@ -219,9 +218,7 @@ class RayEngine:
 
     def events(self, seconds: float) -> list[tuple[RayWorker, Event]]:
         """See `Engine`."""
-        if time.monotonic() - self.answered > LOST_SECONDS:
-            self.is_lost = True
-            raise UserError(f"the head of the Ray cluster {self.address} does not answer; run the same command again")
+        self.check_head()
         self._launch()
         self._say_waiting()
         streams: dict[Any, RayWorker] = {worker.streams[0]: worker for worker in self._all() if worker.streams}
@@ -232,6 +229,14 @@ class RayEngine:
         told, _ = ray.wait(list(streams), num_returns=len(streams), timeout=0)
         received = [(worker, worker.receive()) for worker in map(streams.__getitem__, told)]
         return [(worker, event) for worker, event in received if event]
+
+    def check_head(self) -> None:
+        """Raise `UserError` where the head is lost. Without it no actor can be started or ended."""
+        if time.monotonic() - self.answered > LOST_SECONDS:
+            raise UserError(
+                f"the head of the Ray cluster {self.address} does not answer; once there is a cluster, run the same "
+                "command again to resume"
+            )
 
     def _say_waiting(self) -> None:
         """Say once for what the engine waits, while no worker is there."""
@@ -313,9 +318,10 @@ class RayEngine:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if not self.is_lost:
+        with contextlib.suppress(UserError):  # the head is lost: its nodes end a minute after it
+            self.check_head()
             self._end_all()
-            ray.shutdown()
+        ray.shutdown()
 
 
 class RayWorker:
@@ -349,7 +355,9 @@ class RayWorker:
             self.streams.popleft()
             return None
         except RayError as error:
-            reason = _death_reason(error)
+            reason = failure(error).reason
+            if isinstance(error, RayActorError):
+                reason = f"the worker died or its node is lost ({self.name})"
             if self not in self.engine.candidates:
                 return Failed(reason)
             self.engine.lose(self, reason)
@@ -371,6 +379,7 @@ class RayWorker:
         """Wait until the actor, which was killed, is dead."""
         end = time.monotonic() + DEATH_SECONDS
         while time.monotonic() < end:
+            self.engine.check_head()
             try:
                 ray.get(self.actor.__ray_ready__.remote(), timeout=1.0)
             except (GetTimeoutError, ActorUnavailableError):
@@ -378,10 +387,6 @@ class RayWorker:
             except RayError:
                 return
             time.sleep(0.02)
-
-
-def _death_reason(error: RayError) -> str:
-    return " ".join(str(error).split())
 
 
 def _connect(address: str) -> str:

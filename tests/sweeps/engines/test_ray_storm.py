@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ray_cluster import RayCluster, kill, wait_until
+from ray_cluster import RayCluster, descendants, kill, wait_until
 from tiny import TINY
 
 from experiments.runs import record
@@ -20,7 +20,7 @@ from experiments.study import StudyPlan
 pytestmark = pytest.mark.slow
 pytest.importorskip("ray")
 
-SEEDS, EPOCHS = 7, 12
+SEEDS, EPOCHS = 10, 20
 # A plug-in, which each worker imports before it trains. It knows nothing of the locks of the project: it holds one of
 # its own for each run in training, notes a second process that trains the run, and makes each epoch take some time.
 ORACLE = """
@@ -122,7 +122,7 @@ def test_a_storm(tmp_path):
         for _ in range(3):
             go_on(2)
             kill_actor()
-        for victim in ("raylet/raylet", "driver", "actor", "driver", "actor", "actor"):
+        for victim in ("raylet", "driver", "actor", "driver", "actor", "actor"):
             go_on(2)
             if victim == "driver":
                 driver.kill()
@@ -131,11 +131,7 @@ def test_a_storm(tmp_path):
             elif victim == "actor":
                 kill_actor()
             else:
-                (raylet,) = [
-                    pid
-                    for pid in cluster.processes(victim)
-                    if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] == str(last.pid)
-                ]
+                (raylet,) = descendants(last.pid, "raylet/raylet")
                 kill(raylet)
                 cluster.add_node()
             kills[victim] += victim != "actor"
@@ -144,7 +140,7 @@ def test_a_storm(tmp_path):
         kill(head)
         kills["head"] += 1
         killed = time.monotonic()
-        assert driver.wait(60) == 2
+        assert driver.wait(90) == 2
         print(f"the driver ended {time.monotonic() - killed:.0f} s after the head")
         assert time.monotonic() - killed < 35
         cluster = RayCluster()  # while actors of the other one may still train
