@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import logging
 import math
@@ -26,15 +27,15 @@ from experiments.cli import INTERRUPTS
 from experiments.errors import UserError
 from experiments.locks import holder
 from experiments.study import RunSpec
-from experiments.version import describe
+from experiments.version import PACKAGE
 from sweeps.engines.contract import Call, Event, Failed, Returned, Slot, Task
 from sweeps.engines.work import Training, failure, redirect_output
 from sweeps.study_folder import DRIVER_LOCK
-from vit.plugins import VARIABLE
+from vit.plugins import OWN_PACKAGES, VARIABLE, digest
 
 try:
     import ray
-    from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
+    from ray.exceptions import ActorUnavailableError, ActorUnschedulableError, GetTimeoutError, RayActorError, RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
     raise UserError('--ray: Ray is not installed; pip install -e ".[ray]"') from error
@@ -71,16 +72,16 @@ class Proof:
     name: str = ""
 
 
+@functools.cache
 def versions() -> dict[str, str]:
-    """The versions that have to be equal on all nodes."""
-    return {
-        "Python": platform.python_version(),
-        "PyTorch": importlib.metadata.version("torch"),
-        "vit-ablation": describe(),
-    }
+    """The versions that must be equal on all nodes; of this package also the source."""
+    root = Path(__file__).parents[2]
+    sources = (path for package in OWN_PACKAGES[:3] for path in (root / package).rglob("*.py"))
+    source = digest({path.relative_to(root).as_posix(): path.read_bytes() for path in sources})
+    installed = {package: importlib.metadata.version(package) for package in ("torch", PACKAGE)}
+    return {"Python": platform.python_version(), **installed, "source": source[:8]}
 
 
-@ray.remote(max_restarts=0, concurrency_groups={"work": 1, "answer": 1})
 class Actor:
     """Trains what it is given. It does one thing at a time, and takes answers meanwhile."""
 
@@ -112,9 +113,10 @@ class Actor:
         return Proof("", hardware(pick_device(self.slot.device))["name"], name)
 
     def _problem(self) -> str:
-        for what, here in versions().items():
-            if here != self.expected.versions[what]:
-                return f"it has {what} {here}, the driver {self.expected.versions[what]}"
+        here = versions()
+        for name, version in self.expected.versions.items():
+            if here[name] != version:
+                return f"it has {name} {here[name]}, the driver {version}"
         try:
             os.chdir(self.expected.folder)  # where a relative `data.root` starts
             path, lock = self.expected.lock_path, self.expected.lock
@@ -170,7 +172,7 @@ class RayEngine:
         self.ready: list[RayWorker] = []
         self.candidates: list[RayWorker] = []
         self.stopped: set[Place] = set()  # that get no other worker
-        self.refused: dict[str, str] = {}  # node -> why it gets no worker
+        self.refused: set[str] = set()  # nodes that get no worker
         self.deaths = Counter[str]()
         self.hardware = ""
         self.since, self.waits = time.monotonic(), False  # without a worker; whether that was said
@@ -251,16 +253,14 @@ class RayEngine:
         self.candidates.remove(worker)
         if proof.problem:
             ray.kill(worker.actor)
-            self._refuse(worker, proof.problem)
+            self._refuse(worker.place[0], proof.problem)
             return
         self.deaths.pop(worker.place[0], None)
         worker.name = proof.name
         self.ready.append(worker)
         if self.hardware not in ("", proof.hardware):
-            self.say(
-                f"{worker.name} is a {proof.hardware}, others are a {self.hardware}: a comparison is confounded with the "
-                "device"
-            )
+            both = f"{proof.hardware}, others {self.hardware}"
+            self.say(f"{worker.name} has {both}: a comparison is confounded with the device")
         self.hardware = self.hardware or proof.hardware
 
     def lose(self, worker: RayWorker, reason: str) -> None:
@@ -268,13 +268,13 @@ class RayEngine:
         self.candidates.remove(worker)
         self.deaths[worker.place[0]] += 1
         if self.deaths[worker.place[0]] >= DEATHS:
-            self._refuse(worker, reason)
+            self._refuse(worker.place[0], reason)
 
-    def _refuse(self, worker: RayWorker, problem: str) -> None:
-        node = worker.place[0]
-        if node in self.refused or node not in {node for node, _ in self._places()}:
+    def _refuse(self, node: str, problem: str) -> None:
+        """Start no more workers on a node. Raises `UserError` where no node is left that may train."""
+        if node in self.refused:
             return
-        self.refused[node] = problem
+        self.refused.add(node)
         address = next(n["NodeManagerAddress"] for n in self.nodes if n["NodeID"] == node)
         line = f"node {address} gets no worker: {problem}"
         if not self.places and not self.workers:
@@ -329,10 +329,12 @@ class RayWorker:
 
     def __init__(self, engine: RayEngine, place: Place) -> None:
         self.engine, self.place, self.name = engine, place, "worker"
-        share = {"num_cpus": 0, "num_gpus": 1 / engine.on_each} if engine.on_gpu else {"num_cpus": 1}
+        share: dict[str, Any] = {"num_cpus": 0, "num_gpus": 1 / engine.on_each} if engine.on_gpu else {"num_cpus": 1}
         affinity = NodeAffinitySchedulingStrategy(place[0], soft=False)
-        actor = Actor.options(scheduling_strategy=affinity, **share)  # type: ignore[attr-defined]
-        self.actor = actor.remote(engine.task, engine.slot, engine.expected)
+        groups = {"work": 1, "answer": 1}  # of so many threads
+        remote: Any = ray.remote(Actor)
+        options = remote.options(max_restarts=0, concurrency_groups=groups, scheduling_strategy=affinity, **share)
+        self.actor = options.remote(engine.task, engine.slot, engine.expected)
         self.streams: deque[Any] = deque([self.actor.prove.remote()])
 
     def train(self, runs: Sequence[RunSpec]) -> None:
@@ -353,6 +355,10 @@ class RayWorker:
             told: Event | Proof = ray.get(next(self.streams[0]))
         except StopIteration:
             self.streams.popleft()
+            return None
+        except ActorUnschedulableError:  # its node has left
+            self.engine.candidates.remove(self)
+            self.engine.refused.add(self.place[0])
             return None
         except RayError as error:
             reason = failure(error).reason
@@ -398,7 +404,7 @@ def _connect(address: str) -> str:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     handlers = {number: signal.getsignal(number) for name in INTERRUPTS if (number := getattr(signal, name, None))}
     found = _address(address)
-    here = {} if found else {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
+    here: dict[str, Any] = {} if found else {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
     variables = {VARIABLE: os.environ.get(VARIABLE, "")}
     if "PYTHONPATH" in os.environ:
         variables["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
