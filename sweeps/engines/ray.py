@@ -27,7 +27,6 @@ from experiments.cli import INTERRUPTS
 from experiments.errors import UserError
 from experiments.locks import holder
 from experiments.study import RunSpec
-from experiments.version import PACKAGE
 from sweeps.engines.contract import Call, Event, Failed, Returned, Slot, Task
 from sweeps.engines.work import Training, failure, redirect_output
 from sweeps.study_folder import DRIVER_LOCK
@@ -74,12 +73,12 @@ class Proof:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """The versions that must be equal on all nodes; of this package also the source."""
+    """The versions that must be equal on all nodes; of this package the source, because a checkout changes."""
     root = Path(__file__).parents[2]
     sources = (path for package in OWN_PACKAGES[:3] for path in (root / package).rglob("*.py"))
     source = digest({path.relative_to(root).as_posix(): path.read_bytes() for path in sources})
-    installed = {package: importlib.metadata.version(package) for package in ("torch", PACKAGE)}
-    return {"Python": platform.python_version(), **installed, "source": source[:8]}
+    torch = importlib.metadata.version("torch")
+    return {"Python": platform.python_version(), "PyTorch": torch, "vit-ablation source": source[:8]}
 
 
 class Actor:
@@ -310,9 +309,10 @@ class RayEngine:
 
     def _ask_head(self) -> None:
         """Keep the list of nodes. Where the head is lost, the question has no end."""
-        while ray.is_initialized():
-            self.nodes, self.answered = ray.nodes(), time.monotonic()
-            time.sleep(ASK_SECONDS)
+        with contextlib.suppress(Exception):  # this process disconnects
+            while ray.is_initialized():
+                self.nodes, self.answered = ray.nodes(), time.monotonic()
+                time.sleep(ASK_SECONDS)
 
     def __enter__(self) -> RayEngine:
         return self
@@ -331,10 +331,10 @@ class RayWorker:
         self.engine, self.place, self.name = engine, place, "worker"
         share: dict[str, Any] = {"num_cpus": 0, "num_gpus": 1 / engine.on_each} if engine.on_gpu else {"num_cpus": 1}
         affinity = NodeAffinitySchedulingStrategy(place[0], soft=False)
-        groups = {"work": 1, "answer": 1}  # of so many threads
-        remote: Any = ray.remote(Actor)
-        options = remote.options(max_restarts=0, concurrency_groups=groups, scheduling_strategy=affinity, **share)
-        self.actor = options.remote(engine.task, engine.slot, engine.expected)
+        make: Any = ray.remote  # its types do not know concurrency groups
+        groups = {"work": 1, "answer": 1}  # of one thread each
+        actor = make(max_restarts=0, concurrency_groups=groups, scheduling_strategy=affinity, **share)(Actor)
+        self.actor = actor.remote(engine.task, engine.slot, engine.expected)
         self.streams: deque[Any] = deque([self.actor.prove.remote()])
 
     def train(self, runs: Sequence[RunSpec]) -> None:
@@ -409,7 +409,11 @@ def _connect(address: str) -> str:
     if "PYTHONPATH" in os.environ:
         variables["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
     ray.init(
-        found or "local", runtime_env={"env_vars": variables}, log_to_driver=False, logging_level=logging.ERROR, **here
+        found or "local",
+        runtime_env={"env_vars": variables},
+        log_to_driver=False,
+        logging_level=logging.CRITICAL,
+        **here,
     )
     for number, handler in handlers.items():  # Ray replaces that of SIGTERM
         signal.signal(number, handler)
