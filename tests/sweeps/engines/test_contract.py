@@ -48,7 +48,7 @@ def test_an_answer_prunes_and_a_lost_one_is_asked_for_again(driving):
     assert record.read_ended(driving.folder, run)["status"] == "pruned"
 
 
-def test_a_killed_worker_is_seen_and_replaced_and_the_run_goes_on(driving):
+def test_a_killed_worker_is_seen_and_replaced_and_one_that_was_stopped_is_dead(driving):
     driving.begin()
     places = driving.engine.places
     worker, (run,) = driving.worker(), runs(1, train__epochs=400)
@@ -63,16 +63,8 @@ def test_a_killed_worker_is_seen_and_replaced_and_the_run_goes_on(driving):
     assert pid_of(other) != pid_of(worker) and driving.engine.places == places
     other.train([run])
     assert driving.next().row["epoch"] > 1
-
-
-def test_a_worker_that_was_stopped_is_dead_and_its_place_may_stay_empty(driving):
-    driving.begin()
-    places = driving.engine.places
-    worker, (run,) = driving.worker(), runs(1, train__epochs=400)
-    worker.train([run])
-    driving.next()
-    worker.stop(replace=False)
-    wait_until(lambda: not is_alive(pid_of(worker)), seconds=1.0)
+    other.stop(replace=False)
+    wait_until(lambda: not is_alive(pid_of(other)), seconds=1.0)
     assert driving.engine.places == places - 1
 
 

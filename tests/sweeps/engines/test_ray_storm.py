@@ -20,7 +20,7 @@ from experiments.study import StudyPlan
 pytestmark = pytest.mark.slow
 pytest.importorskip("ray")
 
-SEEDS, EPOCHS = 10, 20
+SEEDS, EPOCHS = 12, 20
 # A plug-in, which each worker imports before it trains. It knows nothing of the locks of the project: it holds one of
 # its own for each run in training, notes a second process that trains the run, and makes each epoch take some time.
 ORACLE = """
@@ -108,9 +108,9 @@ def test_a_storm(tmp_path):
         driver = sweep.start_on(cluster)
 
         def go_on(seconds: float) -> None:
-            """Let the sweep train until at least one more attempt has begun, and some time."""
-            before = sweep.noted("begin").total()
-            wait_until(lambda: sweep.noted("begin").total() > before, 120)
+            """Let the sweep train until another run has ended, and some time more."""
+            before = sweep.noted("end").total()
+            wait_until(lambda: sweep.noted("end").total() > before, 120)
             time.sleep(chance.uniform(0, seconds))
             assert driver.poll() is None
 
