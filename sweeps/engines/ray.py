@@ -46,7 +46,7 @@ ASK_SECONDS = 2.0  # after which the head is asked for the nodes again
 LOST_SECONDS = 20.0  # without its answer, after which the head is lost; after 60 Ray ends this process without a word
 DEATH_SECONDS = 60.0  # that an actor has to end, on a node that is lost too
 DEATHS = 3  # of actors at their start, one after another, after which a node gets none
-SAID_AFTER = 5.0  # seconds without a worker that pass in silence
+SAID_AFTER = 15.0  # seconds without a worker that pass in silence
 OBJECT_STORE = 100 * 2**20  # bytes; only rows pass through it
 CONNECT = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False); print(ray.get_runtime_context().gcs_address)"
 
