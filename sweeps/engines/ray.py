@@ -41,7 +41,7 @@ except ImportError as error:
 
 T = TypeVar("T")
 Place = tuple[str, int]  # a node, and the number of a worker there
-CONNECT_SECONDS = 20.0  # that a cluster has to answer
+CONNECT_SECONDS = 10.0  # that a cluster has to answer
 ASK_SECONDS = 2.0  # after which the head is asked for the nodes again
 LOST_SECONDS = 20.0  # without its answer, after which the head is lost; after 60 Ray ends this process without a word
 DEATH_SECONDS = 60.0  # that an actor has to end, on a node that is lost too
@@ -249,36 +249,36 @@ class RayEngine:
 
     def admit(self, worker: RayWorker, proof: Proof) -> None:
         """Take a candidate as a worker, or refuse its node."""
-        self.candidates.remove(worker)
         if proof.problem:
-            ray.kill(worker.actor)
-            self._refuse(worker.place[0], proof.problem)
+            self.give_up(worker, proof.problem, at_once=True)
             return
+        self.candidates.remove(worker)
+        self.ready.append(worker)
         self.deaths.pop(worker.place[0], None)
         worker.name = proof.name
-        self.ready.append(worker)
         if self.hardware not in ("", proof.hardware):
             both = f"{proof.hardware}, others {self.hardware}"
             self.say(f"{worker.name} has {both}: a comparison is confounded with the device")
         self.hardware = self.hardware or proof.hardware
 
-    def lose(self, worker: RayWorker, reason: str) -> None:
-        """Take note that a candidate has died. After several ones its node is refused."""
-        self.candidates.remove(worker)
-        self.deaths[worker.place[0]] += 1
-        if self.deaths[worker.place[0]] >= DEATHS:
-            self._refuse(worker.place[0], reason)
+    def give_up(self, worker: RayWorker, problem: str, at_once: bool) -> None:
+        """Give up a candidate, and at once or after some deaths its node. `problem`: why; "" if the node has left.
 
-    def _refuse(self, node: str, problem: str) -> None:
-        """Start no more workers on a node. Raises `UserError` where no node is left that may train."""
-        if node in self.refused:
+        Raises `UserError` where no other node may train.
+        """
+        self.candidates.remove(worker)
+        ray.kill(worker.actor)
+        node = worker.place[0]
+        self.deaths[node] += 1
+        if node in self.refused or not (at_once or self.deaths[node] == DEATHS):
             return
         self.refused.add(node)
-        address = next(n["NodeManagerAddress"] for n in self.nodes if n["NodeID"] == node)
-        line = f"node {address} gets no worker: {problem}"
-        if not self.places and not self.workers:
-            raise UserError(line)
-        self.say(line)
+        if problem:
+            address = next(n["NodeManagerAddress"] for n in self.nodes if n["NodeID"] == node)
+            line = f"node {address} gets no worker: {problem}"
+            if not self.places and not self.workers:
+                raise UserError(line)
+            self.say(line)
 
     def call(self, function: Callable[..., T], *arguments: Any, seconds: float = 600.0) -> T | None:
         """See `Engine`."""
@@ -356,9 +356,8 @@ class RayWorker:
         except StopIteration:
             self.streams.popleft()
             return None
-        except ActorUnschedulableError:  # its node has left
-            self.engine.candidates.remove(self)
-            self.engine.refused.add(self.place[0])
+        except ActorUnschedulableError:
+            self.engine.give_up(self, "", at_once=True)
             return None
         except RayError as error:
             reason = failure(error).reason
@@ -366,7 +365,7 @@ class RayWorker:
                 reason = f"the worker died or its node is lost ({self.name})"
             if self not in self.engine.candidates:
                 return Failed(reason)
-            self.engine.lose(self, reason)
+            self.engine.give_up(self, reason, at_once=False)
             return None
         if isinstance(told, Proof):
             self.engine.admit(self, told)
@@ -427,9 +426,9 @@ def _address(address: str) -> str | None:
         asked = subprocess.run(command, capture_output=True, text=True, timeout=CONNECT_SECONDS)
         if asked.returncode == 0:
             return asked.stdout.split()[-1]
-    if address == "auto" and "RAY_ADDRESS" not in os.environ:
+    if address == "auto" and (address := os.environ.get("RAY_ADDRESS", "")) == "":
         return None
     raise UserError(
-        f"--ray: no Ray cluster can be used at {os.environ.get('RAY_ADDRESS', address)}: this is no node of one, Ray "
-        "has another version there, or a token is needed (RAY_AUTH_MODE=token)"
+        f"--ray: no Ray cluster can be used at {address}: this is no node of one, Ray has another version there, or a "
+        "token is needed (RAY_AUTH_MODE=token)"
     )

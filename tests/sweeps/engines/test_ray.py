@@ -64,6 +64,18 @@ def test_a_node_with_another_version_gets_no_worker(ray_driving, monkeypatch):
         ray_driving.worker()
 
 
+def test_different_hardware_is_one_line(ray_driving, monkeypatch):
+    said = []
+    monkeypatch.setattr(ray_driving.engine, "say", said.append)
+    monkeypatch.setattr(ray_driving.engine, "hardware", "H100")
+    ray_driving.begin()
+    name = ray_driving.worker().name
+    (line,) = said
+    assert line.startswith(f"{name} has ") and line.endswith(
+        ", others H100: a comparison is confounded with the device"
+    )
+
+
 def test_a_relative_path_starts_where_the_driver_is(ray_engine, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert ray_engine.call(os.path.abspath) == str(tmp_path / "cpu")  # of the device
