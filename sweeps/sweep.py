@@ -34,11 +34,11 @@ def train(
     planned = [run for run in plan.runs if only is None or run.name in only]
     if cohort is None:
         cohort = math.ceil(len(planned) / max(engine.places, 1)) if engine.on_gpu else CPU_COHORT
-    task = Task(study_dir, study_dir / LOG, test=not plan.metric.startswith("val/"))
     with ProgressDisplay(plan.name, planned) as display:
         dashboard = Dashboard(plan, study_dir, display.note) if with_dashboard else None
         runs = PlanRuns(planned, study_dir, cohort, dashboard)
         display.skip(runs.ended_before)
+        task = Task(study_dir, study_dir / LOG, test=not plan.metric.startswith("val/"), most=runs.left)
         driver = Driver(runs, engine, task, display, plan.metric)
         driver.run()
     return driver.failed

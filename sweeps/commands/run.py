@@ -73,18 +73,19 @@ def engine_of(arguments: argparse.Namespace) -> Iterator[Callable[[], Engine]]:
 
         @functools.cache
         def engine() -> Engine:
-            made: Engine
-            if arguments.ray:
-                from sweeps.engines.ray import RayEngine
-
-                made = RayEngine(arguments.ray, arguments.device, arguments.workers)
-            else:
-                from sweeps.engines.local import LocalEngine, local_slots
-
-                made = LocalEngine(local_slots(arguments.device, arguments.workers))
-            return stack.enter_context(made)
+            return stack.enter_context(_engine(arguments))
 
         yield engine
+
+
+def _engine(arguments: argparse.Namespace) -> Engine:
+    if arguments.ray:
+        from sweeps.engines.ray import RayEngine
+
+        return RayEngine(arguments.ray, arguments.device, arguments.workers)
+    from sweeps.engines.local import LocalEngine, local_slots
+
+    return LocalEngine(local_slots(arguments.device, arguments.workers))
 
 
 def run(arguments: argparse.Namespace, command: str) -> int:

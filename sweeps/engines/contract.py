@@ -1,5 +1,6 @@
 """What a driver expects of an engine and its workers, and what a worker tells."""
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,14 @@ class Task:
 
     `folder`: of the runs. `log`: gets what libraries print, which would disturb the progress display. `test`: whether
     finished runs are evaluated on test images. `asks`: after each epoch a worker waits for the answer whether to prune.
+    `most`: more workers than that are of no use.
     """
 
     folder: Path
     log: Path
     test: bool = True
     asks: bool = False
+    most: float = math.inf
 
 
 @dataclass(frozen=True)

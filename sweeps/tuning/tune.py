@@ -50,7 +50,8 @@ def _tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str) -> dict
     with ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display:
         display.skip([run.name for trial in trials.closed() for run in trial.runs])
         trials.drop = display.drop
-        Driver(trials, engine, Task(study_dir / RUNS, study_dir / LOG, test=False, asks=True), display, OBJECTIVE).run()
+        task = Task(study_dir / RUNS, study_dir / LOG, test=False, asks=True, most=trials.left)
+        Driver(trials, engine, task, display, OBJECTIVE).run()
     rows = trials.rows()
     if all(map(best_trial, rows.values())):
         write_tuned(study_dir / TUNED, make_tuned(plan, rows))

@@ -1,0 +1,434 @@
+"""The engine of a Ray cluster: a worker is an actor, with a GPU or a CPU slot of a node. It ends with the driver."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.metadata
+import logging
+import math
+import os
+import platform
+import queue
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from experiments.cli import INTERRUPTS
+from experiments.errors import UserError
+from experiments.locks import holder
+from experiments.study import RunSpec
+from sweeps.engines.contract import Call, Event, Failed, Returned, Slot, Task
+from sweeps.engines.work import Training, failure, redirect_output
+from sweeps.study_folder import DRIVER_LOCK
+from vit.plugins import OWN_PACKAGES, VARIABLE, digest
+
+try:
+    import ray
+    from ray.exceptions import ActorUnavailableError, ActorUnschedulableError, GetTimeoutError, RayActorError, RayError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+except ImportError as error:
+    raise UserError('--ray: Ray is not installed; pip install -e ".[ray]"') from error
+
+T = TypeVar("T")
+Place = tuple[str, int]  # a node, and the number of a worker there
+CONNECT_SECONDS = 10.0  # that a cluster has to answer
+ASK_SECONDS = 2.0  # after which the head is asked for the nodes again
+LOST_SECONDS = 20.0  # without its answer, after which the head is lost; after 60 Ray ends this process without a word
+DEATH_SECONDS = 60.0  # that an actor has to end, on a node that is lost too
+DEATHS = 3  # of actors at their start, one after another, after which a node gets none
+SAID_AFTER = 15.0  # seconds without a worker that pass in silence
+OBJECT_STORE = 100 * 2**20  # bytes; only rows pass through it
+CONNECT = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False); print(ray.get_runtime_context().gcs_address)"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a node must have as the driver has it. `lock`: the content of `lock_path`; None where it holds no lock."""
+
+    folder: Path
+    command: list[str]
+    versions: dict[str, str]
+    lock_path: Path
+    lock: str | None
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What an actor says of its node. `problem`: why it cannot train there; "" if it can."""
+
+    problem: str
+    hardware: str = ""
+    name: str = ""
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """The versions that must be equal on all nodes; of this package the source, because a checkout changes."""
+    root = Path(__file__).parents[2]
+    sources = (path for package in OWN_PACKAGES[:3] for path in (root / package).rglob("*.py"))
+    source = digest({path.relative_to(root).as_posix(): path.read_bytes() for path in sources})
+    torch = importlib.metadata.version("torch")
+    return {"Python": platform.python_version(), "PyTorch": torch, "vit-ablation source": source[:8]}
+
+
+class Actor:
+    """Trains what it is given. It does one thing at a time, and takes answers meanwhile."""
+
+    def __init__(self, task: Task, slot: Slot, expected: Expected) -> None:
+        self.task, self.slot, self.expected = task, slot, expected
+        self.answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self.is_sound = True
+
+    @ray.method(concurrency_group="work", num_returns="streaming")
+    def prove(self) -> Iterator[Proof]:
+        """Yield whether runs can be trained here, in the folder of the driver and with its versions."""
+        try:
+            yield self._proof()
+        except Exception as error:
+            yield Proof(failure(error).reason)
+
+    def _proof(self) -> Proof:
+        if problem := self._problem():
+            return Proof(problem)
+        sys.argv = self.expected.command  # for the records
+        redirect_output(self.task)
+        if self.slot.threads is None:
+            os.environ.pop("OMP_NUM_THREADS", None)  # Ray sets it to 1
+        self.training = Training(self.task, self.slot)
+        from experiments.runs.provenance import hardware
+        from experiments.runs.run import pick_device
+
+        name = f"worker {os.getpid()} on {socket.gethostname()}"
+        return Proof("", hardware(pick_device(self.slot.device))["name"], name)
+
+    def _problem(self) -> str:
+        here = versions()
+        for name, version in self.expected.versions.items():
+            if here[name] != version:
+                return f"it has {name} {here[name]}, the driver {version}"
+        try:
+            os.chdir(self.expected.folder)  # where a relative `data.root` starts
+            path, lock = self.expected.lock_path, self.expected.lock
+            if lock and path.read_text(encoding="utf-8") != lock:
+                return f"{path.parent} is another folder there; all nodes need a common file system"
+        except OSError as error:
+            return f"{error.filename}: {error.strerror}; all nodes need a common file system"
+        if lock and not holder(path):
+            return f"locks in {path.parent} do not reach it"
+        return ""
+
+    @ray.method(concurrency_group="work", num_returns="streaming")
+    def work(self, work: list[RunSpec] | Call) -> Iterator[Event]:
+        """Train runs as one cohort, or call a function. Yields what happens. After a failure it does nothing."""
+        if isinstance(work, Call):
+            yield self.training.call(work)
+        elif self.is_sound:
+            events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+            threading.Thread(target=self._train, args=(work, events.put), daemon=True).start()
+            while event := events.get():
+                yield event
+
+    def _train(self, runs: list[RunSpec], send: Callable[[Event | None], None]) -> None:
+        self.is_sound = self.training.train(runs, send, self.answers.get)
+        send(None)
+
+    @ray.method(concurrency_group="answer")
+    def answer(self, prune: bool) -> None:
+        """Take the answer to an epoch."""
+        self.answers.put(prune)
+
+
+class RayEngine:
+    """Workers on the nodes of a Ray cluster, which may join and leave. See `contract.Engine`.
+
+    An actor that starts is a candidate, until it has proved that its node can train.
+    """
+
+    def __init__(self, address: str, device: str, workers: int | None) -> None:
+        if device not in ("auto", "cpu", "cuda"):
+            raise UserError(f"--device: {device!r} is not allowed with --ray; allowed: auto, cpu, cuda")
+        self.address = _connect(address)
+        self.nodes, self.answered = ray.nodes(), time.monotonic()
+        threading.Thread(target=self._ask_head, daemon=True).start()
+        gpus = sum(int(node["Resources"].get("GPU", 0)) for node in self.nodes if node["Alive"])
+        self.on_gpu = device == "cuda" or (device == "auto" and gpus > 0)
+        self.limit: float = workers or math.inf
+        self.on_each = math.ceil(workers / gpus) if self.on_gpu and workers and gpus else 1  # workers on a GPU
+        self.slot = Slot("cuda:0", memory_share=1 / self.on_each) if self.on_gpu else Slot("cpu", 1)
+        self.where = f"the {'GPUs' if self.on_gpu else 'CPUs'} of the Ray cluster {self.address}"
+        self.say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
+        self.workers: list[RayWorker] = []
+        self.ready: list[RayWorker] = []
+        self.candidates: list[RayWorker] = []
+        self.stopped: set[Place] = set()  # that get no other worker
+        self.refused: set[str] = set()  # nodes that get no worker
+        self.deaths = Counter[str]()
+        self.hardware = ""
+        self.since, self.waits = time.monotonic(), False  # without a worker; whether that was said
+
+    @property
+    def room(self) -> int:
+        """See `Engine`."""
+        return len(self.ready)
+
+    @property
+    def places(self) -> int:
+        """See `Engine`."""
+        return int(min(self.limit, len(self._places())))
+
+    def _places(self) -> list[Place]:
+        """All places, the first of each node first."""
+        resource = "GPU" if self.on_gpu else "CPU"
+        sizes = {n["NodeID"]: int(n["Resources"].get(resource, 0)) * self.on_each for n in self.nodes if n["Alive"]}
+        places = [(node, i) for node, size in sizes.items() if node not in self.refused for i in range(size)]
+        return sorted({*places} - self.stopped, key=lambda place: place[1])
+
+    def begin(self, task: Task) -> None:
+        """See `Engine`."""
+        self._end_all()
+        self.since = time.monotonic()
+        self.task = replace(task, folder=task.folder.absolute(), log=task.log.absolute())
+        path = self.task.log.with_name(DRIVER_LOCK)
+        lock = path.read_text(encoding="utf-8") if path.exists() else None
+        self.expected = Expected(Path.cwd(), sys.argv, versions(), path, lock)
+        self._launch()
+
+    def _launch(self) -> None:
+        """Start candidates in free places, as far as there is work."""
+        taken = {worker.place for worker in self._all()}
+        count = min(self.limit, self.task.most) - len(taken)
+        free = [place for place in self._places() if place not in taken]
+        self.candidates += [RayWorker(self, place) for i, place in enumerate(free) if i < count]
+
+    def start(self) -> RayWorker | None:
+        """See `Engine`."""
+        if not self.ready:
+            return None
+        self.workers.append(self.ready.pop(0))
+        return self.workers[-1]
+
+    def events(self, seconds: float) -> list[tuple[RayWorker, Event]]:
+        """See `Engine`."""
+        self.check_head()
+        self._launch()
+        self._say_waiting()
+        streams: dict[Any, RayWorker] = {worker.streams[0]: worker for worker in self._all() if worker.streams}
+        if not streams:
+            time.sleep(seconds)
+            return []
+        ray.wait(list(streams), timeout=seconds)
+        told, _ = ray.wait(list(streams), num_returns=len(streams), timeout=0)
+        received = [(worker, worker.receive()) for worker in map(streams.__getitem__, told)]
+        return [(worker, event) for worker, event in received if event]
+
+    def check_head(self) -> None:
+        """Raise `UserError` where the head is lost. Without it no actor can be started or ended."""
+        if time.monotonic() - self.answered > LOST_SECONDS:
+            raise UserError(
+                f"the head of the Ray cluster {self.address} does not answer; once there is a cluster, run the same "
+                "command again to resume"
+            )
+
+    def _say_waiting(self) -> None:
+        """Say once for what the engine waits, while no worker is there."""
+        if self.workers or self.ready:
+            self.since, self.waits = time.monotonic(), False
+        elif not self.waits and time.monotonic() - self.since > SAID_AFTER:
+            self.waits = True
+            self.say(f"waiting for a free {'GPU' if self.on_gpu else 'CPU'} of the Ray cluster {self.address}")
+
+    def admit(self, worker: RayWorker, proof: Proof) -> None:
+        """Take a candidate as a worker, or refuse its node."""
+        if proof.problem:
+            self.give_up(worker, proof.problem, at_once=True)
+            return
+        self.candidates.remove(worker)
+        self.ready.append(worker)
+        self.deaths.pop(worker.place[0], None)
+        worker.name = proof.name
+        if self.hardware not in ("", proof.hardware):
+            both = f"{proof.hardware}, others {self.hardware}"
+            self.say(f"{worker.name} has {both}: a comparison is confounded with the device")
+        self.hardware = self.hardware or proof.hardware
+
+    def give_up(self, worker: RayWorker, problem: str, at_once: bool) -> None:
+        """Give up a candidate, and at once or after some deaths its node. `problem`: why; "" if the node has left.
+
+        Raises `UserError` where no other node may train.
+        """
+        self.candidates.remove(worker)
+        ray.kill(worker.actor)
+        node = worker.place[0]
+        self.deaths[node] += 1
+        if node in self.refused or not (at_once or self.deaths[node] == DEATHS):
+            return
+        self.refused.add(node)
+        if problem:
+            address = next(n["NodeManagerAddress"] for n in self.nodes if n["NodeID"] == node)
+            line = f"node {address} gets no worker: {problem}"
+            if not self.places and not self.workers:
+                raise UserError(line)
+            self.say(line)
+
+    def call(self, function: Callable[..., T], *arguments: Any, seconds: float = 600.0) -> T | None:
+        """See `Engine`."""
+        end = time.monotonic() + seconds
+        self.begin(Task(Path(os.curdir), Path(os.devnull), most=1))
+        try:
+            while time.monotonic() < end:
+                for _, event in self.events(1.0):
+                    if isinstance(event, Failed):
+                        raise UserError(event.reason)
+                    return event.value if isinstance(event, Returned) else None
+                if worker := self.start():
+                    worker.send(Call(function, arguments))
+            return None
+        finally:
+            self._end_all()
+
+    def _all(self) -> list[RayWorker]:
+        return [*self.workers, *self.ready, *self.candidates]
+
+    def _end_all(self) -> None:
+        every = self._all()
+        self.workers, self.ready, self.candidates = [], [], []
+        for worker in every:
+            ray.kill(worker.actor)
+        for worker in every:
+            worker.wait_for_death()
+
+    def _ask_head(self) -> None:
+        """Keep the list of nodes. Where the head is lost, the question has no end."""
+        with contextlib.suppress(Exception):  # this process disconnects
+            while ray.is_initialized():
+                self.nodes, self.answered = ray.nodes(), time.monotonic()
+                time.sleep(ASK_SECONDS)
+
+    def __enter__(self) -> RayEngine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with contextlib.suppress(UserError):  # the head is lost: its nodes end a minute after it
+            self.check_head()
+            self._end_all()
+        ray.shutdown()
+
+
+class RayWorker:
+    """This process's end of an actor. See `contract.Worker`. `streams`: what it does, and then has to do."""
+
+    def __init__(self, engine: RayEngine, place: Place) -> None:
+        self.engine, self.place, self.name = engine, place, "worker"
+        share: dict[str, Any] = {"num_cpus": 0, "num_gpus": 1 / engine.on_each} if engine.on_gpu else {"num_cpus": 1}
+        affinity = NodeAffinitySchedulingStrategy(place[0], soft=False)
+        make: Any = ray.remote  # its types do not know concurrency groups
+        groups = {"work": 1, "answer": 1}  # of one thread each
+        actor = make(max_restarts=0, concurrency_groups=groups, scheduling_strategy=affinity, **share)(Actor)
+        self.actor = actor.remote(engine.task, engine.slot, engine.expected)
+        self.streams: deque[Any] = deque([self.actor.prove.remote()])
+
+    def train(self, runs: Sequence[RunSpec]) -> None:
+        """See `Worker`."""
+        self.send(list(runs))
+
+    def send(self, work: list[RunSpec] | Call) -> None:
+        """Give the actor something to do, after what it has."""
+        self.streams.append(self.actor.work.remote(work))
+
+    def answer(self, prune: bool) -> None:
+        """See `Worker`."""
+        self.actor.answer.remote(prune)
+
+    def receive(self) -> Event | None:
+        """The next event; `Failed` where the actor is dead or out of reach; None if it was not one for the driver."""
+        try:
+            told: Event | Proof = ray.get(next(self.streams[0]))
+        except StopIteration:
+            self.streams.popleft()
+            return None
+        except ActorUnschedulableError:
+            self.engine.give_up(self, "", at_once=True)
+            return None
+        except RayError as error:
+            reason = failure(error).reason
+            if isinstance(error, RayActorError):
+                reason = f"the worker died or its node is lost ({self.name})"
+            if self not in self.engine.candidates:
+                return Failed(reason)
+            self.engine.give_up(self, reason, at_once=False)
+            return None
+        if isinstance(told, Proof):
+            self.engine.admit(self, told)
+            return None
+        return told
+
+    def stop(self, seconds: float = 0.0, replace: bool = True) -> None:
+        """See `Worker`. What it has told is written, so it is killed at once."""
+        ray.kill(self.actor)
+        self.wait_for_death()
+        self.engine.workers.remove(self)
+        if not replace:
+            self.engine.stopped.add(self.place)
+
+    def wait_for_death(self) -> None:
+        """Wait until the actor, which was killed, is dead."""
+        end = time.monotonic() + DEATH_SECONDS
+        while time.monotonic() < end:
+            self.engine.check_head()
+            try:
+                ray.get(self.actor.__ray_ready__.remote(), timeout=1.0)
+            except (GetTimeoutError, ActorUnavailableError):
+                pass
+            except RayError:
+                return
+            time.sleep(0.02)
+
+
+def _connect(address: str) -> str:
+    """Connect this process to a cluster, or for `auto` start one where there is none. Returns its address."""
+    if address != "auto" and not re.fullmatch(r"[^\s:/]+:\d+|\[[^\s/]+\]:\d+", address):
+        raise UserError(
+            f"--ray: {address!r} is not allowed: expected auto or HOST:PORT; the command runs on a node of the cluster"
+        )
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    handlers = {number: signal.getsignal(number) for name in INTERRUPTS if (number := getattr(signal, name, None))}
+    found = _address(address)
+    here: dict[str, Any] = {} if found else {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
+    variables = {VARIABLE: os.environ.get(VARIABLE, "")}
+    if "PYTHONPATH" in os.environ:
+        variables["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
+    ray.init(
+        found or "local",
+        runtime_env={"env_vars": variables},
+        log_to_driver=False,
+        logging_level=logging.CRITICAL,
+        **here,
+    )
+    for number, handler in handlers.items():  # Ray replaces that of SIGTERM
+        signal.signal(number, handler)
+    return str(ray.get_runtime_context().gcs_address)
+
+
+def _address(address: str) -> str | None:
+    """The address of the cluster; None where `auto` finds none. A process of its own asks: Ray may wait for minutes."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        command = [sys.executable, "-c", CONNECT, address]
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=CONNECT_SECONDS)
+        if asked.returncode == 0:
+            return asked.stdout.split()[-1]
+    if address == "auto" and (address := os.environ.get("RAY_ADDRESS", "")) == "":
+        return None
+    raise UserError(
+        f"--ray: no Ray cluster can be used at {address}: this is no node of one, Ray has another version there, or a "
+        "token is needed (RAY_AUTH_MODE=token)"
+    )
