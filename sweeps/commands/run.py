@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli import positive
+from experiments.errors import UserError
 from experiments.runs.record import read_ended
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_alert_argument, add_tracking_arguments
@@ -80,8 +81,10 @@ def engine_of(arguments: argparse.Namespace) -> Iterator[Callable[[], Engine]]:
 
 def _engine(arguments: argparse.Namespace) -> Engine:
     if arguments.ray:
-        from sweeps.engines.ray import RayEngine
-
+        try:
+            from sweeps.engines.ray import RayEngine
+        except ImportError as error:
+            raise UserError('--ray: Ray is not installed; pip install -e ".[ray]"') from error
         return RayEngine(arguments.ray, arguments.device, arguments.workers)
     from sweeps.engines.local import LocalEngine, local_slots
 

@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import importlib.metadata
 import logging
 import math
 import os
-import platform
-import queue
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import ray
+from ray.exceptions import ActorUnavailableError, ActorUnschedulableError, GetTimeoutError, RayActorError, RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
 from experiments.cli import INTERRUPTS
 from experiments.errors import UserError
-from experiments.locks import holder
 from experiments.study import RunSpec
 from sweeps.engines.contract import Call, Event, Failed, Returned, Slot, Task
-from sweeps.engines.work import Training, failure, redirect_output
+from sweeps.engines.ray_actor import Actor, Expected, Proof, versions
+from sweeps.engines.work import failure
 from sweeps.study_folder import DRIVER_LOCK
-from vit.plugins import OWN_PACKAGES, VARIABLE, digest
-
-try:
-    import ray
-    from ray.exceptions import ActorUnavailableError, ActorUnschedulableError, GetTimeoutError, RayActorError, RayError
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-except ImportError as error:
-    raise UserError('--ray: Ray is not installed; pip install -e ".[ray]"') from error
+from vit.plugins import VARIABLE
 
 T = TypeVar("T")
 Place = tuple[str, int]  # a node, and the number of a worker there
@@ -49,103 +41,6 @@ DEATHS = 3  # of actors at their start, one after another, after which a node ge
 SAID_AFTER = 15.0  # seconds without a worker that pass in silence
 OBJECT_STORE = 100 * 2**20  # bytes; only rows pass through it
 CONNECT = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False); print(ray.get_runtime_context().gcs_address)"
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What a node must have as the driver has it. `lock`: the content of `lock_path`; None where it holds no lock."""
-
-    folder: Path
-    command: list[str]
-    versions: dict[str, str]
-    lock_path: Path
-    lock: str | None
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What an actor says of its node. `problem`: why it cannot train there; "" if it can."""
-
-    problem: str
-    hardware: str = ""
-    name: str = ""
-
-
-@functools.cache
-def versions() -> dict[str, str]:
-    """The versions that must be equal on all nodes; of this package the source, because a checkout changes."""
-    root = Path(__file__).parents[2]
-    sources = (path for package in OWN_PACKAGES[:3] for path in (root / package).rglob("*.py"))
-    source = digest({path.relative_to(root).as_posix(): path.read_bytes() for path in sources})
-    torch = importlib.metadata.version("torch")
-    return {"Python": platform.python_version(), "PyTorch": torch, "vit-ablation source": source[:8]}
-
-
-class Actor:
-    """Trains what it is given. It does one thing at a time, and takes answers meanwhile."""
-
-    def __init__(self, task: Task, slot: Slot, expected: Expected) -> None:
-        self.task, self.slot, self.expected = task, slot, expected
-        self.answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self.is_sound = True
-
-    @ray.method(concurrency_group="work", num_returns="streaming")
-    def prove(self) -> Iterator[Proof]:
-        """Yield whether runs can be trained here, in the folder of the driver and with its versions."""
-        try:
-            yield self._proof()
-        except Exception as error:
-            yield Proof(failure(error).reason)
-
-    def _proof(self) -> Proof:
-        if problem := self._problem():
-            return Proof(problem)
-        sys.argv = self.expected.command  # for the records
-        redirect_output(self.task)
-        if self.slot.threads is None:
-            os.environ.pop("OMP_NUM_THREADS", None)  # Ray sets it to 1
-        self.training = Training(self.task, self.slot)
-        from experiments.runs.provenance import hardware
-        from experiments.runs.run import pick_device
-
-        name = f"worker {os.getpid()} on {socket.gethostname()}"
-        return Proof("", hardware(pick_device(self.slot.device))["name"], name)
-
-    def _problem(self) -> str:
-        here = versions()
-        for name, version in self.expected.versions.items():
-            if here[name] != version:
-                return f"it has {name} {here[name]}, the driver {version}"
-        try:
-            os.chdir(self.expected.folder)  # where a relative `data.root` starts
-            path, lock = self.expected.lock_path, self.expected.lock
-            if lock and path.read_text(encoding="utf-8") != lock:
-                return f"{path.parent} is another folder there; all nodes need a common file system"
-        except OSError as error:
-            return f"{error.filename}: {error.strerror}; all nodes need a common file system"
-        if lock and not holder(path):
-            return f"locks in {path.parent} do not reach it"
-        return ""
-
-    @ray.method(concurrency_group="work", num_returns="streaming")
-    def work(self, work: list[RunSpec] | Call) -> Iterator[Event]:
-        """Train runs as one cohort, or call a function. Yields what happens. After a failure it does nothing."""
-        if isinstance(work, Call):
-            yield self.training.call(work)
-        elif self.is_sound:
-            events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-            threading.Thread(target=self._train, args=(work, events.put), daemon=True).start()
-            while event := events.get():
-                yield event
-
-    def _train(self, runs: list[RunSpec], send: Callable[[Event | None], None]) -> None:
-        self.is_sound = self.training.train(runs, send, self.answers.get)
-        send(None)
-
-    @ray.method(concurrency_group="answer")
-    def answer(self, prune: bool) -> None:
-        """Take the answer to an epoch."""
-        self.answers.put(prune)
 
 
 class RayEngine:
@@ -178,12 +73,10 @@ class RayEngine:
 
     @property
     def room(self) -> int:
-        """See `Engine`."""
         return len(self.ready)
 
     @property
     def places(self) -> int:
-        """See `Engine`."""
         return int(min(self.limit, len(self._places())))
 
     def _places(self) -> list[Place]:
@@ -194,7 +87,6 @@ class RayEngine:
         return sorted({*places} - self.stopped, key=lambda place: place[1])
 
     def begin(self, task: Task) -> None:
-        """See `Engine`."""
         self._end_all()
         self.since = time.monotonic()
         self.task = replace(task, folder=task.folder.absolute(), log=task.log.absolute())
@@ -211,14 +103,12 @@ class RayEngine:
         self.candidates += [RayWorker(self, place) for i, place in enumerate(free) if i < count]
 
     def start(self) -> RayWorker | None:
-        """See `Engine`."""
         if not self.ready:
             return None
         self.workers.append(self.ready.pop(0))
         return self.workers[-1]
 
     def events(self, seconds: float) -> list[tuple[RayWorker, Event]]:
-        """See `Engine`."""
         self.check_head()
         self._launch()
         self._say_waiting()
@@ -281,7 +171,6 @@ class RayEngine:
             self.say(line)
 
     def call(self, function: Callable[..., T], *arguments: Any, seconds: float = 600.0) -> T | None:
-        """See `Engine`."""
         end = time.monotonic() + seconds
         self.begin(Task(Path(os.curdir), Path(os.devnull), most=1))
         try:
@@ -338,7 +227,6 @@ class RayWorker:
         self.streams: deque[Any] = deque([self.actor.prove.remote()])
 
     def train(self, runs: Sequence[RunSpec]) -> None:
-        """See `Worker`."""
         self.send(list(runs))
 
     def send(self, work: list[RunSpec] | Call) -> None:
@@ -346,7 +234,6 @@ class RayWorker:
         self.streams.append(self.actor.work.remote(work))
 
     def answer(self, prune: bool) -> None:
-        """See `Worker`."""
         self.actor.answer.remote(prune)
 
     def receive(self) -> Event | None:
