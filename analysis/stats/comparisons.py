@@ -224,7 +224,7 @@ def _covering(one: Compared, other: Comparison, rule: Rule) -> Compared:
         for end, name in ((np.min, "low"), (np.max, "high"))
     )
     both = replace(one.adjusted, low=low, high=high)
-    p = float(np.max([one.p_adjusted, other.p_adjusted])) if not low < 0 < high else 1.0
+    p = max(one.p_adjusted, other.p_adjusted) if low > 0 or high < 0 else 1.0 if low <= 0 <= high else np.nan
     verdict = EQUAL if {one.verdict, other.verdict} == {EQUAL} else rule.verdict(both)
     return replace(one, adjusted=both, p_adjusted=p, verdict=verdict)
 

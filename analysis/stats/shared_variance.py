@@ -82,7 +82,7 @@ def can_share(x: np.ndarray, floor: float = 0.0) -> bool:
     seeds = np.isfinite(x).any(axis=-2).sum(axis=-1)
     if x.shape[-2] < FEWEST_VARIANTS or (seeds < FEWEST_SEEDS).any():
         return False
-    varying = _above(residual_variances(x)[0], floor).sum(axis=-1)
+    varying = _varying(x, residual_variances(x)[0], floor).sum(axis=-1)
     return bool((varying >= FEWEST_VARYING).all())
 
 
@@ -93,7 +93,7 @@ def shared_variance(x: np.ndarray, floor: float = 0.0) -> SharedVariance:
     """
     own, df = residual_variances(x)
     d = df[..., None, :]
-    fitted = d * _above(own, floor)[..., None, :]
+    fitted = d * _varying(x, own, floor)[..., None, :]
     s2 = np.maximum(own, floor**2)[..., None, :]
     count = np.maximum((fitted > 0).sum(axis=-1, keepdims=True), 1)
     typical = fitted.sum(axis=-1, keepdims=True) / count
@@ -108,9 +108,9 @@ def shared_variance(x: np.ndarray, floor: float = 0.0) -> SharedVariance:
     return SharedVariance(weights, np.maximum(s2, (d0 * scale + d * s2) / (d0 + d)), shared_df)
 
 
-def _above(variance: np.ndarray, floor: float) -> np.ndarray:
-    """Whether variances are above the square of the floor, beyond floating-point rounding."""
-    return variance > (floor * (1 + 1e-9)) ** 2
+def _varying(x: np.ndarray, residual: np.ndarray, floor: float) -> np.ndarray:
+    """Whether variants vary by more than the floor, also without the seed means (..., variants)."""
+    return np.minimum(np.nan_to_num(moments(x)[1]) ** 2, residual) > (floor * (1 + 1e-9)) ** 2
 
 
 def _scale(s2: np.ndarray, d: np.ndarray, d0: np.ndarray) -> np.ndarray:
