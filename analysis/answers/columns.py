@@ -72,6 +72,7 @@ def signed_column(metric: Metric, label: str, field: str) -> Column:
 def verdict_fields(compared: Comparison) -> dict[str, object]:
     """The verdict, with whether it depends on diverged runs; and its colour."""
     shown = compared.verdict + (f" (shown at {compared.shown_at} seeds)" if compared.shown_at else "")
+    shown += " (no common seed)" * (compared.n == 0)
     shown += f" (finished runs alone: {compared.verdict_of_finished})" if compared.depends_on_diverged else ""
     return {"verdict": shown, "_verdict_mark": compared.verdict.replace(" ", "-")}
 

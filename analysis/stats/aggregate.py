@@ -62,7 +62,7 @@ def compare_averages(differences: Mapping[str, Samples], floors: Sequence[float]
 def _averages(variants: Sequence[Samples], floors: Sequence[float]) -> Differences:
     centre, error, df = np.array([stratified_mean(samples, floors) for samples in variants]).T
     n = np.array(list(map(_count, variants)))
-    return Differences(centre, n, np.ones(1), error[None], df[None], np.full(n.shape, PAIRED), n < 0)
+    return Differences(centre, n, np.ones(1), error[None], df[None], np.full(n.shape, PAIRED), n < 0, n < 0)
 
 
 def _count(samples: Samples) -> int:

@@ -26,10 +26,7 @@ from analysis.stats.power import detectable
 
 Verdict = Literal["better", "worse", "equivalent", "equal on all seeds", "both near chance", "not shown", "baseline"]
 EQUAL: Verdict = "equal on all seeds"
-"""Of two variants that do not vary over the seeds.
-
-What fails rarely may not have failed yet, so it is no equivalence.
-"""
+"""Of two variants whose runs have the same value on each seed. Nothing is tested: their differences show no spread."""
 NEAR_CHANCE: Verdict = "both near chance"
 """Instead of "equivalent" or `EQUAL`: two variants that learned nothing say nothing about what they vary."""
 SHOWN: tuple[Verdict, ...] = ("better", "worse", "equivalent")
@@ -151,9 +148,9 @@ def judge(at_looks: Sequence[Differences], tests: int, rule: Rule) -> list[Compa
         (seeds, _intervals(at, levels(looks.plan, _alpha(tests, rule))[k], rule))
         for k, (seeds, at) in enumerate(zip(looks.reached, earlier))
     ]
-    equal, compared = now.constant & (now.mean == 0), list[Comparison]()
+    compared = list[Comparison]()
     for i, interval in enumerate(adjusted):
-        verdict = EQUAL if equal[i] else rule.verdict(interval)
+        verdict = EQUAL if now.equal[i] else rule.verdict(interval)
         past = [seeds for seeds, intervals in before if rule.verdict(intervals[i]) in SHOWN]
         unknown = np.isnan(interval.low)
         compared.append(
@@ -177,9 +174,8 @@ def _alpha(tests: int, rule: Rule) -> float:
 
 
 def _intervals(found: Differences, level: float, rule: Rule) -> list[Estimate]:
-    """The intervals at 1 - level, unknown where neither side varies and nothing beyond the margin is shown."""
-    untested = found.constant & (np.abs(found.mean) + found.half_width(1 - level) <= rule.bound)
-    untested |= found.constant & (found.mean == 0)
+    """The intervals at 1 - level; unknown where both sides are equal, and within the margin if neither side varies."""
+    untested = found.constant & (np.abs(found.mean) + found.half_width(1 - level) <= rule.bound) | found.equal
     return [
         replace(one, low=np.nan, high=np.nan) if unknown else one
         for one, unknown in zip(found.estimates(1 - level), untested, strict=True)

@@ -36,12 +36,15 @@ class Differences:
     """`SHARED`, `WELCH` or `PAIRED` (..., pairs)"""
     constant: np.ndarray
     """whether neither side varies over the seeds (..., pairs): they show no spread, so a rare failure may be missed"""
+    equal: np.ndarray
+    """whether both sides have the same value on each of two seeds or more (..., pairs)"""
 
     def __getitem__(self, pairs: int | np.ndarray) -> "Differences":
         """The differences of one pair, or of some pairs, of a single study."""
         here = np.atleast_1d(pairs)
         parts = (self.error[..., here], self.df[..., here])
-        return Differences(self.mean[here], self.n[here], self.weights, *parts, self.method[here], self.constant[here])
+        flags = (self.method[here], self.constant[here], self.equal[here])
+        return Differences(self.mean[here], self.n[here], self.weights, *parts, *flags)
 
     @property
     def known(self) -> np.ndarray:
@@ -102,12 +105,13 @@ def differences(
     both = np.isfinite(x[..., first, :]) & np.isfinite(x[..., second, :])
     a, b = (np.where(both, x[..., side, :], np.nan) for side in (first, second))
     constant = (both.sum(axis=-1) > 1) & np.isnan(moments(a)[1]) & np.isnan(moments(b)[1])
+    equal = (both.sum(axis=-1) > 1) & ~((a != b) & both).any(axis=-1)
     mean, deviation, n = moments(a - b, floor)
     seeds = np.maximum(n, 1)
     error, df = deviation / np.sqrt(seeds), n - 1.0
     method, weights = np.full(n.shape, PAIRED), np.ones((*n.shape[:-1], 1))
     if variance == "paired":
-        return Differences(mean, n, weights, error[..., None, :], df[..., None, :], method, constant)
+        return Differences(mean, n, weights, error[..., None, :], df[..., None, :], method, constant, equal)
     few = n < FEWEST_SEEDS
     error, df = (np.where(few, *sides) for sides in zip(_welch(a, b, floor / np.sqrt(2)), (error, df), strict=True))
     method, error, df = np.where(few, WELCH, method), error[..., None, :], df[..., None, :]
@@ -116,7 +120,7 @@ def differences(
         parts = zip(shared.errors(first, second, seeds), (error, df), strict=True)
         error, df = (np.where(enough[..., None, :], *part) for part in parts)
         method, weights = np.where(enough, SHARED, method), shared.weights
-    return Differences(mean, n, weights, error, df, method, constant)
+    return Differences(mean, n, weights, error, df, method, constant, equal)
 
 
 def _welch(a: np.ndarray, b: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:

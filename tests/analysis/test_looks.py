@@ -149,12 +149,14 @@ def test_beyond_the_last_look_there_are_no_new_verdicts(tmp_path):
 )
 def test_before_the_first_look_nothing_is_tested(write, tmp_path):
     results = analyze(read_folder(write(tmp_path, 3, looks=[5, 10])))
-    assert {compared.verdict for compared in results.comparisons.pairs.values()} == {"not enough evidence"}
+    assert {compared.verdict for compared in results.comparisons.pairs.values()} == {"not shown"}
     assert results.claims == [] and results.factors.model is None
     first, second = study_headline(results)
     assert "first planned look is at 5 seeds, and all runs of 3 seeds have ended" in first
     assert second.startswith("Best mean test accuracy so far: ")
-    assert all(np.isnan([compared.p_holm, compared.diff.low]).all() for compared in results.comparisons.pairs.values())
+    assert all(
+        np.isnan([compared.p_adjusted, compared.diff.low]).all() for compared in results.comparisons.pairs.values()
+    )
 
 
 def test_a_look_waits_for_every_run_of_its_seeds_and_takes_diverged_runs_as_ended(tmp_path):

@@ -78,8 +78,8 @@ def test_pairs_share_alpha_with_the_factors_of_the_plan_whatever_has_finished(lo
     assert (results.factors.model is None) == bool(lost)
     alone = replace(results.policy, families=1).compare(results.means.values, results.comparisons.pairs)
     tested = {pair: compared for pair, compared in results.comparisons.pairs.items() if compared.n > 1}
-    shared = {pair: compared.p_holm for pair, compared in tested.items()}
-    assert shared == pytest.approx({pair: min(1, 2 * alone[pair].p_holm) for pair in tested})
+    shared = {pair: compared.p_adjusted for pair, compared in tested.items()}
+    assert shared == pytest.approx({pair: min(1, 2 * alone[pair].p_adjusted) for pair in tested})
     assert min(shared.values()) < 1
 
 
