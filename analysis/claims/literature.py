@@ -242,7 +242,9 @@ LITERATURE: tuple[Claim, ...] = (
     Above(
         "small-table",
         "A table of positions with a small initial standard deviation (0.002) is better than one with a larger.",
-        "",
+        "Ito et al., arXiv 2406.08272v3, abstract (relational reasoning, networks and brain data, no images)",
+        quote="a learned PE initialized from a small-norm distribution can 1) uncover interpretable PEs that mirror "
+        "ground truth positions in multiple dimensions, and 2) lead to improved downstream generalization",
         path="model.pos_std",
         higher=frozenset({0.002}),
         lower=frozenset({0.02, 0.2, 1.0}),
