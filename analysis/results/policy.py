@@ -1,7 +1,6 @@
 """How verdicts are reached (margin, family, planned looks, diverged runs), and the comparisons of all pairs."""
 
 import math
-import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -19,9 +18,6 @@ from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
 from experiments.sections import OTHER_CLASSES
 from experiments.study import MOST_PAIRS
-
-HIGHEST_RATIO = 1.3
-"""Above this ratio of variances, false verdicts are more frequent in simulations: up to 9 % of studies."""
 
 
 @dataclass(frozen=True)
@@ -125,17 +121,6 @@ class Comparisons:
     def methods(self) -> set[str]:
         """Where standard errors come from, see `stats.differences`."""
         return {compared.method for compared in (self.pairs or self.versus).values() if math.isfinite(compared.p)}
-
-    @property
-    def variance_ratio(self) -> float:
-        """The median over pairs of the variance of differences relative to the sum of both; NaN if unknown."""
-        ratios = [compared.variance_ratio for compared in (self.pairs or self.versus).values()]
-        return statistics.median(filter(math.isfinite, ratios)) if any(map(math.isfinite, ratios)) else math.nan
-
-    @property
-    def pairing_misleads(self) -> bool:
-        """Whether variants vary so differently from seed to seed that shared standard errors can be too small."""
-        return self.variance_ratio > HIGHEST_RATIO
 
     @property
     def ranked(self) -> list[tuple[str, str]]:

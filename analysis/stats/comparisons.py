@@ -20,7 +20,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from analysis.stats.differences import Differences, Variance, differences
-from analysis.stats.estimates import ALPHA, UNKNOWN, Estimate, moments
+from analysis.stats.estimates import ALPHA, UNKNOWN, Estimate
 from analysis.stats.looks import NO_PLAN, Looks, levels, sequential_p
 from analysis.stats.power import detectable
 
@@ -110,10 +110,6 @@ class PairedComparison(Comparison):
     """seeds that only one side has, or on which a side diverged"""
     method: str = ""
     """where the standard error comes from, see `differences`"""
-    variance_ratio: float = np.nan
-    """the variance of the differences relative to the sum of both variances: below 1 where pairing by seed reduces
-    the error
-    """
     detectable: float = np.nan
     """the smallest true difference that these seeds show with 80 % power"""
 
@@ -129,8 +125,8 @@ def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dic
     for looks, here in last:
         own = [at[here] for at in at_looks[: len(looks.reached)]]
         made = judge(own, tests, replace(rule, looks=looks))
-        sides = _sides(table, here, looks.reached[-1])
-        compared |= dict(zip([pairs[i] for i in here], _paired(made, own[-1], sides, tests, rule), strict=True))
+        dropped = _dropped(table, here, looks.reached[-1])
+        compared |= dict(zip([pairs[i] for i in here], _paired(made, own[-1], dropped, tests, rule), strict=True))
     return {pair: compared[pair] for pair in pairs}
 
 
@@ -183,26 +179,14 @@ def _intervals(found: Differences, level: float, rule: Rule) -> list[Estimate]:
 
 
 def _paired(
-    made: Sequence[Comparison],
-    now: Differences,
-    sides: tuple[np.ndarray, np.ndarray, np.ndarray],
-    tests: int,
-    rule: Rule,
+    made: Sequence[Comparison], now: Differences, dropped: np.ndarray, tests: int, rule: Rule
 ) -> Iterator[PairedComparison]:
-    """The comparisons with what belongs to pairs of variants; `sides`: see `_sides`."""
-    level, (a, b, dropped) = rule.looks.level(_alpha(tests, rule)), sides
+    """The comparisons with what belongs to pairs of variants; `dropped` (pairs,): the seeds that are not used."""
+    level = rule.looks.level(_alpha(tests, rule))
     smallest = detectable(now.sd, now.n, level, now.sharing) * now.tail(level)
-    of_pair, *of_sides = (np.nan_to_num(moments(side)[1]) ** 2 for side in (a - b, a, b))
-    total = sum(of_sides)
-    ratio = np.divide(of_pair, total, out=np.full(len(made), np.nan), where=total > 0)
     for i, one in enumerate(made):
-        yield PairedComparison(
-            **vars(one),
-            dropped=int(dropped[i]),
-            method=str(now.method[i]),
-            variance_ratio=float(ratio[i]),
-            detectable=float(smallest[i]),
-        )
+        further = PairedComparison(**vars(one), dropped=int(dropped[i]), method=str(now.method[i]))
+        yield replace(further, detectable=float(smallest[i]))
 
 
 def with_diverged(
@@ -248,15 +232,11 @@ def against_baseline(
     return {variant: itself if variant == baseline else pairs[variant, baseline] for variant in values}
 
 
-def _sides(table: Table, here: np.ndarray, most: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Both sides of the pairs `here` (pairs, seeds), NaN where either is not finite; the seeds dropped (pairs,).
-
-    `most`: only so many seeds, the first.
-    """
+def _dropped(table: Table, here: np.ndarray, most: int | None) -> np.ndarray:
+    """How many seeds the pairs `here` do not use (pairs,). `most`: only so many seeds, the first."""
     x, present, a, b = table[0][:, :most], table[1][:, :most], table[2][here], table[3][here]
     usable = np.isfinite(x[a]) & np.isfinite(x[b])
-    dropped = ((present[a] | present[b]) & ~usable).sum(axis=-1)
-    return np.where(usable, x[a], np.nan), np.where(usable, x[b], np.nan), dropped
+    return ((present[a] | present[b]) & ~usable).sum(axis=-1)
 
 
 def _differences_at_looks(table: Table, pairs: Sequence[tuple[str, str]], rule: Rule) -> list[Differences]:

@@ -53,9 +53,7 @@ def test_a_loss_is_not_tested_for_equivalence_at_the_margin_of_an_accuracy(tmp_p
         analyze(read(str(at), metric=metric))
         for at, metric in zip([sources[0], *sources], (None, "test/loss", "test/loss"))
     )
-    assert (
-        "“Equivalent”" in (page := write.make(study_document(stated))["report.md"].decode()) or '"Equivalent"' in page
-    )
+    assert '"equivalent" if it lies' in write.make(study_document(stated))["report.md"].decode()
     for results in explored:
         assert not results.claims
         for compared in results.comparisons.pairs.values():
