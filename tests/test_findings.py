@@ -117,9 +117,8 @@ def test_the_page_says_how_many_verdicts_other_tests_would_not_give():
             for pairs, (_, _, pair, _) in zip(other, decided)
         ]
         counts.append(sum(word != verdict for word, (*_, verdict) in zip(found, decided)))
-    said = re.search(
-        r"Of the (\d+) verdicts on this .*?, (\d+) are .*?, (\d+) with .*? and (\d+) with", PAGE, re.DOTALL
-    )
+    pattern = r"Of the (\d+) verdicts .*? give (\d+), .*? give (\d+), .*?undoes (\d+)\."
+    said = re.search(pattern, PAGE, re.DOTALL)
     assert list(map(int, said.groups())) == counts
     assert len({row[:2] for row in rows}) == FAMILIES and f"{FAMILIES} families of pairs" in PAGE
 
@@ -151,6 +150,10 @@ def test_counts_in_sentences():
     assert [gain[:2].mean(), gain[2:].mean()] == pytest.approx([1.5, 1.4], abs=0.051)
     few = results("table-8-64", "fewshot/cifar10/5").comparisons.pairs
     assert {c.verdict for pair, c in few.items() if "none, stem" not in pair} == {"not shown"}
+    few = results("table-8-tuned", "fewshot/cifar10/5").comparisons.pairs
+    differ = [pair for pair, c in few.items() if c.verdict != "not shown" and "none, stem" not in pair]
+    other = ("learned-1d, every-layer", "learned-1d, every-layer-shared")
+    assert sorted(differ) == sorted((one, "relative, every-layer") for one in other)
     schh = [compared.verdict for compared in results("s-chh-cifar10", "").comparisons.pairs.values()]
     assert len(schh) == 10 and schh.count("not shown") == 5
     arrow = results("probes/probe-arrow", "").means

@@ -5,8 +5,8 @@ looks share it: each has its own, smaller level of significance. A look at a sha
 have spent alpha t^3, so early looks get little, and the last one is nearly as strict as a single test. Spending of the
 O'Brien-Fleming type leaves next to nothing to a first look at a quarter of the seeds (0.0015 % of 5 %, here 0.08 %). Of
 20 seeds, studies that stop decided variants save 22 % of the runs of eight equal variants with a margin of two standard
-deviations. Skewed
-values have more false verdicts over several looks than in one test, and the more so the more early looks get.
+deviations. Skewed values have more false verdicts over several looks than in one test, and the more so the more early
+looks get.
 
 `levels` gives the level of each look. A pair is judged by the interval of its last look only, at that look's level.
 `sequential_p` turns the p-value of a look into the smallest overall level at which that look rejects, so it is at most
