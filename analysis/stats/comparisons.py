@@ -185,8 +185,9 @@ def _paired(
     level = rule.looks.level(_alpha(tests, rule))
     smallest = detectable(now.sd, now.n, level, now.sharing) * now.tail(level)
     for i, one in enumerate(made):
-        further = PairedComparison(**vars(one), dropped=int(dropped[i]), method=str(now.method[i]))
-        yield replace(further, detectable=float(smallest[i]))
+        yield PairedComparison(
+            **vars(one), dropped=int(dropped[i]), method=str(now.method[i]), detectable=float(smallest[i])
+        )
 
 
 def with_diverged(
@@ -206,7 +207,8 @@ def _covering(one: Compared, other: Comparison, rule: Rule) -> Compared:
     both = replace(one.adjusted, low=low, high=high)
     p = max(one.p_adjusted, other.p_adjusted) if low > 0 or high < 0 else 1.0 if low <= 0 <= high else np.nan
     verdict = EQUAL if {one.verdict, other.verdict} == {EQUAL} else rule.verdict(both)
-    return replace(one, adjusted=both, p_adjusted=p, verdict=verdict)
+    early = one.decided_early and verdict in ("better", "worse")
+    return replace(one, adjusted=both, p_adjusted=p, verdict=verdict, decided_early=early)
 
 
 def near_chance(compared: Mapping[Key, Compared], near: Collection[Key]) -> dict[Key, Compared]:
