@@ -144,7 +144,7 @@ def test_counts_in_sentences():
         none = results(folder, "").means.of(none).value
         assert all(mean.value >= none for mean in results(folder, "").means.by_metric["test/acc"].values())
     runs = pd.read_csv(REFERENCE / "table-8-64" / "runs.csv").query("status == 'finished'")
-    wide = runs.pivot(index="seed", columns="variant", values="test/acc")  # "more than 5 points above `none`"
+    wide = runs.pivot(index="seed", columns="variant", values="test/acc")  # "by more than 5 points"
     assert wide.shape == (5, 8) and wide.drop(columns="none, stem").sub(wide["none, stem"], axis=0).min().min() > 0.05
     gain = 100 * (wide["learned-2d, every-layer"] - wide["learned-1d, stem"])  # on CPUs, and on the rest
     assert [gain[:2].mean(), gain[2:].mean()] == pytest.approx([1.5, 1.4], abs=0.051)
