@@ -24,16 +24,17 @@ def compare(
     """Compare variants over seeds, as `vit-report csv:FILE` does.
 
     `frame`: one row for each run (runs, columns). `metric`: the column of the result, in any unit; a missing or
-    infinite value is a failed run, on which no verdict may depend. `factor`: the column or columns of which each
-    combination of values is a variant. `seed`: the column by which runs are paired, whole numbers. `baseline`: a
-    variant (default: the first by name), `a`, or `method=a, lr=0.1` for two factors. `margin`: smaller differences
-    count as equal, in the unit of the metric; without it, there are no equivalence tests, unless the metric is one of
-    ours, such as `test/acc`. `variance`: "paired" for the paired t test of each pair, "shared" where the variants share
-    what they tell about their spread.
+    infinite value is a failed run, and nothing is shown of its variant. Higher is better, whatever the metric is
+    called, unless `lower_is_better` or the metric is one of ours, such as `test/loss`. `factor`: the column or columns
+    of which each combination of values is a variant. `seed`: the column of seeds, whole numbers; differences are over
+    those that two variants have. `baseline`: a variant (default: the first by name), `a`, or `method=a, lr=0.1` for two
+    factors. `margin`: smaller differences count as equal, in the unit of the metric; without it, nothing is called
+    equivalent, unless the metric is one of ours, such as `test/acc`. `variance`: "paired" for the paired t test of each
+    pair, "shared" where the variants share what they tell about their spread.
 
-    In the result, `comparisons.versus[variant]` and `comparisons.pairs[a, b]` hold the difference with its 95 %
-    interval, the adjusted p and the verdict; `means.of(variant)` the mean; `factors.model` the tests of factors, if
-    there are two or more. Raises `UserError` naming the column and what it holds.
+    In the result, `comparisons.versus[variant]` and `comparisons.pairs[a, b]` hold the difference, `adjusted` with the
+    interval for all pairs together, and the verdict that is read from it; `means.of(variant)` the mean; `factors.model`
+    the tests of factors, if there are two or more. Raises `UserError` naming the column and what it holds.
     """
     from analysis.answers.study_results import analyze
     from analysis.sources.tabular import read_table

@@ -65,7 +65,7 @@ def with_interval(
 
     - `97.12 ± 0.43`: the usual case;
     - `99.3 (97.3 to 100)`: the interval passes `limits` and is cut there; not for a `signed` difference;
-    - `+0.9 (0.0 to 1.8)`: the interval is not symmetric, as one that is cut at zero; or it is to be shown `as_range`;
+    - `+0.9 (0.0 to 1.8)`: the interval is not symmetric, as with diverged runs, or to be shown `as_range`;
     - `97.12`: there is no interval.
     """
     half = half_width(estimate) * metric.scale
@@ -122,11 +122,6 @@ def p_value(p: float) -> str:
     if not math.isfinite(p):
         return DASH
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def p_equals(p: float) -> str:
-    """Format a p-value in a sentence: `p = 0.032`, `p < 0.001`."""
-    return f"p = {p_value(p)}".replace("= <", "<")
 
 
 def setting(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -11,13 +12,17 @@ import pytest
 from scipy import stats
 
 from analysis.answers.study_results import analyze
+from analysis.results.policy import study_comparisons
 from analysis.sources.read import read
+from analysis.stats import differences
+from vit.registry import REGISTRY
 
 REFERENCE = Path(__file__).resolve().parents[1] / "analysis" / "reference"
 PAGE = (REFERENCE / "README.md").read_text(encoding="utf-8")
 README = (REFERENCE.parents[1] / "README.md").read_text(encoding="utf-8")
 TABLES = re.findall(r"<!-- (\w+)(?:: (.*?))? -->\n((?:\|.*\n)+)", PAGE + README)
 NUMBER = r"[+−-]?\d+(?:\.\d+)?"
+FAMILIES = 30  # studies and metrics of the rows
 
 
 def cells(kind):
@@ -28,6 +33,11 @@ def cells(kind):
 
 def numbers(text):
     return [float(number.replace("−", "-")) for number in re.findall(NUMBER, text)]
+
+
+def pair_of(row):
+    a, b = row[0].rpartition(": ")[2].split(" − ")
+    return a, b
 
 
 @cache
@@ -50,32 +60,67 @@ def test_a_mean_and_its_interval_follow_from_the_runs(spec, row):
         assert numbers(cell) == pytest.approx([values.mean(), *half], abs=0.0051)
 
 
-def check(compared, sign, shown):
-    """A difference with its interval, the verdict and the number of seeds are those of a pair, or of its inverse."""
+@cache
+def otherwise(folder, metric, how):
+    """All pairs of a study by paired t tests, by Welch's test, or adjusted for all families of the page."""
+    found = results(folder, metric)
+    policy = replace(found.policy, variance="paired") if how == "paired" else found.policy
+    if how == "page":
+        policy = replace(policy, families=policy.families * FAMILIES)
+    with pytest.MonkeyPatch.context() as patch:
+        if how == "Welch":
+            patch.setattr(differences, "can_share", lambda *_: False)
+            patch.setattr(differences, "FEWEST_SEEDS", 1000)
+        return study_comparisons(found.variants, found.means.values, policy).pairs
+
+
+def check(folder, metric, pair, shown):
+    """A difference with its interval, the verdict, the number of seeds, and whether the paired t test agrees."""
+    pairs = results(folder, metric).comparisons.pairs
+    key, sign = (pair, 1) if pair in pairs else (pair[::-1], -1)
+    compared = pairs[key]
     ends = sorted(sign * 100 * end for end in (compared.adjusted.low, compared.adjusted.high))
     assert numbers(shown[0]) == pytest.approx([sign * 100 * compared.diff.value, *ends], abs=0.051)
     inverse = {"better": "worse", "worse": "better"} if sign < 0 else {}
-    verdict = inverse.get(compared.verdict, compared.verdict).replace("not enough evidence", "not shown")
-    assert (shown[1], int(shown[2])) == (verdict, compared.n)
+    verdict = inverse.get(compared.verdict, compared.verdict)
+    same = otherwise(folder, metric, "paired")[key].verdict == compared.verdict
+    assert shown[1:] == [verdict, str(compared.n), "–" if verdict == "not shown" else "yes" if same else "no"]
 
 
 @pytest.mark.parametrize(("metric", "row"), cells("differences"), ids=lambda part: part and part[0])
 def test_a_difference_and_its_verdict_are_those_of_the_report(metric, row):
-    (a, b), folder = row[0].rpartition(": ")[2].split(" − "), row[1].strip("`")
-    pairs = results(folder, metric).comparisons.pairs
-    found, sign = (pairs[a, b], 1) if (a, b) in pairs else (pairs[b, a], -1)
-    check(found, sign, row[2:])
+    check(row[1].strip("`"), metric, pair_of(row), row[2:])
 
 
 @pytest.mark.parametrize(
     ("folder", "row"), cells("versus"), ids=lambda part: part if isinstance(part, str) else part[0]
 )
 def test_a_row_of_the_first_table_has_the_mean_and_the_difference_from_the_baseline(folder, row):
-    variant, _, mean, *difference = row
-    found = results(folder, None)
-    assert numbers(mean)[0] == pytest.approx(100 * found.means.of(variant).value, abs=0.0051)
+    variant, _, few, mean, *difference = row
+    means = results(folder, "").means.by_metric
+    for metric, shown in (("fewshot/cifar10/5", few), ("test/acc", mean)):
+        assert float(shown) == pytest.approx(100 * means[metric][variant].value, abs=0.0051)
     if "baseline" not in row:
-        check(found.comparisons.versus[variant], 1, difference)
+        check(folder, "", (variant, "learned-1d, stem"), difference)
+
+
+def test_the_page_says_how_many_verdicts_other_tests_would_not_give():
+    rows = [(row[1].strip("`"), metric, pair_of(row), row[3]) for metric, row in cells("differences")]
+    rows += [(at, "", (row[0], "learned-1d, stem"), row[5]) for at, row in cells("versus") if "baseline" not in row]
+    decided = [row for row in rows if row[3] != "not shown"]
+    counts = [len(decided)]
+    for how in ("paired", "Welch", "page"):
+        other = [otherwise(folder, metric, how) for folder, metric, *_ in decided]
+        inverse = {"better": "worse", "worse": "better"}
+        found = [
+            pairs[pair].verdict if pair in pairs else inverse.get(word := pairs[pair[::-1]].verdict, word)
+            for pairs, (_, _, pair, _) in zip(other, decided)
+        ]
+        counts.append(sum(word != verdict for word, (*_, verdict) in zip(found, decided)))
+    pattern = r"Of the (\d+) verdicts .*? give (\d+), .*? give (\d+), .*?undoes (\d+)\."
+    said = re.search(pattern, PAGE, re.DOTALL)
+    assert list(map(int, said.groups())) == counts
+    assert len({row[:2] for row in rows}) == FAMILIES and f"{FAMILIES} families of pairs" in PAGE
 
 
 @pytest.mark.parametrize(("spec", "row"), cells("bench"), ids=lambda part: part if isinstance(part, str) else part[0])
@@ -88,22 +133,32 @@ def test_a_speed_is_the_median_ratio_within_a_turn(spec, row):
 
 
 def test_counts_in_sentences():
-    versus = results("digits/controls", None).comparisons.versus
+    versus = results("digits/controls", "").comparisons.versus
     verdicts = [compared.verdict for compared in versus.values()]
     assert (len(versus) - 1, verdicts.count("better"), verdicts.count("worse")) == (18, 0, 4)
     table_8 = ("table-8-64", "table-8-cifar10", "table-8-tuned", "mnist-small/table-8", "mnist-small/table-8-lengths")
     for folder in (*table_8, "kinds-cifar10", "digits/position"):  # "every embedding beats none"
         none = "none, stem" if folder in table_8 else "none"
-        pairs = results(folder, None).comparisons.with_variant(none)
+        pairs = results(folder, "").comparisons.with_variant(none)
         assert {compared.verdict for compared in pairs.values()} <= {"better", "worse"} and len(pairs) >= 3
-        none = results(folder, None).means.of(none).value
-        assert all(mean.value >= none for mean in results(folder, None).means.by_metric["test/acc"].values())
+        none = results(folder, "").means.of(none).value
+        assert all(mean.value >= none for mean in results(folder, "").means.by_metric["test/acc"].values())
     runs = pd.read_csv(REFERENCE / "table-8-64" / "runs.csv").query("status == 'finished'")
-    wide = runs.pivot(index="seed", columns="variant", values="test/acc")  # "more than 5 points above `none`"
+    wide = runs.pivot(index="seed", columns="variant", values="test/acc")  # "by more than 5 points"
     assert wide.shape == (5, 8) and wide.drop(columns="none, stem").sub(wide["none, stem"], axis=0).min().min() > 0.05
-    curves = pd.read_csv(REFERENCE / "table-8-64" / "curves.csv").query("epoch > 45")
-    means = curves.groupby(["epoch", "variant"])["val/acc"].mean().unstack()
-    assert np.abs(np.polyfit(means.index, means, 1)[0]).max() < 0.002  # "less than two tenths of a point an epoch"
+    gain = 100 * (wide["learned-2d, every-layer"] - wide["learned-1d, stem"])  # on CPUs, and on the rest
+    assert [gain[:2].mean(), gain[2:].mean()] == pytest.approx([1.5, 1.4], abs=0.051)
+    few = results("table-8-64", "fewshot/cifar10/5").comparisons.pairs
+    assert {c.verdict for pair, c in few.items() if "none, stem" not in pair} == {"not shown"}
+    few = results("table-8-tuned", "fewshot/cifar10/5").comparisons.pairs
+    differ = [pair for pair, c in few.items() if c.verdict != "not shown" and "none, stem" not in pair]
+    other = ("learned-1d, every-layer", "learned-1d, every-layer-shared")
+    assert sorted(differ) == sorted((one, "relative, every-layer") for one in other)
+    schh = [compared.verdict for compared in results("s-chh-cifar10", "").comparisons.pairs.values()]
+    assert len(schh) == 10 and schh.count("not shown") == 5
+    arrow = results("probes/probe-arrow", "").means
+    absolute = ("sinusoidal", "sincos-2d", "learned-1d-gated", "fourier-learned", "adaptive-2d")
+    assert all(arrow.of(kind).value >= 0.999 and REGISTRY[kind].encodes == "absolute" for kind in absolute)
     rival = pd.read_csv(REFERENCE / "s-chh-cifar10" / "runs.csv").pivot(columns="seed", index="variant")["test/acc"]
     order = ["none", "sincos-2d", "learned-1d", "rope-2d", "relative-2d-kv"]  # "in the order of s-chh"
     assert rival.shape == (5, 3) and (rival.loc[order].diff().iloc[1:] > 0).all(axis=None)
@@ -122,5 +177,6 @@ def test_counts_in_sentences():
 
 def test_no_sentence_has_a_decimal_number_that_no_table_has():
     prose = "\n".join(line for line in PAGE.splitlines() if not line.startswith(("|", "!", "<")))
+    prose = re.sub(r'"[^"]*"', "", prose)  # quotes of papers
     in_tables = set(re.findall(r"\d+\.\d+", "".join(table for _, _, table in TABLES)))
     assert set(re.findall(r"(?<![\d./])\d+\.\d+", prose)) <= in_tables

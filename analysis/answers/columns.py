@@ -71,20 +71,21 @@ def signed_column(metric: Metric, label: str, field: str) -> Column:
 
 def verdict_fields(compared: Comparison) -> dict[str, object]:
     """The verdict, with whether it depends on diverged runs; and its colour."""
-    shown = compared.verdict + " (at an earlier look)" * compared.from_earlier_look
-    shown += " (depends on diverged runs)" * compared.depends_on_diverged
+    shown = compared.verdict + (f" (shown at {compared.shown_at} seeds)" if compared.shown_at else "")
+    shown += " (no common seed)" * (compared.n == 0)
+    shown += f" (finished runs alone: {compared.verdict_of_finished})" if compared.depends_on_diverged else ""
     return {"verdict": shown, "_verdict_mark": compared.verdict.replace(" ", "-")}
 
 
 def difference_fields(compared: Comparison) -> dict[str, object]:
-    """The difference with both intervals; what tables show of it is none for the baseline itself."""
+    """The difference with its interval alone and the adjusted one; tables show none for the baseline itself."""
     shown = (UNKNOWN, UNKNOWN) if compared.verdict == "baseline" else (compared.diff, compared.adjusted)
     ends = {"adjusted_low": compared.adjusted.low, "adjusted_high": compared.adjusted.high}
     return {"diff": compared.diff, **ends, **dict(zip(("_alone", "_diff"), shown))}
 
 
 def difference_columns(metric: Metric, label: str = "difference") -> tuple[Column, Column]:
-    """The column of differences with the interval that agrees with the verdict, and the unadjusted interval alone."""
+    """The column of differences with the interval of which the verdict is read, and the interval of the pair alone."""
     shown = replace(signed_column(metric, label, "_diff"), sort="diff", note=text("variants", "difference_note"))
     alone = Column(
         f"{formatting.CONFIDENCE} CI of the pair alone", "_alone", formatting.intervals_alone(metric), detail=True
@@ -111,8 +112,7 @@ class ExtraColumns(NamedTuple):
 def mark(variant: str, means: Means, comparisons: Comparisons) -> str:
     """ "equal" for a variant shown to be equivalent to the best, "best" for one that a test does not show to be worse.
 
-    Without a test it is "", and so it is for all if nothing is worse than the best. A verdict that depends on diverged
-    runs shows nothing.
+    Without a test it is "", and so it is for all if nothing is worse than the best.
     """
     best = means.best
     if best is None or not means.of(variant).n or not _some_worse(means, comparisons):
@@ -122,7 +122,7 @@ def mark(variant: str, means: Means, comparisons: Comparisons) -> str:
     if variant in comparisons.with_verdict(best, "equivalent"):
         return "equal"
     pair = comparisons.with_variant(best).get(variant)
-    return "best" if pair and (pair.verdict in ("not enough evidence", NEAR_CHANCE) or pair.depends_on_diverged) else ""
+    return "best" if pair and pair.verdict in ("not shown", NEAR_CHANCE) else ""
 
 
 def mark_note(means: Means, comparisons: Comparisons, policy: Policy) -> str:

@@ -24,7 +24,7 @@ FORMATS: dict[str, Callable[[Table], str]] = {
     ".csv": Table.csv,
 }
 VARIANT = "variant"
-PUBLIC = {"_diff": "difference", "p_holm": "p", "tost_p_holm": "equivalence-p"}
+PUBLIC = {"_diff": "difference", "p_adjusted": "p"}
 """Fields of the report's tables that the user calls something else."""
 
 

@@ -15,7 +15,7 @@ from analysis.answers.conduct.compute import study_conduct, study_looks
 from analysis.answers.conduct.provenance import origin, reproduce
 from analysis.answers.conduct.show import looks_paragraphs
 from analysis.answers.pairs.show import compared_table
-from analysis.answers.published.ledger import ledger_rows, ledger_section
+from analysis.answers.published.ledger import ledger_rows, ledger_section, mark_strict
 from analysis.answers.published.repeats import independent_groups
 from analysis.answers.study_report import study_document, study_headline, study_warnings, summary, title
 from analysis.answers.study_results import StudyResults, analyze
@@ -73,14 +73,14 @@ def index_document(folder: Path, studies: Mapping[Path, RunsTable | UserError], 
 
     `studies`: their folders -> their runs, or why these cannot be read.
     """
-    rows, claims = [], []
+    rows, analyzed = [], list[tuple[dict[str, str], StudyResults]]()
     for at, study in studies.items():
         page = at / "report" / "report.html"
         link = quote(os.path.relpath(page, out)) if page.is_file() else ""
         place = {"study": str(at.relative_to(folder)), "_link": link}
         row, results = _index_row(study)
         rows.append(place | row)
-        claims += [place | claim for claim in ledger_rows(results)] if results else []
+        analyzed += [(place, results)] if results else []
     columns = (
         Column("study", "study", key=True, link="_link"),
         Column("state", "state"),
@@ -91,10 +91,13 @@ def index_document(folder: Path, studies: Mapping[Path, RunsTable | UserError], 
     table = Table("studies", text("study", "index_caption"), pd.DataFrame(rows), columns)
     read = {str(at.relative_to(folder)): study for at, study in studies.items() if isinstance(study, RunsTable)}
     groups = independent_groups(read)
+    claims = [place | row for place, results in analyzed for row in ledger_rows(results)]
+    families = len({(row["study"], row["metric"]) for row in claims})
+    strict = [place | row for place, results in analyzed for row in ledger_rows(results, families)] if claims else []
     name = text("study", "index_title", folder=folder.resolve().name)
     left = [f"{row['study']}: {row['state']}" for row in rows if row["_left"]]
     headline = text("study", "index_headline", studies=len(rows), complete=len(rows) - len(left))
-    sections = [Section("studies", "Studies", [table]), *ledger_section(claims, groups)]
+    sections = [Section("studies", "Studies", [table]), *ledger_section(mark_strict(claims, strict), groups)]
     return Document(name, "", "", (headline, *left), [], sections)
 
 

@@ -12,7 +12,7 @@ from analysis.answers.profiles.compute import Profile, study_profiles
 from analysis.answers.trends.compute import Trend, study_trends
 from analysis.answers.tuning.compute import Tuning, study_tuning
 from analysis.claims.check import ClaimResult, check
-from analysis.claims.claim import variant_settings
+from analysis.claims.claim import Evidence, variant_settings
 from analysis.claims.literature import paper_places, published_claims
 from analysis.claims.theory import Expected, derived
 from analysis.results.means import Means, study_means
@@ -55,17 +55,18 @@ def analyze(study: RunsTable) -> StudyResults:
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
     policy, variants, means = study_policy(study), study_variants(study), study_means(study)
+    comparisons = study_comparisons(variants, means.values, policy)
     return StudyResults(
         study=study,
         policy=policy,
         variants=variants,
         means=means,
-        comparisons=study_comparisons(variants, means.values, policy),
+        comparisons=comparisons,
         factors=study_factors(study, means, policy),
-        claims=study_claims(study, means, policy),
+        claims=study_claims(study, means, policy, comparisons),
         paper=paper_places(study.metric, study.varied, variant_settings(study.plan, means.values)),
         expected=derived(study.metric, study.settings()),
-        images=image_results(study, policy),
+        images=image_results(study),
         profiles=study_profiles(study, means),
         trends=study_trends(study, variants, policy),
         curves=study_curves(study),
@@ -75,7 +76,7 @@ def analyze(study: RunsTable) -> StudyResults:
     )
 
 
-def study_claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]:
+def study_claims(study: RunsTable, means: Means, policy: Policy, comparisons: Comparisons) -> list[ClaimResult]:
     """What a study says about published claims: nothing before the first planned look or without a margin.
 
     Claims about differences are left out where all their variants are near chance: nothing was learned.
@@ -88,6 +89,6 @@ def study_claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimRe
     near = policy.near_chance(values)
     return [
         result
-        for result in check(published_claims(), plan, values, policy.rule, counted)
+        for result in check(published_claims(), Evidence(plan, values, comparisons.pairs, policy.rule, counted))
         if any(h.is_published or not near.issuperset(h.variants) for h in result.hypotheses)
     ]

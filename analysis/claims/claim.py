@@ -1,20 +1,17 @@
-"""The kinds of published statement, which hypotheses a study holds of each, and how these are tested. No I/O."""
+"""The kinds of published statement, and which hypotheses a study holds of each. No I/O."""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import Any, Literal
 
 import numpy as np
-from scipy import special
 
 from analysis.sources.settings import PLACES
-from analysis.stats.comparisons import Rule, Values, differences_at_looks
-from analysis.stats.differences import Differences, differences
-from analysis.stats.estimates import ALPHA, Estimate, beyond
-from analysis.stats.looks import NO_PLAN, Looks
+from analysis.stats.comparisons import Comparison, Rule, Values
+from analysis.stats.estimates import UNKNOWN, Estimate, moments, t_interval
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
 from experiments.study import StudyPlan
@@ -28,67 +25,70 @@ Images = Literal["trained", "larger", "permuted"]
 
 
 @dataclass(frozen=True)
-class Hypothesis:
-    """The mean difference of one pair is "above" `bound`, or "within" ±`bound`.
+class Evidence:
+    """What a study shows. `pairs`: (a, b) -> a - b; `counted`: the values where diverged runs count as runs at chance
+    level, None where no run diverged.
+    """
 
-    `variants`: (a, b) for a - b, or (a,) for a - a published figure. That figure is of one run. So it is contradicted
-    only where it lies further away than another run would: by more than the bound plus the error of predicting a run,
-    sd sqrt(1 + 1/n). `at_looks`: the difference at each look so far; the last is that of all seeds.
+    study: StudyPlan
+    values: Values
+    pairs: Mapping[tuple[str, str], Comparison]
+    rule: Rule
+    counted: Values | None = None
+
+    def interval(self, a: str, b: str) -> Estimate:
+        """The difference a - b with its interval for all pairs of the study; unknown for a pair not compared."""
+        if (a, b) in self.pairs:
+            return self.pairs[a, b].adjusted
+        inverse = self.pairs[b, a].adjusted if (b, a) in self.pairs else UNKNOWN
+        return Estimate(-inverse.value, -inverse.high, -inverse.low, inverse.n)
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """Variant -> all its settings, see `variant_settings`."""
+        return variant_settings(self.study, self.values)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A difference is "above" `bound`, or "within" ±`bound`.
+
+    `variants`: (a, b) for a - b, or (a,) for a - a published figure.
     """
 
     variants: tuple[str, ...]
-    at_looks: Sequence[Differences]
+    interval: Estimate
     relation: Literal["above", "within"]
     bound: float
-
-    @property
-    def moments(self) -> tuple[float, float, int]:
-        """Mean, standard deviation and number of the differences."""
-        now = self.at_looks[-1]
-        return float(now.mean[0]), float(now.sd[0]), int(now.n[0])
 
     @property
     def is_published(self) -> bool:
         """Whether it is about a published figure of one run."""
         return len(self.variants) == 1
 
-    def estimate(self, alpha: float) -> Estimate:
-        """The difference with the interval that goes with one-sided tests at alpha."""
-        return self.at_looks[-1].estimates(1 - 2 * alpha)[0]
+    @property
+    def shown(self) -> bool:
+        """Whether the interval lies on the side that the hypothesis says."""
+        low, high = self.interval.low, self.interval.high
+        return low > self.bound if self.relation == "above" else -self.bound <= low and high <= self.bound
 
-    def p_for(self, looks: Looks = NO_PLAN) -> float:
-        """p-value of the hypothesis being false: small where the runs support it.
+    @property
+    def contradicted(self) -> bool:
+        """Whether the interval lies on the other side."""
+        low, high = self.interval.low, self.interval.high
+        return high < self.bound if self.relation == "above" else low > self.bound or high < -self.bound
 
-        With planned looks: of all looks so far.
-        """
-        return float(looks.smallest_p(map(self._for, self.at_looks))[0][0])
-
-    def p_against(self, looks: Looks = NO_PLAN) -> float:
-        """p-value of the hypothesis being true: small where the runs contradict it."""
-        return float(looks.smallest_p(map(self._against, self.at_looks))[0][0])
-
-    def _for(self, at: Differences) -> np.ndarray:
-        return at.t_test(self.bound, "above") if self.relation == "above" else at.tost(self.bound)
-
-    def _against(self, at: Differences) -> np.ndarray:
-        if self.relation == "above":
-            return at.t_test(self.bound, "below")
-        if self.is_published:
-            t = beyond(np.abs(at.mean), self.bound) / (at.sd * np.sqrt(1 + 1 / np.maximum(at.n, 1)))
-            return np.minimum(2 * special.stdtr(at.n - 1, -t), 1)
-        above, below = at.t_test(self.bound, "above"), at.t_test(-self.bound, "below")
-        return np.minimum(2 * np.minimum(above, below), 1)
-
-    def support(self, alpha: float) -> float:
-        """How far the interval of `estimate` stays on the side of the hypothesis; below 0 where it does not."""
-        found = self.estimate(alpha)
+    @property
+    def support(self) -> float:
+        """How far the interval stays on the side of the hypothesis; below 0 where it does not."""
+        found = self.interval
         low, high = (found.low, found.high) if found.low == found.low else (found.value, found.value)
         return low - self.bound if self.relation == "above" else self.bound - max(-low, high)
 
     def leans_for(self) -> bool:
         """Whether the hypothesis holds if the observed mean is the true one."""
-        centre = self.moments[0]
-        return bool(beyond(centre, self.bound) > 0 if self.relation == "above" else beyond(abs(centre), self.bound) < 0)
+        centre = self.interval.value
+        return centre > self.bound if self.relation == "above" else abs(centre) < self.bound
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,10 @@ class Claim(ABC):
         return self.where is None or settings.get(self.where[0]) == self.where[1]
 
     @abstractmethod
-    def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
+    def hypotheses(self, evidence: Evidence) -> list[Hypothesis]:
         """The hypotheses that the claim makes about a study, with the rule's margin; empty where it makes none."""
 
-    def obstacle(self, hypotheses: Sequence[Hypothesis], study: StudyPlan, values: Values, rule: Rule) -> str:
+    def obstacle(self, hypotheses: Sequence[Hypothesis], evidence: Evidence) -> str:
         """Why the study cannot decide the claim although it has `hypotheses`; empty where it can."""
         if self.incomparable or not (self.both_work or self.images == "larger"):
             return self.incomparable
@@ -128,16 +128,16 @@ class Claim(ABC):
             for one in hypotheses
             for name in (one.variants if self.both_work or one.leans_for() else one.variants[1:])
         ]
-        return _collapsed(dict.fromkeys(needed), study, values, rule)
+        return _collapsed(dict.fromkeys(needed), evidence)
 
 
-def _collapsed(compared: Iterable[str], study: StudyPlan, values: Values, rule: Rule) -> str:
+def _collapsed(compared: Iterable[str], evidence: Evidence) -> str:
     """Which of these variants is not shown to be better than the one without embedding by more than the margin.
 
     A ranking of models that have lost what they learned says nothing about their embeddings.
     """
-    pairs = _on_pairs(study, values, KIND, lambda a, b: b.get(KIND) == "none", "above", rule.bound, rule)
-    clear = {pair.variants[0] for pair in pairs if pair.p_for(rule.looks) <= ALPHA}
+    pairs = _on_pairs(evidence, KIND, lambda a, b: b.get(KIND) == "none", "above", evidence.rule.bound)
+    clear = {pair.variants[0] for pair in pairs if pair.shown}
     low = [variant for variant in compared if variant not in clear]
     verb = "is" if len(low) == 1 else "are"
     return (
@@ -156,16 +156,16 @@ class Above(Claim):
     """levels; empty means all that are smaller numbers"""
     at_all: bool = False
 
-    def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
+    def hypotheses(self, evidence: Evidence) -> list[Hypothesis]:
         def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
             level = a.get(self.path)
             wins = level in self.higher if self.higher else level not in self.lower
-            allowed = self.is_about(a) and (is_enlarged(Metric(study.metric), a) or self.images != "larger")
+            allowed = self.is_about(a) and (is_enlarged(Metric(evidence.study.metric), a) or self.images != "larger")
             if not self.lower:
                 return allowed and level is not None and level > b[self.path]
             return allowed and wins and b.get(self.path) in self.lower
 
-        return _on_pairs(study, values, self.path, concerns, "above", 0.0 if self.at_all else rule.bound, rule)
+        return _on_pairs(evidence, self.path, concerns, "above", 0.0 if self.at_all else evidence.rule.bound)
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Alike(Claim):
     levels: frozenset[Any] = frozenset()
     """empty means all levels of the setting"""
 
-    def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
+    def hypotheses(self, evidence: Evidence) -> list[Hypothesis]:
         def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
             kinds = {a.get(KIND, "none"), b.get(KIND, "none")}
             allowed = kinds <= self.kinds if self.kinds else "none" not in kinds
@@ -187,61 +187,59 @@ class Alike(Claim):
             levels = {a.get(self.path), b.get(self.path)}
             return allowed and self.is_about(a) and len(levels) == 2 and (not self.levels or levels <= self.levels)
 
-        return _on_pairs(study, values, self.path, concerns, "within", rule.bound, rule)
+        return _on_pairs(evidence, self.path, concerns, "within", evidence.rule.bound)
 
 
 @dataclass(frozen=True)
 class Published(Claim):
-    """A preset reaches the test accuracy that its source reports, within the margin."""
+    """A preset reaches the test accuracy that its source reports, within the margin.
+
+    The figure is of one run, so it is compared with the mean's own interval, widened by the error of one run: the
+    interval for one more run, mean ± t sd sqrt(1 + 1/n).
+    """
 
     preset: str = ""
     accuracy: float = math.nan
 
-    def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
+    def hypotheses(self, evidence: Evidence) -> list[Hypothesis]:
+        study, bound = evidence.study, evidence.rule.bound
         if study.preset != self.preset or study.metric != "test/acc":
             return []
         from experiments.presets import preset
 
         published = flat_settings(preset(self.preset).model_dump(mode="json"), {})
-        reproduced = [v for v, settings in variant_settings(study, values).items() if settings == published]
-        return [
-            Hypothesis((variant,), self._away(variant, values[variant], rule), "within", rule.bound)
-            for variant in reproduced
-        ]
+        reproduced = [variant for variant, settings in evidence.settings.items() if settings == published]
+        return [Hypothesis((variant,), self._away(variant, evidence), "within", bound) for variant in reproduced]
 
-    def _away(self, variant: str, runs: Mapping[int, float], rule: Rule) -> list[Differences]:
-        """How far the runs are from the published accuracy, at each look so far."""
-        values, floor = np.array([*runs.values()]), rule.floor / math.sqrt(2)  # of one run
-        both, one, other = np.stack([values, np.full_like(values, self.accuracy)]), np.array([0]), np.array([1])
-        reached = rule.looks.of([variant]).reached
-        return [differences(both[:, :n], one, other, floor, "paired") for n in reached]
+    def _away(self, variant: str, evidence: Evidence) -> Estimate:
+        """How far one more run is from the published accuracy, whether diverged runs count or not."""
+        rule, found = evidence.rule, list[Estimate]()
+        for values in filter(None, (evidence.values, evidence.counted)):
+            centre, deviation, n = moments(np.array([*values[variant].values()]), rule.floor / math.sqrt(2))
+            error, level = deviation * np.sqrt(1 + 1 / np.maximum(n, 1)), rule.looks.of([variant]).confidence
+            low, high = t_interval(centre - self.accuracy, error, n - 1, level)
+            found.append(Estimate(float(centre) - self.accuracy, float(low), float(high), int(n)))
+        lowest, highest = np.min([one.low for one in found]), np.max([one.high for one in found])
+        return replace(found[0], low=float(lowest), high=float(highest))
 
 
 def _on_pairs(
-    study: StudyPlan,
-    values: Values,
+    evidence: Evidence,
     path: str,
     concerns: Callable[[Mapping[str, Any], Mapping[str, Any]], bool],
     relation: Literal["above", "within"],
     bound: float,
-    rule: Rule,
 ) -> list[Hypothesis]:
     """A hypothesis on each pair of variants whose settings it `concerns` and that differ in `path` only.
 
-    The differences are seed by seed. A pair whose order does not matter ("within") counts once.
+    A pair whose order does not matter ("within") counts once.
     """
-    pairs = [
-        (a, b)
-        for (i, (a, higher)), (j, (b, lower)) in permutations(enumerate(variant_settings(study, values).items()), 2)
-        if (relation == "above" or i > j)
-        and concerns(higher, lower)
-        and differ_only(higher, lower, path, study.tuned_settings)
+    tuned = evidence.study.tuned_settings
+    return [
+        Hypothesis((a, b), evidence.interval(a, b), relation, bound)
+        for (i, (a, higher)), (j, (b, lower)) in permutations(enumerate(evidence.settings.items()), 2)
+        if (relation == "above" or i > j) and concerns(higher, lower) and differ_only(higher, lower, path, tuned)
     ]
-    if not pairs:
-        return []
-    at_looks = differences_at_looks(values, pairs, rule)
-    reached = [at_looks[: len(rule.looks.of(pair).reached)] for pair in pairs]
-    return [Hypothesis(pair, [at[i] for at in reached[i]], relation, bound) for i, pair in enumerate(pairs)]
 
 
 def site_of(kind: str, site: str | None = None) -> str:

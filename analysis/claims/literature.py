@@ -6,7 +6,6 @@ from typing import Any
 
 from analysis import formatting
 from analysis.claims.claim import HEAD, KIND, SITE, Above, Alike, Claim, Images, Published, site_of
-from analysis.claims.contrasts import Gain, Sensitivity
 from experiments.metric import Metric
 from vit.registry import NORMED
 
@@ -54,7 +53,7 @@ RIVAL_CIFAR_10 = {
 }
 """kind -> accuracy. There, relative-2d-kv and rope act in every layer and the others at the stem."""
 
-STEM, POOL, LR = "model.stem", "model.pool", "optim.lr"
+STEM, POOL = "model.stem", "model.pool"
 ANY_WAY = (
     "while there is a large gap between the performances of the model with no positional embedding and models with "
     "positional embedding, there is little to no difference between different ways of encoding positional information"
@@ -122,17 +121,6 @@ LITERATURE: tuple[Claim, ...] = (
         lower=frozenset({"stem"}),
         at_all=True,
         where=(POOL, "cls"),
-    ),
-    Gain(  # arXiv 2502.02919 finds a "conflicting result"; its abstract states no direction
-        "lape-with-mean-pooling",
-        "A table with a LayerNorm of its own in each layer gains less with mean pooling than with the class token.",
-        "",
-        path=SITE,
-        higher=frozenset({NORMED}),
-        lower=frozenset({"stem"}),
-        by=POOL,
-        more="cls",
-        less="gap",
     ),
     *(
         Above(
@@ -218,42 +206,12 @@ LITERATURE: tuple[Claim, ...] = (
         where=(STEM, "conv"),
         incomparable="the source pools the output of its convolutions and reads all tokens, the models here do neither",
     ),
-    Sensitivity(
-        "stem-lr",
-        "A convolutional stem is less sensitive to the learning rate.",
-        "Xiao et al., arXiv 2106.14881, section 5.3",
-        quote="In all cases we see that ViT_C significantly improves the lr and wd stability over ViT_P for both "
-        "optimizers",
-        path=LR,
-        by=STEM,
-        more="patchify",
-        less="conv",
-    ),
-    Gain(
-        "pool-lr",
-        "Mean pooling needs a smaller learning rate than the class token.",
-        "Dosovitskiy et al., arXiv 2010.11929, appendix D.3 and Figure 9 (class token 8e-4; mean pooling 3e-4, poor at "
-        "8e-4)",
-        quote="the difference in performance is fully explained by the requirement for a different learning-rate",
-        path=POOL,
-        higher=frozenset({"cls"}),
-        lower=frozenset({"gap"}),
-        by=LR,
-    ),
     Alike(
         "registers",
         "Register tokens change the accuracy of a small model little.",
         "Bach et al., Registers in Small Vision Transformers, TMLR 2025, abstract (DeiT-III-S)",
         quote="the overall performance gains are modest",
         path="model.reg_tokens",
-    ),
-    Above(
-        "depth",
-        "More layers give a higher accuracy, up to 6 layers.",
-        "Dosovitskiy et al., arXiv 2010.11929, appendix D.2 (ImageNet 5-shot after large pre-training)",
-        quote="scaling the depth results in the biggest improvements which are clearly visible up until 64 layers",
-        path="model.depth",
-        at_all=True,
     ),
     Above(
         "any-none",
@@ -272,17 +230,6 @@ LITERATURE: tuple[Claim, ...] = (
         kinds=STEM_KINDS,
         where=(STEM, "conv"),
     ),
-    Gain(
-        "less-with-stem",
-        "The positional embedding gains fewer points with a convolutional stem than with patches.",
-        "",
-        path=KIND,
-        higher=STEM_KINDS - NONE,
-        lower=NONE,
-        by=STEM,
-        more="patchify",
-        less="conv",
-    ),
     Above(
         "softmax-head",
         "Softmax before cross-entropy gives a lower accuracy than logits.",
@@ -295,7 +242,9 @@ LITERATURE: tuple[Claim, ...] = (
     Above(
         "small-table",
         "A table of positions with a small initial standard deviation (0.002) is better than one with a larger.",
-        "",
+        "Ito et al., arXiv 2406.08272v3, abstract (relational reasoning, networks and brain data, no images)",
+        quote="a learned PE initialized from a small-norm distribution can 1) uncover interpretable PEs that mirror "
+        "ground truth positions in multiple dimensions, and 2) lead to improved downstream generalization",
         path="model.pos_std",
         higher=frozenset({0.002}),
         lower=frozenset({0.02, 0.2, 1.0}),

@@ -55,8 +55,7 @@ def _label(test: Mapping[str, Any]) -> str:
 
 
 def _interval(axes: Axes, test: Mapping[str, Any], place: int) -> Any:
-    names = ("mean_difference", "mean_low", "mean_high") if test["relation"] == "above" else ("value", "low", "high")
-    value, low, high = (test[name] for name in names)
+    value, low, high = (test[name] for name in ("value", "adjusted_low", "adjusted_high"))
     shown, look = [Estimate(value, low, high, test["n"])], OUTCOMES[test["verdict"]]
     tips = [f"{test['study']}, {test['metric']}: {test['verdict']}"]
     return intervals(axes, shown, [place], ACCURACY, look, difference=True, size=4, id=f"c{place}", tips=tips)

@@ -23,7 +23,7 @@ VERDICTS = {
     "equivalent": ("#029e73", "s"),
     "equal on all seeds": ("#029e73", "o"),
     "both near chance": (FAINT, "s"),
-    "not enough evidence": (FAINT, "o"),
+    "not shown": (FAINT, "o"),
     "baseline": (INK, "D"),
 }
 """verdict -> its colour and marker; tables show the same markers"""

@@ -1,9 +1,8 @@
 """How verdicts are reached (margin, family, planned looks, diverged runs), and the comparisons of all pairs."""
 
 import math
-import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import pandas as pd
@@ -12,15 +11,13 @@ from analysis import stats
 from analysis.results.variants import Variants, has_grid
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
-from analysis.stats.comparisons import PairedComparison, Values, Verdict, near_chance, with_diverged
+from analysis.stats.comparisons import SHOWN, PairedComparison, Values, Verdict, near_chance, with_diverged
+from analysis.stats.differences import SHARED
 from analysis.stats.estimates import accuracy_step, decimal_step
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
 from experiments.sections import OTHER_CLASSES
 from experiments.study import MOST_PAIRS
-
-HIGHEST_RATIO = 1.3
-"""Above this ratio of variances, false verdicts are more frequent in simulations: up to 9 % of studies."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +71,23 @@ class Policy:
         return near
 
     def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], PairedComparison]:
-        """Each pair (a, b) as a - b; the pairs are one family. Each has its verdict where diverged runs count.
+        """Each pair (a, b) as a - b; the pairs are one family. A verdict also holds where diverged runs count.
 
-        Where their chance level is not known, no verdict stands on the finished runs alone.
+        Where their chance level is not known, nothing is shown of a pair with diverged runs.
         """
         pairs, tested = list(pairs), self.looks.limit(values)
         compared, near = stats.compare(tested, pairs, self.rule), self.near_chance(tested)
-        if self.chance:
+        if failed := {v for v, runs in self.chance.items() if runs.keys() & tested[v].keys()}:
             counted = stats.compare(self.looks.limit(self.count_diverged(values)), pairs, self.rule)
-            unknown = {v for v in self.unknown_chance if self.chance[v].keys() & tested[v].keys()}
-            compared = with_diverged(compared, counted, [pair for pair in pairs if unknown & set(pair)])
+            compared = with_diverged(
+                compared,
+                {
+                    pair: replace(one, adjusted=stats.UNKNOWN) if self.unknown_chance & set(pair) else one
+                    for pair, one in counted.items()
+                    if failed & set(pair)
+                },
+                self.rule,
+            )
         return near_chance(compared, {pair for pair in pairs if near.issuperset(pair)})
 
 
@@ -111,22 +115,16 @@ class Comparisons:
     @property
     def shared(self) -> bool:
         """Whether standard errors share what all variants tell about their spread."""
-        return any(compared.variance == "shared" for compared in (self.pairs or self.versus).values())
+        return SHARED in self.methods
 
     @property
-    def variance_ratio(self) -> float:
-        """The median over pairs of the variance of differences relative to the sum of both; NaN if unknown."""
-        ratios = [compared.variance_ratio for compared in (self.pairs or self.versus).values()]
-        return statistics.median(filter(math.isfinite, ratios)) if any(map(math.isfinite, ratios)) else math.nan
-
-    @property
-    def pairing_misleads(self) -> bool:
-        """Whether variants vary so differently from seed to seed that shared standard errors can be too small."""
-        return self.variance_ratio > HIGHEST_RATIO
+    def methods(self) -> set[str]:
+        """Where standard errors come from, see `stats.differences`."""
+        return {compared.method for compared in (self.pairs or self.versus).values() if math.isfinite(compared.p)}
 
     @property
     def ranked(self) -> list[tuple[str, str]]:
-        """The pairs that differ significantly, the better variant first."""
+        """The pairs of which a difference is shown, the better variant first."""
         better = {"better": lambda a, b: (a, b), "worse": lambda a, b: (b, a)}
         return [better[c.verdict](*pair) for pair, c in self.pairs.items() if c.verdict in better]
 
@@ -135,22 +133,22 @@ class Comparisons:
         return {
             (set(pair) - {variant}).pop(): compared
             for pair, compared in self.pairs.items()
-            if variant in pair and math.isfinite(compared.p_holm)
+            if variant in pair and math.isfinite(compared.p_adjusted)
         }
 
     def with_verdict(self, variant: str | None, *verdicts: Verdict) -> frozenset[str]:
-        """The variants with which this one has one of these verdicts, also if diverged runs count."""
+        """The variants with which this one has one of these verdicts."""
         pairs = self.pairs or {(other, self.baseline): compared for other, compared in self.versus.items()}
         return frozenset(
             (set(pair) - {variant}).pop()
             for pair, compared in pairs.items()
-            if variant in pair and compared.verdict in verdicts and not compared.depends_on_diverged
+            if variant in pair and compared.verdict in verdicts
         )
 
     @property
     def undecided(self) -> dict[str, list[str]]:
         """Variant -> the others with which neither a difference nor equivalence is shown."""
-        shown = {name: {name} | self.with_verdict(name, "better", "worse", "equivalent") for name in self.versus}
+        shown = {name: {name} | self.with_verdict(name, *SHOWN) for name in self.versus}
         return {name: [other for other in shown if other not in known] for name, known in shown.items()}
 
 

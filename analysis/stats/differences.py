@@ -1,18 +1,22 @@
 """Mean differences of pairs of variants over shared seeds, and how well they are known. Arrays in, numbers out.
 
-Their standard errors come from the differences themselves (the paired t test), or, where a study has enough variants
-and seeds, from what all variants share about their spread (`shared_variance`).
+Their standard errors come from what all variants share about their spread (`shared_variance`), where a study has enough
+variants and seeds. Elsewhere a pair has its own: of the differences seed by seed (the paired t test), or, below
+`FEWEST_SEEDS` seeds, of the two variants apart (Welch's t test), which has more degrees of freedom.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from analysis.stats.estimates import Estimate, Side, beyond, estimates, moments
-from analysis.stats.shared_variance import FEWEST_RUNS, can_share, shared_variance
+from analysis.stats.estimates import Estimate, estimates, moments
+from analysis.stats.shared_variance import FEWEST_RUNS, FEWEST_SEEDS, can_share, shared_variance
 from experiments.study import Variance
+
+SHARED, WELCH, PAIRED = "shared", "Welch", "paired"
+"""Where the standard error of a pair comes from."""
 
 
 @dataclass(frozen=True)
@@ -28,20 +32,24 @@ class Differences:
     weights: np.ndarray
     error: np.ndarray
     df: np.ndarray
-    variance: Variance
+    method: np.ndarray
+    """`SHARED`, `WELCH` or `PAIRED` (..., pairs)"""
     constant: np.ndarray
     """whether neither side varies over the seeds (..., pairs): they show no spread, so a rare failure may be missed"""
+    equal: np.ndarray
+    """whether both sides have the same value on each of two seeds or more (..., pairs)"""
 
     def __getitem__(self, pairs: int | np.ndarray) -> "Differences":
         """The differences of one pair, or of some pairs, of a single study."""
         here = np.atleast_1d(pairs)
         parts = (self.error[..., here], self.df[..., here])
-        return Differences(self.mean[here], self.n[here], self.weights, *parts, self.variance, self.constant[here])
+        flags = (self.method[here], self.constant[here], self.equal[here])
+        return Differences(self.mean[here], self.n[here], self.weights, *parts, *flags)
 
     @property
-    def equal(self) -> np.ndarray:
-        """Whether all runs of both sides have the same value (..., pairs)."""
-        return self.constant & (self.mean == 0)
+    def known(self) -> np.ndarray:
+        """Whether there is a standard error, so that a pair can be tested (..., pairs)."""
+        return np.isfinite(self.error).all(axis=-2)
 
     @property
     def sd(self) -> np.ndarray:
@@ -50,24 +58,13 @@ class Differences:
 
     @property
     def sharing(self) -> np.ndarray:
-        """The degrees of freedom as a multiple of those that the pair has alone (..., pairs)."""
+        """The degrees of freedom as a multiple of n - 1 (..., pairs)."""
         return self._average(self.df) / np.maximum(self.n - 1, 1)
 
-    def t_test(self, null: ArrayLike = 0.0, side: Side = "two") -> np.ndarray:
-        """p-values (..., pairs) of a mean difference of `null`, against another, a higher or a lower one."""
-        away = beyond(self.mean, null)[..., None, :] / self.error
-        if side == "two":
-            return np.minimum(self._average(2 * special.stdtr(self.df, -np.abs(away))), 1)
-        return self._average(special.stdtr(self.df, -away if side == "above" else away))
-
-    def tost(self, margin: float) -> np.ndarray:
-        """p-values of two one-sided tests that the differences lie within ±margin; small means equivalent.
-
-        NaN where neither side varies over the seeds: five runs of a variant that fails in 5 % show no failure in 77 %
-        of studies. Source: Schuirmann, J. Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680.
-        """
-        p = np.maximum(self.t_test(-margin, "above"), self.t_test(margin, "below"))
-        return np.where(self.constant, np.nan, p)
+    def t_test(self, null: ArrayLike = 0.0) -> np.ndarray:
+        """Two-sided p-values (..., pairs) of a mean difference of `null`."""
+        away = (self.mean - null)[..., None, :] / self.error
+        return np.minimum(self._average(2 * special.stdtr(self.df, -np.abs(away))), 1)
 
     def half_width(self, level: float) -> np.ndarray:
         """Half the width of the intervals around the means (..., pairs): differences with p = 1 - level."""
@@ -96,17 +93,6 @@ class Differences:
         return (self.weights[..., None] * parts).sum(axis=-2)
 
 
-def paired_differences(diffs: ArrayLike, floor: ArrayLike = 0.0) -> Differences:
-    """Differences (..., pairs, seeds) of which each pair has its own spread: those of the paired t test.
-
-    `floor` is the smallest standard deviation of a difference.
-    """
-    mean, deviation, n = moments(diffs, floor)
-    error = (deviation / np.sqrt(np.maximum(n, 1)))[..., None, :]
-    weights = np.ones((*n.shape[:-1], 1))
-    return Differences(mean, n, weights, error, n[..., None, :] - 1.0, "paired", np.zeros(n.shape, dtype=bool))
-
-
 def differences(
     x: np.ndarray, first: np.ndarray, second: np.ndarray, floor: float = 0.0, variance: Variance = "shared"
 ) -> Differences:
@@ -114,31 +100,37 @@ def differences(
 
     `floor` is the smallest standard deviation of a difference of two runs. Leading axes are separate studies; variances
     are shared only if all of them allow it (`can_share`). A pair with fewer than `FEWEST_RUNS` common seeds has its
-    own.
+    own. `variance`: "paired" for the paired t test of each pair.
     """
-    a, b = x[..., first, :], x[..., second, :]
-    constant = _constant(a, b) & _constant(b, a)
-    alone = paired_differences(a - b, floor)
-    if variance == "paired" or not can_share(x, floor / np.sqrt(2)):
-        return replace(alone, constant=constant)
-    shared = shared_variance(x, floor / np.sqrt(2))
-    few, n = (alone.n < FEWEST_RUNS)[..., None, :], np.maximum(alone.n, 1)
-    error, df = shared.errors(first, second, correlation(a, b), n)
-    error = np.maximum(error, floor / np.sqrt(n)[..., None, :])
-    error, df = np.where(few, alone.error, error), np.where(few, alone.df, df)
-    return Differences(alone.mean, alone.n, shared.weights, error, df, "shared", constant)
+    both = np.isfinite(x[..., first, :]) & np.isfinite(x[..., second, :])
+    a, b = (np.where(both, x[..., side, :], np.nan) for side in (first, second))
+    constant = (both.sum(axis=-1) > 1) & np.isnan(moments(a)[1]) & np.isnan(moments(b)[1])
+    equal = (both.sum(axis=-1) > 1) & ~((a != b) & both).any(axis=-1)
+    mean, deviation, n = moments(a - b, floor)
+    seeds = np.maximum(n, 1)
+    error, df = deviation / np.sqrt(seeds), n - 1.0
+    method, weights = np.full(n.shape, PAIRED), np.ones((*n.shape[:-1], 1))
+    if variance == "paired":
+        return Differences(mean, n, weights, error[..., None, :], df[..., None, :], method, constant, equal)
+    few = n < FEWEST_SEEDS
+    error, df = (np.where(few, *sides) for sides in zip(_welch(a, b, floor / np.sqrt(2)), (error, df), strict=True))
+    method, error, df = np.where(few, WELCH, method), error[..., None, :], df[..., None, :]
+    if can_share(x, floor / np.sqrt(2)):
+        shared, enough = shared_variance(x, floor / np.sqrt(2)), n >= FEWEST_RUNS
+        parts = zip(shared.errors(first, second, seeds), (error, df), strict=True)
+        error, df = (np.where(enough[..., None, :], *part) for part in parts)
+        method, weights = np.where(enough, SHARED, method), shared.weights
+    return Differences(mean, n, weights, error, df, method, constant, equal)
 
 
-def correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of a and b over their common seeds (..., seeds); NaN below three or without spread."""
-    common = np.isfinite(a) & np.isfinite(b)
-    (mean_a, sd_a, n), (mean_b, sd_b, _) = (moments(np.where(common, side, np.nan)) for side in (a, b))
-    products = np.where(common, (a - mean_a[..., None]) * (b - mean_b[..., None]), 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(n < 3, np.nan, np.clip(products.sum(axis=-1) / (n - 1) / (sd_a * sd_b), -1, 1))
+def _welch(a: np.ndarray, b: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
+    """Standard errors and degrees of freedom (..., pairs) from the spread of each side (..., pairs, seeds) apart.
 
-
-def _constant(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Whether the values of a are all the same over the seeds of both (..., pairs), and there are two or more."""
-    _, deviation, n = moments(np.where(np.isfinite(b), a, np.nan))
-    return (n > 1) & np.isnan(deviation)
+    `floor`: the smallest standard deviation of a run. Source: Welch, Biometrika 34 (1947), 28-35.
+    """
+    n = np.isfinite(a).sum(axis=-1)
+    parts = [np.nan_to_num(moments(side, floor)[1]) ** 2 / np.maximum(n, 1) for side in (a, b)]
+    total, squares = sum(parts), sum(part**2 for part in parts)
+    known = total > 0
+    error = np.sqrt(np.where(known, total, np.nan))
+    return error, np.divide((n - 1) * total**2, squares, out=np.full(n.shape, np.nan), where=known)

@@ -10,7 +10,6 @@ of a sum of runs with weights w is sqrt(sum w²) times that; `floor_of_differenc
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,14 +18,11 @@ from scipy import special
 ALPHA = 0.05
 """The level of significance: the rate of false verdicts that is allowed over a family of tests."""
 LEVEL = 1 - ALPHA
-"""The confidence level of intervals. Those of one-sided tests are at 1 - 2 ALPHA."""
+"""The confidence level of intervals."""
 RELATIVE_ROUNDING = 1e-10
 """A standard deviation below this share of the mean is floating-point rounding."""
 MOST_IMAGES = 100_000
 """The largest split whose size `accuracy_step` recognises."""
-Side = Literal["two", "above", "below"]
-TOLERANCE = 1e-9
-"""A mean this close to a bound, relative to the bound, lies on the bound: the rest is floating-point rounding."""
 
 
 @dataclass(frozen=True)
@@ -105,24 +101,13 @@ def proportion(hits: ArrayLike, n: ArrayLike) -> list[Estimate]:
     )
 
 
-def beyond(centre: ArrayLike, bound: ArrayLike) -> np.ndarray:
-    """centre - bound, elementwise; 0 where only rounding keeps them apart."""
-    away = np.asarray(centre, dtype=float) - bound
-    return np.where(np.abs(away) <= TOLERANCE * np.abs(bound), 0.0, away)
-
-
 def t_test(diffs: ArrayLike, floor: ArrayLike = 0.0) -> np.ndarray:
     """p-values of Student's two-sided test that diffs (..., seeds) have mean 0.
 
     NaN where the spread is not known; `floor` is the smallest standard deviation (see `estimates`).
     """
     centre, deviation, n = moments(diffs, floor)
-    return t_test_of(centre, deviation / np.sqrt(n), n - 1)
-
-
-def t_test_of(centre: ArrayLike, error: ArrayLike, df: ArrayLike) -> np.ndarray:
-    """`t_test` for means with these standard errors and degrees of freedom, elementwise."""
-    return 2 * special.stdtr(df, -np.abs(np.asarray(centre) / error))
+    return 2 * special.stdtr(n - 1, -np.abs(centre / (deviation / np.sqrt(n))))
 
 
 def accuracy_step(accuracies: ArrayLike) -> float:

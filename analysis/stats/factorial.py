@@ -5,11 +5,11 @@ seed, from the complete grid of that seed, and its mean is tested by Student's t
 effect is its own variation between seeds, which includes factor x seed variation; a pooled residual would leave that
 out. Cells may scatter differently.
 
-All effects are one family: the pairs of levels of each factor, and the cells of each interaction. Their p-values are
-adjusted by Holm's method, where each term (a factor or an interaction) has the same weight, divided equally among its
-effects. A term has the smallest adjusted p of its effects, so it is shown if and only if one of them is. This needs no
-estimate of a covariance matrix, for which few seeds do not suffice. Interactions of three and more factors are not
-tested.
+All effects are one family: the pairs of levels of each factor, and the cells of each interaction. Each effect has one
+interval for all of them together, by Bonferroni, where each term (a factor or an interaction) has the same share of the
+level, divided equally among its effects. An effect is shown where its interval leaves zero out, a term where one of its
+effects is. This needs no estimate of a covariance matrix, for which few seeds do not suffice. Interactions of three and
+more factors are not tested.
 
 The grid must be complete: at least half of the seeds have a finite value in every cell. A seed counts if it has a
 finite value in every cell.
@@ -17,16 +17,15 @@ finite value in every cell.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.stats.comparisons import holm
-from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, mean, means, t_test
-from analysis.stats.looks import NO_PLAN, Looks
+from analysis.stats.estimates import ALPHA, RELATIVE_ROUNDING, UNKNOWN, Estimate, mean, means, t_test
+from analysis.stats.looks import NO_PLAN, Looks, sequential_p
 from experiments.errors import UserError
 
 Term = tuple[str, ...]
@@ -36,6 +35,8 @@ Levels = tuple[object, ...]
 Effect = dict[str, Any]
 """a row of a frame of `Factorial`"""
 MOST_NAMED = 6  # missing cells that a message names
+TESTED = ("p", "adjusted", "p_adjusted", "verdict", "verdict_of_finished")
+"""The columns of effects that are tested, see `Factorial`."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,9 @@ class Factorial:
     """The effects of a study of several factors, most of them as frames. There, the name of a term joins its factors by
     "+".
 
-    Means, differences and effects in frames are estimates. In all frames, `p_holm` is adjusted over the effects of all
-    terms.
+    Means, differences and effects in frames are estimates; those of `diff` and `effect` have the interval of the effect
+    alone, `adjusted` has the one for all effects together, of which `verdict` is read: "shown" or "not shown".
+    `p_adjusted` is at most `ALPHA` where that leaves zero out. `verdict_of_finished`: that of the finished runs alone.
     """
 
     factors: tuple[str, ...]
@@ -57,17 +59,17 @@ class Factorial:
     """the marginal means of factors and of pairs of factors, in which every combination of the other factors has the
     same weight; for a single cell, the mean of all its runs"""
     contrasts: pd.DataFrame
-    """the differences of all pairs of levels of each factor: factor, level, reference, diff, p, p_holm"""
+    """the differences of all pairs of levels of each factor: factor, level, reference, diff, and `TESTED`"""
     simple: pd.DataFrame
     """the differences from the first level of a factor at each level of a later one, and the test of their interaction:
-    factor, level, reference, other_factor, other_level, diff, interaction_p, interaction_p_holm"""
+    factor, level, reference, other_factor, other_level, diff, interaction_p, interaction_p_adjusted, verdict"""
     interactions: pd.DataFrame
-    """what each combination of two levels has beyond the effects of both: factor, level ("a x b"), mean, effect, p,
-    p_holm
+    """what each combination of two levels has beyond the effects of both: factor, level ("a x b"), mean, effect, and
+    `TESTED`
     """
     terms: pd.DataFrame
-    """term, contrasts (how many different effects it has), p (their smallest p, times their number), p_holm (their
-    smallest)
+    """term, contrasts (how many different effects it has), p (their smallest p, times their number), and of its effects
+    the smallest p_adjusted, and whether one is shown: verdict, verdict_of_finished
     """
 
 
@@ -83,10 +85,9 @@ def factorial(
 
     `frame` has one row a run and the columns `metric`, `seed` and every factor; several runs of a seed in a cell are
     averaged. `floor` is the smallest standard deviation of one run (see `estimates`). `families` is the number of
-    families of tests that share the level of significance; adjusted p-values are multiplied by it. With planned
-    `looks`, the runs are those of the current look, p-values are for all looks so far, and intervals are wider. Raises
-    `UserError` naming a factor that does not vary or the cells that are missing, or where fewer than two seeds have
-    every cell.
+    families of tests that share the level of significance. With planned `looks`, the runs are those of the current
+    look, and intervals have its level. Raises `UserError` naming a factor that does not vary or the cells that are
+    missing, or where fewer than two seeds have every cell.
     """
     runs = frame.loc[np.isfinite(frame[metric].to_numpy(dtype=float)), [metric, "seed", *factors]]
     runs = runs.astype(dict.fromkeys(factors, object)).fillna(dict.fromkeys(factors, "none"))
@@ -100,10 +101,10 @@ def factorial(
     pairs = list(combinations(factors, 2))
     tested: dict[Term, list[Effect]] = {(factor,): grid.contrasts(factor) for factor in factors}
     tested |= {pair: grid.interaction(*pair) for pair in pairs}
-    terms = pd.DataFrame(_adjust(tested, families))
+    rows = _adjust(tested, families, looks)
     tests = {
-        term: {"interaction_p": p, "interaction_p_holm": p_holm}
-        for term, p, p_holm in zip(tested, terms["p"], terms["p_holm"], strict=True)
+        term: {"interaction_p": row["p"], "interaction_p_adjusted": row["p_adjusted"], "verdict": row["verdict"]}
+        for term, row in zip(tested, rows, strict=True)
     }
     return Factorial(
         factors=tuple(factors),
@@ -114,25 +115,62 @@ def factorial(
         contrasts=pd.DataFrame(effect for factor in factors for effect in tested[factor,]),
         simple=pd.DataFrame({**effect, **tests[pair]} for pair in pairs for effect in grid.simple(*pair)),
         interactions=pd.DataFrame(effect for pair in pairs for effect in tested[pair]),
-        terms=terms,
+        terms=pd.DataFrame(rows),
     )
 
 
-def _adjust(tested: dict[Term, list[Effect]], families: int) -> list[dict[str, Any]]:
-    """Replace `same` of each effect by `p_holm`, and return the rows of `Factorial.terms`."""
-    p = {(term, effect["same"]): effect["p"] for term, effects in tested.items() for effect in effects}
-    known = {key: value for key, value in p.items() if np.isfinite(value)}
-    number = Counter(term for term, _ in known)
-    adjusted = holm(list(known.values()), [1 / number[term] for term, _ in known])
-    p_holm = dict(zip(known, np.minimum(families * adjusted, 1.0).tolist(), strict=True))
-    rows = []
+def _adjust(tested: dict[Term, list[Effect]], families: int, looks: Looks) -> list[Effect]:
+    """Replace `same`, `sample` and `floor` of each effect by `TESTED`, and return the rows of `Factorial.terms`."""
+    known = {(term, e["same"]) for term, effects in tested.items() for e in effects if np.isfinite(e["p"])}
+    number, rows = Counter(term for term, _ in known), []
     for term, effects in tested.items():
+        factor = families * max(len(number) * number[term], 1)
+        contrasts = len({effect["same"] for effect in effects})
         for effect in effects:
-            effect["p_holm"] = p_holm.get((term, effect.pop("same")), np.nan)
-        smallest = pd.DataFrame(effects)[["p", "p_holm"]].min()  # passes over NaN
-        first, contrasts = min(number[term] * smallest["p"], 1.0), sum(of == term for of, _ in p)
-        rows.append({"term": "+".join(term), "contrasts": contrasts, "p": first, "p_holm": smallest["p_holm"]})
+            sample, floor, _ = (effect.pop(name) for name in ("sample", "floor", "same"))
+            effect["adjusted"] = mean(sample, 1 - looks.level(ALPHA / factor), floor)
+            overall = sequential_p(effect["p"], len(looks.reached) - 1, looks.plan)
+            effect["p_adjusted"] = float(np.minimum(factor * overall, 1.0))
+            effect["verdict"] = effect["verdict_of_finished"] = _verdict(effect["adjusted"])
+        frame = pd.DataFrame(effects)
+        first = min(number[term] * frame["p"].min(), 1.0)  # passes over NaN
+        rows.append({"term": "+".join(term), "contrasts": contrasts, "p": first, **_of_term(frame)})
     return rows
+
+
+def _verdict(interval: Estimate) -> str:
+    return "shown" if interval.low > 0 or interval.high < 0 else "not shown"
+
+
+def _of_term(effects: pd.DataFrame) -> Effect:
+    words = ("verdict", "verdict_of_finished")
+    shown = {word: "shown" if "shown" in set(effects[word]) else "not shown" for word in words}
+    return {"p_adjusted": effects["p_adjusted"].min(), **shown}
+
+
+def cover_diverged(model: Factorial, counted: Factorial | None) -> Factorial:
+    """The effects of the finished runs, of which each interval also covers that of `counted`.
+
+    There, diverged runs count as runs at chance level; None where that is not known, and then nothing is shown.
+    """
+
+    def covered(name: str) -> pd.DataFrame:
+        frame = getattr(model, name).copy()
+        others = [UNKNOWN] * len(frame) if counted is None else getattr(counted, name)["adjusted"]
+        pairs = zip(frame["adjusted"], others, strict=True)
+        ends = [(float(np.min([a.low, b.low])), float(np.max([a.high, b.high]))) for a, b in pairs]
+        frame["adjusted"] = [replace(a, low=low, high=high) for a, (low, high) in zip(frame["adjusted"], ends)]
+        frame["verdict"] = frame["adjusted"].map(_verdict)
+        frame["p_adjusted"] = frame["p_adjusted"].where(frame["verdict"] == "shown", 1.0 if counted else np.nan)
+        return frame
+
+    contrasts, interactions = covered("contrasts"), covered("interactions")
+    effects = pd.concat([contrasts, interactions])
+    rows = [{**row, **_of_term(effects[effects["factor"] == row["term"]])} for row in model.terms.to_dict("records")]
+    verdict = {row["term"]: row["verdict"] for row in rows}
+    simple = model.simple.copy()
+    simple["verdict"] = [verdict[f"{a}+{b}"] for a, b in zip(simple["factor"], simple["other_factor"])]
+    return replace(model, contrasts=contrasts, simple=simple, interactions=interactions, terms=pd.DataFrame(rows))
 
 
 def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: np.ndarray) -> None:
@@ -174,14 +212,17 @@ class _Grid:
         inside = np.all(at, axis=0) if at else np.ones(len(self.cells))
         return inside / inside.sum()
 
-    def estimates(self, weights: Sequence[np.ndarray]) -> list[tuple[Estimate, float]]:
-        """Each weighted sum with its t interval over the seeds, and the p of its being zero; NaN without a spread."""
+    def samples(self, weights: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Each weighted sum for each seed (sums, seeds), NaN where a cell is missing, and the floors of its spread."""
         rows, complete = np.array(weights), np.where(self.complete[:, None], self.table, np.nan)
         samples = rows @ complete.T
         samples = np.where(np.abs(samples) <= RELATIVE_ROUNDING * np.nanmax(np.abs(complete)), 0.0, samples)
-        floors = self.floor * np.sqrt((rows**2).sum(axis=1))
-        p, _ = self.looks.smallest_p(t_test(samples[..., :n], floor=floors) for n in self.looks.reached)
-        return list(zip(means(samples, self.looks.confidence, floors), p.tolist(), strict=True))
+        return samples, self.floor * np.sqrt((rows**2).sum(axis=1))
+
+    def estimates(self, weights: Sequence[np.ndarray]) -> list[Estimate]:
+        """Each weighted sum with its t interval over the seeds."""
+        samples, floors = self.samples(weights)
+        return means(samples, self.looks.confidence, floors)
 
     def means(self, term: Term) -> dict[Levels, Estimate]:
         """The marginal mean at each combination of the term's levels; for a single cell the mean of all its runs."""
@@ -189,7 +230,7 @@ class _Grid:
         if len(term) == len(self.levels):
             return {cell: mean(runs, floor=self.floor) for cell, runs in zip(self.cells, self.table.T)}
         marginal = self.estimates([self.weights(term, levels) for levels in places])
-        return {levels: estimate for levels, (estimate, _) in zip(places, marginal, strict=True)}
+        return dict(zip(places, marginal, strict=True))
 
     def contrasts(self, factor: str) -> list[Effect]:
         """The differences of all pairs of levels."""
@@ -221,7 +262,7 @@ class _Grid:
         diffs = self.estimates([self.weights(term, (high, at)) - self.weights(term, (low, at)) for high, at in pairs])
         return [
             {"factor": first, "level": high, "reference": low, "other_factor": second, "other_level": at, "diff": diff}
-            for (high, at), (diff, _) in zip(pairs, diffs, strict=True)
+            for (high, at), diff in zip(pairs, diffs, strict=True)
         ]
 
     def _tested(self, places: Sequence[Effect], name: str, rows: Sequence[np.ndarray]) -> list[Effect]:
@@ -230,11 +271,11 @@ class _Grid:
         With two levels, for example, each cell's effect is another's with the opposite sign.
         """
         first: dict[bytes, int] = {}
-        effects = []
-        for i, (place, row, (estimate, p)) in enumerate(
-            zip(places, np.round(rows, 9), self.estimates(rows), strict=True)
-        ):
+        effects, (samples, floors) = [], self.samples(rows)
+        alone, p = means(samples, self.looks.confidence, floors), t_test(samples, floors)
+        for i, (place, row) in enumerate(zip(places, np.round(rows, 9), strict=True)):
             positive = row * np.sign(row[np.flatnonzero(row)[0]])
             same = first.setdefault((positive + 0.0).tobytes(), i)  # + 0.0 makes -0.0 the same as 0.0
-            effects.append({**place, name: estimate, "p": p, "same": same})
+            tested = {"p": float(p[i]), "same": same, "sample": samples[i], "floor": float(floors[i])}
+            effects.append({**place, name: alone[i], **tested})
         return effects

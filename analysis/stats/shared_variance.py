@@ -1,18 +1,22 @@
-"""Standard errors of differences that share what all variants of a study tell about the spread of their runs.
+"""The spread of variants, where each shares what all variants of a study tell about it.
 
-With five seeds, a variant's own variance is poorly known, and a paired t test over many pairs finds little. Here the
-variances of the variants are draws from a scaled inverse chi-squared distribution (empirical Bayes: Smyth, Statistical
-Applications in Genetics and Molecular Biology 3 (2004), article 3). Three changes make its error rates hold in small
-studies whose variants differ in spread:
+With five seeds, a variant's own variance is poorly known, and a test over many pairs finds little. Two steps:
 
-- How strongly the variants resemble each other, the prior's degrees of freedom d0, is not estimated but averaged over,
-  on a grid, with the weights of its likelihood.
-- A variance shrinks upward only: a variant never gets less than its own variance.
-- A variant with an unlikely large variance gets fewer degrees of freedom from the others (after Phipson, Lee, Majewski,
-  Alexander and Smyth, Annals of Applied Statistics 10 (2016), 946-963).
+1. Seeds lift all variants alike, so the seed means are taken out first: the least-squares fit of variant and seed, in
+   which a missing run shifts nothing. A variant's residual variance has its own degrees of freedom, the number of its
+   runs less what the fit takes of them: (n - 1) (1 - 1 / V) of n seeds and V variants without a gap.
+2. These variances are draws from a scaled inverse chi-squared distribution (empirical Bayes: Smyth, Statistical
+   Applications in Genetics and Molecular Biology 3 (2004), article 3). Three changes make its error rates hold in small
+   studies whose variants differ in spread:
 
-Arrays in, numbers out; leading axes (...) are separate studies. `tests/analysis/stats/test_shared_variance.py`
-simulates it.
+   - How strongly the variants resemble each other, the prior's degrees of freedom d0, is not estimated but averaged
+     over, on a grid, with the weights of its likelihood.
+   - A variance shrinks upward only: a variant never gets less than its own variance.
+   - A variant with an unlikely large variance gets fewer degrees of freedom from the others (after Phipson, Lee,
+     Majewski, Alexander and Smyth, Annals of Applied Statistics 10 (2016), 946-963).
+
+Arrays in, numbers out; leading axes (...) are separate studies. `tests/analysis/stats/test_error_rates.py` simulates
+it.
 """
 
 from dataclasses import dataclass
@@ -20,51 +24,66 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from analysis.stats.estimates import moments
+from analysis.stats.estimates import RELATIVE_ROUNDING, moments
 
 FEWEST_VARIANTS, FEWEST_SEEDS, FEWEST_VARYING = 4, 5, 3
 """Below these numbers the variants say too little about each other, and error rates do not hold."""
 FEWEST_RUNS = 4
 """A variant with fewer finite runs may hide a larger spread than that of the others."""
-HIGHEST_CORRELATION = 0.99
-"""Even runs that agree seed by seed do not make a difference certain."""
 SHARES = np.arange(0.05, 1, 0.1)
 """The grid: the prior's share of the degrees of freedom of a typical variance, d0 / (d0 + d)."""
 
 
 @dataclass(frozen=True)
 class SharedVariance:
-    """Variances of variants, for each degree of sharing (grid).
+    """Variances of variants and their degrees of freedom (..., grid, variants), for each degree of sharing.
 
-    `weights` (..., grid), `variance` and `df` (..., grid, variants), `correlation` (...): a lower limit of the
-    correlation that two variants have over the seeds.
+    `weights` (..., grid): of the degrees of sharing.
     """
 
     weights: np.ndarray
     variance: np.ndarray
     df: np.ndarray
-    correlation: np.ndarray
 
-    def errors(
-        self, first: np.ndarray, second: np.ndarray, correlation: np.ndarray, n: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def errors(self, first: np.ndarray, second: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Standard errors and degrees of freedom (..., grid, pairs) of the pairs `first` and `second` (pairs,).
 
-        `correlation` (..., pairs): that of each pair over its seeds; `n` (..., pairs): their number.
+        `n` (..., pairs): the number of seeds of each pair. Source of the degrees of freedom: Satterthwaite, Biometrics
+        Bulletin 2 (1946), 110-114.
         """
         a, b = self.variance[..., first] / n[..., None, :], self.variance[..., second] / n[..., None, :]
-        shared = np.minimum(self.correlation[..., None], np.maximum(np.nan_to_num(correlation), 0))
-        error = np.sqrt(a + b - 2 * shared[..., None, :] * np.sqrt(a * b))
-        return error, (a + b) ** 2 / (a**2 / self.df[..., first] + b**2 / self.df[..., second])
+        return np.sqrt(a + b), (a + b) ** 2 / (a**2 / self.df[..., first] + b**2 / self.df[..., second])
+
+
+def residual_variances(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Variances (..., variants) of values x (..., variants, seeds) without the seed means, and their df.
+
+    NaN marks a missing run. The variance is 0 where only rounding is left, and where the df are 0.
+    """
+    present = np.isfinite(x)
+    weight, (centre, _, n) = present.astype(float), moments(x)
+    share = weight / np.maximum(n, 1)[..., None]
+    centred = np.where(present, x - centre[..., None], 0.0)
+    # the normal equations of the seeds, after the variants are eliminated
+    equations = np.eye(x.shape[-1]) * weight.sum(axis=-2)[..., None, :] - np.swapaxes(weight, -1, -2) @ share
+    inverse = np.linalg.pinv(equations, hermitian=True)
+    seed_means = (inverse @ centred.sum(axis=-2)[..., None])[..., 0]
+    left = np.where(present, centred - seed_means[..., None, :], 0.0)
+    left -= weight * (share * left).sum(axis=-1, keepdims=True)
+    taken = np.einsum("...ss,...vs->...v", inverse, weight) - ((share @ inverse) * weight).sum(axis=-1)
+    df = np.where(n > 1, n - 1 - taken, 0.0)
+    square = (left**2).sum(axis=-1)
+    known = (df > 1e-6) & (square > (RELATIVE_ROUNDING * np.nan_to_num(centre)) ** 2 * n)
+    return np.divide(square, df, out=np.zeros_like(square), where=known), np.where(df > 1e-6, df, 0.0)
 
 
 def can_share(x: np.ndarray, floor: float = 0.0) -> bool:
     """Whether values x (..., variants, seeds) have enough variants, variants that vary, and seeds, in every study."""
-    _, deviation, _ = moments(x)
-    varying = _above(deviation, floor).sum(axis=-1)
     seeds = np.isfinite(x).any(axis=-2).sum(axis=-1)
-    enough = (varying >= FEWEST_VARYING) & (seeds >= FEWEST_SEEDS)
-    return x.shape[-2] >= FEWEST_VARIANTS and bool(enough.all())
+    if x.shape[-2] < FEWEST_VARIANTS or (seeds < FEWEST_SEEDS).any():
+        return False
+    varying = _varying(x, residual_variances(x)[0], floor).sum(axis=-1)
+    return bool((varying >= FEWEST_VARYING).all())
 
 
 def shared_variance(x: np.ndarray, floor: float = 0.0) -> SharedVariance:
@@ -72,28 +91,26 @@ def shared_variance(x: np.ndarray, floor: float = 0.0) -> SharedVariance:
 
     `floor` is the smallest standard deviation of a run; variants at it do not tell how the others spread.
     """
-    _, deviation, n = moments(x)
-    own = np.nan_to_num(deviation)
-    d = np.maximum(n - 1.0, 0)[..., None, :]
-    fitted = d * _above(deviation, floor)[..., None, :]
-    s2 = np.maximum(own, floor)[..., None, :] ** 2
+    own, df = residual_variances(x)
+    d = df[..., None, :]
+    fitted = d * _varying(x, own, floor)[..., None, :]
+    s2 = np.maximum(own, floor**2)[..., None, :]
     count = np.maximum((fitted > 0).sum(axis=-1, keepdims=True), 1)
     typical = fitted.sum(axis=-1, keepdims=True) / count
     d0 = typical * (SHARES / (1 - SHARES))[:, None]
     scale = _scale(s2, fitted, d0)
     information = (fitted * d0 / (2 * (fitted + d0 + 2))).sum(axis=-1)  # about log(scale)
-    densities = _log_density(np.where(fitted > 0, s2, 1), scale, np.maximum(fitted, 1), d0)
+    densities = _log_density(np.where(fitted > 0, s2, 1), scale, np.where(fitted > 0, fitted, 1), d0)
     weights = special.softmax(np.where(fitted > 0, densities, 0).sum(axis=-1) - np.log(information) / 2, axis=-1)
     # where fewer than a quarter of the variances would be as large, the others tell less about this one
-    d1 = d0 * np.minimum(1, 4 * special.fdtrc(np.maximum(d, 1), d0, s2 / scale))
-    df = 1 / (1 / (d1 + d) + d1 * (typical + d1 + 2) / (count * typical * (d1 + d) ** 2))
-    variance = np.maximum(s2, (d0 * scale + d * s2) / (d0 + d))
-    return SharedVariance(weights, variance, df, _seed_correlation(x, (weights[..., None] * variance).sum(axis=-2)))
+    d1 = d0 * np.minimum(1, 4 * special.fdtrc(np.where(d > 0, d, 1), d0, s2 / scale))
+    shared_df = 1 / (1 / (d1 + d) + d1 * (typical + d1 + 2) / (count * typical * (d1 + d) ** 2))
+    return SharedVariance(weights, np.maximum(s2, (d0 * scale + d * s2) / (d0 + d)), shared_df)
 
 
-def _above(deviation: np.ndarray, floor: float) -> np.ndarray:
-    """Whether standard deviations are known and above the floor, beyond floating-point rounding."""
-    return np.nan_to_num(deviation) > floor * (1 + 1e-9)
+def _varying(x: np.ndarray, residual: np.ndarray, floor: float) -> np.ndarray:
+    """Whether variants vary by more than the floor, also without the seed means (..., variants)."""
+    return np.minimum(np.nan_to_num(moments(x)[1]) ** 2, residual) > (floor * (1 + 1e-9)) ** 2
 
 
 def _scale(s2: np.ndarray, d: np.ndarray, d0: np.ndarray) -> np.ndarray:
@@ -113,22 +130,3 @@ def _log_density(s2: np.ndarray, scale: np.ndarray, d: np.ndarray, d0: np.ndarra
     """The log density of variances s2, which are `scale` times an F distribution with d and d0 degrees of freedom."""
     ratio = d * s2 / (d0 * scale)
     return d / 2 * np.log(ratio) - np.log(s2) - (d + d0) / 2 * np.log1p(ratio) - special.betaln(d / 2, d0 / 2)
-
-
-def _seed_correlation(x: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """A 90 % lower limit (...) of the correlation between variants over the seeds that all have; 0 below three seeds.
-
-    Variants with fewer than `FEWEST_RUNS` runs are left out.
-    """
-    finite = np.isfinite(x)
-    kept = finite.sum(axis=-1, keepdims=True) >= FEWEST_RUNS
-    complete = (finite | ~kept).all(axis=-2, keepdims=True)
-    n, variants = complete.sum(axis=(-1, -2)), kept.sum(axis=(-1, -2))
-    z = np.where(complete & kept, x / np.sqrt(variance)[..., None], 0)
-    z = np.where(complete & kept, z - z.sum(axis=-1, keepdims=True) / np.maximum(n, 1)[..., None, None], 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        between = (z.sum(axis=-2) ** 2).sum(axis=-1) / variants
-        within = ((z**2).sum(axis=(-1, -2)) - between) / (variants - 1)
-        ratio = between / within / special.fdtri(np.maximum(n - 1, 1), np.maximum((variants - 1) * (n - 1), 1), 0.9)
-        limit = np.where(within > 0, (ratio - 1) / (ratio + variants - 1), 1)
-    return np.where((n < 3) | (variants < 2), 0.0, np.clip(np.nan_to_num(limit), 0, HIGHEST_CORRELATION))

@@ -30,9 +30,8 @@ LEVELS = {
     "FEWEST_RUNS": FEWEST_RUNS,
     "alpha": formatting.percent(ALPHA),  # 5 %
     "confidence": formatting.CONFIDENCE,  # 95 %
-    "one_sided_confidence": formatting.percent(1 - 2 * ALPHA),  # 90 %
 }
-"""For all templates: the level of significance, its confidence levels, and the fewest runs that share a spread."""
+"""For all templates: the level of significance, the confidence level, and the fewest runs that share a spread."""
 
 
 def text(template: str, macro: str, /, **slots: Any) -> str:

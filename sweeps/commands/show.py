@@ -92,13 +92,21 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
 def seeds_for_equivalence(spread: float, variants: int) -> int:
     """The seeds with which two equal variants of a study are shown to be equivalent in four of five studies.
 
-    `spread`: the standard deviation of a run, in margins. The tests are adjusted over all pairs (Bonferroni); standard
-    errors are from the variances of both variants.
+    `spread`: the standard deviation of a run, in margins. The 95 % interval for all pairs (Bonferroni) must lie within
+    the margin; standard errors are from the variances of both variants.
     """
-    from scipy.special import stdtrit  # slow to import
+    import numpy as np  # slow to import, as scipy
+    from scipy.special import chdtri, ndtr, stdtrit
 
-    pairs, seeds = max(variants * (variants - 1) // 2, 1), 2
-    while -stdtrit(df := 2 * (seeds - 1), 0.05 / pairs) - stdtrit(df, 0.1) > math.sqrt(seeds / 2) / spread:
+    level, seeds = 0.025 / max(variants * (variants - 1) // 2, 1), 2
+    quantiles = (np.arange(1000) + 0.5) / 1000
+
+    def power(n: int) -> float:
+        df, error = 2 * (n - 1), spread * math.sqrt(2 / n)
+        half_widths = -stdtrit(df, level) * np.sqrt(chdtri(df, quantiles) / df)  # in standard errors
+        return float(np.maximum(2 * ndtr(1 / error - half_widths) - 1, 0).mean())
+
+    while power(seeds) < 0.8:
         seeds += 1
     return seeds
 

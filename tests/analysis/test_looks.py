@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from analysis.commands import record_look
 from analysis.main import main
 from analysis.sources.exported import export, read_export
 from analysis.sources.folder import read_folder
+from analysis.write import files as write
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.history import LOOKS, Look, add_look, field_digests, read_looks
@@ -136,6 +138,20 @@ def test_between_two_looks_the_tests_use_the_seeds_of_the_first(finished, tmp_pa
     assert ("The runs of 7 seeds have ended; differences and verdicts use the first 5." in said) == (finished == 7)
 
 
+def test_a_difference_that_a_later_look_does_not_show_is_said_with_the_seeds_that_showed_it(tmp_path):
+    """learned-1d is 5 points ahead on seeds 0 to 4, and 20 points ahead or behind on the others."""
+    study = read_folder(study_at(tmp_path, 10, looks=[5, 10], spread=0.001))
+    ahead = np.array([0.05] * 5 + [0.2, -0.2, 0.2, -0.2, 0.0])
+    runs = study.runs.set_index(["variant", "seed"]).sort_index()
+    runs.loc["learned-1d", "test/acc"] = runs.loc["none", "test/acc"].to_numpy() + ahead
+    results = analyze(replace(study, runs=runs.reset_index()))
+    found = results.comparisons.versus["learned-1d"]
+    assert (found.verdict, found.shown_at) == ("not shown", 5)
+    said = " ".join(study_headline(results))
+    assert "Shown at an earlier look, but not at this one: learned-1d (at 5 seeds)." in said
+    assert "not shown (shown at 5 seeds)" in write.make(study_document(results))["report.md"].decode()
+
+
 def test_beyond_the_last_look_there_are_no_new_verdicts(tmp_path):
     results = results_at(tmp_path, 10, looks=[4, 8], spread=0.03)
     assert {compared.n for compared in results.comparisons.pairs.values()} == {8}
@@ -149,12 +165,14 @@ def test_beyond_the_last_look_there_are_no_new_verdicts(tmp_path):
 )
 def test_before_the_first_look_nothing_is_tested(write, tmp_path):
     results = analyze(read_folder(write(tmp_path, 3, looks=[5, 10])))
-    assert {compared.verdict for compared in results.comparisons.pairs.values()} == {"not enough evidence"}
+    assert {compared.verdict for compared in results.comparisons.pairs.values()} == {"not shown"}
     assert results.claims == [] and results.factors.model is None
     first, second = study_headline(results)
     assert "first planned look is at 5 seeds, and all runs of 3 seeds have ended" in first
     assert second.startswith("Best mean test accuracy so far: ")
-    assert all(np.isnan([compared.p_holm, compared.diff.low]).all() for compared in results.comparisons.pairs.values())
+    assert all(
+        np.isnan([compared.p_adjusted, compared.diff.low]).all() for compared in results.comparisons.pairs.values()
+    )
 
 
 def test_a_look_waits_for_every_run_of_its_seeds_and_takes_diverged_runs_as_ended(tmp_path):

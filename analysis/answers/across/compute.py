@@ -112,14 +112,19 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
     scored = [variant for variant in names if variant not in left_out]
     compared = [variant for variant in scored if variant != baseline and not policy.looks.waiting]
     near = set.intersection(*(part.policy.near_chance(part.means.values) for part in parts))
+    failed = set().union(*(part.policy.chance for part in parts))
+    with_failed = {
+        variant: replace(one, adjusted=stats.UNKNOWN) if unknown & {variant, baseline} else one
+        for variant, one in (differences(counted) if failed else {}).items()
+        if failed & {variant, baseline}
+    }
     return AcrossDatasets(
         studies=dict(studies),
         policy=policy,
         left_out=left_out,
         scores={variant: stats.average(samples(variant), floors) for variant in scored},
         differences=near_chance(
-            with_diverged(differences(finished), differences(counted), compared if baseline in unknown else unknown),
-            near if baseline in near else (),
+            with_diverged(differences(finished), with_failed, policy.rule), near if baseline in near else ()
         ),
         by_dataset={variant: {name: a - b for name, (a, b) in zip(studies, both[variant])} for variant in compared},
     )

@@ -29,7 +29,7 @@ def differences_section(across: AcrossDatasets) -> Section:
     columns = (
         NAME,
         difference,
-        Column("p", "p_holm", formatting.p_values),
+        Column("p (adjusted)", "p_adjusted", formatting.p_values, detail=True),
         VERDICT,
         Column("datasets with a higher mean", "higher_on", formatting.each(lambda n: f"{n} of {count}")),
         alone,
@@ -42,7 +42,7 @@ def differences_section(across: AcrossDatasets) -> Section:
             "low": compared.diff.low,
             "high": compared.diff.high,
             "p": compared.p,
-            "p_holm": compared.p_holm,
+            "p_adjusted": compared.p_adjusted,
             **verdict_fields(compared),
             "higher_on": sum(bool(differences.mean() > 0) for differences in across.by_dataset[variant].values()),
         }

@@ -35,7 +35,7 @@ def methods(results: StudyResults) -> tuple[tuple[str, str], ...]:
     """The terms that all answers use."""
     variants, comparisons, policy, conduct = results.variants, results.comparisons, results.policy, results.conduct
     slots = {"variants": variants, "comparisons": comparisons, "conduct": conduct, "policy": policy}
-    return facts("methods", "methods", **slots, images=results.images is not None)
+    return facts("methods", "methods", **slots)
 
 
 def looks_paragraphs(policy: Policy, looks: Sequence[Look], conduct: Conduct | None = None) -> list[str]:
@@ -62,7 +62,7 @@ def _limits(variants: Variants, comparisons: Comparisons) -> dict[str, object]:
     """Which differences are too small for the seeds of the study."""
     metric, margin = variants.metric, variants.margin
     versus = [comparisons.versus[variant] for variant in variants.others]
-    undecided = [c for c in (*versus, *comparisons.other_pairs.values()) if c.verdict == "not enough evidence" and c.n]
+    undecided = [c for c in (*versus, *comparisons.other_pairs.values()) if c.verdict == "not shown" and c.n]
     shown = [c for c in undecided or versus if math.isfinite(c.detectable)]
     sizes = sorted(c.detectable * metric.scale for c in shown if c.detectable < 1 or not metric.is_share)
     places = formatting.decimals(sizes[0]) if sizes else 0

@@ -9,7 +9,7 @@ from analysis.results.means import Means
 from analysis.results.policy import Policy
 from analysis.sources.runs_table import RunsTable, factor_levels
 from analysis.sources.source_run import ENDED
-from analysis.stats.comparisons import with_diverged
+from analysis.stats.factorial import cover_diverged
 from experiments.errors import UserError
 
 
@@ -18,11 +18,17 @@ class Factors:
     """The factors of a study. All but `skipped_reason` is empty for a study of one factor."""
 
     model: stats.Factorial | None = None
-    """the effects. They share alpha with the pairs, so the adjusted p of both is multiplied by 2"""
+    """the effects. They share alpha with the pairs"""
     skipped_reason: str = ""
     """why a study of several factors has no `model`"""
-    divergence_sensitive_terms: tuple[str, ...] = ()
-    """the terms that are significant only with, or only without, diverged runs at chance level"""
+
+    @property
+    def divergence_sensitive_terms(self) -> list[str]:
+        """The terms that the finished runs alone would show."""
+        if self.model is None:
+            return []
+        terms = self.model.terms
+        return list(terms["term"][terms["verdict"] != terms["verdict_of_finished"]])
 
 
 def study_factors(study: RunsTable, means: Means, policy: Policy) -> Factors:
@@ -40,37 +46,30 @@ def study_factors(study: RunsTable, means: Means, policy: Policy) -> Factors:
         model = _model(study.of("finished"), study, policy)
     except UserError as error:
         return Factors(skipped_reason=str(error))
-    return Factors(model, divergence_sensitive_terms=_sensitive(model, study, means, policy))
+    return Factors(cover_diverged(model, _counted(study, means, policy)) if policy.chance else model)
 
 
 def _model(runs: pd.DataFrame, study: RunsTable, policy: Policy) -> stats.Factorial:
     runs = runs.loc[[policy.looks.may_test(seed) for seed in runs["seed"]]]
+    order = {variant: place for place, variant in enumerate(study.variants)}
+    runs = runs.sort_values("variant", key=lambda variant: variant.map(order), kind="stable")  # levels as planned
     frame = runs[["seed", study.metric]].copy()
     for factor in study.factors:
         frame[factor] = factor_levels(runs, factor)
     return stats.factorial(frame, study.metric, list(study.factors), policy.floor, policy.families, policy.looks)
 
 
-def _sensitive(model: stats.Factorial, study: RunsTable, means: Means, policy: Policy) -> tuple[str, ...]:
-    """Every significant term where the chance level of a diverged run is not known, or leaves no complete grid."""
-    if not policy.chance:
-        return ()
-    verdicts = counted = _verdicts(model)
-    unknown = list(verdicts) if policy.unknown_chance else []
+def _counted(study: RunsTable, means: Means, policy: Policy) -> stats.Factorial | None:
+    """The effects where diverged runs count at chance level.
+
+    None where that is not known, or leaves no complete grid.
+    """
+    if policy.unknown_chance:
+        return None
     try:
-        counted = _verdicts(_model(_at_chance(study, policy.count_diverged(means.values)), study, policy))
+        return _model(_at_chance(study, policy.count_diverged(means.values)), study, policy)
     except UserError:
-        unknown = list(verdicts)
-    decided = with_diverged(verdicts, counted, unknown)
-    return tuple(term for term, verdict in decided.items() if verdict.depends_on_diverged)
-
-
-def _verdicts(model: stats.Factorial) -> dict[str, stats.Decided]:
-    """Term -> whether it is shown."""
-    return {
-        term: stats.Decided(verdict="shown" if p <= stats.ALPHA else "not enough evidence")
-        for term, p in zip(model.terms["term"], model.terms["p_holm"])
-    }
+        return None
 
 
 def _at_chance(study: RunsTable, counted: dict[str, dict[int, float]]) -> pd.DataFrame:

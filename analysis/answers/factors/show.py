@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -11,14 +12,14 @@ import pandas as pd
 
 from analysis import formatting
 from analysis.answers.answer import Answer, Page
-from analysis.answers.columns import signed_column
+from analysis.answers.columns import VERDICT, signed_column
 from analysis.answers.factors.compute import Factors
 from analysis.figures.factor_figures import draw_grid, draw_levels, draw_pairs, drawn_pairs
 from analysis.figures.style import Plot
 from analysis.results.means import Means
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
-from analysis.stats import ALPHA, Factorial
+from analysis.stats import Factorial
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from analysis.write.text import facts, paragraphs, text
@@ -55,10 +56,10 @@ def factor_paragraphs(factors: Factors, variants: Variants, policy: Policy) -> l
     model, names = factors.model, _names(variants)
     if model is None:
         return []
-    p = dict(zip(model.terms["term"], model.terms["p_holm"]))
+    verdict = dict(zip(model.terms["term"], model.terms["verdict"]))
     tests = [
-        {"factor": factor, "other": other, "p_holm": p[f"{factor}+{other}"], "effects": _simple(model, factor, other)}
-        for factor, other in combinations(model.factors, 2)
+        {"factor": a, "other": b, "verdict": verdict[f"{a}+{b}"], "effects": _simple(model, a, b)}
+        for a, b in combinations(model.factors, 2)
     ]
     effects = [_largest(model, factor) for factor in model.factors]
     sensitive = [names[term] for term in factors.divergence_sensitive_terms]
@@ -79,18 +80,18 @@ def factor_tables(model: Factorial, variants: Variants, policy: Policy) -> list[
     )
 
     name, levels = (partial(Column, field=field, key=True) for field in ("_name", "_levels"))
-    difference, p = signed_column(metric, "difference", "diff"), Column("p (adjusted)", "p_holm", formatting.p_values)
-    interaction_p = Column("p of interaction (adjusted)", "interaction_p_holm", formatting.p_values)
-    at = Column("with", "_at", key=True)
+    difference, effect = (signed_column(metric, label, "_shown") for label in ("difference", "effect"))
+    at, p = Column("with", "_at", key=True), Column("p (adjusted)", "p_adjusted", formatting.p_values, detail=True)
+    interaction = Column("interaction", "verdict"), replace(p, field="interaction_p_adjusted")
     mean = Column(f"mean {metric.label}{metric.unit}", "mean", formatting.intervals(metric))
-    effect = signed_column(metric, "effect", "effect")
     contrasts = Column("contrasts", "contrasts", formatting.counts, note=text("factors", "contrasts_column"))
+    alone = signed_column(metric, "difference", "diff")
     tables = {
-        "contrasts": (model.contrasts, (name("factor"), levels("from → to"), difference, p)),
+        "contrasts": (model.contrasts, (name("factor"), levels("from → to"), difference, VERDICT, p)),
         "effects": (means, (name("factor"), levels("level"), mean)),
-        "simple-effects": (model.simple, (name("effect of"), levels("from → to"), at, difference, interaction_p)),
-        "interactions": (model.interactions, (name("factors"), levels("levels"), mean, effect, p)),
-        "terms": (model.terms, (name("factor or interaction"), contrasts, p)),
+        "simple-effects": (model.simple, (name("effect of"), levels("from → to"), at, alone, *interaction)),
+        "interactions": (model.interactions, (name("factors"), levels("levels"), mean, effect, VERDICT, p)),
+        "terms": (model.terms, (name("factor or interaction"), contrasts, VERDICT, p)),
     }
     slots = {"model": model, "planned": bool(policy.looks)}
     return [
@@ -117,7 +118,11 @@ def _named(frame: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
         }
         for row in frame.to_dict("records")
     ]
-    return frame.join(pd.DataFrame(words, index=frame.index, columns=["_name", "_levels", "_at"]))
+    named = frame.join(pd.DataFrame(words, index=frame.index, columns=["_name", "_levels", "_at"]))
+    if "adjusted" in named:
+        ends = {f"adjusted_{end}": [getattr(one, end) for one in named["adjusted"]] for end in ("low", "high")}
+        named = named.rename(columns={"adjusted": "_shown"}).assign(**ends)
+    return named.assign(_verdict_mark=named["verdict"].str.replace(" ", "-")) if "verdict" in named else named
 
 
 def _names(variants: Variants) -> dict[str, str]:
@@ -127,10 +132,10 @@ def _names(variants: Variants) -> dict[str, str]:
 
 
 def _largest(model: Factorial, factor: str) -> dict[str, Any]:
-    """The largest difference of two levels; of the significant ones if there are any. `count`: of how many."""
+    """The largest difference of two levels; of those that are shown if there are any. `count`: of how many."""
     contrasts = model.contrasts[model.contrasts["factor"] == factor].to_dict("records")
-    significant = [contrast for contrast in contrasts if contrast["p_holm"] <= ALPHA]
-    largest = max(significant or contrasts, key=lambda contrast: abs(contrast["diff"].value))
+    shown = [contrast for contrast in contrasts if contrast["verdict"] == "shown"]
+    largest = max(shown or contrasts, key=lambda contrast: abs(contrast["diff"].value))
     return largest | {"count": len(contrasts)}
 
 

@@ -1,8 +1,8 @@
-"""The section "Test images": intervals for new images, accuracy by class, and images of disagreement."""
+"""The section "Test images": noise of the test set, accuracy by class, and images of disagreement."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,16 +10,15 @@ import pandas as pd
 
 from analysis import formatting
 from analysis.answers.answer import Answer, Page
-from analysis.answers.columns import baseline_name, mean_column, signed_column, variant_table
-from analysis.answers.images.compute import METRIC, ImageResults
+from analysis.answers.columns import variant_table
+from analysis.answers.images.compute import ImageResults
 from analysis.figures.inspect import load_pictures
 from analysis.figures.labels import Styles
 from analysis.figures.model_figures import disagreement_figure, examples_figure
 from analysis.figures.style import Plot
-from analysis.results.policy import Policy
 from analysis.results.variants import Variants
 from analysis.sources.runs_table import RunsTable
-from analysis.stats import UNKNOWN, ImageEstimate, remaining_share, seed_ratios
+from analysis.stats import remaining_share, seed_ratios
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from analysis.write.text import text
@@ -32,16 +31,11 @@ MOST_EXAMPLES = 12  # classes of which an image is shown
 MOST_CLASSES = 20  # in the table of classes
 
 
-def images_section(
-    images: ImageResults, variants: Variants, policy: Policy, study: RunsTable | None, styles: Styles
-) -> Section:
+def images_section(images: ImageResults, variants: Variants, study: RunsTable | None, styles: Styles) -> Section:
     """Return the section; with `study`, it shows images, or why it cannot."""
-    tables = images_table(images, variants, policy), classes_table(images, variants), disagreement_table(images)
-    ratios = seed_ratios(runs.hits for runs in images.hits.values())
-    share = remaining_share(ratios)
-    without = sorted(remaining_share(ratios[:i] + ratios[i + 1 :]).value for i in range(len(ratios)))
-    slots = {"share": share, "without": without, "variants": len(ratios)}
-    spread = [text("images", "remaining", **slots)] if share.n else []
+    share = remaining_share(seed_ratios(runs.hits for runs in images.hits.values()))
+    spread = [text("images", "remaining", share=share, variants=len(images.hits))] if math.isfinite(share) else []
+    tables = classes_table(images, variants), disagreement_table(images)
     section = Section("images", "Test images", present(*tables), spread)
     if study is not None:
         try:
@@ -66,32 +60,6 @@ def _plots(images: ImageResults, study: RunsTable, styles: Styles) -> list[Plot]
     differing = [Plot("disagreement", disagreement_figure(shown, pictures, classes, styles), caption)] if shown else []
     of_classes = examples_figure(pictures[len(shown) :], classes[len(shown) :])
     return [*differing, Plot("examples", of_classes, text("images", "examples"))]
-
-
-def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Table:
-    """Return the intervals for new seeds, and for new seeds and new test images."""
-    rows = {}
-    for variant, mean in images.means.items():
-        diff = images.versus.get(variant, ImageEstimate(UNKNOWN, UNKNOWN, 0))
-        rows[variant] = {
-            "n": len(images.hits[variant].seeds),
-            "images": mean.images,
-            "seeds": mean.seeds,
-            "both": mean.both,
-            "diff_seeds": diff.seeds,
-            "diff_both": diff.both,
-        }
-    difference = f"difference from {baseline_name(variants)}"
-    columns = (
-        Column("n", "n", formatting.counts, note=text("images", "n_note")),
-        Column("test images", "images", formatting.counts),
-        mean_column(METRIC, "seeds", "new seeds: ", detail=True),
-        mean_column(METRIC, "both", "new seeds and images: "),
-        replace(signed_column(METRIC, f"new seeds: {difference}", "diff_seeds"), detail=True),
-        signed_column(METRIC, f"new seeds and images: {difference}", "diff_both"),
-    )
-    notes = (text("images", "notes", policy=policy),)
-    return variant_table("images", text("images", "caption"), variants, rows, columns, notes)
 
 
 def classes_table(images: ImageResults, variants: Variants) -> Table | None:
@@ -127,4 +95,4 @@ def answer(results: StudyResults, page: Page) -> Answer:
     if (images := results.images) is None:
         return Answer()
     shown = results.study if page.inside else None
-    return Answer(lambda: [images_section(images, results.variants, results.policy, shown, page.styles)])
+    return Answer(lambda: [images_section(images, results.variants, shown, page.styles)])

@@ -14,16 +14,16 @@ from analysis.stats import PairedComparison
 from analysis.stats.comparisons import EQUAL, NEAR_CHANCE
 from analysis.write.text import paragraphs, text
 
-MOST_RANKED = 3  # significant pairs that the headline names
+MOST_RANKED = 3  # pairs that differ which the headline names
 
 
 def among_others(variants: Variants, comparisons: Comparisons, means: Means) -> dict[str, Any]:
     """Count the pairs without the baseline by their verdicts, and find the best mean and what it beats.
 
-    Names are brief. `counts`: other verdict -> pairs. `open`: the differences of pairs that are not significantly
-    different. `too_many`: whether there are too many variants to compare these pairs. `best`: empty where only the
-    baseline was compared. `beaten`: how many variants the best is significantly better than; None where several share
-    the best mean. `above`: the variants that are significantly better than the best mean, on the seeds that both have.
+    Names are brief. `counts`: other verdict -> pairs. `open`: the differences of pairs of which nothing is
+    shown. `too_many`: whether there are too many variants to compare these pairs. `best`: empty where only the
+    baseline was compared. `beaten`: how many variants the best is shown to be better than; None where several share
+    the best mean. `above`: the variants that are shown to be better than the best mean, on the seeds that both have.
     """
     pairs = [compared for compared in comparisons.other_pairs.values() if compared.n > 1]
     ranked = [pair for pair in comparisons.ranked if variants.baseline not in pair]
@@ -33,10 +33,10 @@ def among_others(variants: Variants, comparisons: Comparisons, means: Means) -> 
     return {
         "tested": len(pairs),
         "untested": len(comparisons.other_pairs) - len(pairs),
-        "significant": len(ranked),
+        "differing": len(ranked),
         "ranked": [(variants.brief[a], variants.brief[b]) for a, b in ranked] if len(ranked) <= MOST_RANKED else [],
         "counts": {verdict: verdicts[verdict] for verdict in ("equivalent", EQUAL, NEAR_CHANCE) if verdicts[verdict]},
-        "open": [compared.diff for compared in pairs if compared.verdict == "not enough evidence"],
+        "open": [compared.diff for compared in pairs if compared.verdict == "not shown"],
         "too_many": too_many,
         "best": variants.brief_names(means.all_best) if shown else [],
         "beaten": sum(better == means.best for better, _ in comparisons.ranked) if alone else None,
@@ -50,11 +50,6 @@ def against_baseline(results: StudyResults) -> list[str]:
     versus = {variants.brief[variant]: comparisons.versus[variant] for variant in variants.others}
     by_seeds = {
         "tested": {name: c for name, c in versus.items() if c.n > 1 and not _untested(c)},
-        "no_equivalence": [
-            name
-            for name, c in versus.items()
-            if c.verdict == "not enough evidence" and math.isfinite(c.p) and math.isnan(c.tost_p)
-        ],
         "constant": {name: c for name, c in versus.items() if c.n > 1 and _untested(c)},
         "one_seed": {name: c for name, c in versus.items() if c.n == 1},
         "no_seed": {name: c for name, c in versus.items() if not c.n},
@@ -70,7 +65,7 @@ def against_baseline(results: StudyResults) -> list[str]:
 
 def _untested(compared: PairedComparison) -> bool:
     """Whether neither side varies over the seeds and they differ, so that nothing is known of their spread."""
-    return compared.verdict == "not enough evidence" and not math.isfinite(compared.p)
+    return compared.verdict == "not shown" and not math.isfinite(compared.p)
 
 
 def without_comparison(results: StudyResults) -> list[str]:

@@ -1,4 +1,4 @@
-"""Paired differences between variants, with every statistic that belongs to them."""
+"""Differences between variants, with every statistic that belongs to them."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -35,7 +35,7 @@ def baseline_table(variants: Variants, comparisons: Comparisons, policy: Policy)
     """The difference of each variant from the baseline."""
     compared = {variant: comparisons.versus[variant] for variant in variants.others}
     rows = {variant: _fields(comparison) for variant, comparison in compared.items()}
-    family = sum(math.isfinite(c.p_holm) for c in (comparisons.pairs or compared).values())
+    family = sum(math.isfinite(c.p_adjusted) for c in (comparisons.pairs or compared).values())
     slots = {"policy": policy, "family": family, "all_pairs": bool(comparisons.pairs)}
     note = text("differences", "notes", compared=list(compared.values()), **slots)
     caption = text("differences", "baseline_caption", baseline=variants.baseline)
@@ -78,13 +78,11 @@ def _fields(c: PairedComparison) -> dict[str, object]:
         "dropped": c.dropped,
         "_n": f"{c.n}" + (f" ({c.dropped})" if c.dropped else ""),
         **difference_fields(c),
-        "median_unbiased": c.median_unbiased,
         "p": c.p,
-        "p_holm": c.p_holm,
-        "tost_p": c.tost_p,
-        "tost_p_holm": c.tost_p_holm,
+        "p_adjusted": c.p_adjusted,
         **verdict_fields(c),
-        "seed_correlation": c.seed_correlation,
+        "verdict_of_finished": c.verdict_of_finished,
+        "standard_error": c.method,
         "detectable": c.detectable,
     }
 
@@ -92,7 +90,6 @@ def _fields(c: PairedComparison) -> dict[str, object]:
 def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple[Column, ...]:
     places = formatting.shared_places([c.adjusted for c in comparisons], metric)
     difference, alone = difference_columns(metric)
-    unbiased = formatting.numbers(places, metric.scale, signed=True)
     most = 1.0 if metric.is_share else math.inf
     detectable = f"minimum detectable difference{metric.difference_unit}"
     detectable_text = formatting.each(
@@ -100,19 +97,13 @@ def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple
     )
     details = (
         alone,
-        Column(
-            "seed correlation", "seed_correlation", formatting.numbers(), note=text("differences", "correlation_note")
-        ),
+        Column("p (adjusted)", "p_adjusted", formatting.p_values),
+        Column("standard error", "standard_error", note=text("differences", "method_note")),
         Column(detectable, "detectable", detectable_text),
     )
     return (
         Column("n", "_n", formatting.digits, sort="n", note=text("differences", "n_note")),
         replace(difference, link="_runs"),
-        *[Column("median-unbiased", "median_unbiased", unbiased, note=text("looks", "unbiased_note"))]
-        * any(c.decided_early for c in comparisons),
-        Column("p (adjusted)", "p_holm", formatting.p_values),
-        *[Column("equivalence p (adjusted)", "tost_p_holm", formatting.p_values)]
-        * any(math.isfinite(c.tost_p) for c in comparisons),
         VERDICT,
         *(replace(column, detail=True) for column in details),
     )

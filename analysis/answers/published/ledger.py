@@ -1,20 +1,21 @@
 """The ledger: what the studies of a folder say about published claims."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from analysis import formatting, stats
+from analysis import formatting
 from analysis.answers.published.show import claim_fields
 from analysis.answers.study_results import StudyResults, study_claims
-from analysis.answers.trends.compute import Trend
 from analysis.claims.check import ClaimResult
 from analysis.claims.literature import published_claims
 from analysis.figures.ledger import OUTCOMES, draw_ledger
 from analysis.figures.style import Plot
 from analysis.results.means import study_means
-from analysis.results.policy import Comparisons, study_policy
+from analysis.results.policy import study_comparisons, study_policy
+from analysis.results.variants import study_variants
 from analysis.sources.read import explore
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
@@ -22,11 +23,12 @@ from analysis.write.text import paragraphs, text
 from experiments.metric import PERMUTED, Metric
 
 ALL_OUTCOMES = (*OUTCOMES, "not comparable")
+DECIDED = ("holds here", "does not hold here")
 OWN = (
     Column("claim", "id", key=True),
     Column("statement", "statement"),
     *(Column(outcome, outcome) for outcome in ALL_OUTCOMES),
-    Column("independent", "independent", formatting.counts),
+    Column("groups", "groups", formatting.counts),
 )
 CLAIMS = (*OWN, Column("source", "_source"))
 TESTS = (
@@ -39,22 +41,36 @@ TESTS = (
     Column("evidence", "evidence"),
     Column("n", "n", formatting.counts),
 )
-NUMBERS = ("value", "mean_difference")
-OF_TREND = {"shrinks": "holds here", "grows": "does not hold here"}
 
 
-def ledger_rows(results: StudyResults) -> list[dict[str, Any]]:
-    """What a study says about each claim, by its own metric and by its accuracies on other test images."""
-    study = results.study
-    rows = [_of_claim(result, study.metric, results.comparisons) for result in results.claims]
-    rows += [_of_trend(trend) for trend in results.trends if trend.spread.verdict != "not tested"]
-    for metric in study.metrics:
-        if (metric.img_size and metric.base == study.metric) or (metric == PERMUTED and study.metric == "test/acc"):
+def ledger_rows(results: StudyResults, families: int = 1) -> list[dict[str, Any]]:
+    """What a study says about each claim, by its own metric and by its accuracies on other test images.
+
+    `families`: how many times as strict the intervals are.
+    """
+    study, rows = results.study, list[dict[str, Any]]()
+    for metric in dict.fromkeys([study.metric, *study.metrics]):
+        larger = metric.img_size and metric.base == study.metric
+        if metric == study.metric or larger or (metric == PERMUTED and study.metric == "test/acc"):
             other = explore(study, metric, None)
-            claims = study_claims(other, study_means(other), study_policy(other))
-            rows += [_of_claim(result, metric) for result in claims]
+            policy, means = study_policy(other), study_means(other)
+            policy = replace(policy, families=families * policy.families)
+            comparisons = study_comparisons(study_variants(other), means.values, policy)
+            rows += [_of_claim(result, metric) for result in study_claims(other, means, policy, comparisons)]
     setting = text("study", "training", study=study)
     return [{**row, "setting": setting, "_own": row["metric"] == study.metric} for row in rows]
+
+
+def mark_strict(rows: Sequence[dict[str, Any]], strict: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, and whether an outcome that is decided is the same in the `strict` rows; None for other outcomes."""
+
+    def key(row: Mapping[str, Any]) -> tuple[str, ...]:
+        return row["study"], row["metric"], row["id"]
+
+    known = {key(row): row["verdict"] for row in strict}
+    decided = [row["verdict"] in DECIDED for row in rows]
+    same = [known.get(key(row)) == row["verdict"] for row in rows]
+    return [row | {"also_on_page": stays if here else None} for row, stays, here in zip(rows, same, decided)]
 
 
 def ledger_section(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[str]]) -> list[Section]:
@@ -66,15 +82,13 @@ def ledger_section(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[
         return []
     order = {claim.id: place for place, claim in enumerate(published_claims())}
     frame = pd.DataFrame(sorted(rows, key=lambda row: order.get(row["id"], len(order))), dtype=object)
-    frame = frame.reindex(columns=[*dict.fromkeys((*frame, *NUMBERS))])  # where no claim has them
-    frame["also_on_page"] = _on_page(frame)
     frame["_page"] = frame["also_on_page"].map({True: "yes", False: "no"}).fillna(formatting.DASH)
     claims = frame.drop_duplicates("id")[["id", "statement", "quote", "source", "_source"]]
     for outcome in ALL_OUTCOMES:
         decided = frame[frame["verdict"] == outcome]
         claims[outcome] = [_by_setting(decided[decided["id"] == id]) for id in claims["id"]]
     group = {study: place for place, studies in enumerate(groups) for study in studies}
-    claims["independent"] = [frame.loc[frame["id"] == id, "study"].map(group).nunique() for id in claims["id"]]
+    claims["groups"] = [frame.loc[frame["id"] == id, "study"].map(group).nunique() for id in claims["id"]]
     published = claims["source"] != ""
     sources = claims.loc[published, "source"].str.split(",").str[0].nunique()
     used = {group[study] for study in frame["study"]}
@@ -109,38 +123,8 @@ def _by_setting(tests: pd.DataFrame) -> str:
     return "; ".join(f"{formatting.listing([*named])} ({setting})" for setting, named in studies.items())
 
 
-def _on_page(frame: pd.DataFrame) -> list[bool | None]:
-    """Whether an outcome that is decided is so after an adjustment over all rows too; None for other outcomes."""
-    testable = frame["verdict"] != "not comparable"
-    p_for, p_against = (frame[p].where(testable).astype(float) for p in ("p_for", "p_against"))
-    p = dict(zip(OUTCOMES, stats.holm_exclusive(p_for, p_against)))
-    return [bool(p[outcome][i] <= stats.ALPHA) if outcome in p else None for i, outcome in enumerate(frame["verdict"])]
-
-
-def _of_claim(result: ClaimResult, metric: Metric, comparisons: Comparisons | None = None) -> dict[str, Any]:
-    estimate, decisive = result.estimate, result.decisive
-    numbers = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
-    numbers |= {"adjusted_low": result.adjusted.low, "adjusted_high": result.adjusted.high}
-    numbers |= {"p_for": result.p_for, "p_against": result.p_against}
+def _of_claim(result: ClaimResult, metric: Metric) -> dict[str, Any]:
+    interval, decisive = result.estimate, result.decisive
+    numbers = {"value": interval.value, "adjusted_low": interval.low, "adjusted_high": interval.high}
     tested = {"relation": decisive.relation, "bound": decisive.bound, "metric": str(metric)}
-    if decisive.relation == "above":  # the sign of a difference of "within" has no meaning
-        mean = result.average
-        numbers |= {"mean_difference": mean.value, "mean_low": mean.low, "mean_high": mean.high}
-    return claim_fields(result, comparisons) | numbers | tested
-
-
-def _of_trend(trend: Trend) -> dict[str, Any]:
-    outcome = OF_TREND.get(trend.spread.verdict, "undecided here")
-    return {
-        "id": f"shrink-{trend.name.replace('_', '-')}",
-        "statement": text("trends", "claim", trend=trend).capitalize(),
-        "quote": "",
-        "source": "",
-        "p_for": trend.spread.p(shrinks=True),
-        "p_against": trend.spread.p(shrinks=False),
-        "verdict": outcome,
-        "evidence": text("trends", "spread", trend=trend),
-        "n": trend.spread.change.change.n,
-        "metric": str(trend.metric),
-        "_mark": outcome.replace(" ", "-"),
-    }
+    return claim_fields(result) | numbers | tested

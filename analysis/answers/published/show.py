@@ -37,7 +37,6 @@ MEASURED = {"as derived": "as expected", "less": "lower", "more": "higher", "": 
 def claims_table(
     claims: Sequence[ClaimResult],
     variants: Variants,
-    comparisons: Comparisons,
     policy: Policy,
     tuned: bool,
     training: str = "",
@@ -49,7 +48,7 @@ def claims_table(
     """
     if not claims:
         return None
-    frame = pd.DataFrame([claim_fields(result, comparisons) for result in claims], dtype=object)
+    frame = pd.DataFrame([claim_fields(result) for result in claims], dtype=object)
     columns = (
         Column("published claim", "statement"),
         Column("outcome", "verdict", mark="_mark"),
@@ -63,16 +62,13 @@ def claims_table(
     return Table("claims", caption, frame, columns, tuple(notes), folded)
 
 
-def claim_fields(result: ClaimResult, comparisons: Comparisons | None = None) -> dict[str, object]:
-    """The fields of a row of a table of claims.
-
-    `comparisons`: of the pairs of variants, for pairs that are not significant.
-    """
+def claim_fields(result: ClaimResult) -> dict[str, object]:
+    """The fields of a row of a table of claims."""
     return {
         "id": result.claim.id,
         "statement": result.claim.statement,
         "verdict": result.outcome,
-        "evidence": evidence(result, comparisons),
+        "evidence": evidence(result),
         "n": result.n,
         "quote": result.claim.quote,
         "source": result.claim.source,
@@ -81,18 +77,11 @@ def claim_fields(result: ClaimResult, comparisons: Comparisons | None = None) ->
     }
 
 
-def evidence(result: ClaimResult, comparisons: Comparisons | None = None) -> str:
-    """How many hypotheses stand as the outcome says, and the numbers of the one with the weakest support.
-
-    Also the pairs of a claim that holds whose difference is not significant among all pairs of the study.
-    """
-    places = formatting.decimals(100 * formatting.half_width(result.adjusted))
-    interval = formatting.bounds(result.adjusted, ACCURACY)
-    pairs = [h.variants for h in result.hypotheses] if comparisons and result.outcome == "holds here" else []
-    tests = comparisons.pairs if comparisons else {}
-    compared = {pair: tests.get(pair) or tests.get(pair[::-1]) for pair in pairs if len(pair) == 2}
-    open_ = [" − ".join(pair) for pair, test in compared.items() if test and test.verdict == "not enough evidence"]
-    return text("claims", "evidence", result=result, metric=ACCURACY, places=places, interval=interval, open=open_)
+def evidence(result: ClaimResult) -> str:
+    """How many hypotheses stand as the outcome says, and the numbers of the one with the weakest support."""
+    places = formatting.decimals(100 * formatting.half_width(result.estimate))
+    interval = formatting.bounds(result.estimate, ACCURACY)
+    return text("claims", "evidence", result=result, metric=ACCURACY, places=places, interval=interval)
 
 
 def paper_table(
@@ -171,7 +160,7 @@ def answer(results: StudyResults, page: Page) -> Answer:
         folded = not study.plan.command or study_file(study.plan.command) is not None  # no built-in study
         table = paper_table(results.paper, results.means, variants, compared, policy, folded)
         tuned, training = results.tuning is not None, text("study", "training", study=study)
-        claims = claims_table(results.claims, variants, compared, policy, tuned, training, folded)
+        claims = claims_table(results.claims, variants, policy, tuned, training, folded)
         return [
             Section("paper", "Published figures: ViT paper, Table 8", present(table)),
             Section("claims", "Published claims", present(claims)),

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from analysis.sources.runs_table import RunsTable
-from analysis.stats.estimates import t_interval
 from experiments.config import DEFAULTS, LOCATIONS
 from experiments.metric import Metric
 from experiments.tuned import Tuned
@@ -23,8 +22,8 @@ class Tuning:
     `trials`: a row for each trial: `COLUMNS`, then the settings of the space; metrics of trials without a value are
     NaN. `at_edge`: setting -> variants whose choice lies at or near an end of the range that was tried. `other_base`:
     setting -> (in the tuning, in the study), for settings of the base that differ. `leads`: variant -> how far its
-    choice is ahead of the best finished trial with other settings, NaN without one. `noise`: a lead up to it can come
-    from the seeds alone; NaN where that is not known.
+    choice is ahead of the best finished trial with other settings, NaN without one. `seed_sd`: the standard deviation
+    between the seeds of a finished trial, pooled over trials; NaN where no trial has two seeds.
     """
 
     plan: Tuned
@@ -34,17 +33,12 @@ class Tuning:
     at_edge: dict[str, list[str]]
     other_base: dict[str, tuple[Any, Any]]
     leads: dict[str, float]
-    noise: float
+    seed_sd: float
 
     @property
     def choices(self) -> int:
         """How many different settings were chosen."""
         return len({str(self.plan.variants[variant].settings) for variant in self.variants})
-
-    @property
-    def within_noise(self) -> list[str]:
-        """The variants whose choice is not ahead of the second by more than the noise."""
-        return [variant for variant, lead in self.leads.items() if lead <= self.noise]
 
     @property
     def seeds(self) -> list[int]:
@@ -70,7 +64,7 @@ def study_tuning(study: RunsTable) -> Tuning | None:
     }
     at_edge = {path: named for path, named in edges.items() if named}
     base, leads = _other_base(plan, study), {variant: _lead(plan, variant) for variant in variants}
-    return Tuning(plan, Metric(plan.objective), variants, trials, at_edge, base, leads, _noise(plan, study))
+    return Tuning(plan, Metric(plan.objective), variants, trials, at_edge, base, leads, _seed_sd(plan))
 
 
 def _lead(plan: Tuned, variant: str) -> float:
@@ -79,18 +73,11 @@ def _lead(plan: Tuned, variant: str) -> float:
     return chosen.val_acc - max((trial.val_acc for trial in others if trial.val_acc is not None), default=math.nan)
 
 
-def _noise(plan: Tuned, study: RunsTable) -> float:
-    """Student's t at 95 %, times the standard error of the difference of two trials' means by the seeds alone.
-
-    The variance is that between the seeds of a finished trial, else, with one seed per trial, between the finished runs
-    of a variant, pooled. NaN where none has two seeds, and where no seed differs from another.
-    """
-    of_trials = [list((trial.accuracies or {}).values()) for trial in plan.trials if trial.status == "finished"]
-    of_runs = [list(values.dropna()) for _, values in study.of("finished").groupby("variant")["val/acc"]]
-    groups = [np.array(x, float) for x in (of_trials if plan.seeds_per_trial > 1 else of_runs) if len(x) > 1]
+def _seed_sd(plan: Tuned) -> float:
+    values = [list((trial.accuracies or {}).values()) for trial in plan.trials if trial.status == "finished"]
+    groups = [np.array(x, float) for x in values if len(x) > 1]
     df = sum(len(group) - 1 for group in groups)
-    variance = float(sum(((x - x.mean()) ** 2).sum() for x in groups)) / df if df else 0.0
-    return float(t_interval(0.0, math.sqrt(2 * variance / plan.seeds_per_trial), df)[1]) if variance else math.nan
+    return math.sqrt(sum(float(((x - x.mean()) ** 2).sum()) for x in groups) / df) if df else math.nan
 
 
 def _other_base(plan: Tuned, study: RunsTable) -> dict[str, tuple[Any, Any]]:

@@ -35,13 +35,13 @@ def tuning_section(tuning: Tuning, variants: Variants, styles: Styles) -> Sectio
 
 
 def tuning_warnings(tuning: Tuning) -> list[str]:
-    """Return where a choice lies at an end of its range or may be one of noise, and trials with other settings."""
+    """Return where a choice lies at an end of its range or may be luck, and trials with other settings."""
     edges = [
         text("tuning", "edge", path=path, variants=variants, tried=tuning.plan.space[path])
         for path, variants in tuning.at_edge.items()
     ]
-    noise = [text("tuning", "within_noise", tuning=tuning)] if tuning.within_noise else []
-    return edges + noise + ([text("tuning", "base", pairs=tuning.other_base)] if tuning.other_base else [])
+    luck = [text("tuning", "luck", tuning=tuning)]
+    return edges + luck + ([text("tuning", "base", pairs=tuning.other_base)] if tuning.other_base else [])
 
 
 def choices_table(tuning: Tuning, variants: Variants) -> Table:

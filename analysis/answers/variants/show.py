@@ -36,6 +36,7 @@ def variants_table(results: StudyResults) -> Table:
     variants, means, comparisons, conduct = results.variants, results.means, results.comparisons, results.conduct
     metric, baseline, extra = variants.metric, baseline_name(variants), probe_columns(results.expected, means)
     letters = variant_letters(means, comparisons)
+    letters_note = text("variants", "letters_note", margin=variants.margin) if letters else ""
     lost = any(rate.value > 0 for rate in conduct.divergence.values())
     rows = {
         variant: {
@@ -56,7 +57,7 @@ def variants_table(results: StudyResults) -> Table:
         Column("n", "n", formatting.counts, note=text("variants", "n_note")),
         *([Column("diverged", "diverged", formatting.each(share_text), note=text("variants", "diverged_note"))] * lost),
         replace(mean_column(metric, metric), mark="_best"),
-        *([Column("letters", "letters", note=text("variants", "letters_note"))] if letters else []),
+        *([Column("letters", "letters", note=letters_note)] if letters else []),
         replace(difference, link="_runs"),
         VERDICT,
         alone,
@@ -65,7 +66,7 @@ def variants_table(results: StudyResults) -> Table:
     )
     slots = {"policy": results.policy, "baseline": variants.baseline, "all_pairs": bool(comparisons.pairs)}
     notes = (
-        f"Letters: {text('variants', 'letters_note')}." if letters else "",
+        f"Letters: {letters_note}." if letters else "",
         mark_note(means, comparisons, results.policy),
         text("variants", "verdict_note", **slots) if variants.others else "",
         *(extra.notes if extra else ()),

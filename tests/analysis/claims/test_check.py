@@ -1,18 +1,18 @@
-"""Published statements against studies whose answer is plain to see, and the tests behind them against closed forms."""
+"""Published statements against studies whose answer is plain to see, and by the intervals of their pairs."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
 import study_file
 from scipy import stats as scipy_stats
-from statsmodels.stats.weightstats import DescrStatsW
 
 from analysis.claims import literature
 from analysis.claims.check import ClaimResult, check
-from analysis.claims.claim import Hypothesis, Published, site_of
-from analysis.stats.comparisons import Rule
-from analysis.stats.differences import paired_differences
+from analysis.claims.claim import Evidence, Hypothesis, Published, site_of
+from analysis.stats.comparisons import Rule, compare, with_diverged
+from analysis.stats.estimates import Estimate
 from experiments.presets import PRESETS, preset
 
 RULE = Rule(0.01, variance="paired")
@@ -25,8 +25,16 @@ def values(means: dict[str, float], n: int = 5, spread: float = 1.0) -> dict[str
     return {v: dict(enumerate(mean + spread * np.roll(NOISE, 3 * i)[:n])) for i, (v, mean) in enumerate(means.items())}
 
 
+def evidence(plan, runs: dict[str, dict[int, float]], rule: Rule = RULE, counted: dict | None = None) -> Evidence:
+    """What a study of these runs shows of all its pairs."""
+    compared = compare(runs, list(combinations(runs, 2)), rule)
+    if counted is not None:
+        compared = with_diverged(compared, compare(counted, list(combinations(runs, 2)), rule), rule)
+    return Evidence(plan, runs, compared, rule, counted)
+
+
 def outcome(levels: dict[str, dict], means: dict[str, float], **more) -> dict[str, ClaimResult]:
-    results = check(literature.published_claims(), study_file.plan(levels, **more), values(means), RULE)
+    results = check(literature.published_claims(), evidence(study_file.plan(levels, **more), values(means)))
     return {result.claim.id: result for result in results}
 
 
@@ -97,19 +105,15 @@ def test_kinds_beyond_the_papers_are_a_claim_of_their_own():
     assert outcome(levels, works)["alibi-table"].outcome == "does not hold here"
 
 
-def test_the_average_of_a_claim_is_over_all_its_pairs_and_its_interval_no_narrower_than_that_of_the_seeds():
+def test_the_interval_of_a_claim_is_that_of_the_weakest_pair_of_the_study():
     levels = kinds("none", "learned-1d", "learned-2d", "rope-2d")
     means = {"variant 0": 0.72, "variant 1": 0.95, "variant 2": 0.94, "variant 3": 0.99}
-    runs = {name: np.array([*by_seed.values()]) for name, by_seed in values(means).items()}
-    of_seeds = np.mean([runs[f"variant {i}"] - runs["variant 0"] for i in (1, 2, 3)], axis=0)
     found = outcome(levels, means)["any-none"]
-    assert (found.average.value, found.average.n) == (pytest.approx(of_seeds.mean()), 5)
-    assert found.average.value > found.estimate.value  # that of the pair with the weakest support
-    low, high = DescrStatsW(of_seeds).tconfint_mean(alpha=0.05)
-    assert found.average.low <= low and high <= found.average.high
-    alone = outcome(kinds("none", "learned-1d"), means)["paper-none"]
-    one = DescrStatsW(runs["variant 1"] - runs["variant 0"])
-    assert (alone.average.low, alone.average.high) == pytest.approx(one.tconfint_mean(alpha=0.05))
+    assert (found.outcome, found.hits, found.decisive.variants) == ("holds here", 3, ("variant 2", "variant 0"))
+    runs = values(means)
+    diffs = np.subtract([*runs["variant 2"].values()], [*runs["variant 0"].values()])
+    low, high = scipy_stats.ttest_1samp(diffs, 0).confidence_interval(1 - 0.05 / 6)
+    assert (found.estimate.low, found.estimate.high) == pytest.approx((low, high), rel=1e-6)
 
 
 def test_labels_do_not_matter_and_other_settings_do():
@@ -167,14 +171,14 @@ def headline(mean: float, change: dict | None = None, spread: float = 1.0, n: in
         base[section][field] = value
     levels = {"sin": {KIND: "sinusoidal"}, "flat": {KIND: "none"}}
     plan = study_file.plan(levels, base=base, **{"preset": "pulfer-mnist", **more})
-    results = check(literature.published_claims(), plan, values({"sin": mean, "flat": 0.5}, n, spread), RULE)
+    results = check(literature.published_claims(), evidence(plan, values({"sin": mean, "flat": 0.5}, n, spread)))
     return next((result for result in results if isinstance(result.claim, Published)), None)
 
 
 def test_a_figure_whose_source_leaves_the_system_open_cannot_be_compared():
     base = preset("owen-cifar10").model_dump(mode="json")
     plan = study_file.plan({"a": {KIND: base["model"]["pos_embed"]}}, base=base, preset="owen-cifar10")
-    results = check(literature.published_claims(), plan, values({"a": 0.71}), RULE)
+    results = check(literature.published_claims(), evidence(plan, values({"a": 0.71})))
     (found,) = [result for result in results if isinstance(result.claim, Published)]
     assert found.outcome == "not comparable" and found.obstacle.startswith("the source does not state depth")
 
@@ -229,7 +233,8 @@ def test_another_system_says_nothing_of_a_headline(other):
 @pytest.mark.parametrize(("n", "spread"), [(9, 15), (1, 1), (0, 1)])
 def test_few_seeds_leave_a_claim_undecided(n, spread):
     runs = values({"variant 0": 0.950, "variant 1": 0.954}, n, spread)
-    (found,) = check(literature.LITERATURE, study_file.plan(kinds("learned-1d", "learned-2d")), runs, RULE)
+    plan = study_file.plan(kinds("learned-1d", "learned-2d"))
+    (found,) = check(literature.LITERATURE, evidence(plan, runs))
     assert (found.outcome, found.n) == ("undecided here", n)
 
 
@@ -241,75 +246,41 @@ def test_a_claim_does_not_hold_on_the_surviving_runs_alone():
     runs["variant 1"] = runs["variant 1"] | {0: math.nan, 1: math.nan}
     plan = study_file.plan(kinds("none", "learned-1d"))
     for counted, outcome in ((None, "holds here"), (at_chance, "undecided here"), (nearly, "holds here")):
-        (found,) = check(literature.LITERATURE, plan, runs, RULE, at_chance=counted)
-        assert (found.outcome, found.verdict, found.n) == (outcome, "holds here", 3)
+        (found,) = check(literature.LITERATURE, evidence(plan, runs, counted=counted))
+        assert (found.outcome, found.n) == (outcome, 3)
 
 
-def test_outcomes_are_adjusted_over_the_claims():
-    """p = 0.03 for each of two claims: alone each would hold, together neither does."""
-    diffs = np.array([0.012, 0.018, 0.009, 0.021, 0.014])
-    shift = 0.01 + diffs.std(ddof=1) / math.sqrt(5) * scipy_stats.t.isf(0.03, 4) - diffs.mean()
-    runs = {
-        "variant 0": dict.fromkeys(range(5), 0.5),
-        "variant 1": dict(enumerate(0.5 + diffs + shift)),
-        "variant 2": dict(enumerate(0.5 - diffs[::-1] - shift)),
-    }
-    plan = study_file.plan({**kinds("learned-1d", "rope-2d")})
-    rivals = [claim for claim in literature.LITERATURE if claim.id.startswith("rival")]
-    both = [claim for claim in literature.LITERATURE if claim.id in ("rival-rope-2d", "any-none")]
-    alone = {result.claim.id: result for result in check(rivals, plan, runs, RULE)}
-    assert alone["rival-rope-2d"].outcome == "holds here"
-    assert alone["rival-rope-2d"].decisive.p_for() == pytest.approx(0.03, rel=1e-6)
-    plan = study_file.plan(kinds("learned-1d", "rope-2d", "none"))
-    found = {result.claim.id: result for result in check(both, plan, runs, RULE)}
-    assert found["rival-rope-2d"].outcome == "undecided here"
+@pytest.mark.parametrize(
+    ("relation", "low", "high", "shown", "contradicted"),
+    [
+        ("above", 0.011, 0.03, True, False),
+        ("above", 0.005, 0.03, False, False),
+        ("above", -0.03, 0.009, False, True),
+        ("within", -0.01, 0.009, True, False),
+        ("within", -0.02, 0.009, False, False),
+        ("within", 0.011, 0.02, False, True),
+        ("within", -0.03, -0.011, False, True),
+        ("above", math.nan, math.nan, False, False),
+        ("within", math.nan, math.nan, False, False),
+    ],
+)
+def test_a_hypothesis_is_read_from_its_interval(relation, low, high, shown, contradicted):
+    found = Hypothesis(("a", "b"), Estimate((low + high) / 2, low, high, 5), relation, 0.01)
+    assert (found.shown, found.contradicted) == (shown, contradicted)
 
 
-# the tests themselves
-
-DIFFS = np.array([0.012, 0.018, 0.009, 0.021, 0.014])
-
-
-def hypothesis(variants: tuple, relation: str, bound: float) -> Hypothesis:
-    return Hypothesis(variants, [paired_differences(DIFFS[None])], relation, bound)
-
-
-def test_above_is_the_one_sided_t_test():
-    case = hypothesis(("a", "b"), "above", 0.01)
-    for p, side in ((case.p_for(), "greater"), (case.p_against(), "less")):
-        assert p == pytest.approx(scipy_stats.ttest_1samp(DIFFS, 0.01, alternative=side).pvalue, rel=1e-9)
-    low, high = DescrStatsW(DIFFS).tconfint_mean(0.1)
-    assert (case.estimate(0.05).low, case.estimate(0.05).high) == pytest.approx((low, high), rel=1e-9)
-
-
-def test_alike_is_two_one_sided_tests_and_its_opposite_the_test_beyond_the_margin():
-    case = hypothesis(("a", "b"), "within", 0.01)
-    assert case.p_for() == pytest.approx(DescrStatsW(DIFFS).ttost_mean(-0.01, 0.01)[0], rel=1e-9)
-    beyond = scipy_stats.ttest_1samp(DIFFS, 0.01, alternative="greater").pvalue
-    assert case.p_against() == pytest.approx(2 * beyond, rel=1e-9)
-
-
-def test_a_published_figure_is_refuted_only_beyond_the_prediction_interval_of_one_run():
-    case = hypothesis(("a",), "within", 0.01)
-    mean, sd = DIFFS.mean(), DIFFS.std(ddof=1)
-    t = (mean - 0.01) / (sd * math.sqrt(1 + 1 / 5))
-    assert case.p_against() == pytest.approx(2 * scipy_stats.t.sf(t, 4), rel=1e-9)
-    assert case.p_for() == hypothesis(("a", "b"), "within", 0.01).p_for()
-
-
-def test_equal_accuracies_of_two_variants_have_the_floor_of_a_difference_of_two_runs():
-    equal = {variant: dict.fromkeys(range(5), mean) for variant, mean in (("variant 0", 0.7), ("variant 1", 0.9))}
-    plan = study_file.plan(kinds("none", "learned-1d"))
-    rule = Rule(0.01, floor=math.sqrt(2) * 0.005)
-    cases = [case for claim in literature.LITERATURE for case in claim.hypotheses(plan, equal, rule)]
-    (deviation,) = {case.moments[1] for case in cases}
-    assert deviation == pytest.approx(math.sqrt(2) * 0.005)
+def test_a_published_figure_is_compared_with_the_interval_for_one_more_run():
+    found = headline(0.789, spread=3, n=9)
+    runs = np.array([*values({"sin": 0.789, "flat": 0.5}, 9, 3)["sin"].values()])
+    half = scipy_stats.t.ppf(0.975, 8) * runs.std(ddof=1) * math.sqrt(1 + 1 / 9)
+    expected = (runs.mean() - 0.7885 - half, runs.mean() - 0.7885 + half)
+    assert (found.estimate.low, found.estimate.high) == pytest.approx(expected, rel=1e-9)
 
 
 def test_kinds_whose_runs_all_agree_are_not_shown_to_be_alike():
     """A failure in 5 % of the runs passes unseen in five of them more often than not."""
     equal = {variant: dict.fromkeys(range(5), 1.0) for variant in ("variant 0", "variant 1")}
-    (found,) = check(literature.LITERATURE, study_file.plan(kinds("learned-1d", "learned-2d")), equal, RULE)
+    (found,) = check(literature.LITERATURE, evidence(study_file.plan(kinds("learned-1d", "learned-2d")), equal))
     assert found.outcome == "undecided here"
 
 

@@ -9,7 +9,6 @@ from analysis.answers.images.show import images_section
 from analysis.figures.labels import study_styles
 from analysis.figures.style import Plot
 from analysis.results.means import study_means
-from analysis.results.policy import study_policy
 from analysis.results.variants import study_variants
 from analysis.sources.folder import read_folder
 from analysis.write import files as write
@@ -40,9 +39,9 @@ def study_of(tmp_path, labels, accuracy=ACCURACY, hard=HARD, dataset="digits"):
 
 def section_of(study, pictures=True):
     """The section on test images, and its figure of them."""
-    policy, variants = study_policy(study), study_variants(study)
+    variants = study_variants(study)
     styles = study_styles(variants, study_means(study))
-    section = images_section(image_results(study, policy), variants, policy, study if pictures else None, styles)
+    section = images_section(image_results(study), variants, study if pictures else None, styles)
     return section, next((item for item in section.items if isinstance(item, Plot)), None)
 
 

@@ -1,4 +1,4 @@
-"""In every reference study, the intervals that tables and figures show agree with the verdicts beside them."""
+"""In every reference study, each verdict is what its interval shows, and no interval is cut."""
 
 from pathlib import Path
 
@@ -11,31 +11,36 @@ REFERENCE = Path(__file__).resolve().parents[3] / "analysis" / "reference"
 STUDIES = sorted(path.parent.relative_to(REFERENCE).as_posix() for path in REFERENCE.rglob("study.json"))
 
 
-def contradicts(verdict: str, low: float, high: float, margin: float) -> bool:
-    """Whether a reader who sees only the interval reads another verdict from it. An unknown interval says nothing."""
-    if verdict in ("better", "worse"):
-        return low < 0 < high or (low < 0) == (verdict == "better")
-    if verdict == "equivalent":
-        return low < -margin or high > margin
-    return low > 0 or high < 0 or (-margin < low and high < margin)
+def reading(low: float, high: float, margin: float) -> str:
+    """What a reader who sees only the interval reads from it."""
+    if -margin <= low and high <= margin:
+        return "equivalent"
+    return "better" if low > 0 else "worse" if high < 0 else "not shown"
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_no_adjusted_interval_contradicts_its_verdict(name):
+def test_every_verdict_is_what_its_interval_shows(name):
     results = analyze(read(str(REFERENCE / name)))
-    tested = [c for c in results.comparisons.pairs.values() if c.p_holm == c.p_holm]
-    for compared in tested:
+    pairs = [*results.comparisons.pairs.values()]
+    for compared in pairs:
+        low, high = compared.adjusted.low, compared.adjusted.high
         if compared.verdict not in ("both near chance", "equal on all seeds"):
-            ends = compared.adjusted.low, compared.adjusted.high
-            assert not contradicts(compared.verdict, *ends, results.policy.margin), compared
+            assert compared.verdict == reading(low, high, results.policy.margin), compared
+            assert (compared.p_adjusted <= 0.05) == (low > 0 or high < 0), compared
+        if not compared.depends_on_diverged and low == low:  # no cut: the interval lies around the mean
+            assert (low + high) / 2 == pytest.approx(compared.diff.value, abs=1e-9)
     for claim in results.claims:
-        low, high, bound = claim.adjusted.low, claim.adjusted.high, claim.decisive.bound
-        if claim.decisive.is_published or low != low or claim.outcome == "not comparable":
-            continue
-        if claim.outcome == "undecided here":
-            outside = high < bound if claim.decisive.relation == "above" else low > bound or high < -bound
-            assert not outside, claim
-        inside = low >= bound if claim.decisive.relation == "above" else -bound <= low and high <= bound
-        assert inside == (claim.outcome == "holds here"), claim
+        low, high, bound = claim.estimate.low, claim.estimate.high, claim.decisive.bound
+        above = claim.decisive.relation == "above"
+        holds = low > bound if above else -bound <= low and high <= bound
+        fails = high < bound if above else low > bound or high < -bound
+        if claim.outcome != "not comparable":
+            expected = "holds here" if holds else "does not hold here" if fails else "undecided here"
+            assert claim.outcome == expected, claim
+    if (model := results.factors.model) is not None:
+        for frame in (model.contrasts, model.interactions):
+            for interval, verdict in zip(frame["adjusted"], frame["verdict"]):
+                assert (verdict == "shown") == (interval.low > 0 or interval.high < 0)
+    tested = any(compared.p_adjusted == compared.p_adjusted for compared in pairs)
     untestable = len(results.variants.names) == 1 or len(results.study.plan.seeds) == 1
     assert tested or untestable or results.policy.looks.waiting  # before the first planned look nothing is tested

@@ -32,7 +32,7 @@ def test_images_of_two_folders_are_not_the_same_images(tmp_path):
     add_predictions(folder, images=13)
     study = read(str(folder))
     assert len({hits.images for hits in by_variant(study.of("finished"), study.hits).values()}) == 2
-    assert not analyze(study).images.versus
+    assert len(analyze(study).images.comparable) == 1
 
 
 def test_hits_of_a_variant_are_the_files_of_its_runs(study_dir):

@@ -15,12 +15,13 @@ from scipy import stats as scipy_stats
 
 import analysis
 from analysis.answers.conduct.provenance import digest, reproduce
-from analysis.answers.study_report import study_headline
+from analysis.answers.study_report import study_document, study_headline
 from analysis.answers.study_results import analyze
 from analysis.formatting import limits, with_interval
 from analysis.main import main
 from analysis.sources.read import read
 from analysis.stats.estimates import decimal_step
+from analysis.write import files as write_files
 from experiments.errors import UserError
 from experiments.metric import metric_of_column
 
@@ -44,29 +45,31 @@ def test_two_variants_are_compared_with_a_paired_t_test():
     expected = scipy_stats.ttest_rel(b, a)
     low, high = expected.confidence_interval(0.95)
     assert (versus.diff.value, versus.diff.low, versus.diff.high) == pytest.approx((0.98, low, high), abs=1e-12)
-    assert versus.p_holm == pytest.approx(expected.pvalue, rel=1e-9) and versus.verdict == "better"
+    assert versus.p_adjusted == pytest.approx(expected.pvalue, rel=1e-9) and versus.verdict == "better"
 
 
 def test_a_difference_of_1_2_and_3_by_hand():
     """t = 2 sqrt(3) with 2 degrees of freedom, where p = 1 - t / sqrt(t^2 + 2)."""
-    versus = compared(table({"a": [10, 20, 30], "b": [11, 22, 33]})).comparisons.versus["b"]
-    assert versus.diff.value == pytest.approx(2) and versus.verdict == "not enough evidence"
-    assert versus.p_holm == pytest.approx(1 - math.sqrt(12 / 14), rel=1e-9)
+    frame = table({"a": [10, 20, 30], "b": [11, 22, 33]})
+    versus = compared(frame, variance="paired").comparisons.versus["b"]
+    assert versus.diff.value == pytest.approx(2) and versus.verdict == "not shown"
+    assert versus.p_adjusted == pytest.approx(1 - math.sqrt(12 / 14), rel=1e-9)
 
 
 def test_the_user_says_what_is_better_and_what_counts_as_equal():
-    """Differences -3.1, -3, -2.9: t = -52, and the ends of the 90 % interval are -3 -+ 2.92 * 0.1 / sqrt(3)."""
-    frame = table({"a": [-10.0, -20.0, -30.0], "b": [-13.1, -23.0, -32.9]})
+    """Differences -3.1, -3, -2.9: the ends of the 95 % interval are -3 -+ 4.303 * 0.1 / sqrt(3) = -3 -+ 0.248."""
+    frame, margins = table({"a": [-10.0, -20.0, -30.0], "b": [-13.1, -23.0, -32.9]}), (3.24, 3.25)
     verdicts = {
-        (lower, margin): compared(frame, lower_is_better=lower, margin=margin).comparisons.versus["b"].verdict
+        (lower, margin): results.comparisons.versus["b"].verdict
         for lower in (False, True)
-        for margin in (3.16, 3.17)
+        for margin in margins
+        for results in [compared(frame, lower_is_better=lower, margin=margin, variance="paired")]
     }
     assert verdicts == {
-        (False, 3.16): "worse",
-        (False, 3.17): "equivalent",
-        (True, 3.16): "better",
-        (True, 3.17): "equivalent",
+        (False, 3.24): "worse",
+        (False, 3.25): "equivalent",
+        (True, 3.24): "better",
+        (True, 3.25): "equivalent",
     }
 
 
@@ -74,7 +77,7 @@ def test_rounded_values_that_never_vary_are_known_to_half_a_step():
     """500 and 400 on each of 5 seeds: the standard deviation of a difference is 0.5 sqrt(2), not 0."""
     versus = compared(table({"a": [400] * 5, "b": [500] * 5})).comparisons.versus["b"]
     t = 100 / (0.5 * math.sqrt(2) / math.sqrt(5))
-    assert versus.p_holm == pytest.approx(2 * scipy_stats.t.sf(t, 4), rel=1e-9) and versus.verdict == "better"
+    assert versus.p_adjusted == pytest.approx(2 * scipy_stats.t.sf(t, 4), rel=1e-9) and versus.verdict == "better"
     assert compared(table({"a": [400] * 5, "b": [400] * 5})).comparisons.versus["b"].verdict == "equal on all seeds"
 
 
@@ -151,7 +154,24 @@ def test_a_failed_run_is_no_result_and_leaves_no_verdict_standing():
     results = compared(frame)
     assert results.conduct.counts.loc["b", "diverged"] == 1
     versus = results.comparisons.versus["b"]
-    assert (versus.n, versus.verdict, versus.depends_on_diverged) == (3, "better", True)
+    assert (versus.n, versus.verdict, versus.verdict_of_finished) == (3, "not shown", "better")
+
+
+def test_two_variants_that_are_equal_on_each_seed_have_one_answer_for_every_number_of_variants():
+    runs = {"a": [0.1, 0.25, 0.3, 0.2, 0.5], "b": [0.1, 0.25, 0.3, 0.2, 0.5]}
+    more = {f"v{i}": [0.9 + i, 0.7, 0.3, 0.1 * i, 0.2] for i in range(3)}
+    for number in range(4):
+        for seeds in (2, 3, 5):
+            chosen = runs | dict(list(more.items())[:number])
+            frame = table({name: row[:seeds] for name, row in chosen.items()})
+            versus = compared(frame, margin=0.01).comparisons.versus["b"]
+            assert (versus.verdict, versus.diff.value) == ("equal on all seeds", 0)
+
+
+def test_a_pair_without_a_common_seed_says_so():
+    frame = pd.DataFrame({"method": list("aabb"), "seed": [0, 1, 2, 3], "score": [1.0, 2.0, 3.0, 4.0]})
+    page = write_files.make(study_document(compared(frame)))["report.md"].decode()
+    assert "not shown (no common seed)" in page
 
 
 def test_a_report_on_a_frame_shows_the_call_that_makes_it():
@@ -289,14 +309,12 @@ def test_the_report_shows_what_the_table_has_and_no_more(tmp_path, capsys):
     assert json.loads((tmp_path / "runs-report" / "manifest.json").read_text())
 
 
-def test_small_and_large_values_are_shown_and_an_equivalence_that_is_not_tested_says_why():
+def test_small_and_large_values_are_shown_and_what_is_not_tested_says_why():
     said = " ".join(study_headline(compared(table({"a": [1.1e-9], "b": [3e-9]}))))
     assert said.startswith("Score: b 3e−09, a 1.1e−09.")
     large = [10**12 + i for i in (1, 2, 3, 2)], [10**12 + i for i in (1, 3, 3, 2)]
     said = " ".join(study_headline(compared(table(dict(zip("ab", large))), margin=5)))
-    assert "Equivalence is not tested, because the seeds change the values by less than 1 part in 10 billion: " in said
-    said = " ".join(study_headline(compared(table({"a": [1, 2, 3, 2], "b": [1, 3, 3, 2]}), margin=5)))
-    assert "is not tested" not in said
+    assert "Not tested, because no run of either varies: the variant b." in said
 
 
 def test_the_digest_covers_the_metric():

@@ -1,36 +1,25 @@
 """Error rates and coverage of the statistics: seeded simulations of studies whose truth is known."""
 
-import math
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
-import simulation
 import study_file
 from scipy import stats as scipy_stats
-from simulation import ALPHA, MARGIN, NEVER, SD, all_pairs, at_most
+from simulation import ALPHA, MARGIN, NEVER, SD, at_most
 
 from analysis import stats
 from analysis.claims.check import check
-from analysis.claims.claim import Hypothesis
-from analysis.claims.literature import LITERATURE
-from analysis.stats import Rule
-from analysis.stats.differences import paired_differences
+from analysis.claims.claim import Evidence
+from analysis.claims.literature import LITERATURE, published_claims
+from analysis.stats import Looks, Rule
+from analysis.stats.comparisons import compare
 from analysis.stats.estimates import moments, t_interval, t_test
 from analysis.stats.power import detectable
+from experiments.presets import preset
 
 SEEDS = (3, 5, 10)
-
-
-def families(n: int, truth: list[float], studies: int = 20_000, seed: int = 0, sd: float = SD) -> np.ndarray:
-    """Differences (studies, variants, seeds) of variants to one shared baseline; a seed lifts all its runs alike."""
-    rng = np.random.default_rng([seed, n])
-    runs = rng.normal(0, sd / np.sqrt(2), (studies, len(truth) + 1, n)) + rng.normal(0, sd, (studies, 1, n))
-    return runs[:, 1:] - runs[:, :1] + np.array(truth)[:, None]
-
-
-def signs(diffs: np.ndarray, margin: float = MARGIN, floor: float = 0.0) -> np.ndarray:
-    return simulation.signs(diffs, Rule(margin, floor=floor))
 
 
 # intervals
@@ -76,75 +65,13 @@ def test_intervals_cover_where_runs_agree_to_the_image(n, spread):
     assert np.mean((low <= expected) & (high >= expected)) >= 0.945
 
 
-# verdicts
-
-
-@pytest.mark.parametrize("n", (2, *SEEDS))
-@pytest.mark.parametrize("variants", [1, 3, 10])
-def test_false_differences_in_at_most_alpha_of_all_families(n, variants):
-    diffs = families(n, [0.0] * variants)
-    for margin in (NEVER, MARGIN):
-        assert at_most(ALPHA, np.any(np.abs(signs(diffs, margin)) == 1, axis=-1))
-
-
-@pytest.mark.parametrize("n", SEEDS)
-def test_true_differences_beside_them_do_not_make_false_ones_likelier(n):
-    found = signs(families(n, [0.3, 0.2, 0.0, 0.0]), NEVER)
-    assert at_most(ALPHA, np.any(np.abs(found[:, 2:]) == 1, axis=-1))
-    assert found[:, :2].min() == 1
-
-
-@pytest.mark.parametrize("n", SEEDS)
-def test_a_wild_baseline_does_not_make_false_differences(n):
-    rng = np.random.default_rng([n, 4])
-    runs = rng.normal(0, 1, (20_000, 4, n)) * np.array([5, 1, 0.2, 1])[:, None]
-    assert at_most(ALPHA, np.any(np.abs(signs(runs[:, 1:] - runs[:, :1], NEVER)) == 1, axis=-1))
-
-
-@pytest.mark.parametrize("n", (2, 3, 4, 5, 10))
-@pytest.mark.parametrize("spread", [0.1, 0.3, 0.5, 0.7, 1, 2])
-def test_accuracies_in_steps_of_one_image_make_no_false_verdicts(n, spread):
-    """Equal differences come about by chance there; they must not pass for certainty."""
-    rng = np.random.default_rng([n, 5])
-    true = rng.uniform(-0.5, 0.5, (20_000, 1, 1))
-    runs = np.rint(true + rng.normal(0, spread, (20_000, 2, n)))
-    diffs = (runs[:, :1] - runs[:, 1:]) / 100
-    floor = math.sqrt(2) * 0.005
-    assert at_most(ALPHA, np.abs(signs(diffs, NEVER, floor)) == 1)
-    assert at_most(ALPHA, signs(diffs + MARGIN, MARGIN, floor) == 0)
-
-
-@pytest.mark.parametrize("n", SEEDS)
-@pytest.mark.parametrize("sd", [0.001, 0.003, 0.006])
-def test_each_kind_of_false_verdict_in_at_most_alpha_of_all_studies(n, sd):
-    """Two groups of variants, a margin apart: pairs within a group do not differ, pairs across are not equivalent."""
-    means = np.array([0, 0, MARGIN, MARGIN])
-    rng = np.random.default_rng([n, 12])
-    runs = rng.normal(0, sd, (20_000, 4, n)) + rng.normal(0, sd, (20_000, 1, n)) + means[:, None]
-    found = signs(all_pairs(runs))
-    across = np.abs(all_pairs(means[None, :, None])[0, :, 0]) > 0
-    equivalence, difference = across & (found == 0), ~across & (np.abs(found) == 1)
-    assert at_most(ALPHA, np.any(equivalence, axis=-1)) and at_most(ALPHA, np.any(difference, axis=-1))
-    assert at_most(0.06, np.any(equivalence | difference, axis=-1))  # two families: Methods says so
-
-
-def test_equivalence_is_tested_at_its_level_and_not_far_below():
-    p = paired_differences(families(5, [MARGIN], sd=0.002)[:, 0]).tost(MARGIN)
-    assert 0.045 <= np.mean(p <= ALPHA) <= 0.055
-
-
-@pytest.mark.parametrize("n", SEEDS)
-def test_hardly_ever_the_wrong_sign(n):
-    assert at_most(ALPHA / 2, signs(families(n, [0.002]), NEVER) == -1)
-
-
 # power
 
 
 @pytest.mark.parametrize("n", SEEDS)
 def test_detectable_difference_is_found_in_four_of_five_studies(n):
     difference = detectable(SD, n)
-    found = t_test(families(n, [difference])[:, 0]) <= ALPHA
+    found = t_test(np.random.default_rng(n).normal(difference, SD, (20_000, n))) <= ALPHA
     assert found.mean() == pytest.approx(0.8, abs=0.01)
 
 
@@ -171,7 +98,7 @@ def test_factors_keep_their_level_whatever_varies_with_the_seed(n, crossed):
         contrasts = found.contrasts[["level", "reference", "diff"]].itertuples(index=False)
         covered += [diff.low <= true[level, reference] <= diff.high for level, reference, diff in contrasts]
         cell_covered += [m.low <= shift[kind] <= m.high for (kind, _), m in found.means["kind", "site"].items()]
-        false.append(any(found.terms.set_index("term").loc[["site", "kind+site"], "p_holm"] <= ALPHA))
+        false.append("shown" in set(found.terms.set_index("term").loc[["site", "kind+site"], "verdict"]))
     assert np.mean(covered) >= 0.93 and np.mean(cell_covered) >= 0.92
     assert at_most(ALPHA, np.array(false))
 
@@ -189,63 +116,53 @@ def test_levels_that_do_not_differ_are_rarely_told_apart_beside_levels_that_do(l
     for _ in range(250):
         frame["acc"] = shift + rng.normal(0, 1, len(frame))
         found = stats.factorial(frame, "acc", factors, families=2)
-        shown = found.contrasts["p_holm"].to_numpy() <= ALPHA
+        shown = found.contrasts["verdict"].to_numpy() == "shown"
         true = np.diff(np.array(levels)[found.contrasts[["reference", "level"]].to_numpy(dtype=int)])[:, 0] != 0
-        false.append(any(shown & ~true) or any(found.interactions["p_holm"] <= ALPHA))
+        false.append(any(shown & ~true) or "shown" in set(found.interactions["verdict"]))
         power.append(np.mean(shown[true]))
     assert at_most(ALPHA, np.array(false))
-    assert np.mean(power) > (0.98 if len(levels) == 3 else 0.8)
+    assert np.mean(power) > (0.98 if len(levels) == 3 else 0.75)
 
 
 # claims
 
 
-def hypotheses(variants: tuple, relation: str, truth: float, bound: float, n: int, studies: int = 3000) -> list:
-    """One hypothesis in each of many studies, tested against `bound`."""
-    draws = np.random.default_rng([n, 7]).normal(truth, SD, (studies, n))
-    return [hypothesis(variants, diffs, relation, bound) for diffs in draws]
-
-
-def hypothesis(variants: tuple, diffs: np.ndarray, relation: str, bound: float) -> Hypothesis:
-    return Hypothesis(variants, [paired_differences(diffs[None])], relation, bound)
-
-
-@pytest.mark.parametrize("n", SEEDS)
-@pytest.mark.parametrize(
-    ("variants", "relation"), [(("a", "b"), "above"), (("a", "b"), "within"), (("published",), "within")]
-)
-def test_at_its_bound_a_hypothesis_is_rarely_shown_and_rarely_refuted(n, variants, relation):
-    found = hypotheses(variants, relation, truth=MARGIN, bound=MARGIN, n=n)
-    assert at_most(ALPHA, np.array([each.p_for() <= ALPHA for each in found]))
-    assert at_most(ALPHA, np.array([each.p_against() <= ALPHA for each in found]))
-
-
 @pytest.mark.parametrize("n", SEEDS)
 def test_a_true_figure_from_one_lucky_run_is_rarely_refuted(n):
     """The published figure is itself one run of the configuration, with a run's spread."""
-    rng = np.random.default_rng([n, 8])
-    diffs = rng.normal(0, SD, (3000, n)) - rng.normal(0, SD, (3000, 1))
-    refuted = [hypothesis(("a",), row, "within", NEVER).p_against() <= ALPHA for row in diffs]
+    rng, refuted = np.random.default_rng([n, 8]), []
+    base = preset("pulfer-mnist").model_dump(mode="json")
+    kind = base["model"]["pos_embed"]
+    plan = study_file.plan({"a": {"model.pos_embed": kind}}, base=base, preset="pulfer-mnist")
+    for row in 0.7885 + rng.normal(0, SD, (400, n)) - rng.normal(0, SD, (400, 1)):
+        (found,) = check(published_claims(), Evidence(plan, {"a": dict(enumerate(row))}, {}, Rule(NEVER)))
+        refuted.append(found.outcome == "does not hold here")
     assert at_most(ALPHA, np.array(refuted))
-    assert np.mean(refuted) > 0.03  # without a margin that is the prediction interval of one run, at its level
+    assert np.mean(refuted) > 0.02  # without a margin that is the interval for one more run, at its level
 
 
 @pytest.mark.parametrize("sd", [0.002, SD])
-def test_false_outcomes_of_all_claims_together_in_at_most_alpha_of_all_studies(sd):
+@pytest.mark.parametrize("plan", [(), (5, 10)])
+def test_false_outcomes_of_all_claims_together_in_at_most_alpha_of_all_studies(sd, plan):
     """Every kind is a margin above none, so no claim of "far below" holds, but that of "below"; all alike, so every
     claim of "alike" does, and none of "better".
     """
     rng = np.random.default_rng(9)
     kinds = {"none": 0.900, "learned-1d": 0.910, "learned-2d": 0.910, "relative": 0.910, "rope-2d": 0.910}
-    study = study_file.plan({kind: {"model.pos_embed": kind} for kind in kinds}, margin=MARGIN)
-    false = []
-    for _ in range(200):
-        values = {kind: dict(enumerate(rng.normal(mean, sd, 5))) for kind, mean in kinds.items()}
-        found = {result.claim.id: result.outcome for result in check(LITERATURE, study, values, Rule(MARGIN))}
-        false.append(
-            any(
-                verdict == ("does not hold here" if claim.endswith(("kinds", "relative-none")) else "holds here")
-                for claim, verdict in found.items()
-            )
-        )
+    study = study_file.plan({kind: {"model.pos_embed": kind} for kind in kinds}, seeds=10, margin=MARGIN)
+    pairs, false = list(combinations(kinds, 2)), []
+    for _ in range(100):
+        runs = {kind: rng.normal(mean, sd, plan[-1] if plan else 5) for kind, mean in kinds.items()}
+        wrong = []
+        for n in plan or (5,):
+            rule = Rule(MARGIN, looks=Looks(plan, tuple(range(n))))
+            values = {kind: dict(enumerate(row[:n])) for kind, row in runs.items()}
+            evidence = Evidence(study, values, compare(values, pairs, rule), rule)
+            outcomes = {result.claim.id: result.outcome for result in check(LITERATURE, evidence)}
+            opposite = ("kinds", "relative-none")
+            wrong += [
+                verdict == ("does not hold here" if claim.endswith(opposite) else "holds here")
+                for claim, verdict in outcomes.items()
+            ]
+        false.append(any(wrong))
     assert at_most(ALPHA, np.array(false))

@@ -1,4 +1,4 @@
-"""Paired differences and their verdicts against scipy, statsmodels and cases worked by hand."""
+"""Differences, their one interval and its verdict against scipy and cases worked by hand."""
 
 import itertools
 import math
@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.weightstats import DescrStatsW
 
 from analysis import stats
 from analysis.stats import Rule
+from analysis.stats.comparisons import with_diverged
 from analysis.stats.power import detectable
 
 NAN = float("nan")
@@ -37,28 +37,43 @@ def shifted(diffs: list[float]) -> dict[str, dict[int, float]]:
     return {"a": by_seed(*[0.5] * len(diffs)), "b": by_seed(*(0.5 + d for d in diffs))}
 
 
-def test_comparison_agrees_with_scipy_and_statsmodels():
+def test_comparison_agrees_with_scipy():
     found = against({"b": by_seed(*B), "a": by_seed(*A)}, "b", Rule(margin=0.01))["a"]
-    diffs = DescrStatsW(np.array(A) - B)
     test = scipy_stats.ttest_rel(A, B)
     interval = test.confidence_interval()
     assert found.p == pytest.approx(test.pvalue, **CLOSE)
     assert (found.diff.low, found.diff.high) == pytest.approx((interval.low, interval.high), **CLOSE)
-    assert found.tost_p == pytest.approx(diffs.ttost_mean(-0.01, 0.01)[0], **CLOSE)
-    assert found.p_holm == found.p and found.tost_p_holm == found.tost_p  # a family of one
-    assert (found.n, found.dropped) == (7, 0)
+    assert found.p_adjusted == found.p and found.adjusted == found.diff  # a family of one
+    assert (found.n, found.dropped, found.method) == (7, 0, "paired")
 
 
-def test_differences_and_equivalences_are_two_families():
+@pytest.mark.parametrize("families", [1, 2])
+def test_the_interval_of_which_a_verdict_is_read_is_bonferronis(families):
     rng = np.random.default_rng(0)
     values = {f"v{i}": by_seed(*rng.normal(0.9 + 0.004 * i, 0.005, 6)) for i in range(6)}
     pairs = list(itertools.combinations(values, 2))
-    family = stats.compare(values, pairs, Rule())
-    p, q = (multipletests(own, method="holm")[1] for own in zip(*[(c.p, c.tost_p) for c in family.values()]))
-    assert [c.p_holm for c in family.values()] == pytest.approx(p, **CLOSE)
-    assert [c.tost_p_holm for c in family.values()] == pytest.approx(q, **CLOSE)
-    shared = stats.compare(values, pairs, Rule(families=2))
-    assert [c.p_holm for c in shared.values()] == pytest.approx([min(2 * each, 1) for each in p], **CLOSE)
+    family = stats.compare(values, pairs, Rule(families=families, variance="paired"))
+    p = [scipy_stats.ttest_rel([*values[a].values()], [*values[b].values()]).pvalue for a, b in pairs]
+    adjusted = multipletests(p, method="bonferroni")[1]
+    assert [c.p_adjusted for c in family.values()] == pytest.approx(np.minimum(families * adjusted, 1), **CLOSE)
+    for (a, b), compared in family.items():
+        test = scipy_stats.ttest_rel([*values[a].values()], [*values[b].values()])
+        low, high = test.confidence_interval(1 - 0.05 / (15 * families))
+        assert (compared.adjusted.low, compared.adjusted.high) == pytest.approx((low, high), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_verdict_says_what_its_interval_shows_and_p_agrees(seed):
+    rng, margin = np.random.default_rng(seed), 3.0
+    runs = rng.normal(rng.normal(0, 2, (6, 1)), 1, (6, 5))
+    values = {f"v{i}": by_seed(*row) for i, row in enumerate(runs)}
+    pairs = [(f"v{i}", f"v{j}") for i in range(6) for j in range(i)]
+    for compared in stats.compare(values, pairs, Rule(margin)).values():
+        low, high = compared.adjusted.low, compared.adjusted.high
+        inside, beyond = -margin <= low and high <= margin, low > 0 or high < 0
+        expected = "equivalent" if inside else "not shown" if not beyond else "better" if low > 0 else "worse"
+        assert compared.verdict == expected and (compared.p_adjusted <= 0.05) == beyond
+        assert (low + high) / 2 == pytest.approx(compared.diff.value)  # never cut
 
 
 def test_seeds_are_paired_and_the_rest_counted():
@@ -80,17 +95,13 @@ def test_seeds_are_paired_and_the_rest_counted():
         ([-0.100, -0.101, -0.099, -0.102, -0.098], "worse"),
         ([0.001, -0.001, 0.002, -0.002, 0.000], "equivalent"),
         ([0.003, 0.004, 0.003, 0.004, 0.003], "equivalent"),  # reliably there, and reliably smaller than the margin
-        ([0.03, -0.02, 0.01, -0.03, 0.02], "not enough evidence"),
+        ([0.03, -0.02, 0.01, -0.03, 0.02], "not shown"),
         ([0.009, 0.011, 0.010, 0.0105, 0.0095], "better"),  # about the margin: there, but not shown to be small
         ([0.1] * 5, "better"),
-        ([0.001] * 5, "not enough evidence"),  # neither side varies: a rare failure may be missed
+        ([0.001] * 5, "not shown"),  # neither side varies: a rare failure may be missed
         ([0.0] * 5, "equal on all seeds"),
-        ([0.1] * 3, "better"),
-        ([0.01] * 3, "not enough evidence"),  # of one image of 100: equal by chance
-        ([0.1, 0.1], "better"),
-        ([0.01, 0.01], "not enough evidence"),
-        ([0.1], "not enough evidence"),
-        ([NAN, NAN, NAN], "not enough evidence"),
+        ([0.1], "not shown"),
+        ([NAN, NAN, NAN], "not shown"),
     ],
 )
 def test_verdicts(diffs, verdict):
@@ -98,11 +109,19 @@ def test_verdicts(diffs, verdict):
     assert found.verdict == verdict
 
 
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_equal_differences_of_one_image_are_equal_by_chance_and_of_ten_images_are_not(n):
+    """Of 100 images: the standard deviation of a run is half an image or more."""
+    rule = Rule(margin=1e-6, floor=math.sqrt(2) * 0.005)
+    verdicts = [against(shifted([size] * n), "a", rule)["b"].verdict for size in (0.1, 0.01)]
+    assert verdicts == ["better", "better" if n == 4 else "not shown"]
+
+
 @pytest.mark.parametrize("diffs", [[0.1] * 5, [x + 0.1 - x for x in (0.3, 0.7, 0.1, 0.9)]])
 def test_equal_differences_without_a_known_step_are_no_evidence(diffs):
     """Also where the floats differ in the last digits."""
     found = against(shifted(diffs), "a")["b"]
-    assert found.verdict == "not enough evidence" and math.isnan(found.p) and math.isnan(found.diff.low)
+    assert found.verdict == "not shown" and math.isnan(found.p) and math.isnan(found.diff.low)
 
 
 @pytest.mark.parametrize("base", [0.0, 0.1, 0.3, 0.7, 0.8])
@@ -111,7 +130,6 @@ def test_a_difference_of_exactly_the_margin_does_not_depend_on_rounding(base):
     runs = [base, base + 0.5, base, base + 0.5, base]
     values = {"a": by_seed(*runs), "b": by_seed(*(run + 0.01 for run in runs))}
     found = against(values, "a", Rule(margin=0.01, floor=1e-12))["b"]
-    assert found.tost_p == pytest.approx(0.5, abs=1e-12)
     assert found.verdict == "better"
 
 
@@ -126,8 +144,8 @@ def test_a_verdict_takes_the_familys_level():
     alone = against(shifted(diffs), "a", Rule(margin=0.001))["b"]
     noise = {f"v{i}": by_seed(*(0.5 + d for d in (0.1, -0.1, 0.05, -0.07, 0.02 * i))) for i in range(9)}
     among = against({**shifted(diffs), **noise}, "a", Rule(margin=0.001, variance="paired"))["b"]
-    assert alone.verdict == "better" and among.verdict == "not enough evidence"
-    assert among.p == alone.p and among.p_holm == pytest.approx(10 * alone.p, **CLOSE)
+    assert alone.verdict == "better" and among.verdict == "not shown"
+    assert among.p == alone.p and among.p_adjusted == pytest.approx(10 * alone.p, **CLOSE)
     assert among.detectable > alone.detectable
 
 
@@ -137,8 +155,8 @@ def test_the_two_sides_mirror_each_other(pairs, margin):
     values = {"a": by_seed(*(a for a, _ in pairs)), "b": by_seed(*(b for _, b in pairs))}
     there, back = (against(values, x, Rule(margin=margin))[y] for x, y in ("ab", "ba"))
     assert there.diff.value == pytest.approx(-back.diff.value, abs=1e-12)
-    assert (there.p, there.tost_p) == pytest.approx((back.p, back.tost_p), rel=1e-6, nan_ok=True)
-    assert there.seed_correlation == pytest.approx(back.seed_correlation, nan_ok=True)
+    assert there.p == pytest.approx(back.p, rel=1e-6, nan_ok=True)
+    assert there.adjusted.low == pytest.approx(-back.adjusted.high, rel=1e-6, abs=1e-12, nan_ok=True)
     mirror = {"better": "worse", "worse": "better"}
     assert there.verdict == mirror.get(back.verdict, back.verdict)
 
@@ -153,21 +171,32 @@ def test_an_open_comparison_says_which_difference_its_seeds_would_find():
     assert found.detectable == pytest.approx(detectable(diffs.std(ddof=1), 10), **CLOSE)
 
 
-def test_seed_correlation_is_pearsons():
-    found = against({"b": by_seed(*B), "a": by_seed(*A)}, "b")["a"]
-    assert found.seed_correlation == pytest.approx(np.corrcoef(A, B)[0, 1], **CLOSE)
-    gap = {"b": {**by_seed(*B), 7: NAN, 9: 0.9}, "a": {**by_seed(*A), 7: 0.9, 8: 0.1}}
-    assert against(gap, "b")["a"].seed_correlation == pytest.approx(found.seed_correlation, **CLOSE)
-    assert math.isnan(against(shifted([0.1, 0.2, 0.3]), "a")["b"].seed_correlation)  # "a" does not vary
-    assert math.isnan(against({"a": by_seed(1, 2), "b": by_seed(3, 5)}, "a")["b"].seed_correlation)
-
-
-def test_a_verdict_says_whether_it_depends_on_diverged_runs():
-    found = against(shifted([0.1, 0.11, 0.09, 0.1]), "a")["b"]
-    worse = against(shifted([-0.1, -0.11, -0.09, -0.1]), "a")["b"]
-    assert not found.depends_on_diverged
-    assert not replace(found, verdict_with_diverged=found.verdict).depends_on_diverged
-    assert replace(found, verdict_with_diverged=worse.verdict).depends_on_diverged
+@pytest.mark.parametrize(
+    ("counted", "verdict"),
+    [
+        ([0.1, 0.11, 0.09, 0.1, 0.1], "better"),
+        ([-0.1, -0.11, -0.09, -0.1, -0.1], "not shown"),
+        ([0.1, 0.11, 0.09, 0.1, -0.8], "not shown"),
+        (None, "not shown"),
+    ],
+)
+def test_a_verdict_also_holds_where_failed_runs_count_at_chance_level(counted, verdict):
+    """The interval covers both; without a known chance level there is none."""
+    rule, pair = Rule(), ("b", "a")
+    found = stats.compare(shifted([0.1, 0.12, 0.09, 0.1, 0.11]), [pair], rule)
+    assert found[pair].verdict == "better"
+    other = replace(found[pair], adjusted=stats.UNKNOWN)
+    if counted is not None:
+        other = stats.compare(shifted(counted), [pair], rule)[pair]
+    both = with_diverged(found, {pair: other}, rule)[pair]
+    assert (both.verdict, both.verdict_of_finished) == (verdict, "better")
+    assert both.depends_on_diverged == (verdict != "better")
+    ends = [(c.adjusted.low, c.adjusted.high) for c in (found[pair], other)]
+    assert (both.adjusted.low, both.adjusted.high) == pytest.approx(
+        (np.min(ends), np.max(ends)) if counted is not None else (NAN, NAN), nan_ok=True
+    )
+    assert (both.p_adjusted <= 0.05) == (verdict == "better")
+    assert with_diverged(found, {}, rule) == found
 
 
 def test_a_rare_failure_that_no_run_shows_is_not_called_equivalent():

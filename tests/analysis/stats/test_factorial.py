@@ -9,6 +9,7 @@ from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 
 from analysis import stats
+from analysis.stats.factorial import cover_diverged
 from experiments.errors import UserError
 
 NAN = float("nan")
@@ -65,25 +66,62 @@ def test_interaction_of_two_by_two_is_the_t_test_of_the_difference_of_difference
         expected = (diffs.mean(), *scipy_stats.ttest_1samp(diffs, 0).confidence_interval())
         effect = simple.loc["b", "a", site]
         assert interval(effect["diff"]) == pytest.approx(expected, **CLOSE)
-        assert tuple(effect[["interaction_p", "interaction_p_holm"]]) == tuple(test[["p", "p_holm"]])
+        own = effect[["interaction_p", "interaction_p_adjusted", "verdict"]]
+        assert tuple(own) == tuple(test[["p", "p_adjusted", "verdict"]])
 
 
 def test_effects_of_all_terms_are_one_family_in_which_every_term_has_the_same_weight():
     found = stats.factorial(grid(**GRID), "acc", [KIND, SITE])
     kinds, (site,) = (found.contrasts.loc[found.contrasts["factor"] == factor, "p"] for factor in (KIND, SITE))
     cells = found.interactions.loc[found.interactions["level"].str.endswith(" x x"), "p"]  # those at y: their negatives
-    p = [min(multipletests(each, method="holm")[1]) for each in (kinds, [site], cells)]
+    p = [min(multipletests(each, method="bonferroni")[1]) for each in (kinds, [site], cells)]
     assert found.terms["term"].tolist() == [KIND, SITE, f"{KIND}+{SITE}"]
     assert found.terms["contrasts"].tolist() == [3, 1, 3]
     assert found.terms["p"].tolist() == pytest.approx(p, **CLOSE)
-    adjusted = stats.holm([*kinds, site, *cells], [1 / 3] * 3 + [1] + [1 / 3] * 3)
-    assert min(adjusted) == pytest.approx(3 * min(p), **CLOSE)
-    assert found.contrasts["p_holm"].tolist() == pytest.approx(adjusted[:4].tolist(), **CLOSE)
-    assert found.interactions["p_holm"].tolist() == pytest.approx(np.repeat(adjusted[4:], 2).tolist(), **CLOSE)
-    smallest = [min(adjusted[:3]), adjusted[3], min(adjusted[4:])]
-    assert found.terms["p_holm"].tolist() == pytest.approx(smallest, **CLOSE)
+    factor = [9, 9, 9, 3]  # three terms, and three effects of kinds, one of sites
+    adjusted = np.minimum(factor * np.array([*kinds, site]), 1)
+    assert found.contrasts["p_adjusted"].tolist() == pytest.approx(adjusted.tolist(), **CLOSE)
+    assert found.interactions["p_adjusted"].tolist() == pytest.approx(
+        np.minimum(np.repeat(9 * cells.to_numpy(), 2), 1).tolist(), **CLOSE
+    )
+    assert found.terms["p_adjusted"].tolist() == pytest.approx(np.minimum(3 * np.array(p), 1).tolist(), **CLOSE)
     shared = stats.factorial(grid(**GRID), "acc", [KIND, SITE], families=2)
-    assert shared.terms["p_holm"].tolist() == pytest.approx(np.minimum(2 * np.array(smallest), 1).tolist(), **CLOSE)
+    assert shared.terms["p_adjusted"].tolist() == pytest.approx(np.minimum(6 * np.array(p), 1).tolist(), **CLOSE)
+
+
+@pytest.mark.parametrize("families", [1, 2])
+def test_an_effect_is_shown_where_its_interval_for_all_effects_leaves_zero_out(families):
+    frame = grid(**GRID)
+    found = stats.factorial(frame, "acc", [KIND, SITE], families=families)
+    for _, contrast in found.contrasts.iterrows():
+        diffs = per_seed(frame, {contrast["factor"]: contrast["level"]}, {contrast["factor"]: contrast["reference"]})
+        share = 0.05 / families / 3 / (3 if contrast["factor"] == KIND else 1)
+        low, high = scipy_stats.ttest_1samp(diffs, 0).confidence_interval(1 - share)
+        assert interval(contrast["adjusted"]) == pytest.approx((diffs.mean(), low, high), **CLOSE)
+        assert contrast["verdict"] == ("shown" if low > 0 or high < 0 else "not shown")
+    words = found.contrasts.groupby("factor")["verdict"].apply(
+        lambda own: "shown" if "shown" in set(own) else "not shown"
+    )
+    assert found.terms.set_index("term").loc[[KIND, SITE], "verdict"].to_dict() == words.to_dict()
+
+
+def test_effects_that_need_the_surviving_runs_are_not_shown():
+    """Where diverged runs count at chance level, the intervals cover both; where that is not known, there are none."""
+    frame = grid(seeds=6, **GRID)
+    finished = stats.factorial(frame, "acc", [KIND, SITE])
+    lost = frame.assign(acc=frame["acc"].where((frame[KIND] != "c") | (frame["seed"] > 2), 0.1))
+    counted = stats.factorial(lost, "acc", [KIND, SITE])
+    both = cover_diverged(finished, counted)
+    assert set(finished.contrasts["verdict"]) == {"shown"}
+    by_pair = both.contrasts.set_index(["level", "reference"])
+    assert by_pair.loc[[("b", "a"), ("c", "a"), ("y", "x")], "verdict"].tolist() == ["shown", "not shown", "shown"]
+    wide = by_pair.loc[("c", "a"), "adjusted"]
+    (other,) = counted.contrasts.query("level == 'c' and reference == 'a'")["adjusted"]
+    (own,) = finished.contrasts.query("level == 'c' and reference == 'a'")["adjusted"]
+    assert (wide.low, wide.high) == (min(own.low, other.low), max(own.high, other.high))
+    assert both.contrasts["verdict_of_finished"].tolist() == finished.contrasts["verdict"].tolist()
+    unknown = cover_diverged(finished, None)
+    assert set(unknown.contrasts["verdict"]) | set(unknown.terms["verdict"]) == {"not shown"}
 
 
 def test_means_and_interactions_by_hand():

@@ -13,7 +13,7 @@ def test_four_of_five_studies_show_equivalence_with_them_and_fewer_with_fewer(va
 
     def shown(n: int) -> float:
         a, b = rng.normal(0, spread, (2, 40_000, n))
-        found = stats.ttest_ind(a, b, axis=1).confidence_interval(1 - 2 * 0.05 / pairs)
+        found = stats.ttest_ind(a, b, axis=1).confidence_interval(1 - 0.05 / pairs)
         return np.mean((found.low > -1) & (found.high < 1))
 
     n = seeds_for_equivalence(spread, variants)

@@ -165,7 +165,7 @@ def test_a_planned_look_tests_its_seeds_at_its_own_level(tmp_path):
     """Seven seeds have ended, so the look at five counts, at its level: an eighth of 5 %."""
     document = stratified(tmp_path, seeds=10, looks=[5, 10], statuses=absent(seeds=range(7, 10)))
     headline = " ".join(document.headline)
-    assert "5 seeds per dataset" in headline and "for the planned looks" in headline
+    assert "5 seeds per dataset" in headline and "at the level of the planned look" in headline
     assert "0.625 % instead of 5 %" in headline
     assert "The next look is at 10 seeds." in headline
 

@@ -25,11 +25,13 @@ def said(results):
     return factor_paragraphs(results.factors, results.variants, results.policy)
 
 
-def test_an_effect_that_is_not_significant_says_that_its_interval_is_of_this_effect_alone(tmp_path):
+def test_the_interval_of_an_effect_is_the_one_of_which_its_verdict_is_read(tmp_path):
+    """That of this effect alone would leave zero out."""
     results = factorial(tmp_path, (0.80, 0.80, 0.808, 0.808), spread=0.01)
-    form = r"No significant main effect: depth .*?CI (\S+) to \S+ for this effect alone, adjusted p = ([\d.]+)\)"
-    low, p = map(float, re.search(form, said(results)[0]).groups())
-    assert low > 0 and p > 0.05
+    low, high = re.search(r"Main effects not shown: depth .*?CI (\S+) to (\S+?)\)", said(results)[0]).groups()
+    effect = results.factors.model.contrasts.iloc[0]
+    assert effect["diff"].low > 0 and float(low.replace("−", "-")) < 0
+    assert float(high) == pytest.approx(100 * effect["adjusted"].high, abs=0.06)
 
 
 def test_tables_against_a_case_by_hand(tmp_path):
@@ -79,7 +81,7 @@ def test_effects_and_interactions_that_are_shown_have_their_differences(tmp_path
     """At depth 1 the heads differ by 10 points, at depth 2 by 20; depth matters with logits only."""
     results = factorial(tmp_path, (0.80, 0.70, 0.90, 0.70))
     main, interactions = said(results)
-    assert main.startswith("Main effects on test accuracy") and "No significant" not in main
+    assert main.startswith("Main effects on test accuracy") and "not shown" not in main
     depth, head = re.search(
         r"depth 1 → 2 (\S+) points .*; head logits → softmax (\S+) points ", main.replace("−", "-")
     ).groups()
@@ -87,25 +89,28 @@ def test_effects_and_interactions_that_are_shown_have_their_differences(tmp_path
     assert [float(depth), float(head)] == pytest.approx(
         [100 * diff.value for diff in model.contrasts["diff"]], abs=0.06
     )
-    assert interactions.startswith("Interaction: the effect of depth depends on head (p < 0.001): depth 1 → 2 +")
+    assert interactions.startswith("Interaction: the effect of depth depends on head: depth 1 → 2 +")
     assert interactions.count("with head = ") == 2
-    adjusted = 2 * multipletests(model.terms["p"], method="holm")[1]  # pairs and factors share alpha
-    assert model.terms["p_holm"].tolist() == pytest.approx(adjusted.tolist())
+    adjusted = 2 * multipletests(model.terms["p"], method="bonferroni")[1]  # pairs and factors share alpha
+    assert model.terms["p_adjusted"].tolist() == pytest.approx(adjusted.tolist())
 
 
 def test_effects_that_are_not_shown_come_apart_from_the_others(tmp_path):
     results = factorial(tmp_path, (0.8, 0.8, 0.8, 0.8), spread=0.01)
     main, interactions = said(results)
-    assert main.startswith("No significant main effect: depth 1 → 2 ") and "; head logits → softmax " in main
-    assert interactions.startswith("No significant interaction: depth and head (p = ")
+    assert main.startswith("Main effects not shown: depth 1 → 2 ") and "; head logits → softmax " in main
+    assert interactions == "Interactions not shown: depth and head."
     for table in factor_tables(results.factors.model, results.variants, results.policy):
-        if adjusted := [name for name in table.data if name.endswith("p_holm")]:
+        if adjusted := [name for name in table.data if name.endswith("p_adjusted")]:
             shown = [row[-1].text for row in table.shown().rows]
             assert shown == [f"{p:.3f}" for p in table.data[adjusted[0]]]
+            assert set(table.data["verdict"]) == {"not shown"}
+        if "adjusted_low" in table.data:  # the interval that is shown is the one of which the verdict is read
+            assert (table.data["adjusted_low"] < 0).all() and (table.data["adjusted_high"] > 0).all()
 
 
-def test_the_largest_of_the_significant_differences_is_named():
-    """`c` has the best mean and scatters widely; only `b` is significantly better than `a`."""
+def test_the_largest_of_the_differences_that_are_shown_is_named():
+    """`c` has the best mean and scatters widely; only `b` is shown to be better than `a`."""
     noise, mean = {"a": 0.001, "b": 0.001, "c": 0.1}, {"a": 0.7, "b": 0.74, "c": 0.76}
     levels = [{"kind": kind, "depth": depth} for kind in mean for depth in (1, 2)]
     frame = pd.DataFrame(
@@ -119,12 +124,12 @@ def test_the_largest_of_the_significant_differences_is_named():
     assert means.mean().idxmax() == "c"
     diffs = means["b"] - means["a"]
     interval = scipy_stats.t.interval(0.95, 4, diffs.mean(), scipy_stats.sem(diffs))
-    assert (effect["level"], effect["reference"], effect["p_holm"] < 0.001, effect["count"]) == ("b", "a", True, 3)
+    assert (effect["level"], effect["reference"], effect["verdict"] == "shown", effect["count"]) == ("b", "a", True, 3)
     assert (effect["diff"].low, effect["diff"].high) == pytest.approx(interval)
     assert effect["diff"].value == pytest.approx(diffs.mean())
-    none_significant = stats.factorial(frame[frame["seed"] < 2], "test/acc", ["kind", "depth"])
-    assert none_significant.contrasts["p_holm"].min() > 0.05
-    largest = _largest(none_significant, "kind")
+    none_shown = stats.factorial(frame[frame["seed"] < 2], "test/acc", ["kind", "depth"])
+    assert set(none_shown.contrasts["verdict"]) == {"not shown"}
+    largest = _largest(none_shown, "kind")
     assert (largest["level"], largest["reference"]) == ("c", "a")
     assert largest["diff"].value == pytest.approx((means["c"] - means["a"])[:2].mean())
 
@@ -134,9 +139,9 @@ def test_left_out_seeds_and_what_depends_on_diverged_runs_are_named(tmp_path):
     lost = {("depth=2, head=logits", seed): "diverged" for seed in range(3)}
     results = factorial(tmp_path, (0.80, 0.80, 0.90, 0.90), seeds=6, statuses=lost)
     assert results.factors.model.seeds_left_out == (0, 1, 2)
-    assert results.factors.divergence_sensitive_terms == ("model.depth",)
+    assert results.factors.divergence_sensitive_terms == ["model.depth"]
     main, _ = said(results)
-    assert ": 0, 1, 2." in main and main.endswith("counted at chance level, the outcome changes for depth.")
+    assert ": 0, 1, 2." in main and main.endswith("but not if diverged runs count at chance level: depth.")
 
 
 def test_an_incomplete_grid_is_refused_with_its_missing_cells(tmp_path):

@@ -12,7 +12,7 @@ from analysis.answers.trends.show import differences_table, trend_section
 from analysis.figures.labels import study_styles
 from analysis.figures.style import FAINT
 from analysis.sources.read import read
-from analysis.write.text import facts, text
+from analysis.write.text import facts
 from vit.registry import REGISTRY
 
 
@@ -33,34 +33,12 @@ def sections(results):
     return profile_sections(results.profiles, results.variants, study_styles(results.variants, results.means))
 
 
-def test_the_tables_of_a_trend_hold_its_differences_and_in_the_last_row_the_spread(tmp_path):
+def test_the_table_of_a_trend_holds_its_differences(tmp_path):
     (trend,) = measured(tmp_path, LENGTHS).trends
     table = differences_table(trend)
-    *rows, last = table.data.to_dict("records")
-    for row in rows:
+    for row in table.data.to_dict("records"):
         diff = trend.diffs[row["variant"]][3]
         assert (row["at_3"], row["at_3_low"], row["at_3_high"]) == (diff.value, diff.low, diff.high)
-    assert [last[f"at_{at}"] for at in (2, 3, 4)] == list(trend.spread.sd.values())
-    assert [cell.text for cell in table.shown().rows[-1]][1:4] == [f"{100 * sd:.2f}" for sd in trend.spread.sd.values()]
-
-
-def test_the_verdict_on_the_claim_comes_with_both_spreads_and_the_range_without_one_variant(tmp_path):
-    accuracy = {"none": 0.6, "sinusoidal": 0.70, "learned-1d": 0.74, "learned-2d": 0.80, "relative": 0.85}
-    (trend,) = measured(tmp_path, LENGTHS, accuracy=accuracy, spread=0.001).trends
-    first, last = (f"{100 * trend.spread.sd[at]:.2f} points with {at}" for at in (2, 4))
-    said = text("trends", "spread", trend=trend)
-    assert trend.spread.verdict == "grows" and "Verdict: they grow. " in said and first in said and last in said
-    assert "left out: without" in said and said.count("without ") == 2
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [({"seeds": 1}, "three variants and three seeds"), ({"looks": [3, 10]}, "the study plans looks")],
-)
-def test_why_the_claim_is_not_tested(tmp_path, options, said):
-    (trend,) = measured(tmp_path, LENGTHS, **options).trends
-    shown = text("trends", "spread", trend=trend)
-    assert "Not tested: " in shown and said in shown
 
 
 def test_a_section_names_what_it_leaves_out(tmp_path):
@@ -69,7 +47,7 @@ def test_a_section_names_what_it_leaves_out(tmp_path):
     add_metrics(folder, lambda summary, *_: {} if summary["test/acc"] is None else {"test/acc@2": 0.1})
     results = analyze(read(str(folder)))
     *_, left_out = trend_section(results.trends[0], study_styles(results.variants, results.means)).paragraphs
-    assert "finished: learned-1d." in left_out and "Diverged runs, left out here and from the tests: 1." in left_out
+    assert "finished: learned-1d." in left_out and "Diverged runs, left out here: 1." in left_out
 
 
 def test_a_profile_has_its_points_in_order_and_the_trained_size_among_the_sizes(tmp_path):
@@ -141,5 +119,5 @@ def test_the_methods_say_how_each_metric_is_measured_and_how_kinds_carry_over_to
     assert results.profiles[0].resized == {"learned-1d": "interpolated", "cape": "rescaled", "irpe-k": "unchanged"}
     assert "learned-1d interpolated" in explained["Other image sizes"]
     of_trends = dict(facts("trends", "methods", trends=results.trends))
-    assert list(of_trends) == ["Differences that shrink", "Training length"]
+    assert list(of_trends) == ["Training length"]
     assert facts("trends", "methods", trends=[]) == facts("profiles", "methods", profiles=[]) == ()

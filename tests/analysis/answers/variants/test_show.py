@@ -42,11 +42,12 @@ def marks(table):
 
 def test_main_table_against_a_case_by_hand(tmp_path):
     # none .70 .72 .74: mean .72, sd .02, half = 4.3027 * .02 / sqrt 3 = .04968
-    # other differs by .20 .21 .22: mean .21, sd .01, half = .02484
+    # other .90 .93 .96, sd .03: by Welch, error sqrt(.0013 / 3) = .02082, df 2 * .0013^2 / (.0004^2 + .0009^2) = 3.485,
+    # t 2.945, half = .06130
     table = variants_table(exact(tmp_path, {"none": [0.70, 0.72, 0.74], "learned-1d": [0.90, 0.93, 0.96]}))
     none, other = shown.texts(table)
     assert none[:5] == ["none", "3", "72.0 (67.0 to 77.0)", "–", "baseline"]  # one form for the whole column
-    assert other[:5] == ["learned-1d", "3", "93.0 (85.5 to 100)", "+21.0 ± 2.5", "better"]
+    assert other[:5] == ["learned-1d", "3", "93.0 (85.5 to 100)", "+21.0 ± 6.1", "better"]
     assert marks(table) == ["", "best"]
 
 
@@ -98,7 +99,7 @@ def test_the_share_of_diverged_runs_has_its_interval(tmp_path):
     table = variants_table(results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, statuses=lost, seeds=6))
     row = shown.rows(table)[1]
     assert row["diverged"] == "17 % (0.4 to 64.1)"  # Clopper and Pearson for 1 of 6
-    assert row["verdict"] == table.data["verdict"][1] == "better (depends on diverged runs)"
+    assert row["verdict"] == table.data["verdict"][1] == "not shown (finished runs alone: better)"
 
 
 def test_the_data_are_in_full(tmp_path):
@@ -115,7 +116,7 @@ def test_a_mean_of_one_seed_has_no_interval(tmp_path):
     table = variants_table(results_of(tmp_path, seeds=1))
     rows = shown.rows(table)
     assert "±" not in rows[1]["test accuracy, %"]
-    assert {row["verdict"] for row in rows} == {"baseline", "not enough evidence"}
+    assert {row["verdict"] for row in rows} == {"baseline", "not shown"}
     assert table.notes[0].startswith("Bold: highest mean.")
 
 
@@ -137,10 +138,14 @@ def test_a_study_of_two_factors_has_a_column_for_each(tmp_path):
     assert list(table.data["model.head"]) == ["logits", "softmax"] * 2
 
 
-def test_p_is_that_of_no_difference(tmp_path):
-    values = {"none": [0.5, 0.6, 0.7, 0.8], "learned-1d": [0.6, 0.6, 0.8, 0.7]}
+@pytest.mark.parametrize(
+    ("seeds", "expected"),
+    [(4, lambda a, b: scipy_stats.ttest_ind(a, b, equal_var=False)), (5, lambda a, b: scipy_stats.ttest_rel(a, b))],
+)
+def test_p_is_that_of_welch_below_five_seeds_and_of_the_paired_t_test_from_five_on(tmp_path, seeds, expected):
+    values = {"none": [0.5, 0.6, 0.7, 0.8, 0.6][:seeds], "learned-1d": [0.6, 0.6, 0.8, 0.7, 0.9][:seeds]}
     row = versus_baseline(exact(tmp_path, values))["learned-1d"]
-    assert row["p (adjusted)"] == f"{scipy_stats.ttest_rel(*values.values()).pvalue:.3f}"
+    assert row["p (adjusted)"] == f"{expected(*values.values()).pvalue:.3f}"
 
 
 def test_two_tables_have_every_pair_once(tmp_path):
