@@ -64,8 +64,8 @@ def with_interval(
     """Format an estimate with its interval, with `places` decimals, else with two significant digits of the half-width.
 
     - `97.12 ± 0.43`: the usual case;
-    - `99.3 (97.3 to 100)`: the interval passes `limits` and is cut there; not for a `signed` difference;
-    - `+0.9 (0.0 to 1.8)`: the interval is not symmetric, as with diverged runs, or to be shown `as_range`;
+    - `99.3 (97.3 to 100)`: the interval passes `limits` and is cut there, or is to be shown `as_range`;
+    - `+0.36 [−0.45, +1.17]`: a `signed` difference;
     - `97.12`: there is no interval.
     """
     half = half_width(estimate) * metric.scale
@@ -73,22 +73,23 @@ def with_interval(
     value = number(estimate.value * metric.scale, places, signed)
     if not math.isfinite(half) or value == DASH:
         return value
-    lowest, highest = limits(metric, signed)
-    if not as_range and not _is_range(estimate, metric, signed):
+    if signed:
+        return f"{value} {bounds(estimate, metric, places)}"
+    lowest, highest = limits(metric)
+    if not as_range and not _is_range(estimate, metric):
         return f"{value} ± {number(half, places)}"
     cut = [min(max(bound, lowest), highest) for bound in (estimate.low, estimate.high)]
     low, high = (
-        number(end * metric.scale, places if end == bound else 0, signed)
+        number(end * metric.scale, places if end == bound else 0)
         for end, bound in zip(cut, (estimate.low, estimate.high))
     )
     return f"{value} ({low} to {high})"
 
 
-def _is_range(estimate: Estimate, metric: Metric, signed: bool) -> bool:
-    """Whether ± cannot show the interval: it passes the limits or, of a difference, is not symmetric."""
-    lowest, highest = limits(metric, signed)
-    symmetric = math.isclose(estimate.high - estimate.value, estimate.value - estimate.low, rel_tol=1e-6)
-    return estimate.low < lowest or estimate.high > highest or (signed and not symmetric)
+def _is_range(estimate: Estimate, metric: Metric) -> bool:
+    """Whether ± cannot show the interval of a mean: it passes the limits."""
+    lowest, highest = limits(metric)
+    return estimate.low < lowest or estimate.high > highest
 
 
 def limits(metric: Metric, difference: bool = False) -> tuple[float, float]:
@@ -286,18 +287,8 @@ def intervals(metric: Metric, signed: bool = False) -> Format:
     def shown(estimates: Sequence[Estimate]) -> list[str]:
         places = shared_places(estimates, metric)
         known = [estimate for estimate in estimates if math.isfinite(half_width(estimate))]
-        ranges = any(_is_range(estimate, metric, signed) for estimate in known)
+        ranges = any(_is_range(estimate, metric) for estimate in known)
         return [with_interval(estimate, metric, signed, places, ranges) for estimate in estimates]
-
-    return shown
-
-
-def intervals_alone(metric: Metric) -> Format:
-    """`[−0.30, +1.21]`: the intervals of differences alone, with the decimals of `intervals`."""
-
-    def shown(estimates: Sequence[Estimate]) -> list[str]:
-        places = shared_places(estimates, metric)
-        return [bounds(estimate, metric, places) for estimate in estimates]
 
     return shown
 

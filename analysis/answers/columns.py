@@ -78,19 +78,20 @@ def verdict_fields(compared: Comparison) -> dict[str, object]:
 
 
 def difference_fields(compared: Comparison) -> dict[str, object]:
-    """The difference with its interval alone and the adjusted one; tables show none for the baseline itself."""
-    shown = (UNKNOWN, UNKNOWN) if compared.verdict == "baseline" else (compared.diff, compared.adjusted)
-    ends = {"adjusted_low": compared.adjusted.low, "adjusted_high": compared.adjusted.high}
-    return {"diff": compared.diff, **ends, **dict(zip(("_alone", "_diff"), shown))}
+    """The difference with the interval of the pair alone, and the adjusted one, which tables show."""
+    shown = UNKNOWN if compared.verdict == "baseline" else compared.adjusted
+    return {
+        "diff": compared.diff,
+        "adjusted_low": compared.adjusted.low,
+        "adjusted_high": compared.adjusted.high,
+        "_diff": shown,
+    }
 
 
-def difference_columns(metric: Metric, label: str = "difference") -> tuple[Column, Column]:
-    """The column of differences with the interval of which the verdict is read, and the interval of the pair alone."""
-    shown = replace(signed_column(metric, label, "_diff"), sort="diff", note=text("variants", "difference_note"))
-    alone = Column(
-        f"{formatting.CONFIDENCE} CI of the pair alone", "_alone", formatting.intervals_alone(metric), detail=True
-    )
-    return shown, alone
+def difference_column(metric: Metric, label: str = "difference") -> Column:
+    """The column of differences with the interval of which the verdict is read."""
+    shown = signed_column(metric, f"{label} [interval]", "_diff")
+    return replace(shown, sort="diff", note=text("variants", "difference_note"))
 
 
 def share_text(share: Estimate) -> str:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from analysis import formatting
 from analysis.answers.across.compute import AcrossDatasets
-from analysis.answers.columns import NAME, VERDICT, difference_columns, difference_fields, verdict_fields
+from analysis.answers.columns import NAME, VERDICT, difference_column, difference_fields, verdict_fields
 from analysis.figures.means import draw_averages
 from analysis.figures.style import Plot
 from analysis.stats import Estimate
@@ -25,14 +25,13 @@ def scores_section(across: AcrossDatasets, notes: list[str]) -> Section:
 def differences_section(across: AcrossDatasets) -> Section:
     """The average differences from the baseline with verdicts."""
     metric, count = across.policy.metric, len(across.studies)
-    difference, alone = difference_columns(metric, f"difference from {across.baseline}")
+    difference = difference_column(metric, f"difference from {across.baseline}")
     columns = (
         NAME,
         difference,
         Column("p (adjusted)", "p_adjusted", formatting.p_values, detail=True),
         VERDICT,
         Column("datasets with a higher mean", "higher_on", formatting.each(lambda n: f"{n} of {count}")),
-        alone,
     )
     rows = [
         {

@@ -12,7 +12,7 @@ from analysis.answers.columns import (
     FEWEST_LETTERS,
     NAME,
     VERDICT,
-    difference_columns,
+    difference_column,
     difference_fields,
     variant_fields,
     variant_table,
@@ -89,14 +89,13 @@ def _fields(c: PairedComparison) -> dict[str, object]:
 
 def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple[Column, ...]:
     places = formatting.shared_places([c.adjusted for c in comparisons], metric)
-    difference, alone = difference_columns(metric)
+    difference = difference_column(metric)
     most = 1.0 if metric.is_share else math.inf
     detectable = f"minimum detectable difference{metric.difference_unit}"
     detectable_text = formatting.each(
         lambda size: "more than the scale" if size > most else formatting.number(size * metric.scale, places)
     )
     details = (
-        alone,
         Column("p (adjusted)", "p_adjusted", formatting.p_values),
         Column("standard error", "standard_error", note=text("differences", "method_note")),
         Column(detectable, "detectable", detectable_text),

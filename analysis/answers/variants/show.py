@@ -8,7 +8,7 @@ from analysis.answers.columns import (
     FEWEST_LETTERS,
     VERDICT,
     baseline_name,
-    difference_columns,
+    difference_column,
     difference_fields,
     mark,
     mark_note,
@@ -52,7 +52,7 @@ def variants_table(results: StudyResults) -> Table:
         }
         for variant in variants.names
     }
-    difference, alone = difference_columns(metric, f"difference from {baseline}")
+    difference = difference_column(metric, f"difference from {baseline}")
     columns = (
         Column("n", "n", formatting.counts, note=text("variants", "n_note")),
         *([Column("diverged", "diverged", formatting.each(share_text), note=text("variants", "diverged_note"))] * lost),
@@ -60,7 +60,6 @@ def variants_table(results: StudyResults) -> Table:
         *([Column("letters", "letters", note=letters_note)] if letters else []),
         replace(difference, link="_runs"),
         VERDICT,
-        alone,
         *(extra.columns if extra else ()),
         *(replace(column, detail=True) for column in cost_columns(COST)),
     )
