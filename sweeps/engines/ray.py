@@ -40,7 +40,7 @@ DEATH_SECONDS = 60.0  # that an actor has to end, on a node that is lost too
 DEATHS = 3  # of actors at their start, one after another, after which a node gets none
 SAID_AFTER = 15.0  # seconds without a worker that pass in silence
 OBJECT_STORE = 100 * 2**20  # bytes; only rows pass through it
-CONNECT = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False); print(ray.get_runtime_context().gcs_address)"
+CONNECT = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)"
 
 
 class RayEngine:
@@ -289,13 +289,13 @@ def _connect(address: str) -> str:
         )
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     handlers = {number: signal.getsignal(number) for name in INTERRUPTS if (number := getattr(signal, name, None))}
-    found = _address(address)
-    here: dict[str, Any] = {} if found else {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
+    is_there = _answers(address)
+    here: dict[str, Any] = {} if is_there else {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
     variables = {VARIABLE: os.environ.get(VARIABLE, "")}
     if "PYTHONPATH" in os.environ:
         variables["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
     ray.init(
-        found or "local",
+        address if is_there else "local",
         runtime_env={"env_vars": variables},
         log_to_driver=False,
         logging_level=logging.CRITICAL,
@@ -306,15 +306,17 @@ def _connect(address: str) -> str:
     return str(ray.get_runtime_context().gcs_address)
 
 
-def _address(address: str) -> str | None:
-    """The address of the cluster; None where `auto` finds none. A process of its own asks: Ray may wait for minutes."""
+def _answers(address: str) -> bool:
+    """Whether there is a cluster: `auto` may find none. A process of its own asks, because Ray may wait for minutes.
+
+    Raises `UserError` where an address was given, here or in RAY_ADDRESS, and cannot be used.
+    """
     with contextlib.suppress(subprocess.TimeoutExpired):
         command = [sys.executable, "-c", CONNECT, address]
-        asked = subprocess.run(command, capture_output=True, text=True, timeout=CONNECT_SECONDS)
-        if asked.returncode == 0:
-            return asked.stdout.split()[-1]
+        if not subprocess.run(command, capture_output=True, timeout=CONNECT_SECONDS).returncode:
+            return True
     if address == "auto" and (address := os.environ.get("RAY_ADDRESS", "")) == "":
-        return None
+        return False
     raise UserError(
         f"--ray: no Ray cluster can be used at {address}: this is no node of one, Ray has another version there, or a "
         "token is needed (RAY_AUTH_MODE=token)"

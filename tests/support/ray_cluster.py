@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 RAY = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
+os.environ["RAY_AUTH_MODE"] = "disabled"  # whether or not the home folder has a token
 STORE = "--object-store-memory=80000000"
 
 

@@ -122,11 +122,16 @@ def test_a_storm(tmp_path):
         for _ in range(3):
             go_on(2)
             kill_actor()
-        for victim in ("raylet", "driver", "actor", "driver", "actor", "actor"):
+        for victim in ("raylet", "driver", "actor", "driver", "actor", "driver, by SIGTERM", "actor"):
             go_on(2)
             if victim == "driver":
                 driver.kill()
                 driver.wait()
+                driver = sweep.start_on(cluster)
+            elif victim == "driver, by SIGTERM":
+                driver.send_signal(signal.SIGTERM)
+                assert driver.wait(30) == 128 + signal.SIGTERM
+                assert not cluster.processes("ray::Actor")
                 driver = sweep.start_on(cluster)
             elif victim == "actor":
                 kill_actor()
@@ -147,11 +152,6 @@ def test_a_storm(tmp_path):
         clusters.append(cluster)
         cluster.add_node()
         cluster.add_node()
-        driver = sweep.start_on(cluster)
-        go_on(1)
-        driver.send_signal(signal.SIGTERM)
-        assert driver.wait(30) == 128 + signal.SIGTERM
-        assert not cluster.processes("ray::Actor")
         driver = sweep.start_on(cluster)
         assert driver.wait(300) == 0
     finally:
