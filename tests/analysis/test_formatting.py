@@ -22,10 +22,10 @@ ACCURACY, LOSS = Metric("test/acc"), Metric("test/loss")
         (97.1234, 0.0996, "97.12 ± 0.10"),
         (2.5e-9, 1e-9, "2.5e−09 ± 1e−09"),
         (1e12, 0.8, "1,000,000,000,000.00 ± 0.80"),
-        (-2e8, 3e2, "−200,000,000 ± 300"),
+        (-2e8, 3e2, "−200,000,000 [−200,000,300, −199,999,700]"),
         (3e20, 1e19, "3e+20 ± 1e+19"),
-        (-0.04, 3.2, "0.0 ± 3.2"),
-        (-1.25, 3.2, "−1.2 ± 3.2"),
+        (-0.04, 3.2, "0.0 [−3.2, +3.2]"),
+        (-1.25, 3.2, "−1.2 [−4.5, +2.0]"),
     ],
 )
 def test_rounding_follows_the_interval(value, half, text):
@@ -97,4 +97,4 @@ def test_the_level_of_an_interval_is_the_one_level(monkeypatch):
 
 
 def test_an_interval_that_is_cut_at_zero_shows_both_ends():
-    assert formatting.with_interval(Estimate(0.0086, 0.0, 0.0184, 5), ACCURACY, signed=True) == "+0.86 (0.00 to +1.84)"
+    assert formatting.with_interval(Estimate(0.0086, 0.0, 0.0184, 5), ACCURACY, signed=True) == "+0.86 [0.00, +1.84]"

@@ -133,8 +133,7 @@ def test_intervals_of_a_column_have_the_same_decimals():
     three, accuracy = [*two, Estimate(0.99, 0.97, 1.01, 3)], Metric("test/acc")
     assert formatting.intervals(accuracy)(three) == ["72.0 (67.0 to 77.0)", "93.0 (92.7 to 93.3)", "99.0 (97.0 to 100)"]
     assert formatting.intervals(accuracy)(two) == ["72.00 ± 4.97", "93.00 ± 0.35"]
-    assert formatting.intervals(accuracy, signed=True)(two) == ["+72.00 ± 4.97", "+93.00 ± 0.35"]
-    assert formatting.intervals_alone(accuracy)(two) == ["[+67.03, +76.97]", "[+92.65, +93.35]"]
+    assert formatting.intervals(accuracy, signed=True)(two) == ["+72.00 [+67.03, +76.97]", "+93.00 [+92.65, +93.35]"]
 
 
 def test_an_estimate_is_three_columns_of_the_csv():

@@ -47,7 +47,7 @@ def test_main_table_against_a_case_by_hand(tmp_path):
     table = variants_table(exact(tmp_path, {"none": [0.70, 0.72, 0.74], "learned-1d": [0.90, 0.93, 0.96]}))
     none, other = shown.texts(table)
     assert none[:5] == ["none", "3", "72.0 (67.0 to 77.0)", "–", "baseline"]  # one form for the whole column
-    assert other[:5] == ["learned-1d", "3", "93.0 (85.5 to 100)", "+21.0 ± 6.1", "better"]
+    assert other[:5] == ["learned-1d", "3", "93.0 (85.5 to 100)", "+21.0 [+14.9, +27.1]", "better"]
     assert marks(table) == ["", "best"]
 
 
