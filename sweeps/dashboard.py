@@ -103,25 +103,13 @@ class Dashboard:
     def _is_due(self, row: dict[str, float], epochs: int) -> bool:
         return row["epoch"] % math.ceil(epochs / REPORTS) == 0 and math.isfinite(row.get(self.metric, math.nan))
 
-    def begun(self, run: RunSpec) -> None:
-        """Add a trial for an attempt at a run."""
-        if self.study is None:
-            return
-        params = self._params(run)
-        with self._writing():
-            self.study.enqueue_trial(params, user_attrs=self._attributes(run))
-            self.running[run.name] = self.study.ask({factor: self.choices[factor] for factor in params})
-            self.reported[run.name] = time.monotonic()
-
     def epoch(self, run: RunSpec, row: dict[str, float]) -> None:
         """Report the metric of an epoch, of some epochs only."""
-        now = time.monotonic()
-        if self.study is None or now - self.reported[run.name] < REPORT_SECONDS:
-            return
-        if self._is_due(row, run.config.train.epochs):
-            self.reported[run.name] = now
-            with self._writing():
-                self.running[run.name].report(row[self.metric], int(row["epoch"]))
+        with self._writing():
+            trial, now = self._trial(run), time.monotonic()
+            if trial and self._is_due(row, run.config.train.epochs) and now - self.reported[run.name] >= REPORT_SECONDS:
+                self.reported[run.name] = now
+                trial.report(row[self.metric], int(row["epoch"]))
 
     def ended(self, run: RunSpec, summary: dict[str, Any]) -> None:
         """End the trial of a run that has a record."""
@@ -131,13 +119,22 @@ class Dashboard:
         """End the trial of an attempt that left no record."""
         self._tell(run, REASON, why, TrialState.FAIL)
 
+    def _trial(self, run: RunSpec) -> optuna.trial.Trial | None:
+        """The trial of the present attempt at a run, which is made at its first epoch or at its end."""
+        if self.study and run.name not in self.running:
+            params = self._params(run)
+            self.study.enqueue_trial(params, user_attrs=self._attributes(run))
+            self.running[run.name] = self.study.ask({factor: self.choices[factor] for factor in params})
+            self.reported[run.name] = time.monotonic()
+        return self.running.get(run.name)
+
     def _tell(self, run: RunSpec, key: str, text: str, state: TrialState, value: float | None = None) -> None:
-        trial = self.running.pop(run.name, None)
-        if self.study is None or trial is None:
-            return
         with self._writing():
-            trial.set_user_attr(key, text)
-            self.study.tell(trial, None if state == TrialState.PRUNED else value, state)
+            trial = self._trial(run)
+            if self.study and trial:
+                del self.running[run.name]
+                trial.set_user_attr(key, text)
+                self.study.tell(trial, None if state == TrialState.PRUNED else value, state)
 
 
 def _texts(plan: StudyPlan, factor: str) -> list[str]:

@@ -39,11 +39,8 @@ class Source(Protocol):
     def next(self) -> list[RunSpec]:
         """The runs to train next, as one cohort; none where all are handed out. They belong to the caller."""
 
-    def give_back(self, runs: Sequence[RunSpec], last: bool = False) -> None:
-        """Take runs back that have not ended. `last`: other runs go first, and each of these is trained alone."""
-
-    def begun(self, run: RunSpec) -> None:
-        """A worker trains a run."""
+    def give_back(self, runs: Sequence[RunSpec], last: bool = False, alone: bool = False) -> None:
+        """Take runs back that have not ended. `last`: others go first. `alone`: they are in no stack any more."""
 
     def epoch(self, run: RunSpec, row: dict[str, float]) -> bool:
         """A run has finished an epoch. Returns whether it is pruned."""
@@ -56,7 +53,7 @@ class Source(Protocol):
 
 
 @dataclass
-class Work:
+class Assigned:
     """What a worker has to do: `cohorts`, of which it trains the first."""
 
     cohorts: deque[list[RunSpec]] = field(default_factory=deque)
@@ -70,7 +67,7 @@ class Driver:
     def __init__(self, source: Source, engine: Engine, task: Task, display: ProgressDisplay, metric: str) -> None:
         self.source, self.engine, self.task, self.display = source, engine, task, display
         self.metric = Metric(metric)  # whose value the progress shows for each run that has ended
-        self.work: dict[Worker, Work] = {}
+        self.assigned: dict[Worker, Assigned] = {}
         self.attempts, self.failed = Counter[str](), dict[str, str]()
         self.failing: dict[Hashable, set[str]] = {}  # place -> the runs that failed there one after another
         self.again: set[str] = set()  # runs that have failed and wait for another attempt
@@ -86,25 +83,25 @@ class Driver:
         try:
             while True:
                 self._assign()
-                if not any(work.cohorts for work in self.work.values()) and not self.source.left:
+                if not any(work.cohorts for work in self.assigned.values()) and not self.source.left:
                     return
                 for worker, event in self.engine.events(POLL_SECONDS):
-                    if worker in self.work:
+                    if worker in self.assigned:
                         self._take(worker, event)
                 self._stop_hung()
         except BaseException:
-            for work in self.work.values():
+            for work in self.assigned.values():
                 self._interrupt(work)
             raise
 
     def _assign(self) -> None:
         """Give runs to idle workers. Start workers while more runs are left than workers are idle."""
-        idle = [worker for worker, work in self.work.items() if not work.cohorts]
+        idle = [worker for worker, work in self.assigned.items() if not work.cohorts]
         while self.engine.room and self.source.left > len(idle):
             worker = self.engine.start()
             if worker is None:
                 break
-            self.work[worker] = Work()
+            self.assigned[worker] = Assigned()
             idle.append(worker)
         for worker in idle:
             self._give_next(worker)
@@ -112,7 +109,7 @@ class Driver:
     def _give_next(self, worker: Worker) -> None:
         """Give the next cohort, if there is one, to a worker, which trains it after the one that it has."""
         if runs := self.source.next():
-            cohorts = self.work[worker].cohorts
+            cohorts = self.assigned[worker].cohorts
             cohorts.append(runs)
             worker.train(runs)
             if len(cohorts) == 1:
@@ -120,13 +117,11 @@ class Driver:
 
     def _begin(self, worker: Worker) -> None:
         """Take note of the cohort that a worker trains now; none if it is idle."""
-        work = self.work[worker]
+        work = self.assigned[worker]
         work.since, work.longest = time.monotonic(), 0.0
         runs = work.cohorts[0] if work.cohorts else []
         self.display.begin(worker, runs)
-        for run in runs:
-            self.again.discard(run.name)
-            self.source.begun(run)
+        self.again.difference_update(run.name for run in runs)
 
     def _take(self, worker: Worker, event: Event) -> None:
         """Handle what a worker tells."""
@@ -134,19 +129,21 @@ class Driver:
             self._take_epoch(worker, event)
             return
         if isinstance(event, Failed) and event.users:  # another attempt would fail the same way
-            raise UserError(f"{event.reason} (in {self.work[worker].cohorts[0][0].name})")
-        runs = self.work[worker].cohorts.popleft()
+            raise UserError(f"{event.reason} (in {self.assigned[worker].cohorts[0][0].name})")
+        runs = self.assigned[worker].cohorts.popleft()
         if isinstance(event, Done):
             self.failing.pop(worker.place, None)
             self._begin(worker)
             for run in runs:
-                self._settle(run, event.locked.get(run.name, ""))
+                self._settle(run, "the worker left neither a record nor an error", "", event.locked.get(run.name, ""))
         elif isinstance(event, Failed):
-            self._take_failure(worker, runs, event)
+            for run in runs:
+                self._settle(run, event.reason, event.trace)
+            self._replace(worker, runs[0], event.reason)
 
     def _take_epoch(self, worker: Worker, event: Epoch) -> None:
         """Take in an epoch. A worker in its last one gets its next runs, unless a sampler learns from each result."""
-        work = self.work[worker]
+        work = self.assigned[worker]
         run, now = work.cohorts[0][event.index], time.monotonic()
         work.since, work.longest = now, max(work.longest, now - work.since)
         self.display.row(worker, run, event.row)
@@ -156,41 +153,37 @@ class Driver:
         elif event.row["epoch"] >= run.config.train.epochs - 1 and len(work.cohorts) == 1:
             self._give_next(worker)
 
-    def _settle(self, run: RunSpec, locked_by: str) -> None:
-        """Settle a run that a worker has left, by its record."""
+    def _settle(self, run: RunSpec, reason: str, trace: str, locked_by: str = "") -> None:
+        """Settle a run that a worker has left, by its record. `reason`, `trace`: why it has none, where it has none."""
         try:
             summary = record.read_ended(self.task.folder, run)
         except RecordError as error:
-            self._fail(run, str(error))
-            return
+            summary, reason = None, str(error)
         if summary:
             (self.task.folder / run.name / ERROR).unlink(missing_ok=True)  # of an earlier attempt
             self.source.ended(run, summary)
             self.display.ended(run, result_text(summary, self.metric))
         elif locked_by:
-            self.source.stopped(run, "locked", False)
             self.source.give_back([run], last=True)
             if run.name not in self.told:
                 self.told.add(run.name)
                 self.display.note(f"waiting for {run.name}: {locked_by} trains it")
         else:
-            self._fail(run, "the worker left neither a record nor an error")
+            self._fail(run, reason, trace)
 
-    def _take_failure(self, worker: Worker, runs: list[RunSpec], event: Failed) -> None:
-        """Settle the runs with which a worker has failed. Another worker starts in its place, if not all fail."""
+    def _replace(self, worker: Worker, run: RunSpec, reason: str) -> None:
+        """Stop a worker that has failed with a run. Another one starts in its place, if not all fail there."""
         failing = self.failing.setdefault(worker.place, set())
-        failing.add(runs[0].name)
-        for run in runs:
-            self._fail(run, event.reason, event.trace)
+        failing.add(run.name)
         is_sick = len(failing) >= FAILURES and self.source.left > len(self.again)  # runs are left that never failed
         self._remove(worker, replace=not is_sick)
         if is_sick:
-            line = f"{FAILURES} runs failed one after another in {worker.name}, the last with {event.reason}"
+            line = f"{FAILURES} runs failed one after another in {worker.name}, the last with {reason}"
             if not self.engine.places:
                 raise UserError(f"{line}; it leaves the others, so run the same command again once it works there")
             self.display.note(f"{line}; it trains no more")
 
-    def _fail(self, run: RunSpec, reason: str, trace: str = "") -> None:
+    def _fail(self, run: RunSpec, reason: str, trace: str) -> None:
         """Count an attempt that failed, and keep its traceback. A run without attempts left is given up."""
         self.attempts[run.name] += 1
         given_up = self.attempts[run.name] >= ATTEMPTS
@@ -204,11 +197,11 @@ class Driver:
             self.failed[run.name] = reason
         else:
             self.again.add(run.name)
-            self.source.give_back([run], last=True)
+            self.source.give_back([run], last=True, alone=True)
 
     def _remove(self, worker: Worker, replace: bool = True) -> None:
         """Stop a worker, and take back the runs that it has not begun."""
-        cohorts = self.work.pop(worker).cohorts
+        cohorts = self.assigned.pop(worker).cohorts
         worker.stop(replace=replace)
         self.display.begin(worker, [])
         for runs in reversed(cohorts):
@@ -216,7 +209,7 @@ class Driver:
 
     def _stop_hung(self) -> None:
         """Stop workers that hang; their runs go on from the last epoch. The first epoch has no limit: it loads data."""
-        for worker, work in list(self.work.items()):
+        for worker, work in list(self.assigned.items()):
             silence = time.monotonic() - work.since
             if work.cohorts and work.longest and silence > max(HUNG_SECONDS, HUNG_EPOCHS * work.longest):
                 runs = work.cohorts[0]
@@ -226,7 +219,7 @@ class Driver:
                 self._interrupt(work)
                 self._remove(worker)
 
-    def _interrupt(self, work: Work) -> None:
+    def _interrupt(self, work: Assigned) -> None:
         """Tell the source that the runs in training end here, and go on later."""
         for run in work.cohorts[0] if work.cohorts else []:
             self.source.stopped(run, "interrupted", False)

@@ -61,14 +61,10 @@ class PlanRuns:
             self._keys[run.name] = cohort_key(run.config)
         return self._keys[run.name]
 
-    def give_back(self, runs: Sequence[RunSpec], last: bool = False) -> None:
-        if last:
+    def give_back(self, runs: Sequence[RunSpec], last: bool = False, alone: bool = False) -> None:
+        if alone:
             self._alone.update(run.name for run in runs)
         self.waiting = [*self.waiting, *runs] if last else [*runs, *self.waiting]
-
-    def begun(self, run: RunSpec) -> None:
-        if self.dashboard:
-            self.dashboard.begun(run)
 
     def epoch(self, run: RunSpec, row: dict[str, float]) -> bool:
         """See `Source`. No run of a plan is pruned."""

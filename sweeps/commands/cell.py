@@ -40,13 +40,13 @@ def add(commands: Any) -> None:
 def cell(arguments: argparse.Namespace, _: str) -> int:
     """Train one run. Returns 1 if it failed."""
     from sweeps.engines.local import LocalEngine, local_slots
-    from sweeps.sweep import train
+    from sweeps.train_plan import train_plan
 
     plan, study_dir = existing_plan(arguments)
     run = _named(arguments.run, plan, study_dir)
     tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
     with Mirror(tracking, study_dir, [run.name]), LocalEngine(local_slots(arguments.device, 1)) as engine:
-        failed = train(plan, study_dir, engine, cohort=1, only={run.name}, with_dashboard=False)
+        failed = train_plan(plan, study_dir, engine, cohort=1, only={run.name}, with_dashboard=False)
     if failed:
         print(f"failed: {run.name}: {failed[run.name]} (see {study_dir / run.name / ERROR})")
         return 1

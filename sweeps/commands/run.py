@@ -111,10 +111,10 @@ def run(arguments: argparse.Namespace, command: str) -> int:
 
 def _train(plan: StudyPlan, study_dir: Path, engine: Engine, cohort: int | None) -> dict[str, str]:
     """Train the runs that are left, look by look where variants stop. Returns the failed runs and why."""
-    from sweeps.sweep import train
+    from sweeps.train_plan import train_plan
 
     for only in runs_by_look(plan, study_dir):
-        if failed := train(plan, study_dir, engine, cohort=cohort, only=only):
+        if failed := train_plan(plan, study_dir, engine, cohort=cohort, only=only):
             return failed
     return {}
 

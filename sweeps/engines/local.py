@@ -18,7 +18,7 @@ from experiments.cli import INTERRUPTS
 from experiments.errors import UserError
 from experiments.study import RunSpec
 from sweeps.engines.contract import Call, Event, Failed, Returned, Slot, Task
-from sweeps.engines.work import Training, redirect_output
+from sweeps.engines.training import Training, redirect_output
 
 T = TypeVar("T")
 # To a worker: runs to train; a function to call; whether to prune the run of an epoch; None: end.
@@ -124,7 +124,7 @@ class LocalWorker:
         self.engine, self.place = engine, place
         spawn = get_context("spawn")
         self.pipe, theirs = spawn.Pipe()
-        self.process = spawn.Process(target=work, args=(theirs, task, slot), daemon=True)
+        self.process = spawn.Process(target=worker_main, args=(theirs, task, slot), daemon=True)
         self.process.start()
         theirs.close()  # so that reading ends when the worker dies
         self.name = f"worker {self.process.pid}"
@@ -174,7 +174,7 @@ def _exit_reason(exitcode: int | None) -> str:
     return f"the worker exited with status {exitcode}"
 
 
-def work(pipe: Connection, task: Task, slot: Slot) -> None:
+def worker_main(pipe: Connection, task: Task, slot: Slot) -> None:
     """The main function of a worker: train what arrives, until None or a failure."""
     for name in ("SIGINT", *INTERRUPTS):  # they reach every process of the group; the driver handles them
         if hasattr(signal, name):

@@ -27,7 +27,7 @@ from experiments.errors import UserError
 from experiments.study import RunSpec
 from sweeps.engines.contract import Call, Event, Failed, Returned, Slot, Task
 from sweeps.engines.ray_actor import Actor, Expected, Proof, versions
-from sweeps.engines.work import failure
+from sweeps.engines.training import failure
 from sweeps.study_folder import DRIVER_LOCK
 from vit.plugins import VARIABLE
 

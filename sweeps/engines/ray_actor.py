@@ -19,7 +19,7 @@ import ray
 from experiments.locks import holder
 from experiments.study import RunSpec
 from sweeps.engines.contract import Call, Event, Slot, Task
-from sweeps.engines.work import Training, failure, redirect_output
+from sweeps.engines.training import Training, failure, redirect_output
 from vit.plugins import OWN_PACKAGES, digest
 
 

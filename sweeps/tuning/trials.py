@@ -177,11 +177,8 @@ class Trials:
         self.studies[trial.label].tell(trial.live, value, state)  # a pruned one keeps the last value that it reported
         self.drop([run.name for run in trial.runs[len(ended) :]])
 
-    def give_back(self, runs: Sequence[RunSpec], last: bool = False) -> None:
+    def give_back(self, runs: Sequence[RunSpec], last: bool = False, alone: bool = False) -> None:
         self.waiting = [*self.waiting, *runs] if last else [*runs, *self.waiting]
-
-    def begun(self, run: RunSpec) -> None:
-        """Optuna's trial was opened before: the sampler had to propose the run."""
 
     def epoch(self, run: RunSpec, row: dict[str, float]) -> bool:
         trial = self._trial_of[run.name]

@@ -49,13 +49,11 @@ def test_a_trial_is_an_attempt_and_keeps_a_few_of_its_epochs(tmp_path, monkeypat
     monkeypatch.setattr("sweeps.dashboard.time.monotonic", lambda: clock[0])
     plan = tiny_plan(base={"train.epochs": 300})
     dashboard, run = Dashboard(plan, tmp_path, print), plan.runs[0]
-    dashboard.begun(run)
     for epoch in range(1, 301):
         clock[0] += 10.0
         accuracy = float("nan") if epoch == 30 else epoch / 1000
         dashboard.epoch(run, {"epoch": epoch, "val/acc": accuracy, "val/loss": 2.0})
     dashboard.stopped(run, "interrupted")
-    dashboard.begun(run)
     dashboard.epoch(run, {"epoch": 300, "val/acc": 0.3})  # within two seconds: it is not written
     finish(tmp_path / run.name, run)
     dashboard.ended(run, record.read_summary(tmp_path / run.name))
@@ -68,7 +66,7 @@ def test_a_trial_is_an_attempt_and_keeps_a_few_of_its_epochs(tmp_path, monkeypat
 def test_a_copy_that_is_lost_or_lacks_runs_is_made_from_the_records(tmp_path):
     plan, said = tiny_plan(), []
     dashboard = Dashboard(plan, tmp_path, said.append)
-    dashboard.begun(plan.runs[0])  # the driver is killed
+    dashboard.epoch(plan.runs[0], {"epoch": 1, "val/acc": 0.5})  # the driver is killed
     dashboard.study.enqueue_trial({"model.head": "logits"})
     for run, status in zip(plan.runs, ("finished", "diverged", "pruned")):
         finish(tmp_path / run.name, run, status)
@@ -95,7 +93,7 @@ def test_a_copy_with_other_levels_or_of_an_earlier_version_is_made_anew_with_one
         study.add_trial(optuna.trial.create_trial(value=0.1))
     dashboard = Dashboard(plan, tmp_path, said.append)
     assert said == [f"{tmp_path}/optuna.db: made anew from the records: it has other levels, or is of another version"]
-    dashboard.begun(plan.runs[2])
+    dashboard.epoch(plan.runs[2], {"epoch": 1, "val/acc": 0.5})
     assert [trial.state.name for trial in study_of(tmp_path).get_trials()] == ["COMPLETE", "RUNNING"]
 
 

@@ -110,7 +110,7 @@ def test_a_run_is_given_up_after_three_attempts_and_its_traceback_is_kept(tmp_pa
     for _ in range(ATTEMPTS):
         worker = driver.engine.started[-1]
         while worker.given[-1] != [name]:  # the other run
-            finish(tmp_path / worker.given[-1][0], driver.work[worker].cohorts[0][0])
+            finish(tmp_path / worker.given[-1][0], driver.assigned[worker].cohorts[0][0])
             driver._take(worker, Done({}))
             driver._assign()
         driver._take(worker, Failed("RuntimeError: boom", "the trace"))
@@ -126,6 +126,16 @@ def test_a_run_that_another_process_trains_comes_back_and_is_no_failed_attempt(t
     driver._take(worker, Done({name: "process 7 on node1"}))
     assert names(driver)[-1] == name and not driver.attempts
     driver.display.note.assert_called_once_with(f"waiting for {name}: process 7 on node1 trains it")
+
+
+def test_a_run_that_ended_just_before_its_worker_died_has_ended(tmp_path):
+    driver = driver_of(tmp_path, cohort=2)
+    (worker,) = driver.engine.started
+    (first, second), plan = worker.given[0], {run.name: run for run in tiny_plan().runs}
+    finish(tmp_path / first, plan[first])
+    driver._take(worker, Failed("the worker was killed by SIGKILL"))
+    assert driver.attempts == {second: 1} and not (tmp_path / first / "error.txt").exists()
+    driver.display.ended.assert_called_once()
 
 
 def test_a_record_that_cannot_be_read_costs_its_run_an_attempt(tmp_path):
@@ -148,7 +158,7 @@ def test_three_runs_that_fail_one_after_another_end_a_worker_for_good_and_the_la
     driver = driver_of(tmp_path, places=2, seeds=6)
     for place in (0, 1):
         for count in range(3):
-            worker = next(worker for worker in driver.work if worker.place == place)
+            worker = next(worker for worker in driver.assigned if worker.place == place)
             if (place, count) == (1, 2):
                 with pytest.raises(UserError, match="3 runs failed one after another in worker 1, the last with boom"):
                     driver._take(worker, Failed("boom"))
@@ -158,7 +168,7 @@ def test_three_runs_that_fail_one_after_another_end_a_worker_for_good_and_the_la
             assert restarted == (0 if count == 2 else 1)
             if restarted:
                 driver.engine.room, replacement = 0, FakeWorker(driver.engine, place)
-                driver.work[replacement] = module.Work()
+                driver.assigned[replacement] = module.Assigned()
                 driver._give_next(replacement)
 
 

@@ -9,7 +9,7 @@ from experiments.config import RunConfig, override
 from experiments.data import loading
 from sweeps.engines.contract import Slot, Task
 from sweeps.engines.local import local_slots
-from sweeps.engines.work import Training
+from sweeps.engines.training import Training
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from sweeps.study_folder import LOG
 CPU_COHORT = 1  # measured on digits: a stack of 4 takes 4.0 times as long as a single run; on CIFAR-10 it takes longer
 
 
-def train(
+def train_plan(
     plan: StudyPlan,
     study_dir: Path,
     engine: Engine,
