@@ -67,22 +67,25 @@ def train(
     `RecordError` where a folder holds another run or a record that was changed.
     """
     torch_device = pick_device(device)
-    left = [run.name for run in runs if not record.is_finished(folder / run.name)]
+    left = [run for run in runs if not record.is_finished(folder / run.name)]
     if left:
         require(runs[0].config.train.compile, torch_device)
         check_model(runs[0].config.model)
         _check_plugin(runs[0].config)
-    with lock_runs(folder, left, LOCK_SECONDS) as held:
-        numbers = [i for i, run in enumerate(runs) if run.name in held and not record.is_finished(folder / run.name)]
-        states = {i: RunState.open(runs[i], folder / runs[i].name) for i in numbers}
-        for state in states.values() if test else ():
-            state.check_tested()
-        for split_seed in dict.fromkeys(runs[i].config.split_seed for i in states):  # several where it is per-seed
-            members = {i: state for i, state in states.items() if runs[i].config.split_seed == split_seed}
-            config = next(iter(members.values())).spec.config
-            splits = load(config, torch_device) if load else loading.load(config).to(torch_device)
-            tasks = tasks_of(config, splits, torch_device, test)
-            for group in _groups(members, len(splits.classes), torch_device, memory_share):
+    for split_seed in dict.fromkeys(run.config.split_seed for run in left):  # several where it is per-seed
+        members = [run for run in left if run.config.split_seed == split_seed]
+        config = members[0].config
+        splits = load(config, torch_device) if load else loading.load(config).to(torch_device)
+        tasks = tasks_of(config, splits, torch_device, test)
+        with lock_runs(folder, [run.name for run in members], LOCK_SECONDS) as held:
+            states = {
+                i: RunState.open(run, folder / run.name)
+                for i, run in enumerate(runs)
+                if run in members and run.name in held and not record.is_finished(folder / run.name)
+            }
+            for state in states.values() if test else ():
+                state.check_tested()
+            for group in _groups(states, len(splits.classes), torch_device, memory_share):
                 _train_or_divide(group, tasks, torch_device, on_row)
     return [_checked_summary(run, folder / run.name) for run in runs]
 
