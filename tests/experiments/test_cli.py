@@ -99,6 +99,51 @@ def test_signal_saves_the_run_and_prints_how_to_resume(number, tmp_path):
     assert int(first.split()[1].partition("/")[0]) > 1  # the second process resumed
 
 
+IN_A_CALLBACK = """
+import signal, sys, time, weakref
+from contextlib import suppress
+from experiments.cli import run_command
+
+def send(*_):
+    signal.raise_signal(signal.SIGTERM)
+    time.sleep(0)  # a moment for Python to call the handler
+
+class Dropped:
+    __del__ = send
+
+def drop(how):
+    if how == "weakref":
+        thing = type("Thing", (), {})()
+        kept = weakref.ref(thing, send)
+        del thing
+    elif how == "finaliser":
+        Dropped()
+    else:
+        with suppress(BaseException):
+            send()
+
+def body(argv):
+    drop(argv[0])
+    try:
+        time.sleep(30)
+    finally:
+        for _ in range(3):  # as Slurm does
+            signal.raise_signal(signal.SIGTERM)
+        time.sleep(0.6)
+        print("cleaned up", flush=True)
+
+run_command(body, "x", resumes=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["weakref", "finaliser", "suppressed"])
+def test_a_signal_whose_exception_is_dropped_still_ends_the_command(how):
+    command = [sys.executable, "-c", IN_A_CALLBACK, how]
+    done = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "cleaned up\n")
+    assert done.stderr.splitlines()[-1] == "x: interrupted; run the same command again to resume"
+
+
 def test_sighup_is_ignored_under_nohup(tmp_path):
     with start(*LONG, "--out", tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as process:
         process.stdout.readline()
@@ -128,5 +173,5 @@ def test_what_the_output_cannot_encode_is_escaped(encoding, shown, tmp_path):
     command = [sys.executable, "-m", "experiments.main", *flags(), "--tracking", "off", "--out", str(out)]
     done = subprocess.run(command, env={**ENV, "PYTHONIOENCODING": encoding}, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
-    (folder,) = out.iterdir()
+    (folder,) = (summary.parent for summary in out.glob("*/summary.json"))
     assert done.stdout.decode(encoding).splitlines()[-1] == f"record: {tmp_path}/{shown}/{folder.name}"

@@ -130,6 +130,20 @@ def test_the_signals_of_a_cluster_end_a_sweep_and_no_attempt_counts(stubbed, nam
 
 
 @pytest.mark.slow
+def test_one_signal_at_any_moment_ends_a_sweep(tmp_path):
+    rng = random.Random(time.time_ns())
+    for attempt in range(200):
+        (tmp_path / str(attempt)).mkdir()
+        sweep = Stubbed(tmp_path / str(attempt)).start_run(nap=0.2)
+        time.sleep(rng.uniform(0.5, 4))
+        sweep.send_signal(signal.SIGTERM)
+        _, err = sweep.communicate(timeout=60)
+        is_line = err.splitlines()[-1:] == ["vit-sweep: interrupted; run the same command again to resume"]
+        # it may have ended before, and Python itself takes a moment to start
+        assert (sweep.returncode, is_line) in ((143, True), (0, False), (-15, False)), err
+
+
+@pytest.mark.slow
 def test_a_storm_over_drivers_workers_and_cells_trains_each_run_once(tmp_path):
     """60 runs, 30 times SIGKILL: of a command, or of a worker. Another command starts at once."""
     stubbed, rng = Stubbed(tmp_path, seeds=30), random.Random(time.time_ns())
