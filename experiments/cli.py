@@ -238,8 +238,8 @@ def _run(body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> An
 def _signals_as_interrupts() -> Iterator[None]:
     """Raise `KeyboardInterrupt` for the first of `INTERRUPTS`, unless it is ignored, as under nohup.
 
-    Slurm sends some of them several times. They count while the exception is not handled anywhere: Python drops one that
-    is raised in a weakref callback or a finaliser, so it is raised again. From then on they are ignored until the
+    Slurm sends some of them several times. They count while the exception is not handled anywhere: Python drops one
+    that is raised in a weakref callback or a finaliser, so it is raised again. From then on they are ignored until the
     process ends, so that the command can clean up and its exit status names the first.
     """
     replaced: dict[int, Any] = {}

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def check(*packages: str) -> None:
-    """Where another file has the name of one of these packages, end a command with status 2; else raise `ImportError`."""
+    """Where another file has the name of one of these packages, end a command with status 2, or raise `ImportError`."""
     for package in packages:
         spec = find_spec(package)
         places = [spec.origin, *(spec.submodule_search_locations or [])] if spec else []
