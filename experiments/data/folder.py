@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from experiments.data.class_folders import list_images
+from experiments.data.class_folders import HIDDEN, NAMED, list_images
 from experiments.data.images import Images
 from experiments.data.streaming import MOST_THREADS, StreamedPixels
 from experiments.errors import UserError
@@ -31,6 +31,10 @@ from experiments.sections import DataConfig
 if TYPE_CHECKING:
     from PIL import Image
 
+WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # of a folder's name, such as seg_train, TestImages or FOLD2
+PART = re.compile(
+    "(train|test)(ing|s|set)?|val(id|idation)?|eval|dev|holdout|folds?|splits?"
+)  # a word that names a part
 KEPT = Path(os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache"), "vit-ablation")  # by `files_digest`
 _said: set[str] = set()  # the lines that this process has printed
 _saying = Lock()  # several threads decode
@@ -46,13 +50,14 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
     parts: dict[str, Images] = {}
     classes: tuple[str, ...] = ()
     folders = _part_folders(data.root)
-    if "test" in folders and (others := sorted({path.name for path in Path(data.root).glob("*/")} - {*folders})):
-        _say_once(f"not used, only train and test are: {', '.join(others)} in {data.root!r}")
+    used = [path.name for path in folders.values()]
+    if "test" in folders and (others := sorted({path.name for path in Path(data.root).glob("*/")} - {*used})):
+        _say_once(f"not used, only {' and '.join(used)} are: {', '.join(others)} in {data.root!r}")
     for name, folder in folders.items():
         parts[name], found = _read_classes(folder, data.image_shape[1])
         if classes and found != classes:
             raise UserError(
-                f"data.root: {str(folder)!r} has the classes {', '.join(found)}, but train has {', '.join(classes)}"
+                f"data.root: {str(folder)!r} has the classes {', '.join(found)}, but {used[0]} has {', '.join(classes)}"
             )
         classes = found
     if data.num_classes is not None and data.num_classes != len(classes):
@@ -119,18 +124,32 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def _part_folders(data_root: str) -> dict[str, Path]:
-    """The folder of each part: the root itself if it holds the class folders."""
+    """The folder of each part: the root itself if it holds the class folders. Raises `UserError`.
+
+    Several folders whose names hold a part as a word, such as Train and seg_test, are parts.
+    """
     root = Path(data_root)
     try:
-        has_test = (root / "train").is_dir() and (root / "test").is_dir()
+        folders = sorted(path for path in root.glob("*/") if path.is_dir() and not path.name.startswith(HIDDEN))
     except OSError as error:
         raise UserError(f"data.root: {data_root!r} cannot be read: {error.strerror}") from error
-    if has_test:
-        return {"train": root / "train", "test": root / "test"}
+    by_name = {path.name: path for path in folders}
+    if {"train", "test"} <= by_name.keys():
+        return {"train": by_name["train"], "test": by_name["test"]}
+    words = [(word.lower(), path) for path in folders for word in WORD.findall(path.name)]
+    parts = {path: word for word, path in words if PART.fullmatch(word)}
+    used = {part: [path for path, word in parts.items() if word.startswith(part)] for part in ("train", "test")}
+    if all(len(paths) == 1 for paths in used.values()):
+        return {part: path for part, (path,) in used.items()}
     if any(path.is_dir() for path in (root / "train").glob("*")):
         raise UserError(f"data.root: {data_root!r} has train/CLASS but no test folder; name the other part test")
-    if [path.name for path in root.glob("*/")] == ["test"]:
+    if [*by_name] == ["test"]:
         raise UserError(f"data.root: {data_root!r} has a test folder but no train folder; train/CLASS is missing")
+    if len(parts) > 1:
+        raise UserError(
+            f"data.root: {data_root!r} has the parts {', '.join(path.name for path in parts)}, which are no classes; "
+            "name one train and one test, or give a folder of classes"
+        )
     return {"train": root}
 
 
@@ -149,6 +168,13 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
         _say_once(unused)
     if len(files) < 2:
         raise UserError(f"data.root: {str(folder)!r} has {len(files)} class folder(s) with images; two are needed")
+    inside = {frozenset(Path(path).relative_to(folder).parts[1:-1][:1] for path in paths) for paths in files.values()}
+    if len(inside) == 1 and () not in (same := next(iter(inside))):
+        names = f"{', '.join(sorted(*zip(*same))[:NAMED])}{', ...' * (len(same) > NAMED)}"
+        _say_once(
+            f"warning: each folder in {str(folder)!r} holds the folders {names}; they are read as CLASS/FOLDER: "
+            f"{len(files)} classes. If they are PART/CLASS, name the parts train and test"
+        )
     paths = list(chain.from_iterable(files.values()))
     classes = tuple(name.encode(errors="replace").decode() for name in files)  # a name may be no UTF-8
     y = torch.tensor([label for label, paths in enumerate(files.values()) for _ in paths])

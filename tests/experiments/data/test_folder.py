@@ -64,6 +64,70 @@ def test_another_folder_beside_train_and_test_is_named(tmp_path, capsys):
     assert f"data: not used, only train and test are: val in {str(tmp_path)!r}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("train", "test", "more"),
+    [
+        ("Train", "Test", ()),
+        ("training", "testing", ()),
+        ("seg_train", "seg_test", ("seg_pred",)),
+        ("train", "Test", ("Validation",)),
+        ("TrainImages", "test-images", ("VAL",)),
+    ],
+)
+def test_parts_under_other_names_are_parts(train, test, more, tmp_path):
+    for part in (train, test, *more):
+        paint(tmp_path / part / "a", (9, 9, 9), 20)
+        paint(tmp_path / part / "b", (200, 9, 9), 20)
+    splits = load_folder(tmp_path)
+    assert splits.classes == ("a", "b")
+    assert [len(part) for part in (splits.train, splits.val, splits.test)] == [36, 4, 40]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("Train", "Validation"),
+        ("fold1", "fold2", "fold3"),
+        ("trainA", "trainB", "testA", "testB"),
+        ("cat", "Val", "TEST"),
+    ],
+)
+def test_parts_that_are_no_train_and_test_are_refused(names, tmp_path):
+    for name in names:
+        paint(tmp_path / name, (9, 9, 9), 5)
+    parts = ", ".join(sorted({*names} - {"cat"}))
+    with pytest.raises(UserError, match=rf"has the parts {parts}, which are no classes; name one train and one test"):
+        load_folder(tmp_path)
+
+
+@pytest.mark.parametrize("names", [("train", "bus"), ("Test pattern", "photo"), ("contest", "restrain", "trainer")])
+def test_a_class_may_be_called_like_a_part(names, tmp_path):
+    for name in names:
+        paint(tmp_path / name, (9, 9, 9), 9)
+    assert load_folder(tmp_path, test_fraction=0.34, val_fraction=0.34).classes == tuple(sorted(names))
+
+
+@pytest.mark.usefixtures("new_process")
+@pytest.mark.parametrize(
+    ("folders", "warned"),
+    [
+        (("cats/2023", "cats/2024", "dogs/2023", "dogs/2024"), "holds the folders 2023, 2024; "),
+        (("site1/ill", "site1/well", "site2/ill", "site2/well"), "holds the folders ill, well; they are read as CLASS/FOLDER: 2 classes."),
+        (("cats/2023/may", "dogs/2023/june"), "holds the folders 2023; "),
+        (("cats/2023", "cats/2024", "dogs/2023"), ""),
+        (("cats/2023", "dogs/2023", "dogs"), ""),
+    ],
+)
+def test_classes_of_the_same_folders_are_a_warning_with_both_readings(folders, warned, tmp_path, capsys):
+    for name in reversed(folders):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        for number in range(6):
+            Image.new("RGB", (9, 9), (9, 9, number)).save(tmp_path / name / f"{number}.png")
+    assert len(load_folder(tmp_path, test_fraction=0.25, val_fraction=0.25).classes) == 2
+    out = capsys.readouterr().out
+    assert warned in out and out.count("If they are PART/CLASS, name the parts train and test") == bool(warned)
+
+
 @pytest.fixture
 def new_process(monkeypatch):
     """Nothing has been printed in this process."""
