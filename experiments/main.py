@@ -95,10 +95,12 @@ def _body(argv: Sequence[str]) -> int:
 def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     import torch
 
+    from experiments.config import override
     from experiments.effects import warn_of_long_warmup, warn_of_no_effect
     from experiments.errors import UserError
     from experiments.locks import LOCKS, holder
     from experiments.memory import batch_named
+    from experiments.runs.images import first_path
     from experiments.runs.record import is_finished
     from experiments.runs.run import train
     from experiments.runs.tracking.mirror import Mirror
@@ -107,7 +109,8 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    kind, out = config.model.pos_embed, Path(arguments.out)
+    kind, out, images = config.model.pos_embed, Path(arguments.out), config.data.root
+    config = override(config, {"data.root": first_path(config, out)})
     run = RunSpec.of(f"{config.data.name}-{kind}-s{config.seed}-{{}}", config, kind)
     name = run.name
     agent = AgentRun.asked_for()
@@ -120,7 +123,7 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
         on_row = _on_row(config.train.epochs, agent is not None)
         if agent or not trained_before:
             mirror.follow(name)
-        (summary,) = train([run], out, device=arguments.device, on_row=on_row, test=test)
+        (summary,) = train([run], out, device=arguments.device, on_row=on_row, test=test, images=images)
     if summary is None:
         raise UserError(f"out: {str(out / name)!r} is trained by {holder(out / LOCKS / name) or 'another process'}")
     if trained_before:

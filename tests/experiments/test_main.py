@@ -197,6 +197,34 @@ def test_plugin_without_docstring_is_listed(tmp_path):
         assert "other" in done.stdout
 
 
+def test_a_run_whose_images_have_moved_is_the_same_run(tmp_path, monkeypatch, capsys):
+    """Under other spellings and on another disk. Other images, and another seed, are another run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("experiments.data.places._places", {})
+    for label in ("a", "b"):
+        (tmp_path / "names" / label).mkdir(parents=True)
+        for number in range(9):
+            Image.new("RGB", (8, 8), (9 * number, 9, 9)).save(tmp_path / "names" / label / f"{number}.png")
+    shutil.copytree(tmp_path / "names", tmp_path / "staged")
+    shutil.copytree(tmp_path / "names", tmp_path / "other")
+    Image.new("RGB", (8, 8), (9, 9, 255)).save(tmp_path / "other" / "a" / "0.png")
+
+    def runs(root, *words):
+        data = ["--data.name", "imagefolder", "--data.img-size", "8", "--data.root", root]
+        with pytest.raises(SystemExit) as ended:
+            main([*flags(data__train_limit="none"), *data, "--tracking", "off", *words])
+        assert ended.value.code == 0, capsys.readouterr().err
+        return {path.parent.name for path in tmp_path.glob("runs/single/*/summary.json")}
+
+    first = runs("names")
+    for root in ("names/", "./names", str(tmp_path / "names"), "staged"):
+        assert runs(root) == first and "already finished" in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "names")
+    assert runs("staged") == first
+    assert len(runs("other")) == 2
+    assert len(runs("staged", "--seed", "1")) == 3
+
+
 PLUGINS = {  # source, and what the line names
     "broken": ("def broken(:\n", "'mine' cannot be imported: SyntaxError: .*mine.py, line 1"),
     "failing": (
