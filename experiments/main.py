@@ -146,9 +146,12 @@ def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], 
     if summary["status"] == "diverged":
         print(f"diverged in epoch {summary['epochs']}: the loss is not finite\nrecord: {folder}")
         return 1
-    test_text = "" if summary["test/acc"] is None else f"test accuracy {summary['test/acc']:.2%}, "
+    accuracies = {
+        part: "undefined" if (acc := summary[f"{part}/acc"]) is None else f"{acc:.2%}" for part in ("test", "val")
+    }
+    test_text = "" if summary["test/loss"] is None else f"test accuracy {accuracies['test']}, "
     pruned = f" after {summary['epochs']} epochs, pruned" if summary["status"] == "pruned" else ""
-    print(f"{test_text}validation accuracy {summary['val/acc']:.2%}{pruned}")
+    print(f"{test_text}validation accuracy {accuracies['val']}{pruned}")
     is_preset = run_id(config) == run_id(override(preset(preset_name), {"seed": config.seed}))
     if test_text and is_preset and (claim := PRESETS[preset_name].claim):
         print(f"published accuracy {claim:.2%}; to compare over several seeds: vit-sweep run {preset_name}")

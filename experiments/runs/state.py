@@ -17,7 +17,7 @@ from torch import Tensor
 from experiments.config import load, run_id
 from experiments.data.places import place_of
 from experiments.errors import UserError, writing
-from experiments.metric import WATCHED, Metric
+from experiments.metric import Metric
 from experiments.runs import record, resume
 from experiments.runs.history import read_stated
 from experiments.runs.provenance import source_files
@@ -183,8 +183,8 @@ class RunState(Saved):
 
 
 def is_finite(row: Row) -> bool:
-    """Whether all metrics of an epoch that runs are compared by are finite: if not, the run has diverged."""
-    return all(math.isfinite(value) for name, value in row.items() if name not in WATCHED)
+    """Whether the losses of an epoch are finite: if not, the run has diverged. Another metric may not be defined."""
+    return all(math.isfinite(value) for name, value in row.items() if Metric(name).is_loss)
 
 
 def remove_temporary_files(folder: Path) -> None:
