@@ -112,7 +112,7 @@ def folder(text: str) -> str:
     """The type of a flag that takes a folder. An empty text, as from an unset shell variable, is not one."""
     if not text.strip() or "\0" in text or max(map(len, text.split("/"))) > MAX_NAME:
         raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected the path of a folder")
-    return text
+    return os.path.expanduser(text)  # a shell does not, after "="
 
 
 def add_settings(parser: argparse.ArgumentParser, hidden: Sequence[str] = ()) -> None:

@@ -60,7 +60,7 @@ def add_study_command(
     option("--out", metavar="DIR", type=folder, help=f"parent folder of the study's folder (default: {OUT})")
     option("--set", action="append", default=[], metavar="PATH=VALUE", help=SET)
     if tuned:
-        option("--tuned", metavar="FILE", help=TUNED)
+        option("--tuned", metavar="FILE", type=os.path.expanduser, help=TUNED)
     add_settings(command, hidden=["seed"])  # a study has `seeds`
     return command
 
