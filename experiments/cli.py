@@ -178,8 +178,8 @@ def run_command(
 ) -> NoReturn:
     """Run the body of a command and exit with its status.
 
-    Status 2 with one line for a `UserError` or a plug-in that cannot be used; 128 + N with one line after signal N
-    (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2); 141 if the reader of standard output is gone, as with `| head`; 1
+    Status 2 with one line for a `UserError`, a plug-in or a file that cannot be used; 128 + N with one line after signal
+    N (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2); 141 if the reader of standard output is gone, as with `| head`; 1
     with one line if the disk of standard output is full. `resumes`: the same command, run again, continues the work.
     """
     set_up_streams()
@@ -196,6 +196,9 @@ def run_command(
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
         status = 141
+    except PermissionError as error:  # of a folder that several users share
+        print(f"{prog}: error: {error.filename}: cannot be used: {error.strerror}", file=sys.stderr)
+        status = 2
     except OSError as error:
         if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO):
             raise

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from experiments.cli import INTERRUPTS
-from experiments.errors import UserError
+from experiments.errors import UserError, writing
 from experiments.study import RunSpec
 from sweeps.engines.contract import Call, Event, Failed, Returned, Slot, Task
 from sweeps.engines.work import Training, redirect_output
@@ -75,6 +75,8 @@ class LocalEngine:
 
     def begin(self, task: Task) -> None:
         self._end_all(END_SECONDS)
+        with writing(task.log):
+            task.log.open("ab").close()  # here, because a worker could not say it
         self.task = task
 
     def start(self) -> LocalWorker | None:

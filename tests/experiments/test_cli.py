@@ -1,5 +1,6 @@
 """What every command shares: --version, shell completion, signals, and a standard output that cannot be written."""
 
+import errno
 import importlib.metadata
 import os
 import signal
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from tiny import flags
 
-from experiments.cli import Parser, add_settings
+from experiments.cli import Parser, add_settings, run_command
 from experiments.config import RunConfig, override
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -142,6 +143,17 @@ def test_a_signal_whose_exception_is_dropped_still_ends_the_command(how):
     done = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "cleaned up\n")
     assert done.stderr.splitlines()[-1] == "x: interrupted; run the same command again to resume"
+
+
+@pytest.mark.parametrize("path", ["runs/single/locks/a", "runs/position/looks.jsonl"])
+def test_a_file_of_another_user_is_named_in_one_line(path, capsys):
+    def body(argv):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    with pytest.raises(SystemExit) as ended:
+        run_command(body, "x", [])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"x: error: {path}: cannot be used: Permission denied\n"
 
 
 def test_sighup_is_ignored_under_nohup(tmp_path):
