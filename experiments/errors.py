@@ -54,7 +54,7 @@ def _field(loc: tuple[int | str, ...]) -> str:
 
 @contextlib.contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Where the system refuses what the body does below --out, raise a `UserError` that names the file or the folder."""
+    """Where the system refuses what the body does below --out, raise a `UserError` that names the path."""
     try:
         yield
     except OSError as error:

@@ -61,7 +61,9 @@ def _parser() -> Parser:
         help="create the run's folder in this folder (default: runs/single)",
     )
     parser.add_argument(
-        "--device", default="auto", help="cpu, cuda, cuda:1, ...; auto is a GPU if there is one (default: auto)"
+        "--device",
+        default="auto",
+        help="cpu, cuda, cuda:1, ...; auto is a GPU that is free, the CPU if there is none (default: auto)",
     )
     parser.add_argument(
         "--threads",

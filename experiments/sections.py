@@ -33,7 +33,7 @@ class Section(BaseModel, frozen=True, extra="forbid"):
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """A list of names, given as a list, also in JSON, or as text with commas. Sorted: equal lists give equal run ids."""
+    """A list of names, given as a list, in JSON, or as text with commas. Sorted: equal lists give equal run ids."""
     if isinstance(value, str) and value.startswith("["):
         with contextlib.suppress(ValueError):
             value = json.loads(value)

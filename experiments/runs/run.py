@@ -17,6 +17,7 @@ from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
+from experiments.gpus import free_gpus
 from experiments.locks import lock_runs
 from experiments.memory import check_model, free_memory, is_out_of_memory
 from experiments.runs import init_from, predictions, provenance, record
@@ -98,12 +99,12 @@ def _check_plugin(config: RunConfig) -> None:
 
 
 def pick_device(name: str) -> torch.device:
-    """The torch device of that name; `auto` is the GPU where there is one.
+    """The torch device of that name; `auto` is the first GPU that is free, and the CPU where there is no GPU.
 
     Raises `UserError` where there is no such device.
     """
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device("cuda", free_gpus()[0]) if torch.cuda.is_available() else torch.device("cpu")
     try:
         device = torch.device(name)
         torch.zeros(1, dtype=torch.float64, device=device).item()  # training needs float64, which mps lacks

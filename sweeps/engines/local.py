@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 
 from experiments.cli import INTERRUPTS
 from experiments.errors import UserError, writing
+from experiments.gpus import free_gpus
 from experiments.study import RunSpec
 from sweeps.engines.contract import Call, Event, Failed, Returned, Slot, Task
 from sweeps.engines.work import Training, redirect_output
@@ -27,7 +28,7 @@ END_SECONDS = 10.0  # that an idle worker has to end
 
 
 def local_slots(device: str = "auto", workers: int | None = None) -> list[Slot]:
-    """The slots of this machine: on a CPU one per core, with one thread each; else one per visible GPU.
+    """The slots of this machine: on a CPU one per core, with one thread each; else one per GPU; `auto`: that is free.
 
     `workers` is another number of workers in all. Workers on one GPU divide its free memory. Raises `UserError` for a
     device that is not available.
@@ -41,7 +42,10 @@ def local_slots(device: str = "auto", workers: int | None = None) -> list[Slot]:
         return [Slot(device, 1 if on_cpu else None)] * count
     import torch
 
-    gpus = [device] if picked.index is not None else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    if device == "auto":
+        gpus = [f"cuda:{i}" for i in free_gpus()]
+    else:
+        gpus = [device] if picked.index is not None else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     count = workers or len(gpus)
     devices = [gpus[i % len(gpus)] for i in range(count)]
     return [Slot(gpu, memory_share=1 / devices.count(gpu)) for gpu in devices]

@@ -224,6 +224,6 @@ def test_a_file_that_cannot_be_written_is_named_in_one_line(name, reason, stubbe
     """As for a file of another user in a folder that two share; for root, no permission is missing."""
     stubbed.write_plan()
     (stubbed.dir / name).mkdir() if reason == "Is a directory" else (stubbed.dir / name).touch()
-    status, out, err = stubbed.run()
+    status, _, err = stubbed.run()
     assert status == 2 and err.splitlines()[-1].startswith("vit-sweep: error: ") and not stubbed.ended()
     assert f"{stubbed.dir / name}" in err and reason in err and "Traceback" not in err
