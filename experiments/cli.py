@@ -179,8 +179,8 @@ def run_command(
     """Run the body of a command and exit with its status.
 
     Status 2 with one line for a `UserError`, a plug-in or a file that cannot be used; 128 + N after signal N (Ctrl-C,
-    SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2), with one line; 141 if the reader of standard output is gone, as with `| head`; 1
-    with one line if the disk of standard output is full. `resumes`: the same command, run again, continues the work.
+    SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2), with one line; 141 if the reader of standard output is gone, as with `| head`;
+    1 with one line if the disk of standard output is full. `resumes`: the same command, run again, continues the work.
     """
     set_up_streams()
     try:

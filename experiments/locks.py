@@ -100,18 +100,6 @@ def _say_without_locks(folder: Path) -> None:
     print(f"{folder}: {line}", file=sys.stderr, flush=True)
 
 
-def has_locks(path: Path) -> bool:
-    """Whether a file, which is made if it does not exist, can be locked. Raises `UserError` where it cannot be used."""
-    with writing(path):
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            return _lock_file(file)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(file)
-
-
 def holder(path: Path) -> Holder | None:
     """The process that holds a lock, as far as it can be told; None if nobody does. It holds it for an instant."""
     try:
@@ -122,10 +110,15 @@ def holder(path: Path) -> Holder | None:
         return None if _lock_file(file) or not (other := _noted(path)).pid else other
     except BlockingIOError:
         return _noted(path)
-    except OSError:
-        return None
     finally:
         os.close(file)
+
+
+def has_locks(path: Path) -> bool:
+    """Whether a file, which is made if it does not exist, can be locked."""
+    with contextlib.suppress(BlockingIOError), path.open("ab") as file:
+        return _lock_file(file.fileno())
+    return True
 
 
 def _noted(path: Path) -> Holder:

@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.config import flatten, locations, run_id
 from experiments.data.catalogue import DATASETS
-from experiments.data.places import Place, place_of, read_moved, use_place, write_moved
+from experiments.data.places import PLACES, Place, place_of, read_moved, write_moved
 from experiments.errors import UserError, writing
 from experiments.locks import holder, lock
 from experiments.runs import record
@@ -86,7 +86,7 @@ def plan_of(study_dir: Path) -> StudyPlan:
                 reason = f"the weights in {run.config.init_from!r} were changed; restore them"
             raise UserError(f"{path}: {run.name} has the run id {here} here, not {run.run_id}: {reason}")
     for root in {run.config.data.root for run in plan.runs}:
-        use_place(root, Place(read_moved(study_dir, root)))
+        PLACES[root] = Place(read_moved(study_dir, root))
     return plan
 
 
@@ -186,7 +186,7 @@ def at_first_path(plan: StudyPlan, study_dir: Path) -> str | None:
     if DATASETS[(given := plan.base["data"])["name"]].source != "folder" or not (old := _old_plan(study_dir)):
         return None
     first = str(old.base.get("data", {}).get("root"))
-    use_place(first, Place(given["root"]))
+    PLACES[first] = Place(given["root"])
     return first if first != given["root"] else None
 
 

@@ -25,7 +25,6 @@ from analysis.sources.source_run import SourceRun
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import Metric, metric_of_column
-from vit.registry import nearest
 
 FORMATS = (".csv", ".parquet", ".jsonl", ".csv.gz", ".tsv")
 NOT_ENDED = re.compile(  # in W&B, MLflow, Optuna, Ray and Slurm
@@ -81,17 +80,16 @@ def _json_lines(text: str) -> list[Any]:
 
 
 def rows_where(frame: pd.DataFrame, source: str, conditions: Sequence[str]) -> pd.DataFrame:
-    """The rows that meet all conditions, `COLUMN=VALUE`. Raises `UserError`."""
+    """The rows that meet all conditions, `COLUMN=VALUE`. Raises `UserError` where no row does."""
     for condition in conditions:
-        column, equals, value = condition.partition("=")
-        if not equals or list(frame).count(column) != 1:
+        column, _, value = condition.partition("=")
+        kept = frame[frame[column].map(_text) == value] if list(frame).count(column) == 1 else frame[:0]
+        if kept.empty:
+            known = ", ".join(sorted(set(frame[column].map(_text)))) if column in frame else ", ".join(frame)
             raise UserError(
-                f"--where: {condition!r} is not allowed: expected COLUMN=VALUE; columns: {', '.join(frame)}"
+                f"--where: {condition!r} is true for no row of {source}: expected COLUMN=VALUE, of: {known}"
             )
-        texts = frame[column].map(_text)
-        if value not in set(texts):
-            raise UserError(f"--where: {condition!r}: no row of {source} has it; {nearest(value, sorted(set(texts)))}")
-        frame = frame[texts == value].reset_index(drop=True)
+        frame = kept.reset_index(drop=True)
     return frame
 
 

@@ -1,48 +1,35 @@
 """Where this process reads the images of an imagefolder.
 
-The path that a run or study was first given is a part of its run id. OUT/images.json says where the images of a study
-are now, if that is another path.
+The path that a run or study was first given is a part of its run id. STUDY/images.json says where the images are now.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from experiments.errors import UserError
 from experiments.files import read_json, write_json
 
-FILE = "images.json"  # in the folder of a study: the first path -> where its images are
+FILE = "images.json"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A folder of images. `upright`: whether images are turned as their EXIF orientation says."""
 
     path: str
     upright: bool = True
 
 
-_places: dict[str, Place] = {}
+PLACES: dict[str, Place] = {}  # of this process, by `data.root`
 
 
 def place_of(data_root: str) -> Place:
     """Where the images with this path in their configuration are read."""
-    return _places.get(data_root) or Place(data_root)
-
-
-def use_place(data_root: str, place: Place) -> None:
-    """Read the images with this path in their configuration there, from now on in this process."""
-    _places[data_root] = place
+    return PLACES.get(data_root) or Place(data_root)
 
 
 def read_moved(folder: Path, data_root: str) -> str:
-    """Where the images of the runs in a folder, or of the study above it, are. Raises `UserError`."""
-    for path in (Path(folder) / FILE, Path(folder).parent / FILE):
-        if path.exists():
-            moved = read_json(path).get(data_root, data_root)
-            if not isinstance(moved, str):
-                raise UserError(f"{path}: {data_root}: {moved!r} is not a path")
-            return moved
-    return data_root
+    """Where the images of the runs in a folder, or of the study above it, are."""
+    notes = (path for path in (Path(folder) / FILE, Path(folder).parent / FILE) if path.exists())
+    return str(read_json(note).get(data_root, data_root)) if (note := next(notes, None)) else data_root
 
 
 def write_moved(study_dir: Path, data_root: str) -> None:

@@ -1,13 +1,12 @@
 """The images of an imagefolder and the records of runs: a hash in a record tells which images a run was trained on."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from experiments.config import RunConfig, override, run_id
 from experiments.data.catalogue import DATASETS
 from experiments.data.folder import digests, files_digest
-from experiments.data.places import Place, place_of, read_moved, use_place
+from experiments.data.places import PLACES, Place, place_of, read_moved
 from experiments.errors import UserError
 from experiments.files import RecordError, read_json
 from experiments.runs import record, resume
@@ -35,9 +34,9 @@ def settle_place(data: DataConfig, folder: Path, path: str | None = None) -> Non
     place = Place(path or read_moved(folder, data.root))
     if Path(place.path).is_dir():
         known = digests(place.path)
-        if known.turned and any(recorded_hash(run) == known.stored for run in _runs(folder)):
-            place = replace(place, upright=False)
-    use_place(data.root, place)
+        is_older = known.turned and any(recorded_hash(run) == known.stored for run in _runs(folder))
+        place = place._replace(upright=not is_older)
+    PLACES[data.root] = place
 
 
 def first_path(config: RunConfig, out: Path) -> str:

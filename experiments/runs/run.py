@@ -104,7 +104,7 @@ def pick_device(name: str) -> torch.device:
     Raises `UserError` where there is no such device.
     """
     if name == "auto":
-        return torch.device("cuda", free_gpus()[0]) if torch.cuda.is_available() else torch.device("cpu")
+        return torch.device(free_gpus()[0] if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.zeros(1, dtype=torch.float64, device=device).item()  # training needs float64, which mps lacks

@@ -42,10 +42,8 @@ def local_slots(device: str = "auto", workers: int | None = None) -> list[Slot]:
         return [Slot(device, 1 if on_cpu else None)] * count
     import torch
 
-    if device == "auto":
-        gpus = [f"cuda:{i}" for i in free_gpus()]
-    else:
-        gpus = [device] if picked.index is not None else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    every = free_gpus() if device == "auto" else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    gpus = [device] if ":" in device else every
     count = workers or len(gpus)
     devices = [gpus[i % len(gpus)] for i in range(count)]
     return [Slot(gpu, memory_share=1 / devices.count(gpu)) for gpu in devices]
@@ -183,8 +181,7 @@ def _exit_reason(exitcode: int | None) -> str:
 def work(pipe: Connection, task: Task, slot: Slot) -> None:
     """The main function of a worker: train what arrives, until None or a failure."""
     for name in ("SIGINT", *INTERRUPTS):  # they reach every process of the group; the driver handles them
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, inbox), daemon=True).start()
     redirect_output(task)

@@ -40,7 +40,7 @@ def gpus(tmp_path, monkeypatch):
 )
 def test_gpus_that_others_use_are_left_out_and_named(free, taken, left_out, gpus, capsys):
     gpus(*free)
-    assert free_gpus() == taken and pick_device("auto") == torch.device("cuda", taken[0])
+    assert pick_device("auto") == torch.device("cuda", taken[0])
     assert [slot.device for slot in local_slots()] == [f"cuda:{gpu}" for gpu in taken]
     lines = capsys.readouterr().err.splitlines()
     line = f"device: auto leaves out {left_out}: others use more than half of its memory"
@@ -51,7 +51,7 @@ def test_gpus_that_others_use_are_left_out_and_named(free, taken, left_out, gpus
 def test_where_no_gpu_is_left_the_cpu_is_not_taken_in_silence(free, gpus):
     gpus(*free)
     names = ", ".join(f"cuda:{i}" for i in range(len(free)))
-    with pytest.raises(UserError, match=f"^device: auto: others use more .* allowed: {names}, .*, or cpu$"):
+    with pytest.raises(UserError, match=f"^device: auto: others use more .* allowed: {names}, or cpu$"):
         pick_device("auto")
 
 

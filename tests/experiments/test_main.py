@@ -19,6 +19,7 @@ from tiny import flags
 
 from experiments.config import SETTINGS, RunConfig, override
 from experiments.data.loading import load
+from experiments.data.places import PLACES
 from experiments.locks import lock
 from experiments.main import main
 from experiments.presets import PRESETS, Preset
@@ -200,7 +201,7 @@ def test_plugin_without_docstring_is_listed(tmp_path):
 def test_a_run_whose_images_have_moved_is_the_same_run(tmp_path, monkeypatch, capsys):
     """Under other spellings and on another disk. Other images, and another seed, are another run."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("experiments.data.places._places", {})
+    PLACES.clear()
     for label in ("a", "b"):
         (tmp_path / "names" / label).mkdir(parents=True)
         for number in range(9):

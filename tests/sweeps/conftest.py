@@ -18,7 +18,7 @@ def stubbed(tmp_path):
 def every_gpu_is_free(monkeypatch):
     """Also one that a test makes up."""
     for module in ("sweeps.engines.local", "experiments.runs.run"):
-        monkeypatch.setattr(f"{module}.free_gpus", lambda: range(torch.cuda.device_count()))
+        monkeypatch.setattr(f"{module}.free_gpus", lambda: [f"cuda:{i}" for i in range(torch.cuda.device_count())])
 
 
 @pytest.fixture

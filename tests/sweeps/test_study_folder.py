@@ -15,6 +15,7 @@ from PIL import Image
 from stubbed import finish
 
 from experiments.data.folder import files_digest
+from experiments.data.places import PLACES
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.tuned import Tuned
@@ -83,7 +84,7 @@ def test_images_of_finished_runs_may_be_gone(tmp_path):
 def names(tmp_path, monkeypatch):
     """Images in `names`, and a study on them, in the current folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("experiments.data.places._places", {})
+    PLACES.clear()
     for label in ("a", "b"):
         (tmp_path / "names" / label).mkdir(parents=True)
         for number in range(9):

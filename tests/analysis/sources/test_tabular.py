@@ -406,9 +406,12 @@ def test_another_column_called_state_is_not_used(states, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("condition", "said"),
     [
-        ("State", "--where: 'State' is not allowed: expected COLUMN=VALUE; columns: method, seed, State, acc"),
-        ("Stat=finished", "--where: 'Stat=finished' is not allowed: expected COLUMN=VALUE"),
-        ("State=done", "no row of csv:runs.csv has it; allowed: crashed, finished"),
+        ("State", "--where: 'State' is true for no row of csv:runs.csv: expected COLUMN=VALUE, of: crashed, finished"),
+        (
+            "Stat=finished",
+            "'Stat=finished' is true for no row of csv:runs.csv: expected COLUMN=VALUE, of: method, seed, ",
+        ),
+        ("State=done", "'State=done' is true for no row of csv:runs.csv: expected COLUMN=VALUE, of: crashed, finished"),
     ],
 )
 def test_a_condition_that_no_row_meets_is_one_line(condition, said, tmp_path, capsys, monkeypatch):
