@@ -11,6 +11,7 @@ import math
 import re
 import shlex
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,7 @@ NOT_ENDED = re.compile(  # in W&B, MLflow, Optuna, Ray and Slurm
     r"interrupt|incomplete|timeout|timed.out|cancel|node_fail|boot_fail|out_of_me|deadline|starting|initiali)",
     re.IGNORECASE,
 )
-SEPARATORS = "cells are separated by commas, and decimals have a point"
+SEPARATORS = "cells are separated by commas (tabs in .tsv), and decimals have a point"
 SMALLEST, LARGEST = 1e-100, 1e100
 """Limits of a value other than 0: squares of what lies beyond are no floating-point numbers."""
 
@@ -58,9 +59,9 @@ def read_file(path: Path) -> pd.DataFrame:
             raise UserError(f"csv:{path}: {extra}") from error
         except UnicodeDecodeError as error:
             raise UserError(f"csv:{path}: cannot be read: {error}; save it as UTF-8") from error
-        except (ValueError, TypeError, RecursionError, csv.Error, EOFError, zlib.error) as error:
+        except (ValueError, TypeError, RecursionError, csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise UserError(f"csv:{path}: cannot be read: {error}") from error
-    if len(head) == 1 and {";", "\t"} & {*head[0]}:
+    if len(head) == 1 and {";", "\t", ","} & {*head[0]}:
         raise UserError(f"csv:{path}: the header is one cell, {head[0]!r}; {SEPARATORS}")
     for number, row in enumerate(rows, 1):
         if len(row) != len(head):
@@ -216,10 +217,13 @@ def _runs(
         status, summary = ("finished", {str(measured): number}) if math.isfinite(number) else ("diverged", {})
         name = f"row {row:0{len(str(len(frame)))}d}"
         runs.append(SourceRun(name, status, {**settings, "seed": int(whole)}, summary=summary, study=study))
-    if len({key[-1] for key in first}) == len(first) > 1:
+    shared = Counter(key[-1] for key in first)
+    apart = {key[:-1] for key in first} - {key[:-1] for key in first if shared[key[-1]] > 1}
+    if apart:
+        variant = ", ".join(map(str, min(apart, key=str)))
         raise UserError(
-            f"{source}: {seed}: no two variants have a seed in common, and runs are paired by it; number runs that are "
-            "not paired in each variant: 0, 1, 2, ..."
+            f"{source}: {seed}: {variant} has no seed in common with another variant, and runs are paired by it; "
+            "number runs that are not paired in each variant: 0, 1, 2, ..."
         )
     return runs
 

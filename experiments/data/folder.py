@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # of a folder's name, such as seg_train, TestImages or FOLD2
-PART = re.compile(
-    "(train|test)(ing|s|set)?|val(id|idation)?|eval|dev|holdout|folds?|splits?"
-)  # a word that names a part
+# a word that names a part
+PART = re.compile("(train|test)(ing|s|set)?|trainval|val(id|idation)?|eval|dev|holdout|folds?|splits?")
 KEPT = Path(os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache"), "vit-ablation")  # by `files_digest`
 _said: set[str] = set()  # the lines that this process has printed
 _saying = Lock()  # several threads decode
@@ -254,7 +253,7 @@ def _open_rgb(path: str) -> tuple[Image.Image, Image.Transpose | None]:
 
     opened: Any = Image.open(path)
     codec, *_, described = opened.tile[0] if opened.tile else ("", (0, 0))
-    is_deep = ";16" in str(described) or (codec == "ppm" and described[1] > 255)
+    is_deep = ";16" in str(described) or (codec.startswith("ppm") and described[1] > 255)
     image: Image.Image = opened
     if image.mode == "F" or (image.mode == "I" and not is_deep):
         raise ValueError(f"pixel mode {image.mode} has no fixed range; allowed: 8 or 16 bits per channel")

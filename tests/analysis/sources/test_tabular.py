@@ -431,8 +431,12 @@ def test_of_two_rows_of_one_run_the_one_that_did_not_end_is_named(tmp_path):
 def test_runs_without_a_seed_in_common_are_to_be_numbered():
     frame = table({"a": [1, 2, 3], "b": [2, 3, 5]})
     frame["seed"] = range(6)
-    with pytest.raises(UserError, match="the table: seed: no two variants have a seed in common.*number runs.*0, 1, 2"):
+    with pytest.raises(
+        UserError, match="the table: seed: a has no seed in common with another variant.*number runs.*0, 1, 2"
+    ):
         compared(frame)
+    with pytest.raises(UserError, match="seed: c has no seed in common"):
+        compared(pd.concat([table({"a": [1, 2, 3], "b": [2, 3, 5]}), frame.assign(method="c", seed=range(6, 12))]))
     frame.loc[5, "seed"] = 0
     assert compared(frame).comparisons.versus["b"].diff.n == 1
 

@@ -80,6 +80,7 @@ def test_another_folder_beside_train_and_test_is_named(tmp_path, capsys):
         ("seg_train", "seg_test", ("seg_pred",)),
         ("train", "Test", ("Validation",)),
         ("TrainImages", "test-images", ("VAL",)),
+        ("trainval", "test", ()),
     ],
 )
 def test_parts_under_other_names_are_parts(train, test, more, tmp_path):
@@ -297,6 +298,7 @@ def _netpbm(kind: str, most: int, value: int) -> bytes:
     [
         ("16-bit colour.png", _png(np.full((8, 8, 3), 0xC0FF, np.uint16))),
         ("10-bit grey.pgm", _netpbm("P5", 1023, 0x304)),  # 0x304 / 1023 is 0xC137 / 65535
+        ("10-bit text.pgm", b"P2\n8 8\n1023\n" + b"772 " * 64),
         ("16-bit grey.pgm", _netpbm("P5", 65535, 0xC0FF)),
         ("12-bit colour.ppm", _netpbm("P6", 4095, 0xC08)),
     ],
