@@ -68,6 +68,7 @@ def _take(path: Path) -> int | None:
 
     Where there are no locks, a line says so, and only a holder of another host that the file names counts.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         if not _lock_file(file):

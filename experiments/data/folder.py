@@ -156,7 +156,8 @@ def _pixel_hashes(paths: list[str]) -> list[tuple[str, str]]:
     console = Console(stderr=True)
     with ThreadPool(MOST_THREADS) as pool:
         hashes = pool.imap(decode, paths, chunksize=16)
-        every = list(track(hashes, "checking images", len(paths), console=console, disable=not console.is_terminal))
+        shown = track(hashes, "checking images", len(paths), console=console) if console.is_terminal else hashes
+        every = list(shown)
     if broken := [one for one in every if isinstance(one, str)]:
         others = "".join(f"; {line.removeprefix('data.root: ')}" for line in broken[1:])
         raise UserError(f"{broken[0]}{others}" + f" ({len(broken)} files)" * (len(broken) > 1))

@@ -74,6 +74,12 @@ def test_a_lock_is_waited_for_in_bounded_time_and_this_is_said(tmp_path, other, 
     assert capfd.readouterr().err.count(f"{path}: is locked by another process; waiting up to ") == 2
 
 
+def test_the_folder_of_a_lock_is_made(tmp_path):
+    """As that of a dataset that is downloaded."""
+    with lock(tmp_path / "data" / "new" / ".download.lock") as held:
+        assert held
+
+
 def test_what_cannot_be_locked_is_one_line(tmp_path):
     (tmp_path / "a").mkdir()
     before = time.monotonic()
