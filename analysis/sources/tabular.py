@@ -33,7 +33,7 @@ NOT_ENDED = re.compile(  # in W&B, MLflow, Optuna, Ray and Slurm
     r"interrupt|incomplete|timeout|timed.out|cancel|node_fail|boot_fail|out_of_me|deadline|starting|initiali)",
     re.IGNORECASE,
 )
-SEPARATORS = "cells are separated by commas (tabs in .tsv), and decimals have a point"
+SEPARATORS = "cells are separated by {}, and decimals have a point"
 SMALLEST, LARGEST = 1e-100, 1e100
 """Limits of a value other than 0: squares of what lies beyond are no floating-point numbers."""
 
@@ -61,11 +61,12 @@ def read_file(path: Path) -> pd.DataFrame:
             raise UserError(f"csv:{path}: cannot be read: {error}; save it as UTF-8") from error
         except (ValueError, TypeError, RecursionError, csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise UserError(f"csv:{path}: cannot be read: {error}") from error
+    separators = SEPARATORS.format("tabs" if ending == ".tsv" else "commas")
     if len(head) == 1 and {";", "\t", ","} & {*head[0]}:
-        raise UserError(f"csv:{path}: the header is one cell, {head[0]!r}; {SEPARATORS}")
+        raise UserError(f"csv:{path}: the header is one cell, {head[0]!r}; {separators}")
     for number, row in enumerate(rows, 1):
         if len(row) != len(head):
-            raise UserError(f"csv:{path}: row {number} has {len(row)} cells, and the header {len(head)}; {SEPARATORS}")
+            raise UserError(f"csv:{path}: row {number} has {len(row)} cells, and the header {len(head)}; {separators}")
     return pd.DataFrame(rows, columns=[name.strip() for name in head], dtype=object)
 
 
@@ -124,6 +125,15 @@ def read_table(
     study = infer(source, runs, measured, baseline, margin=margin, variance=variance)
     if len(study.variants) < len(set(zip(*levels.values()))):
         raise UserError(f"{source}: two combinations of {', '.join(factor)} have the same name; rename their values")
+    pairs = {(run.variant, run.seed) for run in study.plan.runs}
+    shared = Counter(number for _, number in pairs)
+    if apart := sorted(
+        {variant for variant, _ in pairs} - {variant for variant, number in pairs if shared[number] > 1}
+    ):
+        raise UserError(
+            f"{source}: {seed}: {apart[0]} has no seed in common with another variant, and runs are paired by it; "
+            "number runs that are not paired in each variant: 0, 1, 2, ..."
+        )
     unused = [column for column in _unused(frame, metric, seed, factor) if column and not column.startswith("Unnamed:")]
     notes = [f"Columns of the table that are not used: {', '.join(unused)}."] if unused else []
     plan = study.plan.model_copy(update={"notes": [*study.plan.notes, *notes], "command": command})
@@ -217,14 +227,6 @@ def _runs(
         status, summary = ("finished", {str(measured): number}) if math.isfinite(number) else ("diverged", {})
         name = f"row {row:0{len(str(len(frame)))}d}"
         runs.append(SourceRun(name, status, {**settings, "seed": int(whole)}, summary=summary, study=study))
-    shared = Counter(key[-1] for key in first)
-    apart = {key[:-1] for key in first} - {key[:-1] for key in first if shared[key[-1]] > 1}
-    if apart:
-        variant = ", ".join(map(str, min(apart, key=str)))
-        raise UserError(
-            f"{source}: {seed}: {variant} has no seed in common with another variant, and runs are paired by it; "
-            "number runs that are not paired in each variant: 0, 1, 2, ..."
-        )
     return runs
 
 

@@ -44,9 +44,9 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.sweep import train
 
     plan, study_dir = existing_plan(arguments)
+    run = _named(arguments.run, plan, study_dir)
     if not has_locks(study_dir / DRIVER_LOCK):
         raise UserError(f"{study_dir}: its file system has no locks; use `{PROG} run`, from one host")
-    run = _named(arguments.run, plan, study_dir)
     tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
     with Mirror(tracking, study_dir, [run.name]), LocalEngine(local_slots(arguments.device, 1)) as engine:
         failed = train(plan, study_dir, engine, cohort=1, only={run.name}, with_dashboard=False)

@@ -133,8 +133,9 @@ def test_where_there_are_no_locks_a_second_host_is_refused(tmp_path):
 
 @pytest.mark.usefixtures("without_locks")
 def test_where_there_are_no_locks_a_cell_is_refused(tmp_path, capfd):
-    write_plan(make_plan(load_study("head")), tmp_path / "head", "here")
+    plan = make_plan(load_study("head"))
+    write_plan(plan, tmp_path / "head", "here")
     with pytest.raises(SystemExit) as ended:
-        main(["cell", str(tmp_path / "head"), "any"])
+        main(["cell", str(tmp_path / "head"), plan.runs[0].name])
     error = f"vit-sweep: error: {tmp_path}/head: its file system has no locks; use `vit-sweep run`, from one host\n"
     assert ended.value.code == 2 and capfd.readouterr().err == error
