@@ -33,7 +33,7 @@ ALONE = (
 )
 """A flag, what it does, and the flags that do not go with it."""
 
-TABLE_FLAGS = ("factor", "seed", "margin", "lower_is_better", "variance")
+TABLE_FLAGS = ("factor", "where", "seed", "margin", "lower_is_better", "variance")
 """The flags for a table of runs."""
 
 ONE_STUDY = ("metric", "baseline", "table", "wandb", *TABLE_FLAGS)

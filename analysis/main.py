@@ -12,7 +12,7 @@ from experiments.runs.tracking.settings import add_place_arguments
 PROG = "vit-report"
 SOURCE = (
     "the folder of a study or of an export; or wandb:ENTITY/PROJECT[/STUDY], which needs --out; "
-    "or csv:FILE, a table with one row for each run (.csv, .parquet, .jsonl)"
+    "or csv:FILE, a table with one row for each run (.csv, .csv.gz, .tsv, .parquet, .jsonl)"
 )
 COMMANDS = {
     "report": (
@@ -106,6 +106,8 @@ def _add_table_flags(parser: Parser) -> None:
     table = parser.add_argument_group("csv:FILE", "What the columns are; --metric names the column of the metric.")
     about = "column of a factor; several: repeat the flag. Runs with the same levels are one variant"
     table.add_argument("--factor", metavar="COLUMN", action="append", help=about)
+    about = "keep only the rows with this value, such as State=finished; several conditions: repeat the flag"
+    table.add_argument("--where", metavar="COLUMN=VALUE", action="append", help=about)
     table.add_argument("--seed", metavar="COLUMN", help="column of the seed, by which runs are paired (default: seed)")
     about = "equivalence margin in the unit of the metric; without it, only differences are tested"
     table.add_argument("--margin", metavar="NUMBER", type=float, help=about)

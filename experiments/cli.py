@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import contextlib
 import difflib
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_NAME = 255  # characters of a folder's name, in most file systems
 INTERRUPTS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # signals that end a command as Ctrl-C does
+AGAIN_SECONDS = 0.2  # after which an interrupt that was dropped is raised again
 
 METAVARS = {
     "data.root": "DIR",
@@ -110,7 +112,7 @@ def folder(text: str) -> str:
     """The type of a flag that takes a folder. An empty text, as from an unset shell variable, is not one."""
     if not text.strip() or "\0" in text or max(map(len, text.split("/"))) > MAX_NAME:
         raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected the path of a folder")
-    return text
+    return os.path.expanduser(text)  # a shell does not, after "="
 
 
 def add_settings(parser: argparse.ArgumentParser, hidden: Sequence[str] = ()) -> None:
@@ -176,9 +178,9 @@ def run_command(
 ) -> NoReturn:
     """Run the body of a command and exit with its status.
 
-    Status 2 with one line for a `UserError` or a plug-in that cannot be used; 128 + N with one line after signal N
-    (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2); 141 if the reader of standard output is gone, as with `| head`; 1
-    with one line if the disk of standard output is full. `resumes`: the same command, run again, continues the work.
+    Status 2 with one line for a `UserError`, a plug-in or a file that cannot be used; 128 + N after signal N (Ctrl-C,
+    SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2), with one line; 141 if the reader of standard output is gone, as with `| head`;
+    1 with one line if the disk of standard output is full. `resumes`: the same command, run again, continues the work.
     """
     set_up_streams()
     try:
@@ -194,6 +196,9 @@ def run_command(
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
         status = 141
+    except PermissionError as error:  # of a folder that several users share
+        print(f"{prog}: error: {error.filename}: cannot be used: {error.strerror}", file=sys.stderr)
+        status = 2
     except OSError as error:
         if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO):
             raise
@@ -236,24 +241,41 @@ def _run(body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> An
 def _signals_as_interrupts() -> Iterator[None]:
     """Raise `KeyboardInterrupt` for the first of `INTERRUPTS`, unless it is ignored, as under nohup.
 
-    Slurm sends some of them several times. The later ones are ignored until the process ends, so that the command can
-    clean up and its exit status names the first.
+    Slurm sends some of them several times. They count while the exception is not handled anywhere: Python drops one
+    that is raised in a weakref callback or a finaliser, so it is raised again. From then on they are ignored until the
+    process ends, so that the command can clean up and its exit status names the first.
     """
     replaced: dict[int, Any] = {}
+    first: list[int] = []
+    over = threading.Event()
 
-    def interrupt(number: int, frame: object) -> NoReturn:
-        for heard in replaced:
-            signal.signal(heard, signal.SIG_IGN)
-        replaced.clear()
-        raise KeyboardInterrupt(number)
+    def raise_again() -> None:
+        while not over.wait(AGAIN_SECONDS):
+            signal.pthread_kill(threading.main_thread().ident or 0, first[0])
+
+    def interrupt(number: int, frame: object) -> None:
+        if not first:
+            first.append(number)
+            _thread.start_new_thread(raise_again, ())  # unlike `threading`, it needs no lock, which may be held here
+        if not any(isinstance(error, KeyboardInterrupt) for error in _handled()):
+            raise KeyboardInterrupt(first[0])
 
     if threading.current_thread() is threading.main_thread():
         for name in INTERRUPTS:
-            number = getattr(signal, name, None)  # Windows has only SIGTERM
-            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            number = getattr(signal, name)
+            if signal.getsignal(number) == signal.SIG_DFL:
                 replaced[number] = signal.signal(number, interrupt)
     try:
         yield
     finally:
+        over.set()
         for number, handler in replaced.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if first else handler)
+
+
+def _handled() -> Iterator[BaseException]:
+    """The exceptions that `except` or `finally` handle at this moment."""
+    error = sys.exception()
+    while error is not None:
+        yield error
+        error = error.__context__

@@ -5,6 +5,7 @@
 
 import difflib
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
@@ -159,7 +160,7 @@ class Setting:
                 "a string" if self.choices or str in (self.annotation, *get_args(self.annotation)) else "a number"
             )
             raise UserError(f"{self.path}: {setting_text(value)} is not allowed: expected {expected}, got a boolean")
-        return value
+        return os.path.expanduser(value) if self.path in LOCATIONS and isinstance(value, str) else value
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

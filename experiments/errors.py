@@ -54,11 +54,11 @@ def _field(loc: tuple[int | str, ...]) -> str:
 
 @contextlib.contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Where the system refuses what the body does in a folder below --out, raise a `UserError` that names it."""
+    """Where the system refuses what the body does below --out, raise a `UserError` that names the path."""
     try:
         yield
     except OSError as error:
-        raise UserError(f"out: {str(folder)!r} cannot be written: {error.strerror}") from error
+        raise UserError(f"out: {str(error.filename or folder)!r} cannot be written: {error.strerror}") from error
 
 
 def setting_text(value: Any) -> str:

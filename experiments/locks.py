@@ -1,22 +1,25 @@
 """Locks between processes: files that the kernel unlocks when the process that holds them ends, however it ends."""
 
 import contextlib
+import errno
+import fcntl
+import functools
 import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from experiments.errors import UserError, writing
 from experiments.files import RecordError
 from experiments.version import command
 
 LOCKS = "locks"  # beside the folders of runs: for each run the lock of the process that trains it
+WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)  # errors of a file system without them
 POLL_SECONDS = 0.02
 SAID_AFTER = 5.0  # seconds that a lock is waited for in silence
 
@@ -40,36 +43,83 @@ def lock(path: Path, seconds: float = 0.0) -> Iterator[bool]:
 
     The file names this process. Raises `RecordError` where the file cannot be used.
     """
-    handle = FileLock(path, thread_local=False, fallback_to_soft=False, poll_interval=POLL_SECONDS)
+    end = time.monotonic() + seconds
     try:
-        handle.acquire(timeout=seconds)
-    except Timeout:
+        while (file := _take(path)) is None and time.monotonic() < end:
+            time.sleep(POLL_SECONDS)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be locked: {error.strerror}") from error
+    if file is None:
         yield False
         return
-    except (OSError, NotImplementedError) as error:
-        raise RecordError(f"{path}: cannot be locked: {getattr(error, 'strerror', None) or error}") from error
     try:
+        me = Holder(socket.gethostname(), os.getpid(), command(), datetime.now(UTC).isoformat(timespec="seconds"))
         with contextlib.suppress(OSError):  # a full disk: the lock is held all the same
-            me = Holder(socket.gethostname(), os.getpid(), command(), datetime.now(UTC).isoformat(timespec="seconds"))
-            path.write_text(json.dumps(asdict(me)) + "\n", encoding="utf-8")
+            os.pwrite(file, json.dumps(asdict(me)).encode() + b"\n", 0)
         yield True
     finally:
-        handle.release()
+        with contextlib.suppress(OSError):
+            os.ftruncate(file, 0)
+        os.close(file)  # the kernel unlocks it
+
+
+def _take(path: Path) -> int | None:
+    """The descriptor of the locked file, which is empty; None where another process holds it. Raises `OSError`.
+
+    Where there are no locks, a line says so, and only a holder of another host that the file names counts.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if not _lock_file(file):
+            _say_without_locks(path.parent)
+            if (other := _noted(path)).pid and other.host != socket.gethostname():
+                raise BlockingIOError
+        os.ftruncate(file, 0)
+        return file
+    except OSError as error:
+        os.close(file)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+
+
+def _lock_file(file: int) -> bool:
+    """Lock an open file. Returns whether its file system has locks. Raises `BlockingIOError` where it is locked."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in WITHOUT_LOCKS:
+            raise
+        return False
+    return True
+
+
+@functools.cache
+def _say_without_locks(folder: Path) -> None:
+    line = "its file system has no locks, so two commands on the same runs go unnoticed; start one at a time"
+    print(f"{folder}: {line}", file=sys.stderr, flush=True)
 
 
 def holder(path: Path) -> Holder | None:
-    """The process that holds a lock; None if nobody does. It holds the lock itself for an instant."""
-    if not path.exists():
-        return None
-    handle = FileLock(path, fallback_to_soft=False)
+    """The process that holds a lock, as far as it can be told; None if nobody does. It holds it for an instant."""
     try:
-        handle.acquire(timeout=0)
-    except Timeout:
-        return _noted(path)
-    except OSError:  # a folder that may only be read, or one without locks
+        file = os.open(path, os.O_RDWR)
+    except OSError:  # there is none, or the folder may only be read
         return None
-    handle.release()
-    return None
+    try:
+        return None if _lock_file(file) or not (other := _noted(path)).pid else other
+    except BlockingIOError:
+        return _noted(path)
+    finally:
+        os.close(file)
+
+
+def has_locks(path: Path) -> bool:
+    """Whether a file, which is made if it does not exist, can be locked."""
+    with contextlib.suppress(BlockingIOError), path.open("ab") as file:
+        return _lock_file(file.fileno())
+    return True
 
 
 def _noted(path: Path) -> Holder:

@@ -61,7 +61,9 @@ def _parser() -> Parser:
         help="create the run's folder in this folder (default: runs/single)",
     )
     parser.add_argument(
-        "--device", default="auto", help="cpu, cuda, cuda:1, ...; auto is a GPU if there is one (default: auto)"
+        "--device",
+        default="auto",
+        help="cpu, cuda, cuda:1, ...; auto is a GPU that is free, the CPU if there is none (default: auto)",
     )
     parser.add_argument(
         "--threads",
@@ -95,10 +97,12 @@ def _body(argv: Sequence[str]) -> int:
 def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     import torch
 
+    from experiments.config import override
     from experiments.effects import warn_of_long_warmup, warn_of_no_effect
     from experiments.errors import UserError
     from experiments.locks import LOCKS, holder
     from experiments.memory import batch_named
+    from experiments.runs.images import first_path
     from experiments.runs.record import is_finished
     from experiments.runs.run import train
     from experiments.runs.tracking.mirror import Mirror
@@ -107,7 +111,8 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    kind, out = config.model.pos_embed, Path(arguments.out)
+    kind, out, images = config.model.pos_embed, Path(arguments.out), config.data.root
+    config = override(config, {"data.root": first_path(config, out)})
     run = RunSpec.of(f"{config.data.name}-{kind}-s{config.seed}-{{}}", config, kind)
     name = run.name
     agent = AgentRun.asked_for()
@@ -119,7 +124,7 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     test = arguments.test == "true"
     with Mirror(tracking, out, [name], show=said.append), batch_named(config):
         on_row = _on_row(config.train.epochs, agent is not None)
-        (summary,) = train([run], out, device=arguments.device, on_row=on_row, test=test)
+        (summary,) = train([run], out, device=arguments.device, on_row=on_row, test=test, images=images)
     if summary is None:
         raise UserError(f"out: {str(out / name)!r} is trained by {holder(out / LOCKS / name) or 'another process'}")
     if trained_before:
@@ -142,9 +147,12 @@ def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], 
     if summary["status"] == "diverged":
         print(f"diverged in epoch {summary['epochs']}: the loss is not finite\nrecord: {folder}")
         return 1
-    test_text = "" if summary["test/acc"] is None else f"test accuracy {summary['test/acc']:.2%}, "
+    accuracies = {
+        part: "undefined" if (acc := summary[f"{part}/acc"]) is None else f"{acc:.2%}" for part in ("test", "val")
+    }
+    test_text = "" if summary["test/loss"] is None else f"test accuracy {accuracies['test']}, "
     pruned = f" after {summary['epochs']} epochs, pruned" if summary["status"] == "pruned" else ""
-    print(f"{test_text}validation accuracy {summary['val/acc']:.2%}{pruned}")
+    print(f"{test_text}validation accuracy {accuracies['val']}{pruned}")
     is_preset = run_id(config) == run_id(override(preset(preset_name), {"seed": config.seed}))
     if test_text and is_preset and (claim := PRESETS[preset_name].claim):
         print(f"published accuracy {claim:.2%}; to compare over several seeds: vit-sweep run {preset_name}")

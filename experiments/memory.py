@@ -18,9 +18,7 @@ OUT_OF_MEMORY = ("out of memory", "STATUS_ALLOC_FAILED", "DefaultCPUAllocator") 
 
 
 def machine_memory() -> float:
-    """Physical memory of this machine in bytes; infinite if the system does not tell."""
-    if not hasattr(os, "sysconf"):  # Windows
-        return math.inf
+    """Physical memory of this machine in bytes."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

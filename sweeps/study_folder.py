@@ -9,6 +9,7 @@ from typing import Any
 
 from experiments.config import flatten, locations, run_id
 from experiments.data.catalogue import DATASETS
+from experiments.data.places import PLACES, Place, place_of, read_moved, write_moved
 from experiments.errors import UserError, writing
 from experiments.locks import holder, lock
 from experiments.runs import record
@@ -72,7 +73,7 @@ def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -
 
 
 def plan_of(study_dir: Path) -> StudyPlan:
-    """The plan in STUDY/study.json, to train it. Nothing else is read, so any machine can join a sweep.
+    """The plan in STUDY/study.json, to train it. Only images.json is read as well, so any machine can join a sweep.
 
     Raises `UserError` where the file cannot be read, holds an exported study, or lists a run that has another id here:
     the source of its plug-in or its initial weights are others, or this version computes something else.
@@ -85,6 +86,8 @@ def plan_of(study_dir: Path) -> StudyPlan:
             if run.config.init_from:
                 reason = f"the weights in {run.config.init_from!r} were changed; restore them"
             raise UserError(f"{path}: {run.name} has the run id {here} here, not {run.run_id}: {reason}")
+    for root in {run.config.data.root for run in plan.runs}:
+        PLACES[root] = Place(read_moved(study_dir, root))
     return plan
 
 
@@ -148,22 +151,44 @@ def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSp
 
 
 def check_records(plan: StudyPlan, study_dir: Path) -> None:
-    """Raise `UserError` where a record is damaged or that of another run, and where runs are left to train and the
-    user's images cannot be read or were changed since another run of the study.
-    """
-    ended = ((run.name, record.read_ended(study_dir, run)) for run in plan.runs)
-    files = {name: summary.get("data", {}).get("files") for name, summary in ended if summary}
-    runs = [run for run in plan.runs if DATASETS[run.config.data.name].source == "folder"]
-    finished = [run for run in runs if run.name in files]
-    if len(finished) == len(runs):
-        return
-    from experiments.data.folder import files_digest
-    from experiments.runs.run import check_unchanged  # it imports torch
+    """Raise `UserError` where a record is damaged or that of another run, and see `check_images`."""
+    for run in plan.runs:
+        record.read_ended(study_dir, run)
+    check_images(plan, study_dir)
 
-    for root in {run.config.data.root for run in runs if run.name not in files}:
+
+def check_images(plan: StudyPlan, study_dir: Path) -> None:
+    """Raise `UserError` where runs are left to train and the user's images cannot be read or were changed since another
+    run of the study; also where a command has given another path for them. Note in the folder where they are.
+    """
+    runs = [run for run in plan.runs if DATASETS[run.config.data.name].source == "folder"]
+    moved = [run for run in runs if place_of(run.config.data.root).path != run.config.data.root]
+    left = [run for run in runs if not record.is_finished(study_dir / run.name)]
+    if not left and not moved:
+        return
+    from experiments.data.folder import files_digest  # they import torch
+    from experiments.runs.images import check_unchanged, recorded_hash, settle_place
+
+    for root in {run.config.data.root: None for run in (*left, *moved)}:
+        of_root = [run for run in runs if run.config.data.root == root]
+        settle_place(of_root[0].config.data, study_dir, place_of(root).path)
         files_digest(root)  # here, so that the workers find it and not every one decodes the files
-    for run in {run.config.data.root: run for run in finished}.values():  # one for each folder of images
-        check_unchanged(run.config.data, files[run.name], study_dir / run.name)
+        known = ((run, recorded_hash(study_dir / run.name)) for run in of_root)
+        run, files = next((pair for pair in known if pair[1]), (of_root[0], ""))
+        check_unchanged(run.config.data, files, study_dir / run.name)
+        write_moved(study_dir, root)
+
+
+def at_first_path(plan: StudyPlan, study_dir: Path) -> str | None:
+    """The path that the study in the folder was first given for its images, if it is not the plan's.
+
+    From now on this process reads these images where the plan says.
+    """
+    if DATASETS[(given := plan.base["data"])["name"]].source != "folder" or not (old := _old_plan(study_dir)):
+        return None
+    first = str(old.base.get("data", {}).get("root"))
+    PLACES[first] = Place(given["root"])
+    return first if first != given["root"] else None
 
 
 def _old_plan(study_dir: Path) -> StudyPlan | None:

@@ -5,6 +5,7 @@ of a variant that has stopped.
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -77,8 +78,10 @@ def _listed(labels: Sequence[str]) -> str:
 
 def _verdicts(study_dir: Path) -> dict[str, Any]:
     """What `vit-report decided` says: `look`, and in `undecided` variant -> those with which it has no verdict."""
-    command = [sys.executable, "-m", "analysis.main", "decided", str(study_dir)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-P", "-m", "analysis.main", "decided", str(study_dir)]
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    # so that no analysis.py of the user is imported instead
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
     if done.returncode:
         raise UserError(f"vit-report decided: {done.stderr.strip().rpartition('error: ')[2] or 'has ended early'}")
     answer: dict[str, Any] = json.loads(done.stdout)

@@ -276,7 +276,16 @@ class ViT(nn.Module):
         self.pos = pos_embed.build(cfg)
 
     def embed(self, images: Tensor) -> Tensor:
-        """Tokens without position. [B, C, S, S] -> [B, T, D]"""
+        """Tokens without position. [B, C, S, S] -> [B, T, D]
+
+        Raises `ValueError` for images of another shape, whose pixels could be reshaped to the tokens of this one.
+        """
+        expected = (self.cfg.in_chans, self.cfg.img_size, self.cfg.img_size)
+        if images.ndim != 4 or images.shape[1:] != expected:
+            raise ValueError(
+                f"images: their shape is {list(images.shape)}; expected [B, {', '.join(map(str, expected))}]: batch, "
+                "channels, height, width; `vit.resize.resized(model, S)` is the model for images of S x S pixels"
+            )
         x = self.patch_embed(images)  # [B, N, D]
         prefix = [t.expand(x.shape[0], -1, -1) for t in (self.cls_token, self.reg_token) if t is not None]
         return torch.cat([*prefix, x], 1)  # [B, T, D]

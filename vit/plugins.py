@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import importlib.util
 import os
 import sys
 import traceback
@@ -45,17 +46,33 @@ def digest(files: Mapping[str, bytes]) -> str:
 
 
 def names() -> list[str]:
-    """The modules named in VIT_PLUGINS, a comma-separated list. Worker processes inherit it."""
+    """The modules and files named in VIT_PLUGINS, a comma-separated list. Worker processes inherit it."""
     return [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
 
 
 def import_plugin(name: str) -> None:
-    """Import a module of VIT_PLUGINS. Raises `PluginError`."""
+    """Import a module of VIT_PLUGINS, by its name or by the path of its file. Raises `PluginError`."""
     try:
-        importlib.import_module(name)
+        importlib.import_module(_module_of(Path(name).expanduser()) if name.endswith(".py") else name)
+    except PluginError:
+        raise
     except (Exception, SystemExit) as error:
-        advice = "; its folder must be in PYTHONPATH" if isinstance(error, ModuleNotFoundError) else ""
+        missing = isinstance(error, ModuleNotFoundError)
+        advice = "; its folder must be in PYTHONPATH, or give the path of its file, NAME.py" if missing else ""
         raise PluginError(f"{VARIABLE}: {name!r} cannot be imported: {reason(error)}{advice}") from error
+
+
+def _module_of(path: Path) -> str:
+    """The module in a file. Its folder comes last in the search path, so that the file's neighbours hide no module."""
+    if not path.is_file():
+        raise PluginError(f"{VARIABLE}: {str(path)!r} is not a file")
+    if (folder := str(path.resolve().parent)) not in sys.path:
+        sys.path.append(folder)
+    spec = importlib.util.find_spec(path.stem)
+    if spec is None or not spec.origin or not os.path.exists(spec.origin) or not path.samefile(spec.origin):
+        other = f": {spec.origin or path.stem} has its name" if spec else ""
+        raise PluginError(f"{VARIABLE}: {str(path)!r} cannot be imported{other}; rename it")
+    return path.stem
 
 
 def reason(error: BaseException) -> str:

@@ -101,6 +101,9 @@ def legend(figure: Drawing, handles: Mapping[str, Any], styles: Styles | None = 
     names = [styles.names[variant] for variant in handles] if styles else [*handles]
     columns = max(1, min(4, LEGEND_LINE // (max(map(len, names)) + 8)))
     figure.set_figheight(figure.get_figheight() + LEGEND_ROW * -(-len(names) // columns))
-    drawn = figure.legend([*handles.values()], names, loc="outside lower center", ncols=columns)
+    shown = [
+        " " * name.startswith("_") + name for name in names
+    ]  # Matplotlib before 3.11 leaves out a name with "_" first
+    drawn = figure.legend([*handles.values()], shown, loc="outside lower center", ncols=columns)
     for text, name in zip(drawn.get_texts(), handles):
         identify([text], f"{styles.id(name)}-legend" if styles else "")

@@ -10,7 +10,7 @@ from analysis.sources.folder import has_runs, read_folder, read_runs
 from analysis.sources.held_fixed import check_pooling
 from analysis.sources.inferred import infer
 from analysis.sources.runs_table import RunsTable
-from analysis.sources.tabular import read_file, read_table
+from analysis.sources.tabular import FORMATS, read_file, read_table, rows_where
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
@@ -37,12 +37,12 @@ def read(
     """Read a study.
 
     `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]" or "csv:FILE". `table`: what the columns of such a
-    file are, the arguments of `read_table`.
+    file are, the arguments of `read_table`, and `where`, see `rows_where`.
     `metric` and `baseline` differ from the plan in an exploratory report, which says so. Raises `UserError` naming what
     is missing or not possible, and where runs of a variant are not of one model.
     """
     if source.startswith(f"{TABLE}:"):
-        frame = read_file(Path(source.partition(":")[2]))
+        frame = rows_where(read_file(Path(source.partition(":")[2])), source, table.pop("where", ()))
         return read_table(frame, source, metric or "", baseline=baseline, **table)
     if metric is not None and not is_metric(metric):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
@@ -67,6 +67,8 @@ def locate(source: str) -> str:
     with reading(folder):
         if is_imported(source) or has_plan(source):
             return source
+        if folder.is_file() and source.lower().endswith(FORMATS):
+            raise UserError(f"{source}: is a file; did you mean {TABLE}:{source}?")
         if not folder.is_dir():
             raise UserError(f"{source}: no such folder; give the folder of a study, OUT/STUDY")
         if (folder / record.CONFIG).is_file():

@@ -10,18 +10,20 @@ import hashlib
 import math
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from itertools import chain
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from experiments.data.class_folders import list_images
+from experiments.data.class_folders import HIDDEN, NAMED, list_images
 from experiments.data.images import Images
+from experiments.data.places import place_of
 from experiments.data.streaming import MOST_THREADS, StreamedPixels
 from experiments.errors import UserError
 from experiments.files import RecordError, write_text
@@ -31,10 +33,24 @@ from experiments.sections import DataConfig
 if TYPE_CHECKING:
     from PIL import Image
 
+WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # of a folder's name, such as seg_train, TestImages or FOLD2
+# a word that names a part
+PART = re.compile("(train|test)(ing|s|set)?|trainval|val(id|idation)?|eval|dev|holdout|folds?|splits?")
 KEPT = Path(os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache"), "vit-ablation")  # by `files_digest`
 _said: set[str] = set()  # the lines that this process has printed
 _saying = Lock()  # several threads decode
+RULES = "2"  # version of the rules by which files become pixels; 2: turned upright
+ORIENTATION = 0x0112  # the tag in EXIF data
+TURNS = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"}
+TURNS |= {6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"}
 IN_MEMORY = 1 / 8  # of this machine's memory, for decoded images: the parts of a split and each worker need a copy
+
+
+warnings.filterwarnings("ignore", module="PIL")  # Pillow's, which do not name the file
+
+
+class BrokenImage(UserError):
+    """A file that cannot be read as an image. The message names it."""
 
 
 def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
@@ -45,14 +61,20 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
     """
     parts: dict[str, Images] = {}
     classes: tuple[str, ...] = ()
-    folders = _part_folders(data.root)
-    if "test" in folders and (others := sorted({path.name for path in Path(data.root).glob("*/")} - {*folders})):
-        _say_once(f"not used, only train and test are: {', '.join(others)} in {data.root!r}")
+    place = place_of(data.root)
+    folders = _part_folders(place.path)
+    used = [path.name for path in folders.values()]
+    if "test" in folders and (others := sorted({path.name for path in Path(place.path).glob("*/")} - {*used})):
+        _say_once(f"not used, only {' and '.join(used)} are: {', '.join(others)} in {place.path!r}")
     for name, folder in folders.items():
-        parts[name], found = _read_classes(folder, data.image_shape[1])
+        try:
+            parts[name], found = _read_classes(folder, data.image_shape[1], place.upright)
+        except BrokenImage:
+            digests(place.path)  # names all that are broken
+            raise
         if classes and found != classes:
             raise UserError(
-                f"data.root: {str(folder)!r} has the classes {', '.join(found)}, but train has {', '.join(classes)}"
+                f"data.root: {str(folder)!r} has the classes {', '.join(found)}, but {used[0]} has {', '.join(classes)}"
             )
         classes = found
     if data.num_classes is not None and data.num_classes != len(classes):
@@ -60,30 +82,53 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
     return parts, classes
 
 
+class Digests(NamedTuple):
+    """Hashes of the paths and pixels of image files, turned upright and as they are stored; how many are turned."""
+
+    upright: str
+    stored: str
+    turned: int
+
+
 def files_digest(data_root: str) -> str:
     """A hash of the paths and pixels of the image files: another one means that the images were changed.
 
-    Every file is decoded, so a broken one is found before training. The result is kept in `KEPT` for other processes
+    It says how many images are turned. Raises `UserError`; see `digests`.
+    """
+    place = place_of(data_root)
+    known = digests(place.path)
+    if known.turned:
+        turned = "are turned upright" if place.upright else "are not turned, as when the first run here began"
+        _say_once(f"{known.turned:,} image(s) in {place.path!r} have an EXIF orientation; they {turned}")
+    return known.upright if place.upright else known.stored
+
+
+def digests(folder: str) -> Digests:
+    """The hashes of the image files in a folder.
+
+    Every file is decoded, so broken ones are found before training. The result is kept in `KEPT` for other processes
     and later commands, until a file changes. A user may keep other files beside the images, even the folder of the
-    runs. Raises `UserError` where the root or an image cannot be read.
+    runs. Raises `UserError` where the folder cannot be read, and with all images that cannot.
     """
     try:
-        listed = [list_images(folder)[0] for folder in _part_folders(data_root).values()]
+        listed = [list_images(part)[0] for part in _part_folders(folder).values()]
         paths = sorted(path for images in listed for of_class in images.values() for path in of_class)
         stats = [os.stat(path) for path in paths]
     except OSError as error:
-        raise UserError(f"data.root: {data_root!r} cannot be read: {error}") from error
+        raise UserError(f"data.root: {folder!r} cannot be read: {error}") from error
     # exchanged files may have one size and one time of writing, but not one inode
     states = (f"{s.st_size}:{s.st_mtime_ns}:{s.st_ctime_ns}:{s.st_dev}:{s.st_ino}" for s in stats)
-    kept = KEPT / _hash_lines([data_root, *paths, *states])
+    kept = KEPT / _hash_lines([RULES, folder, *paths, *states])
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        if re.fullmatch("[0-9a-f]{16}", known := kept.read_text()):
-            return known
-    names = [Path(path).relative_to(data_root).as_posix() for path in paths]
-    digest = _hash_lines([*names, *_pixel_hashes(paths)])[:16]
+        if known := re.fullmatch("([0-9a-f]{16}) ([0-9a-f]{16}) ([0-9]+)", kept.read_text()):
+            return Digests(known[1], known[2], int(known[3]))
+    names = [Path(path).relative_to(folder).as_posix() for path in paths]
+    pixels = _pixel_hashes(paths)
+    upright, stored = (_hash_lines([*names, *(hashes[rule] for hashes in pixels)])[:16] for rule in (0, 1))
+    digest = Digests(upright, stored, sum(one != other for one, other in pixels))
     with contextlib.suppress(OSError, RecordError):  # where it cannot be kept, the next call decodes again
         KEPT.mkdir(parents=True, exist_ok=True)
-        write_text(kept, digest)
+        write_text(kept, " ".join(map(str, digest)))
     return digest
 
 
@@ -91,20 +136,36 @@ def _hash_lines(lines: list[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _pixel_hashes(paths: list[str]) -> list[str]:
-    """A hash of each image as it is before resizing, because image sizes may vary. A terminal shows a progress bar."""
+def _pixel_hashes(paths: list[str]) -> list[tuple[str, str]]:
+    """Two hashes of each image as it is before resizing, because image sizes may vary: upright, and as it is stored.
+
+    A terminal shows a progress bar.
+    """
     from rich.console import Console
     from rich.progress import track
 
-    def decode(path: str) -> str:
-        with _naming(path):
-            image = _open_rgb(path)
-        return hashlib.sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()
+    def decode(path: str) -> tuple[str, str] | str:
+        try:
+            with _naming(path):
+                image, turn = _open_rgb(path)
+        except UserError as error:
+            return str(error)
+        stored = _hash_image(image)
+        return (stored if turn is None else _hash_image(image.transpose(turn))), stored
 
     console = Console(stderr=True)
     with ThreadPool(MOST_THREADS) as pool:
         hashes = pool.imap(decode, paths, chunksize=16)
-        return list(track(hashes, "checking images", len(paths), console=console, disable=not console.is_terminal))
+        shown = track(hashes, "checking images", len(paths), console=console) if console.is_terminal else hashes
+        every = list(shown)
+    if broken := [one for one in every if isinstance(one, str)]:
+        others = "".join(f"; {line.removeprefix('data.root: ')}" for line in broken[1:])
+        raise UserError(f"{broken[0]}{others}" + f" ({len(broken)} files)" * (len(broken) > 1))
+    return [one for one in every if not isinstance(one, str)]
+
+
+def _hash_image(image: Image.Image) -> str:
+    return hashlib.sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()
 
 
 @contextlib.contextmanager
@@ -115,26 +176,40 @@ def _naming(path: str) -> Iterator[None]:
     try:
         yield
     except (DecompressionBombError, OSError, SyntaxError, ValueError) as error:
-        raise UserError(f"data.root: {path!r} cannot be read as an image ({error})") from error
+        raise BrokenImage(f"data.root: {path!r} cannot be read as an image ({error})") from error
 
 
 def _part_folders(data_root: str) -> dict[str, Path]:
-    """The folder of each part: the root itself if it holds the class folders."""
+    """The folder of each part: the root itself if it holds the class folders. Raises `UserError`.
+
+    Several folders whose names hold a part as a word, such as Train and seg_test, are parts.
+    """
     root = Path(data_root)
     try:
-        has_test = (root / "train").is_dir() and (root / "test").is_dir()
+        folders = sorted(path for path in root.glob("*/") if path.is_dir() and not path.name.startswith(HIDDEN))
     except OSError as error:
         raise UserError(f"data.root: {data_root!r} cannot be read: {error.strerror}") from error
-    if has_test:
-        return {"train": root / "train", "test": root / "test"}
+    by_name = {path.name: path for path in folders}
+    if {"train", "test"} <= by_name.keys():
+        return {"train": by_name["train"], "test": by_name["test"]}
+    words = [(word.lower(), path) for path in folders for word in WORD.findall(path.name)]
+    parts = {path: word for word, path in words if PART.fullmatch(word)}
+    used = {part: [path for path, word in parts.items() if word.startswith(part)] for part in ("train", "test")}
+    if all(len(paths) == 1 for paths in used.values()):
+        return {part: path for part, (path,) in used.items()}
     if any(path.is_dir() for path in (root / "train").glob("*")):
         raise UserError(f"data.root: {data_root!r} has train/CLASS but no test folder; name the other part test")
-    if [path.name for path in root.glob("*/")] == ["test"]:
+    if [*by_name] == ["test"]:
         raise UserError(f"data.root: {data_root!r} has a test folder but no train folder; train/CLASS is missing")
+    if len(parts) > 1:
+        raise UserError(
+            f"data.root: {data_root!r} has the parts {', '.join(path.name for path in parts)}, which are no classes; "
+            "name one train and one test, or give a folder of classes"
+        )
     return {"train": root}
 
 
-def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
+def _read_classes(folder: Path, side: int, upright: bool) -> tuple[Images, tuple[str, ...]]:
     """Read FOLDER/CLASS/IMAGE: resize the shorter side to `side` pixels, then crop the centre."""
     from torchvision.transforms import v2
 
@@ -142,13 +217,21 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
 
     def decode(path: str) -> Tensor:
         with _naming(path):
-            return transform(_open_rgb(path))
+            image, turn = _open_rgb(path)
+            return transform(image.transpose(turn) if turn is not None and upright else image)
 
     files, unused = list_images(folder)
     if unused:
         _say_once(unused)
     if len(files) < 2:
         raise UserError(f"data.root: {str(folder)!r} has {len(files)} class folder(s) with images; two are needed")
+    inside = {frozenset(Path(path).relative_to(folder).parts[1:-1][:1] for path in paths) for paths in files.values()}
+    if len(inside) == 1 and () not in (same := next(iter(inside))):
+        names = f"{', '.join(sorted(*zip(*same))[:NAMED])}{', ...' * (len(same) > NAMED)}"
+        _say_once(
+            f"warning: each folder in {str(folder)!r} holds the folders {names}; they are read as CLASS/FOLDER: "
+            f"{len(files)} classes. If they are PART/CLASS, name the parts train and test"
+        )
     paths = list(chain.from_iterable(files.values()))
     classes = tuple(name.encode(errors="replace").decode() for name in files)  # a name may be no UTF-8
     y = torch.tensor([label for label, paths in enumerate(files.values()) for _ in paths])
@@ -161,22 +244,33 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
     return Images(streamed, y), classes
 
 
-def _open_rgb(path: str) -> Image.Image:
-    """Open an image with 8 bits per channel. Raises `ValueError` if the range of its pixels is unknown."""
+def _open_rgb(path: str) -> tuple[Image.Image, Image.Transpose | None]:
+    """An image with 8 bits per channel as it is stored, and how to turn it upright, if its EXIF data say so.
+
+    Raises `ValueError` if the range of its pixels is unknown.
+    """
     import numpy as np
     from PIL import Image
 
-    image: Image.Image = Image.open(path)
-    if image.mode in ("I", "F"):
+    opened: Any = Image.open(path)
+    codec, *_, described = opened.tile[0] if opened.tile else ("", (0, 0))
+    is_deep = ";16" in str(described) or (codec.startswith("ppm") and described[1] > 255)
+    image: Image.Image = opened
+    if image.mode == "F" or (image.mode == "I" and not is_deep):
         raise ValueError(f"pixel mode {image.mode} has no fixed range; allowed: 8 or 16 bits per channel")
-    if image.mode.startswith("I;16"):  # Pillow would clip every value above 255
+    image.load()
+    turn = None
+    with contextlib.suppress(Exception):  # damaged EXIF data, which Pillow reports in many ways
+        turn = TURNS.get(image.getexif().get(ORIENTATION, 1))
+    if is_deep:
         _say_once(
             "images have 16 bits per channel; only the upper 8 are used, so of a 12-bit value only 4 bits are left"
         )
+    if image.mode.startswith("I"):  # Pillow would clip every value above 255
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.has_transparency_data and np.asarray(image.convert("RGBA"))[..., 3].min() < 255:
         _say_once("images have transparent pixels; transparency is ignored, and the colour under it is used")
-    return image.convert("RGB")
+    return image.convert("RGB"), None if turn is None else Image.Transpose[turn]
 
 
 def _say_once(text: str) -> None:

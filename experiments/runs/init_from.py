@@ -15,6 +15,7 @@ from torch import Tensor
 
 from experiments.config import RunConfig, completed, load, plain_settings
 from experiments.data.catalogue import DATASETS
+from experiments.data.places import place_of
 from experiments.errors import UserError, setting_text
 from experiments.evaluation.other_images import at_size
 from experiments.runs import record
@@ -145,7 +146,7 @@ def _check_split(config: RunConfig, files: str | None, seen: Seen, folder: str) 
     if files is None and DATASETS[seen["name"]].source == "folder":
         return
     if DATASETS[seen["name"]].source == "folder" and files != seen["files"]:
-        if os.path.realpath(data.root) != os.path.realpath(seen["root"]):
+        if os.path.realpath(place_of(data.root).path) != os.path.realpath(seen["root"]):
             return  # other images
         raise UserError(
             f"data.root: the files of {data.root!r} are not those that the weights of {folder} were trained on, so "

@@ -15,15 +15,15 @@ import torch
 
 from experiments.config import RunConfig
 from experiments.data import loading
-from experiments.data.folder import files_digest
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
+from experiments.gpus import free_gpus
 from experiments.locks import lock_runs
 from experiments.memory import check_model, free_memory, is_out_of_memory
 from experiments.runs import init_from, predictions, provenance, record
+from experiments.runs.images import check_unchanged, settle_place
 from experiments.runs.state import RunState, is_finite, remove_temporary_files
 from experiments.runs.summary import summary_of
-from experiments.sections import DataConfig
 from experiments.study import RunSpec
 from experiments.training.cohort import cohort_sizes
 from experiments.training.compile import require
@@ -47,6 +47,7 @@ def train(
     on_row: OnRow | None = None,
     load: Load | None = None,
     test: bool = True,
+    images: str | None = None,
 ) -> list[dict[str, Any] | None]:
     """Train the runs that are not finished, each in `folder`/its name. Returns the summaries of all, in order.
 
@@ -56,7 +57,8 @@ def train(
     Runs given together may differ only in seed. They are trained as one stacked model, as many at a time as fit into
     `memory_share` of the GPU's free memory; if that is exhausted, in halves of the cohort. `load` replaces
     `loading.load`. `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run.
-    Without `test` the test images are left out: the record has no test metrics and no test predictions.
+    Without `test` the test images are left out: the record has no test metrics and no test predictions. `images`: where
+    the images of an imagefolder are, if it is not where images.json or `data.root` says.
 
     After an interruption the same call continues from each run's last finished epoch and ends with the same numbers. On
     a GPU this holds only for the same cohort on the same card, because another number of runs or another card rounds
@@ -72,6 +74,7 @@ def train(
         require(runs[0].config.train.compile, torch_device)
         check_model(runs[0].config.model)
         _check_plugin(runs[0].config)
+    settle_place(runs[0].config.data, folder, images)
     for split_seed in dict.fromkeys(run.config.split_seed for run in left):  # several where it is per-seed
         members = [run for run in left if run.config.split_seed == split_seed]
         config = members[0].config
@@ -99,12 +102,12 @@ def _check_plugin(config: RunConfig) -> None:
 
 
 def pick_device(name: str) -> torch.device:
-    """The torch device of that name; `auto` is the GPU where there is one.
+    """The torch device of that name; `auto` is the first GPU that is free, and the CPU where there is no GPU.
 
     Raises `UserError` where there is no such device.
     """
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device(free_gpus()[0] if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.zeros(1, dtype=torch.float64, device=device).item()  # training needs float64, which mps lacks
@@ -261,12 +264,3 @@ def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any] | None:
     check_unchanged(run.config.data, finished.summary.get("data", {}).get("files"), folder)
     remove_temporary_files(folder)
     return finished.summary
-
-
-def check_unchanged(data: DataConfig, files: str | None, folder: Path) -> None:
-    """Raise `UserError` where the images do not match `files`, the hash in the record of the run in `folder`."""
-    if files and Path(data.root).is_dir() and files_digest(data.root) != files:
-        raise UserError(
-            f"data.root: the files of {data.root!r} were changed after the run in {str(folder)!r}; restore them, or "
-            "give the new run another folder (--out)"
-        )

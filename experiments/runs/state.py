@@ -15,8 +15,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from experiments.config import load, run_id
+from experiments.data.places import place_of
 from experiments.errors import UserError, writing
-from experiments.metric import WATCHED, Metric
+from experiments.metric import Metric
 from experiments.runs import record, resume
 from experiments.runs.history import read_stated
 from experiments.runs.provenance import source_files
@@ -93,7 +94,7 @@ class RunState(Saved):
     def check_files(self, files: str) -> None:
         """Note the hash of the image files. Raises `UserError` where an interrupted run began with other files."""
         if self.files and self.files != files:
-            where = f"data.root: {self.spec.config.data.root!r}"
+            where = f"data.root: {place_of(self.spec.config.data.root).path!r}"
             raise UserError(
                 f"{where}: its files were changed after epoch {len(self.rows)} of {self.dir}; restore them to resume, "
                 "or delete that folder to train the run again"
@@ -182,8 +183,8 @@ class RunState(Saved):
 
 
 def is_finite(row: Row) -> bool:
-    """Whether all metrics of an epoch that runs are compared by are finite: if not, the run has diverged."""
-    return all(math.isfinite(value) for name, value in row.items() if name not in WATCHED)
+    """Whether the losses of an epoch are finite: if not, the run has diverged. Another metric may not be defined."""
+    return all(math.isfinite(value) for name, value in row.items() if Metric(name).is_loss)
 
 
 def remove_temporary_files(folder: Path) -> None:

@@ -18,7 +18,7 @@ from sweeps.engines.contract import Engine
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.precision import PRECISION, resolved
 from sweeps.study import parse_study, parse_yaml
-from sweeps.study_folder import plan_of, with_known_runs
+from sweeps.study_folder import at_first_path, plan_of, with_known_runs
 from sweeps.until_decided import with_looks
 
 PROG = "vit-sweep"
@@ -60,7 +60,7 @@ def add_study_command(
     option("--out", metavar="DIR", type=folder, help=f"parent folder of the study's folder (default: {OUT})")
     option("--set", action="append", default=[], metavar="PATH=VALUE", help=SET)
     if tuned:
-        option("--tuned", metavar="FILE", help=TUNED)
+        option("--tuned", metavar="FILE", type=os.path.expanduser, help=TUNED)
     add_settings(command, hidden=["seed"])  # a study has `seeds`
     return command
 
@@ -93,6 +93,8 @@ def parse_plan(arguments: argparse.Namespace, engine: Callable[[], Engine] | Non
         changes[PRECISION] = precision
         setattr(arguments, PRECISION, precision)  # for the commands that this one prints
     plan = make_plan(study, arguments.preset, changes)
+    if first := at_first_path(plan, study_dir):
+        plan = make_plan(study, arguments.preset, {**changes, "data.root": first})
     if until_decided:
         plan = plan.model_copy(update={"until_decided": until_decided})
     if arguments.tuned:

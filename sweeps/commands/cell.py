@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.errors import UserError
+from experiments.locks import has_locks
 from experiments.metric import Metric
 from experiments.runs.record import read_summary
 from experiments.runs.tracking.mirror import Mirror
@@ -15,7 +16,7 @@ from experiments.study import RunSpec, StudyPlan
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
 from sweeps.commands.run import DEVICE, tracking_of
 from sweeps.progress import result_text
-from sweeps.study_folder import ERROR
+from sweeps.study_folder import DRIVER_LOCK, ERROR
 
 
 def add(commands: Any) -> None:
@@ -44,6 +45,8 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
 
     plan, study_dir = existing_plan(arguments)
     run = _named(arguments.run, plan, study_dir)
+    if not has_locks(study_dir / DRIVER_LOCK):
+        raise UserError(f"{study_dir}: its file system has no locks; use `{PROG} run`, from one host")
     tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
     with Mirror(tracking, study_dir, [run.name]), LocalEngine(local_slots(arguments.device, 1)) as engine:
         failed = train_plan(plan, study_dir, engine, cohort=1, only={run.name}, with_dashboard=False)

@@ -26,7 +26,9 @@ WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU c
 COHORT = """\
 number of runs of a variant that a worker trains together, stacked into one model; auto: on a GPU as many as fit into
 its memory; on a CPU 1. Runs interrupted together resume together (default: auto)"""
-DEVICE = "auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU, else the CPU (default: auto)"
+DEVICE = """\
+auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU with at least half of its memory free; the CPU if
+there is no GPU (default: auto)"""
 RAY = """\
 train on the workers of a Ray cluster, which share the study's folder: auto is the cluster of this node, else one that
 is started here (pip install -e ".[ray]")"""

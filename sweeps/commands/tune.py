@@ -17,7 +17,7 @@ from sweeps.commands.arguments import PROG, add_study_command, counted, out_dir,
 from sweeps.commands.run import add_worker_arguments, engine_of, tracking_of
 from sweeps.engines.contract import Engine
 from sweeps.study import format_level
-from sweeps.study_folder import ERROR, the_only_driver
+from sweeps.study_folder import ERROR, check_images, the_only_driver
 from sweeps.tuning.space import make_space, range_text
 from sweeps.tuning.tuned import TUNED
 from sweeps.tuning.tuning_plan import MAX_SEEDS, MAX_TRIALS, RUNS, TuningPlan, check_data
@@ -78,6 +78,7 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
             f"({plan.sampler}, pruner {plan.pruner}) with {counted(range(engine().places), 'worker')}; {tried}"
         )
         with the_only_driver(study_dir), Mirror(tracking_of(arguments), study_dir / RUNS, alert=arguments.alert):
+            check_images(plan.study, study_dir)
             trials = train_trials(plan, study_dir, engine(), intro)
     return _report(plan, trials, study_dir, arguments)
 

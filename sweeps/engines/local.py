@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from experiments.cli import INTERRUPTS
-from experiments.errors import UserError
+from experiments.errors import UserError, writing
+from experiments.gpus import free_gpus
 from experiments.study import RunSpec
 from sweeps.engines.contract import Call, Event, Failed, Returned, Slot, Task
 from sweeps.engines.training import Training, redirect_output
@@ -27,7 +28,7 @@ END_SECONDS = 10.0  # that an idle worker has to end
 
 
 def local_slots(device: str = "auto", workers: int | None = None) -> list[Slot]:
-    """The slots of this machine: on a CPU one per core, with one thread each; else one per visible GPU.
+    """The slots of this machine: on a CPU one per core, with one thread each; else one per GPU; `auto`: that is free.
 
     `workers` is another number of workers in all. Workers on one GPU divide its free memory. Raises `UserError` for a
     device that is not available.
@@ -41,7 +42,8 @@ def local_slots(device: str = "auto", workers: int | None = None) -> list[Slot]:
         return [Slot(device, 1 if on_cpu else None)] * count
     import torch
 
-    gpus = [device] if picked.index is not None else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    every = free_gpus() if device == "auto" else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    gpus = [device] if ":" in device else every
     count = workers or len(gpus)
     devices = [gpus[i % len(gpus)] for i in range(count)]
     return [Slot(gpu, memory_share=1 / devices.count(gpu)) for gpu in devices]
@@ -75,6 +77,8 @@ class LocalEngine:
 
     def begin(self, task: Task) -> None:
         self._end_all(END_SECONDS)
+        with writing(task.log):
+            task.log.open("ab").close()  # here, because a worker could not say it
         self.task = task
 
     def start(self) -> LocalWorker | None:
@@ -177,8 +181,7 @@ def _exit_reason(exitcode: int | None) -> str:
 def worker_main(pipe: Connection, task: Task, slot: Slot) -> None:
     """The main function of a worker: train what arrives, until None or a failure."""
     for name in ("SIGINT", *INTERRUPTS):  # they reach every process of the group; the driver handles them
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, inbox), daemon=True).start()
     redirect_output(task)

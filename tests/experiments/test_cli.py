@@ -1,5 +1,6 @@
 """What every command shares: --version, shell completion, signals, and a standard output that cannot be written."""
 
+import errno
 import importlib.metadata
 import os
 import signal
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from tiny import flags
 
-from experiments.cli import Parser, add_settings
+from experiments.cli import Parser, add_settings, run_command
 from experiments.config import RunConfig, override
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,6 +100,62 @@ def test_signal_saves_the_run_and_prints_how_to_resume(number, tmp_path):
     assert int(first.split()[1].partition("/")[0]) > 1  # the second process resumed
 
 
+IN_A_CALLBACK = """
+import signal, sys, time, weakref
+from contextlib import suppress
+from experiments.cli import run_command
+
+def send(*_):
+    signal.raise_signal(signal.SIGTERM)
+    time.sleep(0)  # a moment for Python to call the handler
+
+class Dropped:
+    __del__ = send
+
+def drop(how):
+    if how == "weakref":
+        thing = type("Thing", (), {})()
+        kept = weakref.ref(thing, send)
+        del thing
+    elif how == "finaliser":
+        Dropped()
+    else:
+        with suppress(BaseException):
+            send()
+
+def body(argv):
+    drop(argv[0])
+    try:
+        time.sleep(30)
+    finally:
+        for _ in range(3):  # as Slurm does
+            signal.raise_signal(signal.SIGTERM)
+        time.sleep(0.6)
+        print("cleaned up", flush=True)
+
+run_command(body, "x", resumes=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["weakref", "finaliser", "suppressed"])
+def test_a_signal_whose_exception_is_dropped_still_ends_the_command(how):
+    command = [sys.executable, "-c", IN_A_CALLBACK, how]
+    done = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "cleaned up\n")
+    assert done.stderr.splitlines()[-1] == "x: interrupted; run the same command again to resume"
+
+
+@pytest.mark.parametrize("path", ["runs/single/locks/a", "runs/position/looks.jsonl"])
+def test_a_file_of_another_user_is_named_in_one_line(path, capsys):
+    def body(argv):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    with pytest.raises(SystemExit) as ended:
+        run_command(body, "x", [])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"x: error: {path}: cannot be used: Permission denied\n"
+
+
 def test_sighup_is_ignored_under_nohup(tmp_path):
     with start(*LONG, "--out", tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as process:
         process.stdout.readline()
@@ -128,5 +185,5 @@ def test_what_the_output_cannot_encode_is_escaped(encoding, shown, tmp_path):
     command = [sys.executable, "-m", "experiments.main", *flags(), "--tracking", "off", "--out", str(out)]
     done = subprocess.run(command, env={**ENV, "PYTHONIOENCODING": encoding}, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
-    (folder,) = (path for path in out.iterdir() if path.name != "locks")
+    (folder,) = (summary.parent for summary in out.glob("*/summary.json"))
     assert done.stdout.decode(encoding).splitlines()[-1] == f"record: {tmp_path}/{shown}/{folder.name}"

@@ -278,3 +278,31 @@ def test_runs_of_different_splits_are_not_one_cohort():
     for split, together in ((0, True), ("per-seed", False)):
         first, other = (override(RunConfig(), {"data.split_seed": split, "seed": seed}) for seed in (0, 1))
         assert (cohort_key(first) == cohort_key(other)) == together
+
+
+@pytest.mark.parametrize(
+    "names", [["cat, black", "dog"], ["a,b", "a", "b"], ["[x", "y"], ["[1, 2]", "z"], ["[1", "2]"], ["ü,é", '"q"']]
+)
+def test_class_names_with_commas_stay_names(names):
+    """Through an override, a record and a command line, with equal run ids."""
+    config = override(RunConfig(), {"data.classes": names})
+    assert config.data.classes == tuple(sorted(names))
+    again = [override(config, {"seed": 1}), load(json.loads(json.dumps(config.model_dump())))]
+    again.append(override(RunConfig(), {"data.classes": config.model_dump()["data"]["classes"]}))
+    assert [one.data.classes for one in again] == [config.data.classes] * 3
+    assert run_id(again[1]) == run_id(again[2]) == run_id(config)
+
+
+def test_lists_without_such_names_are_recorded_as_before():
+    """The records and run ids of 0.1.0 hold them with commas."""
+    config = override(RunConfig(), {"data.classes": ["1", "0"], "eval.shots": "10,5"})
+    assert config.model_dump()["data"]["classes"] == "0,1" and config.model_dump()["eval"]["shots"] == "5,10"
+
+
+@pytest.mark.parametrize("path", ["data.root", "init_from"])
+def test_a_tilde_is_the_home_folder(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "checkpoint.safetensors").write_bytes(b"")
+    config = override(RunConfig(), {path: "~/x"})
+    assert dict(flatten(config.model_dump()))[path] == f"{tmp_path}/x"

@@ -1,5 +1,8 @@
 """Locks between processes: who holds one, and that a kill gives it back."""
 
+import errno
+import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -9,9 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from experiments import locks
 from experiments.errors import UserError
 from experiments.files import RecordError
 from experiments.locks import holder, lock, lock_runs, wait_for_lock
+from sweeps.builtin import load_study
+from sweeps.main import main
+from sweeps.plan import make_plan
+from sweeps.study_folder import the_only_driver, write_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -66,9 +74,68 @@ def test_a_lock_is_waited_for_in_bounded_time_and_this_is_said(tmp_path, other, 
     assert capfd.readouterr().err.count(f"{path}: is locked by another process; waiting up to ") == 2
 
 
+def test_the_folder_of_a_lock_is_made(tmp_path):
+    """As that of a dataset that is downloaded."""
+    with lock(tmp_path / "data" / "new" / ".download.lock") as held:
+        assert held
+
+
 def test_what_cannot_be_locked_is_one_line(tmp_path):
     (tmp_path / "a").mkdir()
     before = time.monotonic()
     with pytest.raises(RecordError, match=f"{tmp_path}/a: cannot be locked: Is a directory"), lock(tmp_path / "a", 60):
         pass
     assert time.monotonic() - before < 30
+
+
+@pytest.fixture(params=[errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK])
+def without_locks(request, monkeypatch):
+    """A file system without locks."""
+
+    def refuse(*_):
+        raise OSError(request.param, os.strerror(request.param))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    locks._say_without_locks.cache_clear()
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_where_there_are_no_locks_it_is_said_once_and_work_goes_on(tmp_path, capfd):
+    (tmp_path / "locks").mkdir()
+    for _ in range(2):
+        with wait_for_lock(tmp_path / "a"), lock_runs(tmp_path, ["b", "c"], 0.0) as held:
+            assert held == {"b", "c"} and holder(tmp_path / "a").pid == os.getpid()
+    assert holder(tmp_path / "a") is None
+    lines = capfd.readouterr().err.splitlines()
+    assert [line.partition(": its file system has no locks")[0] for line in lines] == [
+        f"{tmp_path}",
+        f"{tmp_path}/locks",
+    ]
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_where_there_are_no_locks_a_second_host_is_refused(tmp_path):
+    note = {"host": "elsewhere", "pid": 7, "command": "vit-sweep run", "since": "2026-01-01T00:00:00+00:00"}
+    (tmp_path / "driver.lock").write_text(json.dumps(note))
+    line = "process 7 on elsewhere trains this study since 2026-01-01T00:00:00.00:00: vit-sweep run"
+    with pytest.raises(UserError, match=line), the_only_driver(tmp_path):
+        pass
+    with (
+        pytest.raises(UserError, match="was locked by process 7 on elsewhere"),
+        wait_for_lock(tmp_path / "driver.lock", 0.1),
+    ):
+        pass
+    note["host"] = os.uname().nodename  # of a process of this host that was killed
+    (tmp_path / "driver.lock").write_text(json.dumps(note))
+    with the_only_driver(tmp_path):
+        pass
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_where_there_are_no_locks_a_cell_is_refused(tmp_path, capfd):
+    plan = make_plan(load_study("head"))
+    write_plan(plan, tmp_path / "head", "here")
+    with pytest.raises(SystemExit) as ended:
+        main(["cell", str(tmp_path / "head"), plan.runs[0].name])
+    error = f"vit-sweep: error: {tmp_path}/head: its file system has no locks; use `vit-sweep run`, from one host\n"
+    assert ended.value.code == 2 and capfd.readouterr().err == error

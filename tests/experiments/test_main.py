@@ -19,6 +19,7 @@ from tiny import flags
 
 from experiments.config import SETTINGS, RunConfig, override
 from experiments.data.loading import load
+from experiments.data.places import PLACES
 from experiments.locks import lock
 from experiments.main import main
 from experiments.presets import PRESETS, Preset
@@ -197,6 +198,34 @@ def test_plugin_without_docstring_is_listed(tmp_path):
         assert "other" in done.stdout
 
 
+def test_a_run_whose_images_have_moved_is_the_same_run(tmp_path, monkeypatch, capsys):
+    """Under other spellings and on another disk. Other images, and another seed, are another run."""
+    monkeypatch.chdir(tmp_path)
+    PLACES.clear()
+    for label in ("a", "b"):
+        (tmp_path / "names" / label).mkdir(parents=True)
+        for number in range(9):
+            Image.new("RGB", (8, 8), (9 * number, 9, 9)).save(tmp_path / "names" / label / f"{number}.png")
+    shutil.copytree(tmp_path / "names", tmp_path / "staged")
+    shutil.copytree(tmp_path / "names", tmp_path / "other")
+    Image.new("RGB", (8, 8), (9, 9, 255)).save(tmp_path / "other" / "a" / "0.png")
+
+    def runs(root, *words):
+        data = ["--data.name", "imagefolder", "--data.img-size", "8", "--data.root", root]
+        with pytest.raises(SystemExit) as ended:
+            main([*flags(data__train_limit="none"), *data, "--tracking", "off", *words])
+        assert ended.value.code == 0, capsys.readouterr().err
+        return {path.parent.name for path in tmp_path.glob("runs/single/*/summary.json")}
+
+    first = runs("names")
+    for root in ("names/", "./names", str(tmp_path / "names"), "staged"):
+        assert runs(root) == first and "already finished" in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "names")
+    assert runs("staged") == first
+    assert len(runs("other")) == 2
+    assert len(runs("staged", "--seed", "1")) == 3
+
+
 PLUGINS = {  # source, and what the line names
     "broken": ("def broken(:\n", "'mine' cannot be imported: SyntaxError: .*mine.py, line 1"),
     "failing": (
@@ -211,6 +240,91 @@ PLUGINS = {  # source, and what the line names
     "missing": (None, "'missing' cannot be imported: .*; its folder must be in PYTHONPATH"),
     "../x": (None, r"'\.\./x' cannot be imported: "),
 }
+
+
+PLUGIN = (
+    "import torch\nfrom helper import SCALE\nfrom vit.pos_embed import Additive, register\n"
+    "@register('mine')\nclass Mine(Additive):\n"
+    "    def __init__(self, cfg):\n        super().__init__(cfg)\n"
+    "        self.table = torch.nn.Parameter(torch.zeros(cfg.num_tokens, cfg.embed_dim))\n"
+    "    def add(self, x):\n        return x + SCALE * self.table\n"
+)
+
+
+def run_plugin(folder, name, path=""):
+    """Train a run of the plug-in; `path` goes before the project in the search path."""
+    folder.mkdir(exist_ok=True)
+    (folder / "mine.py").write_text(PLUGIN)
+    (folder / "helper.py").write_text("SCALE = 2.0\n")
+    env = {**os.environ, "VIT_PLUGINS": name, "PYTHONPATH": os.pathsep.join(filter(None, [path, str(ROOT)]))}
+    code = "import sys; sys.argv[0] = 'vit-train'\nfrom experiments.main import main; main()"
+    words = [*flags(), "--model.pos-embed", "mine", "--out", "out", "--tracking", "off"]
+    command = [sys.executable, "-P", "-c", code, *words]  # -P: as a console script, without the current folder
+    return subprocess.run(command, env=env, capture_output=True, text=True, cwd=folder)
+
+
+def test_a_plugin_by_its_path_is_the_run_of_the_plugin_by_its_name(tmp_path):
+    """Also where its folder holds files with names of this project and of Python, which hide nothing."""
+    for name in ("vit.py", "analysis.py", "random.py"):
+        (tmp_path / name).write_text("raise RuntimeError('imported')\n")
+    done = [
+        run_plugin(tmp_path, "mine.py"),
+        run_plugin(tmp_path / "absolute", str(tmp_path / "absolute" / "mine.py")),
+        run_plugin(tmp_path / "named", "mine", str(tmp_path / "named")),
+    ]
+    assert [(one.returncode, one.stderr) for one in done] == [(0, "")] * 3
+    runs = [json.loads(path.read_text()) for path in sorted(tmp_path.rglob("out/*/summary.json"))]
+    assert len(runs) == 3 and len({run["run_id"] for run in runs}) == 1
+    assert len({run["provenance"]["plugin"]["digest"] for run in runs}) == 1
+    for run_dir in (path.parent for path in tmp_path.rglob("out/*/summary.json")):
+        assert {path.name for path in (run_dir / "plugin").iterdir()} == {"mine.py", "helper.py"}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("nowhere.py", "'nowhere.py' is not a file"), ("json.py", "'json.py' cannot be imported: .*json.* has its name")],
+)
+def test_a_plugin_file_that_is_missing_or_has_the_name_of_a_module_is_one_line(name, said, tmp_path):
+    (tmp_path / "json.py").write_text("")
+    done = run_plugin(tmp_path, name)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert re.match(f"vit-train: error: VIT_PLUGINS: {said}", done.stderr)
+
+
+# an editable install, whose finder comes after the folders of the search path
+INSTALLED = """
+import importlib.util, sys
+class Finder:
+    def find_spec(name, path=None, target=None):
+        file = {root!r} + "/" + name + "/__init__.py"
+        known = name in ("vit", "experiments", "sweeps", "analysis")
+        return importlib.util.spec_from_file_location(name, file) if known else None
+sys.meta_path = [one for one in sys.meta_path if "editable" not in repr(one).lower()] + [Finder]
+sys.path.insert(0, sys.argv.pop(1))
+sys.argv[0] = {command!r}
+from {package}.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "command", "place"),
+    [
+        ("experiments", "vit-train", "vit.py"),
+        ("sweeps", "vit-sweep", "experiments.py"),
+        ("sweeps", "vit-sweep", "vit/__init__.py"),
+        ("analysis", "vit-report", "experiments/notes.txt"),  # a folder comes first as well, in an editable install
+    ],
+)
+def test_a_package_that_is_shadowed_is_one_line_that_names_the_file(package, command, place, tmp_path):
+    (tmp_path / "mine" / place).parent.mkdir(parents=True)
+    (tmp_path / "mine" / place).write_text("")
+    code = INSTALLED.format(root=str(ROOT), command=command, package=package)
+    words = [sys.executable, "-I", "-c", code, str(tmp_path / "mine"), "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    shown = place.removesuffix("/notes.txt")
+    assert done.stderr.startswith(f"{command}: error: {tmp_path / 'mine' / shown} is imported in place of the package")
 
 
 @pytest.mark.parametrize("name", PLUGINS)

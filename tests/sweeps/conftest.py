@@ -1,6 +1,7 @@
 """Fixtures of the tests of sweeps."""
 
 import pytest
+import torch
 from stubbed import Stubbed
 
 from sweeps.engines.local import LocalEngine
@@ -11,6 +12,13 @@ from sweeps.main import main
 def stubbed(tmp_path):
     """`vit-sweep run` on a study of two heads, three seeds each."""
     return Stubbed(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def every_gpu_is_free(monkeypatch):
+    """Also one that a test makes up."""
+    for module in ("sweeps.engines.local", "experiments.runs.run"):
+        monkeypatch.setattr(f"{module}.free_gpus", lambda: [f"cuda:{i}" for i in range(torch.cuda.device_count())])
 
 
 @pytest.fixture

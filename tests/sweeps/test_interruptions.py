@@ -130,6 +130,20 @@ def test_the_signals_of_a_cluster_end_a_sweep_and_no_attempt_counts(stubbed, nam
 
 
 @pytest.mark.slow
+def test_one_signal_at_any_moment_ends_a_sweep(tmp_path):
+    rng = random.Random(time.time_ns())
+    for attempt in range(200):
+        (tmp_path / str(attempt)).mkdir()
+        sweep = Stubbed(tmp_path / str(attempt)).start_run(nap=0.2)
+        time.sleep(rng.uniform(0.5, 4))
+        sweep.send_signal(signal.SIGTERM)
+        _, err = sweep.communicate(timeout=60)
+        is_line = err.splitlines()[-1:] == ["vit-sweep: interrupted; run the same command again to resume"]
+        # it may have ended before, and Python itself takes a moment to start
+        assert (sweep.returncode, is_line) in ((143, True), (0, False), (-15, False)), err
+
+
+@pytest.mark.slow
 def test_a_storm_over_drivers_workers_and_cells_trains_each_run_once(tmp_path):
     """60 runs, 30 times SIGKILL: of a command, or of a worker. Another command starts at once."""
     stubbed, rng = Stubbed(tmp_path, seeds=30), random.Random(time.time_ns())
@@ -201,3 +215,15 @@ def test_a_damaged_run_folder_costs_its_run_attempts_and_the_others_are_trained(
     status, out, err = stubbed.run()
     assert status == 1 and "6 runs: 5 finished, 1 failed" in out, err
     assert f"failed: {name}: " in out and (stubbed.dir / name / "error.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("sweep.log", "Is a directory"), ("driver.lock", "Is a directory"), ("locks", "File exists")]
+)
+def test_a_file_that_cannot_be_written_is_named_in_one_line(name, reason, stubbed):
+    """As for a file of another user in a folder that two share; for root, no permission is missing."""
+    stubbed.write_plan()
+    (stubbed.dir / name).mkdir() if reason == "Is a directory" else (stubbed.dir / name).touch()
+    status, _, err = stubbed.run()
+    assert status == 2 and err.splitlines()[-1].startswith("vit-sweep: error: ") and not stubbed.ended()
+    assert f"{stubbed.dir / name}" in err and reason in err and "Traceback" not in err

@@ -1,19 +1,28 @@
 """The plan in a study's folder is the plan that was written there."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import study_file
 from PIL import Image
 from stubbed import finish
 
 from experiments.data.folder import files_digest
+from experiments.data.places import PLACES
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.tuned import Tuned
 from sweeps.builtin import FILES, load_study
+from sweeps.main import main
 from sweeps.plan import apply_tuned, make_plan
-from sweeps.study import parse_study
+from sweeps.study import parse_study, read_study_file
 from sweeps.study_folder import check_records, plan_of, write_plan
 
 OWN = [
@@ -69,6 +78,69 @@ def test_images_of_finished_runs_may_be_gone(tmp_path):
     (tmp_path / "two").rename(tmp_path / "gone")
     with pytest.raises(UserError, match=f"data.root: '{tmp_path}/two'"):  # a run that is left needs these
         check_records(plan, tmp_path / "own")
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """Images in `names`, and a study on them, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    PLACES.clear()
+    for label in ("a", "b"):
+        (tmp_path / "names" / label).mkdir(parents=True)
+        for number in range(9):
+            pixels = np.random.default_rng(number).integers(0, 255, (8, 8, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "names" / label / f"{number}.png")
+    base = {"data.name": "imagefolder", "data.img_size": 8, "train.epochs": 1, "optim.warmup_epochs": 0}
+    base |= {"model.depth": 1, "data.root": "names"}
+    study = {"name": "own", "factors": {"model.pos_embed": ["none", "learned-1d"]}, "base": base, "seeds": 1}
+    (tmp_path / "own.yaml").write_text(json.dumps(study))
+    return tmp_path / "names"
+
+
+def sweep(folder, *words):
+    command = [sys.executable, "-m", "sweeps.main", *words, "--workers", "1", "--tracking", "off"]
+    root = str(Path(__file__).resolve().parents[2])
+    return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": root}, capture_output=True, text=True)
+
+
+def test_a_study_goes_on_where_its_images_are_now(names, tmp_path):
+    """Under other spellings, through a link, and on another disk."""
+    assert sweep(tmp_path, "run", "own.yaml").returncode == 0
+    runs = {path.name for path in tmp_path.glob("runs/own/*-s0-*")}
+    (tmp_path / "link").symlink_to("names")
+    shutil.copytree(names, tmp_path / "staged")
+    for number, path in enumerate(("names/", "./names", str(names), "link", "staged"), 2):
+        done = sweep(tmp_path, "run", "own.yaml", "--seeds", str(number), "--data.root", path)
+        assert done.returncode == 0 and f"{2 * number} runs: {2 * number} finished" in done.stdout, done.stderr
+    names.rename(tmp_path / "gone")
+    done = sweep(tmp_path, "run", "own.yaml", "--seeds", "7", "--data.root", "staged")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "link").unlink()
+    assert sweep(tmp_path, "run", "runs/own").returncode == 0  # a folder remembers where its images are
+    assert runs < {path.name for path in tmp_path.glob("runs/own/*-s*-*")}
+    configs = [json.loads(path.read_text()) for path in tmp_path.glob("runs/own/*/config.json")]
+    assert len(configs) == 14 and {config["data"]["root"] for config in configs} == {"names"}
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_other_images_under_another_path_are_refused(finished, names, tmp_path):
+    assert sweep(tmp_path, "run", "own.yaml").returncode == 0
+    shutil.copytree(names, tmp_path / "other")
+    Image.new("RGB", (8, 8), (9, 9, 9)).save(tmp_path / "other" / "a" / "0.png")
+    words = ["run", "own.yaml", "--data.root", "other", *([] if finished else ["--seeds", "3"])]
+    done = sweep(tmp_path, *words)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "data.root: the files of 'other' are not those in 'names' of the run in 'runs/own/" in done.stderr
+    assert len(list(tmp_path.glob("runs/own/*-s*-*"))) == 2
+
+
+def test_show_decodes_nothing(names, tmp_path, monkeypatch, capsys):
+    plan = make_plan(read_study_file(tmp_path / "own.yaml"))
+    write_plan(plan, tmp_path / "runs" / "own", "here")
+    monkeypatch.setattr("experiments.data.folder._open_rgb", Mock(side_effect=AssertionError))
+    with pytest.raises(SystemExit) as ended:
+        main(["show", "own.yaml", "--data.root", f"{names}/"])
+    assert ended.value.code == 0 and "own" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,20 @@ def test_parameter_counts(name, trainable, fixed):
     assert sum(b.numel() for b in model.buffers()) == fixed
 
 
+@pytest.mark.parametrize("stem", ["patchify", "conv"])
+@pytest.mark.parametrize(
+    "shape", [(2, 3, 16, 64), (2, 3, 40, 40), (3, 32, 32), (2, 32, 32, 3), (2, 1, 32, 32), (1, 2, 3, 32, 32)]
+)
+def test_images_of_another_shape_are_refused(shape, stem):
+    """As many pixels as the model takes, or as many as the stem takes, are not enough."""
+    model = ViT(ViTConfig(**{**SIZES[0], "stem": stem}, num_classes=7, pos_embed="none"))
+    for use in (model, model.attention_maps, model.pooling_weights):
+        with pytest.raises(ValueError) as error:
+            use(torch.zeros(shape))
+        assert f"shape is {list(shape)}; expected [B, 3, 32, 32]" in str(error.value)
+        assert "vit.resize.resized(model, S)" in str(error.value)
+
+
 def test_attention_maps_are_the_weights_that_the_model_uses():
     cfg = ViTConfig(**SIZES[0], num_classes=7, pos_embed="relative")
     model, images = randomised(ViT(cfg)), images_for(ViTConfig(**SIZES[0]))

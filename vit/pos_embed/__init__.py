@@ -1,6 +1,6 @@
 """Positional embeddings: one class per kind, one module per family. `vit.registry` lists them.
 
-A user's own kind is a class with the decorator `register` in a module named in VIT_PLUGINS:
+A user's own kind is a class with the decorator `register` in a file or module named in VIT_PLUGINS:
 
     @register("my-kind")
     class MyKind(Additive):

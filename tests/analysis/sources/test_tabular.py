@@ -371,3 +371,122 @@ def test_large_tables_have_a_report(names, rows, tmp_path):
     with pytest.raises(SystemExit, match="^0$"):
         main([f"csv:{tmp_path / 'runs.csv'}", "--metric", "acc", *factors, "--out", str(tmp_path / "out")])
     assert (tmp_path / "out" / "report.html").is_file()
+
+
+EXPORT = (
+    "method,seed,State,acc\na,0,finished,81\na,1,finished,82\na,2,finished,83\nb,0,{0},90\nb,1,{1},41\nb,2,{2},92\n"
+)
+
+
+def report(capsys, *words):
+    """Exit status, and the last line of stderr."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(map(str, words)))
+    return ended.value.code, capsys.readouterr().err.strip().rpartition("\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("column", "good", "bad"),
+    [
+        ("State", "finished", "crashed"),  # W&B
+        ("status", "FINISHED", "KILLED"),  # MLflow
+        ("state", "COMPLETE", "PRUNED"),  # Optuna
+        ("state", "TrialState.COMPLETE", "TrialState.RUNNING"),
+        ("status", "TERMINATED", "ERROR"),  # Ray
+        ("State", "COMPLETED", "CANCELLED by 1001"),  # Slurm
+        ("STATE", "COMPLETED", "OUT_OF_ME+"),
+        ("Status", "done", "failed"),
+    ],
+)
+def test_rows_of_runs_that_did_not_end_are_an_error_with_the_way_out(column, good, bad, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = EXPORT.replace("State", column).format("finished", bad, "finished").replace("finished", good)
+    Path("runs.csv").write_text(text + f"b,1,{good},91\n")
+    words = ["csv:runs.csv", "--metric", "acc", "--factor", "method", "--out", "report"]
+    status, line = report(capsys, *words)
+    assert status == 2 and f"csv:runs.csv: {column}: 1 of 7 rows did not end ({bad})" in line
+    condition = f"{column}={good}"
+    assert f"--where {condition}, in Python frame[frame['{column}'] == '{good}']" in line
+    assert report(capsys, *words, "--where", condition)[0] == 0
+    study = read("csv:runs.csv", metric="acc", factor=["method"], where=[condition])
+    assert study.runs.query("variant == 'b'")[study.metric].tolist() == [90, 91, 92]
+    with pytest.raises(UserError, match=rf"{column}: 1 of 7 rows did not end"):
+        analysis.compare(pd.read_csv("runs.csv"), "acc", "method")
+
+
+@pytest.mark.parametrize("states", [("CA", "NY", "TX"), ("finished", "finished", "finished"), ("1", "2", "3")])
+def test_another_column_called_state_is_not_used(states, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("runs.csv").write_text(EXPORT.format(*states))
+    assert len(read("csv:runs.csv", metric="acc", factor=["method"]).runs) == 6
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("State", "--where: 'State' is true for no row of csv:runs.csv: expected COLUMN=VALUE, of: crashed, finished"),
+        (
+            "Stat=finished",
+            "'Stat=finished' is true for no row of csv:runs.csv: expected COLUMN=VALUE, of: method, seed, ",
+        ),
+        ("State=done", "'State=done' is true for no row of csv:runs.csv: expected COLUMN=VALUE, of: crashed, finished"),
+    ],
+)
+def test_a_condition_that_no_row_meets_is_one_line(condition, said, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("runs.csv").write_text(EXPORT.format("crashed", "finished", "finished"))
+    words = ["csv:runs.csv", "--metric", "acc", "--factor", "method", "--where", condition]
+    status, line = report(capsys, *words)
+    assert status == 2 and said in line
+
+
+def test_of_two_rows_of_one_run_the_one_that_did_not_end_is_named(tmp_path):
+    (tmp_path / "runs.csv").write_text("method,seed,acc\na,0,1\na,1,2\nb,0,3\nb,1,\nb,1,4\n")
+    with pytest.raises(UserError, match="rows 4 and 5 both have method b, seed 1; row 4 did not end; leave it out"):
+        read(f"csv:{tmp_path}/runs.csv", metric="acc", factor=["method"])
+
+
+def test_runs_without_a_seed_in_common_are_to_be_numbered():
+    frame = table({"a": [1, 2, 3], "b": [2, 3, 5]})
+    frame["seed"] = range(6)
+    with pytest.raises(
+        UserError, match="the table: seed: a has no seed in common with another variant.*number runs.*0, 1, 2"
+    ):
+        compared(frame)
+    with pytest.raises(UserError, match="seed: c has no seed in common"):
+        compared(pd.concat([table({"a": [1, 2, 3], "b": [2, 3, 5]}), frame.assign(method="c", seed=range(6, 12))]))
+    frame.loc[5, "seed"] = 0
+    assert compared(frame).comparisons.versus["b"].diff.n == 1
+
+
+def test_an_accuracy_in_percent_and_none_as_a_level_name_the_way_out(tmp_path):
+    frame = pd.DataFrame({"kind": ["a", "b"] * 2, "seed": [0, 0, 1, 1], "test/acc": [91, 92, 93, 94]})
+    with pytest.raises(
+        UserError, match="test/acc: 91 is not allowed: .*divide percent by 100, or give the column another"
+    ):
+        analysis.compare(frame, "test/acc", "kind")
+    (tmp_path / "t.csv").write_text("pos,seed,acc\nNone,0,1\nrope,0,2\nNone,1,3\nrope,1,5\n")
+    with pytest.raises(UserError, match=r"pos: row 1 is empty.*keep_default_na=False\) or fillna\('none'\)"):
+        analysis.compare(pd.read_csv(tmp_path / "t.csv"), "acc", "pos")
+    as_text = pd.read_csv(tmp_path / "t.csv", keep_default_na=False)
+    assert analysis.compare(as_text, "acc", "pos").comparisons.versus["rope"].diff.value == 1.5
+
+
+@pytest.mark.parametrize("name", ["runs.tsv", "runs.csv.gz", "RUNS.CSV.GZ", "runs.csv"])
+def test_tables_of_other_endings_and_with_an_index_column_are_read(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    frame = table({"a": [1, 2, 3], "b": [2, 3, 5]})
+    frame.to_csv(
+        tmp_path / name, sep="\t" if name.endswith("tsv") else ",", compression="gzip" if "z" in name.lower() else None
+    )
+    for path in (tmp_path / name, f"~/{name}"):
+        study = read(f"csv:{path}", metric="score", factor=["method"])
+        assert study.runs[study.metric].tolist() == [1, 2, 3, 2, 3, 5]
+        assert not any("not used" in note for note in study.plan.notes)
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "runs.tsv", "runs.parquet"])
+def test_a_file_without_csv_before_it_is_proposed_with_it(name, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text("a,b\n")
+    assert report(capsys, name)[1] == f"vit-report: error: {name}: is a file; did you mean csv:{name}?"

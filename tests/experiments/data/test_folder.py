@@ -1,11 +1,17 @@
 """The user's image folders: layout, decoding, and one clear line for what cannot be used."""
 
+import json
 import os
+import struct
+import subprocess
+import sys
+import zlib
 from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import tiny
 import torch
 from PIL import Image
 
@@ -14,6 +20,8 @@ from experiments.data.folder import KEPT, files_digest
 from experiments.data.images import Splits
 from experiments.data.loading import load
 from experiments.errors import UserError
+from experiments.runs.run import train
+from experiments.study import RunSpec
 
 
 def paint(folder: Path, colour: tuple[int, int, int], count: int, size: tuple[int, int] = (20, 16)) -> None:
@@ -62,6 +70,74 @@ def test_another_folder_beside_train_and_test_is_named(tmp_path, capsys):
     splits = load_folder(tmp_path)
     assert [len(part) for part in (splits.train, splits.val, splits.test)] == [36, 4, 40]
     assert f"data: not used, only train and test are: val in {str(tmp_path)!r}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "more"),
+    [
+        ("Train", "Test", ()),
+        ("training", "testing", ()),
+        ("seg_train", "seg_test", ("seg_pred",)),
+        ("train", "Test", ("Validation",)),
+        ("TrainImages", "test-images", ("VAL",)),
+        ("trainval", "test", ()),
+    ],
+)
+def test_parts_under_other_names_are_parts(train, test, more, tmp_path):
+    for part in (train, test, *more):
+        paint(tmp_path / part / "a", (9, 9, 9), 20)
+        paint(tmp_path / part / "b", (200, 9, 9), 20)
+    splits = load_folder(tmp_path)
+    assert splits.classes == ("a", "b")
+    assert [len(part) for part in (splits.train, splits.val, splits.test)] == [36, 4, 40]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("Train", "Validation"),
+        ("fold1", "fold2", "fold3"),
+        ("trainA", "trainB", "testA", "testB"),
+        ("cat", "Val", "TEST"),
+    ],
+)
+def test_parts_that_are_no_train_and_test_are_refused(names, tmp_path):
+    for name in names:
+        paint(tmp_path / name, (9, 9, 9), 5)
+    parts = ", ".join(sorted({*names} - {"cat"}))
+    with pytest.raises(UserError, match=rf"has the parts {parts}, which are no classes; name one train and one test"):
+        load_folder(tmp_path)
+
+
+@pytest.mark.parametrize("names", [("train", "bus"), ("Test pattern", "photo"), ("contest", "restrain", "trainer")])
+def test_a_class_may_be_called_like_a_part(names, tmp_path):
+    for name in names:
+        paint(tmp_path / name, (9, 9, 9), 9)
+    assert load_folder(tmp_path, test_fraction=0.34, val_fraction=0.34).classes == tuple(sorted(names))
+
+
+@pytest.mark.usefixtures("new_process")
+@pytest.mark.parametrize(
+    ("folders", "warned"),
+    [
+        (("cats/2023", "cats/2024", "dogs/2023", "dogs/2024"), "holds the folders 2023, 2024; "),
+        (
+            ("site1/ill", "site1/well", "site2/ill", "site2/well"),
+            "holds the folders ill, well; they are read as CLASS/FOLDER: 2 classes.",
+        ),
+        (("cats/2023/may", "dogs/2023/june"), "holds the folders 2023; "),
+        (("cats/2023", "cats/2024", "dogs/2023"), ""),
+        (("cats/2023", "dogs/2023", "dogs"), ""),
+    ],
+)
+def test_classes_of_the_same_folders_are_a_warning_with_both_readings(folders, warned, tmp_path, capsys):
+    for name in reversed(folders):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        for number in range(6):
+            Image.new("RGB", (9, 9), (9, 9, number)).save(tmp_path / name / f"{number}.png")
+    assert len(load_folder(tmp_path, test_fraction=0.25, val_fraction=0.25).classes) == 2
+    out = capsys.readouterr().out
+    assert warned in out and out.count("If they are PART/CLASS, name the parts train and test") == bool(warned)
 
 
 @pytest.fixture
@@ -200,6 +276,145 @@ def test_16_bit_images_are_scaled_not_clipped(tmp_path, capsys):
     splits = load_folder(tmp_path, test_fraction=0.25, val_fraction=0.25)
     assert {int(v) for part in (splits.train, splits.val, splits.test) for v in part.x.unique()} == {0x40, 0xC0}
     assert capsys.readouterr().out.count("16 bits per channel; only the upper 8 are used") == 1
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    """A PNG of 16 bits per channel, by the standard; Pillow writes none in colour. pixels: [H, W, 3], uint16."""
+    height, width, _ = pixels.shape
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
+    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    parts = (struct.pack(">I", len(d)) + t + d + struct.pack(">I", zlib.crc32(t + d)) for t, d in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def _netpbm(kind: str, most: int, value: int) -> bytes:
+    return f"{kind}\n8 8\n{most}\n".encode() + np.full(64 * (3 if kind == "P6" else 1), value, ">u2").tobytes()
+
+
+@pytest.mark.usefixtures("new_process")
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("16-bit colour.png", _png(np.full((8, 8, 3), 0xC0FF, np.uint16))),
+        ("10-bit grey.pgm", _netpbm("P5", 1023, 0x304)),  # 0x304 / 1023 is 0xC137 / 65535
+        ("10-bit text.pgm", b"P2\n8 8\n1023\n" + b"772 " * 64),
+        ("16-bit grey.pgm", _netpbm("P5", 65535, 0xC0FF)),
+        ("12-bit colour.ppm", _netpbm("P6", 4095, 0xC08)),
+    ],
+)
+def test_deep_images_are_treated_and_said_like_16_bit_grey(name, body, tmp_path, capsys):
+    for label in ("a", "b"):
+        (tmp_path / label).mkdir()
+        for number in range(6):
+            (tmp_path / label / f"{number} {name}").write_bytes(body)
+    splits = load_folder(tmp_path, test_fraction=0.25, val_fraction=0.25)
+    assert {int(value) - 0xC0 for value in splits.train.x.unique()} <= {0, 1}  # Pillow rounds netpbm files to 8 bits
+    assert capsys.readouterr().out.count("16 bits per channel; only the upper 8 are used") == 1
+
+
+def _photo(path: Path, orientation: int, seed: int = 0) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    pixels = np.random.default_rng(seed).integers(0, 255, (16, 16, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path, exif=exif)
+
+
+@pytest.mark.usefixtures("new_process")
+@pytest.mark.parametrize(
+    ("orientation", "turn"),  # by the EXIF standard: where the stored first row and first column are
+    [
+        (3, lambda x: x.flip(-1, -2)),
+        (4, lambda x: x.flip(-2)),
+        (6, lambda x: x.rot90(-1, (-2, -1))),
+        (7, lambda x: x.transpose(-1, -2).flip(-1, -2)),
+        (8, lambda x: x.rot90(1, (-2, -1))),
+        (1, lambda x: x),
+        (77, lambda x: x),
+    ],
+)
+def test_photos_are_turned_upright_and_their_number_is_said(orientation, turn, tmp_path, capsys):
+    for root, value in (("photos", orientation), ("stored", 1)):
+        for label in ("a", "b"):
+            (tmp_path / root / label).mkdir(parents=True)
+            for number in range(6):
+                _photo(tmp_path / root / label / f"{number}.png", value if number < 5 else 1, number)
+    stored, photos = (
+        load_folder(tmp_path / root, img_size=16, test_fraction=0.34, val_fraction=0.3) for root in ("stored", "photos")
+    )
+    turned = 0
+    for image, upright in zip(stored.train.x[:], photos.train.x[:], strict=True):
+        assert torch.equal(upright, image) or torch.equal(upright, turn(image))
+        turned += not torch.equal(upright, image)
+    out = capsys.readouterr().out
+    if orientation in (1, 77):
+        assert turned == 0 and out == "" and photos.files == stored.files
+    else:
+        assert turned > 0 and photos.files != stored.files
+        assert f"data: 10 image(s) in '{tmp_path}/photos' have an EXIF orientation; they are turned upright\n" in out
+
+
+@pytest.mark.usefixtures("new_process")
+def test_runs_of_before_keep_the_pixels_that_they_began_with(tmp_path, capsys, monkeypatch):
+    """Of a record whose hash is that of the stored pixels: the run itself, and further runs in its folder."""
+    for label in ("a", "b"):
+        (tmp_path / "photos" / label).mkdir(parents=True)
+        for number in range(8):
+            _photo(tmp_path / "photos" / label / f"{number}.png", 6, number)
+    data = {"data.name": "imagefolder", "data.root": str(tmp_path / "photos"), "data.img_size": 16}
+    specs = [
+        RunSpec.of(
+            f"run-s{seed}", override(RunConfig(), {**tiny.settings(), **data, "data.train_limit": None, "seed": seed})
+        )
+        for seed in (0, 1, 2)
+    ]
+    with monkeypatch.context() as patch:  # an earlier version: it knew no orientation
+        patch.setattr("experiments.data.folder.TURNS", {})
+        patch.setattr("experiments.data.folder.RULES", "1")
+        (old,) = train(specs[:1], tmp_path / "old", device="cpu")
+    train(specs[1:2], tmp_path / "old", device="cpu")
+    assert "16 image(s) in" in (out := capsys.readouterr().out) and "they are not turned, as when the first run" in out
+    train(specs[:1], tmp_path / "old", device="cpu")  # it is finished, and its images are not said to be changed
+    (upright,) = train(specs[2:], tmp_path / "new", device="cpu")
+    hashes = [
+        json.loads((tmp_path / "old" / spec.name / "summary.json").read_text())["data"]["files"] for spec in specs[:2]
+    ]
+    assert hashes == [old["data"]["files"]] * 2 and upright["data"]["files"] != hashes[0]
+
+
+def test_all_broken_images_are_named_at_once(tmp_path):
+    """In train and test."""
+    for part in ("train", "test"):
+        for label in ("a", "b"):
+            paint(tmp_path / part / label, (1, 2, 3), 5)
+    broken = [tmp_path / "train/a/1.png", tmp_path / "train/b/4.png", tmp_path / "test/b/0.png"]
+    broken[0].write_text("text")
+    broken[1].write_bytes(b"")
+    _cut(broken[2])
+    for look in (lambda: load_folder(tmp_path), lambda: files_digest(str(tmp_path))):
+        with pytest.raises(UserError) as refusal:
+            look()
+        line = str(refusal.value)
+        assert line.startswith("data.root: ") and line.endswith(" (3 files)") and line.count("data.root") == 1
+        assert all(f"{str(path)!r} cannot be read as an image" in line for path in broken)
+
+
+def test_warnings_of_pillow_are_not_shown(tmp_path):
+    """A palette with transparency as bytes, damaged EXIF data, and a picture of more than 89 million pixels."""
+    for label in ("a", "b"):
+        paint(tmp_path / label, (1, 2, 3), 5)
+    Image.new("P", (8, 8)).save(tmp_path / "a" / "p.png", transparency=bytes(range(200)))
+    Image.new("RGB", (8, 8)).save(tmp_path / "a" / "e.jpg", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x05\1\x12\0\3")
+    Image.new("1", (10_000, 9_000)).save(tmp_path / "b" / "large.png")
+    code = "import sys; from experiments.data.folder import files_digest; print(files_digest(sys.argv[1]))"
+    root = str(Path(__file__).resolve().parents[3])
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", code, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and "PIL" not in done.stderr and "Warning" not in done.stderr, done.stderr
 
 
 def _cut(path: Path) -> None:

@@ -1,6 +1,7 @@
 """A thread writes the records of an epoch while the next is trained, and none of its errors is lost."""
 
 import errno
+import math
 import os
 import time
 from pathlib import Path
@@ -10,8 +11,10 @@ import tiny
 import torch
 from torch import Tensor
 
+from analysis.sources.read import read
 from experiments.runs import record, resume, run
 from experiments.runs.resume import read_note
+from experiments.training.fit import fit
 
 
 def test_state_is_that_of_its_epoch(tmp_path, monkeypatch):
@@ -78,3 +81,32 @@ def test_full_disk_is_reported_and_the_run_can_be_resumed(epoch, interrupted, tm
     assert not record.is_finished(tmp_path / "cut")
     tiny.run(tmp_path / "cut")
     assert tiny.results(tmp_path / "cut") == tiny.results(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", ["train/acc", "val/acc"])
+@pytest.mark.parametrize("undefined", [[2], [3], [1, 2, 3]])
+def test_an_accuracy_that_is_not_defined_in_an_epoch_is_missing_there(name, undefined, tmp_path, monkeypatch):
+    """The run ends as finished, with the numbers of one whose accuracy is defined."""
+
+    def some_undefined(*arguments):
+        for rows in fit(*arguments):
+            yield [{**row, name: math.nan if row["epoch"] in undefined else row[name]} for row in rows]
+
+    whole = tiny.run(tmp_path / "whole", train__epochs=3)
+    monkeypatch.setattr("experiments.runs.run.fit", some_undefined)
+    summary = tiny.run(tmp_path / "runs" / "undefined", train__epochs=3)
+    assert summary["status"] == "finished" and summary["test/acc"] == whole["test/acc"]
+    assert summary[name] == (None if 3 in undefined else whole[name])
+    rows = record.read_rows(tmp_path / "runs" / "undefined" / "metrics.csv")
+    assert [row["epoch"] for row in rows if math.isnan(row[name])] == undefined
+    assert read(str(tmp_path / "runs")).runs["status"].tolist() == ["finished"]
+
+
+@pytest.mark.parametrize("name", ["train/loss", "val/loss"])
+def test_a_loss_that_is_not_finite_once_is_a_divergence(name, tmp_path, monkeypatch):
+    def diverging(*arguments):
+        for rows in fit(*arguments):
+            yield [{**row, name: math.inf if row["epoch"] == 2 else row[name]} for row in rows]
+
+    monkeypatch.setattr("experiments.runs.run.fit", diverging)
+    assert (summary := tiny.run(tmp_path / "run", train__epochs=3))["status"] == "diverged" and summary["epochs"] == 2
