@@ -253,7 +253,7 @@ def _finish(run: RunState, trainer: Solo | Stacked, i: int, measured: Measured |
 
 
 def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any] | None:
-    """The summary of a run; None if it has not finished. Raises `RecordError` where it was changed or is another run's."""
+    """The summary of a run; None if it has not finished. Raises `RecordError` where it was changed or is another's."""
     if not record.is_finished(folder):
         return None
     with record.advising():
