@@ -1,13 +1,15 @@
 """Notes beside the records: what W&B has of each run. Senders write them; commands read them, without wandb."""
 
 import contextlib
+import json
 import os
 import secrets
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.files import RecordError, read_json, write_json
+from experiments.files import RecordError, read_json
 from experiments.runs import record
 from experiments.runs.tracking.settings import AgentRun
 
@@ -62,13 +64,13 @@ def changed_runs(folder: Path, since: float = 0.0) -> list[str]:
 
 def token(folder: Path) -> str:
     """The random part of the W&B ids of the runs in a folder. It is made once and moves with the folder."""
-    path, digits = folder / TOKEN, secrets.token_hex(4)
-    if not path.exists():
-        draft = path.with_name(f"{TOKEN}.{digits}")
-        write_json(draft, {"token": digits})
-        with contextlib.suppress(FileExistsError):  # another process was faster
-            os.link(draft, path)  # made whole and once, unlike a file that is written in place
-        draft.unlink()
+    path = folder / TOKEN
+    with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
+        json.dump({"token": secrets.token_hex(4)}, file)
+    for _ in range(50):  # another process may be writing it
+        with contextlib.suppress(RecordError):
+            return str(read_json(path)["token"])
+        time.sleep(0.02)
     return str(read_json(path)["token"])
 
 
