@@ -256,11 +256,7 @@ def _finish(run: RunState, trainer: Solo | Stacked, i: int, measured: Measured |
 
 
 def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any] | None:
-<<<<<<< HEAD
     """The summary of a run; None if it has not finished. Raises `RecordError` where it cannot be used."""
-=======
-    """The summary of a run; None if it has not finished. Raises `RecordError` where it was changed or is another's."""
->>>>>>> field
     if not record.is_finished(folder):
         return None
     with record.advising():
