@@ -183,7 +183,7 @@ def test_the_page_says_how_many_verdicts_other_tests_would_not_give():
         r"(\d+) rows have a verdict .*?; (\d+) of them repeat .*? does not give (\d+) of the \d+, .*? give (\d+)\."
         r" .*?all (\d+) families of pairs .*? undoes (\d+),"
     )
-    said = re.search(pattern, PAGE, re.DOTALL)
+    said = re.search(pattern, SENTENCES)
     assert list(map(int, said.groups())) == [*counts[:-1], families(), counts[-1]]
     assert f"undoes {counts[-1]} of the {counts[0]} verdicts" in " ".join(README.split())
     first = {
@@ -203,6 +203,8 @@ def test_a_speed_is_the_median_ratio_within_a_turn(spec, row):
         ratios = turns[name] / turns[best]
         assert numbers(cell) == pytest.approx([np.median(ratios), ratios.min(), ratios.max()], abs=0.0051)
         assert len(ratios) == 5 and "in turns (5 times" in SENTENCES
+    faster = {name: np.median(turns[f"{name}-bf16"]) > np.median(turns[name]) for name in ("ours", "timm")}
+    assert faster == {"ours": True, "timm": False}
 
 
 def verdicts_with_none(folder, metric="", none="none"):
@@ -299,6 +301,10 @@ def test_counts_in_sentences():
     rival = finished("s-chh-cifar10").pivot(columns="seed", index="variant")["test/acc"]
     order = ["none", "sincos-2d", "learned-1d", "rope-2d", "relative-2d-kv"]  # "the same order as in s-chh"
     assert rival.shape == (5, 3) and (rival.loc[order].diff().iloc[1:] > 0).all(axis=None)
+    detectable = [
+        c.detectable for c in results("table-std-64", "").comparisons.pairs.values() if c.verdict == "not shown"
+    ]
+    assert [min(detectable), max(detectable)] == pytest.approx([0.015, 0.03], abs=0.0005)
     arrow = finished("probes/probe-arrow").groupby("variant")["test/acc"].min()
     absolute = ("sinusoidal", "sincos-2d", "learned-1d-gated", "fourier-learned", "adaptive-2d")
     assert set(finished("probes/probe-arrow")["test_images"]) == {960} and "at least 959 of 960" in SENTENCES
