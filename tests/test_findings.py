@@ -20,9 +20,14 @@ from vit.registry import REGISTRY
 REFERENCE = Path(__file__).resolve().parents[1] / "analysis" / "reference"
 PAGE = (REFERENCE / "README.md").read_text(encoding="utf-8")
 README = (REFERENCE.parents[1] / "README.md").read_text(encoding="utf-8")
+SENTENCES = " ".join(PAGE.split())
 TABLES = re.findall(r"<!-- (\w+)(?:: (.*?))? -->\n((?:\|.*\n)+)", PAGE + README)
 NUMBER = r"[+−-]?\d+(?:\.\d+)?"
-FAMILIES = 30  # studies and metrics of the rows
+NAMED = {  # rows of differences name these variants with their factor
+    **{f"depth={n}": str(n) for n in (2, 6)},
+    **{f"registers={n}": str(n) for n in (0, 4)},
+    **{f"loss on {head}": head for head in ("softmax", "logits")},
+}
 
 
 def cells(kind):
@@ -35,14 +40,45 @@ def numbers(text):
     return [float(number.replace("−", "-")) for number in re.findall(NUMBER, text)]
 
 
+def folder_of(row):
+    return row[1].removesuffix(" *").strip("`")
+
+
 def pair_of(row):
     a, b = row[0].rpartition(": ")[2].split(" − ")
-    return a, b
+    return NAMED.get(a, a), NAMED.get(b, b)
 
 
 @cache
 def results(folder, metric):
     return analyze(read(str(REFERENCE / folder), metric=metric or None))
+
+
+def finished(folder):
+    return pd.read_csv(REFERENCE / folder / "runs.csv", dtype={"variant": str}).query("status == 'finished'")
+
+
+@cache
+def all_rows():
+    """Study, metric, pair and verdict of each row of a difference, with the metric's own name."""
+    rows = [(folder_of(row), metric, pair_of(row), row[3]) for metric, row in cells("differences")]
+    rows += [(at, "", (row[0], "learned-1d, stem"), row[5]) for at, row in cells("versus") if "baseline" not in row]
+    last = {("mnist-small/table-8-lengths", "test/acc"): "test/acc@40"}  # the same values
+    named = [(folder, metric or str(results(folder, "").study.metric), *rest) for folder, metric, *rest in rows]
+    return [(folder, last.get((folder, metric), metric), *rest) for folder, metric, *rest in named]
+
+
+@cache
+def families():
+    """How many studies and metrics the rows are about."""
+    return len({row[:2] for row in all_rows()})
+
+
+def points(values):
+    """A value with its interval, in points; with two decimals where one of the three would round to 0.0."""
+    places = 2 if any(abs(value) < 0.05 for value in values) else 1
+    value, low, high = (f"{value:+.{places}f}".replace("-", "−") for value in values)
+    return f"{value} [{low}, {high}]"
 
 
 @pytest.mark.parametrize(("spec", "row"), cells("means"), ids=lambda part: part if isinstance(part, str) else part[0])
@@ -52,12 +88,14 @@ def test_a_mean_and_its_interval_follow_from_the_runs(spec, row):
         variant, shown = row[0], row[-len(metrics.split(", ")) :]
     else:
         (folder, _, variant), shown = row[0].replace("`", "").partition(", "), [row[2]]
-    runs = pd.read_csv(REFERENCE / folder / "runs.csv", dtype={"variant": str})
-    runs = runs[(runs["variant"] == variant) & (runs["status"] == "finished")]
     for metric, cell in zip(metrics.split(", "), shown, strict=True):
-        values = 100 * runs[metric].to_numpy()
-        half = [stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)] if len(values) > 1 else []
-        assert numbers(cell) == pytest.approx([values.mean(), *half], abs=0.0051)
+        assert numbers(cell) == pytest.approx(mean_and_half_width(folder, variant, metric), abs=0.0051)
+
+
+def mean_and_half_width(folder, variant, metric):
+    values = 100 * finished(folder).query("variant == @variant")[metric].to_numpy()
+    half = [stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)] if len(values) > 1 else []
+    return [values.mean(), *half]
 
 
 @cache
@@ -66,7 +104,7 @@ def otherwise(folder, metric, how):
     found = results(folder, metric)
     policy = replace(found.policy, variance="paired") if how == "paired" else found.policy
     if how == "page":
-        policy = replace(policy, families=policy.families * FAMILIES)
+        policy = replace(policy, families=policy.families * families())
     with pytest.MonkeyPatch.context() as patch:
         if how == "Welch":
             patch.setattr(differences, "can_share", lambda *_: False)
@@ -80,7 +118,7 @@ def check(folder, metric, pair, shown):
     key, sign = (pair, 1) if pair in pairs else (pair[::-1], -1)
     compared = pairs[key]
     ends = sorted(sign * 100 * end for end in (compared.adjusted.low, compared.adjusted.high))
-    assert numbers(shown[0]) == pytest.approx([sign * 100 * compared.diff.value, *ends], abs=0.051)
+    assert shown[0] == points([sign * 100 * compared.diff.value, *ends])
     inverse = {"better": "worse", "worse": "better"} if sign < 0 else {}
     verdict = inverse.get(compared.verdict, compared.verdict)
     same = otherwise(folder, metric, "paired")[key].verdict == compared.verdict
@@ -89,7 +127,28 @@ def check(folder, metric, pair, shown):
 
 @pytest.mark.parametrize(("metric", "row"), cells("differences"), ids=lambda part: part and part[0])
 def test_a_difference_and_its_verdict_are_those_of_the_report(metric, row):
-    check(row[1].strip("`"), metric, pair_of(row), row[2:])
+    check(folder_of(row), metric, pair_of(row), row[2:])
+
+
+@pytest.mark.parametrize("folder", sorted({folder_of(row) for _, row in cells("differences")}))
+def test_a_star_is_at_the_studies_that_were_looked_at_without_a_plan(folder):
+    found = results(folder, "")
+    *earlier, last = found.conduct.looks
+    early = not found.policy.looks.plan and any(look.fewest < last.fewest for look in earlier)
+    assert {row[1].endswith(" *") for _, row in cells("differences") if folder_of(row) == folder} == {early}
+    assert early == (f"`{folder}`" in re.search(r"looked at without a plan.*?: (.*?);", PAGE, re.DOTALL)[1])
+
+
+@pytest.mark.parametrize("row", [row for _, row in cells("gains")], ids=lambda row: row[0])
+def test_a_difference_of_gains_has_a_paired_interval_for_all_effects_of_its_study(row):
+    folder, values = folder_of(row), finished(folder_of(row)).pivot(index="seed", columns="variant", values="test/acc")
+    a, b, c, d = (values[name] for name in re.fullmatch(r"\((.*) − (.*)\) − \((.*) − (.*)\)", row[0]).groups())
+    gains = 100 * ((a - b) - (c - d))
+    terms = results(folder, "").factors.model.terms
+    share = 2 * len(terms) * terms["contrasts"].iloc[-1]  # pairs and factors; terms; the differences of one
+    half = stats.t.ppf(1 - 0.025 / share, len(gains) - 1) * stats.sem(gains)
+    assert row[2:] == [points([gains.mean(), gains.mean() - half, gains.mean() + half]), str(len(gains))]
+    assert (terms["verdict"].iloc[-1] == "shown") == (abs(gains.mean()) > half)
 
 
 @pytest.mark.parametrize(
@@ -97,30 +156,42 @@ def test_a_difference_and_its_verdict_are_those_of_the_report(metric, row):
 )
 def test_a_row_of_the_first_table_has_the_mean_and_the_difference_from_the_baseline(folder, row):
     variant, _, few, mean, *difference = row
-    means = results(folder, "").means.by_metric
-    for metric, shown in (("fewshot/cifar10/5", few), ("test/acc", mean)):
-        assert float(shown) == pytest.approx(100 * means[metric][variant].value, abs=0.0051)
+    assert numbers(few) == pytest.approx(mean_and_half_width(folder, variant, "fewshot/cifar10/5"), abs=0.0051)
+    assert float(mean) == pytest.approx(mean_and_half_width(folder, variant, "test/acc")[0], abs=0.0051)
     if "baseline" not in row:
-        check(folder, "", (variant, "learned-1d, stem"), difference)
+        *shown, same = difference
+        check(folder, "", (variant, "learned-1d, stem"), [*shown, "5", same])
+        assert "means of 5 seeds" in README
 
 
 def test_the_page_says_how_many_verdicts_other_tests_would_not_give():
-    rows = [(row[1].strip("`"), metric, pair_of(row), row[3]) for metric, row in cells("differences")]
-    rows += [(at, "", (row[0], "learned-1d, stem"), row[5]) for at, row in cells("versus") if "baseline" not in row]
-    decided = [row for row in rows if row[3] != "not shown"]
-    counts = [len(decided)]
+    decided = [row for row in all_rows() if row[3] != "not shown"]
+    counts = [
+        len(decided),
+        len(decided) - len({(folder, metric, frozenset(pair)) for folder, metric, pair, _ in decided}),
+    ]
+    inverse = {"better": "worse", "worse": "better"}
+    lost = {}
     for how in ("paired", "Welch", "page"):
-        other = [otherwise(folder, metric, how) for folder, metric, *_ in decided]
-        inverse = {"better": "worse", "worse": "better"}
-        found = [
-            pairs[pair].verdict if pair in pairs else inverse.get(word := pairs[pair[::-1]].verdict, word)
-            for pairs, (_, _, pair, _) in zip(other, decided)
-        ]
-        counts.append(sum(word != verdict for word, (*_, verdict) in zip(found, decided)))
-    pattern = r"Of the (\d+) verdicts .*? give (\d+), .*? give (\d+), .*?undoes (\d+)\."
-    said = re.search(pattern, PAGE, re.DOTALL)
-    assert list(map(int, said.groups())) == counts
-    assert len({row[:2] for row in rows}) == FAMILIES and f"{FAMILIES} families of pairs" in PAGE
+        lost[how] = []
+        for folder, metric, pair, verdict in decided:
+            pairs = otherwise(folder, metric, how)
+            word = pairs[pair].verdict if pair in pairs else inverse.get(word := pairs[pair[::-1]].verdict, word)
+            lost[how] += [] if word == verdict else [(folder, pair)]
+        counts.append(len(lost[how]))
+    pattern = (
+        r"(\d+) rows have a verdict .*?; (\d+) of them repeat .*? does not give (\d+) of the \d+, .*? give (\d+)\."
+        r" .*?all (\d+) families of pairs .*? undoes (\d+),"
+    )
+    said = re.search(pattern, SENTENCES)
+    assert list(map(int, said.groups())) == [*counts[:-1], families(), counts[-1]]
+    assert f"undoes {counts[-1]} of the {counts[0]} verdicts" in " ".join(README.split())
+    first = {
+        ("table-8-64", (f"learned-2d, {site}", "learned-1d, stem")) for site in ("every-layer", "every-layer-shared")
+    }
+    second = {(folder_of(row), pair_of(row)) for _, row in cells("differences") if f"| {row[0]} |" in README}
+    here = {(folder, pair) for folder, pair in lost["page"] if (folder, pair) in second | first}
+    assert len(second) == 5 and {folder for folder, _ in here - first} == {"kinds-cifar10", "lape-64"} and first <= here
 
 
 @pytest.mark.parametrize(("spec", "row"), cells("bench"), ids=lambda part: part if isinstance(part, str) else part[0])
@@ -128,51 +199,143 @@ def test_a_speed_is_the_median_ratio_within_a_turn(spec, row):
     (file,) = (f for f in REFERENCE.glob("bench-*.json") if json.loads(f.read_text())["setting"]["preset"] == row[0])
     turns = {name: np.array(one["turns"]) for name, one in json.loads(file.read_text())["contenders"].items()}
     best = max(("timm", "timm-bf16"), key=lambda name: np.median(turns[name]))
-    ratios = [np.median(turns[name] / turns[best]) for name in spec.split(", ")]
-    assert [float(cell) for cell in row[1:]] == pytest.approx(ratios, abs=0.0051)
+    for name, cell in zip(spec.split(", "), row[1:], strict=True):
+        ratios = turns[name] / turns[best]
+        assert numbers(cell) == pytest.approx([np.median(ratios), ratios.min(), ratios.max()], abs=0.0051)
+        assert len(ratios) == 5 and "in turns (5 times" in SENTENCES
+    faster = {name: np.median(turns[f"{name}-bf16"]) > np.median(turns[name]) for name in ("ours", "timm")}
+    assert faster == {"ours": True, "timm": False}
 
 
-def test_counts_in_sentences():
-    versus = results("digits/controls", "").comparisons.versus
-    verdicts = [compared.verdict for compared in versus.values()]
-    assert (len(versus) - 1, verdicts.count("better"), verdicts.count("worse")) == (18, 0, 4)
+def verdicts_with_none(folder, metric="", none="none"):
+    """Each other variant -> its verdict against the model without an embedding."""
+    pairs = results(folder, metric).comparisons.pairs
+    inverse = {"better": "worse", "worse": "better"}
+    return {
+        (set(pair) - {none}).pop(): c.verdict if pair[1] == none else inverse.get(c.verdict, c.verdict)
+        for pair, c in pairs.items()
+        if none in pair
+    }
+
+
+def test_which_embeddings_beat_none():
     table_8 = ("table-8-64", "table-8-cifar10", "table-8-tuned", "mnist-small/table-8", "mnist-small/table-8-lengths")
-    for folder in (*table_8, "kinds-cifar10", "digits/position"):  # "every embedding beats none"
-        none = "none, stem" if folder in table_8 else "none"
-        pairs = results(folder, "").comparisons.with_variant(none)
-        assert {compared.verdict for compared in pairs.values()} <= {"better", "worse"} and len(pairs) >= 3
-        none = results(folder, "").means.of(none).value
-        assert all(mean.value >= none for mean in results(folder, "").means.by_metric["test/acc"].values())
-    runs = pd.read_csv(REFERENCE / "table-8-64" / "runs.csv").query("status == 'finished'")
-    wide = runs.pivot(index="seed", columns="variant", values="test/acc")  # "by more than 5 points"
-    assert wide.shape == (5, 8) and wide.drop(columns="none, stem").sub(wide["none, stem"], axis=0).min().min() > 0.05
-    gain = 100 * (wide["learned-2d, every-layer"] - wide["learned-1d, stem"])  # on CPUs, and on the rest
-    assert [gain[:2].mean(), gain[2:].mean()] == pytest.approx([1.5, 1.4], abs=0.051)
+    for folder, count in {
+        **dict.fromkeys(table_8, 7),
+        "kinds-cifar10": 4,
+        "digits/position": 3,
+        "s-chh-cifar10": 4,
+    }.items():
+        found = verdicts_with_none(folder, none="none, stem" if count == 7 else "none")
+        assert [*found.values()] == ["better"] * count
+    for folder in ("stem-x-kind-64", "mnist-small/stem-x-kind"):
+        for stem in ("patchify", "conv"):
+            found = verdicts_with_none(folder, none=f"stem={stem}, pos_embed=none")
+            assert {found[f"stem={stem}, pos_embed={kind}"] for kind in ("learned-1d", "sincos-2d")} == {"better"}
+    digits, mnist = (list(verdicts_with_none(f"{data}/positions").values()) for data in ("digits", "mnist-small"))
+    assert (digits.count("not shown"), digits.count("better")) == (3, 14) and "(3 of 17)" in SENTENCES
+    assert (mnist.count("not shown"), mnist.count("better")) == (5, 11) and "(5 of 17)" in SENTENCES
+    assert verdicts_with_none("mnist-small/positions")["cape"] == "worse"
+    shuffled = list(verdicts_with_none("digits/controls").values())
+    assert (len(shuffled), shuffled.count("better"), shuffled.count("worse")) == (18, 0, 4)
+    few = verdicts_with_none("mnist-small/table-8-sizes", none="pos_embed=none, pos_site=stem, train_limit=1000")
+    assert {word for name, word in few.items() if name.endswith("train_limit=1000")} == {"not shown"}
+    for metric in ("", "test/acc@24px", "test/acc@56px", "test/acc@64px"):
+        found = verdicts_with_none("positions-64", metric)
+        assert found["alibi-2d"] == "not shown"
+        if not metric:
+            assert [name for name, word in found.items() if word != "better"] == ["alibi-2d"]
+        else:
+            pairs = results("positions-64", metric).comparisons.pairs
+            rope = ("rope-2d", "rope-2d-learned-1d", "rope-mixed")
+            assert {pairs[kind, "learned-1d"].verdict for kind in rope} == {"worse"}
+    assert {found[kind] for kind in rope} == {"worse"}  # at 64 px
+    transfer = [results("few-shot-transfer", f"fewshot/{data}/5").comparisons for data in ("other-classes", "mnist")]
+    assert {c.verdict for comparisons in transfer for c in comparisons.pairs.values()} == {"not shown"}
+
+
+def test_sentences_about_table_8():
+    runs = finished("table-8-64")
+    wide = 100 * runs.pivot(index="seed", columns="variant", values="test/acc")  # "by more than 5 points"
+    assert wide.shape == (5, 8) and wide.drop(columns="none, stem").sub(wide["none, stem"], axis=0).min().min() > 5
+    away = wide.drop(columns="none, stem").mean() - wide["learned-1d, stem"].mean()
+    assert away.abs().max() < 1.5
+    for name, gains in {
+        "every-layer": [1.5, 1.4],
+        "every-layer-shared": [1.0, 0.7],
+    }.items():  # on CPUs, and on the rest
+        gain = wide[f"learned-2d, {name}"] - wide["learned-1d, stem"]
+        assert [gain[:2].mean(), gain[2:].mean()] == pytest.approx(gains, abs=0.051)
     few = results("table-8-64", "fewshot/cifar10/5").comparisons.pairs
     assert {c.verdict for pair, c in few.items() if "none, stem" not in pair} == {"not shown"}
+    rows = [[numbers(cell)[0] for cell in row[1:3]] for _, row in cells("versus")]  # "by at least 2.5 points", "6.8"
+    assert all(paper - rows[0][0] >= 2.5 and ours - rows[0][1] >= 6.8 for paper, ours in rows[1:])
+    rates = runs.groupby("optim.lr")["variant"].unique()
+    assert rates.map(len).to_dict() == {0.002: 3, 0.004: 4, 0.008: 1} and rates[0.008] == ["learned-2d, every-layer"]
+    tried = finished("table-8-64-rates")
+    assert set(tried["seed"]) == {100} and set(tried["val_images"]) == {5000} and set(tried["epochs"]) == {5}
+    best = tried.loc[tried.groupby(tried["variant"].str.partition(", ")[2])["val/acc"].idxmax(), "optim.lr"]
+    assert sorted(best) == [0.002] * 3 + [0.004] * 4 + [0.008] and tried["optim.lr"].max() == 0.008
+    none = tried[tried["model.pos_embed"] == "none"].set_index("optim.lr")["val/acc"]
+    assert 0 < none.max() - none[0.002] < 0.005
     few = results("table-8-tuned", "fewshot/cifar10/5").comparisons.pairs
     differ = [pair for pair, c in few.items() if c.verdict != "not shown" and "none, stem" not in pair]
     other = ("learned-1d, every-layer", "learned-1d, every-layer-shared")
     assert sorted(differ) == sorted((one, "relative, every-layer") for one in other)
+    tuned = results("table-8-tuned", "").comparisons.pairs
+    six = {pair: c.verdict for pair, c in tuned.items() if not {"none, stem", "relative, every-layer"} & set(pair)}
+    shown = {pair: verdict for pair, verdict in six.items() if verdict != "not shown"}
+    lower = ("learned-1d, every-layer-shared", "learned-2d, every-layer", "learned-2d, every-layer-shared")
+    assert len(six) == 15 and shown == {("learned-1d, every-layer", name): "better" for name in lower}
+    settings = finished("table-8-tuned").groupby(["optim.lr", "optim.weight_decay"])["variant"].unique()
+    assert sorted(map(len, settings)) == [2, 2, 4]
+    on_one = runs[~runs["hardware"].str.contains(", then ")]
+    speeds = on_one.groupby(on_one["hardware"].str.contains("cuda"))["images_per_second"].agg(["min", "max"])
+    assert speeds.loc[True].round(-3).tolist() == [38_000, 39_000] and "38,000 to 39,000" in SENTENCES
+    assert speeds.loc[False].round(-1).tolist() == [290, 770] and "290 to 770" in SENTENCES
+
+
+def test_counts_in_sentences():
     schh = [compared.verdict for compared in results("s-chh-cifar10", "").comparisons.pairs.values()]
     assert len(schh) == 10 and schh.count("not shown") == 5
-    arrow = results("probes/probe-arrow", "").means
-    absolute = ("sinusoidal", "sincos-2d", "learned-1d-gated", "fourier-learned", "adaptive-2d")
-    assert all(arrow.of(kind).value >= 0.999 and REGISTRY[kind].encodes == "absolute" for kind in absolute)
-    rival = pd.read_csv(REFERENCE / "s-chh-cifar10" / "runs.csv").pivot(columns="seed", index="variant")["test/acc"]
-    order = ["none", "sincos-2d", "learned-1d", "rope-2d", "relative-2d-kv"]  # "in the order of s-chh"
+    rival = finished("s-chh-cifar10").pivot(columns="seed", index="variant")["test/acc"]
+    order = ["none", "sincos-2d", "learned-1d", "rope-2d", "relative-2d-kv"]  # "the same order as in s-chh"
     assert rival.shape == (5, 3) and (rival.loc[order].diff().iloc[1:] > 0).all(axis=None)
-    on_one = runs[~runs["hardware"].str.contains(", then ")]
-    rates = on_one.groupby(on_one["hardware"].str.contains("cuda"))["images_per_second"].agg(["min", "max"])
-    assert rates.loc[True].round(-3).tolist() == [38_000, 39_000] and "38,000 to 39,000" in PAGE
-    assert rates.loc[False].round(-1).tolist() == [290, 770] and "290 to 770" in PAGE
-    on_h100 = pd.read_csv(REFERENCE / "stem-x-kind-64" / "runs.csv")[["images_per_second", "device_seconds"]]
+    detectable = [
+        c.detectable for c in results("table-std-64", "").comparisons.pairs.values() if c.verdict == "not shown"
+    ]
+    assert [min(detectable), max(detectable)] == pytest.approx([0.015, 0.03], abs=0.0005)
+    arrow = finished("probes/probe-arrow").groupby("variant")["test/acc"].min()
+    absolute = ("sinusoidal", "sincos-2d", "learned-1d-gated", "fourier-learned", "adaptive-2d")
+    assert set(finished("probes/probe-arrow")["test_images"]) == {960} and "at least 959 of 960" in SENTENCES
+    assert all(arrow[kind] > 958.5 / 960 and REGISTRY[kind].encodes == "absolute" for kind in absolute)
+    heard = finished("probes/frozen-random-heard").groupby("variant")["test/acc"].agg(["min", "count"])
+    assert heard["min"].min() >= 0.98 and heard["count"].tolist() == [5, 5, 5]
+    for data, sizes in {"digits": (12, 16, 18), "mnist-small": (42, 56, 63)}.items():
+        means = finished(f"{data}/positions").groupby("variant").mean(numeric_only=True)
+        assert len(means) == 18 and {means[f"test/acc@{size}px"].idxmax() for size in sizes} == {"learned-1d-gated"}
+    on_h100 = finished("stem-x-kind-64")[["images_per_second", "device_seconds"]]
     assert on_h100["images_per_second"].agg(["min", "max"]).round(-3).tolist() == [54_000, 66_000]
-    assert "54,000 to 66,000" in PAGE and "17 to 21 s" in PAGE
+    assert "54,000 to 66,000" in SENTENCES and "17 to 21 s" in SENTENCES
     assert on_h100["device_seconds"].agg(["min", "max"]).round().tolist() == [17, 21]
+    (on_mnist,) = (
+        row[2] for _, row in cells("differences") if row[1] == "`mnist-small/table-std`" and "+2.9" in row[2]
+    )
+    assert f"({on_mnist})" in README
+
+
+def test_the_readme_counts_the_statements_of_the_ledger():
     ledger = (REFERENCE / "ledger" / "report.md").read_text(encoding="utf-8")
-    counted = re.findall(r"(\d+) statements of (\d+) \w+, .*?on\s(\d+) studies", ledger + README)
-    assert len(counted) == 2 and len(set(counted)) == 1
+    (counted,) = re.findall(r"(\d+) statements of (\d+) \w+, .*?on (\d+) studies", ledger)
+    said = r"(\d+) published statements of (\d+) papers, .*? on (\d+) of our"
+    assert re.findall(said, README, re.DOTALL) == [counted]
+    table = ledger.partition("## Published claims")[2].partition("Our own questions")[0]
+    rows = [re.split(r"(?<!\\)\|", line)[3:7] for line in table.splitlines() if re.match(r"\| [a-z]", line)][1:]
+    kinds = [tuple(bool(cell.strip()) for cell in row) for row in rows]
+    single = [sum(kind == tuple(i == j for j in range(4)) for kind in kinds) for i in range(4)]
+    words = r"(\d+) hold, (\d+) do not hold, (\d+) are undecided, (\d+) are not comparable; for (\d+), studies differ"
+    (counts,) = re.findall(words, " ".join(README.split()))
+    assert list(map(int, counts)) == [*single, len(rows) - sum(single)] and len(rows) == int(counted[0])
 
 
 def test_no_sentence_has_a_decimal_number_that_no_table_has():
