@@ -84,10 +84,10 @@ def _take(path: Path) -> int | None:
         raise
 
 
-def _lock_file(file: int) -> bool:
+def _lock_file(file: int, kind: int = fcntl.LOCK_EX) -> bool:
     """Lock an open file. Returns whether its file system has locks. Raises `BlockingIOError` where it is locked."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno not in WITHOUT_LOCKS:
             raise
@@ -102,13 +102,16 @@ def _say_without_locks(folder: Path) -> None:
 
 
 def holder(path: Path) -> Holder | None:
-    """The process that holds a lock, as far as it can be told; None if nobody does. It holds it for an instant."""
+    """The process that holds a lock, as far as it can be told; None if nobody does.
+
+    It shares the lock for an instant, so two that look at once do not see each other.
+    """
     try:
         file = os.open(path, os.O_RDWR)
     except OSError:  # there is none, or the folder may only be read
         return None
     try:
-        return None if _lock_file(file) or not (other := _noted(path)).pid else other
+        return None if _lock_file(file, fcntl.LOCK_SH) or not (other := _noted(path)).pid else other
     except BlockingIOError:
         return _noted(path)
     finally:

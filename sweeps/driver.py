@@ -20,7 +20,7 @@ from experiments.runs import record
 from experiments.study import RunSpec
 from sweeps.engines.contract import Done, Engine, Epoch, Event, Failed, Task, Worker
 from sweeps.progress import ProgressDisplay, format_duration, result_text
-from sweeps.study_folder import ERROR
+from sweeps.study_folder import DRIVER_LOCK, ERROR
 
 ATTEMPTS = 3  # at a run in one command; then it has failed
 FAILURES = 3  # of different runs, without a success in between, after which a worker stops: the machine may be at fault
@@ -72,6 +72,8 @@ class Driver:
         self.failing: dict[Hashable, set[str]] = {}  # place -> the runs that failed there one after another
         self.again: set[str] = set()  # runs that have failed and wait for another attempt
         self.told: set[str] = set()  # runs of other processes that are waited for
+        self.lock = task.log.with_name(DRIVER_LOCK)
+        self.is_only = self.lock.exists()
         engine.say = display.note
         engine.begin(task)
 
@@ -89,9 +91,12 @@ class Driver:
                     if worker in self.assigned:
                         self._take(worker, event)
                 self._stop_hung()
+                if self.is_only and not self.lock.exists():
+                    raise UserError(f"{self.lock.parent}: was deleted or moved; the sweep ends")
         except BaseException:
-            for work in self.assigned.values():
-                self._interrupt(work)
+            with contextlib.suppress(Exception):  # what ends the sweep is said
+                for work in self.assigned.values():
+                    self._interrupt(work)
             raise
 
     def _assign(self) -> None:

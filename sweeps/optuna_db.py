@@ -15,7 +15,8 @@ from experiments.metric import Metric
 
 DATABASE = "optuna.db"
 UNREADABLE = "optuna.db.unreadable"
-DatabaseErrors = (sqlalchemy.exc.SQLAlchemyError, sqlite3.Error, optuna.exceptions.StorageInternalError)
+# KeyError: a trial or a study that another program has deleted
+DatabaseErrors = (sqlalchemy.exc.SQLAlchemyError, sqlite3.Error, optuna.exceptions.OptunaError, KeyError)
 
 
 def open_storage(study_dir: Path, say: Callable[[str], None]) -> tuple[RDBStorage, bool]:

@@ -103,7 +103,12 @@ class ProgressDisplay:
 
     def note(self, text: str) -> None:
         """Print a line, above the bars if there are any."""
-        self.console.print(text, markup=False, soft_wrap=True)
+        try:
+            self.console.print(text, markup=False, soft_wrap=True)
+        except BrokenPipeError:
+            raise
+        except OSError:
+            pass  # a full disk of the log does not stop the training: the records are elsewhere
 
     def _set_left(self, name: str, epochs: int | None) -> None:
         """Set the number of epochs left of a run; None: it has ended."""

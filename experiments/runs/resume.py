@@ -95,8 +95,12 @@ def read_note(run_dir: Path) -> dict[str, Any]:
 
     Raises `ValueError` where there is none, or a damaged one.
     """
-    with reading(run_dir / NAME), (run_dir / NAME).open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(LENGTH), "little")))
+    path = run_dir / NAME
+    with reading(path), path.open("rb") as file:
+        length = int.from_bytes(file.read(LENGTH), "little")
+        if length > path.stat().st_size:
+            raise ValueError(f"{path}: is damaged")
+        header = json.loads(file.read(length))
     return json.loads(header["__metadata__"]["note"])
 
 
@@ -104,5 +108,5 @@ def read_members(run_dir: Path) -> list[str]:
     """The run ids of the stack in which an interrupted run was trained; empty if there was none."""
     try:
         return read_note(run_dir)["members"]
-    except (ValueError, KeyError, TypeError, MemoryError, OverflowError):  # no file, or one that the worker refuses
+    except (ValueError, KeyError, TypeError):  # no file, or one that the worker refuses
         return []

@@ -55,7 +55,8 @@ def sync(arguments: argparse.Namespace, _: str) -> int:
         return 0
     finished = [run for run in names or changed_runs(study_dir) if record.is_finished(study_dir / run)]
     if not finished:
-        raise UserError(f"{study_dir}: holds no finished runs; give the folder of a study, OUT/STUDY")
+        which = f"none of {', '.join(names)} has finished" if names else "holds no finished runs"
+        raise UserError(f"{study_dir}: {which}; give the folder of a study, OUT/STUDY")
     try:
         with server.wandb_in_use(), Sender(study_dir, tracking) as sender:
             print(f"runs are mirrored to Weights & Biases: {sender.where}")

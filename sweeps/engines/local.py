@@ -19,7 +19,7 @@ from experiments.errors import UserError, writing
 from experiments.gpus import free_gpus
 from experiments.study import RunSpec
 from sweeps.engines.contract import Call, Event, Failed, Returned, Slot, Task
-from sweeps.engines.training import Training, redirect_output
+from sweeps.engines.training import Training, failure, redirect_output
 
 T = TypeVar("T")
 # To a worker: runs to train; a function to call; whether to prune the run of an epoch; None: end.
@@ -184,7 +184,11 @@ def worker_main(pipe: Connection, task: Task, slot: Slot) -> None:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, inbox), daemon=True).start()
-    redirect_output(task)
+    try:
+        redirect_output(task)
+    except UserError as error:
+        pipe.send(failure(error))
+        sys.exit(1)
     training = Training(task, slot)
     while (message := inbox.get()) is not None:
         if isinstance(message, Call):

@@ -24,8 +24,11 @@ MAX_REASON = 500  # characters of an error in one line
 
 
 def redirect_output(task: Task) -> None:
-    """Send what this process prints to the log."""
-    log = os.open(task.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    """Send what this process prints to the log. Raises `UserError` where it cannot be written."""
+    try:
+        log = os.open(task.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise UserError(f"out: '{task.log}' cannot be written: {error.strerror}") from error
     for stream in (sys.stdout, sys.stderr):
         os.dup2(log, stream.fileno())
 

@@ -37,7 +37,7 @@ def tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str = "") -> 
     try:
         return _tune(plan, study_dir, engine, intro)
     except DatabaseErrors as error:
-        advice = "run the same command again when it can be used"
+        advice = "run the same command again when it can be used; moved away, it is made anew from the records"
         raise UserError(f"{study_dir / DATABASE}: cannot be used ({reason(error)}); {advice}") from None
 
 

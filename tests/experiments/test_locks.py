@@ -139,3 +139,10 @@ def test_where_there_are_no_locks_a_cell_is_refused(tmp_path, capfd):
         main(["cell", str(tmp_path / "head"), plan.runs[0].name])
     error = f"vit-sweep: error: {tmp_path}/head: its file system has no locks; use `vit-sweep run`, from one host\n"
     assert ended.value.code == 2 and capfd.readouterr().err == error
+
+
+def test_two_that_look_at_once_do_not_see_each_other(tmp_path):
+    (tmp_path / "a").touch()
+    with (tmp_path / "a").open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)  # as another look does
+        assert holder(tmp_path / "a") is None

@@ -115,3 +115,12 @@ def test_a_sweep_goes_on_without_its_copy(stubbed):
     assert (
         err.count("optuna.db: cannot be used (unable to open database file); Optuna's dashboard lacks this sweep") == 1
     )
+
+
+def test_a_sweep_goes_on_where_another_program_deletes_optunas_study(stubbed):
+    sweep = stubbed.start_run(nap=0.3)
+    stubbed.wait_for("end", 1)
+    optuna.delete_study(study_name="tiny", storage=f"sqlite:///{stubbed.dir}/optuna.db")
+    out, err = sweep.communicate(timeout=60)
+    assert sweep.returncode == 0 and "6 runs: 6 finished" in out and "Traceback" not in err
+    assert err.count("optuna.db: cannot be used") == 1

@@ -227,3 +227,11 @@ def test_a_file_that_cannot_be_written_is_named_in_one_line(name, reason, stubbe
     status, _, err = stubbed.run()
     assert status == 2 and err.splitlines()[-1].startswith("vit-sweep: error: ") and not stubbed.ended()
     assert f"{stubbed.dir / name}" in err and reason in err and "Traceback" not in err
+
+
+def test_a_study_that_is_moved_in_training_ends_the_sweep_in_one_line(stubbed):
+    sweep = stubbed.start_run(nap=0.5)
+    stubbed.wait_for("start", 2)
+    stubbed.dir.rename(stubbed.folder / "moved")
+    _, err = sweep.communicate(timeout=60)
+    assert sweep.returncode == 2 and err.splitlines()[-1].endswith("tiny: was deleted or moved; the sweep ends"), err

@@ -121,6 +121,11 @@ def test_during_a_sweep_it_shows_the_workers_and_after_a_kill_the_interrupted_ru
     )  # no epoch was saved
 
 
+def test_a_damaged_resume_file_hides_no_other_run(every_state, tmp_path, vit_sweep):
+    (tmp_path / every_state[3] / "resume.safetensors").write_bytes(b"\xff" * 300)
+    assert states(as_json(vit_sweep, tmp_path))[every_state[3]] == "interrupted"
+
+
 def test_watch_ends_at_the_second_look_at_which_every_run_has_ended(plan, tmp_path, vit_sweep):
     """A sweep that is starting may add runs to a study whose runs have all ended."""
     for run in plan.runs:
