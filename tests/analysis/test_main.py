@@ -158,7 +158,7 @@ def test_a_table_for_a_paper(tmp_path, capsys):
     lines = file.read_text().splitlines()
     assert not (folder / "report").exists() and (folder / "looks.jsonl").exists()
     head = lines.index(r"\toprule") + 1
-    assert lines[head] == r"variant & test accuracy, \% & difference from none, points \\"
+    assert lines[head] == r"variant & test accuracy, \% & difference from none {[}interval{]}, points \\"
     assert lines[head + 2].startswith("none & 7") and lines[-3:] == [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     assert "textbf" not in file.read_text() and len(next(line for line in lines if "caption" in line)) < 120
     file.write_text("my paper\n")

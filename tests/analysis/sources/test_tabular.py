@@ -169,7 +169,8 @@ def test_two_variants_that_are_equal_on_each_seed_have_one_answer_for_every_numb
 
 
 def test_a_pair_without_a_common_seed_says_so():
-    frame = pd.DataFrame({"method": list("aabb"), "seed": [0, 1, 2, 3], "score": [1.0, 2.0, 3.0, 4.0]})
+    seeds, scores = [0, 1, 2, 3, 0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0, 1.0, 2.5, 3.0, 4.5]
+    frame = pd.DataFrame({"method": list("aabbcccc"), "seed": seeds, "score": scores})
     page = write_files.make(study_document(compared(frame)))["report.md"].decode()
     assert "not shown (no common seed)" in page
 
