@@ -80,24 +80,21 @@ class Driver:
     def run(self) -> None:
         """Train until every run has ended or was given up.
 
-        Raises `UserError` where no other attempt could help, or where no worker is left.
+        Raises `UserError` where no other attempt could help, or where no worker is left. An interrupt writes nothing,
+        because it may have come in the middle of a write: the next driver ends what is open.
         """
-        try:
-            while True:
-                self._assign()
-                if not any(work.cohorts for work in self.assigned.values()) and not self.source.left:
-                    return
-                for worker, event in self.engine.events(POLL_SECONDS):
-                    if worker in self.assigned:
-                        self._take(worker, event)
-                self._stop_hung()
-                if self.is_only and not self.lock.exists():
-                    raise UserError(f"{self.lock.parent}: was deleted or moved; the sweep ends")
-        except BaseException:
-            with contextlib.suppress(Exception):  # what ends the sweep is said
-                for work in self.assigned.values():
-                    self._interrupt(work)
-            raise
+        while (
+            True
+        ):  # an interrupt writes nothing: it may have come in the middle of a write; the next driver ends trials
+            self._assign()
+            if not any(work.cohorts for work in self.assigned.values()) and not self.source.left:
+                return
+            for worker, event in self.engine.events(POLL_SECONDS):
+                if worker in self.assigned:
+                    self._take(worker, event)
+            self._stop_hung()
+            if self.is_only and not self.lock.exists():
+                raise UserError(f"{self.lock.parent}: was deleted or moved; the sweep ends")
 
     def _assign(self) -> None:
         """Give runs to idle workers. Start workers while more runs are left than workers are idle."""
@@ -221,10 +218,6 @@ class Driver:
                 self.display.note(
                     f"{runs[0].name}: no epoch for {format_duration(silence)}; its worker hangs and is stopped"
                 )
-                self._interrupt(work)
+                for run in runs:
+                    self.source.stopped(run, "interrupted", False)
                 self._remove(worker)
-
-    def _interrupt(self, work: Assigned) -> None:
-        """Tell the source that the runs in training end here, and go on later."""
-        for run in work.cohorts[0] if work.cohorts else []:
-            self.source.stopped(run, "interrupted", False)
