@@ -19,7 +19,7 @@ from sweeps.plan import make_run
 from sweeps.study import format_level
 
 DRIVER_LOCK = "driver.lock"  # held by the one process that trains the study, or writes its plan
-LOCK_SECONDS = 1.0  # in which a driver that is ending ends, and one that only looks at the lock has looked
+DRIVER_SECONDS = 1.0  # in which a driver that is ending ends, and one that only looks at the lock has looked
 QUEUE_NOTE = "queue.json"  # of earlier versions, whose queue could be in a database elsewhere
 ERROR = "error.txt"  # in a run's folder: the traceback of its last failed attempt
 LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
@@ -34,7 +34,7 @@ def the_only_driver(study_dir: Path) -> Iterator[None]:
     with writing(study_dir):
         study_dir.mkdir(parents=True, exist_ok=True)
     path = study_dir / DRIVER_LOCK
-    with lock(path, LOCK_SECONDS) as held:
+    with lock(path, DRIVER_SECONDS) as held:
         if not held:
             other = holder(path)
             since = f" since {other.since}: {other.command}" if other and other.since else ""

@@ -106,9 +106,8 @@ class Worker(Hashable, Protocol):
 class Engine(Protocol):
     """Places for workers. As a context manager it ends them all; after an error it kills them.
 
-    `room`: the number of workers that could start now. `places`: of all workers. `on_gpu`: whether they use GPUs.
-    `where`: the devices, in words.
-    `say` prints a line; the driver sets it.
+    `room`: the number of workers that could start now. `places`: of all that could ever live there. `on_gpu`: whether
+    they use GPUs. `where`: the devices, in words. `say` prints a line; the driver sets it.
     """
 
     on_gpu: bool
