@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.answers.study_results import StudyResults as Results
+    from analysis.findings import Findings
 
 runpy.run_path(str(Path(__file__).parents[1] / "vit" / "shadowed.py"))["check"]("vit", "experiments")
 
@@ -24,7 +24,7 @@ def compare(
     margin: float | None = None,
     lower_is_better: bool = False,
     variance: str = "shared",
-) -> Results:
+) -> Findings:
     """Compare variants over seeds, as `vit-report csv:FILE` does.
 
     `frame`: one row for each run (runs, columns). `metric`: the column of the result, in any unit; a missing or
@@ -40,8 +40,8 @@ def compare(
     interval for all pairs together, and the verdict that is read from it; `means.of(variant)` the mean; `factors.model`
     the tests of factors, if there are two or more. Raises `UserError` naming the column and what it holds.
     """
-    from analysis.answers.study_results import analyze
-    from analysis.sources.tabular import read_table
+    from analysis.findings import analyze
+    from analysis.runs.tabular import read_table
 
     factors = [*map(str, factor)] if isinstance(factor, (list, tuple)) else [str(factor)]
     named = None if baseline is None else str(baseline)

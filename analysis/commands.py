@@ -9,17 +9,17 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.answers.across.compute import aggregate, studies_by_dataset
-from analysis.answers.conduct.compute import this_look
-from analysis.answers.paper_table import check_file, paper_table, write_table
-from analysis.answers.several_studies import across_document, compare_document, index_document, stratified_document
-from analysis.answers.study_report import study_document
-from analysis.answers.study_results import analyze
-from analysis.formatting import plain
-from analysis.sources import exported
-from analysis.sources.by_dataset import check_one_dataset, datasets_of
-from analysis.sources.read import TABLE, has_plan, is_imported, locate, read, studies_in
-from analysis.sources.runs_table import RunsTable
+from analysis.findings import Page, analyze
+from analysis.findings.conduct import this_look
+from analysis.over_studies import across_document, by_dataset_document, studies_by_dataset, studies_table
+from analysis.paper_table import check_file, paper_table, write_table
+from analysis.report import study_document
+from analysis.runs import exported
+from analysis.runs.by_dataset import check_one_dataset, datasets_of
+from analysis.runs.read import TABLE, has_plan, is_imported, locate, read, studies_in
+from analysis.runs.runs import Runs
+from analysis.several import compare_document, index_document
+from analysis.words import plain
 from analysis.write import files as write
 from analysis.write.document import Document
 from experiments.errors import UserError
@@ -29,7 +29,7 @@ from experiments.runs.tracking.settings import Tracking
 
 ALONE = (
     ("table", "writes only the table", ("out", "figures", "open", "wandb")),
-    ("wandb", "saves the planned report", ("metric", "baseline")),
+    ("wandb", "shows the planned comparison", ("metric", "baseline")),
 )
 """A flag, what it does, and the flags that do not go with it."""
 
@@ -58,10 +58,11 @@ def report(arguments: Namespace) -> int:
 
     check(study)
     place = Tracking(project=arguments.project, entity=arguments.entity)
-    arguments.figures.append("png")  # W&B shows no SVG
-    document = _document(study, out, arguments)
+    check_one_dataset(study)
+    findings = analyze(study, _page(out, arguments))
+    document = study_document(findings)
     _finish(document, [study], out, arguments)
-    print(*publish(study, document, out, place), sep="\n")
+    print(publish(findings, document, place))
     return 0
 
 
@@ -74,13 +75,13 @@ def _index(folders: Sequence[Path], arguments: Namespace) -> int:
                 f"--{flag.replace('_', '-')}: is for one study; {arguments.study} holds {len(folders)}: {listed}"
             )
     out = _out(arguments.study, "report", arguments)
-    studies: dict[Path, RunsTable | UserError] = {}
+    studies: dict[Path, Runs | UserError] = {}
     for folder in folders:
         try:
             studies[folder] = _read(str(folder), arguments)
         except UserError as error:
             studies[folder] = error
-    tables = [study for study in studies.values() if isinstance(study, RunsTable)]
+    tables = [study for study in studies.values() if isinstance(study, Runs)]
     if not tables:
         raise UserError(f"{arguments.study}: holds no study that can be read: {studies[folders[0]]}")
     return _finish(index_document(Path(arguments.study), studies, out), tables, out, arguments)
@@ -112,12 +113,19 @@ def compare(arguments: Namespace) -> int:
 
 
 def across(arguments: Namespace) -> int:
-    """The report over several datasets."""
+    """One table over studies of several datasets, as a report or, with --table, alone."""
+    _check_flags(arguments)
     sources = list(map(_located, arguments.studies))
-    out = _out(sources[0], "report-across", arguments)
+    out = None if arguments.table else _out(sources[0], "report-across", arguments)
     studies = [_read(source, arguments) for source in sources]
-    across = aggregate(studies_by_dataset(list(map(analyze, studies))))
-    return _finish(across_document(across, arguments.command), studies, out, arguments)
+    named = studies_by_dataset(list(map(analyze, studies)))
+    if out is not None:
+        return _finish(across_document(named, arguments.command, arguments.spread), studies, out, arguments)
+    write_table(studies_table(named, arguments.spread), arguments.table)
+    for study in studies:
+        record_look(study)
+    print(arguments.table)
+    return 0
 
 
 def export(arguments: Namespace) -> int:
@@ -143,7 +151,7 @@ def decided(arguments: Namespace) -> int:
     return 0
 
 
-def record_look(study: RunsTable) -> None:
+def record_look(study: Runs) -> None:
     """Note in the study's folder that its results were seen. A folder that cannot be written is no error."""
     if study.folder is not None and study.recorded:
         try:
@@ -187,7 +195,7 @@ def _out(source: str, name: str, arguments: Namespace) -> Path:
     return out
 
 
-def _read(source: str, arguments: Namespace) -> RunsTable:
+def _read(source: str, arguments: Namespace) -> Runs:
     table = {flag: vars(arguments)[flag] for flag in TABLE_FLAGS if vars(arguments)[flag] is not None}
     if source.startswith(f"{TABLE}:"):
         table["command"] = arguments.command
@@ -196,14 +204,18 @@ def _read(source: str, arguments: Namespace) -> RunsTable:
     return read(source, arguments.skip_unreadable, arguments.metric, arguments.baseline, **table)
 
 
-def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
+def _document(study: Runs, out: Path, arguments: Namespace) -> Document:
+    page = _page(out, arguments)
     if len(datasets_of(study)) > 1:
-        return stratified_document(study, out)
-    inside = not arguments.without_models
-    return study_document(analyze(study), out, inside, arguments.skip_unreadable)
+        return by_dataset_document(study, page)
+    return study_document(analyze(study, page))
 
 
-def _finish(document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace) -> int:
+def _page(out: Path, arguments: Namespace) -> Page:
+    return Page(out, arguments.models, arguments.skip_unreadable)
+
+
+def _finish(document: Document, studies: Sequence[Runs], out: Path, arguments: Namespace) -> int:
     """Write and open the report, record the look at the studies, and print the headline and the path of the page."""
     page = write.write(write.make(document, arguments.figures), out)
     for study in studies:
@@ -211,7 +223,7 @@ def _finish(document: Document, studies: Sequence[RunsTable], out: Path, argumen
     if arguments.open:
         webbrowser.open(page.resolve().as_uri())
     width = min(shutil.get_terminal_size((100, 24)).columns, 100)
-    for paragraph in (*(f"Note: {warning}" for warning in document.warnings), *document.headline):
+    for paragraph in (*(f"Note: {warning.line}" for warning in document.warnings), *document.headline):
         print(textwrap.fill(plain(paragraph), width, break_long_words=False, break_on_hyphens=False))
     print(page, flush=True)
     return 0

@@ -21,7 +21,7 @@ COMMANDS = {
 
 other commands (a folder that has the name of a command: ./compare):
   vit-report compare A B         compare two studies
-  vit-report across A B C        one report over several datasets
+  vit-report across A B C        one table over several datasets
   vit-report export STUDY DIR    write a study as JSON and CSV
   vit-report decided STUDY       which variants are decided at a planned look""",
         "STUDY/report",
@@ -32,7 +32,7 @@ other commands (a folder that has the name of a command: ./compare):
         "B/report-against-A",
     ),
     "across": (
-        "Write one report over several datasets: studies of the same variants, each on another dataset.",
+        "Write one table over studies of the same variants, each on another dataset, with the verdicts of each study.",
         "across digits/position mnist/position",
         "report-across in the folder of the first study",
     ),
@@ -52,8 +52,15 @@ other commands (a folder that has the name of a command: ./compare):
 """Command -> what it does, an example, and the default folder of its report, if it writes one."""
 
 
+GONE = {"--without-models": "figures of trained models and test images are drawn only with --models"}
+"""A flag of older versions -> what took its place."""
+
+
 def body(argv: Sequence[str]) -> int:
     """Write the report or the export, and print its path."""
+    for flag in GONE:
+        if flag in argv:
+            raise UserError(f"{flag}: is gone: {GONE[flag]}")
     name = argv[0] if argv and argv[0] in COMMANDS else "report"
     arguments = _parser(name).parse_args(argv if name == "report" else argv[1:])
     if name == "report" and arguments.more:
@@ -95,6 +102,15 @@ def _parser(name: str) -> Parser:
         about = "also write the figures as PNG or PDF; both: repeat the flag"
         parser.add_argument("--figures", choices=("png", "pdf"), action="append", default=[], help=about)
         parser.add_argument("--open", action="store_true", help="open the report in the web browser")
+    if name in ("report", "across"):
+        about = (
+            "write only this table, to a file that ends with .tex (booktabs), .md or .csv; "
+            "replaces an earlier one with the same first line"
+        )
+        parser.add_argument("--table", metavar="FILE", type=_folder, help=about)
+    if name == "across":
+        about = "what stands after ±: half the interval of the mean (default), or the standard deviation of the runs"
+        parser.add_argument("--spread", choices=("interval", "sd"), default="interval", help=about)
     if name == "report":
         parser.add_argument("more", nargs="*", help=SUPPRESS)
         _add_report_flags(parser)
@@ -118,20 +134,17 @@ def _add_table_flags(parser: Parser) -> None:
 
 def _add_report_flags(parser: Parser) -> None:
     """The flags of the report of one study."""
-    about = (
-        "write only this table, to a file that ends with .tex (booktabs), .md or .csv; "
-        "replaces an earlier one with the same first line"
-    )
-    parser.add_argument("--table", metavar="FILE", type=_folder, help=about)
     about = "columns of the table, such as variant,test/acc,difference; a wrong name lists them all"
     parser.add_argument("--columns", metavar="NAME,NAME", help=about)
-    about = "leave out the figures of trained models and of test images; they need the dataset and take some seconds"
-    parser.add_argument("--without-models", action="store_true", help=about)
+    about = (
+        "also show what trained models look like inside, and test images on which variants differ; needs the dataset"
+    )
+    parser.add_argument("--models", action="store_true", help=about)
     parser.add_argument(
         "--wandb",
         action="store_true",
-        help="also save the report and a workspace with plots of the runs in Weights & Biases; again: update them. "
-        'Sections that you add to the workspace stay. It needs pip install "vit-ablation[wandb]"',
+        help="also save a workspace in Weights & Biases: the differences, and plots of the runs by variant; again: "
+        'update it. Sections that you add stay. It needs pip install "vit-ablation[wandb]"',
     )
     add_place_arguments(parser)
 

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from analysis.answers.study_results import analyze
-from analysis.results.policy import study_comparisons
-from analysis.sources.read import read
+from analysis.findings.policy import study_comparisons
+from analysis.runs.read import read
 from analysis.stats import differences
 from vit.registry import REGISTRY
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from analysis.sources.settings import PLACES
+from analysis.runs.settings import PLACES
 from analysis.stats.comparisons import Comparison, Rule, Values
 from analysis.stats.estimates import UNKNOWN, Estimate, moments, t_interval
 from experiments.data.catalogue import DATASETS

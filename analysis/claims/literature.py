@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from analysis import formatting
+from analysis import words
 from analysis.claims.claim import HEAD, KIND, SITE, Above, Alike, Claim, Images, Published, site_of
 from experiments.metric import Metric
 from vit.registry import NORMED
@@ -267,7 +267,7 @@ def published_claims() -> tuple[Claim, ...]:
     figures = [
         Published(
             id=f"headline-{name}",
-            statement=f"{name} has a test accuracy of {formatting.number(100 * preset.claim, 2)} %.",
+            statement=f"{name} has a test accuracy of {words.number(100 * preset.claim, 2)} %.",
             source=f"{preset.source} ({preset.scored})",
             quote=preset.quote,
             incomparable=preset.assumed,

@@ -9,9 +9,9 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 
-from analysis import formatting
-from analysis.figures.labels import Styles, VariantStyle
+from analysis import words
 from analysis.figures.style import Drawing
+from analysis.figures.styles import Styles, VariantStyle
 from analysis.stats import Estimate
 from experiments.metric import Metric
 
@@ -63,7 +63,7 @@ def intervals(
     drawn, and one without an interval has no bar. `line`: the dashes of the line that joins the estimates. `tips`: a
     text for each estimate, `id`: see `identify`.
     """
-    limits = formatting.limits(metric, difference)
+    limits = words.limits(metric, difference)
     values, low, high = np.array([(one.value, one.low, one.high) for one in estimates]).T
     bars = np.maximum([values - np.maximum(low, limits[0]), np.minimum(high, limits[1]) - values], 0) * metric.scale
     bars[:, ~np.isfinite(high - low)] = 0

@@ -7,8 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.figures.drawing import intervals, legend, panels
-from analysis.figures.labels import VariantStyle
 from analysis.figures.style import BAND, FAINT, PALETTE, Drawing, style
+from analysis.figures.styles import VariantStyle
 from analysis.stats import Estimate
 from experiments.metric import Metric
 

@@ -1,45 +1,46 @@
 """Figures of points: the means of the variants against their cost, and the trials of a tuning against a setting."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from analysis import formatting
+from analysis import words
 from analysis.figures.drawing import identify, intervals, legend, panels
-from analysis.figures.labels import Styles
 from analysis.figures.style import FAINT, Drawing, style
-from analysis.results.means import Means
+from analysis.figures.styles import Styles
+from analysis.stats import Estimate
+from experiments.metric import Metric
 
-if TYPE_CHECKING:
-    from analysis.answers.tuning.compute import Tuning
-
-RATE = "optim.lr"
 ALIKE, SPREAD = 0.01, 0.08  # of the axis: costs that are drawn apart, and over how much of it
+SMALLEST_AXIS = 0.1  # of the largest cost: an axis that shows less of it makes noise look large
 
 
 @style()
-def against_cost(cost: pd.DataFrame, kinds: Mapping[str, str], means: Means, styles: Styles) -> Drawing:
+def against_cost(
+    cost: pd.DataFrame, kinds: Mapping[str, str], means: Mapping[str, Estimate], metric: Metric, styles: Styles
+) -> Drawing:
     """Draw the mean of each variant against each cost. `kinds`: columns of `cost` that vary, with their labels."""
-    metric = means.metric
     figure, below = panels(len(kinds), 1.9)
     handles = {}
-    for axes, (kind, words) in zip(below, kinds.items(), strict=True):
+    for axes, (kind, label) in zip(below, kinds.items(), strict=True):
         costs = cost[kind].astype(float).dropna()
         for (variant, place), apart in zip(costs.items(), _apart(costs.to_numpy()), strict=True):
-            mean, look = means.of(variant), styles.by_variant[variant]
-            name = formatting.named_mean(styles.names[variant], mean, metric)
+            mean, look = means[variant], styles.by_variant[variant]
+            name = words.named_mean(styles.names[variant], mean, metric)
             mark: dict[str, Any] = {"size": 3 if look.colour == FAINT else 6, "id": f"{styles.id(variant)}-{kind}"}
-            tips = [f"{name}, {words}: {formatting.magnitude(place)}"]
+            tips = [f"{name}, {label}: {words.magnitude(place)}"]
             handles[variant] = intervals(axes, [mean], [apart], metric, look, vertical=True, tips=tips, **mark)
-        axes.set_xlabel(words)
+        missing = SMALLEST_AXIS * costs.max() - np.ptp(axes.get_xlim())
+        if missing > 0:
+            low, high = axes.get_xlim()
+            axes.set_xlim(low - missing / 2, high + missing / 2)
+        axes.set_xlabel(label)
         axes.set_ylabel(f"{metric.label}{metric.unit}")
         axes.xaxis.set_major_locator(MaxNLocator(4))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: formatting.magnitude(value, 5)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: words.magnitude(value, 5)))
         axes.grid()
     legend(figure, handles, styles)
     return figure
@@ -54,34 +55,37 @@ def _apart(costs: np.ndarray) -> np.ndarray:
     return places
 
 
-def shown_setting(tuning: Tuning) -> str | None:
-    """The learning rate, else the first setting with a range; None where all settings have choices only."""
-    ranges = [path for path, tried in tuning.plan.space.items() if tried.choices is None]
-    return RATE if RATE in ranges else next(iter(ranges), None)
-
-
 @style()
-def draw_trials(tuning: Tuning, path: str, label: str, styles: Styles) -> Drawing:
-    """Draw every trial against the setting `path`, whose axis has this `label`.
+def draw_trials(
+    trials: pd.DataFrame,
+    chosen: Mapping[str, tuple[float, float]],
+    label: str,
+    log: bool,
+    metric: Metric,
+    styles: Styles,
+) -> Drawing:
+    """Draw every trial of a tuning against a setting, whose axis has this `label`.
 
-    Filled marks: finished trials. Hollow marks: trials that were stopped early. Large marks: the choices.
+    `trials`: columns variant, x, y (the metric), finished, tip. `chosen`: variant -> x and y of its choice. Filled
+    marks: finished trials. Hollow marks: trials that were stopped early. Large marks: the choices.
     """
     figure, (axes,) = panels(1, 2.8)
-    metric, handles = tuning.metric, {}
-    for variant in (variant for variant in styles.coloured if variant in tuning.variants):
+    handles = {}
+    for variant in (variant for variant in styles.coloured if variant in chosen):
         (colour, marker, _), id = styles.by_variant[variant], styles.id(variant)
         look: dict[str, Any] = {"color": colour, "marker": marker, "ls": ""}
-        trials, choice = tuning.of(variant).dropna(subset=[metric]), tuning.plan.variants[variant]
-        finished = trials["status"] == "finished"
-        for kind, rows, fill in (("finished", trials[finished], colour), ("stopped", trials[~finished], "none")):
-            marks = axes.plot(rows[path], rows[metric] * metric.scale, ms=4.5, mfc=fill, **look)
-            tips = [f"{styles.names[variant]}, {_tip(tuning, row)}" for row in rows.to_dict("records")]
-            identify(marks, f"{id}-{kind}", tips)
-        place = choice.settings[path], choice.val_acc * metric.scale
-        best = axes.plot(*place, ms=10, mec="white", mew=0.8, zorder=3, **look)
+        own = trials[trials["variant"] == variant].dropna(subset=["y"])
+        for kind, rows, fill in (
+            ("finished", own[own["finished"]], colour),
+            ("stopped", own[~own["finished"]], "none"),
+        ):
+            marks = axes.plot(rows["x"], rows["y"] * metric.scale, ms=4.5, mfc=fill, **look)
+            identify(marks, f"{id}-{kind}", [f"{styles.names[variant]}, {tip}" for tip in rows["tip"]])
+        x, y = chosen[variant]
+        best = axes.plot(x, y * metric.scale, ms=10, mec="white", mew=0.8, zorder=3, **look)
         identify(best, f"{id}-chosen", [f"chosen for {styles.names[variant]}"])
         handles[variant] = best[0]
-    if tuning.plan.space[path].log:
+    if log:
         axes.set_xscale("log")
         low, high = axes.get_xlim()
         if high < 100 * low:  # decades alone would be too few labels
@@ -93,10 +97,3 @@ def draw_trials(tuning: Tuning, path: str, label: str, styles: Styles) -> Drawin
     axes.grid()
     legend(figure, handles, styles)
     return figure
-
-
-def _tip(tuning: Tuning, trial: dict[Any, Any]) -> str:
-    """`trial 3: 93.1 %, finished after 30 epochs; lr = 0.004, ...`"""
-    settings = ", ".join(f"{path.rpartition('.')[2]} = {formatting.setting(trial[path])}" for path in tuning.plan.space)
-    ended = f"{trial['status']} after {formatting.plural(trial['epochs'], 'epoch')}"
-    return f"trial {trial['trial']}: {formatting.value(trial[tuning.metric], tuning.metric)}, {ended}; {settings}"

@@ -1,8 +1,9 @@
 """The style of all figures: colours, fonts and size; and what a figure of a report is. No data and no files."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import matplotlib
@@ -72,15 +73,21 @@ class Drawing(Figure):
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with the name of its file and its caption. `alt`: its alternative text, where no table holds it.
+    """A figure with the name of its file and its caption. It is drawn when it is needed, since that takes time.
 
-    The ids of artists that belong to the variant with index i start with "vi-".
+    `alt`: its alternative text, where no table holds it. The ids of artists that belong to the variant with index i
+    start with "vi-".
     """
 
     name: str
-    figure: Drawing
+    draw: Callable[[], Drawing]
     caption: str
     alt: str = ""
+
+    @cached_property
+    def figure(self) -> Drawing:
+        """The drawing."""
+        return self.draw()
 
 
 @contextmanager

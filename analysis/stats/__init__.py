@@ -2,15 +2,13 @@
 
 `estimates`: means, shares and t tests of one sample. `comparisons`: the interval of each difference, and its verdict.
 `differences`, `shared_variance`: standard errors of differences. `factorial`: the effects of several factors. `power`:
-what a number of seeds can show. `images`: which spread of the runs is noise of the test images. `aggregate`: averages
-over datasets. `looks`: tests at several planned numbers of seeds. `letters`: which variants are not shown to differ.
+what a number of seeds can show. `looks`: tests at several planned numbers of seeds. `letters`: which variants are not
+shown to differ.
 """
 
-from analysis.stats.aggregate import average, compare_averages
 from analysis.stats.comparisons import Comparison, PairedComparison, Rule, against_baseline, compare
 from analysis.stats.differences import Variance
 from analysis.stats.estimates import ALPHA, UNKNOWN, Estimate, floor_of_difference, mean, means, proportion
 from analysis.stats.factorial import Factorial, factorial
-from analysis.stats.images import remaining_share, seed_ratios
 from analysis.stats.letters import compact_letters
 from analysis.stats.looks import NO_PLAN, Looks, repeated_rate

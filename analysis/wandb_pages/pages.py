@@ -1,35 +1,24 @@
-"""Save the workspace and the report of a study in W&B.
+"""The workspace of a study in W&B: its differences, and plots of its runs, grouped by variant, which is W&B's group."""
 
-Runs are grouped by variant, which is W&B's group.
-"""
-
-import hashlib
 import re
-import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import wandb
 import wandb_workspaces.expr as expr
 import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
-from wandb_workspaces.reports.v2.interface import BlockTypes, PanelTypes
+from wandb_workspaces.reports.v2.interface import PanelTypes
 
-from analysis.figures.labels import study_styles
-from analysis.formatting import plain
-from analysis.results.means import study_means
-from analysis.results.variants import study_variants
-from analysis.sources.runs_table import RunsTable
+from analysis.findings import Findings
+from analysis.runs.runs import Runs
 from analysis.write import markdown
 from analysis.write.document import Document
 from experiments.files import read_json, write_json
 from experiments.metric import METRICS, WATCHED, Metric
-from experiments.runs.record import TRIALS
 from experiments.runs.tracking import server
 from experiments.runs.tracking.notes import TOKEN, note_path, study_key, token
-from experiments.runs.tracking.settings import FIGURES_OF, STUDY_KEY, Tracking
+from experiments.runs.tracking.settings import STUDY_KEY, Tracking
 
 FEWEST_FOR_BAND = 5  # seeds; with fewer, plots show each run
 NOTE = (
@@ -39,29 +28,28 @@ NOTE = (
 )
 MOST_SHOWN = 1000  # runs and bars of a plot, the limit of W&B; its default is 10
 MOST_PINNED = 20  # runs, a limit of W&B
-MOST_TITLE = 128  # characters, a limit of W&B
-FIGURES = "report"  # the figures are logged as report/NAME
-FIGURE = re.compile(r"^!\[.*\]\(figures/([\w-]+)\.svg\)$", re.MULTILINE)  # in report.md
-FULL_WIDTH, HEIGHT = 24, 12  # of a panel, in W&B's grid
-SECONDS = 20  # that the server has for an answer
 PAGES = "pages"  # in the file of the token: address of a project -> kind of page -> URL
 
 
 @dataclass(frozen=True)
 class Task:
-    """What to save, and where. `folder`: of the study; `out`: of its report."""
+    """What to save, and where. `folder`: of the study."""
 
-    study: RunsTable
+    findings: Findings
     document: Document
     folder: Path
-    out: Path
     place: Tracking
+
+    @property
+    def study(self) -> Runs:
+        """The runs of the study."""
+        return self.findings.study
 
 
 def workspace(task: Task, entity: str, project: str) -> ws.Workspace:
     """Make the workspace of a study. It is not saved, and no server is asked."""
     study, metric = task.study, str(task.study.metric)
-    styles = study_styles(study_variants(study), study_means(study)).by_variant
+    styles = task.findings.styles.by_variant
     tables = [markdown.table(table) for table in task.document.tables if table.name == "differences"]
     sections: dict[str, list[PanelTypes]] = {
         "Result": [
@@ -88,51 +76,6 @@ def workspace(task: Task, entity: str, project: str) -> ws.Workspace:
             pinned_columns=[f"summary:{metric}", "config:params.value", "config:flops_per_image.value"],
         ),
     )
-
-
-def report(task: Task, text: str, figures_run: str, entity: str, project: str) -> wr.Report:
-    """Make the report of a study. It is not saved.
-
-    `text`: report.md, in which names are never markup. `figures_run`: the id of the W&B run that holds the figures.
-    """
-    runs = wr.Runset(entity, project, name=task.study.name, filters=_of_study(task), groupby=["Group"])
-    figures = wr.Runset(entity, project, name="figures", filters=expr.And(expr.Metric("ID") == figures_run))
-    blocks: list[BlockTypes] = []
-    for place, part in enumerate(FIGURE.split(text)):  # text, name of a figure, text, ...
-        if place % 2 == 0:
-            blocks.append(wr.MarkdownBlock(part.strip()))
-        else:
-            layout = wr.Layout(w=FULL_WIDTH, h=HEIGHT)
-            panel = wr.MediaBrowser(media_keys=[f"{FIGURES}/{part}"], num_columns=1, layout=layout)
-            blocks.append(wr.PanelGrid(runsets=[figures], panels=[panel], hide_run_sets=True))
-    return wr.Report(
-        entity=entity,
-        project=project,
-        title=plain(task.document.title)[:MOST_TITLE],
-        description="Made by vit-report. The next vit-report --wandb replaces all of it.",
-        width="fluid",
-        blocks=[
-            *blocks,
-            wr.H2("Runs in W&B"),
-            wr.CalloutBlock(NOTE),
-            wr.PanelGrid(runsets=[runs], panels=_result(task)),
-            *_tuning(task, entity, project),
-        ],
-    )
-
-
-def _tuning(task: Task, entity: str, project: str) -> list[BlockTypes]:
-    """The importance of the tuned settings over the trials in the study's folder, if they were mirrored."""
-    blocks: list[BlockTypes] = []
-    for folder in [path.parent for path in sorted(task.folder.glob(f"*/{TRIALS}"))]:
-        if (folder / TOKEN).exists():
-            trials = expr.And(expr.Config(STUDY_KEY) == study_key("", folder))
-            runs = wr.Runset(entity, project, name="trials", filters=trials)
-            blocks += [
-                wr.H2("Importance of the tuned settings"),
-                wr.PanelGrid(runsets=[runs], panels=[wr.ParameterImportancePlot(with_respect_to="val/acc")]),
-            ]
-    return blocks
 
 
 def _baseline_ids(task: Task, entity: str, project: str) -> list[str]:
@@ -201,75 +144,28 @@ def _curve(task: Task, metric: Metric) -> wr.LinePlot:
     )
 
 
-def save(task: Task) -> dict[str, str]:
-    """Create or update the workspace and the report. Returns their URLs, which are kept beside the token."""
+def save(task: Task) -> str:
+    """Create or update the workspace. Returns its URL, which is kept beside the token of the folder."""
     server.check_online()
     entity, project, folder = server.probe(task.place.entity), server.project(task.place.project), task.folder
-    figures_run = f"figures-{token(folder)}"
-    _send_figures(task.out / "figures", task.study.name, figures_run, entity, project)
+    token(folder)
     note = read_json(folder / TOKEN)
     urls = note.setdefault(PAGES, {}).setdefault(f"{server.base_url()}/{entity}/{project}", {})
-
-    def keep(kind: str, url: str) -> None:
-        urls[kind] = url
-        write_json(folder / TOKEN, note)
-
     page = new = workspace(task, entity, project)
-    if saved := _read(ws.Workspace.from_url, urls.get("workspace")):
+    if saved := _saved(urls.get("workspace")):
         ours = {section.name for section in new.sections}
         page, of_user = saved, [section for section in saved.sections if section.name not in ours]
         page.sections = [*new.sections, *of_user]
         page.name, page.settings, page.runset_settings = new.name, new.settings, new.runset_settings
     page.save()
-    keep("workspace", page.url)
-
-    text = (task.out / "report.md").read_text()
-    made = report(task, text, figures_run, entity, project)
-    kept = _read(wr.Report.from_url, urls.get("report")) or made
-    kept.title, kept.blocks, kept.width = made.title, made.blocks, made.width
-    kept.save()
-    title = re.sub("[^A-Za-z0-9]+", "-", made.title).strip("-")  # a title may hold what a URL may not
-    keep("report", f"{kept.url.partition('/reports/')[0]}/reports/{title}--{kept.id}")
-    return urls
+    urls["workspace"] = page.url
+    write_json(folder / TOKEN, note)
+    return str(page.url)
 
 
-def _send_figures(folder: Path, study: str, run_id: str, entity: str, project: str) -> None:
-    """Send the figures as pictures of a W&B run of their own, without metrics or group.
-
-    The same figures are sent once.
-    """
-    figures = sorted(folder.glob("*.png"))
-    digest = hashlib.sha256(b"".join(figure.read_bytes() for figure in figures)).hexdigest()
-    with tempfile.TemporaryDirectory() as temporary:
-        run = wandb.init(
-            mode="online",
-            entity=entity,
-            project=project,
-            id=run_id,
-            name=f"figures of {study}",
-            job_type="figures",
-            config={FIGURES_OF: study},
-            resume="allow",
-            dir=temporary,
-            settings=wandb.Settings(
-                silent=True,
-                console="off",
-                disable_git=True,
-                init_timeout=SECONDS,
-                finish_timeout=SECONDS,
-                finish_timeout_raises=True,
-                x_disable_stats=True,
-            ),
-        )
-        if run.summary.get("digest") != digest:
-            run.log({f"{FIGURES}/{figure.stem}": wandb.Image(str(figure)) for figure in figures})
-            run.summary["digest"] = digest
-        run.finish()
-
-
-def _read(read: Callable[[str], Any], url: str | None) -> Any:
-    """A page that was saved before; None where there is none, or where it was deleted."""
+def _saved(url: str | None) -> ws.Workspace | None:
+    """The workspace that was saved before; None where there is none, or where it was deleted."""
     try:
-        return read(url) if url else None
+        return ws.Workspace.from_url(url) if url else None
     except (ValueError, TypeError, LookupError):  # wandb-workspaces on an answer that holds no page
         return None

@@ -1,9 +1,9 @@
-"""Publish a study's report in W&B. It takes a bounded time."""
+"""Save the workspace of a study in W&B. It takes a bounded time."""
 
 import importlib.util
-from pathlib import Path
 
-from analysis.sources.runs_table import RunsTable
+from analysis.findings import Findings
+from analysis.runs.runs import Runs
 from analysis.write.document import Document
 from experiments.errors import UserError
 from experiments.runs.tracking import server
@@ -12,7 +12,7 @@ from experiments.runs.tracking.settings import Tracking
 LIMIT_SECONDS = 120  # for everything that is asked of the server
 
 
-def check(study: RunsTable) -> None:
+def check(study: Runs) -> None:
     """Raise `UserError` where the extra is not installed, or where the study has no folder that can keep the URLs."""
     if importlib.util.find_spec("wandb_workspaces") is None:
         raise UserError('--wandb: needs the extra "wandb"; install it with: pip install "vit-ablation[wandb]"')
@@ -20,15 +20,15 @@ def check(study: RunsTable) -> None:
         raise UserError(f"--wandb: {study.name} has no study folder; give the folder of a study that vit-sweep trained")
 
 
-def publish(study: RunsTable, document: Document, out: Path, place: Tracking) -> list[str]:
-    """Save the pages of a report that was written to `out`; what to tell the user."""
-    assert study.folder is not None  # see `check`
+def publish(findings: Findings, document: Document, place: Tracking) -> str:
+    """Save the workspace of a study; what to tell the user."""
+    folder = findings.study.folder
+    assert folder is not None  # see `check`
     try:
         with server.wandb_in_use():
             from analysis.wandb_pages import pages
 
-            task = pages.Task(study, document, study.folder, out, place)
-            urls = server.bounded(lambda: pages.save(task), LIMIT_SECONDS)
-            return [f"{kind} in W&B: {url}" for kind, url in urls.items()]
+            task = pages.Task(findings, document, folder, place)
+            return f"workspace in W&B: {server.bounded(lambda: pages.save(task), LIMIT_SECONDS)}"
     except server.Unreachable as error:
-        return [f"not saved in W&B ({error})"]
+        return f"not saved in W&B ({error})"

@@ -34,31 +34,49 @@ def present(*items: Item | None) -> list[Item]:
 
 
 @dataclass(frozen=True)
+class Warn:
+    """What a reader must know before the numbers: one line, and what more there is to say of it."""
+
+    line: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
 class Section:
-    """A section of a report: paragraphs, then items. `id` is its anchor."""
+    """What a report says on one question. `id` is its anchor; without paragraphs and items, the page has no section.
+
+    `answer`: the sentences that enter the answer at the top of the report. `warnings`: those at its top. `frames`: data
+    that is written as CSV without a table of the page, name -> frame.
+    """
 
     id: str
     heading: str
     items: list[Item] = field(default_factory=list)
     paragraphs: list[str] = field(default_factory=list)
+    answer: list[str] = field(default_factory=list)
+    warnings: list[Warn] = field(default_factory=list)
+    frames: dict[str, pd.DataFrame] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Document:
     """The content of a report.
 
-    `headline`: the answer, one paragraph each. `excluded`: records that are not used, with the reason. `frames`: data
-    that is written as CSV: name -> frame.
+    `headline`: the answer, one paragraph each. `excluded`: records that are not used, with the reason.
     """
 
     title: str
     description: str
     summary: str
     headline: tuple[str, ...]
-    warnings: list[str]
+    warnings: list[Warn]
     sections: list[Section]
     excluded: list[tuple[str, str]] = field(default_factory=list)
-    frames: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+    @property
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """The data without a table of the page: name -> frame."""
+        return {name: frame for section in self.sections for name, frame in section.frames.items()}
 
     @property
     def tables(self) -> list[Table]:
@@ -85,5 +103,5 @@ class Document:
             seen.update(notes)
             return replace(item, notes=notes)
 
-        sections = (*self.sections, *excluded)
+        sections = [section for section in (*self.sections, *excluded) if section.items or section.paragraphs]
         return replace(self, sections=[replace(s, items=list(map(with_new_notes, s.items))) for s in sections])

@@ -17,10 +17,9 @@ from markupsafe import Markup, escape
 
 from analysis.figures import style
 from analysis.figures.style import BAND, INK, PAPER, Plot
-from analysis.formatting import plain
+from analysis.words import plain
 from analysis.write import pages
 from analysis.write.document import Document
-from analysis.write.text import text
 from experiments.errors import writing
 from experiments.files import check_replaceable
 
@@ -73,7 +72,7 @@ def inline(svg: bytes, plot: Plot) -> Markup:
         body = body.replace(colour, f"var(--{name})")
     opening, rest = body.split(">", 1)
     box = " ".join(re.findall(r'viewBox="[^"]*"', opening))
-    alt = plain(text("figures", "alt", plot=plot))
+    alt = plain(f"{plot.caption} {plot.alt or 'The values are in the tables.'}")
     named = f'{box} role="img" aria-label="{escape(alt)}"'
     return Markup(f'<svg {named} xmlns:xlink="http://www.w3.org/1999/xlink">{rest}')
 

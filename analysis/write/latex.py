@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from analysis.formatting import plain
+from analysis.words import plain
 from analysis.write.table import Table
 
 HEAD = (
@@ -38,7 +38,7 @@ def table(table: Table) -> str:
         r"\toprule",
         " & ".join(escaped(column.label) for column in columns) + r" \\",
         r"\midrule",
-        *(" & ".join(escaped(cell.text) for cell in row) + r" \\" for row in rows),
+        *(" & ".join(escaped(f"{cell.text} {cell.sign}".rstrip()) for cell in row) + r" \\" for row in rows),
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{table}",

@@ -4,24 +4,27 @@ import re
 
 from markupsafe import Markup
 
-from analysis.formatting import plain
+from analysis.words import plain
 from analysis.write.table import Shown, Table
 
 
 def escaped(text: object) -> str:
-    """Escape every character that Markdown could read as markup."""
-    shown = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    shown = re.sub(r"([\\`*_\[\]|~$])", r"\\\1", shown)
-    shown = re.sub(r"(?i)\b(https?|ftp|www)([:.])", r"\1<!-- -->\2", shown)  # otherwise an address becomes a link
-    # otherwise a line could start a list, a heading or a rule
-    return re.sub(r"^(\d*)([.)](?=\s|$)|[#+=-](?!\d))", r"\1\\\2", shown)
+    """Escape what Markdown would read as markup, and nothing else: the file is also read as text."""
+    shown = plain(text)
+    shown = re.sub(r"\\(?=[!-/:-@\[-`{-~])", r"\\\\", shown)  # before a character that it would escape
+    shown = re.sub(r"([`*~$])", r"\\\1", shown)
+    shown = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", shown)  # not inside a word: pos_embed
+    shown = re.sub(r"\](?=[(\[:])", r"\\]", shown)  # otherwise the end of a link's text
+    shown = re.sub(r"<(?=[A-Za-z/!?])|&(?=#?\w+;)", r"\\\g<0>", shown)  # tags and entities
+    # otherwise a line could start a list, a heading, a quotation or a rule
+    return re.sub(r"^(\d*)([.)](?=\s|$)|[#+=>-](?!\d))", r"\1\\\2", shown)
 
 
 def table(table: Table) -> Markup:
     """Return a Markdown table with its notes."""
     columns, rows = table.shown()
     lines = [
-        [escaped(column.label) for column in columns],
+        [_text(column.label) for column in columns],
         ["---:" if column.numeric else "---" for column in columns],
         *(map(_cell, row) for row in rows),
     ]
@@ -36,5 +39,10 @@ def fenced(code: str) -> Markup:
 
 
 def _cell(cell: Shown) -> str:
-    text = escaped(cell.text)
-    return (f"**{text}**" if cell.bold else text) + cell.dagger
+    text = _text(cell.text)
+    return (f"**{text}**" if cell.bold else text) + cell.dagger + f" {cell.sign}" * bool(cell.sign)
+
+
+def _text(text: object) -> str:
+    """Text in a cell, which a "|" would end."""
+    return escaped(text).replace("|", r"\|")

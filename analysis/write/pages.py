@@ -8,7 +8,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from analysis.figures.style import Plot
-from analysis.formatting import plain
+from analysis.words import plain
 from analysis.write import markdown
 from analysis.write.document import Code, Document, Facts
 from analysis.write.table import Table

@@ -1,6 +1,6 @@
 """Tables: a frame with the data, and how each column is shown.
 
-`formatting` makes the texts; `pages` and `latex` write them.
+`words` makes the texts; `pages`, `markdown` and `latex` write them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis import formatting
-from analysis.formatting import DASH, Format, plain
+from analysis import words
 from analysis.stats import Estimate
+from analysis.words import DASH, Format, plain
 
 DAGGER = "†"
+SIGNS = {"better": "+", "worse": "−", "equivalent": "="}
+"""verdict -> its sign after a number, in files without colours"""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Column:
 
     label: str
     field: str
-    show: Format = formatting.texts
+    show: Format = words.texts
     sort: str = ""
     note: str = ""
     key: bool = False
@@ -42,7 +44,7 @@ class Column:
     @property
     def numeric(self) -> bool:
         """Whether the column is aligned to the right, and ordered by its values and not by its text."""
-        return self.show is not formatting.texts
+        return self.show is not words.texts
 
 
 class Shown(NamedTuple):
@@ -52,6 +54,8 @@ class Shown(NamedTuple):
     link: str
     mark: str
     sort: str | None
+    sign: str = ""
+    """what stands after a number that is marked with a verdict, in files without colours"""
 
     @property
     def bold(self) -> bool:
@@ -142,15 +146,16 @@ class Table:
         unknown = [None] * len(self.frame)
         order = column.sort or (column.field if column.numeric else "")
         fields = [self.frame[name].tolist() if name else unknown for name in (column.link, column.mark, order)]
+        signs = SIGNS if column.numeric else {}
         return [
-            Shown(plain(text), _known(link), _known(mark), _sort(value) if order else None)
+            Shown(plain(text), _known(link), _known(mark), _sort(value) if order else None, signs.get(mark, ""))
             for text, link, mark, value in zip(column.show(self.frame[column.field].tolist()), *fields, strict=True)
         ]
 
 
 def _known(value: Any) -> Any:
     """The value; empty where it is missing."""
-    return "" if value is None or value != value else value
+    return "" if words.is_unknown(value) else value
 
 
 def _sort(value: Any) -> str:

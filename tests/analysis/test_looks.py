@@ -15,8 +15,8 @@ from analysis.answers.study_report import study_document, study_headline, study_
 from analysis.answers.study_results import analyze
 from analysis.commands import record_look
 from analysis.main import main
-from analysis.sources.exported import export, read_export
-from analysis.sources.folder import read_folder
+from analysis.runs.exported import export, read_export
+from analysis.runs.folder import read_folder
 from analysis.write import files as write
 from experiments.errors import UserError
 from experiments.runs import record

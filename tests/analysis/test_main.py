@@ -9,7 +9,7 @@ import pytest
 from synthetic import ACCURACY, on_dataset, write_study
 
 from analysis.main import main
-from analysis.sources.read import studies_in
+from analysis.runs.read import studies_in
 
 
 def run(capsys, *arguments):

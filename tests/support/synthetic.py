@@ -9,7 +9,7 @@ import numpy as np
 import study_file
 
 from analysis.answers.study_results import StudyResults, analyze
-from analysis.sources.folder import read_folder
+from analysis.runs.folder import read_folder
 from experiments.config import RunConfig, override, run_id
 from experiments.runs import record
 from experiments.runs.history import read_stated

@@ -4,7 +4,7 @@ import optuna
 import pytest
 from stubbed import Stubbed, finish, tiny_plan
 
-from analysis.sources.read import read
+from analysis.runs.read import read
 from experiments.runs import record
 from sweeps.dashboard import Dashboard
 from sweeps.optuna_db import open_storage

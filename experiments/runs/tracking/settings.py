@@ -14,7 +14,6 @@ from experiments.errors import UserError
 
 Mode = Literal["auto", "online", "offline", "off"]
 PROJECT = "vit-ablation"
-FIGURES_OF = "figures_of"  # in the configuration of a W&B run that only holds the figures of a report
 TRIAL = "trial"  # the job type of a W&B run that is a trial of a tuning
 STUDY_KEY = "study"  # in the configuration of a W&B run: the `study_key`; a project may hold studies of one name
 OF_AGENT = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")  # an agent sets them for its command

@@ -12,8 +12,8 @@ from analysis.answers.across.compute import aggregate, studies_by_dataset
 from analysis.answers.several_studies import across_document, compare_document
 from analysis.answers.study_report import study_document, study_warnings
 from analysis.answers.study_results import analyze
-from analysis.sources.folder import read_folder, read_runs
-from analysis.sources.read import read
+from analysis.runs.folder import read_folder, read_runs
+from analysis.runs.read import read
 from analysis.write import files as write
 from experiments.presets import preset
 from experiments.runs import record

@@ -6,11 +6,11 @@ from synthetic import add_hits, on_dataset, write_study
 
 from analysis.answers.images.compute import MOST_IMAGES, image_results
 from analysis.answers.images.show import images_section
-from analysis.figures.labels import study_styles
+from analysis.figures.styles import study_styles
 from analysis.figures.style import Plot
-from analysis.results.means import study_means
-from analysis.results.variants import study_variants
-from analysis.sources.folder import read_folder
+from analysis.findings.means import study_means
+from analysis.findings.variants import study_variants
+from analysis.runs.folder import read_folder
 from analysis.write import files as write
 from analysis.write.document import Document
 from experiments.config import RunConfig

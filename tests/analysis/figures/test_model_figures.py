@@ -13,8 +13,8 @@ from synthetic import results_of, write_study
 from analysis.answers.models import show as models
 from analysis.answers.study_results import analyze
 from analysis.figures import inspect, model_figures
-from analysis.figures.labels import study_styles
-from analysis.sources.folder import read_folder
+from analysis.figures.styles import study_styles
+from analysis.runs.folder import read_folder
 from experiments import config as configuration
 from experiments.data import loading
 from experiments.runs import record

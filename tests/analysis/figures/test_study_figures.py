@@ -13,7 +13,7 @@ from synthetic import results_of
 
 from analysis.answers.study_report import study_document
 from analysis.figures import style
-from analysis.figures.labels import LONGEST, study_styles
+from analysis.figures.styles import LONGEST, study_styles
 from analysis.figures.points import _apart
 from analysis.write.files import saved
 

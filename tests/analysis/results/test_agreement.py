@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from analysis.answers.study_results import analyze
-from analysis.sources.read import read
+from analysis.runs.read import read
 
 REFERENCE = Path(__file__).resolve().parents[3] / "analysis" / "reference"
 STUDIES = sorted(path.parent.relative_to(REFERENCE).as_posix() for path in REFERENCE.rglob("study.json"))

@@ -12,8 +12,8 @@ from analysis.answers.across.compute import aggregate, studies_by_dataset
 from analysis.answers.several_studies import compare_document
 from analysis.answers.study_report import study_document, study_headline
 from analysis.answers.study_results import analyze
-from analysis.results.policy import chance_accuracy
-from analysis.sources.read import read
+from analysis.findings.policy import chance_accuracy
+from analysis.runs.read import read
 from analysis.write import files as write
 from experiments.metric import Metric
 

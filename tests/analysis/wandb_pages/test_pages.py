@@ -20,7 +20,7 @@ from wandb_server import Run
 
 from analysis.figures.style import Drawing, Plot
 from analysis.main import main
-from analysis.sources.read import read
+from analysis.runs.read import read
 from analysis.wandb_pages.publish import publish
 from analysis.write import files as write
 from analysis.write.document import Document, Section

@@ -15,7 +15,7 @@ from analysis.answers.study_report import study_document
 from analysis.answers.study_results import analyze
 from analysis.figures.ledger import OUTCOMES
 from analysis.figures.style import VERDICTS
-from analysis.sources.folder import read_folder
+from analysis.runs.folder import read_folder
 from analysis.write import files as write
 from experiments.errors import UserError
 

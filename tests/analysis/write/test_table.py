@@ -17,11 +17,11 @@ from markdown_it import MarkdownIt
 from synthetic import add_predictions, write_factorial, write_study
 
 import analysis
-from analysis import formatting
+from analysis import words
 from analysis.answers.study_report import study_document
 from analysis.answers.study_results import analyze
-from analysis.formatting import plain
-from analysis.sources.read import read
+from analysis.words import plain
+from analysis.runs.read import read
 from analysis.stats import Estimate
 from analysis.write import latex, markdown
 from analysis.write.table import Column, Table
@@ -118,7 +118,7 @@ def test_bold_and_dagger():
 
 def test_columns_without_a_text_are_left_out_but_stay_in_the_csv():
     frame = pd.DataFrame({"name": ["", ""], "known": [1.0, 2.0], "unknown": [float("nan")] * 2})
-    columns = [Column(field, field, formatting.numbers(), detail=True) for field in ("known", "unknown")]
+    columns = [Column(field, field, words.numbers(), detail=True) for field in ("known", "unknown")]
     key = Column("name", "name", key=True)
     made = Table("t", "Caption.", frame, (key, *columns))
     assert shown.texts(made) == [["", "1.00"], ["", "2.00"]]
@@ -131,15 +131,15 @@ def test_intervals_of_a_column_have_the_same_decimals():
     """Two significant digits each would give 72.0 ± 5.0 and 93.00 ± 0.35; ± cannot show the third interval."""
     two = [Estimate(0.72, 0.6703, 0.7697, 3), Estimate(0.93, 0.9265, 0.9335, 3)]
     three, accuracy = [*two, Estimate(0.99, 0.97, 1.01, 3)], Metric("test/acc")
-    assert formatting.intervals(accuracy)(three) == ["72.0 (67.0 to 77.0)", "93.0 (92.7 to 93.3)", "99.0 (97.0 to 100)"]
-    assert formatting.intervals(accuracy)(two) == ["72.00 ± 4.97", "93.00 ± 0.35"]
-    assert formatting.intervals(accuracy, signed=True)(two) == ["+72.00 [+67.03, +76.97]", "+93.00 [+92.65, +93.35]"]
+    assert words.intervals(accuracy)(three) == ["72.0 (67.0 to 77.0)", "93.0 (92.7 to 93.3)", "99.0 (97.0 to 100)"]
+    assert words.intervals(accuracy)(two) == ["72.00 ± 4.97", "93.00 ± 0.35"]
+    assert words.intervals(accuracy, signed=True)(two) == ["+72.00 [+67.03, +76.97]", "+93.00 [+92.65, +93.35]"]
 
 
 def test_an_estimate_is_three_columns_of_the_csv():
     accuracy, nan = Metric("test/acc"), float("nan")
     frame = pd.DataFrame({"name": ["a", "b"], "acc": [Estimate(0.72, 0.6703, 0.7697, 3), Estimate(0.5, nan, nan, 1)]})
-    made = Table("t", "Caption.", frame, (Column("accuracy", "acc", formatting.intervals(accuracy)),))
+    made = Table("t", "Caption.", frame, (Column("accuracy", "acc", words.intervals(accuracy)),))
     assert made.csv().splitlines() == ['"name","acc","acc_low","acc_high"', '"a",0.72,0.6703,0.7697', '"b",0.5,"",""']
     assert [(cell.text, cell.sort) for (cell,) in made.shown().rows] == [("72.0 ± 5.0", "0.72"), ("50.0", "0.5")]
 

@@ -11,7 +11,7 @@ import tiny
 import torch
 from torch import Tensor
 
-from analysis.sources.read import read
+from analysis.runs.read import read
 from experiments.runs import record, resume, run
 from experiments.runs.resume import read_note
 from experiments.training.fit import fit

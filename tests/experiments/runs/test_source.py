@@ -11,8 +11,8 @@ import tiny
 
 from analysis.answers.study_report import study_document
 from analysis.answers.study_results import analyze
-from analysis.sources.exported import export
-from analysis.sources.read import read
+from analysis.runs.exported import export
+from analysis.runs.read import read
 from analysis.write import files as write
 from experiments import version
 from experiments.runs import record

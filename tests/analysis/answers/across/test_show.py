@@ -13,7 +13,7 @@ from synthetic import on_dataset, results_of, state_plan, write_by_dataset
 from analysis.answers.across.compute import aggregate, studies_by_dataset
 from analysis.answers.conduct.compute import this_look
 from analysis.answers.several_studies import across_document, stratified_document
-from analysis.sources.folder import read_folder
+from analysis.runs.folder import read_folder
 from analysis.write import files as write
 from analysis.write.text import text
 from experiments.metric import Metric

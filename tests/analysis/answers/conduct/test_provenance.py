@@ -7,7 +7,7 @@ import yaml
 from synthetic import write_study
 
 from analysis.answers.conduct.provenance import provenance, reproduce
-from analysis.sources.read import read
+from analysis.runs.read import read
 
 TWO = {"none": 0.7, "cpe": 0.9}
 DEFINITION = {"name": "mine", "factors": {"model.pos_embed": ["none", "cpe"]}, "seeds": 2}

@@ -8,7 +8,7 @@ from synthetic import change_summary, write_study
 from analysis.answers.study_report import study_document, study_warnings
 from analysis.answers.study_results import analyze
 from analysis.answers.tuning import show as tuning
-from analysis.sources.folder import read_folder
+from analysis.runs.folder import read_folder
 from analysis.write import files as write
 from experiments.runs.history import read_stated
 

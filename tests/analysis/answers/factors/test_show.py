@@ -13,8 +13,8 @@ from analysis import stats
 from analysis.answers.factors.show import _largest, factor_paragraphs, factor_tables, factors_section
 from analysis.answers.study_report import study_headline
 from analysis.answers.study_results import analyze
-from analysis.figures.factor_figures import draw_pairs
-from analysis.sources.folder import read_folder
+from analysis.figures.factors import draw_pairs
+from analysis.runs.folder import read_folder
 
 
 def factorial(tmp_path, *accuracies, **options):

@@ -9,9 +9,9 @@ from analysis.answers.images.compute import ImageResults
 from analysis.answers.images.show import classes_table, disagreement_table
 from analysis.answers.study_report import study_document, study_headline
 from analysis.answers.study_results import analyze
-from analysis.sources.exported import export
-from analysis.sources.hits import VariantHits
-from analysis.sources.read import read
+from analysis.runs.exported import export
+from analysis.runs.hits import VariantHits
+from analysis.runs.read import read
 from analysis.write.text import text
 
 NONE = [[1, 1, 0, 0], [1, 0, 0, 0]]  # hits of two seeds on four images

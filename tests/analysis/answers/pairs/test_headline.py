@@ -17,7 +17,7 @@ from analysis.answers.pairs import headline as headline_module
 from analysis.answers.pairs.headline import among_others
 from analysis.answers.study_report import study_document, study_headline
 from analysis.answers.study_results import analyze
-from analysis.sources.folder import read_folder, read_runs
+from analysis.runs.folder import read_folder, read_runs
 from analysis.write import files as write
 from analysis.write.text import text
 from experiments.errors import UserError
@@ -285,7 +285,7 @@ def test_variants_can_share_the_best_mean(tmp_path):
 
 
 def test_too_many_variants_are_compared_with_the_baseline_only(tmp_path, monkeypatch):
-    monkeypatch.setattr("analysis.results.policy.MOST_PAIRS", 3)
+    monkeypatch.setattr("analysis.findings.policy.MOST_PAIRS", 3)
     results = results_of(tmp_path, seeds=3)
     assert results.comparisons.pairs == {} and list(results.comparisons.versus) == results.variants.names
     assert "pairs without the baseline are not compared" in headline(results)

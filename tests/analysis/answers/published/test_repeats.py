@@ -4,7 +4,7 @@ import pytest
 from synthetic import write_study
 
 from analysis.answers.published.repeats import independent_groups
-from analysis.sources.read import read
+from analysis.runs.read import read
 
 KINDS = {"none": 0.7, "learned-1d": 0.9}
 

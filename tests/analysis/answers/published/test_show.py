@@ -17,9 +17,9 @@ from analysis.claims.check import check
 from analysis.claims.claim import Evidence
 from analysis.claims.literature import PAPER_TABLE_8, paper_places, published_claims
 from analysis.claims.theory import derived
-from analysis.results.means import Means
-from analysis.results.policy import Comparisons, Policy
-from analysis.results.variants import Variants
+from analysis.findings.means import Means
+from analysis.findings.policy import Comparisons, Policy
+from analysis.findings.variants import Variants
 from analysis.stats import Estimate, Rule
 from analysis.stats.comparisons import compare
 from experiments.config import RunConfig, override

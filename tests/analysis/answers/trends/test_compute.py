@@ -4,7 +4,7 @@ import pytest
 from synthetic import ACCURACY, add_metrics, write_grid, write_study
 
 from analysis.answers.study_results import analyze
-from analysis.sources.read import read
+from analysis.runs.read import read
 
 GAPS = {2: 3.0, 3: 2.0}  # how many times larger the differences are after 2 and 3 of 4 epochs
 PATHS = ("model.pos_embed", "data.train_limit")

@@ -9,9 +9,9 @@ from synthetic import add_metrics, write_study
 from analysis.answers.profiles.show import profile_sections, profile_table
 from analysis.answers.study_results import analyze
 from analysis.answers.trends.show import differences_table, trend_section
-from analysis.figures.labels import study_styles
+from analysis.figures.styles import study_styles
 from analysis.figures.style import FAINT
-from analysis.sources.read import read
+from analysis.runs.read import read
 from analysis.write.text import facts
 from vit.registry import REGISTRY
 

@@ -11,10 +11,10 @@ from synthetic import write_study
 from analysis.answers.study_report import study_document, study_warnings
 from analysis.answers.study_results import analyze
 from analysis.answers.tuning.show import choices_table, tuning_section, tuning_warnings
-from analysis.figures.labels import study_styles
+from analysis.figures.styles import study_styles
 from analysis.main import main
-from analysis.sources.exported import export
-from analysis.sources.read import read
+from analysis.runs.exported import export
+from analysis.runs.read import read
 from experiments.config import RunConfig
 from experiments.runs import record
 

@@ -14,8 +14,8 @@ from analysis.answers.pairs.show import baseline_table, pairs_table
 from analysis.answers.study_report import study_document
 from analysis.answers.study_results import analyze
 from analysis.answers.variants.show import variants_table
-from analysis.sources.folder import read_folder
-from analysis.sources.runs_table import factor_levels
+from analysis.runs.folder import read_folder
+from analysis.runs.runs import factor_levels
 
 
 def exact(tmp_path, values):

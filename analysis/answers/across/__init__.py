@@ -1,1 +1,0 @@
-"""The same variants on several datasets, or in two studies."""

@@ -1,1 +1,0 @@
-"""How a study was conducted: its runs, looks, changes, code and machines."""

@@ -1,1 +1,0 @@
-"""The effects of the factors of a study, and their interactions."""

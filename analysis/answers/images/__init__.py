@@ -1,1 +1,0 @@
-"""What the predictions for single test images show."""

@@ -1,1 +1,0 @@
-"""What was measured: curves, every metric, every run."""

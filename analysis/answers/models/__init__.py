@@ -1,1 +1,0 @@
-"""What the trained models look like inside."""

@@ -1,1 +1,0 @@
-"""Differences between variants, and what they say."""

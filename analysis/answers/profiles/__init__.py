@@ -1,1 +1,0 @@
-"""Few-shot accuracy, other image sizes, shifted and permuted images."""

@@ -1,1 +1,0 @@
-"""How differences between variants change with training length or the number of images."""

@@ -1,1 +1,0 @@
-"""How the settings of each variant were tuned."""

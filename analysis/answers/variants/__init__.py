@@ -1,1 +1,0 @@
-"""The mean of each variant, and its difference from the baseline."""

@@ -1,0 +1,181 @@
+"""How tables name variants and show comparisons and costs: fields of their frames, and the columns that show them."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import pandas as pd
+
+from analysis import words
+from analysis.findings import Findings
+from analysis.findings.variants import Variants
+from analysis.stats import UNKNOWN, Comparison, Estimate
+from analysis.stats.comparisons import NEAR_CHANCE
+from analysis.write.table import Column, Table
+from experiments.metric import Metric
+
+NAME = Column("variant", "variant", key=True)
+"""The column of variants in a report on several studies, which has no table of runs."""
+VERDICT = Column("verdict", "verdict", mark="_verdict_mark")
+"""The column of verdicts, as `verdict_fields` makes them."""
+FEWEST_LETTERS = 8  # variants from which letters show what differs, instead of a table of all pairs
+LONG_NAME = 24  # characters of the baseline's name from which a column head says "the baseline"
+
+
+def variant_fields(variants: Variants, variant: str) -> dict[str, object]:
+    """The variant and its levels in a grid; `_name`, `_place` and `_runs`: its brief name, its order, its runs."""
+    levels = {} if variants.levels is None else variants.levels.loc[variant].to_dict()
+    place = {"_place": variants.names.index(variant), "_runs": variants.anchor(variant)}
+    return {"variant": variant, **levels, "_name": variants.brief[variant], **place}
+
+
+def variant_columns(variants: Variants) -> tuple[Column, ...]:
+    """The columns that identify a variant: one for each factor of a grid, else one with its name."""
+    columns = {"_name": "variant"} if variants.levels is None else variants.factors
+    shown = [Column(label, field, key=True, sort="_place") for field, label in columns.items()]
+    return (replace(shown[0], link="_runs"), *shown[1:])
+
+
+def variant_table(
+    name: str,
+    caption: str,
+    variants: Variants,
+    rows: Mapping[str, Mapping[str, object]],
+    columns: Iterable[Column],
+    notes: tuple[str, ...] = (),
+) -> Table:
+    """A table with a row for each variant; `rows`: variant -> its data."""
+    frame = pd.DataFrame([{**variant_fields(variants, variant), **row} for variant, row in rows.items()], dtype=object)
+    return Table(name, caption, frame, (*variant_columns(variants), *columns), notes)
+
+
+def baseline_name(variants: Variants) -> str:
+    """What the head of a column calls the baseline: its name, unless that is long or has commas."""
+    name = variants.brief[variants.baseline]
+    return name if len(name) <= LONG_NAME and "," not in name else "the baseline"
+
+
+def mean_column(metric: Metric, field: str, prefix: str = "", detail: bool = False) -> Column:
+    """The column of a metric's mean."""
+    label = f"{prefix}{metric.label}{metric.unit}"
+    return Column(label, field, words.intervals(metric), link="_runs", detail=detail)
+
+
+def signed_column(metric: Metric, label: str, field: str) -> Column:
+    """The column of a difference with its interval."""
+    return Column(f"{label}{metric.difference_unit}", field, words.intervals(metric, signed=True))
+
+
+def verdict_fields(compared: Comparison) -> dict[str, object]:
+    """The verdict, with whether it depends on diverged runs; and its colour."""
+    shown = compared.verdict + (f" (shown at {compared.shown_at} seeds)" if compared.shown_at else "")
+    shown += " (no common seed)" * (compared.n == 0)
+    shown += f" (finished runs alone: {compared.verdict_of_finished})" if compared.depends_on_diverged else ""
+    return {"verdict": shown, "_verdict_mark": compared.verdict.replace(" ", "-")}
+
+
+def difference_fields(compared: Comparison) -> dict[str, object]:
+    """The difference with the interval of the pair alone, and the adjusted one, which tables show."""
+    shown = UNKNOWN if compared.verdict == "baseline" else compared.adjusted
+    return {
+        "diff": compared.diff,
+        "adjusted_low": compared.adjusted.low,
+        "adjusted_high": compared.adjusted.high,
+        "_diff": shown,
+    }
+
+
+def difference_column(metric: Metric, label: str = "difference") -> Column:
+    """The column of differences with the interval of which the verdict is read."""
+    shown = signed_column(metric, f"{label} [interval]", "_diff")
+    return replace(shown, sort="diff", note="mean over the seeds that both variants have")
+
+
+def held_for(findings: Findings) -> str:
+    """For what the intervals of differences hold, as the end of a sentence."""
+    policy = findings.policy
+    return (
+        f"all pairs {'of variants' if findings.comparisons.pairs else 'with the baseline'} together"
+        + (", and for the factors with them" if policy.families == 2 else "")
+        + (", at the level of the planned look" if policy.looks else "")
+    )
+
+
+def share_text(share: Estimate) -> str:
+    """`20 % (0.5 to 72)`: a share with its interval."""
+    if not math.isfinite(share.value):
+        return words.DASH
+    low, high = (words.number(100 * bound, 1) for bound in (share.low, share.high))
+    return f"{words.number(100 * share.value, 0)} % ({low} to {high})"
+
+
+def mark(variant: str, findings: Findings) -> str:
+    """ "equal" for a variant shown to be equivalent to the best, "best" for one that a test does not show to be worse.
+
+    Without a test it is "", and so it is for all if nothing is worse than the best.
+    """
+    means, comparisons = findings.means, findings.comparisons
+    best = means.best
+    if best is None or not means.of(variant).n or not _some_worse(findings):
+        return ""
+    if means.of(variant).value == means.of(best).value:
+        return "best"
+    if variant in comparisons.with_verdict(best, "equivalent"):
+        return "equal"
+    pair = comparisons.with_variant(best).get(variant)
+    return "best" if pair and pair.verdict in ("not shown", NEAR_CHANCE) else ""
+
+
+def mark_note(findings: Findings) -> str:
+    """What the marks of `mark` mean."""
+    best, comparisons, metric = findings.means.best, findings.comparisons, findings.means.metric
+    if not _some_worse(findings):
+        return ""
+    if not comparisons.with_variant(best):
+        return f"Bold: {'lowest' if metric.lower_is_better else 'highest'} mean." if best is not None else ""
+    equal = comparisons.with_verdict(best, "equivalent")
+    within = words.margin(findings.policy.margin, metric)
+    note = "Bold: the best mean, and every mean that is not shown to be worse than the best."
+    return note + (f" †: equivalent to the best (within ±{within})." if equal else "")
+
+
+def _some_worse(findings: Findings) -> bool:
+    """Whether a variant is worse than the best: shown by a test or, where the best was not tested, by its mean."""
+    means, comparisons = findings.means, findings.comparisons
+    if comparisons.with_variant(means.best):
+        return bool(comparisons.with_verdict(means.best, "better", "worse"))
+    return len({mean.value for mean in means.of_variants.values() if mean.n}) > 1
+
+
+COST = {
+    "params": ("parameters", words.count, "trainable values"),
+    "params_fixed": ("fixed values", words.count, "position values that are not trained"),
+    "flops_per_image": ("FLOPs/image", words.magnitude, "one forward pass; a multiply-add counts as two"),
+    "device_seconds": ("device time (s/run)", lambda s: words.number(s, 2), "median over the variant's runs"),
+    "images_per_second": ("images/s", words.magnitude, "training images over the time of an epoch with validation"),
+    "peak_memory_bytes": (
+        "peak memory",
+        lambda size: f"{words.magnitude(size)}B" if math.isfinite(size) else words.DASH,
+        "of the GPU; not measured on a CPU",
+    ),
+    "device_seconds_ratio": (
+        "time relative to baseline",
+        lambda ratio: f"× {ratio:.2f}" if math.isfinite(ratio) else words.DASH,
+        "median of the ratios by seed, not the ratio of the medians; of seeds that both variants trained on the same "
+        "hardware",
+    ),
+}
+"""A cost -> the head of its column, how it is shown, and what it is."""
+_WHOLE = ("params", "params_fixed", "peak_memory_bytes")
+
+
+def cost_fields(cost: pd.DataFrame, variant: str, names: Iterable[str]) -> dict[str, object]:
+    """A variant's costs with these names; whole numbers as such."""
+    values = {name: float(cost.at[variant, name]) for name in names}
+    return {n: int(v) if n in _WHOLE and math.isfinite(v) else v for n, v in values.items()}
+
+
+def cost_columns(names: Iterable[str]) -> tuple[Column, ...]:
+    """The columns of costs with these names."""
+    shown = ((name, *COST[name]) for name in COST if name in names)
+    return tuple(Column(label, name, words.each(show), note=note) for name, label, show, note in shown)

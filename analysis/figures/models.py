@@ -1,0 +1,194 @@
+"""Figures of trained models and test images: embeddings, attention, and images on which variants differ.
+
+Arrays in, figures out.
+"""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import CenteredNorm
+from matplotlib.ticker import MaxNLocator
+
+from analysis.figures.drawing import legend
+from analysis.figures.style import BAND, FAINT, VERDICTS, WIDTH, Drawing, style
+from analysis.figures.styles import Styles, short
+from analysis.words import MINUS, plain
+
+ACROSS = 2  # heat maps side by side
+IMAGES_ACROSS = 4
+TITLE_LINE = 24  # characters of the title of a heat map
+CLASS_NAME = 9  # characters of a class that fit above an image
+PICTURES_ACROSS = 2  # images with their bars side by side
+HEIGHT, PITCH = 1.24, 2.5  # of an image with its title, and of an image with its bars; the side of an image is 1
+UNIT = 0.95  # inches: about the side of an image
+
+
+def mosaic(tiles: np.ndarray) -> np.ndarray:
+    """Arrange tiles [R, C, H, W, ...] as one image [R (H + 1) - 1, C (W + 1) - 1, ...], lines of NaN between."""
+    down, across, height, width, *channels = tiles.shape
+    apart = np.full((down, across, height + 1, width + 1, *channels), np.nan)
+    apart[:, :, :height, :width] = tiles
+    return apart.swapaxes(1, 2).reshape(down * (height + 1), across * (width + 1), *channels)[:-1, :-1]
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "similarity": {"vmin": -1, "vmax": 1, "cmap": "PuOr"},
+    "logits": {"cmap": "viridis"},
+    "table": {"cmap": "PuOr", "aspect": "auto"},
+}
+
+SCALE = {
+    "similarity": (f"{MINUS}1", "0", "1"),
+    "logits": ("lowest", "", "highest"),
+    "table": ("negative", "0", "positive"),
+}
+"""What the ends and the middle of the scale of colours are called."""
+
+
+@style()
+def heat_maps(values: Mapping[str, np.ndarray], kind: str) -> Drawing:
+    """Draw a heat map for each variant: of tiles [G, G, G, G] ("similarity", "logits"), or of tokens [T, D] ("table").
+
+    All have one scale of colours. A title states the values at its ends, but for similarities, which end at -1 and 1;
+    zero is in the middle of the scale of a table.
+    """
+    across, table = min(ACROSS, len(values)), kind == "table"
+    down = -(-len(values) // across)
+    names = {variant: textwrap.fill(short(variant), TITLE_LINE) for variant in values}
+    lines = 1 + max(name.count("\n") for name in names.values()) + (kind != "similarity")
+    figure = Drawing((WIDTH / ACROSS + 0.15 * lines) * down + 0.4)
+    panels = figure.subplots(down, across, squeeze=False)
+    for axes, (variant, array) in zip(panels.ravel(), values.items()):
+        shown, norm = (array, CenteredNorm()) if table else (mosaic(array), None)
+        image = axes.imshow(shown, interpolation="none", norm=norm, **OPTIONS[kind])
+        ends = "" if kind == "similarity" else f"\n{image.norm.vmin:.3g} to {image.norm.vmax:.3g}".replace("-", MINUS)
+        axes.set_title(names[variant] + ends, loc="left", fontsize=9)
+        axes.set_axis_off()
+    for axes in panels.ravel()[len(values) :]:
+        axes.set_visible(False)
+    scale = figure.colorbar(image, ax=panels, location="bottom", aspect=40, fraction=0.04, pad=0.02)
+    low, high = image.norm.vmin, image.norm.vmax
+    scale.set_ticks([low, (low + high) / 2, high], labels=SCALE[kind], fontsize=8)
+    return figure
+
+
+@style()
+def attention_distance(distances: Mapping[str, np.ndarray], styles: Styles) -> Drawing:
+    """Draw the attention distance [depth, heads] of each variant by layer: heads as dots, and their mean."""
+    figure = Drawing(2.6)
+    axes, handles = figure.subplots(), {}
+    for index, (variant, distance) in enumerate(distances.items()):
+        layers = np.arange(1, len(distance) + 1) + 0.06 * (index - (len(distances) - 1) / 2)
+        look = styles.by_variant[variant]
+        heads = np.repeat(layers, distance.shape[1])
+        axes.plot(heads, distance.ravel(), "o", ms=3, mew=0, alpha=0.5, color=look.colour)
+        (handles[styles.names[variant]],) = axes.plot(
+            layers, distance.mean(1), "-", marker=look.marker, ms=6, lw=1.4, color=look.colour
+        )
+    axes.set_xlabel("layer")
+    axes.set_ylabel("attention distance, pixels")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(axis="y")
+    legend(figure, handles)
+    return figure
+
+
+@style()
+def overlay(images: np.ndarray, maps: Sequence[np.ndarray], truth: Sequence[str], predicted: Sequence[str]) -> Drawing:
+    """Draw test images [n, S, S, C] with class and prediction; below them `maps` [n, S, S], attention and its rollout.
+
+    One panel for every four images, with a column for each.
+    """
+    starts = range(0, len(images), IMAGES_ACROSS)
+    figure = Drawing(3.4 * len(starts))
+    for axes, start in zip(figure.subplots(len(starts), 1, squeeze=False)[:, 0], starts):
+        shown = slice(start, start + IMAGES_ACROSS)
+        _draw_images(axes, images[shown], [part[shown] for part in maps], truth[shown], predicted[shown])
+    return figure
+
+
+def _draw_images(
+    axes: Axes, images: np.ndarray, maps: Sequence[np.ndarray], truth: Sequence[str], predicted: Sequence[str]
+) -> None:
+    colours = np.broadcast_to(images, (*images.shape[:3], 3))
+    grey = np.repeat(images.mean(-1, keepdims=True), 3, -1)
+    size, below = images.shape[1], [_over(grey, attention) for attention in maps]
+    picture = mosaic(np.stack([colours, *below]))
+    opaque = np.isfinite(picture[..., :1])
+    axes.imshow(np.concatenate([np.where(opaque, picture, 0), opaque], axis=-1), interpolation="none")
+    axes.set_axis_off()
+    for row, words in enumerate(("true\npredicted", "attention", "rollout")):
+        middle = (row + 0.5) * (size + 1) if row else -0.04 * size
+        place: dict[str, Any] = {"ha": "right", "va": "center" if row else "bottom", "fontsize": 8}
+        axes.text(-0.12 * size, middle, words, **place)
+    for column, (label, guess) in enumerate(zip(truth, predicted)):
+        colour, middle = VERDICTS["equivalent" if label == guess else "worse"][0], column * (size + 1) + size / 2
+        text = f"{_name(label)}\n{_name(guess)}"
+        axes.text(middle - 0.5, -0.04 * size, text, color=colour, ha="center", va="bottom", fontsize=8)
+
+
+def _over(grey: np.ndarray, attention: np.ndarray) -> np.ndarray:
+    """Images [n, S, S, 3] under the colours of their attention [n, S, S], least (black) to most (yellow)."""
+    low, high = (end(attention, axis=(1, 2), keepdims=True) for end in (np.min, np.max))
+    share = (attention - low) / np.where(high > low, high - low, 1)
+    return 0.4 * grey + 0.6 * matplotlib.colormaps["inferno"](share)[..., :3]
+
+
+def _name(text: str) -> str:
+    text = plain(text)
+    return text if len(text) <= CLASS_NAME else f"{text[: CLASS_NAME - 1]}…"
+
+
+@style()
+def disagreement_figure(
+    shares: Mapping[str, Sequence[float]], pictures: np.ndarray, titles: Sequence[str], styles: Styles
+) -> Drawing:
+    """Draw each image with its title, and beside it a bar for each variant that has a colour.
+
+    `shares`: variant -> for each image the share of its runs that classify it correctly.
+    """
+    down = -(-len(pictures) // PICTURES_ACROSS)
+    figure = Drawing(UNIT * HEIGHT * down)
+    axes = figure.subplots()
+    axes.set_axis_off()
+    variants = [variant for variant in styles.coloured if variant in shares]
+    colours = [styles.by_variant[variant].colour for variant in variants]
+    for place, (picture, title) in enumerate(zip(pictures, titles)):
+        top, left = HEIGHT * (place // PICTURES_ACROSS), PITCH * (place % PICTURES_ACROSS)
+        extent = (left, left + 1, top + 1, top)
+        axes.imshow(picture.squeeze(), cmap="gray", vmin=0, vmax=1, interpolation="none", extent=extent)
+        axes.text(left, top - 0.03, title, fontsize=8, va="bottom")
+        _bars(axes, left + 1.1, top, [shares[variant][place] for variant in variants], colours)
+    axes.set_xlim(0, PITCH * PICTURES_ACROSS - 0.1)
+    axes.set_ylim(HEIGHT * down - 0.2, 1 - HEIGHT)
+    handles = [axes.plot([], [], "s", color=colour, ms=7)[0] for colour in colours]
+    legend(figure, dict(zip([styles.names[variant] for variant in variants], handles)))
+    return figure
+
+
+@style()
+def examples_figure(images: np.ndarray, classes: Sequence[str]) -> Drawing:
+    """Draw images [n, S, S, C] with their classes."""
+    down = -(-len(images) // IMAGES_ACROSS)
+    figure = Drawing(UNIT * HEIGHT * down)
+    panels = figure.subplots(down, IMAGES_ACROSS, squeeze=False).ravel()
+    for axes in panels:
+        axes.set_axis_off()
+    for axes, image, name in zip(panels, images, classes):
+        axes.imshow(image.squeeze(), cmap="gray", vmin=0, vmax=1, interpolation="none")
+        axes.set_title(name, fontsize=8, fontweight="normal", loc="left")
+    return figure
+
+
+def _bars(axes: Axes, left: float, top: float, shares: Sequence[float], colours: Sequence[str]) -> None:
+    """Draw shares of correct runs from 0 to 100 %, on a grey track, beside an image."""
+    rows = top + (np.arange(len(shares)) + 0.5) / len(shares)
+    axes.barh(rows, 1, height=0.7 / len(shares), left=left, color=BAND, lw=0)
+    axes.barh(rows, shares, height=0.7 / len(shares), left=left, color=colours, lw=0)
+    axes.plot([left, left], [top, top + 1], color=FAINT, lw=1)
+    for row, share in zip(rows, shares):
+        axes.text(left + 1.03, row, f"{100 * share:.0f}", va="center", fontsize=7)

@@ -1,0 +1,96 @@
+"""How figures name and draw the variants: the same name, colour, marker and line in every figure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from analysis.figures.style import FAINT, INK, MARKERS, PALETTE
+from analysis.words import plain
+
+MOST_COLOURED = len(PALETTE)
+LONGEST, LONGEST_APART = 34, 54  # characters of a name that a figure shows; where more are needed to tell names apart
+
+
+class VariantStyle(NamedTuple):
+    """How figures draw a variant."""
+
+    colour: str
+    marker: str
+    dashes: str = "-"
+
+
+@dataclass(frozen=True)
+class Styles:
+    """The variants in the figures of a study.
+
+    `by_variant`: every variant, in order; those without a colour of their own are grey. `names`: their short names, cut
+    to what a figure has room for. `coloured`: the variants with a colour, in order.
+    """
+
+    by_variant: dict[str, VariantStyle]
+    names: dict[str, str]
+    coloured: list[str]
+
+    def id(self, variant: str) -> str:
+        """What the ids of the variant's artists start with: `v3`."""
+        return f"v{list(self.by_variant).index(variant)}"
+
+    @property
+    def some_grey(self) -> bool:
+        """Whether there are more variants than colours."""
+        return len(self.coloured) < len(self.by_variant)
+
+    @property
+    def grey_note(self) -> str:
+        """What a caption says where there are more variants than colours, with a leading space."""
+        return " Grey: variants without a colour of their own." if self.some_grey else ""
+
+
+def styles_of(names: Mapping[str, str], baseline: str, means: Mapping[str, float]) -> Styles:
+    """Give each variant a colour if there are enough; else only the baseline, the best and the worst have one.
+
+    `names`: variant -> its brief name, in order. `means`: those that are known.
+    """
+    coloured = list(names)
+    if len(coloured) > MOST_COLOURED:
+        known = sorted(
+            (variant for variant in names if variant in means and variant != baseline), key=means.__getitem__
+        )
+        half = (MOST_COLOURED - 1) // 2
+        chosen = {baseline, *known[:half], *known[len(known) - (MOST_COLOURED - 1 - half) :]}
+        coloured = [variant for variant in names if variant in chosen]
+    styles = dict.fromkeys(names, VariantStyle(FAINT, "o"))
+    others = [variant for variant in coloured if variant != baseline]
+    styles.update((variant, numbered_style(index)) for index, variant in enumerate(others))
+    styles[baseline] = VariantStyle(INK, "D")
+    return Styles(styles, dict(zip(names, shorts(list(names.values())), strict=True)), coloured)
+
+
+def numbered_style(index: int) -> VariantStyle:
+    """Return the style of the variant with this number; it is grey where the palette has no more colours."""
+    if index >= len(PALETTE):
+        return VariantStyle(FAINT, "o")
+    return VariantStyle(PALETTE[index], MARKERS[index], ("-", "--", "-.", ":")[index % 4])
+
+
+def row_styles(rows: Sequence[str], styles: Styles) -> Styles:
+    """Return the styles of rows that may be no variants: those of the variants, else by their numbers."""
+    if styles.by_variant.keys() >= set(rows):
+        return styles
+    numbered = {row: numbered_style(index) for index, row in enumerate(rows)}
+    return Styles(numbered, dict(zip(rows, shorts(rows), strict=True)), list(rows[:MOST_COLOURED]))
+
+
+def short(name: str, longest: int = LONGEST) -> str:
+    """Return a name that fits into a figure: the middle of a long one is left out. Tables show it in full."""
+    name = plain(name)
+    return name if len(name) <= longest else f"{name[: longest - 14]}…{name[-13:]}"
+
+
+def shorts(names: Sequence[str]) -> list[str]:
+    """Return the names as `short` does, and longer where two different names would look the same."""
+    for longest in (LONGEST, *range(LONGEST_APART, max(map(len, names), default=0), 4)):
+        cut = [short(name, longest) for name in names]
+        if len(set(cut)) == len(set(names)):
+            return cut
+    return [plain(name) for name in names]

@@ -1,0 +1,5 @@
+"""What a study found, before any question is asked of it: names, values, means, policy and comparisons."""
+
+from analysis.findings.findings import NO_PAGE, Findings, Page, analyze
+
+__all__ = ["NO_PAGE", "Findings", "Page", "analyze"]

@@ -1,0 +1,94 @@
+"""What guessing reaches, and what follows from it for runs that diverged and variants that learned nothing."""
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis import stats
+from analysis.runs.runs import Runs
+from analysis.stats.comparisons import Values
+from experiments.data.catalogue import DATASETS
+from experiments.metric import Metric
+from experiments.sections import OTHER_CLASSES
+
+
+@dataclass(frozen=True)
+class Chance:
+    """The metric of guessing, and the runs that diverged, which count as runs at that level.
+
+    `level`: variant -> the metric of guessing, where that is known. `diverged`: variant -> the seeds of its diverged
+    runs, where there are any. `margin`: of the study, in the unit of the metric.
+    """
+
+    metric: Metric
+    margin: float | None
+    level: dict[str, float]
+    diverged: dict[str, list[int]]
+
+    @property
+    def counts_as(self) -> dict[str, float]:
+        """Variant with diverged runs -> the value that they count as; empty where one is not known.
+
+        An accuracy of which the chance level is not known counts as 0, the worst case.
+        """
+        unknown = 0.0 if self.metric.is_share else math.nan
+        values = {variant: self.level.get(variant, unknown) for variant in self.diverged}
+        return {} if any(map(math.isnan, values.values())) else values
+
+    @property
+    def unknown(self) -> set[str]:
+        """The variants with diverged runs of which nothing can be shown."""
+        return self.diverged.keys() - self.counts_as.keys()
+
+    def counted(self, values: Values) -> dict[str, dict[int, float]]:
+        """The values where diverged runs are at chance level. Where that is not known, they keep their values."""
+        levels = self.counts_as
+        lost = {variant: dict.fromkeys(self.diverged[variant], level) for variant, level in levels.items()}
+        return {variant: {**runs, **lost.get(variant, {})} for variant, runs in values.items()}
+
+    def near(self, values: Values) -> set[str]:
+        """The variants with a mean near that of guessing: at most the margin or, for an accuracy c, c (1 - c) / 4
+        away.
+        """
+        near = set()
+        for variant, level in self.level.items():
+            mean = stats.mean([*values.get(variant, {}).values()]).value
+            spread = level * (1 - level) / 4 if self.metric.is_share else 0.0
+            near |= {variant} if abs(mean - level) <= max(self.margin or 0.0, spread) else set()
+        return near
+
+
+def study_chance(study: Runs) -> Chance:
+    """The chance levels of a study."""
+    levels = {str(v): chance_level(settings, study.metric) for v, settings in study.settings().iterrows()}
+    diverged: dict[str, list[int]] = {}
+    for variant, seed in zip(study.of("diverged")["variant"], study.of("diverged")["seed"]):
+        diverged.setdefault(variant, []).append(int(seed))
+    known = {variant: level for variant, level in levels.items() if level is not None}
+    return Chance(study.metric, study.margin, known, diverged)
+
+
+def chance_accuracy(settings: pd.Series, metric: Metric) -> float | None:
+    """The accuracy of guessing: 1 / the classes of the metric's images; None where they are not known.
+
+    A few-shot metric names its dataset; every other metric is about a run's own data. Consistency under shifts is no
+    accuracy and has no such level.
+    """
+    if metric.is_consistency or not (metric.is_share or metric.is_loss):
+        return None
+    own, chosen = settings.get("data.name"), settings.get("data.classes")
+    name, trained = metric.fewshot_dataset or own, len(str(chosen).split(",")) if chosen else 0
+    if trained and name == own:
+        return 1 / trained
+    dataset = DATASETS.get(own if name == OTHER_CLASSES else name)
+    classes = (dataset and dataset.num_classes) or settings.get("data.num_classes")
+    if classes is None or pd.isna(classes):
+        return None
+    return 1 / (int(classes) - trained * (name == OTHER_CLASSES))
+
+
+def chance_level(settings: pd.Series, metric: Metric) -> float | None:
+    """The metric of guessing among k classes: an accuracy of 1/k, a cross-entropy of log k; None if unknown."""
+    share = chance_accuracy(settings, metric)
+    return share if share is None or metric.is_share else -math.log(share)

@@ -1,0 +1,173 @@
+"""How a study was carried out: which runs count, how often it was looked at, and what a reader must be warned of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import pandas as pd
+
+from analysis import stats
+from analysis.findings.comparisons import study_comparisons
+from analysis.findings.means import study_means
+from analysis.findings.policy import study_policy
+from analysis.findings.variants import study_variants
+from analysis.runs.by_dataset import datasets_of
+from analysis.runs.held_fixed import CHOOSE_IMAGES, changed_images, not_held_fixed, plan_changes, unrecorded_plugins
+from analysis.runs.runs import Runs
+from analysis.runs.settings import PLACES
+from analysis.runs.source_run import ENDED
+from experiments.runs.history import Look
+from experiments.sections import PER_SEED
+
+STATUSES = ("finished", "diverged", "pruned", "incomplete", "unreadable")
+MOST_NAMED = 6  # runs that a sentence names
+REASONS = {
+    "diverged": "diverged (no finite result; excluded from means)",
+    "pruned": "pruned (stopped early; excluded from means)",
+    "incomplete": "incomplete (not started or not finished; the sweep's command resumes them)",
+    "unreadable": "unreadable (changed or damaged records; skipped on request)",
+    "unplanned": "in the folder but not in the plan (not used)",
+}
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """The conduct of a study."""
+
+    study: Runs
+    looks: tuple[Look, ...]
+    """looks at different numbers of seeds, in order; the last one is this"""
+    counts: pd.DataFrame
+    """a row for each variant, a column for each of `STATUSES`"""
+    planned: int
+    finished: int
+    excluded: dict[str, list[str]]
+    """status -> what the runs with another status than "finished" are called; "unplanned" is such a status"""
+    divergence: dict[str, stats.Estimate]
+    """variant -> share of its ended runs, without those stopped early, that diverged, with its exact interval"""
+    dataset: str
+    """of the plan's base; "" where it is not stated"""
+    same_images: bool | None
+    """whether the settings of all runs choose the same images of one dataset; None where that is not known"""
+    changed_images: list[str]
+    """variants whose runs used other images than runs with the same settings"""
+    test_copies: int
+    """the largest number of a run's test images that are training images as well; 0 where that is not recorded"""
+    split: Literal["fixed", "by seed", "by seed in some variants"]
+    """how the images are split into those for training and for testing"""
+    not_fixed: dict[str, list[str]]
+    """setting that is no factor -> its values, where they differ between runs"""
+    changes: dict[str, dict[Any, int]]
+    """changed field of the plan -> its value when runs started -> how many runs that were.
+
+    Planned looks allow new seeds
+    """
+    decided: dict[str, int | None] | None
+    """variant -> the seeds that decide it, or None, without the baseline; None where a study does not stop variants"""
+    commits: int
+    dirty: bool
+    """whether a run comes from code with uncommitted changes"""
+    hardware: list[str]
+    """the names of the devices that runs used"""
+    torch: list[str]
+    """the versions of PyTorch that runs used"""
+    unrecorded_plugins: list[str]
+    """the plug-ins of runs without a record of their source, one for each run"""
+    uncommitted_plugin: bool
+
+    @property
+    def counted(self) -> str:
+        """How many runs finished, and which are not used and why, as text."""
+        said = [f"{self.finished} of {self.planned} runs finished."]
+        for status, runs in self.excluded.items():
+            more = f"; and {len(runs) - MOST_NAMED} more" * (len(runs) > MOST_NAMED)
+            said.append(f"{len(runs)} {REASONS[status]}: {'; '.join(runs[:MOST_NAMED])}{more}.")
+        return " ".join(said)
+
+
+def study_conduct(study: Runs) -> Conduct:
+    """The conduct of a study, as its records are now."""
+    ended, finished = study.of(*ENDED), study.of("finished")
+    counts = pd.crosstab(study.runs["variant"], study.runs["status"])
+    counts = counts.reindex(index=study.variants, columns=list(STATUSES), fill_value=0)
+    lost, kept = counts["diverged"].to_numpy(), counts["finished"].to_numpy()
+    runs = {status: _named(study.of(status)) for status in (*STATUSES[1:], "unplanned")}
+    changes = plan_changes(study)
+    if study.plan.looks and "looks" not in changes:
+        changes.pop("seeds", None)
+    return Conduct(
+        study=study,
+        looks=study_looks(study),
+        counts=counts,
+        planned=len(study.runs) - len(runs["unplanned"]),
+        finished=len(finished),
+        excluded={status: names for status, names in runs.items() if names},
+        divergence=dict(zip(study.variants, stats.proportion(lost, lost + kept), strict=True)),
+        dataset=str(study.base.get("data.name") or ""),
+        same_images=_same_images(study),
+        changed_images=changed_images(study),
+        test_copies=int(max(ended["test_copies"].fillna(0), default=0)),
+        split=_split(study),
+        not_fixed=not_held_fixed(study),
+        changes=changes,
+        decided=_decided(study),
+        commits=ended["commit"].nunique(),
+        dirty=bool(ended["dirty"].eq(True).any()),
+        hardware=ended["hardware"].dropna().unique().tolist(),
+        torch=sorted(ended["versions"].str.extract(r"\btorch ([^,]+)")[0].dropna().unique()),
+        unrecorded_plugins=list(unrecorded_plugins(study).get("model.pos_embed", [])),
+        uncommitted_plugin=bool(ended["plugin_committed"].eq(False).any()),
+    )
+
+
+def _decided(study: Runs) -> dict[str, int | None] | None:
+    """By the metric and the baseline of the plan, also in an exploratory report."""
+    plan = study.stated_plan
+    if plan.until_decided is None:
+        return None
+    stated = replace(study, plan=plan, stated=None)
+    policy = study_policy(stated)
+    compared = study_comparisons(study_variants(stated), study_means(stated).values, policy)
+    looks = {label: plan.stopped.get(label, len(policy.looks.seeds)) for label in plan.labels if label != plan.baseline}
+    return {**looks, **dict.fromkeys(plan.undecided(compared.undecided))}
+
+
+def _same_images(study: Runs) -> bool | None:
+    """None for unrecorded settings, for several datasets, and where the folder of the images is a factor."""
+    settings = study.settings()
+    if "data.split_seed" not in settings or "data.root" in study.varied or len(datasets_of(study)) > 1:
+        return None
+    chosen = [path for path in CHOOSE_IMAGES if path in settings and path not in PLACES]
+    return PER_SEED not in list(settings["data.split_seed"]) and all(
+        settings[path].nunique(dropna=False) == 1 for path in chosen
+    )
+
+
+def _split(study: Runs) -> Literal["fixed", "by seed", "by seed in some variants"]:
+    by_seed = [split == PER_SEED for split in study.settings().get("data.split_seed", [])]
+    return "fixed" if not any(by_seed) else "by seed" if all(by_seed) else "by seed in some variants"
+
+
+def _named(runs: pd.DataFrame) -> list[str]:
+    columns = zip(runs["run"], runs["variant"], runs["seed"])
+    return [f"{variant}, seed {seed}" if variant else run for run, variant, seed in columns]
+
+
+def this_look(study: Runs) -> Look:
+    """The look that a report of the study is now."""
+    counts = study.of("finished")["variant"].value_counts().reindex(study.variants, fill_value=0)
+    return Look.now(map(int, counts), study.metric, "vit-report")
+
+
+def study_looks(study: Runs) -> tuple[Look, ...]:
+    """The recorded looks of the metric before this one, and this one."""
+    this = this_look(study)
+    earlier = [look for look in study.looks if look.metric == this.metric]
+    place = next((i for i, look in enumerate(earlier) if look.same(this)), len(earlier))
+    return (*earlier[:place], this)
+
+
+def repeated_looks_rate(looks: Sequence[Look]) -> float | None:
+    """How often tests at each look so far find a false difference; None where the numbers of seeds do not rise."""
+    rising = sorted({look.most for look in looks if look.most > 1})
+    return stats.repeated_rate(rising) if len(rising) > 1 else None

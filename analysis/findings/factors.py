@@ -1,0 +1,80 @@
+"""Which factors matter, and whether their effects depend on each other."""
+
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from analysis import stats
+from analysis.findings.means import Means
+from analysis.findings.policy import Policy
+from analysis.runs.runs import Runs, factor_levels
+from analysis.runs.source_run import ENDED
+from analysis.stats.factorial import cover_diverged
+from experiments.errors import UserError
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The factors of a study. All but `skipped_reason` is empty for a study of one factor."""
+
+    model: stats.Factorial | None = None
+    """the effects. They share alpha with the pairs"""
+    skipped_reason: str = ""
+    """why a study of several factors has no `model`"""
+
+    @property
+    def divergence_sensitive_terms(self) -> list[str]:
+        """The terms that the finished runs alone would show."""
+        if self.model is None:
+            return []
+        terms = self.model.terms
+        return list(terms["term"][terms["verdict"] != terms["verdict_of_finished"]])
+
+
+def study_factors(study: Runs, means: Means, policy: Policy) -> Factors:
+    """The effects of a study's factors."""
+    if len(study.factors) < 2:
+        return Factors()
+    if policy.families == 1:
+        return Factors(
+            skipped_reason="it needs two factors or more with two levels each, and every combination in the plan"
+        )
+    policy = replace(policy, looks=policy.looks.of(study.variants))  # an effect takes runs of all variants
+    if policy.looks.waiting:
+        return Factors(skipped_reason=f"the first planned look is at {policy.looks.next} seeds")
+    try:
+        model = _model(study.of("finished"), study, policy)
+    except UserError as error:
+        return Factors(skipped_reason=str(error))
+    return Factors(cover_diverged(model, _counted(study, means, policy)) if policy.chance.diverged else model)
+
+
+def _model(runs: pd.DataFrame, study: Runs, policy: Policy) -> stats.Factorial:
+    runs = runs.loc[[policy.looks.may_test(seed) for seed in runs["seed"]]]
+    order = {variant: place for place, variant in enumerate(study.variants)}
+    runs = runs.sort_values("variant", key=lambda variant: variant.map(order), kind="stable")  # levels as planned
+    frame = runs[["seed", study.metric]].copy()
+    for factor in study.factors:
+        frame[factor] = factor_levels(runs, factor)
+    return stats.factorial(frame, study.metric, list(study.factors), policy.floor, policy.families, policy.looks)
+
+
+def _counted(study: Runs, means: Means, policy: Policy) -> stats.Factorial | None:
+    """The effects where diverged runs count at chance level.
+
+    None where that is not known, or leaves no complete grid.
+    """
+    if policy.chance.unknown:
+        return None
+    try:
+        return _model(_at_chance(study, policy.chance.counted(means.values)), study, policy)
+    except UserError:
+        return None
+
+
+def _at_chance(study: Runs, counted: dict[str, dict[int, float]]) -> pd.DataFrame:
+    """The finished and the diverged runs, the latter with their metric in `counted`."""
+    ended = study.of(*ENDED)
+    runs = ended[ended["status"].isin(["finished", "diverged"])]
+    metric = [counted[variant][int(seed)] for variant, seed in zip(runs["variant"], runs["seed"])]
+    return runs.assign(**{study.metric: metric}).dropna(subset=[study.metric])

@@ -1,0 +1,81 @@
+"""`Findings`: what every question of a report starts from."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.figures.styles import Styles, styles_of
+from analysis.findings.comparisons import Comparisons, study_comparisons
+from analysis.findings.conduct import Conduct, study_conduct
+from analysis.findings.cost import study_cost
+from analysis.findings.factors import Factors, study_factors
+from analysis.findings.means import Means, study_means
+from analysis.findings.policy import Policy, study_policy
+from analysis.findings.variants import Variants, study_variants
+from analysis.runs.runs import Runs
+from analysis.runs.source_run import ENDED
+from experiments.errors import UserError
+
+
+@dataclass(frozen=True)
+class Page:
+    """What is asked of a report.
+
+    `out`: its folder. `models`: whether it shows trained models and test images, which takes checkpoints and the
+    dataset; `skip_unreadable`: whether damaged checkpoints are left out.
+    """
+
+    out: Path | None = None
+    models: bool = False
+    skip_unreadable: bool = False
+
+
+NO_PAGE = Page()
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The names, means and comparisons of one study, and how its verdicts are reached; made once for all questions."""
+
+    study: Runs
+    policy: Policy
+    variants: Variants
+    means: Means
+    comparisons: Comparisons
+    page: Page = NO_PAGE
+
+    @cached_property
+    def conduct(self) -> Conduct:
+        """How the study was carried out."""
+        return study_conduct(self.study)
+
+    @cached_property
+    def factors(self) -> Factors:
+        """The effects of the factors, where there are several."""
+        return study_factors(self.study, self.means, self.policy)
+
+    @cached_property
+    def cost(self) -> pd.DataFrame:
+        """What each variant costs, see `study_cost`."""
+        return study_cost(self.study)
+
+    @cached_property
+    def styles(self) -> Styles:
+        """How figures name and draw the variants."""
+        known = {variant: mean.value for variant, mean in self.means.of_variants.items() if mean.n}
+        return styles_of(self.variants.brief, self.variants.baseline, known)
+
+
+def analyze(study: Runs, page: Page = NO_PAGE, families: int = 1) -> Findings:
+    """The findings of a study. Raises `UserError` where no run has ended.
+
+    `families`: how many times as strict the intervals of differences are, where a page has those of several studies.
+    """
+    if study.of(*ENDED).empty:
+        raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
+    policy, variants, means = study_policy(study), study_variants(study), study_means(study)
+    policy = replace(policy, families=families * policy.families)
+    comparisons = study_comparisons(variants, means.values, policy)
+    return Findings(study, policy, variants, means, comparisons, page)

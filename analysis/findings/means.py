@@ -1,0 +1,59 @@
+"""The metrics of each variant: their values, means and spread."""
+
+import math
+from dataclasses import dataclass
+
+from analysis import stats
+from analysis.findings.policy import smallest_sd
+from analysis.runs.runs import Runs
+from analysis.runs.source_run import ENDED
+from experiments.metric import Metric
+
+
+@dataclass(frozen=True)
+class Means:
+    """Values and estimates, in the data's units (accuracies as fractions)."""
+
+    metric: Metric
+    values: dict[str, dict[int, float]]
+    """variant -> seed -> the study's metric; NaN where the run has no final value (diverged, pruned)"""
+    by_metric: dict[str, dict[str, stats.Estimate]]
+    """metric -> variant -> its mean; the metrics that some run has measured, and the study's"""
+
+    @property
+    def of_variants(self) -> dict[str, stats.Estimate]:
+        """Variant -> its mean of the study's metric."""
+        return self.by_metric[self.metric]
+
+    def of(self, variant: str) -> stats.Estimate:
+        """The variant's mean of the study's metric."""
+        return self.by_metric[self.metric][variant]
+
+    @property
+    def all_best(self) -> list[str]:
+        """The variants with the best mean of the study's metric; several where they are equal."""
+        known = {variant: mean.value for variant, mean in self.of_variants.items() if mean.n}
+        best = (min if self.metric.lower_is_better else max)(known.values(), default=None)
+        return [variant for variant, value in known.items() if value == best]
+
+    @property
+    def best(self) -> str | None:
+        """The first of the variants with the best mean; None where no variant has one."""
+        return next(iter(self.all_best), None)
+
+
+def study_means(study: Runs) -> Means:
+    """The means over finished runs."""
+    finished, ended, metric = study.of("finished"), study.of(*ENDED), study.metric
+    values: dict[str, dict[int, float]] = {variant: {} for variant in study.variants}
+    for variant, seed, status, value in zip(ended["variant"], ended["seed"], ended["status"], ended[metric]):
+        # NaN for a run that did not finish: its seed is dropped, not absent
+        values[variant][int(seed)] = float(value) if status == "finished" else math.nan
+    measured = [other for other in study.metrics if finished[other].notna().any()]
+    runs = {variant: finished[finished["variant"] == variant] for variant in values}
+    by_metric: dict[str, dict[str, stats.Estimate]] = {
+        other: {variant: stats.mean(own[other], floor=floor) for variant, own in runs.items()}
+        for other in dict.fromkeys([*measured, metric])
+        for floor in [smallest_sd(finished, other)]
+    }
+    return Means(metric, values, by_metric)

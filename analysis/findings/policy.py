@@ -1,0 +1,100 @@
+"""How verdicts of a study are reached: margin, family, planned looks, diverged runs. All comparisons are made here."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from analysis import stats
+from analysis.findings.chance import Chance, study_chance
+from analysis.findings.variants import has_grid
+from analysis.runs.runs import Runs
+from analysis.runs.source_run import ENDED
+from analysis.stats.comparisons import PairedComparison, Values, near_chance, with_diverged
+from analysis.stats.estimates import accuracy_step, decimal_step
+from experiments.metric import Metric
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How verdicts of a study are reached."""
+
+    metric: Metric
+    margin: float | None
+    """None where the study states none in the unit of the metric: no equivalence is tested"""
+    floor: float
+    """the smallest standard deviation that a run of the metric is credited with: half a step of an accuracy"""
+    chance: Chance
+    looks: stats.Looks = stats.NO_PLAN
+    variance: stats.Variance = "shared"
+    """whether standard errors share what all variants tell about their spread, where there are enough of them"""
+    families: int = 1
+    """how many families of tests share `stats.ALPHA`: 2 where the plan has a grid of factors, so that pairs and factors
+    are tested"""
+
+    @property
+    def rule(self) -> stats.Rule:
+        """The rule for differences of two runs."""
+        floor = stats.floor_of_difference(self.floor)
+        return stats.Rule(self.margin, self.metric.lower_is_better, floor, self.families, self.looks, self.variance)
+
+    def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], PairedComparison]:
+        """Each pair (a, b) as a - b; the pairs are one family. A verdict also holds where diverged runs count.
+
+        Where their chance level is not known, nothing is shown of a pair with diverged runs.
+        """
+        pairs, tested, chance = list(pairs), self.looks.limit(values), self.chance
+        compared, near = stats.compare(tested, pairs, self.rule), chance.near(tested)
+        if failed := {variant for variant, seeds in chance.diverged.items() if tested[variant].keys() & set(seeds)}:
+            counted = stats.compare(self.looks.limit(chance.counted(values)), pairs, self.rule)
+            compared = with_diverged(
+                compared,
+                {
+                    pair: replace(one, adjusted=stats.UNKNOWN) if chance.unknown & set(pair) else one
+                    for pair, one in counted.items()
+                    if failed & set(pair)
+                },
+                self.rule,
+            )
+        return near_chance(compared, {pair for pair in pairs if near.issuperset(pair)})
+
+
+def study_policy(study: Runs) -> Policy:
+    """The policy of a study, as its plan and records are now."""
+    return Policy(
+        metric=study.metric,
+        margin=study.margin,
+        floor=smallest_sd(study.of("finished"), study.metric),
+        chance=study_chance(study),
+        looks=stats.Looks(tuple(study.plan.looks), _complete(study), study.plan.stopped),
+        variance=study.plan.variance,
+        families=2 if has_grid(study) else 1,
+    )
+
+
+def smallest_sd(finished: pd.DataFrame, metric: Metric) -> float:
+    """The smallest standard deviation that a run is credited with: half of an accuracy's step, 0 for a loss.
+
+    A metric that is neither has the step to which its values are rounded.
+
+    The step is one image of its split. Where its size is not recorded, and where accuracies are means over support sets
+    or shifts, it is what the accuracies themselves show; accuracies that are all 0 or 1 show none.
+    """
+    if not metric.is_share:
+        return 0.0 if metric.is_loss else 0.5 * decimal_step(finished[metric].to_numpy())
+    column = f"{metric.partition('/')[0]}_images"
+    images = finished[column].min() if column in finished else math.nan
+    if images > 0:
+        return 0.5 / images
+    step = accuracy_step(finished[metric].to_numpy())
+    return 0.5 * step if step < 1 else 0.0
+
+
+def _complete(study: Runs) -> tuple[int, ...]:
+    """The seeds before the first one that has a run left to end, in the planned order."""
+    planned = study.runs[study.runs["status"] != "unplanned"]
+    left = set(planned.loc[~planned["status"].isin([*ENDED, "unreadable"]), "seed"])
+    seeds = list(dict.fromkeys(planned["seed"]))
+    first = next((i for i, seed in enumerate(seeds) if seed in left), len(seeds))
+    return tuple(map(int, seeds[:first]))

@@ -1,0 +1,151 @@
+"""The ledger: what the studies of a folder say about published claims."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from analysis import words
+from analysis.claims.check import ClaimResult
+from analysis.claims.literature import published_claims
+from analysis.figures.ledger import OUTCOMES, draw_ledger
+from analysis.figures.style import Plot
+from analysis.findings import Findings, analyze
+from analysis.questions.claims import claim_fields, study_claims, training
+from analysis.runs.read import explore
+from analysis.write.document import Section, present
+from analysis.write.table import Column, Table
+from experiments.metric import PERMUTED, Metric
+
+ALL_OUTCOMES = (*OUTCOMES, "not comparable")
+DECIDED = ("holds here", "does not hold here")
+OWN = (
+    Column("claim", "id", key=True),
+    Column("statement", "statement"),
+    *(Column(outcome, outcome) for outcome in ALL_OUTCOMES),
+    Column("groups", "groups", words.counts),
+)
+CLAIMS = (*OWN, Column("source", "_source"))
+TESTS = (
+    Column("claim", "id", key=True),
+    Column("study", "study", link="_link"),
+    Column("metric", "metric"),
+    Column("setting", "setting"),
+    Column("outcome", "verdict", mark="_mark"),
+    Column("also adjusted over this page", "_page"),
+    Column("evidence", "evidence"),
+    Column("n", "n", words.counts),
+)
+CLAIMS_CAPTION = (
+    "Published claims, and the studies in which each holds, does not hold, is undecided or cannot be decided. Groups: "
+    "of these studies, how many share no run."
+)
+OWN_CAPTION = "Our own questions, which no source states in this form."
+FIGURE_CAPTION = (
+    "The difference of the decisive pair of each claim in each study that can decide it, in points, with the interval "
+    "of which the outcome is read. Beyond ±2, the scale is logarithmic. A claim of a direction says that the "
+    "difference is above 0 or above the margin, a claim of little difference that it lies within the margin (1 point)."
+)
+NOTES = (
+    "The outcomes are those of the report of each study, which states its intervals: `vit-report STUDY`, with "
+    "`--metric METRIC` for an accuracy at another image size.",
+    "Holds here: the interval of every pair of variants that the claim is about lies on the side that it says. Does "
+    "not hold here: that of at least one pair lies on the other side. Undecided here: neither.",
+    f"Intervals hold for all pairs of the study together ({words.CONFIDENCE}).",
+    "“Much lower” and “clearly better” mean by more than the margin of the study (1 point), “little” means within it.",
+    "The statements are ours, read off the text or the table of a source, which need not claim them as a rule. The "
+    "sources use other models, data or training: “does not hold here” concerns the statement as a rule, in the setting "
+    "of the study, not the measurement of its source.",
+    "Not comparable: the study cannot decide the claim, for the reason given. On larger images, “holds here” needs "
+    "both kinds of the pair to be clearly better than none, “does not hold here” only the second: then the first may "
+    "have lost what the model learned. These are the test images enlarged, with no more detail. Accuracies at other "
+    "image sizes are exploratory, and those of one study are not independent.",
+)
+
+
+def ledger_rows(findings: Findings, families: int = 1) -> list[dict[str, Any]]:
+    """What a study says about each claim, by its own metric and by its accuracies on other test images.
+
+    `families`: how many times as strict the intervals are.
+    """
+    study, rows = findings.study, list[dict[str, Any]]()
+    for metric in dict.fromkeys([study.metric, *study.metrics]):
+        larger = metric.img_size and metric.base == study.metric
+        if metric == study.metric or larger or (metric == PERMUTED and study.metric == "test/acc"):
+            results = study_claims(analyze(explore(study, metric, None), families=families))
+            rows += [_of_claim(result, metric) for result in results]
+    return [{**row, "setting": training(study), "_own": row["metric"] == study.metric} for row in rows]
+
+
+def mark_strict(rows: Sequence[dict[str, Any]], strict: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, and whether an outcome that is decided is the same in the `strict` rows; None for other outcomes."""
+
+    def key(row: Mapping[str, Any]) -> tuple[str, ...]:
+        return row["study"], row["metric"], row["id"]
+
+    known = {key(row): row["verdict"] for row in strict}
+    decided = [row["verdict"] in DECIDED for row in rows]
+    same = [known.get(key(row)) == row["verdict"] for row in rows]
+    return [row | {"also_on_page": stays if here else None} for row, stays, here in zip(rows, same, decided)]
+
+
+def ledger_section(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[str]]) -> list[Section]:
+    """The section on all claims, in the order in which they are known; none without claims. Each row has its `study`.
+
+    `groups`: of studies that share runs, see `independent_groups`.
+    """
+    if not rows:
+        return []
+    order = {claim.id: place for place, claim in enumerate(published_claims())}
+    frame = pd.DataFrame(sorted(rows, key=lambda row: order.get(row["id"], len(order))), dtype=object)
+    frame["_page"] = frame["also_on_page"].map({True: "yes", False: "no"}).fillna(words.DASH)
+    claims = frame.drop_duplicates("id")[["id", "statement", "quote", "source", "_source"]]
+    for outcome in ALL_OUTCOMES:
+        decided = frame[frame["verdict"] == outcome]
+        claims[outcome] = [_by_setting(decided[decided["id"] == id]) for id in claims["id"]]
+    group = {study: place for place, studies in enumerate(groups) for study in studies}
+    claims["groups"] = [frame.loc[frame["id"] == id, "study"].map(group).nunique() for id in claims["id"]]
+    published = claims["source"] != ""
+    lost = frame["also_on_page"].dropna()
+    items = present(
+        Table("claims", CLAIMS_CAPTION, claims[published], CLAIMS),
+        Table("own", OWN_CAPTION, claims[~published], OWN) if not published.all() else None,
+        Plot("claims", lambda: draw_ledger(frame), FIGURE_CAPTION),
+        Table("claim_tests", "The tests behind each outcome, by study and metric.", frame, TESTS, NOTES),
+    )
+    stays = int((~lost.astype(bool)).sum())
+    said = [
+        _counted(frame, claims[published], group, groups),
+        f"Outcomes “holds here” and “does not hold here”: {len(lost)}. With an adjustment over all studies and metrics "
+        f"of this page, {stays} of them are undecided; they are marked “no”.",
+    ]
+    return [Section("claims", "Published claims", items, said)]
+
+
+def _counted(
+    frame: pd.DataFrame, published: pd.DataFrame, group: Mapping[str, int], groups: Sequence[Sequence[str]]
+) -> str:
+    """How many statements, sources and studies there are, and which studies share runs."""
+    studies, sources = set(frame["study"]), published["source"].str.split(",").str[0].nunique()
+    shared = [[study for study in names if study in studies] for names in groups]
+    repeats = "; ".join(words.listing(names) for names in shared if len(names) > 1)
+    return (
+        f"{len(published)} statements of {sources} sources, tested on {len(studies)} studies. Studies that share runs "
+        "(the same settings and seeds, up to the precision) are one piece of evidence; there are "
+        f"{len({group[study] for study in studies})} groups of studies that share no run."
+        + (f" Shared runs: {repeats}." if repeats else "")
+        + " Groups can still share the order of the data and the test images."
+    )
+
+
+def _by_setting(tests: pd.DataFrame) -> str:
+    """The studies of these tests: those with one setting, then that setting."""
+    studies = tests.groupby("setting", sort=False)["study"].unique()
+    return "; ".join(f"{words.listing([*named])} ({setting})" for setting, named in studies.items())
+
+
+def _of_claim(result: ClaimResult, metric: Metric) -> dict[str, Any]:
+    interval, decisive = result.estimate, result.decisive
+    numbers = {"value": interval.value, "adjusted_low": interval.low, "adjusted_high": interval.high}
+    tested = {"relation": decisive.relation, "bound": decisive.bound, "metric": str(metric)}
+    return claim_fields(result) | numbers | tested

@@ -1,0 +1,150 @@
+"""One table over several studies: the same variants on several datasets, each with its verdict against the baseline."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from analysis import words
+from analysis.columns import NAME, verdict_fields
+from analysis.findings import NO_PAGE, Findings, Page, analyze
+from analysis.questions.provenance import origin, reproduce
+from analysis.report import headline, study_document, study_sections, summary, title, warnings
+from analysis.runs.by_dataset import DATASET, datasets_of, split_by_dataset
+from analysis.runs.joined import check_alike
+from analysis.runs.runs import Runs
+from analysis.runs.source_run import ENDED
+from analysis.stats.estimates import moments
+from analysis.write.document import Code, Document, Section
+from analysis.write.table import Column, Table
+from experiments.data.catalogue import DATASETS
+from experiments.errors import UserError
+
+Spread = Literal["interval", "sd"]
+"""What stands after ± in the table: half the interval of the mean, or the standard deviation of the runs."""
+
+
+def studies_by_dataset(studies: Sequence[Findings]) -> dict[str, Findings]:
+    """Dataset -> its study.
+
+    Raises `UserError` for fewer than two studies, for two studies of one dataset, and for studies that differ in their
+    metric, variants or baseline, or use a name for different variants.
+    """
+    if len(studies) < 2:
+        raise UserError("across: one study is not enough; give two or more, of different datasets")
+    named: dict[str, Findings] = {}
+    for findings in studies:
+        name = _dataset(findings.study)
+        if name in named:
+            raise UserError(f"across: {named[name].runs.name} and {findings.study.name} use the same dataset, {name}")
+        named[name] = findings
+    check_alike([findings.study for findings in studies])
+    return named
+
+
+def _dataset(study: Runs) -> str:
+    """The one dataset of a study; an image folder has the folder's name as well."""
+    names = datasets_of(study)
+    if len(names) != 1:
+        known = f"its runs use {len(names)} datasets" if names else f"its records do not state {DATASET}"
+        raise UserError(f"across: {study.name}: {known}; each study needs one dataset")
+    name = names[0]
+    if name in DATASETS and DATASETS[name].source == "folder":
+        return f"{name} {Path(str(study.runs['data.root'].dropna().iloc[0])).name}"
+    return name
+
+
+def across_document(studies: Mapping[str, Findings], command: str = "", spread: Spread = "interval") -> Document:
+    """Make the report over studies; `studies`: dataset -> its study. `command`: the command that makes it, if any."""
+    sections = {name: study_sections(findings) for name, findings in studies.items()}
+    metric = next(iter(studies.values())).means.metric
+    counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
+    table = replace(studies_table(studies, spread), notes=(*_notes(studies), *counts))
+    origins = [
+        Section(f"provenance-{i}", f"{name}: provenance", [origin(findings.study), *reproduce(findings).items])
+        for i, (name, findings) in enumerate(studies.items())
+    ]
+    frames = {
+        name: pd.concat([getattr(findings.study, name) for findings in studies.values()]) for name in ("runs", "curves")
+    }
+    return Document(
+        title=f"{words.capital(metric.label)} over {words.listing(list(studies))}",
+        description="",
+        summary=" ".join(f"{name}: {summary(findings)}" for name, findings in studies.items()),
+        headline=tuple(f"{name}: {said}" for name in studies for said in headline(sections[name])[:1]),
+        warnings=[
+            replace(warning, line=f"{name}: {warning.line}") for name in studies for warning in warnings(sections[name])
+        ],
+        sections=[
+            Section("result", "Results", [table], frames=frames),
+            *origins,
+            *([Section("reproduce", "Reproduce", [Code(command)])] if command else []),
+        ],
+        excluded=[(f"{n}: {run}", why) for n, f in studies.items() for run, why in sorted(f.study.troubles.items())],
+    )
+
+
+def studies_table(studies: Mapping[str, Findings], spread: Spread = "interval") -> Table:
+    """A row for each variant, a column for each dataset: its mean, marked with its verdict against the baseline."""
+    first = next(iter(studies.values()))
+    metric, variants, columns = first.means.metric, first.variants, [NAME]
+    rows: list[dict[str, Any]] = [{"variant": variant} for variant in variants.names]
+    for dataset, findings in studies.items():
+        for row in rows:
+            row |= _cell(dataset, row["variant"], findings)
+        shown = words.intervals(metric) if spread == "interval" else words.deviations(metric)
+        field = dataset if spread == "interval" else f"_{dataset}_runs"
+        columns.append(Column(f"{dataset}{metric.unit}", field, shown, sort=dataset, mark=f"_{dataset}_mark"))
+    after = f"{words.CONFIDENCE} interval" if spread == "interval" else "standard deviation of the runs"
+    caption = f"{words.capital(metric.label)}: mean and {after}, {words.seeds(_seeds(studies))}."
+    return Table("across", caption, pd.DataFrame(rows, dtype=object), tuple(columns), _notes(studies))
+
+
+def _cell(dataset: str, variant: str, findings: Findings) -> dict[str, object]:
+    """What a study has of a variant: fields that start with the name of its dataset."""
+    mean, compared = findings.means.of(variant), findings.comparisons.versus[variant]
+    deviation = float(moments([*findings.means.values[variant].values()])[1])
+    verdict = verdict_fields(compared)
+    return {
+        dataset: mean,
+        f"{dataset}_n": mean.n,
+        f"{dataset}_sd": deviation,
+        f"{dataset}_diff": compared.adjusted,
+        f"{dataset}_verdict": verdict["verdict"],
+        f"_{dataset}_runs": (mean.value, deviation),
+        f"_{dataset}_mark": "" if compared.verdict == "baseline" else verdict["_verdict_mark"],
+    }
+
+
+def _notes(studies: Mapping[str, Findings]) -> tuple[str, ...]:
+    first = next(iter(studies.values()))
+    equal = ", = equivalent" * (first.variants.margin is not None)
+    return (
+        f"Marks: the verdict of each study against {words.quoted(first.variants.baseline)} (+ better, − worse{equal}; "
+        "none: not shown). Its interval holds for all pairs of that study together, not over the studies.",
+    )
+
+
+def _seeds(studies: Mapping[str, Findings]) -> list[int]:
+    return [mean.n for findings in studies.values() for mean in findings.means.of_variants.values() if mean.n] or [0]
+
+
+def by_dataset_document(study: Runs, page: Page = NO_PAGE) -> Document:
+    """Make the report of a study that has the dataset among its factors: each dataset is a study of the other factors.
+
+    Where runs of one dataset only have ended, it is the report of that dataset. Raises `UserError` where the datasets
+    have different variants.
+    """
+    parts = {str(part.base[DATASET]): part for part in split_by_dataset(study)}
+    started = {name: part for name, part in parts.items() if not part.of(*ENDED).empty} or parts
+    check_alike(list(started.values()))
+    findings = {name: analyze(part, page) for name, part in started.items()}
+    if len(findings) == 1:
+        document = study_document(next(iter(findings.values())))
+    else:
+        document = replace(across_document(findings), title=title(study), description=study.plan.description)
+    listed = {run for part in started.values() for run in part.troubles}
+    others = [(run, why) for run, why in sorted(study.troubles.items()) if run not in listed]
+    return replace(document, excluded=[*document.excluded, *others])

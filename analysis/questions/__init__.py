@@ -1,0 +1,55 @@
+"""The questions of a report, one file each: what it computes, says and shows. A new question is a line in `ORDER`.
+
+Questions never import each other. What two of them share is in `findings`, `columns` or `words`.
+"""
+
+from collections.abc import Callable
+
+from analysis.findings import Findings
+from analysis.questions import (
+    claims,
+    classes,
+    conditions,
+    conduct,
+    cost,
+    factors,
+    looks,
+    methods,
+    metrics,
+    models,
+    pairs,
+    provenance,
+    records,
+    results,
+    table8,
+    trends,
+    tuning,
+)
+from analysis.write.document import Section
+
+Question = Callable[[Findings], Section | None]
+
+ORDER: tuple[Question, ...] = (
+    conduct.question,
+    table8.question,
+    factors.question,  # first: then come the combinations of their levels
+    results.question,
+    pairs.question,
+    factors.untested,
+    claims.question,
+    conditions.question,
+    trends.question,
+    metrics.curves,
+    tuning.question,
+    cost.question,
+    classes.question,
+    metrics.question,
+    models.models,
+    models.images,
+    looks.question,
+    methods.question,
+    provenance.question,
+    provenance.reproduce,
+    records.question,
+)
+"""The order of the sections, of what they say in the answer, and of their warnings."""

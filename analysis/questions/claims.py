@@ -1,0 +1,142 @@
+"""Do published claims hold here?"""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from analysis import words
+from analysis.claims.check import ClaimResult, check
+from analysis.claims.claim import Evidence
+from analysis.claims.literature import published_claims
+from analysis.findings import Findings
+from analysis.runs.runs import Runs
+from analysis.write.document import Section
+from analysis.write.table import Column, Table
+from experiments.metric import Metric
+
+ACCURACY = Metric("test/acc")  # claims are about accuracies only
+SHOWN = {
+    "holds here": "Shown for {hits} of {total} pairs. Weakest evidence: ",
+    "does not hold here": "The opposite is shown for {hits} of {total} pairs. Example: ",
+    "undecided here": "Not shown for {hits} of {total} pairs. Example: ",
+}
+
+
+def question(findings: Findings) -> Section | None:
+    """The published claims that the study tests; the answer of a study of one variant has them."""
+    results = study_claims(findings)
+    if not results:
+        return None
+    alone = not findings.variants.others and findings.means.of(findings.variants.baseline).n
+    said = [f"Published claim: {r.claim.statement} {words.capital(r.outcome)}: {evidence(r)}" for r in results]
+    return Section("claims", "Published claims", [claims_table(results, findings)], answer=said if alone else [])
+
+
+def study_claims(findings: Findings) -> list[ClaimResult]:
+    """What a study says about published claims: nothing before the first planned look or without a margin.
+
+    Claims about differences are left out where all their variants are near chance: nothing was learned.
+    """
+    study, means, policy = findings.study, findings.means, findings.policy
+    if policy.looks.waiting or policy.margin is None:
+        return []
+    plan = study.plan.model_copy(update={"metric": study.metric})  # the user may have asked for another metric
+    values, chance = policy.looks.limit(means.values), policy.chance
+    counted = policy.looks.limit(chance.counted(means.values)) if chance.diverged else None
+    near = chance.near(values)
+    return [
+        result
+        for result in check(
+            published_claims(), Evidence(plan, values, findings.comparisons.pairs, policy.rule, counted)
+        )
+        if any(h.is_published or not near.issuperset(h.variants) for h in result.hypotheses)
+    ]
+
+
+def claims_table(results: Sequence[ClaimResult], findings: Findings) -> Table:
+    """The table of published claims."""
+    columns = (
+        Column("published claim", "statement"),
+        Column("outcome", "verdict", mark="_mark"),
+        Column("evidence", "evidence"),
+        Column("n", "n", words.counts, note="seeds; the smallest number over the comparisons"),
+        Column("source", "_source"),
+    )
+    about = training(findings.study)
+    caption = f"Published claims and our own questions, and the outcome in this study{': ' * bool(about)}{about}."
+    frame = pd.DataFrame([claim_fields(result) for result in results], dtype=object)
+    return Table("claims", caption, frame, columns, _notes(results, findings))
+
+
+def _notes(results: Sequence[ClaimResult], findings: Findings) -> tuple[str, ...]:
+    within = f"±{words.margin(findings.policy.margin, findings.means.metric)}"
+    published = any(result.decisive.is_published for result in results)
+    return (
+        "Holds here: the interval of every pair that the claim is about lies on the side that it says. Does not hold "
+        "here: that of at least one pair lies on the other side. Undecided here: neither. Not comparable: the study "
+        "cannot decide the claim, for the reason given. The sources use other models, data or training than this "
+        "study.",
+        f'The sources state no margin, so this study\'s is used: "much lower" and "clearly better" mean by more than '
+        f'{within[1:]}, "little" and "has a test accuracy of" mean within {within}.',
+        *(
+            [
+                "A published accuracy comes from a single run, so it is compared with the "
+                f"{words.CONFIDENCE} interval for one more run of this study."
+            ]
+            * published
+        ),
+    )
+
+
+def training(study: Runs) -> str:
+    """How the runs were trained, beside the outcome of a claim; empty where that is not known."""
+    runs, lr = study.of("finished"), "optim.lr"
+    if lr not in runs or runs.empty:
+        return ""
+    rates, epochs = sorted(runs[lr].unique()), sorted(map(int, runs["epochs"].unique()))
+    several = len(rates) > 1
+    shown = f"rates {rates[0]:.2g} to {rates[-1]:.2g}" if several else f"rate {rates[0]:.2g}"
+    tuned = lr in study.plan.tuned_settings
+    chosen = "a tuned rate for each variant" if tuned else "each rate for all" if several else "one rate for all"
+    return f"{shown}, {words.listing(epochs)} epochs, {chosen}"
+
+
+def claim_fields(result: ClaimResult) -> dict[str, object]:
+    """The fields of a row of a table of claims."""
+    claim = result.claim
+    return {
+        "id": claim.id,
+        "statement": claim.statement,
+        "verdict": result.outcome,
+        "evidence": evidence(result),
+        "n": result.n,
+        "quote": claim.quote,
+        "source": claim.source,
+        "_source": (f"“{claim.quote}” " if claim.quote else "") + (claim.source or "our own question"),
+        "_mark": result.outcome.replace(" ", "-"),
+    }
+
+
+def evidence(result: ClaimResult) -> str:
+    """How many hypotheses stand as the outcome says, and the numbers of the one with the weakest support."""
+    one, estimate, total = result.decisive, result.estimate, len(result.hypotheses)
+    obstacle = f"Not comparable: {result.obstacle}. " if result.obstacle else ""
+    subject = (
+        f"{one.variants[0]} − the published {100 * result.claim.accuracy:.2f} %"  # type: ignore[attr-defined]
+        if one.is_published
+        else " − ".join(one.variants)
+    )
+    seeds = words.plural(estimate.n, "seed")
+    if words.is_unknown(estimate.low):
+        return f"{obstacle}{subject}: no interval ({seeds})."
+    places = words.decimals(100 * words.half_width(estimate))
+    counted = SHOWN.get(result.outcome, "").format(hits=result.hits, total=total) if total > 1 else ""
+    kind = "interval for one more run" if one.is_published else "interval"
+    size = words.number(100 * estimate.value, places, signed=True)
+    bound = words.margin(one.bound, ACCURACY)
+    says = f"within ±{bound}" if one.relation == "within" else f"more than {bound}" if one.bound else "above zero"
+    neither = " Neither this nor the opposite is shown." * (result.outcome == "undecided here")
+    return (
+        f"{obstacle}{counted}{subject}: {size} points ({kind} {words.bounds(estimate, ACCURACY)}, {seeds}); the claim "
+        f"says {says}.{neither}"
+    )

@@ -1,0 +1,171 @@
+"""What must a reader know before the numbers? Warnings on the runs, the plan, the code and the machines."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from analysis import words
+from analysis.findings import Findings
+from analysis.findings.conduct import Conduct
+from analysis.write.document import Section, Warn
+from experiments.runs.history import BY_VALUE
+
+MOST = 6  # values and variants that a line names
+
+
+def question(findings: Findings) -> Section:
+    """The warnings, the most important first."""
+    conduct = findings.conduct
+    return Section(
+        "conduct",
+        "Conduct",
+        warnings=[
+            *map(Warn, conduct.study.plan.notes),
+            *_settings(conduct),
+            *_images(conduct),
+            *(_changed(field, before, conduct) for field, before in conduct.changes.items()),
+            *_excluded(findings),
+            *_code(conduct),
+            *_machines(conduct),
+        ],
+    )
+
+
+def _settings(conduct: Conduct) -> list[Warn]:
+    warnings = [
+        Warn(
+            f"{path} was not held fixed ({_some(values)}) and is no factor.",
+            "It may explain a difference between variants.",
+        )
+        for path, values in conduct.not_fixed.items()
+    ]
+    decided, left = conduct.decided or {}, "incomplete" in conduct.excluded
+    stopped = [variant for variant in conduct.study.stated_plan.stopped if decided.get(variant, 0) is None and not left]
+    return warnings + [
+        Warn(
+            f"study.json plans no more seeds of {words.quoted(variant)}, which has no verdict.",
+            "Move study.json away: the same `vit-sweep run` plans them again, and finished runs stay.",
+        )
+        for variant in stopped
+    ]
+
+
+def _images(conduct: Conduct) -> list[Warn]:
+    warnings = list[Warn]()
+    if conduct.changed_images:
+        warnings.append(
+            Warn(
+                f"The images were changed between runs of {_some(conduct.changed_images)}, so the tests are not valid.",
+                "Their number or the hash of their files differs. The runs are compared as if they were paired.",
+            )
+        )
+    if conduct.test_copies:
+        copies = words.plural(conduct.test_copies, "test image")
+        line = f"{words.capital(copies)} can be found among the training images as well."
+        warnings.append(Warn(line, "The test accuracy is not one on unseen images."))
+    return warnings
+
+
+def _changed(field: str, before: dict[Any, int], conduct: Conduct) -> Warn:
+    """A field of the plan that was changed. `before`: its values when runs started -> how many runs that were."""
+    plan, runs = conduct.study.stated_plan, words.plural(sum(before.values()), "run")
+    if field == "looks":
+        looks = ", ".join(map(str, plan.looks)) or "no looks"
+        line = f"The planned looks were changed after {runs} had started, to {looks}."
+        return Warn(line, "Looks planned after seeing results do not keep the rate of false verdicts.")
+    then = words.listing(list(before), "or")
+    if field == "seeds":
+        line = f"Seeds were added after {runs} had started: from {then} to {', '.join(map(str, plan.seeds))}."
+        return Warn(line, "The tests do not account for seeds added after seeing results.")
+    if field in BY_VALUE:
+        line = f"The {field} was changed after {runs} had started: from {then} to {getattr(plan, field)}."
+        return Warn(line, "So the comparison is exploratory.")
+    return Warn(f"The plan was changed after {runs} had started: {field}.")
+
+
+def _excluded(findings: Findings) -> list[Warn]:
+    conduct, planned = findings.conduct, words.plural(findings.conduct.planned, "run")
+    known = {
+        "unreadable": "They are excluded from all means.",
+        "pruned": "They were stopped early for low results and are excluded from all means, which are therefore too "
+        "high.",
+    }
+    lost = [
+        Warn(f"{words.capital(status)}: {len(conduct.excluded[status])} of {planned}.", why)
+        for status, why in known.items()
+        if status in conduct.excluded
+    ]
+    return [*(_diverged(findings) if "diverged" in conduct.excluded else []), *lost]
+
+
+def _diverged(findings: Findings) -> list[Warn]:
+    """How many runs diverged, and which verdicts depend on them."""
+    variants, comparisons, counts = findings.variants, findings.comparisons, findings.conduct.counts["diverged"]
+    lost = {variants.brief[variant]: n for variant, n in counts.items() if n}
+    names = [variants.brief[name] for name, compared in comparisons.versus.items() if compared.depends_on_diverged]
+    others = sum(compared.depends_on_diverged for compared in comparisons.other_pairs.values())
+    depend = [
+        *([f"Finished runs alone would show more of {words.names(names)}."] if names else []),
+        *([f"Pairs without the baseline of which they would: {others}."] if others else []),
+    ]
+    said = depend or (["No verdict depends on diverged runs."] if variants.others else [])
+    covered = " Intervals and verdicts also cover what the runs show if diverged runs count at chance level."
+    listed = ", ".join(f"{words.plural(n, 'run')} of {words.quoted(name)}" for name, n in lost.items())
+    return [
+        Warn(f"Diverged: {listed}.", f"Means use the finished runs.{covered * bool(variants.others)} {' '.join(said)}")
+    ]
+
+
+def _code(conduct: Conduct) -> list[Warn]:
+    plugins = conduct.unrecorded_plugins
+    kinds = words.listing(sorted(set(plugins)))
+    where = "See Provenance."
+    return [
+        *([Warn(f"The runs come from {conduct.commits} different commits.", where)] if conduct.commits > 1 else []),
+        *([Warn("Some runs come from code with uncommitted changes.", where)] if conduct.dirty else []),
+        *(
+            [
+                Warn(
+                    f"{words.plural(len(plugins), 'run')} of the plug-in {kinds}: source not recorded.",
+                    "They may have trained different code.",
+                )
+            ]
+            if plugins
+            else []
+        ),
+        *(
+            [Warn("The source of a plug-in is not committed to git.", "Reproduce shows the copy in the records.")]
+            if conduct.uncommitted_plugin
+            else []
+        ),
+    ]
+
+
+def _machines(conduct: Conduct) -> list[Warn]:
+    hardware, torch = conduct.hardware, conduct.torch
+    shared = "a difference between variants that did not share it may come from it."
+    return [
+        *(
+            [
+                Warn(
+                    f"The runs used {len(hardware)} kinds of hardware: {words.listing(hardware)}.",
+                    f"Times are comparable only between runs on the same hardware, and {shared}",
+                )
+            ]
+            if len(hardware) > 1
+            else []
+        ),
+        *(
+            [
+                Warn(
+                    f"The runs used {len(torch)} versions of PyTorch: {words.listing(torch)}.",
+                    f"With the same seed, another version can draw other initial weights, so {shared}",
+                )
+            ]
+            if len(torch) > 1
+            else []
+        ),
+    ]
+
+
+def _some(names: Iterable[str]) -> str:
+    return words.listing(list(names)[:MOST])

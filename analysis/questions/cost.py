@@ -1,0 +1,48 @@
+"""What does each variant cost? Parameters, FLOPs, time and memory."""
+
+import pandas as pd
+
+from analysis import words
+from analysis.columns import COST, cost_columns, cost_fields, variant_table
+from analysis.figures.points import against_cost
+from analysis.figures.style import Plot
+from analysis.findings import Findings
+from analysis.write.document import Section, Warn, present
+from analysis.write.table import Table
+
+SLOW = 2.0  # a run is reported as slow from this multiple of the median of its variant on its hardware
+DRAWN = ("params", "flops_per_image", "device_seconds")
+
+
+def question(findings: Findings) -> Section | None:
+    """The costs of all variants, and the metric against each cost that varies; nothing where no cost is known."""
+    cost, means, styles = findings.cost, findings.means, findings.styles
+    if cost.isna().all(axis=None):
+        return None
+    drawn = cost.loc[[variant for variant in findings.variants.names if means.of(variant).n]]
+    kinds = {name: COST[name][0] for name in DRAWN if drawn[name].nunique() > 1}
+    caption = (
+        f"{words.capital(means.metric.label)} against cost: mean and {words.CONFIDENCE} interval of each variant. "
+        "Marks at nearly the same cost are drawn side by side."
+    )
+    if styles.some_grey:
+        caption += " Small grey dots: the other variants, listed in the cost table."
+    plot = Plot("cost", lambda: against_cost(drawn, kinds, means.of_variants, means.metric, styles), caption)
+    items = present(plot if kinds else None, cost_table(findings))
+    return Section("cost", "Cost", items, warnings=_slow(cost))
+
+
+def _slow(cost: pd.DataFrame) -> list[Warn]:
+    slowest = cost["slowest"].dropna()
+    if not slowest.max() > SLOW:
+        return []
+    times = f"{slowest.max():.1f} times the median of its variant"
+    line = f"Times are uneven: one run of {words.quoted(str(slowest.idxmax()))} took {times}."
+    return [Warn(line, "Times cannot be compared; accuracies are not affected.")]
+
+
+def cost_table(findings: Findings) -> Table:
+    """The table of costs, one row for each variant."""
+    rows = {variant: cost_fields(findings.cost, variant, COST) for variant in findings.variants.names}
+    caption = "Cost of each variant. Times are medians over the variant's runs."
+    return variant_table("cost", caption, findings.variants, rows, cost_columns(COST))

@@ -1,0 +1,213 @@
+"""Which factors matter, and do their effects depend on each other?"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import pandas as pd
+
+from analysis import words
+from analysis.columns import VERDICT, signed_column
+from analysis.figures.factors import draw_grid, draw_levels, draw_pairs, drawn_pairs
+from analysis.figures.style import Plot
+from analysis.findings import Findings
+from analysis.stats import Factorial
+from analysis.write.document import Section
+from analysis.write.table import Column, Table
+from experiments.metric import Metric
+
+HEADING = "Factors and interactions"
+MOST_LEVELS = 4  # levels of the other factor for which the answer lists the effect of a factor of two levels
+FOLDED = ("effects", "interactions", "terms")
+ADJUSTED = (
+    "Intervals hold for all effects of factors and all pairs of variants together, and verdicts are read from them."
+)
+CAPTIONS = {
+    "contrasts": "Effect of each factor: the difference from one level to another, averaged over the other factors.",
+    "effects": "Mean of each level, averaged over all combinations of the other factors with equal weights.",
+    "simple-effects": "Does the effect of one factor depend on another? The effect of a factor at each level of the "
+    "other.",
+    "interactions": "Interactions: each combination of the levels of two factors.",
+    "terms": "Tests of factors and interactions.",
+}
+
+
+def question(findings: Findings) -> Section | None:
+    """The effects of the factors; nothing where they are not tested."""
+    model, names, metric = findings.factors.model, findings.variants.factors, findings.means.metric
+    if model is None:
+        return None
+    caption = f"Mean {metric.label} of each level, averaged over the other factors, with {words.CONFIDENCE} intervals."
+    contrasts, levels, *others = factor_tables(model, findings)
+    items: list[Any] = [Plot("main-effects", lambda: draw_levels(model, names, metric), caption), contrasts, levels]
+    if drawn_pairs(model):
+        caption = (
+            f"Every pair of factors: mean {metric.label} of each combination, averaged over any other factors, with "
+            f"{words.CONFIDENCE} intervals. Parallel lines mean no interaction: the effect of one factor is the same "
+            "at each level of the other."
+        )
+        items.append(Plot("interactions", lambda: draw_pairs(model, names, metric), caption))
+    grid = [] if drawn_pairs(model) else _grid(findings)
+    return Section("factors", HEADING, [*items, *others, *grid], answer=factor_sentences(findings))
+
+
+def untested(findings: Findings) -> Section | None:
+    """The grid of the factors, and why their effects are not tested; nothing where they are."""
+    reason = findings.factors.skipped_reason.replace("factors: ", "")
+    if findings.factors.model is not None:
+        return None
+    said = [f"{HEADING} are not tested: {reason}."] if reason else []
+    return Section("factors", HEADING, _grid(findings), said, answer=said)
+
+
+def _grid(findings: Findings) -> list[Any]:
+    """The means of the first two factors as a heat map, where both vary."""
+    variants, means = findings.variants, findings.means
+    measured = [variant for variant in variants.names if means.of(variant).n]
+    levels = variants.levels
+    if levels is None or levels.loc[measured].iloc[:, :2].nunique().min() < 2:
+        return []
+    values = {variant: mean.value for variant, mean in means.of_variants.items()}
+    caption = (
+        f"Mean {means.metric.label} of each combination of the first two factors, averaged over any other factors. A "
+        "cell is empty where no run has finished."
+    )
+    return [Plot("grid", lambda: draw_grid(levels, values, variants.factors, means.metric), caption)]
+
+
+def factor_sentences(findings: Findings) -> list[str]:
+    """What the answer says: main effects, and interactions."""
+    model, names, metric = findings.factors.model, _names(findings.variants.factors), findings.means.metric
+    assert model is not None
+    effects = {"shown": list[str](), "not shown": list[str]()}
+    for factor in model.factors:
+        effect = _largest(model, factor)
+        effects[effect["verdict"]].append(_effect(effect, names, metric))
+    heads = {"shown": f"Main effects on {metric.label}", "not shown": "Main effects not shown"}
+    said = [f"{heads[verdict]}: {'; '.join(texts)}." for verdict, texts in effects.items() if texts]
+    if model.seeds_left_out:
+        lost = ", ".join(map(str, model.seeds_left_out))
+        said.append(f"Seeds left out for lack of a finished run in some combination: {lost}.")
+    if sensitive := [names[term] for term in findings.factors.divergence_sensitive_terms]:
+        unknown = findings.policy.chance.unknown
+        why = "whose chance level is not known" if unknown else "counted at chance level"
+        said.append(f"Shown by the finished runs alone, but not with diverged runs {why}: {words.listing(sensitive)}.")
+    return [*said, *_interactions(model, names, metric)]
+
+
+def _effect(effect: Mapping[str, Any], names: Mapping[str, str], metric: Metric) -> str:
+    """`depth 2 → 4 +1.2 points (largest of 3 differences, 95 % CI 0.5 to 1.9)`"""
+    most = f"largest of {effect['count']} differences, " * (effect["count"] > 1)
+    size, interval = (
+        show(effect[key], metric, True) for show, key in ((words.points, "diff"), (words.interval, "adjusted"))
+    )
+    return f"{_of(effect, names)} {size} ({most}{interval})"
+
+
+def _of(effect: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    return f"{names[effect['factor']]} {effect['reference']} → {effect['level']}"
+
+
+def _interactions(model: Factorial, names: Mapping[str, str], metric: Metric) -> list[str]:
+    verdict = dict(zip(model.terms["term"], model.terms["verdict"]))
+    said, missing = list[str](), list[str]()
+    for a, b in combinations(model.factors, 2):
+        if verdict[f"{a}+{b}"] != "shown":
+            missing.append(f"{names[a]} and {names[b]}")
+            continue
+        simple = _simple(model, a, b)
+        each = [f"{words.points(one['diff'], metric, True)} with {names[b]} = {one['other_level']}" for one in simple]
+        sizes = f": {_of(simple[0], names)} {', '.join(each)}" if simple else ""
+        said.append(f"The effect of {names[a]} depends on {names[b]}{sizes}.")
+    if said:
+        said[-1] += " So its main effect is only an average over different effects."
+    return [*said, *([f"Interactions not shown: {'; '.join(missing)}."] if missing else [])]
+
+
+def factor_tables(model: Factorial, findings: Findings) -> list[Table]:
+    """Return all tables of the section."""
+    metric, names = findings.means.metric, _names(findings.variants.factors)
+    means = pd.DataFrame(
+        {"factor": factor, "level": level, "mean": estimate}
+        for factor in model.factors
+        for (level,), estimate in model.means[factor,].items()
+    )
+    name, levels = (partial(Column, field=field, key=True) for field in ("_name", "_levels"))
+    difference, effect = (signed_column(metric, label, "_shown") for label in ("difference", "effect"))
+    at, p = Column("with", "_at", key=True), Column("p (adjusted)", "p_adjusted", words.p_values, detail=True)
+    interaction = Column("interaction", "verdict"), replace(p, field="interaction_p_adjusted")
+    mean = Column(f"mean {metric.label}{metric.unit}", "mean", words.intervals(metric))
+    note = "pairs of levels, or distinct effects of combinations"
+    contrasts = Column("contrasts", "contrasts", words.counts, note=note)
+    alone = signed_column(metric, "difference", "diff")
+    tables = {
+        "contrasts": (model.contrasts, (name("factor"), levels("from → to"), difference, VERDICT, p)),
+        "effects": (means, (name("factor"), levels("level"), mean)),
+        "simple-effects": (model.simple, (name("effect of"), levels("from → to"), at, alone, *interaction)),
+        "interactions": (model.interactions, (name("factors"), levels("levels"), mean, effect, VERDICT, p)),
+        "terms": (model.terms, (name("factor or interaction"), contrasts, VERDICT, p)),
+    }
+    notes = _notes(model, bool(findings.policy.looks))
+    return [
+        Table(table, CAPTIONS[table], _named(frame, names), columns, notes.get(table, ()), folded=table in FOLDED)
+        for table, (frame, columns) in tables.items()
+    ]
+
+
+def _notes(model: Factorial, planned: bool) -> dict[str, tuple[str, ...]]:
+    alone = words.alone(planned)
+    return {
+        "contrasts": (ADJUSTED,),
+        "simple-effects": (
+            "The verdict is that of the interaction: if it is not shown, a dependence is not shown, even if the "
+            f"differences look unequal. Intervals are at {words.CONFIDENCE} and {alone}.",
+        ),
+        "interactions": (
+            "Effect: the mean of the combination − the mean that the two main effects predict. It is zero for all "
+            f"combinations if there is no interaction. {ADJUSTED}",
+        ),
+        "terms": (
+            f"Contrasts: the number of differences, each over {words.plural(len(model.seeds), 'seed')}. A factor or "
+            "interaction is shown if one of them is.",
+        ),
+    }
+
+
+def _named(frame: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
+    """A frame of the model with the names of its rows: factor or term, its levels, the level of another factor."""
+    texts = [
+        {
+            "_name": names[row["term" if "term" in row else "factor"]],
+            "_levels": (f"{row['reference']} → " if "reference" in row else "")
+            + str(row.get("level", "")).replace(" x ", " × "),
+            "_at": f"{names[row['other_factor']]} = {row['other_level']}" if "other_factor" in row else "",
+        }
+        for row in frame.to_dict("records")
+    ]
+    named = frame.join(pd.DataFrame(texts, index=frame.index, columns=["_name", "_levels", "_at"]))
+    if "adjusted" in named:
+        ends = {f"adjusted_{end}": [getattr(one, end) for one in named["adjusted"]] for end in ("low", "high")}
+        named = named.rename(columns={"adjusted": "_shown"}).assign(**ends)
+    return named.assign(_verdict_mark=named["verdict"].str.replace(" ", "-")) if "verdict" in named else named
+
+
+def _names(factors: Mapping[str, str]) -> dict[str, str]:
+    """Each factor and each pair of factors -> what the study calls it."""
+    return {**factors, **{f"{a}+{b}": f"{factors[a]} × {factors[b]}" for a, b in combinations(factors, 2)}}
+
+
+def _largest(model: Factorial, factor: str) -> dict[str, Any]:
+    """The largest difference of two levels; of those that are shown if there are any. `count`: of how many."""
+    contrasts = model.contrasts[model.contrasts["factor"] == factor].to_dict("records")
+    shown = [contrast for contrast in contrasts if contrast["verdict"] == "shown"]
+    largest = max(shown or contrasts, key=lambda contrast: abs(contrast["diff"].value))
+    return largest | {"count": len(contrasts)}
+
+
+def _simple(model: Factorial, factor: str, other: str) -> list[dict[str, Any]]:
+    """The effect of a factor of two levels at each level of another one; empty where these are many."""
+    if len(model.levels[factor]) > 2 or len(model.levels[other]) > MOST_LEVELS:
+        return []
+    return model.simple[(model.simple["factor"] == factor) & (model.simple["other_factor"] == other)].to_dict("records")

@@ -1,0 +1,85 @@
+"""How often was the study tested, and what does that mean for its verdicts?"""
+
+from collections.abc import Sequence
+
+from analysis import words
+from analysis.findings import Findings
+from analysis.findings.conduct import repeated_looks_rate
+from analysis.stats import ALPHA, Looks
+from analysis.write.document import Section, Warn
+from experiments.runs.history import Look
+
+STOPPING = "A pair is judged at the last look that both sides reached. Such intervals hold whenever a variant stops."
+
+
+def question(findings: Findings) -> Section | None:
+    """The planned looks; a warning where the study was tested repeatedly without a plan."""
+    looks, seen = findings.policy.looks, findings.conduct.looks
+    if not looks:
+        return Section("looks", "Looks", warnings=repeated(seen)) if len(seen) > 1 else None
+    said = [_planned(looks), *([] if looks.waiting else _reached(findings))]
+    answer = [] if looks.waiting or looks.next is None else said[1:2]  # this look and the next one
+    return Section("looks", "Planned looks", paragraphs=[" ".join(said)], answer=answer)
+
+
+def _planned(looks: Looks) -> str:
+    once = "once, " * (len(looks.plan) == 1)
+    return f"The study plans to test {once}at {words.listing(looks.plan)} seeds."
+
+
+def _reached(findings: Findings) -> list[str]:
+    """This look, its level, and what comes next."""
+    looks, conduct = findings.policy.looks, findings.conduct
+    plan, n, once = findings.study.stated_plan, len(looks.seeds), len(looks.plan) == 1
+    until, decided = plan.until_decided, conduct.decided or {}
+    if until and None not in decided.values():
+        then = "All variants are decided, so it is the last look."
+    elif looks.next:
+        then = f"The next look is at {looks.next} seeds."
+    else:
+        then = f"It is the {'only' if once else 'last'} look: more seeds give no new verdicts."
+    level = (
+        f"Tests and intervals of differences use its level, {words.percent(looks.level())} instead of "
+        f"{words.percent(ALPHA)}, so that all looks together have a false verdict in about {words.percent(ALPHA)} of "
+        "studies."
+    )
+    ended = len(looks.complete)
+    more = f"The runs of {ended} seeds have ended; differences and verdicts use the first {n}." if ended > n else ""
+    return [
+        f"This is the look at {n} seeds. {then}" if not once else then,
+        *([level] if not once else []),
+        *filter(None, [more]),
+        *(_stopped(findings) if until else []),
+    ]
+
+
+def _stopped(findings: Findings) -> list[str]:
+    """Which variants get no more seeds, and how many runs that saves."""
+    plan, decided = findings.study.stated_plan, findings.conduct.decided or {}
+    assert plan.until_decided is not None
+    against = (
+        "every other variant" if plan.until_decided.pairs else f"the study's baseline, {words.quoted(plan.baseline)},"
+    )
+    numbers = sorted({n for n in decided.values() if n is not None})
+    counts = [f"{list(decided.values()).count(n)} after {n} seeds" for n in numbers]
+    counts.append(f"{list(decided.values()).count(None)} not decided")
+    most = plan.looks[-1] * len(plan.labels)
+    return [
+        f"A variant that has a verdict in {plan.metric} with {against} gets no more seeds: {', '.join(counts)}, so "
+        f"{most - len(plan.runs)} of {most} runs are saved. {STOPPING}"
+    ]
+
+
+def repeated(looks: Sequence[Look]) -> list[Warn]:
+    """The warning on looks without a plan."""
+    rate = repeated_looks_rate(looks)
+    often = f" (in at least {int(100 * rate)} % of studies for a single comparison)" if rate else ""
+    first = words.seeds([looks[0].fewest, looks[0].most])
+    return [
+        Warn(
+            f"The study was tested {len(looks)} times, first at {first}, without planned looks.",
+            "Testing again after adding seeds raises the rate of false differences above "
+            f"{words.percent(ALPHA)}{often}. With `looks:` in the study file, set before the first run, it stays at "
+            f"about {words.percent(ALPHA)}.",
+        )
+    ]

@@ -1,0 +1,106 @@
+"""What else was measured? The learning curves, the mean of every metric, and how runs vary."""
+
+import pandas as pd
+
+from analysis import stats, words
+from analysis.columns import mean_column, variant_table
+from analysis.figures.lines import FEWEST_FOR_BAND, Curve, draw_curves
+from analysis.figures.style import Plot
+from analysis.findings import Findings
+from analysis.findings.policy import smallest_sd
+from analysis.runs.runs import Runs
+from analysis.write.document import Section
+from analysis.write.table import Column, Table
+from experiments.metric import METRICS, Metric
+
+CURVES = tuple(map(Metric, ("val/acc", "train/loss")))
+"""The metrics whose learning curves are shown."""
+SEEDS = Column("n", "n", words.counts)
+SPREAD = {"sd": "standard deviation", "lowest": "minimum", "highest": "maximum"}
+
+
+def curves(findings: Findings) -> Section | None:
+    """The learning curves; nothing where no run has two epochs."""
+    by_metric, styles = study_curves(findings.study), findings.styles
+    frames = {"curves": findings.study.curves}
+    if not by_metric:
+        return Section("curves", "Learning curves", frames=frames)
+    runs = {own[variant].runs.shape[1] for own in by_metric.values() for variant in styles.coloured} - {0}
+    few, many = min(runs) < FEWEST_FOR_BAND, max(runs) >= FEWEST_FOR_BAND
+    both = few and many
+    caption = [
+        f"Learning curves: {words.listing([metric.label for metric in by_metric])} by epoch.",
+        f"{'Thick line' if few else 'Line'}: mean over the finished runs.",
+        f"Band: its {words.CONFIDENCE} interval{f', from {FEWEST_FOR_BAND} runs on' * both}." if many else "",
+        f"Thin lines: the runs{f', where there are fewer than {FEWEST_FOR_BAND}' * both}." if few else "",
+    ]
+    if styles.some_grey:
+        caption.append(
+            f"Shown: the baseline and the {len(styles.coloured) - 1} variants with the highest and lowest means; "
+            f"{len(styles.by_variant) - len(styles.coloured)} more are in the tables."
+        )
+    plot = Plot("curves", lambda: draw_curves(by_metric, styles), " ".join(filter(None, caption)))
+    return Section("curves", "Learning curves", [plot], frames=frames)
+
+
+def study_curves(study: Runs) -> dict[Metric, dict[str, Curve]]:
+    """Metric -> variant -> its learning curve, where a run has two epochs or more.
+
+    An accuracy's interval is clipped to [0, 1], which a t interval may exceed.
+    """
+    epochs, finished = study.curves, study.of("finished")
+    if epochs.empty or epochs["epoch"].nunique() < 2:
+        return {}
+    epochs = epochs[epochs["run"].isin(finished["run"])]
+    runs_of, by_metric = epochs.groupby("variant", sort=False)["run"].unique(), dict[Metric, dict[str, Curve]]()
+    for metric in CURVES:
+        if metric in epochs and epochs[metric].notna().any():
+            table = epochs.pivot_table(index="epoch", columns="run", values=metric, aggfunc="last", sort=True)
+            floor = smallest_sd(finished, metric)
+            by_metric[metric] = {
+                variant: _curve(table[table.columns.intersection(runs_of.get(variant, []))], metric, floor)
+                for variant in study.variants
+            }
+    return by_metric
+
+
+def _curve(table: pd.DataFrame, metric: Metric, floor: float) -> Curve:
+    """A variant's curve, from a row for each epoch and a column for each of its runs."""
+    table = table.dropna(how="all")
+    means = stats.means(table.to_numpy(dtype=float), floor=floor) if len(table) else []
+    curve = pd.DataFrame(means, index=table.index, columns=["value", "low", "high", "n"], dtype=float).drop(columns="n")
+    return Curve(curve.clip(0, 1) if metric.is_share else curve, table)
+
+
+def question(findings: Findings) -> Section:
+    """The mean of every metric, and how runs vary."""
+    spread = spread_table(findings)
+    if findings.means.by_metric.keys().isdisjoint(METRICS):  # the user's own metric alone
+        return Section("metrics", "Spread", [spread])
+    return Section("metrics", "All metrics", [metrics_table(findings), spread])
+
+
+def metrics_table(findings: Findings) -> Table:
+    """The mean of every metric; those of the training images are details."""
+    means = findings.means
+    measured = [metric for metric in METRICS if metric in means.by_metric]
+    rows = {
+        variant: {"n": means.of(variant).n, **{metric: means.by_metric[metric][variant] for metric in measured}}
+        for variant in findings.variants.names
+    }
+    columns = (mean_column(metric, metric, detail=metric.startswith("train/")) for metric in measured)
+    caption = f"All metrics after the last epoch: mean and {words.CONFIDENCE} confidence interval."
+    return variant_table("metrics", caption, findings.variants, rows, (SEEDS, *columns))
+
+
+def spread_table(findings: Findings) -> Table:
+    """How the runs of each variant vary."""
+    variants, means, metric, rows = findings.variants, findings.means, findings.means.metric, {}
+    for variant in variants.names:
+        mean, runs = means.of(variant), pd.Series(means.values[variant], dtype=float)
+        spread = {"sd": runs.std(), "lowest": runs.min(), "highest": runs.max()}
+        rows[variant] = {"n": mean.n, "mean": mean, **spread}
+    show = words.numbers(words.shared_places(map(means.of, variants.names), metric), metric.scale)
+    spreads = (Column(label, field, show) for field, label in SPREAD.items())
+    columns = (SEEDS, mean_column(metric, "mean", "mean "), *spreads)
+    return variant_table("spread", f"Spread of the runs: {metric.label}.", variants, rows, columns)

@@ -1,0 +1,167 @@
+"""What do trained models look like inside, and on which test images do variants differ? For `--models`."""
+
+import re
+from collections.abc import Sequence
+from operator import eq
+
+import numpy as np
+import pandas as pd
+
+from analysis import words
+from analysis.figures import models as figures
+from analysis.figures.style import Plot
+from analysis.figures.styles import short
+from analysis.findings import Findings
+from analysis.runs.images import StudyImages, study_images
+from analysis.runs.inspect import ModelInspection, inspect_models, load_pictures
+from analysis.write.document import Item, Section
+from analysis.write.table import Column, Table
+from experiments.errors import UserError
+
+MOST_EXAMPLES = 12  # classes of which an image is shown
+LONGEST_CLASS = 16  # characters of a class above an image
+MOST_REASONS = 3  # runs without figures that the page names
+CAPTIONS = {
+    "similarity": (
+        "Similarity of position embeddings (as in arXiv 2010.11929, Figure 7). Each tile belongs to one patch and "
+        "shows the cosine similarity between its position embedding and that of every other patch, in the first layer "
+        "that adds one. An embedding that encodes two-dimensional position has its maximum at the patch itself and "
+        "high values in its row and column, or around it. Only embeddings that are added to the tokens are shown."
+    ),
+    "logits": (
+        "Effect of position on attention. Each tile belongs to one query patch and shows what position adds to its "
+        "attention logit for every key patch: the mean over the heads of the first layer that see it. For embeddings "
+        "that act on queries and keys, the values are those for a query and a key of length 1 with equal components."
+    ),
+    "table": (
+        "Values of the position embeddings that are added to the tokens, in the first layer that adds them: one row "
+        "for each token (the class token first, if there is one), one column for each dimension."
+    ),
+}
+POOLED = {
+    "cls": "the class token",
+    "gap": "the patches, averaged (the model classifies their mean)",
+    "map": "all tokens, weighted as in attention pooling",
+}
+
+
+def models(findings: Findings) -> Section | None:
+    """Position embeddings and attention of one model for each variant; nothing where the source has no checkpoints.
+
+    Imports torch. Checkpoints that cannot be used are named.
+    """
+    if findings.study.folder is None or not findings.page.models:
+        return None
+    styles, best = findings.styles, (findings.means.best, findings.variants.baseline)
+    inspected, missing = inspect_models(findings.study, styles.coloured, findings.page.skip_unreadable)
+    items: list[Item] = [*_position_plots(inspected)]
+    if distances := {model.variant: model.distance for model in inspected if model.distance is not None}:
+        means = {v: ", ".join(words.number(heads.mean(), 1) for heads in layers) for v, layers in distances.items()}
+        alt = "; ".join(f"{variant}: {layers} pixels" for variant, layers in means.items()) + "."
+        caption = (
+            "Mean attention distance by layer (as in arXiv 2010.11929, Figure 7). Each dot is a head, the larger mark "
+            "their mean. One run of each variant, averaged over test images."
+        )
+        items.append(Plot("attention-distance", lambda: figures.attention_distance(distances, styles), caption, alt))
+    items += [_overlay(model) for model in inspected if model.variant in best]
+    about = (
+        "Each variant is shown by one finished run, the one with the lowest seed. These figures are examples. "
+        "Attention on test images is shown only for the baseline and the variant with the best mean."
+    )
+    lost = [f"No figures for {run}: {reason}." for run, reason in missing[:MOST_REASONS]]
+    if len(missing) > MOST_REASONS:
+        lost.append(f"No figures for {len(missing) - MOST_REASONS} more.")
+    return Section("models", "Inside the models", items, [about] * bool(inspected) + lost)
+
+
+def _position_plots(models: Sequence[ModelInspection]) -> list[Plot]:
+    """The embeddings' similarity, what they add to attention, and their values, each of the models that have it."""
+    plots = []
+    for kind, caption in CAPTIONS.items():
+        values = {model.variant: getattr(model, kind) for model in models if getattr(model, kind) is not None}
+        if values:
+            alt = f"Variants: {words.listing(list(values))}."
+            plots.append(Plot(f"position-{kind}", lambda v=values, k=kind: figures.heat_maps(v, k), caption, alt))  # type: ignore[misc]
+    return plots
+
+
+def _overlay(model: ModelInspection) -> Plot:
+    """Test images with the attention of the model's pooled tokens."""
+    alt = f"Images classified correctly: {sum(map(eq, model.truth, model.predicted))} of {len(model.images)}."
+    # a user can rename a run's folder, and any file system accepts these characters
+    run = re.sub(r"[^A-Za-z0-9_=.,-]", "-", model.run)
+    caption = (
+        f"Attention of {model.variant} (run {model.run}) on the first {len(model.images)} test images. Above: true "
+        f"class and prediction. Middle: attention of {POOLED[model.pool]} in the last layer, mean over heads. Below: "
+        "attention rollout over all layers (arXiv 2005.00928). The colour runs from black (least attention in the "
+        "image) to pale yellow (most). The image shows through."
+    )
+    maps = (model.attention, model.rollout)
+    return Plot(
+        f"attention-{run}", lambda: figures.overlay(model.images, maps, model.truth, model.predicted), caption, alt
+    )
+
+
+def images(findings: Findings) -> Section | None:
+    """The test images on which the variants differ most, and one of each class; nothing without test predictions."""
+    tested = study_images(findings.study) if findings.page.models else None
+    if tested is None:
+        return None
+    table = disagreement_table(tested)
+    section = Section("images", "Test images on which variants differ", [] if table is None else [table])
+    try:
+        section.items.extend(_picture_plots(tested, findings))
+    except (UserError, KeyError) as error:
+        reason = f"the record lacks {error}" if isinstance(error, KeyError) else str(error)
+        section.paragraphs.append(f"The images cannot be shown, because they cannot be loaded: {reason}.")
+    return section
+
+
+def _picture_plots(tested: StudyImages, findings: Findings) -> list[Plot]:
+    """The images of disagreement and examples, from the dataset. Raises `UserError` or `KeyError` if it is missing."""
+    places, styles = tested.disagreements(), findings.styles
+    examples = np.unique(tested.labels, return_index=True)[1][:MOST_EXAMPLES].tolist()
+    pictures, classes = load_pictures(findings.study, tested.comparable[0], [*places, *examples], tested.labels)
+    names = [short(name, LONGEST_CLASS) for name in classes]
+    plots, differing = list[Plot](), len(places)
+    if places:
+        shares = {variant: shares[places].tolist() for variant, shares in tested.shares.items()}
+        titles = [f"{name} (image {place})" for name, place in zip(names, places)]
+        caption = (
+            "The test images on which the variants differ most. Above each: its class and its index in the test set. "
+            "Bars: percentage of a variant's runs that classify it correctly."
+        )
+        if not set(tested.comparable) <= set(styles.coloured):
+            caption += " Bars are shown for the baseline and the variants with the highest and lowest means."
+        plots.append(
+            Plot(
+                "disagreement",
+                lambda: figures.disagreement_figure(shares, pictures[:differing], titles, styles),
+                caption,
+            )
+        )
+    caption = "The first test image of each class, as the model gets it; with many classes, only the first classes."
+    drawn = pictures[differing:], names[differing:]
+    return [*plots, Plot("examples", lambda: figures.examples_figure(*drawn), caption)]
+
+
+def disagreement_table(tested: StudyImages) -> Table | None:
+    """The test images on which the variants differ most; None where they do not differ."""
+    rows = list[dict[str, object]]()
+    for image in tested.disagreements():
+        rows.append({"image": image, "class": tested.classes[tested.labels[image]]})
+        shares = {variant: float(by_image[image]) for variant, by_image in tested.shares.items()}
+        share = shares.__getitem__  # of several variants with one share, the first
+        for end, v in {"highest": max(shares, key=share), "lowest": min(shares, key=share)}.items():
+            rows[-1] |= {end: v, f"{end}_share": share(v), f"_{end}": f"{v}: {100 * share(v):.0f} %"}
+    columns = (
+        Column("test image", "image", words.digits, note="index in the test set, from 0"),
+        Column("class", "class"),
+        Column("highest", "_highest"),
+        Column("lowest", "_lowest"),
+    )
+    caption = (
+        "Test images on which the variants differ most, with the variants that have the highest and the lowest "
+        "percentage of runs that classify the image correctly (of several, the first)."
+    )
+    return Table("disagreement", caption, pd.DataFrame(rows), columns) if rows else None

@@ -1,0 +1,345 @@
+"""Which variants differ? The differences from the baseline and of all pairs, and what they say."""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from analysis import words
+from analysis.columns import (
+    FEWEST_LETTERS,
+    NAME,
+    VERDICT,
+    difference_column,
+    difference_fields,
+    held_for,
+    variant_fields,
+    variant_table,
+    verdict_fields,
+)
+from analysis.figures import means as figures
+from analysis.figures.style import Plot
+from analysis.findings import Findings
+from analysis.findings.policy import Policy
+from analysis.findings.variants import Variants
+from analysis.runs.source_run import ENDED
+from analysis.stats import Comparison, PairedComparison
+from analysis.stats.comparisons import EQUAL, NEAR_CHANCE
+from analysis.write.document import Section, present
+from analysis.write.table import Column, Table
+from experiments.metric import Metric
+
+MOST_NAMED = 6  # variants with one verdict that a sentence names
+MOST_RANKED = 3  # pairs that differ which the answer names
+EARLY = (
+    "Differences that an early look decides are too large on average (in simulations 1.1 to 2.4 times true differences "
+    "of 1 to 2 standard deviations)."
+)
+
+
+def question(findings: Findings) -> Section | None:
+    """The differences from the baseline and, unless there are too many, those of all pairs."""
+    variants, comparisons, styles = findings.variants, findings.comparisons, findings.styles
+    if not variants.others:
+        return None
+    said, summary = against_baseline(findings), among_pairs(findings)
+    factorial = findings.factors.model is not None  # its effects are the answer
+    whole = without_comparison(findings)
+    versus = {variant: comparisons.versus[variant] for variant in variants.others}
+    shown = {variant: compared.adjusted for variant, compared in versus.items()}
+    verdicts = {variant: compared.verdict for variant, compared in versus.items()}
+    axis = styles.names[variants.baseline]
+    axis = "the baseline" if "," in axis else axis
+    margin = findings.policy.margin
+
+    plot = Plot(
+        "differences",
+        lambda: figures.differences(shown, verdicts, margin, axis, variants.metric, styles),
+        f"Differences from {words.quoted(variants.baseline)} with {words.CONFIDENCE} intervals that hold for all pairs "
+        "together."
+        + (f" Shaded band: equivalence margin, ±{words.margin(margin, variants.metric)}." if margin is not None else "")
+        + f" The shape of the marker shows the verdict.{styles.grey_note}",
+    )
+    in_letters = len(variants.names) >= FEWEST_LETTERS  # then the table of pairs is only written as a file
+    pairs = pairs_table(findings)
+    return Section(
+        "differences",
+        "Differences from the baseline",
+        present(plot, baseline_table(findings), None if in_letters else pairs),
+        paragraphs=said if factorial and not whole else [],
+        answer=whole or [" ".join(said) * (not factorial), " ".join([*summary, *limits(findings)])],
+        frames={"pairs": pairs.data} if pairs and in_letters else {},
+    )
+
+
+def outcomes(compared: Mapping[str, Comparison], than: str, policy: Policy, mean: str = "") -> list[str]:
+    """A sentence for each verdict. `compared`: brief name of a variant -> its comparison with `than`.
+
+    `mean`: what stands before the metric.
+    """
+    metric, margin = policy.metric, words.margin(policy.margin, policy.metric)
+    up, down = ("Lower", "Higher") if metric.lower_is_better else ("Higher", "Lower")
+    open_words = f"No difference from {than} is shown"
+    heads = {
+        "better": f"{up} {mean}{metric.label} than {than}",
+        "worse": f"{down} {mean}{metric.label} than {than}",
+        "equivalent": f"Equivalent to {than}, within ±{margin}",
+        EQUAL: f"Equal to {than} on all seeds, which does not exclude that other seeds fail",
+        NEAR_CHANCE: f"Both near chance, so not called equivalent to {than}",
+        "not shown": open_words if policy.margin is None else f"{open_words}, and no equivalence",
+    }
+    by_verdict = {head: {n: c for n, c in compared.items() if c.verdict == word} for word, head in heads.items()}
+    return [_outcome(head, chosen, compared, metric) for head, chosen in by_verdict.items() if chosen]
+
+
+def _outcome(head: str, chosen: Mapping[str, Comparison], compared: Mapping[str, Comparison], metric: Metric) -> str:
+    """`Higher test accuracy than none: a by 2.1 points (95 % CI 1.0 to 3.2), b by ...`"""
+    verdict, diffs = next(iter(chosen.values())).verdict, [one.diff for one in chosen.values()]
+    shown, sized = verdict in ("better", "worse"), f", by {words.points_range(diffs, metric)}"
+    if shown and len(chosen) <= MOST_NAMED:
+        places = words.shared_places([one.adjusted for one in compared.values()], metric)
+        sizes = [
+            f"{words.quoted(name)} by {words.points(one.diff, metric, places=places)} "
+            f"({words.interval(one.adjusted, metric, places=places)}{', at an early look' * one.decided_early})"
+            for name, one in chosen.items()
+        ]
+        return f"{head}: {', '.join(sizes)}."
+    if len(chosen) <= MOST_NAMED:
+        sizes_of = f" ({words.points_range(diffs, metric)})" if verdict == "not shown" else ""
+        return f"{head}: {words.names(chosen)}{sizes_of}."
+    largest = max(abs(diff.value) for diff in diffs)
+    most = [name for name, one in chosen.items() if abs(one.diff.value) == largest]
+    named = f" (most: {words.names(most)})" if shown and len(most) <= MOST_RANKED else ""
+    return f"{head}: {len(chosen)} of {len(compared)} variants{sized * (shown or verdict == 'not shown')}{named}."
+
+
+def against_baseline(findings: Findings) -> list[str]:
+    """How the variants compare with the baseline, and which were not compared and why."""
+    variants, means = findings.variants, findings.means
+    versus = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in variants.others}
+    constant = [name for name, c in versus.items() if c.n > 1 and _untested(c)]
+    tested = {name: c for name, c in versus.items() if c.n > 1 and name not in constant}
+    if not tested and not constant:
+        return not_testable(findings)
+    baseline = words.quoted(variants.brief[variants.baseline])
+    value = words.mean_among(means.of(variants.baseline), means.of_variants.values(), means.metric)
+    past = [f"{words.quoted(name)} (at {c.shown_at} seeds)" for name, c in tested.items() if c.shown_at]
+    early = EARLY if any(c.decided_early for c in tested.values()) else ""
+    notes = {
+        "Shown at an earlier look, but not at this one": ", ".join(past),
+        "Not tested, because no run of either varies": words.names(constant),
+        f"Not compared, without a result on a seed of {baseline}": words.names(n for n, c in versus.items() if not c.n),
+        f"Not tested, with a result on one seed of {baseline}": words.names(n for n, c in versus.items() if c.n == 1),
+    }
+    said = outcomes(tested, f"{baseline} ({value})", findings.policy)
+    return [*said, *(f"{head}: {names}." for head, names in notes.items() if names), *filter(None, [early])]
+
+
+def _untested(compared: PairedComparison) -> bool:
+    """Whether neither side varies over the seeds and they differ, so that nothing is known of their spread."""
+    return compared.verdict == "not shown" and not math.isfinite(compared.p)
+
+
+def among_pairs(findings: Findings) -> list[str]:
+    """What is shown of the pairs without the baseline, and which variant has the best mean."""
+    variants, comparisons = findings.variants, findings.comparisons
+    if len(variants.others) > 1 and not comparisons.pairs:
+        return ["With so many variants, pairs without the baseline are not compared.", *best_mean(findings)]
+    tested = [compared for compared in comparisons.other_pairs.values() if compared.n > 1]
+    if not tested:
+        return []
+    ranked = [
+        f"{words.quoted(variants.brief[a])} better than {words.quoted(variants.brief[b])}"
+        for a, b in comparisons.ranked
+        if variants.baseline not in (a, b)
+    ]
+    counts, within = Counter(compared.verdict for compared in tested), words.margin(variants.margin, variants.metric)
+    open_pairs = [compared.diff for compared in tested if compared.verdict == "not shown"]
+    untested = len(comparisons.other_pairs) - len(tested)
+    parts = [
+        f"{len(ranked)} differ{'s' * (len(ranked) == 1)}" + f" ({'; '.join(ranked)})" * (len(ranked) <= MOST_RANKED)
+        if ranked
+        else "",
+        f"{counts['equivalent']} equivalent (within ±{within})" if counts["equivalent"] else "",
+        *(f"{counts[word]} {word}" for word in (EQUAL, NEAR_CHANCE) if counts[word]),
+        f"{'no difference is shown' if len(open_pairs) == len(tested) else f'{len(open_pairs)} not shown to differ'} "
+        f"({words.points_range(open_pairs, variants.metric)})"
+        if open_pairs
+        else "",
+        f"{untested} not tested (fewer than two common seeds)" if untested else "",
+    ]
+    head = "The other pair" if len(tested) == 1 else f"The other {len(tested)} pairs"
+    return [f"{head}: {', '.join(filter(None, parts))}.", *best_mean(findings)]
+
+
+def best_mean(findings: Findings) -> list[str]:
+    """Which variant has the best mean, and of how many others it is shown to be better."""
+    variants, means, comparisons = findings.variants, findings.means, findings.comparisons
+    best = [variants.brief[variant] for variant in means.all_best]
+    if not best:
+        return []
+    value = words.mean_among(means.of(means.all_best[0]), means.of_variants.values(), means.metric)
+    named = words.names(best) if len(best) <= MOST_NAMED else f"{len(best)} variants"
+    beaten = ""
+    if len(best) == 1 and comparisons.pairs:
+        count = sum(better == means.best for better, _ in comparisons.ranked)
+        beaten = f", shown to be better than {count} of the {len(variants.others)} other variants"
+    above = [variants.brief[better] for better, worse in comparisons.ranked if worse == means.best]
+    lost = [f"Shown to be better on the seeds that both have: {words.names(above)}."] if above else []
+    return [f"Best mean {means.metric.label}: {named} ({value}){beaten}.", *lost]
+
+
+def limits(findings: Findings) -> list[str]:
+    """How large a difference must be for the seeds of the study to show it, of pairs of which nothing is shown."""
+    metric, margin, comparisons = findings.means.metric, findings.policy.margin, findings.comparisons
+    versus = [comparisons.versus[variant] for variant in findings.variants.others]
+    undecided = [c for c in (*versus, *comparisons.other_pairs.values()) if c.verdict == "not shown" and c.n]
+    known = [c for c in undecided if math.isfinite(c.detectable)]
+    if not known:
+        return []
+    sizes = sorted(c.detectable * metric.scale for c in known if c.detectable < 1 or not metric.is_share)
+    if not sizes:
+        return [f"{words.seeds(c.n for c in known)} are too few to see any difference there."]
+    places = words.decimals(sizes[0])
+    ends = " to ".join(dict.fromkeys(words.number(size, places) for size in (sizes[0], sizes[-1]))) + metric.points
+    seeds = words.seeds(c.n for c in known)
+    if margin is None:
+        return [f"{seeds} see differences of {ends} there, with 80 % power."]
+    enough, size = sum(c.detectable <= margin for c in known), words.margin(margin, metric)
+    if enough:
+        return [f"With 80 % power, {seeds} see {size} in {enough} of {len(known)} pairs that are not shown to differ."]
+    return [f"{seeds} are too few to see {size} there; they see {ends}, with 80 % power."]
+
+
+def without_comparison(findings: Findings) -> list[str]:
+    """The whole answer of a study in which nothing can be compared yet; else empty."""
+    variants, means, looks = findings.variants, findings.means, findings.policy.looks
+    comparisons = findings.comparisons
+    if looks.waiting:
+        ended = words.plural(len(looks.complete), "seed")
+        said = [
+            f"Nothing is tested yet: the first planned look is at {looks.next} seeds, and all runs of {ended} have "
+            "ended. So no variant can be called better, worse or equivalent."
+        ]
+        if (best := means.best) is not None:
+            value = words.mean_among(means.of(best), means.of_variants.values(), means.metric)
+            said.append(f"Best mean {means.metric.label} so far: {words.quoted(variants.brief[best])} ({value}).")
+        return said
+    pairs = [*comparisons.other_pairs.values(), *(comparisons.versus[variant] for variant in variants.others)]
+    return [] if any(compared.n > 1 for compared in pairs) else not_testable(findings)
+
+
+def not_testable(findings: Findings) -> list[str]:
+    """Why nothing is tested against the baseline, and what to do."""
+    variants, means, counts = findings.variants, findings.means, findings.conduct.counts.loc[findings.variants.baseline]
+    known = [variant for variant in variants.others if findings.comparisons.versus[variant].n]
+    metric, baseline = means.metric, words.quoted(variants.baseline)
+    if known:
+        shown = means.best if means.best in known else known[0]
+        each = [
+            f"{words.quoted(v)} {words.mean_among(means.of(v), means.of_variants.values(), metric)}"
+            for v in (shown, variants.baseline)
+        ]
+        said = f"{words.capital(metric.label)}: {', '.join(each)}. With a single seed no statistical test against "
+        said += f"{baseline} is possible."
+    elif means.of(variants.baseline).n:
+        said = f"Nothing can be compared with {baseline}: no other variant has finished on one of its seeds."
+    else:
+        article = words.article(metric.label)
+        said = f"Nothing can be compared with the baseline {baseline}: no run of it has {article}."
+    return [said, *_advice(findings, counts)]
+
+
+def _advice(findings: Findings, counts: pd.Series) -> list[str]:
+    """What to do where the baseline has too few results. `counts`: its runs by their status."""
+    means, metric = findings.means, findings.means.metric
+    if means.of(findings.variants.baseline).n:
+        return ["For more runs, train more seeds: a test needs at least two, better five."]
+    if counts["finished"]:
+        others = words.listing([name for name in means.by_metric if name != metric]) or "none"
+        tested = " Runs that were trained with --test false have no test metrics." * metric.startswith("test/")
+        return [f"More seeds will not help; choose another metric with --metric. The runs have {others}.{tested}"]
+    if counts[list(ENDED)].sum() == counts.sum():
+        lost = f"All runs of the baseline ({counts.sum()}) ended without a result."
+        return [f"{lost} More seeds will not help; choose another baseline."]
+    return []
+
+
+def baseline_table(findings: Findings) -> Table:
+    """The difference of each variant from the baseline."""
+    variants, comparisons = findings.variants, findings.comparisons
+    compared = {variant: comparisons.versus[variant] for variant in variants.others}
+    rows = {variant: _fields(comparison) for variant, comparison in compared.items()}
+    family = sum(math.isfinite(c.p_adjusted) for c in (comparisons.pairs or compared).values())
+    note = f"Intervals hold for {held_for(findings)} (pairs: {family}), and verdicts are read from them."
+    caption = f"Differences from the baseline (variant − {words.quoted(variants.baseline)}), over the seeds of both."
+    return variant_table("differences", caption, variants, rows, _columns(variants.metric, compared.values()), (note,))
+
+
+def pairs_table(findings: Findings) -> Table | None:
+    """The difference of each pair without the baseline; None where there is none. `baseline_table` has the others."""
+    variants, others = findings.variants, findings.comparisons.other_pairs
+    if not others:
+        return None
+    rows = [
+        {"variant": a, "reference": b, **_end(variants, a), **_end(variants, b, "_other"), **_fields(comparison)}
+        for (a, b), comparison in others.items()
+    ]
+    names = [
+        Column("variant", "_name", key=True, sort="_place", link="_runs"),
+        Column("reference", "_other_name", key=True, sort="_other_place", link="_other_runs"),
+    ]
+    caption = "Pairs of variants without the baseline (variant − reference), over the seeds that both have."
+    columns = (*names, *_columns(variants.metric, others.values()))
+    return Table("pairs", caption, pd.DataFrame(rows, dtype=object), columns)
+
+
+def compared_table(
+    name: str, caption: str, compared: Mapping[str, PairedComparison], metric: Metric, notes: Sequence[str]
+) -> Table:
+    """One comparison for each variant."""
+    rows = [{"variant": variant, "_runs": "", **_fields(comparison)} for variant, comparison in compared.items()]
+    columns = (NAME, *_columns(metric, compared.values()))
+    return Table(name, caption, pd.DataFrame(rows, dtype=object), columns, tuple(notes))
+
+
+def _end(variants: Variants, variant: str, side: str = "") -> dict[str, object]:
+    fields = variant_fields(variants, variant)
+    return {side + name: fields[name] for name in ("_name", "_place", "_runs")}
+
+
+def _fields(c: PairedComparison) -> dict[str, object]:
+    return {
+        "n": c.n,
+        "dropped": c.dropped,
+        "_n": f"{c.n}" + (f" ({c.dropped})" if c.dropped else ""),
+        **difference_fields(c),
+        "p": c.p,
+        "p_adjusted": c.p_adjusted,
+        **verdict_fields(c),
+        "verdict_of_finished": c.verdict_of_finished,
+        "standard_error": c.method,
+        "detectable": c.detectable,
+    }
+
+
+def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple[Column, ...]:
+    places = words.shared_places([c.adjusted for c in comparisons], metric)
+    most = 1.0 if metric.is_share else math.inf
+    detectable = f"minimum detectable difference{metric.difference_unit}"
+    show = words.each(lambda s: "more than the scale" if s > most else words.number(s * metric.scale, places))
+    method = "shared: from the spread of all variants; Welch: of both variants; paired: of the differences seed by seed"
+    details = (
+        Column("p (adjusted)", "p_adjusted", words.p_values),
+        Column("standard error", "standard_error", note=method),
+        Column(detectable, "detectable", show),
+    )
+    n_note = "seeds with a result for both variants; in brackets: seeds without"
+    return (
+        Column("n", "_n", words.digits, sort="n", note=n_note),
+        replace(difference_column(metric), link="_runs"),
+        VERDICT,
+        *(replace(column, detail=True) for column in details),
+    )

@@ -1,0 +1,117 @@
+"""How does each variant do? Its mean, its difference from the baseline, the verdict, and its cost."""
+
+from dataclasses import replace
+
+from analysis import stats, words
+from analysis.columns import (
+    FEWEST_LETTERS,
+    VERDICT,
+    baseline_name,
+    cost_columns,
+    cost_fields,
+    difference_column,
+    difference_fields,
+    held_for,
+    mark,
+    mark_note,
+    mean_column,
+    share_text,
+    variant_table,
+    verdict_fields,
+)
+from analysis.figures import means as figures
+from analysis.figures.style import Plot
+from analysis.findings import Findings
+from analysis.write.document import Section
+from analysis.write.table import Column, Table
+
+SHOWN_COST = ("params", "flops_per_image", "device_seconds")
+
+
+def question(findings: Findings) -> Section:
+    """The main table and figure; the answer of a study of one variant."""
+    means, metric, styles = findings.means, findings.means.metric, findings.styles
+    diverged = findings.conduct.counts["diverged"].to_dict()
+    caption = (
+        f"{words.capital(metric.label)} of each variant. Dots: runs, one for each seed. Diamond and bar: mean and "
+        f"{words.CONFIDENCE} interval."
+    )
+    if figures.enlarged(means.values, means.of_variants, metric):
+        caption += " The second panel shows most variants on a shorter axis."
+
+    def draw() -> figures.Drawing:
+        return figures.accuracy(means.values, means.of_variants, metric, styles, diverged)
+
+    return Section(
+        "result",
+        "Results" if findings.factors.model is None else "Combinations",
+        [variants_table(findings), Plot("accuracy", draw, caption + styles.grey_note)],
+        answer=[] if findings.variants.others else [_alone(findings)],
+    )
+
+
+def _alone(findings: Findings) -> str:
+    """The answer of a study of one variant."""
+    name, metric = findings.variants.baseline, findings.means.metric
+    mean, label = findings.means.of(name), words.article(metric.label)
+    if mean.n:
+        shown = f"{words.value(mean, metric)} ({words.interval(mean, metric)}, {words.plural(mean.n, 'seed')})"
+        more = " For more runs, train more seeds." * (mean.n < 2)
+        return f"{words.quoted(name)} has {label} of {shown}. There is no other variant to compare it with.{more}"
+    counts = findings.conduct.counts.loc[name]
+    listed = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
+    return f"No run of {words.quoted(name)} has {label}. Its runs: {listed}."
+
+
+def variants_table(findings: Findings) -> Table:
+    """The main table. It shows how many runs diverged where any did."""
+    variants, means, comparisons = findings.variants, findings.means, findings.comparisons
+    metric, divergence = variants.metric, findings.conduct.divergence
+    letters, lost = variant_letters(findings), any(rate.value > 0 for rate in divergence.values())
+    rows = {
+        variant: {
+            "n": means.of(variant).n,
+            **({"diverged": divergence[variant]} if lost else {}),
+            metric: means.of(variant),
+            "_best": mark(variant, findings),
+            **difference_fields(comparisons.versus[variant]),
+            **verdict_fields(comparisons.versus[variant]),
+            **({"letters": letters.get(variant, "")} if letters else {}),
+            **cost_fields(findings.cost, variant, SHOWN_COST),
+        }
+        for variant in variants.names
+    }
+    rate_note = f"share of the ended runs, with the exact {words.CONFIDENCE} interval"
+    same = "equivalent or " if variants.margin is not None else ""
+    letters_note = f"variants that share a letter are {same}not shown to differ (all pairs: tables/pairs.csv)"
+    columns = (
+        Column("n", "n", words.counts, note="finished runs, one for each seed"),
+        *([Column("diverged", "diverged", words.each(share_text), note=rate_note)] * lost),
+        replace(mean_column(metric, metric), mark="_best"),
+        *([Column("letters", "letters", note=letters_note)] if letters else []),
+        replace(difference_column(metric, f"difference from {baseline_name(variants)}"), link="_runs"),
+        VERDICT,
+        *(replace(column, detail=True) for column in cost_columns(SHOWN_COST)),
+    )
+    baseline = words.quoted(variants.baseline)
+    notes = (
+        f"Letters: {letters_note}." if letters else "",
+        mark_note(findings),
+        f"Verdict: read from the interval of the difference from {baseline}, which holds for {held_for(findings)}."
+        if variants.others
+        else "",
+        findings.conduct.counted,
+    )
+    caption = f"{words.capital(metric.label)} of each variant: mean and {words.CONFIDENCE} confidence interval."
+    caption += " n: number of seeds."
+    return variant_table("variants", caption, variants, rows, columns, tuple(filter(None, notes)))
+
+
+def variant_letters(findings: Findings) -> dict[str, str]:
+    """Variant -> the letters of `compact_letters`, the best first; empty for few variants or without all pairs."""
+    means, comparisons = findings.means, findings.comparisons
+    if len(comparisons.versus) < FEWEST_LETTERS or not comparisons.pairs:
+        return {}
+    known = [variant for variant in comparisons.versus if means.of(variant).n > 1]
+    ordered = sorted(known, key=lambda variant: means.of(variant).value, reverse=not means.metric.lower_is_better)
+    return stats.compact_letters(ordered, [pair for pair in comparisons.ranked if set(pair) <= set(known)])

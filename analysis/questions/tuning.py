@@ -1,0 +1,277 @@
+"""How were the settings of each variant tuned, and which choices may be luck?"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis import words
+from analysis.columns import variant_table
+from analysis.figures.points import draw_trials
+from analysis.figures.style import Plot
+from analysis.findings import Findings
+from analysis.runs.runs import Runs
+from analysis.write.document import Section, Warn, present
+from analysis.write.table import Column, Table
+from experiments.config import DEFAULTS, LOCATIONS
+from experiments.metric import Metric
+from experiments.tuned import Range, Tuned
+
+NAMES = {"optim.lr": "learning rate", "optim.weight_decay": "weight decay", "optim.warmup_epochs": "warm-up epochs"}
+SEARCHES = {
+    "tpe": "Optuna's tree-structured Parzen estimator (TPE)",
+    "random": "random search",
+    "qmc": "a quasi-random sequence (Sobol)",
+}
+PRUNERS = {"halving": ", by successive halving (ASHA)", "hyperband": ", by Hyperband"}
+STATUSES = {
+    "finished": "finished",
+    "pruned": "were stopped early",
+    "diverged": "diverged",
+    "failed": "ended with an error",
+}
+COLUMNS = ("variant", "trial", "seed", "status", "epochs", "val/acc", "val/loss")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A tuning: its plan, the metric that decided, and the variants of the study that were tuned.
+
+    `trials`: a row for each trial: `COLUMNS`, then the settings of the space; metrics of trials without a value are
+    NaN. `at_edge`: setting -> variants whose choice lies at or near an end of the range that was tried. `other_base`:
+    setting -> (in the tuning, in the study), for settings of the base that differ. `leads`: variant -> how far its
+    choice is ahead of the best finished trial with other settings, NaN without one. `seed_sd`: the standard deviation
+    between the seeds of a finished trial, pooled over trials; NaN where no trial has two seeds.
+    """
+
+    plan: Tuned
+    metric: Metric
+    variants: list[str]
+    trials: pd.DataFrame
+    at_edge: dict[str, list[str]]
+    other_base: dict[str, tuple[Any, Any]]
+    leads: dict[str, float]
+    seed_sd: float
+
+    @property
+    def choices(self) -> int:
+        """How many different settings were chosen."""
+        return len({str(self.plan.variants[variant].settings) for variant in self.variants})
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of all trials, sorted."""
+        return sorted({seed for trial in self.plan.trials for seed in trial.seeds})
+
+    def of(self, variant: str) -> pd.DataFrame:
+        """The trials of a variant."""
+        return self.trials[self.trials["variant"] == variant]
+
+
+def study_tuning(study: Runs) -> Tuning | None:
+    """The tuning of a study; None for a study that was not tuned."""
+    plan = study.plan.tuned
+    if plan is None:
+        return None
+    rows = [{**trial.model_dump(by_alias=True), **trial.settings} for trial in plan.trials]
+    trials = pd.DataFrame(rows, columns=[*COLUMNS, *plan.space]).astype({"val/acc": float, "val/loss": float})
+    variants = [variant for variant in study.variants if variant in plan.variants]
+    edges = {
+        path: [variant for variant in variants if tried.edge(plan.variants[variant].settings[path])]
+        for path, tried in plan.space.items()
+    }
+    at_edge = {path: named for path, named in edges.items() if named}
+    base, leads = _other_base(plan, study), {variant: _lead(plan, variant) for variant in variants}
+    return Tuning(plan, Metric(plan.objective), variants, trials, at_edge, base, leads, _seed_sd(plan))
+
+
+def _lead(plan: Tuned, variant: str) -> float:
+    chosen, trials = plan.variants[variant], [trial for trial in plan.trials if trial.variant == variant]
+    others = [trial for trial in trials if trial.status == "finished" and trial.settings != chosen.settings]
+    return chosen.val_acc - max((trial.val_acc for trial in others if trial.val_acc is not None), default=math.nan)
+
+
+def _seed_sd(plan: Tuned) -> float:
+    values = [list((trial.accuracies or {}).values()) for trial in plan.trials if trial.status == "finished"]
+    groups = [np.array(x, float) for x in values if len(x) > 1]
+    df = sum(len(group) - 1 for group in groups)
+    return math.sqrt(sum(float(((x - x.mean()) ** 2).sum()) for x in groups) / df) if df else math.nan
+
+
+def _other_base(plan: Tuned, study: Runs) -> dict[str, tuple[Any, Any]]:
+    """Those of `eval` are left out: they change no training, and a tuning needs no few-shot evaluation."""
+    ignored = {*plan.space, *study.varied, *LOCATIONS, "seed"}
+    pairs = {path: (plan.base.get(path, default), study.base.get(path, default)) for path, default in DEFAULTS.items()}
+    return {
+        path: pair
+        for path, pair in pairs.items()
+        if pair[0] != pair[1] and path not in ignored and not path.startswith("eval.")
+    }
+
+
+def question(findings: Findings) -> Section | None:
+    """How the variants were tuned; nothing where they were not."""
+    tuning = study_tuning(findings.study)
+    if tuning is None:
+        return None
+    chosen = _chosen(tuning)
+    return Section(
+        "tuning",
+        "Tuning",
+        present(choices_table(tuning, findings), _plot(tuning, findings)),
+        [" ".join(_about(tuning, chosen))],
+        answer=[chosen],
+        warnings=_warnings(tuning),
+        frames={"tuning-trials": tuning.trials},
+    )
+
+
+def _name(path: str) -> str:
+    return NAMES.get(path, path)
+
+
+def _range(tried: Range) -> str:
+    if tried.choices is not None:
+        return words.listing(list(map(words.setting, tried.choices)), "or")
+    return f"{words.setting(tried.low)} to {words.setting(tried.high)}{' (log scale)' * tried.log}"
+
+
+def _chosen(tuning: Tuning) -> str:
+    """How many settings were tried and chosen, in one sentence."""
+    plan, trials = tuning.plan, tuning.trials
+    tried = len(trials[list(plan.space)].astype(str).drop_duplicates())
+    lengths = sorted((trials.loc[trials["status"] == "finished", "epochs"] // plan.seeds_per_trial).unique())
+    a_seed = " a seed" * (plan.seeds_per_trial > 1)
+    stopped = ", unless stopped early" * ("pruned" in set(trials["status"]))
+    return (
+        f"Tuning chose {tuning.choices} of {words.plural(tried, 'different setting')} for "
+        f"{words.plural(len(tuning.variants), 'variant')}, each from {words.plural(plan.budget, 'trial')} of "
+        f"{words.plural(plan.seeds_per_trial, 'seed')} and {words.listing(lengths, 'or')} epochs{a_seed}{stopped}."
+    )
+
+
+def _about(tuning: Tuning, chosen: str) -> list[str]:
+    plan, trials, seeds = tuning.plan, tuning.trials, tuning.seeds
+    epochs = sorted(own.epochs for own in plan.variants.values())
+    length = words.count(epochs[0]) + (f" to {words.count(epochs[-1])}" if epochs[-1] > epochs[0] else "")
+    used = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+    several = (
+        f"The validation accuracy of a trial is the mean over {plan.seeds_per_trial} seeds; its first seed decides "
+    )
+    return [
+        f"Tuned for each variant separately, before this comparison: {', '.join(map(_name, plan.space))}.",
+        f"Search: {SEARCHES.get(plan.sampler, plan.sampler)}.",
+        chosen,
+        f"{several}whether it is stopped early." if plan.seeds_per_trial > 1 else "",
+        f"Stopped early for a low validation accuracy{PRUNERS.get(plan.pruner, '')}: "
+        f"{(trials['status'] == 'pruned').sum()} of {words.plural(len(trials), 'trial')}.",
+        f"Epochs trained in all trials of a variant: {length}.",
+        f"The trials used validation images only, and {used}, which this comparison does not use.",
+        f"Tried: {'; '.join(f'{_name(path)} {_range(tried)}' for path, tried in plan.space.items())}.",
+        "The chosen trial is the best of several, so its lead is too large on average.",
+    ]
+
+
+def _warnings(tuning: Tuning) -> list[Warn]:
+    """Where a choice lies at an end of its range or may be luck, and trials with other settings."""
+    edges = [
+        Warn(
+            f"Tuning: the {_name(path)} chosen for {words.names(variants)} is at or near an end of its range.",
+            f"Tried: {_range(tuning.plan.space[path])}. Values outside it may be better; widen it.",
+        )
+        for path, variants in tuning.at_edge.items()
+    ]
+    sd = tuning.seed_sd * tuning.metric.scale
+    spread = (
+        f"The standard deviation between the seeds of a trial is {words.number(sd, 2)}{tuning.metric.points}; a trial "
+        f"is the mean over {tuning.plan.seeds_per_trial}."
+    )
+    won = f"{words.plural(tuning.choices, 'setting')} won for {words.plural(len(tuning.variants), 'variant')}"
+    luck = (
+        Warn(f"Tuning: {won}.", spread)
+        if math.isfinite(sd)
+        else Warn(f"Tuning: {won}; one seed a trial, so it may be luck.")
+    )
+    pairs = [
+        f"{path} {words.setting(before)} instead of {words.setting(now)}"
+        for path, (before, now) in tuning.other_base.items()
+    ]
+    other = [Warn("Tuning: the trials had other settings than the runs.", f"{', '.join(pairs)}.")] if pairs else []
+    return [*edges, luck, *other]
+
+
+def _plot(tuning: Tuning, findings: Findings) -> Plot | None:
+    """Every trial against the learning rate, else the first setting with a range; None where all have choices only."""
+    plan, metric, styles = tuning.plan, tuning.metric, findings.styles
+    ranges = [path for path, tried in plan.space.items() if tried.choices is None]
+    path = "optim.lr" if "optim.lr" in ranges else next(iter(ranges), None)
+    if path is None:
+        return None
+    trials = pd.DataFrame(
+        {
+            "variant": tuning.trials["variant"],
+            "x": tuning.trials[path],
+            "y": tuning.trials[metric],
+            "finished": tuning.trials["status"] == "finished",
+            "tip": [_tip(tuning, row) for row in tuning.trials.to_dict("records")],
+        }
+    )
+    chosen = {v: (plan.variants[v].settings[path], plan.variants[v].val_acc) for v in tuning.variants}
+    axis, log = "peak learning rate" if path == "optim.lr" else _name(path), plan.space[path].log
+    caption = (
+        f"Tuning: validation accuracy of each trial against its {_name(path)}. Large mark: the trial that was chosen. "
+        "Small mark: a finished trial. Hollow mark: a trial that was stopped early, with its last validation accuracy. "
+        "Trials that diverged have none."
+    )
+    return Plot("tuning", lambda: draw_trials(trials, chosen, axis, log, metric, styles), caption)
+
+
+def _tip(tuning: Tuning, trial: dict[Any, Any]) -> str:
+    """`trial 3: 93.1 %, finished after 30 epochs; lr = 0.004, ...`"""
+    settings = ", ".join(f"{path.rpartition('.')[2]} = {words.setting(trial[path])}" for path in tuning.plan.space)
+    ended = f"{trial['status']} after {words.plural(trial['epochs'], 'epoch')}"
+    return f"trial {trial['trial']}: {words.value(trial[tuning.metric], tuning.metric)}, {ended}; {settings}"
+
+
+def choices_table(tuning: Tuning, findings: Findings) -> Table:
+    """The settings chosen for each variant, and what its trials cost."""
+    metric, chosen, space = tuning.metric, tuning.plan.variants, tuning.plan.space
+    counts = pd.crosstab(tuning.trials["variant"], tuning.trials["status"])
+    statuses = [status for status in STATUSES if status in counts]
+    rows = {
+        variant: {
+            **{path: chosen[variant].settings[path] for path in space},
+            **{f"_{path}": words.setting(chosen[variant].settings[path]) for path in space},
+            metric: chosen[variant].val_acc,
+            "lead": tuning.leads[variant],
+            **counts.loc[variant, statuses],
+            "epochs": chosen[variant].epochs,
+        }
+        for variant in tuning.variants
+    }
+    accuracy, seeds = words.numbers(scale=metric.scale), tuning.plan.seeds_per_trial
+    mean = "on one seed" if seeds == 1 else f"mean over {seeds} seeds"
+    settings = (
+        Column(_name(path), f"_{path}")
+        if tried.choices is not None
+        else Column(_name(path), path, words.each(words.setting))
+        for path, tried in space.items()
+    )
+    lead = "over the best finished trial with other settings"
+    columns = (
+        *settings,
+        Column(f"{metric.label}{metric.unit}", metric, accuracy, note=f"of the trial that was chosen, {mean}"),
+        Column(f"lead over the second{metric.difference_unit}", "lead", accuracy, note=lead),
+        *(Column(status, status, words.counts, note=f"trials that {STATUSES[status]}") for status in statuses),
+        Column("epochs", "epochs", words.counts, note="trained in all trials of the variant"),
+    )
+    caption = (
+        f"Settings chosen for each variant (those of the finished trial with the highest {metric.label}), and how its "
+        "trials ended."
+    )
+    note = (
+        "The accuracy of the chosen trial is the best of several, so it is too high. The comparison uses other seeds."
+    )
+    return variant_table("tuning", caption, findings.variants, rows, columns, (note,))

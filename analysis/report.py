@@ -1,0 +1,62 @@
+"""Make the report of one study: ask every question, and put what they say in order."""
+
+from analysis import words
+from analysis.findings import Findings
+from analysis.questions import ORDER
+from analysis.runs.held_fixed import varying
+from analysis.runs.runs import Runs
+from analysis.runs.source_run import ENDED
+from analysis.write.document import Document, Section, Warn
+
+
+def study_document(findings: Findings) -> Document:
+    """The report of one study."""
+    study, sections = findings.study, study_sections(findings)
+    return Document(
+        title=title(study),
+        description=study.plan.description,
+        summary=summary(findings),
+        headline=headline(sections),
+        warnings=warnings(sections),
+        sections=sections,
+        excluded=sorted(study.troubles.items()),
+    )
+
+
+def study_sections(findings: Findings) -> list[Section]:
+    """What every question says of a study."""
+    return [section for ask in ORDER if (section := ask(findings)) is not None]
+
+
+def headline(sections: list[Section]) -> tuple[str, ...]:
+    """The answer: what each question contributes to it, one paragraph for each sentence or group of sentences."""
+    return tuple(said for section in sections for said in section.answer if said)
+
+
+def warnings(sections: list[Section]) -> list[Warn]:
+    """The warnings of all questions."""
+    return [warning for section in sections for warning in section.warnings]
+
+
+def title(study: Runs) -> str:
+    """The report's title: `position: test accuracy by pos_embed`."""
+    factors = words.listing([words.factor_name(factor, study.names) for factor in study.factors])
+    return f"{study.name}: {study.metric.label}{f' by {factors}' if factors else ''}"
+
+
+def summary(findings: Findings) -> str:
+    """The study in one line."""
+    study, variants, conduct = findings.study, findings.variants, findings.conduct
+    seeds = study.of(*ENDED)["variant"].value_counts().reindex(study.variants, fill_value=0)
+    data = "" if "data.name" in varying(study) else study.base.get("data.name", "")
+    tuned = study.plan.tuned
+    margin = f"Equivalence margin: ±{words.margin(variants.margin, variants.metric)}."
+    return " ".join(
+        [
+            f"{words.plural(len(variants.names), 'variant')} × {words.seeds(seeds)}{f' on {data}' if data else ''}.",
+            f"Baseline: {words.quoted(variants.baseline)}.",
+            *([margin] if variants.margin is not None else []),
+            f"{conduct.finished} of {conduct.planned} runs finished.",
+            *([f"Each variant was tuned by {words.plural(tuned.budget, 'trial')}."] if tuned else []),
+        ]
+    )

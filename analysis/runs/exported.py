@@ -1,0 +1,261 @@
+"""Exported studies: a study as study.json, runs.csv and curves.csv, to keep, compare with `diff`, or attach to a paper.
+
+test_hits.npz is there for records that hold test predictions, plugins.json for those that hold the source of plug-ins.
+study.json is the plan with one more key, "export": see `Export`. A change to any of the files is noticed. Tables are
+CSV that reads back exactly. A column whose values are known to be texts holds them as they are; any other cell is JSON,
+but a text needs quotes only where it would be read as another value. An empty cell is a missing value, which for a
+setting of an ended run is its default.
+"""
+
+import csv
+import hashlib
+import io
+import json
+import zlib
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, Literal
+from zipfile import BadZipFile
+
+import pandas as pd
+from pydantic import BaseModel, Field, ValidationError
+
+from analysis.runs import hits
+from analysis.runs.held_fixed import without_locations
+from analysis.runs.runs import Runs
+from analysis.runs.settings import flatten, nested
+from analysis.runs.source_run import COLUMNS, ENDED, TEXTS, check_row
+from experiments.config import DEFAULTS, LOCATIONS, completed
+from experiments.errors import UserError, first_line, writing
+from experiments.files import RecordError, canonical, check_replaceable, finite, read_json, reading, write_bytes
+from experiments.metric import is_metric
+from experiments.runs.history import Look
+from experiments.study import STUDY, StudyPlan
+
+RUNS, CURVES, HITS, PLUGINS = "runs.csv", "curves.csv", "test_hits.npz", "plugins.json"
+STATED = ("name", "metric", "margin", "looks", "variance", "baseline", "factors", "extra", "tuned", "until_decided")
+FILES = (RUNS, CURVES, HITS, PLUGINS, STUDY)
+
+
+class Export(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
+    """What an export adds to the plan. `troubles`: run -> why its record is excluded. `digest`: that of study.json.
+
+    Tables, hits and plug-ins have the SHA-256 of their file as `digest`, for a table over its cells. Older exports also
+    state the types of columns, which are not used.
+    """
+
+    format: Literal[1] = Field(1, alias="schema")
+    tables: dict[str, dict[str, Any]]
+    troubles: dict[str, str]
+    looks: tuple[Look, ...] | None = None
+    hits: dict[str, Any] | None = None
+    plugins: dict[str, Any] | None = None
+    digest: str = ""
+
+
+def is_export(folder: Path) -> bool:
+    """Whether the folder holds an exported study: its study.json says so."""
+    return (folder / STUDY).is_file() and read_json(folder / STUDY).get("export") is not None
+
+
+def export(study: Runs, folder: Path) -> Path:
+    """Write the study's files and return the folder. The same study gives the same bytes.
+
+    The runs of an older export of the same study in the folder stay: the two are joined, so that a study can be
+    exported in parts, such as one seed from each machine. Settings that only say where files are become their defaults.
+    Raises `UserError` where no run has ended, or where the folder holds anything else.
+    """
+    folder = Path(folder)
+    if study.of(*ENDED).empty:
+        raise UserError(f"{study.name}: no run has finished yet; there is nothing to export")
+    _check_replaceable(folder)
+    study = without_locations(study)
+    files = _files(_joined(read_export(folder), study) if is_export(folder) else study)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            if name not in files:
+                (folder / name).unlink(missing_ok=True)  # of an older export
+    for name, body in files.items():
+        write_bytes(folder / name, body)
+    return folder
+
+
+def read_export(folder: Path) -> Runs:
+    """Read an exported study.
+
+    Raises `RecordError` naming the file that is missing, was changed, or holds something else.
+    """
+    folder = Path(folder)
+    plan = StudyPlan.read(folder)
+    try:
+        part = Export.model_validate(plan.export)
+    except ValidationError as error:
+        raise RecordError(f"{folder / STUDY}: export.{first_line(error)}") from error
+    if part.digest != _digest(plan.tree()):
+        raise RecordError(f"{folder / STUDY}: does not match its own digest; it was changed after the export")
+    texts = _texts(plan)
+    runs, curves = (
+        _read(folder / name, part.tables.get(name), lambda body: _from_csv(body, texts)) for name in (RUNS, CURVES)
+    )
+    for row in runs:
+        check_row(row, f"{folder / RUNS}: {row.get('run')}")
+    planned = {(run.name, run.variant, run.seed) for run in plan.runs}
+    held = {(row["run"], row["variant"], row["seed"]) for row in runs if row["status"] != "unplanned"}
+    if differing := sorted(map(str, planned ^ held)):
+        raise RecordError(f"{folder / RUNS}: its runs are not those of {STUDY}: {differing[0]}")
+    if plan.source is None:
+        runs = [_completed(row) for row in runs]
+    return Runs.of_rows(
+        plan.model_copy(update={"export": None}),
+        runs,
+        curves,
+        troubles=part.troubles,
+        hits=_read(folder / HITS, part.hits, hits.from_bytes) if part.hits is not None else {},
+        sources=_read(folder / PLUGINS, part.plugins, json.loads) if part.plugins is not None else {},
+        looks=part.looks or (),
+    )
+
+
+def _files(study: Runs) -> dict[str, bytes]:
+    """File name -> its content."""
+    files, tables = {}, {}
+    for name, frame in ((RUNS, study.runs), (CURVES, study.curves)):
+        files[name] = _to_csv(frame, _texts(study.plan))
+        tables[name] = {"digest": _cells_digest(files[name])}
+    if study.hits:
+        files[HITS] = hits.to_bytes(study.hits)
+    if study.sources:
+        files[PLUGINS] = (json.dumps(study.sources, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
+    part = Export(
+        tables=tables,
+        troubles=study.troubles,
+        looks=study.looks or None,
+        hits={"digest": _sha256(files[HITS])} if HITS in files else None,
+        plugins={"digest": _sha256(files[PLUGINS])} if PLUGINS in files else None,
+    )
+    tree = finite({**study.plan.tree(), "export": part.model_dump(by_alias=True, exclude_none=True)})
+    tree["export"]["digest"] = _digest(tree)
+    return {**files, STUDY: (json.dumps(tree, indent=1, ensure_ascii=False) + "\n").encode()}
+
+
+def _digest(tree: Mapping[str, Any]) -> str:
+    """SHA-256 over study.json without this digest."""
+    part = {key: value for key, value in tree["export"].items() if key != "digest"}
+    return hashlib.sha256(canonical({**tree, "export": part})).hexdigest()
+
+
+def _sha256(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def _read(path: Path, stated: Mapping[str, Any] | None, parse: Callable[[bytes], Any]) -> Any:
+    """What a file of an export holds. `stated`: the digest in study.json. Raises `RecordError`."""
+    with reading(path):
+        body = path.read_bytes()
+    try:
+        digest = _cells_digest(body) if path.suffix == ".csv" else _sha256(body)
+        if stated and digest == stated.get("digest"):
+            return parse(body)
+    except (ValueError, LookupError, TypeError, AttributeError, EOFError, csv.Error, BadZipFile, zlib.error) as error:
+        raise RecordError(f"{path}: is not what an export holds: {error!r}") from error
+    raise RecordError(f"{path}: does not match its digest in {STUDY}; it was changed after the export")
+
+
+def _completed(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of an ended run with settings that are empty, or newer than the export, at their defaults."""
+    if row["status"] not in ENDED:
+        return row
+    known = {path: value for path, value in row.items() if value is not None}
+    settings = {path: value for path, value in known.items() if path not in COLUMNS and not is_metric(path)}
+    return {**row, **dict(flatten(completed(nested(settings))))}
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Raise `UserError` where writing to the folder would lose anything but an older export."""
+    older = is_export(folder)
+
+    def objection(path: Path) -> str:
+        name = path.relative_to(folder).parts[0]
+        return "" if name.startswith("report") or (older and name in FILES) else "is not part of an export"
+
+    check_replaceable(folder, objection)
+
+
+def _joined(older: Runs, study: Runs) -> Runs:
+    """The study with the runs of an older export that it lacks, ordered by seed.
+
+    Raises `UserError` where there are such runs and they are of another study, or are others of the same name.
+    """
+    lost = _identities(older) - _identities(study)
+    if not lost:
+        return study
+    both, names = (older, study), [name for name, _ in lost]
+    plans = [table.plan.model_dump(include={*STATED}) for table in both]
+    bases = [{path: value for path, value in table.base.items() if path not in LOCATIONS} for table in both]
+    if plans[0] != plans[1] or bases[0] != bases[1] or set(names) & set(study.of(*ENDED)["run"]):
+        raise UserError(
+            f"{study.name}: the folder holds {len(lost)} runs of another study, for example {min(names)}; give another "
+            "folder"
+        )
+    kept = {run.name: run for table in both for run in table.plan.runs}
+    seeds = sorted({run.seed for run in kept.values()})
+    ended = pd.concat([table.of(*ENDED) for table in both])
+    rows = pd.concat([ended, *(table.runs for table in both)]).drop_duplicates("run").set_index("run", drop=False)
+    runs = sorted(kept.values(), key=lambda run: run.seed)  # within a seed in the order of the plans
+    return Runs.of_rows(
+        study.plan.model_copy(update={"seeds": seeds, "runs": runs}),
+        rows.loc[[run.name for run in runs]].to_dict("records"),
+        pd.concat([older.curves, study.curves]).drop_duplicates(["run", "epoch"]).to_dict("records"),
+        troubles={**older.troubles, **study.troubles},
+        hits={**older.hits, **study.hits},
+        sources={**older.sources, **study.sources},
+        looks=(*older.looks, *study.looks),
+    )
+
+
+def _identities(study: Runs) -> set[tuple[str, str]]:
+    runs = study.of(*ENDED)
+    return set(zip(runs["run"], runs["digest"].fillna("")))
+
+
+def _texts(plan: StudyPlan) -> dict[str, str | None]:
+    """A column whose values are texts -> its missing value. The settings of other programs can have any type."""
+    settings = [path for path, default in DEFAULTS.items() if isinstance(default, str) and plan.source is None]
+    return {**TEXTS, **dict.fromkeys(settings)}
+
+
+def _to_csv(frame: pd.DataFrame, texts: Collection[str]) -> bytes:
+    def cell(value: Any, is_text: bool) -> str:
+        if value is None or value != value:
+            return ""
+        plain = isinstance(value, str) and (is_text or _value(value) == value != "")
+        return value if plain else json.dumps(value, ensure_ascii=False)
+
+    cells = {name: [cell(value, name in texts) for value in column.tolist()] for name, column in frame.items()}
+    return pd.DataFrame(cells, dtype=object).to_csv(index=False, lineterminator="\n").encode()
+
+
+def _from_csv(body: bytes, texts: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    def value(name: str, cell: str) -> Any:
+        return texts.get(name) if not cell else cell if name in texts else _value(cell)
+
+    header, *lines = _cells(body)
+    return [{name: value(name, cell) for name, cell in zip(header, line, strict=True)} for line in lines]
+
+
+def _value(cell: str) -> Any:
+    """JSON, else the text itself. Older exports write booleans as Python does."""
+    try:
+        return json.loads({"True": "true", "False": "false"}.get(cell, cell))
+    except ValueError:
+        return cell
+
+
+def _cells_digest(body: bytes) -> str:
+    """SHA-256 over the cells of a CSV file. It does not depend on line endings or quotes."""
+    return hashlib.sha256(canonical(_cells(body))).hexdigest()
+
+
+def _cells(body: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(body.decode(errors="replace"), newline="")))

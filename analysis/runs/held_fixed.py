@@ -1,0 +1,158 @@
+"""What must be equal among compared runs: a variant's model, the images, settings outside the factors, the plan."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pandas as pd
+
+from analysis.runs.runs import Runs, factor_levels
+from analysis.runs.settings import PLACES, level_text, nested
+from analysis.runs.source_run import ENDED, IMAGES
+from experiments.config import DEFAULTS, flatten, locations
+from experiments.data.catalogue import DATASETS
+from experiments.errors import UserError
+from experiments.runs.history import BY_VALUE, field_digests
+from vit.registry import BUILTIN
+
+CHOOSE_IMAGES = tuple(
+    f"data.{name}" for name in ("name", "root", "classes", "split_seed", "val_fraction", "test_fraction", "train_limit")
+)
+"""The settings that determine which images a run uses."""
+
+
+def check_pooling(study: Runs, skip: bool = False) -> Runs:
+    """The study, if the ended runs of each variant are of one model: one parameter count, one source of a plug-in.
+
+    Raises `UserError` where they are not. With `skip`, the runs that differ from most of their variant are excluded
+    instead, as unreadable, with the reason in `troubles`.
+    """
+    ended, troubles = study.of(*ENDED), dict[str, str]()
+    for variant, models in _models(ended).groupby(ended.set_index("run")["variant"], sort=False):
+        counts = models.value_counts(sort=False)  # in the order of the runs
+        usual = counts.idxmax()
+        if len(counts) > 1 and not skip:
+            listed = "; ".join(
+                f"{model} ({f'{n} runs' if n > 1 else models[models == model].index[0]})" for model, n in counts.items()
+            )
+            raise UserError(
+                f"{study.name}: the runs of {variant!r} are not of one model: {listed}; "
+                f"train them again with one model, or report only those with {usual} by --skip-unreadable"
+            )
+        for run, model in models[models != usual].items():
+            troubles[str(run)] = f"has {model}, but most runs of {variant} have {usual}, so it is another model"
+    status = study.runs["status"].mask(study.runs["run"].isin(troubles), "unreadable")
+    return replace(study, runs=study.runs.assign(status=status), troubles={**study.troubles, **troubles})
+
+
+def _models(ended: pd.DataFrame) -> pd.Series:
+    """Run -> a text that is equal for runs of one model. Runs of which nothing is known are left out."""
+    plugged = set(ended.loc[ended["plugin_digest"].notna(), "variant"])
+    texts = {}
+    columns = (ended[name] for name in ("run", "variant", "params", "params_fixed", "plugin_digest"))
+    for run, variant, params, fixed, digest in zip(*columns):
+        parts = [f"{int(params):,} parameters"] if pd.notna(params) else []
+        parts += [f"{int(fixed):,} fixed values"] if pd.notna(fixed) and fixed else []
+        if variant in plugged:
+            parts.append(f"plug-in source {digest[:12] if isinstance(digest, str) else 'not recorded'}")
+        texts[run] = " and ".join(parts)
+    return pd.Series({run: text for run, text in texts.items() if text}, dtype=object)
+
+
+def unrecorded_plugins(study: Runs) -> pd.DataFrame:
+    """The ended runs that use a plug-in whose source is in no record, as in records of older versions."""
+    ended = study.of(*ENDED)
+    kinds = ended.get("model.pos_embed", ended["plugin_digest"])  # without kinds, no run is returned
+    return ended[kinds.notna() & ~kinds.isin(BUILTIN) & ended["plugin_digest"].isna()]
+
+
+def changed_images(study: Runs) -> list[str]:
+    """Variants whose runs used other images than a run with the same settings of the data, in the order of the runs.
+
+    The records state the numbers of images and, for the user's own files, a hash. A missing value is not compared.
+    """
+    ended = study.of(*ENDED)
+    settings = [path for path in CHOOSE_IMAGES if path in ended and (path in study.varied or path not in PLACES)]
+    alike = factor_levels(ended, "+".join(settings)).fillna("")
+    changed = (ended[[*IMAGES, "image_files"]].groupby(alike).transform("nunique") > 1).any(axis=1)
+    return [str(variant) for variant in ended.loc[changed, "variant"].unique()]
+
+
+def not_held_fixed(study: Runs) -> dict[str, list[str]]:
+    """Settings outside the factors that differ between ended runs: path -> values. Empty for a clean ablation.
+
+    Settings that were tuned for each variant are not listed, nor the initial weights that follow from a factor.
+    """
+    ended = study.of(*ENDED)
+    ignored = {*study.varied, *PLACES, *study.plan.tuned_settings}
+    ignored |= {"init_weights"} if "init_from" in study.varied else set()
+    settings = [column for column in ended.columns if column in study.base and column not in ignored]
+    values = {path: list(dict.fromkeys(level_text(value) for value in ended[path].unique())) for path in settings}
+    return {path: texts for path, texts in values.items() if len(texts) > 1}
+
+
+def varying(study: Runs) -> set[str]:
+    """The settings that differ between runs: the factors, those that were tuned, and what was not held fixed."""
+    return {*study.varied, *study.plan.tuned_settings, *not_held_fixed(study)}
+
+
+def _counts(column: pd.Series) -> dict[str, int]:
+    """The values with the number of runs that have them, the most frequent first."""
+    counts = column[column.notna() & (column != "")].value_counts()
+    return counts.sort_index().sort_values(ascending=False, kind="stable").to_dict()
+
+
+def plan_changes(study: Runs) -> dict[str, dict[Any, int]]:
+    """A field of the plan that differs from what it was when runs started -> its value then -> number of these runs.
+
+    Metric, margin, baseline and seeds come first. Of other fields, records hold only a digest, so the value is None.
+    Empty for runs whose plan is not known; older records hold less and are not counted.
+    """
+    if not study.recorded:
+        return {}
+    ended = study.of(*ENDED)
+    changes = {}
+    for name in BY_VALUE:
+        then, now = ended[f"planned_{name}"].dropna(), getattr(study.stated_plan, name)
+        differs = then[then != (level_text(now) if isinstance(now, list) else now)]
+        changes[name] = {value: int(n) for value, n in differs.value_counts(sort=False).items()}
+    digests = ended["planned_fields"].dropna().map(lambda text: dict(part.split("=") for part in text.split()))
+    pairs = list(zip(digests, _digests_today(study, ended.loc[digests.index]), strict=True))
+    for name in sorted({name for pair in pairs for fields in pair for name in fields} - set(BY_VALUE)):
+        count = sum(then.get(name) != today.get(name) for then, today in pairs)
+        changes[name] = {None: count} if count else {}
+    return {name: before for name, before in changes.items() if before}
+
+
+def without_locations(study: Runs) -> Runs:
+    """The study with the settings that only say where files are at their defaults, but for those that it varies.
+
+    What was stated of the base when runs started follows, where it is what the plan says now.
+    """
+    if study.base.get("data.name") not in DATASETS:
+        return study
+    places = [path for path in locations(study.base["data.name"]) if path in study.base and path not in study.varied]
+    defaults = {path: DEFAULTS[path] for path in places}
+    plan = study.plan.model_copy(update={"base": nested({**study.base, **defaults})})
+    runs, now = study.runs.copy(), field_digests(plan)["base"]
+    for place, today in zip(runs.index, _digests_today(study, runs), strict=True):
+        if isinstance(stated := runs.at[place, "planned_fields"], str):
+            runs.at[place, "planned_fields"] = stated.replace(f"base={today['base']}", f"base={now}")
+    for path in set(places) & set(runs):
+        runs[path] = runs[path].where(runs[path].isna(), defaults[path])
+    return replace(study, plan=plan, runs=runs)
+
+
+def _digests_today(study: Runs, runs: pd.DataFrame) -> list[dict[str, str]]:
+    """The digests of the plan's fields for each run, with the run's own `locations`: moved data are no change."""
+    plan = study.stated_plan
+    settings = dict(flatten(plan.base))
+    if settings.get("data.name") not in DATASETS:
+        return [field_digests(plan)] * len(runs)
+    places = [path for path in locations(settings["data.name"]) if path in settings and path in runs]
+
+    @cache
+    def digests(*located: Any) -> dict[str, str]:
+        return field_digests(plan.model_copy(update={"base": settings | dict(zip(places, located, strict=True))}))
+
+    return [digests(*row) for row in runs[places].itertuples(index=False)]

@@ -1,0 +1,102 @@
+"""Hits: which test images each run classifies correctly. Read from run folders, stacked by variant, kept in exports."""
+
+import hashlib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.data.catalogue import DATASETS
+from experiments.runs import predictions, record
+from experiments.sections import PER_SEED
+
+
+@dataclass(frozen=True)
+class RunHits:
+    """A run on its N test images: whether each is classified correctly [N], bool, and its true class [N].
+
+    `classes`: their names; none in older records. `images` identifies the test images: two runs with the same text were
+    tested on the same images in the same order.
+    """
+
+    hits: np.ndarray
+    labels: np.ndarray
+    images: str
+    classes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantHits(RunHits):
+    """The runs of a variant that were tested on the same images: seeds (S,), hits [S, N] bool, labels [N]."""
+
+    seeds: tuple[int, ...]
+
+
+def read_hits(run: record.RunRecord, row: Mapping[str, Any], labels: dict[str, np.ndarray]) -> RunHits | None:
+    """Read the hits of a run with this row of `Runs.runs`; None for a record without test predictions.
+
+    `labels` keeps one copy of the labels for each set of images. Raises `RecordError` where the file was changed.
+    """
+    digest = run.summary["files"].get(record.PREDICTIONS)
+    if digest is None:
+        return None
+    stored = predictions.read(run.dir, digest)
+    images = _identity(row, stored.labels)
+    return RunHits(stored.hits, labels.setdefault(images, stored.labels), images, stored.classes)
+
+
+def _identity(row: Mapping[str, Any], labels: np.ndarray) -> str:
+    """The text that identifies the test images. The split counts where the test images depend on it."""
+    name, files = row.get("data.name"), row["image_files"]
+    parts = [str(name), hashlib.sha256(labels.astype("<u2").tobytes()).hexdigest()]
+    if name not in DATASETS or DATASETS[name].source != "torchvision":
+        split = row["seed"] if row.get("data.split_seed") == PER_SEED else row.get("data.split_seed")
+        parts += [f"split {split}", f"test fraction {row.get('data.test_fraction')}"]
+    return ", ".join([*parts, f"files {files}"] if files else parts)
+
+
+def by_variant(finished: pd.DataFrame, hits: Mapping[str, RunHits]) -> dict[str, VariantHits]:
+    """Stack the hits of the finished runs (rows of `Runs.runs`) by variant.
+
+    Runs without hits are left out, and so is a variant whose runs were tested on different images.
+    """
+    stacked = {}
+    for variant, rows in finished[finished["run"].isin(hits)].groupby("variant", sort=False):
+        runs = [hits[name] for name in rows["run"]]
+        if len({run.images for run in runs}) == 1:
+            matrix = np.stack([run.hits for run in runs])
+            seeds, classes = tuple(map(int, rows["seed"])), max(run.classes for run in runs)  # older runs have none
+            stacked[str(variant)] = VariantHits(matrix, runs[0].labels, runs[0].images, classes, seeds=seeds)
+    return stacked
+
+
+def to_bytes(hits: Mapping[str, RunHits]) -> bytes:
+    """Hits by run as one compressed file of numpy. The same hits give the same bytes."""
+    arrays: dict[str, np.ndarray] = {}
+    for number, images in enumerate(sorted({one.images for one in hits.values()})):
+        runs = [run for run, one in hits.items() if one.images == images]
+        arrays[f"images-{number}"] = np.array(images)
+        arrays[f"labels-{number}"] = hits[runs[0]].labels
+        if classes := max(hits[run].classes for run in runs):
+            arrays[f"classes-{number}"] = np.array(classes)
+        arrays[f"runs-{number}"] = np.array(runs)
+        arrays[f"hits-{number}"] = np.packbits(np.stack([hits[run].hits for run in runs]), axis=1)
+    body = io.BytesIO()
+    np.savez_compressed(body, allow_pickle=False, **arrays)
+    return body.getvalue()
+
+
+def from_bytes(body: bytes) -> dict[str, RunHits]:
+    """The inverse of `to_bytes`."""
+    hits = {}
+    with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+        for number in range(sum(name.startswith("images-") for name in arrays.files)):
+            classes = tuple(map(str, arrays.get(f"classes-{number}", ())))
+            images, labels = str(arrays[f"images-{number}"]), arrays[f"labels-{number}"]
+            matrix = np.unpackbits(arrays[f"hits-{number}"], axis=1, count=len(labels)).astype(bool)
+            for run, row in zip(arrays[f"runs-{number}"].tolist(), matrix, strict=True):
+                hits[run] = RunHits(row, labels, images, classes)
+    return hits

@@ -1,0 +1,157 @@
+"""Infer a study from runs without a plan: runs of W&B, rows of a table, run folders without a study.json.
+
+Such a source holds the runs that were made, not what was planned. The factors are the settings that differ between the
+runs. The user gives baseline and metric, or they have defaults; the report says so.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from analysis.runs.runs import Runs
+from analysis.runs.settings import PLACES, flatten, level_text, nested, variant_name
+from analysis.runs.source_run import COLUMNS, ENDED, SourceRun, check_row
+from experiments.errors import UserError
+from experiments.metric import Metric, known_metrics
+from experiments.study import StudyPlan
+
+METRIC = "test/acc"  # the default
+MARGIN = 0.01
+PREFERENCE = (*ENDED, "incomplete")  # which of several copies of one run counts: the first status in this order
+
+
+def infer(
+    source: str,
+    source_runs: Iterable[SourceRun],
+    metric: str | None = None,
+    baseline: str | None = None,
+    troubles: Mapping[str, str] | None = None,
+    margin: float | None = None,
+    variance: str = "shared",
+    **parts: Any,
+) -> Runs:
+    """A `Runs` from runs without a plan. `source`: their folder or address. `parts`: its other fields.
+
+    The metric is that given, else the default, or the only one that was measured. A variant of the source whose runs
+    have different settings is split by these. Of several copies of one run (same settings and seed), the one that got
+    furthest counts. Raises `UserError` where there are no runs, or where they cannot be told apart.
+    """
+    runs = sorted(source_runs, key=lambda run: (PREFERENCE.index(run.status), run.name))
+    if not runs:
+        raise UserError(f"{source}: holds no runs")
+    runs = [replace(run, config=_apart_from_columns(run.config)) for run in runs]
+    for run in runs:
+        check_row(run.row, f"{source}: {run.name}")
+    measured = {name for run in runs for name in known_metrics(run.row) if run.row.get(name) is not None}
+    metric = metric or (METRIC if METRIC in measured or len(measured) != 1 else measured.pop())
+    settings = [dict(flatten(run.config)) for run in runs]
+    factors = _factors(settings)
+    kept, copies = _without_copies(source, runs, _variant_names(runs, settings, factors), settings)
+    variants = sorted({variant for variant, _ in kept}, key=lambda variant: (variant != baseline, variant))
+    if baseline is not None and baseline not in variants:
+        raise UserError(f"baseline: {baseline!r} is not among the variants: {', '.join(variants)}")
+    kept = dict(sorted(kept.items(), key=lambda item: (variants.index(item[0][0]), item[0][1])))
+    varied = [path for paths in factors for path in paths]
+    tree = {
+        "name": runs[0].study or Path(source).resolve().name,
+        "factors": {"+".join(paths): levels for paths, levels in factors.items()},
+        "baseline": variants[0],
+        "metric": metric,
+        "margin": MARGIN if margin is None else margin,
+        "variance": variance,
+        "seeds": sorted({seed for _, seed in kept}),
+        "base": nested({path: value for path, value in settings[0].items() if path not in (*varied, *PLACES)}),
+        "runs": [
+            {
+                "run": runs[at].name,
+                "run_id": runs[at].summary.get("run_id") or "",
+                "variant": variant,
+                "levels": {path: settings[at].get(path) for path in varied},
+                "seed": seed,
+            }
+            for (variant, seed), at in kept.items()
+        ],
+        "source": source,
+        "notes": [_note(source, metric, baseline, margin, has_digests="folder" in parts)],
+    }
+    plan = StudyPlan.parse(tree, source)
+    if margin is None:  # the default is for accuracies
+        parts["stated"] = plan.model_copy(update={"metric": METRIC})
+    return Runs.of_runs(plan, [runs[at] for at in kept.values()], troubles={**copies, **(troubles or {})}, **parts)
+
+
+def _apart_from_columns(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of another program, `config.epochs` for one that is named like a column of `Runs.runs`."""
+    return {f"config.{name}" if name in COLUMNS and name != "seed" else name: value for name, value in config.items()}
+
+
+def _factors(settings: list[dict[str, Any]]) -> dict[tuple[str, ...], list[Any]]:
+    """Paths -> levels in order, of the settings that differ between runs. Settings that always change together are one
+    factor, whose levels are lists.
+    """
+    linked: dict[tuple[int, ...], list[str]] = {}  # runs with equal levels -> the settings that vary like this
+    for path in dict.fromkeys(path for values in settings for path in values):
+        texts = [level_text(values.get(path)) for values in settings]
+        first_run = dict(zip(reversed(texts), reversed(range(len(texts)))))  # level -> the first run that has it
+        first = tuple(first_run[text] for text in texts)
+        if path not in PLACES and any(first):
+            linked.setdefault(first, []).append(path)
+    factors = {}
+    for first, paths in linked.items():
+        levels = [[settings[run].get(path) for path in paths] for run in sorted(set(first))]
+        factors[tuple(paths)] = [level[0] for level in levels] if len(paths) == 1 else levels
+    return factors
+
+
+def _variant_names(
+    runs: list[SourceRun], settings: list[dict[str, Any]], factors: Iterable[tuple[str, ...]]
+) -> list[str]:
+    """The name of each run's variant: that of the source, or else its level, or `depth=2, head=logits`.
+
+    W&B groups of other programs can hold runs with different settings. Then the names are both, `GROUP: depth=2`.
+    """
+    names = []
+    for values in settings:
+        levels = [level_text([values.get(path) for path in paths]) for paths in factors]
+        names.append(variant_name((paths[0] for paths in factors), levels))
+    given = {run.variant for run in runs}
+    if len(given) < len({(run.variant, name) for run, name in zip(runs, names)}):
+        return [f"{run.variant}: {name}" if run.variant else name for run, name in zip(runs, names)]
+    return [run.variant or name for run, name in zip(runs, names)]
+
+
+def _without_copies(
+    source: str, runs: list[SourceRun], variants: list[str], settings: list[dict[str, Any]]
+) -> tuple[dict[tuple[str, int], int], dict[str, str]]:
+    """(variant, seed) -> the index of the first run, and run -> why a copy is excluded.
+
+    Raises `UserError` where runs with the same settings have no seed.
+    """
+    kept: dict[tuple[str, int], int] = {}
+    copies = {}
+    for index, (run, variant, values) in enumerate(zip(runs, variants, settings)):
+        seed = values.get("seed") or 0
+        first = kept.setdefault((variant, seed), index)
+        if first == index:
+            continue
+        if values.get("seed") is None:
+            raise UserError(
+                f"{source}: {run.name}: has no setting `seed`, and {runs[first].name} has the same settings"
+            )
+        copies[run.name] = f"is another copy of {runs[first].name} ({variant}, seed {seed}), so it is not used"
+    return kept, copies
+
+
+def _note(source: str, metric: str, baseline: str | None, margin: float | None, has_digests: bool) -> str:
+    """What the report says of a study without a plan."""
+    chosen = "the one given" if baseline else "the first variant by name"
+    stated = f"the margin is {'the default' if margin is None else 'the one given'}, not one stated before the runs"
+    if margin is None and not Metric(metric).is_share:
+        stated = "no margin is stated for it, so no equivalence is tested"
+    unchecked = "" if has_digests else " The source holds no digests, so altered values go unnoticed."
+    return (
+        f"Read from {source}, which holds no plan: the factors are the settings that differ between the runs, the "
+        f"baseline is {chosen}, the metric is {metric}, and {stated}."
+        f"{unchecked}"
+    )

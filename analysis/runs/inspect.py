@@ -1,0 +1,161 @@
+"""Read trained models from checkpoints, and test images from their dataset, as arrays.
+
+This is the only file of the analysis that imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from analysis.runs.runs import Runs
+from analysis.runs.settings import nested
+from experiments.errors import UserError
+from experiments.runs import record
+
+if TYPE_CHECKING:
+    import torch
+
+PATCH_SIZE = "model.patch_size"
+EXAMPLES = 8  # the first test images, which are shown
+AVERAGED = 128  # test images over which attention distances are averaged
+
+
+@dataclass(frozen=True)
+class ModelInspection:
+    """What was read from one trained model; None where the model has no such thing.
+
+    S: pixels per side, G: patches per side, T: tokens, H: heads, n: images.
+    """
+
+    variant: str
+    run: str
+    table: np.ndarray | None
+    """the position embedding that is added to each token, [T, D]"""
+    similarity: np.ndarray | None
+    """cosine similarity of each patch's position embedding with every other's, [G, G, G, G]"""
+    logits: np.ndarray | None
+    """what position adds to the attention logits, mean over heads, [G, G, G, G]"""
+    distance: np.ndarray | None
+    """mean attention distance in pixels, [depth, H]"""
+    images: np.ndarray
+    """[n, S, S, C], from 0 to 1"""
+    truth: tuple[str, ...]
+    predicted: tuple[str, ...]
+    pool: str
+    """which tokens make the image feature: "cls", "gap" or "map" """
+    attention: np.ndarray
+    """attention of the pooled tokens in the last layer, [n, S, S]"""
+    rollout: np.ndarray
+    """attention of the pooled tokens through all layers, [n, S, S]"""
+
+
+def load_pictures(
+    study: Runs, variant: str, indices: Sequence[int], labels: np.ndarray
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Load test images of a variant at `indices`, [n, S, S, C] from 0 to 1, and their classes; nothing is downloaded.
+
+    `labels`: the recorded classes of all test images. Raises `UserError` where the dataset cannot be read or its test
+    images have other classes, and `KeyError` where a record lacks a setting.
+    """
+    from experiments import config as configuration
+    from experiments.data import loading
+
+    finished = study.of("finished")
+    settings = {str(path): value for path, value in finished[finished["variant"] == variant].iloc[0].items()}
+    wanted = {path: settings[path] for path in settings if path.startswith("data.") or path in ("seed", PATCH_SIZE)}
+    splits = loading.load(configuration.load(nested({**wanted, "data.download": False})))
+    if not np.array_equal(splits.test.y.numpy(), labels):
+        raise UserError(f"data.root: {settings['data.root']!r} holds other test images than those of the records")
+    shown = splits.test.x[list(indices)]
+    classes = tuple(splits.classes[labels[index]] for index in indices)
+    return _array(splits.scaled(shown).permute(0, 2, 3, 1)), classes
+
+
+def inspect_models(
+    study: Runs, variants: list[str], skip_unreadable: bool = False
+) -> tuple[list[ModelInspection], list[tuple[str, str]]]:
+    """Inspect one model for each variant: its finished run with the lowest seed.
+
+    Returns the inspections, and for each run that could not be inspected its name and the reason. Raises `RecordError`
+    if a checkpoint does not match its record, unless `skip_unreadable`.
+    """
+    inspections, missing = [], []
+    finished = study.of("finished").sort_values("seed", kind="stable")
+    for variant in variants:
+        for run in finished[finished["variant"] == variant]["run"].head(1):
+            try:
+                inspections.append(_inspect(study.folder / run, variant))
+            except UserError as error:
+                if isinstance(error, record.RecordError) and not skip_unreadable:
+                    with record.advising(", or report without --models"):
+                        raise
+                missing.append((run, str(error)))
+    return inspections, missing
+
+
+def _inspect(folder: Path, variant: str) -> ModelInspection:
+    if not (folder / record.CHECKPOINT).exists():
+        raise UserError("the checkpoint is missing")
+    run = record.read_run(folder, checkpoint=True)
+    plugin = (run.summary.get("provenance") or {}).get("plugin") or {}
+    return _run_model(folder, variant, run.config, plugin.get("digest"))
+
+
+def _run_model(folder: Path, variant: str, tree: Mapping[str, Any], plugin: str | None) -> ModelInspection:
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    from experiments import config as configuration
+    from experiments.data import loading
+    from experiments.runs import provenance
+    from vit import ViT, diagnostics
+
+    config = configuration.load(tree)
+    if plugin and plugin != provenance.plugin(config).get("plugin", {}).get("digest"):
+        raise UserError(f"the source of the plug-in {config.model.pos_embed!r} was changed after the run")
+    splits = loading.load(config)
+    cfg = config.vit_config(len(splits.classes))
+    model = ViT(cfg).eval()
+    try:
+        model.load_state_dict(load_file(folder / record.CHECKPOINT))
+    except SafetensorError as error:
+        raise UserError("the checkpoint is not a safetensors file") from error
+    except RuntimeError as error:
+        raise UserError("the checkpoint does not fit the model of its configuration") from error
+    torch.set_num_threads(1)  # a fixed order of summation gives the same figures on every machine
+    pos = diagnostics.first_position(model.pos)
+    x = splits.test.x[:AVERAGED]
+    with torch.no_grad():
+        inputs = splits.normalized(splits.scaled(x))
+        maps, pooling = model.attention_maps(inputs), model.pooling_weights(inputs[:EXAMPLES])
+        predicted = model(inputs[:EXAMPLES]).argmax(-1)
+    shown = [layer[:EXAMPLES] for layer in maps]
+    logits = diagnostics.position_logits(pos, cfg)
+    return ModelInspection(
+        variant=variant,
+        run=folder.name,
+        table=_optional(diagnostics.position_table(pos, cfg)),
+        similarity=_optional(diagnostics.position_similarity(pos, cfg)),
+        logits=None if logits is None else _array(logits.nanmean(0)),
+        distance=_array(diagnostics.mean_attention_distance(maps, cfg)) if cfg.grid_size > 1 else None,
+        images=_array(splits.scaled(x[:EXAMPLES]).permute(0, 2, 3, 1)),
+        truth=tuple(splits.classes[label] for label in splits.test.y[:EXAMPLES]),
+        predicted=tuple(splits.classes[label] for label in predicted),
+        pool=cfg.pool,
+        attention=_array(diagnostics.pooled_attention(shown[-1], pooling, cfg)),
+        rollout=_array(diagnostics.pooled_attention(diagnostics.rollout(shown)[:, None], pooling, cfg)),
+    )
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.detach().float().numpy()
+
+
+def _optional(tensor: torch.Tensor | None) -> np.ndarray | None:
+    return None if tensor is None else _array(tensor)

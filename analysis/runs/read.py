@@ -1,0 +1,123 @@
+"""Read a study from where its runs are: run folders, an exported study, W&B or a table."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from analysis.runs import wandb_project
+from analysis.runs.exported import is_export, read_export
+from analysis.runs.folder import has_runs, read_folder, read_runs
+from analysis.runs.held_fixed import check_pooling
+from analysis.runs.inferred import infer
+from analysis.runs.runs import Runs
+from analysis.runs.tabular import FORMATS, read_file, read_table, rows_where
+from experiments.errors import UserError
+from experiments.files import reading
+from experiments.metric import EXPECTED, METRICS, Metric, is_metric
+from experiments.runs import record
+from vit.registry import nearest
+
+WANDB, TABLE = "wandb", "csv"
+"""The first words of sources that are not folders."""
+
+
+def is_imported(source: str) -> bool:
+    """Whether the source is W&B or a table of runs, not a folder."""
+    return source.startswith((f"{WANDB}:", f"{TABLE}:"))
+
+
+def has_plan(source: str) -> bool:
+    """Whether the source holds a plan, which states the metric and the baseline."""
+    return not is_imported(source) and (Path(source) / record.STUDY).exists()
+
+
+def read(
+    source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None, **table: Any
+) -> Runs:
+    """Read a study.
+
+    `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]" or "csv:FILE". `table`: what the columns of such a
+    file are, the arguments of `read_table`, and `where`, see `rows_where`.
+    `metric` and `baseline` differ from the plan in an exploratory report, which says so. Raises `UserError` naming what
+    is missing or not possible, and where runs of a variant are not of one model.
+    """
+    if source.startswith(f"{TABLE}:"):
+        frame = rows_where(read_file(Path(source.partition(":")[2])), source, table.pop("where", ()))
+        return read_table(frame, source, metric or "", baseline=baseline, **table)
+    if metric is not None and not is_metric(metric):
+        raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
+    source = locate(source)
+    folder = Path(source)
+    if is_imported(source):
+        study = infer(source, wandb_project.find_runs(source.removeprefix(f"{WANDB}:")), metric, baseline)
+    elif not has_plan(source):
+        study = read_runs(folder, skip_unreadable, metric, baseline)
+    else:
+        study = read_export(folder) if is_export(folder) else read_folder(folder, skip_unreadable)
+        study = explore(study, metric, baseline)
+    return check_pooling(study, skip_unreadable)
+
+
+def locate(source: str) -> str:
+    """The study that a source means: itself, or the only study in a folder of studies.
+
+    Raises `UserError` where the folder holds no study or several, or cannot be read.
+    """
+    folder = Path(source)
+    with reading(folder):
+        if is_imported(source) or has_plan(source):
+            return source
+        if folder.is_file() and source.lower().endswith(FORMATS):
+            raise UserError(f"{source}: is a file; did you mean {TABLE}:{source}?")
+        if not folder.is_dir():
+            raise UserError(f"{source}: no such folder; give the folder of a study, OUT/STUDY")
+        if (folder / record.CONFIG).is_file():
+            raise UserError(f"{source}: is the folder of one run; give the folder that holds the runs, {folder.parent}")
+        if (folder / record.TRIALS).is_file():
+            raise UserError(f"{source}: holds the trials of a tuning, which are in no report; give a study's folder")
+        if has_runs(folder):
+            return source
+        if len(studies := studies_in(source)) != 1:
+            held = f"{len(studies)} studies" if studies else f"no {record.STUDY} and no runs"
+            advice = f"one of them: {', '.join(map(str, studies))}" if studies else "the folder of a study, OUT/STUDY"
+            raise UserError(f"{source}: holds {held}; give {advice}")
+        return str(studies[0])
+
+
+def studies_in(source: str) -> list[Path]:
+    """The studies in a folder, sorted; none where it is a study itself, or no folder."""
+    folder = Path(source)
+    with reading(folder):
+        if is_imported(source) or not folder.is_dir() or has_plan(source) or has_runs(folder):
+            return []
+        planned = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{record.STUDY}")]
+        found = planned or [path for path in folder.iterdir() if path.is_dir() and has_runs(path)]
+        real = {path: path.resolve() for path in found}
+        best_last = sorted(found, key=lambda path: (real[path].name == path.name, -len(path.parts), path))
+        return sorted({real[path]: path for path in best_last}.values())  # a link shows no study twice
+
+
+def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
+    """The study with this metric and baseline, and a note for each that the plan does not state; None: the plan's.
+
+    Raises `UserError` for a baseline that is not a variant, and for a metric that no run has measured.
+    """
+    if baseline is not None and baseline not in study.variants:
+        raise UserError(f"--baseline: {baseline!r} is not a variant; {nearest(baseline, study.variants)}")
+    measured = [name for name in study.metrics if study.runs[name].notna().any()]
+    if metric is not None and metric not in (*METRICS, study.metric, *measured):
+        raise UserError(f"--metric: {metric!r} is not measured by any run; {nearest(metric, measured)}")
+    given = {"metric": metric, "baseline": baseline}
+    changes = {key: value for key, value in given.items() if value not in (None, getattr(study.plan, key))}
+    notes = [
+        f"This report is exploratory: its {field} is {value}, and the plan states {getattr(study.plan, field)}. "
+        "A choice made after the results are known makes false differences more frequent."
+        for field, value in changes.items()
+    ]
+    if metric is not None and (wanted := Metric(metric)).is_share != study.metric.is_share:
+        notes.append(
+            f"The margin {study.margin:g} is stated for {study.metric.label}, and {wanted.label} has another unit, so "
+            "no equivalence is tested."
+        )
+    plan = study.plan.model_copy(update={**changes, "notes": [*study.plan.notes, *notes]})
+    return replace(study, plan=plan, stated=study.stated_plan) if changes else study

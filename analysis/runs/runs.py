@@ -1,0 +1,176 @@
+"""The type that every source returns: a study's plan, one row for each run, one row for each run and epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.runs.hits import RunHits
+from analysis.runs.settings import flatten, level_text
+from analysis.runs.source_run import COLUMNS, ENDED, NUMBERS, SourceRun
+from experiments.config import completed
+from experiments.files import RecordError
+from experiments.metric import Metric, known_metrics
+from experiments.runs.history import Look
+from experiments.study import StudyPlan
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A study's plan and its runs.
+
+    `runs`: one row for each run, in the plan's order: `COLUMNS`, then the settings; NaN or None where a value is
+    unknown. `curves`: one row for each run and epoch: run, variant, seed, epoch, lr and the metrics. `plan`: as in
+    study.json, or with the metric and the baseline of an exploratory report. `troubles`: run -> why the record is
+    excluded. `hits`: run -> its hits on the test images, for records that hold them. `sources`: the source of plug-ins:
+    digest -> name of a file -> its text. `looks`: the looks recorded so far. `folder`: the folder of the run folders;
+    None where there is none. `stated`: the plan that the runs state, where it is not `plan`: for a part of a study, and
+    for an exploratory report.
+    """
+
+    plan: StudyPlan
+    runs: pd.DataFrame
+    curves: pd.DataFrame
+    troubles: dict[str, str] = field(default_factory=dict)
+    hits: dict[str, RunHits] = field(default_factory=dict)
+    sources: dict[str, dict[str, str]] = field(default_factory=dict)
+    looks: tuple[Look, ...] = ()
+    folder: Path | None = None
+    stated: StudyPlan | None = None
+
+    @classmethod
+    def of_runs(cls, plan: StudyPlan, runs: Iterable[SourceRun], **parts: Any) -> Runs:
+        """A table of these runs, in their order. `parts`: the other fields.
+
+        Runs that have not ended have planned settings.
+        """
+        rows, curves, planned = [], [], {run.name: run for run in plan.runs}
+        for run in runs:
+            if spec := planned.get(run.name):
+                known = {"run_id": run.row["run_id"] or spec.run_id or None, "variant": spec.variant, "seed": spec.seed}
+                rows.append({**({} if run.config else dict(flatten(spec.levels))), **run.row, **known})
+                curves += [{"run": run.name, "variant": spec.variant, "seed": spec.seed, **row} for row in run.rows]
+            else:
+                rows.append(run.row)
+        return cls.of_rows(plan, rows, curves, **parts)
+
+    @classmethod
+    def of_rows(cls, plan: StudyPlan, rows: list[dict[str, Any]], curves: list[dict[str, Any]], **parts: Any) -> Runs:
+        """A table from the rows of runs and epochs.
+
+        The base of a plan that was not inferred gets the defaults of settings that are newer than the plan. Raises
+        `RecordError` where a value of an epoch is no number.
+        """
+        if plan.source is None:
+            plan = plan.model_copy(update={"base": completed(plan.base)})
+        runs, epochs = _frame([*COLUMNS, plan.metric], rows), _frame(("run", "variant", "seed", "epoch"), curves)
+        numbers = [*NUMBERS, *known_metrics(runs.columns)]
+        runs[numbers] = runs[numbers].apply(pd.to_numeric)
+        for name in epochs.columns[3:]:
+            try:
+                epochs[name] = pd.to_numeric(epochs[name])
+            except (ValueError, TypeError) as error:
+                raise RecordError(f"{plan.name}: the epochs have a {name} that is no number: {error}") from error
+        return cls(plan, runs, epochs.infer_objects(), **parts)
+
+    @property
+    def name(self) -> str:
+        """The study's name."""
+        return self.plan.name
+
+    @property
+    def baseline(self) -> str:
+        """The variant that the others are compared with."""
+        return self.plan.baseline
+
+    @property
+    def metric(self) -> Metric:
+        """The metric by which variants are compared."""
+        return Metric(self.plan.metric)
+
+    @property
+    def margin(self) -> float | None:
+        """Smaller differences count as equal. None where it is stated for a metric of another unit."""
+        same = Metric(self.stated_plan.metric).is_share == self.metric.is_share
+        return self.plan.margin if same else None
+
+    @cached_property
+    def factors(self) -> dict[str, list[str]]:
+        """Factor -> its levels as text."""
+        return {factor: [level_text(level) for level in levels] for factor, levels in self.plan.factors.items()}
+
+    @cached_property
+    def base(self) -> dict[str, Any]:
+        """The settings that every run starts from, by dotted path."""
+        return dict(flatten(self.plan.base))
+
+    @property
+    def stated_plan(self) -> StudyPlan:
+        """The plan that the runs state."""
+        return self.plan if self.stated is None else self.stated
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names that the study gives to factors: factor -> name."""
+        given = self.plan.study.get("names")
+        return {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
+
+    @property
+    def varied(self) -> list[str]:
+        """The settings that the factors vary: those that a factor links count one by one."""
+        return list(dict.fromkeys(path for factor in self.factors for path in factor.split("+")))
+
+    @property
+    def recorded(self) -> bool:
+        """Whether looks at this study are recorded: not those at runs that no study has planned."""
+        return self.plan.source is None
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """Every metric that a run has measured, those of every record first."""
+        return known_metrics(self.runs.columns)
+
+    @property
+    def variants(self) -> list[str]:
+        """Every planned variant, in the plan's order."""
+        planned = self.runs[self.runs["status"] != "unplanned"]
+        return list(dict.fromkeys(planned["variant"]))
+
+    @property
+    def training_known(self) -> bool:
+        """Whether the source says how runs were trained. A table of results does not."""
+        return bool((self.of(*ENDED)["epochs"] > 0).any())
+
+    def settings(self) -> pd.DataFrame:
+        """One row for each variant with an ended run: that run's row. The index is the variant."""
+        return self.of(*ENDED).drop_duplicates("variant").set_index("variant")
+
+    def of(self, *statuses: str) -> pd.DataFrame:
+        """The runs with one of these statuses."""
+        return self.runs[self.runs["status"].isin(statuses)]
+
+
+def factor_levels(runs: pd.DataFrame, factor: str) -> pd.Series:
+    """The level of a factor for every run, as text; None where a run lacks the setting.
+
+    `factor`: a dotted path, or several joined by "+".
+    """
+    paths = factor.split("+")
+    if any(path not in runs for path in paths):
+        return pd.Series([None] * len(runs), index=runs.index, dtype=object)
+    levels = [level_text(list(row)) for row in zip(*(runs[path] for path in paths))]
+    return pd.Series(levels, index=runs.index, dtype=object)
+
+
+def _frame(first: Iterable[str], rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """The rows as a frame. The columns are `first`, then every other key in the order of the rows.
+
+    Values stay as they are; pandas would make a column of integers with a missing one floats.
+    """
+    missing = dict.fromkeys([*first, *(key for row in rows for key in row)])
+    return pd.DataFrame([{**missing, **row} for row in rows], columns=list(missing), dtype=object)

@@ -1,0 +1,151 @@
+"""A run as its source holds it, its row in a table of runs, and what the values of a row may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
+
+from analysis.runs.settings import flatten
+from experiments.errors import first_line
+from experiments.files import RecordError
+from experiments.metric import METRICS, known_metrics
+from experiments.runs import record
+from experiments.runs.history import BY_VALUE
+
+ENDED = record.STATUSES
+SPEED = ("wall_seconds", "device_seconds", "images_per_second")
+COST = ("params", "params_fixed", "flops_per_image", *SPEED, "peak_memory_bytes", "cohort")
+IMAGES = ("train_images", "val_images", "test_images")
+PLANNED_FIELDS = "planned.fields"  # a digest for each field of the plan
+FROM_SUMMARY = {
+    **{name: f"cost.{name}" for name in COST},
+    **{name: f"data.{name}" for name in IMAGES},
+    "image_files": "data.files",
+    "test_copies": "data.copies.test",  # test images that are training images as well
+    # what the study stated when the run started
+    **{f"planned_{name}": f"planned.{name}" for name in BY_VALUE},
+    "planned_fields": PLANNED_FIELDS,
+    **{name: f"provenance.{name}" for name in ("commit", "dirty", "started", "finished", "command")},
+    **{f"plugin_{name}": f"provenance.plugin.{name}" for name in ("modules", "digest", "committed")},
+}
+"""A column -> its place in summary.json."""
+COLUMNS = (
+    *("run", "run_id", "variant", "seed", "status", "epochs"),
+    *METRICS,
+    *FROM_SUMMARY,
+    *("hardware", "versions", "digest"),
+)
+"""The columns of `Runs.runs` that every source gives. Then come, in any order, the settings by dotted path
+("model.depth") and the metrics that only some runs measure ("fewshot/mnist/5")."""
+NUMBERS = ("epochs", *COST, *IMAGES, "test_copies", "planned_margin")
+
+
+@dataclass(frozen=True)
+class SourceRun:
+    """A run as its source holds it.
+
+    `status`: one of `ENDED`, "incomplete", "unreadable" (the record is damaged) or "unplanned" (the plan lacks the
+    run). `config`: nested settings. `variant`: its name, or "" where a plan states it or the source has none.
+    `summary`: as in summary.json. `rows`: its epochs, as in metrics.csv. `study`: the name of its study, where the
+    source has one.
+    """
+
+    name: str
+    status: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    variant: str = ""
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    study: str = ""
+
+    @cached_property
+    def row(self) -> dict[str, Any]:
+        """The row of `Runs.runs`, without what a plan says of the run."""
+        summary, settings = dict(flatten(self.summary)), dict(flatten(self.config))
+        versions = _part(summary, "provenance.versions")
+        return {
+            **settings,
+            "run": self.name,
+            "run_id": summary.get("run_id") or None,
+            "variant": "",
+            "seed": settings.get("seed"),
+            "status": self.status,
+            "epochs": summary.get("epochs", 0),
+            **{metric: summary.get(metric) for metric in known_metrics(summary)},
+            **{column: summary.get(path) for column, path in FROM_SUMMARY.items()},
+            "planned_fields": " ".join(f"{name}={hex}" for name, hex in _part(summary, PLANNED_FIELDS).items()) or None,
+            "hardware": ", then ".join(dict.fromkeys(map(_device, _hardware(self.summary)))),
+            "versions": ", ".join(f"{package} {version}" for package, version in sorted(versions.items())),
+            "digest": summary.get("digest"),
+        }
+
+
+class _Settings(BaseModel, extra="allow", strict=True):
+    """The columns of a row that are not in `COLUMNS`: metrics and settings."""
+
+    @model_validator(mode="after")
+    def _check(self) -> _Settings:
+        values = self.model_extra or {}
+        for metric in known_metrics(values):
+            value = values.get(metric)
+            if value is None:
+                continue
+            if type(value) not in (int, float) or not math.isfinite(value):
+                raise ValueError(f"{metric}: {str(value)[:60]!r} is not allowed: expected a number")
+            if metric.is_share and not 0 <= value <= 1:
+                raise ValueError(
+                    f"{metric}: {value:g} is not allowed: expected a fraction from 0 to 1; divide percent by 100, "
+                    "or give the column another name, such as acc"
+                )
+        if nested := [name for name, value in values.items() if isinstance(value, dict | list)]:
+            raise ValueError(f"{nested[0]}: {str(values[nested[0]])[:60]!r} is not allowed: expected one value")
+        return self
+
+
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys((name for name in COLUMNS if name not in METRICS), str | None),
+    **dict.fromkeys(("run", "variant", "hardware", "versions"), str),
+    **dict.fromkeys(NUMBERS, Annotated[float, Field(ge=0, allow_inf_nan=False)] | None),
+    **dict.fromkeys(("dirty", "plugin_committed"), bool | None),
+    "status": Literal[*ENDED, "incomplete", "unreadable", "unplanned"],
+    "seed": int | None,
+    "planned_fields": Annotated[str, Field(pattern=r"^(\S+=\S+( |$))*$")] | None,
+}
+TEXTS = {name: "" if kind is str else None for name, kind in _TYPES.items() if kind in (str, str | None)}
+"""A column of texts -> its value where that is missing."""
+_REQUIRED = ("run", "variant", "seed", "status")  # older exports lack some of the others
+_FIELDS: dict[str, Any] = {name: (kind, ... if name in _REQUIRED else None) for name, kind in _TYPES.items()}
+_Row = create_model("_Row", __base__=_Settings, **_FIELDS)
+
+
+def check_row(row: Mapping[str, Any], source: object) -> None:
+    """Raise `RecordError` where a value has another type or cannot be, such as an accuracy of 70.
+
+    Every source checks its rows: a digest shows that values are unchanged, not that they are possible.
+    """
+    try:
+        _Row.model_validate(row)
+    except ValidationError as error:
+        raise RecordError(f"{source}: {first_line(error)}") from error
+
+
+def _part(summary: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """The values of a section of a flat summary."""
+    return {path[len(section) + 1 :]: value for path, value in summary.items() if path.startswith(f"{section}.")}
+
+
+def _hardware(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What each session of a run was trained on. An interrupted run may go on elsewhere."""
+    provenance = summary.get("provenance", {})
+    return [part.get("hardware", {}) for part in (*provenance.get("sessions", ()), provenance)]
+
+
+def _device(hardware: Mapping[str, Any]) -> str:
+    threads = hardware.get("threads")
+    name = str(hardware.get("name") or hardware.get("device") or "")
+    return f"{name} ({hardware.get('device')}, {threads} thread{'s' * (threads != 1)})" if threads else name

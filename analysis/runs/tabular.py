@@ -1,0 +1,245 @@
+"""Read runs from a table with one row for each run: a file (CSV, Parquet, JSON lines) or a DataFrame. Read only.
+
+The user names the columns: the metric, the seed and the factors. Other columns are not used.
+"""
+
+import csv
+import gzip
+import io
+import json
+import math
+import re
+import shlex
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.runs.inferred import infer
+from analysis.runs.runs import Runs
+from analysis.runs.settings import PLACES
+from analysis.runs.source_run import SourceRun
+from experiments.errors import UserError
+from experiments.files import reading
+from experiments.metric import Metric, metric_of_column
+
+FORMATS = (".csv", ".parquet", ".jsonl", ".csv.gz", ".tsv")
+NOT_ENDED = re.compile(  # in W&B, MLflow, Optuna, Ray and Slurm
+    r"(trialstate\.)?(crash|fail|kill|running|prun|preempt|pending|wait|queue|schedul|pause|suspend|stop|error|abort|"
+    r"interrupt|incomplete|timeout|timed.out|cancel|node_fail|boot_fail|out_of_me|deadline|starting|initiali)",
+    re.IGNORECASE,
+)
+SEPARATORS = "cells are separated by {}, and decimals have a point"
+SMALLEST, LARGEST = 1e-100, 1e100
+"""Limits of a value other than 0: squares of what lies beyond are no floating-point numbers."""
+
+
+def read_file(path: Path) -> pd.DataFrame:
+    """The table in a file; which format it has follows from its ending. The cells of CSV are text."""
+    path = path.expanduser()
+    ending = next((ending for ending in FORMATS if path.name.lower().endswith(ending)), "")
+    if not ending:
+        raise UserError(f"csv:{path}: is no file that ends with {', '.join(FORMATS)}")
+    with reading(path):
+        try:
+            if ending == ".parquet":
+                return pd.read_parquet(path)
+            body = gzip.decompress(path.read_bytes()) if ending.endswith(".gz") else path.read_bytes()
+            text = body.decode("utf-8-sig")
+            if ending == ".jsonl":
+                return pd.DataFrame(_json_lines(text), dtype=object)
+            reader = csv.reader(io.StringIO(text), delimiter="\t" if ending == ".tsv" else ",")
+            head, *rows = [row for row in reader if row] or [[]]
+        except ImportError as error:
+            extra = 'needs the extra "parquet"; install it with: pip install "vit-ablation[parquet]"'
+            raise UserError(f"csv:{path}: {extra}") from error
+        except UnicodeDecodeError as error:
+            raise UserError(f"csv:{path}: cannot be read: {error}; save it as UTF-8") from error
+        except (ValueError, TypeError, RecursionError, csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise UserError(f"csv:{path}: cannot be read: {error}") from error
+    separators = SEPARATORS.format("tabs" if ending == ".tsv" else "commas")
+    if len(head) == 1 and {";", "\t", ","} & {*head[0]}:
+        raise UserError(f"csv:{path}: the header is one cell, {head[0]!r}; {separators}")
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(head):
+            raise UserError(f"csv:{path}: row {number} has {len(row)} cells, and the header {len(head)}; {separators}")
+    return pd.DataFrame(rows, columns=[name.strip() for name in head], dtype=object)
+
+
+def _json_lines(text: str) -> list[Any]:
+    """The value of each line that is not empty. Raises `ValueError` naming the line of the file."""
+    values = []
+    for number, line in enumerate(text.split("\n"), 1):
+        try:
+            values += [json.loads(line)] if line.strip() else []
+        except json.JSONDecodeError as error:
+            raise ValueError(f"line {number}, column {error.colno}: {error.msg}") from error
+    return values
+
+
+def rows_where(frame: pd.DataFrame, source: str, conditions: Sequence[str]) -> pd.DataFrame:
+    """The rows that meet all conditions, `COLUMN=VALUE`. Raises `UserError` where no row does."""
+    for condition in conditions:
+        column, _, value = condition.partition("=")
+        kept = frame[frame[column].map(_text) == value] if list(frame).count(column) == 1 else frame[:0]
+        if kept.empty:
+            known = ", ".join(sorted(set(frame[column].map(_text)))) if column in frame else ", ".join(frame)
+            raise UserError(
+                f"--where: {condition!r} is true for no row of {source}: expected COLUMN=VALUE, of: {known}"
+            )
+        frame = kept.reset_index(drop=True)
+    return frame
+
+
+def read_table(
+    frame: pd.DataFrame,
+    source: str,
+    metric: str,
+    factor: Sequence[str] = (),
+    seed: str = "seed",
+    baseline: str | None = None,
+    margin: float | None = None,
+    lower_is_better: bool = False,
+    variance: str = "shared",
+    command: str | None = None,
+) -> Runs:
+    """A study from a table with one row for each run; see `analysis.compare`. `source`: what messages call the table.
+
+    `command`: what the report shows to make it again.
+    """
+    if not isinstance(frame, pd.DataFrame):
+        raise UserError(f"{source}: is a {type(frame).__name__}, not a pandas DataFrame")
+    frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
+    _check_columns(frame, source, metric, seed, factor)
+    if not isinstance(lower_is_better, bool):
+        raise UserError(f"{source}: lower_is_better: {lower_is_better!r} is not allowed: expected True or False")
+    measured = metric_of_column(metric, lower_is_better)
+    for column in _unused(frame, metric, seed, factor):
+        _check_ended(frame, source, column, metric)
+    levels = {name: _levels(frame, source, name) for name in factor}
+    runs = _runs(frame, source, measured, metric, seed, levels)
+    study = infer(source, runs, measured, baseline, margin=margin, variance=variance)
+    if len(study.variants) < len(set(zip(*levels.values()))):
+        raise UserError(f"{source}: two combinations of {', '.join(factor)} have the same name; rename their values")
+    pairs = {(run.variant, run.seed) for run in study.plan.runs}
+    shared = Counter(number for _, number in pairs)
+    if apart := sorted(
+        {variant for variant, _ in pairs} - {variant for variant, number in pairs if shared[number] > 1}
+    ):
+        raise UserError(
+            f"{source}: {seed}: {apart[0]} has no seed in common with another variant, and runs are paired by it; "
+            "number runs that are not paired in each variant: 0, 1, 2, ..."
+        )
+    unused = [column for column in _unused(frame, metric, seed, factor) if column and not column.startswith("Unnamed:")]
+    notes = [f"Columns of the table that are not used: {', '.join(unused)}."] if unused else []
+    plan = study.plan.model_copy(update={"notes": [*study.plan.notes, *notes], "command": command})
+    return replace(study, plan=plan)
+
+
+def _unused(frame: pd.DataFrame, metric: str, seed: str, factors: Sequence[str]) -> list[str]:
+    return [column for column in frame if column not in (metric, seed, *factors)]
+
+
+def _check_ended(frame: pd.DataFrame, source: str, column: str, metric: str) -> None:
+    """Raise `UserError` where the column says that runs with a value did not end: the value is not their last one."""
+    if column.lower() not in ("state", "status") or list(frame).count(column) != 1:
+        return
+    texts = frame[column].map(_text)
+    not_ended = texts.map(lambda text: bool(NOT_ENDED.match(text)))
+    lost, ended = texts[not_ended & (frame[metric].map(_text) != "")], texts[~not_ended & (texts != "")].tolist()
+    if len(lost):
+        keep = max(sorted({*ended}), key=ended.count, default="VALUE")
+        raise UserError(
+            f"{source}: {column}: {len(lost)} of {len(texts)} rows did not end ({', '.join(sorted({*lost}))}); keep "
+            f"the others: --where {shlex.quote(f'{column}={keep}')}, in Python frame[frame[{column!r}] == {keep!r}]"
+        )
+
+
+def _check_columns(frame: pd.DataFrame, source: str, metric: str, seed: str, factors: Sequence[str]) -> None:
+    if frame.empty:
+        raise UserError(f"{source}: holds no runs")
+    held, named = list(frame), (metric, seed, *factors)
+    if not metric or not factors:
+        raise UserError(f"{source}: metric and factor are required, and name columns; its columns: {', '.join(held)}")
+    roles = {metric: "the metric", seed: "the seed, by which runs are paired", **dict.fromkeys(factors, "a factor")}
+    for column, role in roles.items():
+        if (count := held.count(column)) != 1:
+            problem = f"has {count} columns {column!r}" if count else f"has no column {column!r}"
+            raise UserError(f"{source}: {problem} ({role}); its columns: {', '.join(held)}")
+    if len(set(named)) < len(named):
+        raise UserError(f"{source}: metric, seed and factors are different columns, not {', '.join(named)}")
+    for factor in factors:
+        if "+" in factor or factor in PLACES:
+            raise UserError(f"{source}: rename the column {factor!r}; a factor cannot have this name")
+
+
+def _levels(frame: pd.DataFrame, source: str, factor: str) -> list[Any]:
+    """The level in each row: a number where all are, else text."""
+    texts = [_text(cell) for cell in frame[factor]]
+    if "" in texts:
+        raise UserError(
+            f"{source}: {factor}: row {texts.index('') + 1} is empty; a run has a level of every factor "
+            "(pandas reads None as empty: use read_csv(..., keep_default_na=False) or fillna('none'))"
+        )
+    numbers = list(map(_number, texts))
+    levels = numbers if all(number is not None and math.isfinite(number) for number in numbers) else texts
+    alike = dict[Any, str]()
+    for text, level in zip(texts, levels):
+        if alike.setdefault(level, text) != text:
+            raise UserError(
+                f"{source}: {factor}: {alike[level]!r} and {text!r} are the same number; write it in one way"
+            )
+    if len(set(levels)) < 2:
+        raise UserError(f"{source}: {factor}: every row holds {texts[0]!r}; a factor has two values or more")
+    return levels
+
+
+def _runs(
+    frame: pd.DataFrame, source: str, measured: Metric, metric: str, seed: str, levels: dict[str, list[Any]]
+) -> list[SourceRun]:
+    """The runs. One without a finite value diverged or failed: what it would have reached is not known."""
+    runs, first, study = [], dict[Any, int](), Path(source.partition(":")[2]).stem or source
+    for row, (value, seeded) in enumerate(zip(frame[metric].map(_text), frame[seed].map(_text)), 1):
+        number, whole = _number(value or "nan"), _number(seeded)
+        if number is None:
+            raise UserError(
+                f"{source}: {metric}: {value!r} in row {row} is not a number, such as 0.5 (empty: a failed run)"
+            )
+        if math.isfinite(number) and number and not SMALLEST <= abs(number) <= LARGEST:
+            raise UserError(
+                f"{source}: {metric}: {value} in row {row} is not between 1e-100 and 1e100; use another unit"
+            )
+        if whole is None or whole % 1 != 0:
+            raise UserError(f"{source}: {seed}: {seeded!r} in row {row} is not a whole number")
+        settings = {factor: column[row - 1] for factor, column in levels.items()}
+        earlier = first.setdefault((*settings.values(), int(whole)), row)
+        if earlier != row:
+            same = ", ".join(f"{name} {value}" for name, value in {**settings, seed: int(whole)}.items())
+            lost = [
+                n for n in (earlier, row) if not math.isfinite(_number(_text(frame[metric].iloc[n - 1])) or math.nan)
+            ]
+            way = f"row {lost[0]} did not end; leave it out" if len(lost) == 1 else "name what differs as a factor"
+            raise UserError(f"{source}: rows {earlier} and {row} both have {same}; {way}")
+        status, summary = ("finished", {str(measured): number}) if math.isfinite(number) else ("diverged", {})
+        name = f"row {row:0{len(str(len(frame)))}d}"
+        runs.append(SourceRun(name, status, {**settings, "seed": int(whole)}, summary=summary, study=study))
+    return runs
+
+
+def _text(cell: Any) -> str:
+    """The text of a cell; "" where it is missing."""
+    text = "" if pd.api.types.is_scalar(cell) and pd.isna(cell) else str(cell).strip()
+    return text.encode(errors="backslashreplace").decode()  # a lone surrogate cannot be written
+
+
+def _number(text: str) -> int | float | None:
+    """The number that a text is; None where it is none."""
+    try:
+        number = float(text)
+        return int(text) if text.lstrip("-").isdecimal() and math.isfinite(number) else number
+    except ValueError:
+        return None

@@ -1,0 +1,338 @@
+"""Numbers, units, counts, lists and names as text. The number of decimals follows the width of the interval.
+
+The last functions format the columns of tables.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from analysis.stats.estimates import LEVEL, Estimate
+from experiments.metric import Metric
+
+MINUS, DASH = "−", "–"
+MOST_PLACES = 6
+PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def decimals(half: float, fallback: int = 2) -> int:
+    """Return the decimals that show two significant digits of `half`; `fallback` where it is zero or unknown."""
+    if not math.isfinite(half) or half <= 0:
+        return fallback
+    leading = math.floor(math.log10(float(f"{half:.1e}")))
+    return min(max(1 - leading, 0), MOST_PLACES)
+
+
+def shared_places(estimates: Iterable[Estimate], metric: Metric) -> int:
+    """Return the number of decimals that estimates share in a column.
+
+    The median half-width has two significant digits, and the smallest at least one.
+    """
+    estimates = list(estimates)
+    halves = (half_width(estimate) * metric.scale for estimate in estimates)
+    known = sorted(half for half in halves if math.isfinite(half) and half > 0)
+    if not known:
+        return _without_interval([estimate.value for estimate in estimates], metric)
+    return max(decimals(known[(len(known) - 1) // 2]), decimals(known[0]) - 1, 0)
+
+
+def number(value: float, places: int, signed: bool = False) -> str:
+    """Format a number with fixed decimals and a true minus sign; a dash where it is not finite."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    few = places == MOST_PLACES and 0 < abs(value) < 1e-6  # digits that so many decimals do not show
+    fixed = f"{',' if abs(value) >= 1e7 else ''}.{places}f"
+    text = f"{value:{'+' if signed else ''}{'.3g' if few or abs(value) >= 1e15 else fixed}}"
+    if value == 0 or not text.strip("+-0."):  # zero has no sign
+        text = text.lstrip("+-")
+    return text.replace("-", MINUS)
+
+
+def half_width(estimate: Estimate) -> float:
+    """Return half the width of the interval; NaN where there is none."""
+    return (estimate.high - estimate.low) / 2
+
+
+def with_interval(
+    estimate: Estimate, metric: Metric, signed: bool = False, places: int | None = None, as_range: bool = False
+) -> str:
+    """Format an estimate with its interval, with `places` decimals, else with two significant digits of the half-width.
+
+    - `97.12 ± 0.43`: the usual case;
+    - `99.3 (97.3 to 100)`: the interval passes `limits` and is cut there, or is to be shown `as_range`;
+    - `+0.36 [−0.45, +1.17]`: a `signed` difference;
+    - `97.12`: there is no interval.
+    """
+    half = half_width(estimate) * metric.scale
+    places = _places(estimate, metric, places)
+    value = number(estimate.value * metric.scale, places, signed)
+    if not math.isfinite(half) or value == DASH:
+        return value
+    if signed:
+        return f"{value} {bounds(estimate, metric, places)}"
+    lowest, highest = limits(metric)
+    if not as_range and not _is_range(estimate, metric):
+        return f"{value} ± {number(half, places)}"
+    cut = [min(max(bound, lowest), highest) for bound in (estimate.low, estimate.high)]
+    low, high = (
+        number(end * metric.scale, places if end == bound else 0)
+        for end, bound in zip(cut, (estimate.low, estimate.high))
+    )
+    return f"{value} ({low} to {high})"
+
+
+def _is_range(estimate: Estimate, metric: Metric) -> bool:
+    """Whether ± cannot show the interval of a mean: it passes the limits."""
+    lowest, highest = limits(metric)
+    return estimate.low < lowest or estimate.high > highest
+
+
+def limits(metric: Metric, difference: bool = False) -> tuple[float, float]:
+    """Return the smallest and largest value of a metric, in the data's units; a `difference` has none."""
+    lowest = 0.0 if not difference and (metric.is_share or metric.is_loss) else -math.inf
+    return lowest, 1.0 if not difference and metric.is_share else math.inf
+
+
+def value(shown: Estimate | float, metric: Metric, places: int | None = None) -> str:
+    """Format one value or a mean, with `places` decimals or rounded by its interval: `72.4 %`."""
+    estimate = shown if isinstance(shown, Estimate) else Estimate(shown, math.nan, math.nan, 1)
+    return number(estimate.value * metric.scale, _places(estimate, metric, places)) + (" %" if metric.is_share else "")
+
+
+def mean_among(mean: Estimate, means: Iterable[Estimate], metric: Metric) -> str:
+    """Format a mean as the column of these means shows it: `72.4 %`."""
+    return value(mean, metric, shared_places(means, metric))
+
+
+def named_mean(name: str, mean: Estimate, metric: Metric) -> str:
+    """Format a mean with its interval and number of seeds: `none: 66.2 ± 3.4 % (n = 3)`."""
+    return f"{plain(name)}: {with_interval(mean, metric)}{' %' if metric.is_share else ''} (n = {mean.n})"
+
+
+def bounds(estimate: Estimate, metric: Metric, places: int | None = None) -> str:
+    """Format the interval of a difference alone, `[−0.30, +1.21]`, rounded as in `with_interval`."""
+    if not math.isfinite(half_width(estimate)):
+        return DASH
+    places = _places(estimate, metric, places)
+    low, high = (number(bound * metric.scale, places, signed=True) for bound in (estimate.low, estimate.high))
+    return f"[{low}, {high}]"
+
+
+def p_value(p: float) -> str:
+    """Format a p-value: `0.032`, `< 0.001`; a dash where nothing was tested."""
+    if not math.isfinite(p):
+        return DASH
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def setting(value: Any) -> str:
+    """Format the value of a setting: `0.001`, `adamw`."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def count(value: float) -> str:
+    """Format a count: `12,345`; a dash where it is unknown."""
+    return DASH if value is None or not math.isfinite(value) else f"{round(value):,}"
+
+
+def magnitude(value: float, digits: int = 3) -> str:
+    """Format a number with so many significant digits and an SI prefix: `1.23 M`; a dash where it is unknown."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    rounded = float(f"{value:.{digits}g}")
+    size, prefix = next((item for item in PREFIXES if abs(rounded) >= item[0]), (1, ""))
+    return f"{rounded / size:.{digits}g} {prefix}".rstrip()
+
+
+def duration(value: float) -> str:
+    """Format a duration in a suitable unit: `4.1 s`, `12 min`, `3.4 h`; a dash where it is unknown."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if value >= 2 * size:
+            return f"{value / size:.3g} {name}"
+    return f"{value:.3g} s"
+
+
+def percent(share: float) -> str:
+    """Format a rate or a level: `5 %`."""
+    return f"{100 * share:.3g} %"
+
+
+CONFIDENCE = percent(LEVEL)
+"""The confidence level of intervals, for labels."""
+
+
+def plural(n: int, noun: str, several: str = "") -> str:
+    """Format a count with its noun: `1 seed`, `5 seeds`; `several`: the plural, where it is not the noun and an s."""
+    return f"{n} {noun if n == 1 else several or f'{noun}s'}"
+
+
+def capital(text: str) -> str:
+    """Return text that starts with a capital letter, as a sentence does."""
+    return text[:1].upper() + text[1:]
+
+
+def alone(planned: bool) -> str:
+    """Say which level the intervals of single differences have, as the end of a sentence about them."""
+    return (
+        "have the level of the planned look, for each difference alone" if planned else "are for each difference alone"
+    )
+
+
+def seeds(counts: Iterable[int]) -> str:
+    """Format how many seeds estimates are from: `5 seeds`, or `4 to 5 seeds` where they differ."""
+    found = set(counts)
+    return plural(max(found), "seed") if len(found) == 1 else f"{min(found)} to {max(found)} seeds"
+
+
+def margin(value: float | None, metric: Metric) -> str:
+    """Format an equivalence margin in the unit of a difference: `1 point`."""
+    if value is None:
+        return DASH
+    text = f"{value * metric.scale:g}"
+    return f"{text} point{'s' * (text != '1')}" if metric.is_share else text
+
+
+def article(noun: str) -> str:
+    """Put the indefinite article before a noun: `a test accuracy`, `an error`, `an 8-shot accuracy`."""
+    return f"a{'n' * (noun[:1].lower() in 'aeio8')} {noun}"
+
+
+def listing(words: Sequence[object], last: str = "and") -> str:
+    """Join words: `a`, `a and b`, `a, b and c`."""
+    *first, end = map(str, words) if words else [""]
+    return f"{', '.join(first)} {last} {end}" if first else end
+
+
+def quoted(variant: str) -> str:
+    """Return a variant's name, in quotation marks if it has commas or spaces."""
+    return f"“{variant}”" if "," in variant or " " in variant else variant
+
+
+def names(variants: Iterable[str]) -> str:
+    """Join the names of variants, each in quotation marks if it has commas or spaces."""
+    return listing(list(map(quoted, variants)))
+
+
+def factor_name(factor: str, names: Mapping[str, str]) -> str:
+    """Return a factor's name in `names`, else the factor without sections, linked settings joined by "+"."""
+    if factor in names:
+        return plain(names[factor])
+    return " + ".join(path.rpartition(".")[2] for path in factor.split("+"))
+
+
+@cache
+def level_name(factor: str, level: str) -> str:
+    """Return a level as text that is clear by itself: `rope-2d`, but `depth = 2` and `share = true`."""
+    try:
+        float(level)
+    except ValueError:
+        is_kind = level == "none" and factor == "pos_embed"
+        return f"{factor} = {level}" if level in ("true", "false", "none") and not is_kind else level
+    return f"{factor} = {level}"
+
+
+def plain(text: Any) -> str:
+    """Return text that a page or a file can show: characters that cannot be printed become U+FFFD, white space a
+    single space.
+    """
+    line = " ".join(str(text).split())
+    return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
+
+
+def points(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:
+    """Format the size of a difference: `23.6 points`; `+23.6 points` if signed."""
+    value = diff.value if signed else abs(diff.value)
+    return number(value * metric.scale, _places(diff, metric, places), signed) + metric.points
+
+
+def points_range(diffs: Sequence[Estimate], metric: Metric) -> str:
+    """Format the sizes of several differences: `22.5 to 23.6 points`."""
+    low, *_, high = sorted((*diffs, *diffs), key=lambda diff: abs(diff.value))
+    places = min(_places(low, metric), _places(high, metric))
+    ends = dict.fromkeys(number(abs(diff.value) * metric.scale, places) for diff in (low, high))
+    return " to ".join(ends) + metric.points
+
+
+def interval(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:
+    """Format the interval of the size of a difference, of the difference itself if signed: `95 % CI 20.2 to 27.0`."""
+    half = half_width(diff)
+    if not math.isfinite(half):
+        return "no interval"
+    ends = (diff.low, diff.high) if signed or diff.value >= 0 else (-diff.high, -diff.low)
+    low, high = (number(end * metric.scale, _places(diff, metric, places)) for end in ends)
+    return f"{CONFIDENCE} CI {low} to {high}"
+
+
+def _places(estimate: Estimate, metric: Metric, places: int | None = None) -> int:
+    """The decimals of an estimate: `places`, or of one that is shown alone, by its interval."""
+    if places is not None:
+        return places
+    return decimals(half_width(estimate) * metric.scale, _without_interval([estimate.value], metric))
+
+
+def _without_interval(values: Iterable[float], metric: Metric) -> int:
+    """The decimals of values without an interval: more than the usual number where these show the largest as zero."""
+    usual = 2 if metric.is_share else 4
+    largest = max((abs(value) * metric.scale for value in values if math.isfinite(value)), default=0.0)
+    return usual if round(largest, usual) else decimals(largest, usual)
+
+
+Format = Callable[[Sequence[Any]], list[str]]
+"""The values of a column -> their texts: some columns share a number of decimals."""
+
+
+def each(show: Callable[[Any], str]) -> Format:
+    """Every value by itself."""
+    return lambda values: list(map(show, values))
+
+
+def numbers(places: int = 2, scale: float = 1.0, signed: bool = False) -> Format:
+    """`0.71`: a fixed number of decimals."""
+    return each(lambda value: number(value * scale, places, signed))
+
+
+def intervals(metric: Metric, signed: bool = False) -> Format:
+    """Estimates as `with_interval` shows them. A column shares its decimals, and is of ranges if any of it is one."""
+
+    def shown(estimates: Sequence[Estimate]) -> list[str]:
+        places = shared_places(estimates, metric)
+        known = [estimate for estimate in estimates if math.isfinite(half_width(estimate))]
+        ranges = any(_is_range(estimate, metric) for estimate in known)
+        return [with_interval(estimate, metric, signed, places, ranges) for estimate in estimates]
+
+    return shown
+
+
+def deviations(metric: Metric) -> Format:
+    """Means with the standard deviation of the runs, pairs of numbers: `97.1 ± 0.4`. A column shares its decimals."""
+
+    def shown(pairs: Sequence[tuple[float, float]]) -> list[str]:
+        known = [Estimate(mean, mean - sd, mean + sd, 0) for mean, sd in pairs]
+        places = shared_places(known, metric)
+        return [
+            number(mean * metric.scale, places)
+            + (f" ± {number(sd * metric.scale, places)}" if math.isfinite(sd) else "")
+            for mean, sd in pairs
+        ]
+
+    return shown
+
+
+def is_unknown(value: Any) -> bool:
+    """Whether a value is missing: None or NaN."""
+    return value is None or value != value
+
+
+def _text(value: Any) -> str:
+    return "" if is_unknown(value) else str(value)
+
+
+texts = each(_text)
+"""The text as it is, aligned to the left; empty where there is none."""
+digits = each(_text)
+"""The same, aligned to the right."""
+counts = each(count)
+p_values = each(p_value)

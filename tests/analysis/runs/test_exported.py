@@ -1,0 +1,253 @@
+"""Exported studies: complete, the same bytes each time, readable with pandas; changes are noticed, user files are
+kept.
+"""
+
+import dataclasses
+import json
+import shutil
+
+import pandas as pd
+import pytest
+from synthetic import ACCURACY, add_metrics, state_plan, write_study
+
+from analysis.runs.exported import export
+from analysis.runs.folder import read_folder
+from analysis.runs.held_fixed import plan_changes
+from analysis.runs.inferred import infer
+from analysis.runs.read import read
+from analysis.runs.source_run import SourceRun
+from experiments.config import RunConfig, override
+from experiments.errors import UserError
+from experiments.runs import record
+from experiments.runs.history import Look, add_look
+
+STATUSES = {
+    ("none", 0): "incomplete",
+    ("none", 1): "diverged",
+    ("learned-1d", 2): "absent",
+    ("sinusoidal", 0): "pruned",
+}
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def same(one, two):
+    for name in ("runs", "curves"):
+        ours, theirs = getattr(one, name), getattr(two, name)
+        assert ours.dtypes.to_dict() == theirs.dtypes.to_dict()
+        pd.testing.assert_frame_equal(*(each.astype(object).where(each.notna(), None) for each in (ours, theirs)))
+    assert (one.plan, one.troubles) == (two.plan, two.troubles)
+
+
+def test_an_exported_study_is_read_back_as_it_was(tmp_path):
+    folder = write_study(tmp_path, seeds=3, statuses=STATUSES)
+    shutil.copytree(folder / "v1-s1", folder / "unplanned")
+    add_metrics(folder, lambda summary, *_: {"fewshot/digits/5": 0.5, "test/acc@2": 0.25})
+    (folder / "v3-s2" / "metrics.csv").write_text("epoch\n1\n")
+    study = read_folder(folder, skip_unreadable=True)
+    assert set(study.runs["status"]) == {"finished", "diverged", "pruned", "incomplete", "unreadable", "unplanned"}
+    same(read(str(export(study, tmp_path / "exported"))), study)
+
+
+def test_pandas_reads_every_number_that_the_records_hold(tmp_path):
+    folder = write_study(tmp_path, seeds=2, epochs=3)
+    exported = export(read_folder(folder), tmp_path / "exported")
+    # pandas 2 rounds the last digit of some numbers, unless it is told not to
+    exactly = {} if pd.__version__ >= "3" else {"float_precision": "round_trip"}
+    runs, curves = (pd.read_csv(exported / name, **exactly) for name in ("runs.csv", "curves.csv"))
+    assert len(runs) == 8 and len(curves) == 8 * 3
+    for row in runs.to_dict("records"):
+        config, summary = (
+            json.loads((folder / row["run"] / name).read_text()) for name in ("config.json", "summary.json")
+        )
+        assert row["digest"] == summary["digest"] and row["run_id"] == summary["run_id"]
+        assert row["test/acc"] == summary["test/acc"] and row["device_seconds"] == summary["cost"]["device_seconds"]
+        assert row["commit"] == summary["provenance"]["commit"] and row["optim.lr"] == config["optim"]["lr"]
+    lines = (folder / "v2-s1" / "metrics.csv").read_text().splitlines()[1:]
+    assert curves.loc[curves["run"] == "v2-s1", "val/acc"].tolist() == [float(line.split(",")[-1]) for line in lines]
+
+
+def test_settings_of_any_type_are_read_back_as_they_were(tmp_path):
+    """W&B holds settings of other programs: texts that look like numbers, empty texts, several types in one."""
+    values = [1, 2.5, "2.5", "", None, True, "True", 'a,\n"b"', "é"]
+    settings = [
+        {"seed": at, "odd": value, "text": str(value), "whole": at, "flag": at > 3} for at, value in enumerate(values)
+    ]
+    runs = [SourceRun(f"r{one['seed']}/x", "finished", one, f"v{one['seed']}") for one in settings]
+    study = infer("wandb:me/project", runs)
+    back = read(str(export(study, tmp_path / "exported")))
+    same(back, study)
+    assert list(map(repr, back.runs["odd"].dropna())) == [repr(value) for value in values if value is not None]
+
+
+def test_texts_that_look_like_numbers_stay_texts(tmp_path):
+    """One seed, one number of shots, a dataset named after a year, a commit of digits: none of them becomes a
+    number.
+    """
+    study = read_folder(write_study(tmp_path, seeds=1))
+    texts = {
+        "eval.fewshot": "2024",
+        "eval.shots": "5",
+        "commit": "1e5",
+        "planned_seeds": "0",
+        "hardware": "",
+        "image_files": None,
+    }
+    study = dataclasses.replace(study, runs=study.runs.assign(**texts).astype(dict.fromkeys(texts, object)))
+    folder = export(study, tmp_path / "exported")
+    same(read(str(folder)), study)
+    assert ",2024," in (folder / "runs.csv").read_text()  # as it is, without quotes
+
+
+def test_exporting_twice_gives_the_same_bytes(tmp_path):
+    study = read_folder(write_study(tmp_path, seeds=3, statuses=STATUSES))
+    first = contents(export(study, tmp_path / "exported"))
+    (tmp_path / "exported" / "report").mkdir()  # a report made from the export stays where it is
+    assert contents(export(study, tmp_path / "exported")) == first
+    again = export(read(str(tmp_path / "exported")), tmp_path / "again")  # and an export of the export is its copy
+    assert contents(again) == first
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "curves.csv", "study.json"])
+def test_a_changed_export_is_refused_by_name(tmp_path, name):
+    study = read_folder(write_study(tmp_path, seeds=3))
+    folder = export(study, tmp_path / "exported")
+    file = folder / name
+    text = file.read_text()
+    file.write_text(text.replace("0.01", "0.02", 1) if name == "study.json" else text.replace("9", "8", 1))
+    assert file.read_text() != text
+    with pytest.raises(record.RecordError, match=f"{name}: does not match its .*digest"):
+        read(str(folder))
+    with pytest.raises(UserError, match=f"{name}: does not match"):
+        export(study, folder)
+    file.unlink()
+    with pytest.raises(UserError, match=name):
+        read(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("table", "values", "reason"),
+    [
+        ("runs", {"test/acc": 70.0}, "runs.csv: v0-s0: test/acc: 70 is not allowed: expected a fraction from 0 to 1"),
+        ("runs", {"params": "x"}, "runs.csv: v0-s0: params: 'x' is not allowed"),
+        ("runs", {"status": ["odd", *["finished"] * 7]}, "runs.csv: v0-s0: status: 'odd' is not allowed"),
+        ("runs", {"model.depth": [[1]] * 8}, "runs.csv: v0-s0: model.depth: .* is not allowed: expected one value"),
+        ("runs", {"seed": 7}, "runs.csv: its runs are not those of study.json: .*'v0-s0', 'none', 0"),
+        ("curves", {"val/acc": "x"}, "the epochs have a val/acc that is no number"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_although_the_digests_fit(tmp_path, table, values, reason):
+    study = read_folder(write_study(tmp_path, seeds=2))
+    nonsense = dataclasses.replace(study, **{table: getattr(study, table).assign(**values)})
+    with pytest.raises(record.RecordError, match=reason):
+        read(str(export(nonsense, tmp_path / "exported")))
+
+
+def test_line_endings_do_not_matter(tmp_path):
+    """Git on Windows may change them."""
+    study = read_folder(write_study(tmp_path, seeds=2))
+    folder = export(study, tmp_path / "exported")
+    for path in folder.iterdir():
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    same(read(str(folder)), study)
+
+
+def test_parts_of_a_study_are_joined_to_the_whole_one(tmp_path):
+    """Two machines train different seeds; the second export has the runs of both, in the order of the seeds."""
+    parts = {"whole": (0, 1, 2, 3), "last": (2, 3), "first": (0, 1)}
+    statuses = {
+        name: {(v, s): "absent" for v in ACCURACY for s in range(4) if s not in own} for name, own in parts.items()
+    }
+    folders = [write_study(tmp_path / name, seeds=4, statuses=statuses[name]) for name in parts]
+    for folder in folders[1:]:
+        add_look(folder, Look.now([2], "test/acc", str(folder)))
+    whole, last, first = map(read_folder, folders)
+    export(last, tmp_path / "exported")
+    joined = read(str(export(first, tmp_path / "exported")))
+    assert [look.command for look in joined.looks] == [str(folder) for folder in folders[1:]]
+    for name in ("runs", "curves"):
+        ours, theirs = (getattr(study, name).drop(columns="command", errors="ignore") for study in (joined, whole))
+        columns = [column for column in theirs if column in ours]
+        by = ["run", "epoch"] if name == "curves" else ["run"]
+        ordered = [each[columns].sort_values(by).reset_index(drop=True).astype(object) for each in (ours, theirs)]
+        pd.testing.assert_frame_equal(*(each.where(each.notna(), None) for each in ordered))
+    assert joined.plan == whole.plan and set(joined.runs["status"]) == {"finished"}
+    assert list(joined.runs["seed"]) == sorted(joined.runs["seed"])
+
+
+def test_more_runs_replace_an_export_and_other_runs_do_not(tmp_path):
+    few, more, other = (
+        read_folder(write_study(tmp_path / name, seeds=seeds, spread=spread))
+        for name, seeds, spread in (("few", 2, 0.004), ("more", 3, 0.004), ("other", 3, 0.001))
+    )
+    folder = export(few, tmp_path / "exported")
+    export(more, folder)
+    before = contents(folder)
+    with pytest.raises(UserError, match="position: the folder holds 12 runs of another study, for example v0-s0"):
+        export(other, folder)
+    assert contents(folder) == before
+    export(few, folder)  # the third seed stays
+    joined = read(str(folder))
+    same(dataclasses.replace(joined, plan=more.plan), more)
+    assert joined.plan.seeds == more.plan.seeds and joined.plan.runs == more.plan.runs
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "runs.csv", "study.json"])
+def test_a_folder_with_files_of_the_users_is_left_alone(tmp_path, name):
+    study = read_folder(write_study(tmp_path, seeds=2))
+    folder = tmp_path / "exported"
+    folder.mkdir()
+    (folder / name).write_text("{}")
+    with pytest.raises(UserError, match=f"{name}: is not part of an export"):
+        export(study, folder)
+    assert contents(folder) == {name: b"{}"} and not list(tmp_path.glob(".*"))
+    with pytest.raises(UserError, match="is not part of an export"):
+        export(study, tmp_path / "position")  # its own run folders
+    with pytest.raises(UserError, match="is not a folder"):
+        export(study, folder / name)
+
+
+def test_a_study_without_an_ended_run_is_not_exported(tmp_path):
+    accuracy = {"none": 0.5, "learned-1d": 0.6}
+    study = read_folder(
+        write_study(tmp_path, accuracy=accuracy, seeds=1, statuses={(name, 0): "incomplete" for name in accuracy})
+    )
+    with pytest.raises(UserError, match="no run has finished yet; there is nothing to export"):
+        export(study, tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
+def test_an_export_older_than_a_setting_is_read_with_its_default(tmp_path):
+    study = read_folder(write_study(tmp_path, seeds=2))
+    train = {key: value for key, value in study.plan.base["train"].items() if key != "compile"}
+    plan = study.plan.model_copy(update={"base": {**study.plan.base, "train": train}})
+    older = dataclasses.replace(study, plan=plan, runs=study.runs.drop(columns="train.compile"))
+    back = read(str(export(older, tmp_path / "exported")))
+    assert set(back.runs["train.compile"]) == {"none"} and back.base["train.compile"] == "none"
+
+
+def test_an_export_names_no_folder_of_the_machine_and_its_plan_counts_as_unchanged(tmp_path):
+    elsewhere = {"data.root": "/of/a/machine", "data.download": True}
+    base = override(RunConfig(), elsewhere).model_dump()
+    folder = write_study(tmp_path, base=base, levels=lambda kind: {"model.pos_embed": kind, **elsewhere})
+    state_plan(folder)
+    exported = export(read_folder(folder), tmp_path / "exported")
+    assert not any(b"/of/a/machine" in body for name, body in contents(exported).items() if name == "runs.csv")
+    again = read(str(exported))
+    assert again.base["data.root"] == "data" and again.base["data.download"] is False
+    assert plan_changes(again) == {}
+
+
+def test_an_export_keeps_a_folder_of_images_that_the_study_varies(tmp_path):
+    roots = ["/a", "/b"]
+    folder = write_study(
+        tmp_path,
+        accuracy={"/a": 0.7, "/b": 0.8},
+        seeds=2,
+        factors={"data.root": roots},
+        levels=lambda root: {"data.root": root},
+    )
+    again = read(str(export(read_folder(folder), tmp_path / "exported")))
+    assert again.plan.factors == {"data.root": roots} and sorted(set(again.runs["data.root"])) == roots

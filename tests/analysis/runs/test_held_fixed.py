@@ -1,0 +1,163 @@
+"""Runs are compared only where they differ in what the study varies, and pooled only where they are of one model."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import study_file
+from synthetic import change_summary, state_plan, write_study
+
+from analysis.runs.exported import export, read_export
+from analysis.runs.folder import read_folder
+from analysis.runs.held_fixed import changed_images, not_held_fixed, plan_changes, unrecorded_plugins
+from analysis.runs.read import read
+from experiments.config import completed
+from experiments.errors import UserError
+from experiments.runs import record
+from experiments.runs.history import field_digests, read_stated
+from experiments.study import StudyPlan
+from vit.plugins import digest
+
+KINDS = {"none": 0.7, "row-only": 0.9}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_study(tmp_path, accuracy=KINDS, factors={"model.pos_embed": list(KINDS)}, seeds=6, epochs=1)
+
+
+def test_other_parameter_counts_are_refused(folder):
+    """5 models with 28,138 parameters and 1 with 26,362 must not be n = 6."""
+    for seed in range(6):
+        change_summary(folder / f"v1-s{seed}", cost={"params": 28138 if seed else 26362})
+    with pytest.raises(UserError, match=r"'row-only' are not of one model: 26,362 .*\(v1-s0\); 28,138 .*\(5 runs\)"):
+        read(str(folder))
+    study = read(str(folder), skip_unreadable=True)
+    assert study.of("finished")["variant"].value_counts().to_dict() == {"none": 6, "row-only": 5}
+    assert "has 26,362 parameters, but most runs of row-only have 28,138" in study.troubles["v1-s0"]
+    assert list(study.of("unreadable")["run"]) == ["v1-s0"]
+
+
+def test_other_sources_of_one_plugin_are_refused(folder):
+    for seed in range(6):
+        run, body = folder / f"v1-s{seed}", b"scale = 1\n" if seed < 4 else b"scale = 2\n"
+        (run / record.PLUGIN).mkdir()
+        (run / record.PLUGIN / "rows.py").write_bytes(body)
+        plugin = {"modules": "rows", "digest": digest({"rows.py": body}), "committed": True}
+        change_summary(run, provenance={"plugin": plugin}, cost={"params": 7})
+    with pytest.raises(UserError, match=r"plug-in source \w{12} .4 runs.*plug-in source \w{12} .2 runs"):
+        read(str(folder))
+    study = read(str(folder), skip_unreadable=True)
+    assert set(study.troubles) == {"v1-s4", "v1-s5"}
+    assert sorted(text for files in study.sources.values() for text in files.values()) == ["scale = 1\n", "scale = 2\n"]
+
+
+def test_a_plugin_without_source_is_known_also_from_an_export(folder, tmp_path):
+    study = read(str(folder))
+    assert set(unrecorded_plugins(study)["variant"]) == {"row-only"}
+    assert len(unrecorded_plugins(read(str(export(study, tmp_path / "kept"))))) == 6
+
+
+def test_settings_that_were_not_held_fixed_are_found(tmp_path):
+    def levels(variant):
+        return {"model.pos_embed": variant, "optim.lr": 0.01 if variant == "none" else 0.001}
+
+    study = read_folder(write_study(tmp_path, seeds=2, levels=levels))
+    assert not_held_fixed(study) == {"optim.lr": ["0.01", "0.001"]}
+    assert not_held_fixed(read_folder(write_study(tmp_path, name="clean", seeds=2))) == {}
+
+
+def test_initial_weights_follow_from_a_factor(tmp_path):
+    folder = write_study(tmp_path, seeds=2)
+    plan = json.loads((folder / "study.json").read_text())
+    plan["factors"] = {"init_from": [None, "a"]}
+    for entry in plan["runs"]:
+        place = None if entry["variant"] == "none" else "a"
+        entry["levels"] = {"init_from": place}
+        run = folder / entry["run"]
+        config = {**record.read_json(run / record.CONFIG), "init_from": place, "init_weights": place and "0" * 64}
+        config["model"]["pos_embed"] = "none"
+        record.write_json(run / "config.json", config)
+        change_summary(run)
+    study_file.write_study(folder, plan)
+    assert not_held_fixed(read_folder(folder)) == {}
+
+
+def test_images_may_differ_between_datasets_only(tmp_path):
+    study = read_folder(write_study(tmp_path, seeds=4))
+    runs = study.runs.assign(image_files="one")
+    assert not changed_images(replace(study, runs=runs))
+    runs.loc[runs["variant"] == "sinusoidal", ["image_files", "data.name"]] = "other"
+    assert not changed_images(replace(study, runs=runs))
+    chosen = runs.assign(**{"data.classes": ""})
+    chosen.loc[chosen["variant"] == "learned-2d", ["image_files", "data.classes"]] = ["some", "1,2"]
+    assert not changed_images(replace(study, runs=chosen))
+    runs.loc[runs["variant"] == "learned-2d", "image_files"] = "later"
+    assert changed_images(replace(study, runs=runs)) == ["none", "learned-1d", "learned-2d"]  # all of the first dataset
+    runs.loc[runs["seed"] == 3, "image_files"] = "later"
+    assert changed_images(replace(study, runs=runs)) == study.variants
+
+
+# changes of the plan after runs had started
+
+VARIANTS = {"none": 0.7, "learned-1d": 0.9}
+STATED = {"metric": "test/acc", "margin": 0.01, "baseline": "none", "seeds": [0, 1, 2, 3]}
+
+
+def edit(folder, **changes):
+    study_file.write_study(folder, {**study_file.read_study(folder), **changes})
+
+
+@pytest.mark.parametrize(
+    ("stated", "plan", "changes"),
+    [
+        ({}, {}, {}),
+        ({"metric": "val/acc"}, {}, {"metric": {"val/acc": 2}}),
+        ({}, {"margin": 0.05}, {"margin": {0.01: 8}}),
+        ({}, {"baseline": "learned-1d"}, {"baseline": {"none": 8}}),
+        ({"seeds": [0]}, {}, {"seeds": {"0": 2}}),
+        ({"seeds": [0, 1]}, {}, {"seeds": {"0, 1": 2}}),
+    ],
+)
+def test_the_value_then_and_the_number_of_its_runs(tmp_path, stated, plan, changes):
+    """What the runs of seed 0 state differs by `stated`; study.json states `plan` now."""
+    folder = write_study(tmp_path, accuracy=VARIANTS, seeds=4)
+    assert plan_changes(read_folder(folder)) == {}  # older records do not tell
+    for run in folder.glob("v*-s*"):
+        change_summary(run, planned={**STATED, **(stated if run.name.endswith("s0") else {})})
+    edit(folder, **plan)
+    assert plan_changes(read_folder(folder)) == changes
+
+
+def test_every_edited_field_is_named(tmp_path):
+    folder = write_study(tmp_path, accuracy=VARIANTS, seeds=4)
+    change_summary(folder / "v0-s0", planned=read_stated(folder))
+    base = {**study_file.read_study(folder)["base"], "seed": 7}
+    kept = study_file.with_seeds([run for run in study_file.read_study(folder)["runs"] if run["seed"] < 2])
+    edit(folder, description="Something else", factors={"model.pos_embed": ["none"]}, base=base, **kept)
+    changes = plan_changes(read_folder(folder))
+    digests = {"base": {None: 1}, "description": {None: 1}, "factors": {None: 1}}
+    assert changes == {"seeds": {"0, 1, 2, 3": 1}, **digests}
+    assert plan_changes(read_export(export(read_folder(folder), tmp_path / "kept"))) == changes
+
+
+@pytest.mark.parametrize(("dataset", "changed"), [("digits", []), ("imagefolder", ["base"])])
+def test_moved_data_are_no_change_of_the_plan_unless_their_folder_is_their_name(tmp_path, dataset, changed):
+    folder = write_study(tmp_path, accuracy=VARIANTS, seeds=2)
+    base = study_file.read_study(folder)["base"]
+    data = {**base["data"], "name": dataset}
+    edit(folder, base={**base, "data": {**data, "root": "here"}})
+    for run in folder.glob("v*-s*"):
+        config = record.read_json(run / record.CONFIG)
+        record.write_json(run / record.CONFIG, {**config, "data": {**config["data"], "name": dataset, "root": "here"}})
+    state_plan(folder)
+    edit(folder, base={**base, "data": {**data, "root": "there"}})
+    assert list(plan_changes(read_folder(folder))) == changed
+
+
+def test_new_default_settings_are_no_change_of_the_plan():
+    """A later version of this project may add settings and fields; the plan is still the same."""
+    plan = study_file.plan({"a": {}}, base={"model": {"depth": 3}}).tree()
+    older = field_digests(StudyPlan.parse(plan, ""))
+    newer = field_digests(StudyPlan.parse({**plan, "base": completed(plan["base"]), "extra": [], "looks": []}, ""))
+    assert older == newer != field_digests(StudyPlan.parse({**plan, "base": {"model": {"depth": 4}}}, ""))

@@ -1,0 +1,89 @@
+"""Hits of the test images: from run folders, by variant, and through an export."""
+
+import numpy as np
+import pytest
+from synthetic import add_metrics, add_predictions, write_study
+
+from analysis.answers.study_results import analyze
+from analysis.runs.exported import HITS, export
+from analysis.runs.hits import by_variant
+from analysis.runs.read import read
+from experiments.runs import record
+
+
+@pytest.fixture
+def study_dir(tmp_path):
+    """Two variants, three seeds, 13 test images."""
+    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=3)
+    add_predictions(folder, images=13)
+    return folder
+
+
+def test_images_of_two_folders_are_not_the_same_images(tmp_path):
+    roots = ["one", "two"]
+    folder = write_study(
+        tmp_path,
+        accuracy=dict(zip(roots, (0.7, 0.9))),
+        seeds=3,
+        factors={"data.root": roots},
+        levels=lambda root: {"data.root": root},
+    )
+    add_metrics(folder, lambda summary, root, _: {"data": {"files": f"hash of {root}"}})
+    add_predictions(folder, images=13)
+    study = read(str(folder))
+    assert len({hits.images for hits in by_variant(study.of("finished"), study.hits).values()}) == 2
+    assert len(analyze(study).images.comparable) == 1
+
+
+def test_hits_of_a_variant_are_the_files_of_its_runs(study_dir):
+    study = read(str(study_dir))
+    found = by_variant(study.of("finished"), study.hits)
+    assert list(found) == ["none", "learned-1d"]
+    assert (found["none"].seeds, found["none"].hits.shape) == ((0, 1, 2), (3, 13))
+    with np.load(study_dir / "v1-s2" / record.PREDICTIONS) as file:
+        assert np.packbits(found["learned-1d"].hits[2]).tolist() == file["hits"].tolist()
+        assert found["learned-1d"].labels.tolist() == file["labels"].tolist()
+    assert found["none"].images == found["learned-1d"].images
+
+
+def test_an_export_keeps_the_hits(study_dir, tmp_path):
+    study = read(str(study_dir))
+    kept = read(str(export(study, tmp_path / "out"))).hits
+    assert kept.keys() == study.hits.keys() and len(kept) == 6
+    for run, hits in study.hits.items():
+        assert (kept[run].hits == hits.hits).all() and (kept[run].labels == hits.labels).all()
+        assert kept[run].images == hits.images
+
+
+@pytest.mark.parametrize("change", ["altered", "missing"])
+def test_a_changed_file_of_hits_is_refused(change, study_dir, tmp_path):
+    path = export(read(str(study_dir)), tmp_path / "out") / HITS
+    body = bytearray(path.read_bytes())
+    body[-30] ^= 1
+    path.unlink()
+    if change == "altered":
+        path.write_bytes(body)
+    with pytest.raises(record.RecordError, match=HITS):
+        read(str(tmp_path / "out"))
+
+
+def test_changed_predictions_of_a_run_are_refused_or_skipped_as_a_whole(study_dir):
+    (study_dir / "v0-s1" / record.PREDICTIONS).write_bytes(b"something else")
+    with pytest.raises(record.RecordError, match=record.PREDICTIONS):
+        read(str(study_dir))
+    study = read(str(study_dir), skip_unreadable=True)
+    assert list(study.troubles) == ["v0-s1"]
+    assert study.runs.set_index("run").loc["v0-s1", "status"] == "unreadable"
+    assert "v0-s1" not in study.hits
+
+
+def test_runs_on_different_test_images_are_not_stacked(study_dir):
+    add_predictions(study_dir, images=14, only="v0-s1")
+    study = read(str(study_dir))
+    assert list(by_variant(study.of("finished"), study.hits)) == ["learned-1d"]
+
+
+def test_runs_without_a_plan_have_hits(study_dir):
+    (study_dir / record.STUDY).unlink()
+    study = read(str(study_dir))
+    assert sorted(study.hits) == sorted(study.runs["run"])

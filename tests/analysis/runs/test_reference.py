@@ -1,0 +1,76 @@
+"""The reference results in this repository: every study can be read, and nothing in it was changed after its export."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.runs.read import read
+
+REFERENCE = Path(__file__).resolve().parents[3] / "analysis" / "reference"
+RUNS = {
+    "bfloat16/positions": 90,
+    "bfloat16/table-8": 80,
+    "digits/controls": 95,
+    "digits/position": 20,
+    "digits/positions": 90,
+    "kinds-cifar10": 25,
+    "lodha-cifar10": 5,
+    "mnist-small/depth": 40,
+    "mnist-small/dropout": 60,
+    "mnist-small/pool-x-lr": 50,
+    "mnist-small/positions": 90,
+    "mnist-small/registers": 30,
+    "mnist-small/stem-x-kind": 60,
+    "mnist-small/stem-x-lr": 40,
+    "mnist-small/table-8": 80,
+    "mnist-small/table-8-lengths": 40,
+    "mnist-small/table-8-sizes": 120,
+    "mnist-small/table-std": 40,
+    "owen-cifar10": 3,
+    "probes/frozen-random-heard": 15,
+    "probes/probe-arrow": 57,
+    "probes/probe-arrow-std": 9,
+    "probes/probe-direction": 60,
+    "probes/probe-distance": 60,
+    "probes/probe-where": 60,
+    "pulfer-mnist/head": 10,
+    "table-8-64": 40,
+    "few-shot-transfer": 20,
+    "lape-64": 30,
+    "positions-64": 35,
+    "s-chh-cifar10": 15,
+    "stem-x-kind-64": 30,
+    "table-8-64-pilot": 6,
+    "table-8-64-rates": 40,
+    "table-8-cifar10": 40,
+    "table-8-tuned": 40,
+    "table-std-64": 30,
+    "table-std-init-64": 30,
+    "tintn-cifar10": 5,
+}
+WITHOUT_HITS = {
+    *("lodha-cifar10", "mnist-small/table-8", "probes/frozen-random-heard"),
+    *("pulfer-mnist/head", "table-8-64-rates"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(RUNS))
+def test_a_reference_study_is_complete_and_unchanged(name):
+    study = read(str(REFERENCE / name))
+    runs = study.runs.set_index("run")
+    assert len(runs) == RUNS[name] and set(runs["status"]) == {"finished"} and not study.troubles
+    assert runs["digest"].str.fullmatch("[0-9a-f]{64}").all() and runs["commit"].notna().all()
+    assert runs["epochs"].to_dict() == study.curves.groupby("run")["epoch"].max().to_dict()
+    assert {"eval.fewshot", "eval.shots"} <= set(runs)  # settings that are newer than the first of these studies
+    accuracies = {run: hits.hits.mean() for run, hits in study.hits.items()}
+    assert accuracies == pytest.approx(runs.loc[list(accuracies), "test/acc"].to_dict(), abs=1e-12)
+    assert bool(accuracies) == (name not in WITHOUT_HITS)
+    assert sum(path.stat().st_size for path in (REFERENCE / name).iterdir()) < 1_000_000
+    if name == "digits/position":
+        assert runs.groupby("variant")["test/acc"].mean()["none"] == pytest.approx(
+            0.7244, abs=5e-5
+        )  # the README's 72.4 %
+
+
+def test_no_reference_study_is_left_out():
+    assert {path.parent.relative_to(REFERENCE).as_posix() for path in REFERENCE.rglob("study.json")} == set(RUNS)

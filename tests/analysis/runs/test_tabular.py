@@ -1,0 +1,493 @@
+"""A table of anyone's runs gives numbers that can be computed by hand, and the verdicts of the study that it is
+from.
+"""
+
+import importlib.util
+import json
+import math
+import re
+from pathlib import Path
+
+import optuna
+import pandas as pd
+import pytest
+from scipy import stats as scipy_stats
+
+import analysis
+from analysis.answers.conduct.provenance import digest, reproduce
+from analysis.answers.study_report import study_document, study_headline
+from analysis.answers.study_results import analyze
+from analysis.words import limits, with_interval
+from analysis.main import main
+from analysis.runs.read import read
+from analysis.stats.estimates import decimal_step
+from analysis.write import files as write_files
+from experiments.errors import UserError
+from experiments.metric import metric_of_column
+
+README = Path("analysis/README.md").read_text(encoding="utf-8")
+POSITIONS = "analysis/reference/digits/positions"
+
+
+def table(values, **columns):
+    """A row for each run. `values`: variant -> its results on seeds 0, 1, ..."""
+    rows = [(name, seed, value) for name, found in values.items() for seed, value in enumerate(found)]
+    return pd.DataFrame(rows, columns=["method", "seed", "score"]).assign(**columns)
+
+
+def compared(frame, metric="score", factor="method", margin=0.5, **options):
+    return analysis.compare(frame, metric, factor, margin=margin, **options)
+
+
+def test_two_variants_are_compared_with_a_paired_t_test():
+    a, b = [90.1, 90.3, 90.6, 89.9, 90.2], [91.2, 90.8, 91.9, 91.1, 91.0]
+    versus = compared(table({"a": a, "b": b})).comparisons.versus["b"]
+    expected = scipy_stats.ttest_rel(b, a)
+    low, high = expected.confidence_interval(0.95)
+    assert (versus.diff.value, versus.diff.low, versus.diff.high) == pytest.approx((0.98, low, high), abs=1e-12)
+    assert versus.p_adjusted == pytest.approx(expected.pvalue, rel=1e-9) and versus.verdict == "better"
+
+
+def test_a_difference_of_1_2_and_3_by_hand():
+    """t = 2 sqrt(3) with 2 degrees of freedom, where p = 1 - t / sqrt(t^2 + 2)."""
+    frame = table({"a": [10, 20, 30], "b": [11, 22, 33]})
+    versus = compared(frame, variance="paired").comparisons.versus["b"]
+    assert versus.diff.value == pytest.approx(2) and versus.verdict == "not shown"
+    assert versus.p_adjusted == pytest.approx(1 - math.sqrt(12 / 14), rel=1e-9)
+
+
+def test_the_user_says_what_is_better_and_what_counts_as_equal():
+    """Differences -3.1, -3, -2.9: the ends of the 95 % interval are -3 -+ 4.303 * 0.1 / sqrt(3) = -3 -+ 0.248."""
+    frame, margins = table({"a": [-10.0, -20.0, -30.0], "b": [-13.1, -23.0, -32.9]}), (3.24, 3.25)
+    verdicts = {
+        (lower, margin): results.comparisons.versus["b"].verdict
+        for lower in (False, True)
+        for margin in margins
+        for results in [compared(frame, lower_is_better=lower, margin=margin, variance="paired")]
+    }
+    assert verdicts == {
+        (False, 3.24): "worse",
+        (False, 3.25): "equivalent",
+        (True, 3.24): "better",
+        (True, 3.25): "equivalent",
+    }
+
+
+def test_rounded_values_that_never_vary_are_known_to_half_a_step():
+    """500 and 400 on each of 5 seeds: the standard deviation of a difference is 0.5 sqrt(2), not 0."""
+    versus = compared(table({"a": [400] * 5, "b": [500] * 5})).comparisons.versus["b"]
+    t = 100 / (0.5 * math.sqrt(2) / math.sqrt(5))
+    assert versus.p_adjusted == pytest.approx(2 * scipy_stats.t.sf(t, 4), rel=1e-9) and versus.verdict == "better"
+    assert compared(table({"a": [400] * 5, "b": [400] * 5})).comparisons.versus["b"].verdict == "equal on all seeds"
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        ([500, 400], 1),
+        ([92.1, 90], 0.1),
+        ([0.25, math.nan], 0.01),
+        ([1e-9, 1], 1e-9),
+        ([1 / 3, 1], 0),
+        ([1e-13, 2e-13], 0),
+        ([1e12, 3], 1),
+    ],
+)
+def test_the_step_of_rounded_values(values, step):
+    assert decimal_step(values) == pytest.approx(step)
+
+
+def test_two_factors_give_the_factorial_results():
+    """score = 10 lr-effect + 4 method-effect + seed noise that cancels: main effects 1 and 4, no interaction but
+    noise.
+    """
+    noise = {("a", 1): [0, 1, 2, 4], ("a", 2): [1, 1, 3, 4], ("b", 1): [0, 2, 2, 4], ("b", 2): [1, 2, 2, 5]}
+    rows = [
+        {"method": method, "lr": lr, "seed": seed, "score": 4 * (method == "b") + (lr == 2) + value}
+        for (method, lr), values in noise.items()
+        for seed, value in enumerate(values)
+    ]
+    results = compared(pd.DataFrame(rows), factor=["method", "lr"], baseline="method=a, lr=1")
+    frame = pd.DataFrame(rows)
+    effects = results.factors.model.contrasts.set_index("factor")
+    for factor, level in (("method", "b"), ("lr", 2)):
+        by_seed = frame[frame[factor] == level].groupby("seed")["score"].mean()
+        other = frame[frame[factor] != level].groupby("seed")["score"].mean()
+        assert effects.loc[factor, "diff"].value == pytest.approx((by_seed - other).mean())
+    assert len(results.comparisons.pairs) == 6
+
+
+@pytest.mark.parametrize("metric", ["test/acc", "accuracy"])
+def test_a_bare_csv_of_a_study_gives_the_verdicts_of_the_study(tmp_path, metric):
+    study = read(POSITIONS)
+    expected = analyze(study).comparisons
+    bare = study.runs[["variant", "seed", "test/acc"]].rename(columns={"test/acc": metric, "variant": "kind"})
+    bare.to_csv(tmp_path / "bare.csv", index=False)
+    source = f"csv:{tmp_path / 'bare.csv'}"
+    found = analyze(read(source, metric=metric, baseline="none", factor=["kind"], margin=0.01)).comparisons
+    assert len(found.pairs) == len(expected.pairs) == 153
+    for (a, b), pair in expected.pairs.items():
+        other, sign = (found.pairs[a, b], 1) if (a, b) in found.pairs else (found.pairs[b, a], -1)
+        assert other.diff.value == pytest.approx(sign * pair.diff.value, abs=1e-12)
+        mirrored = {"better": "worse", "worse": "better"} if sign < 0 else {}
+        assert other.verdict == mirrored.get(pair.verdict, pair.verdict), (a, b)
+
+
+def test_every_format_holds_the_same_runs(tmp_path):
+    frame = table({"none": [0.1, 0.2, 1 / 3], "NA": [0.3, 1e-3, 0.5]}, note="x, y")
+    frame.to_csv(tmp_path / "runs.csv", index=False)
+    frame.to_json(tmp_path / "runs.jsonl", orient="records", lines=True, double_precision=15)
+    formats = ["csv", "jsonl"]
+    if importlib.util.find_spec("pyarrow"):
+        frame.to_parquet(tmp_path / "runs.parquet")
+        formats.append("parquet")
+    expected = compared(frame).means.values
+    assert expected == {"NA": {0: 0.3, 1: 1e-3, 2: 0.5}, "none": {0: 0.1, 1: 0.2, 2: 1 / 3}}
+    for ending in formats:
+        study = read(f"csv:{tmp_path / 'runs'}.{ending}", metric="score", factor=["method"], margin=0.5)
+        assert analyze(study).means.values == {name: pytest.approx(runs) for name, runs in expected.items()}
+        assert study.plan.notes[-1] == "Columns of the table that are not used: note."
+
+
+def test_a_failed_run_is_no_result_and_leaves_no_verdict_standing():
+    frame = table({"a": [1.0, 1.1, 1.2, 1.3], "b": [5.0, 5.2, None, 5.1]})
+    results = compared(frame)
+    assert results.conduct.counts.loc["b", "diverged"] == 1
+    versus = results.comparisons.versus["b"]
+    assert (versus.n, versus.verdict, versus.verdict_of_finished) == (3, "not shown", "better")
+
+
+def test_two_variants_that_are_equal_on_each_seed_have_one_answer_for_every_number_of_variants():
+    runs = {"a": [0.1, 0.25, 0.3, 0.2, 0.5], "b": [0.1, 0.25, 0.3, 0.2, 0.5]}
+    more = {f"v{i}": [0.9 + i, 0.7, 0.3, 0.1 * i, 0.2] for i in range(3)}
+    for number in range(4):
+        for seeds in (2, 3, 5):
+            chosen = runs | dict(list(more.items())[:number])
+            frame = table({name: row[:seeds] for name, row in chosen.items()})
+            versus = compared(frame, margin=0.01).comparisons.versus["b"]
+            assert (versus.verdict, versus.diff.value) == ("equal on all seeds", 0)
+
+
+def test_a_pair_without_a_common_seed_says_so():
+    seeds, scores = [0, 1, 2, 3, 0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0, 1.0, 2.5, 3.0, 4.5]
+    frame = pd.DataFrame({"method": list("aabbcccc"), "seed": seeds, "score": scores})
+    page = write_files.make(study_document(compared(frame)))["report.md"].decode()
+    assert "not shown (no common seed)" in page
+
+
+def test_a_report_on_a_frame_shows_the_call_that_makes_it():
+    (code,) = reproduce(compared(table({"a": [1, 2], "b": [3, 4]})).study).items
+    assert code.text == "analysis.compare(frame, *('score', ['method'], 'seed', None, 0.5, False, 'shared'))"
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return stopped.value.code, out, err
+
+
+GOOD = "method,seed,acc\na,0,1\na,1,2\nb,0,3\nb,1,4\n"
+FLAGS = ("--metric", "acc", "--factor", "method", "--margin", "0.5")
+COLUMNS = {"factor": ["method"], "margin": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "said"),
+    [
+        (GOOD, ("--metric", "loss", *FLAGS[2:]), "has no column 'loss' (the metric); its columns: method, seed, acc"),
+        (GOOD, (*FLAGS, "--seed", "s"), "has no column 's' (the seed, by which runs are paired)"),
+        (GOOD, (*FLAGS, "--factor", "lr"), "has no column 'lr' (a factor)"),
+        (
+            GOOD,
+            (*FLAGS, "--factor", "acc"),
+            "metric, seed and factors are different columns, not acc, seed, method, acc",
+        ),
+        (GOOD, FLAGS[:2], "metric and factor are required, and name columns; its columns: method, seed, acc"),
+        (GOOD, FLAGS[2:], "metric and factor are required, and name columns"),
+        (GOOD, (*FLAGS, "--variance", "pooled"), "variance"),
+        (GOOD, (*FLAGS[:4], "--margin", "0"), "margin: 0.0 is not allowed: input should be greater than 0"),
+        (GOOD, (*FLAGS, "--baseline", "c"), "baseline: 'c' is not among the variants: a, b"),
+        (GOOD.replace("3", "1e155"), FLAGS, "acc: 1e155 in row 3 is not between 1e-100 and 1e100"),
+        (GOOD.replace("3", "three"), FLAGS, "acc: 'three' in row 3 is not a number"),
+        (GOOD.replace("b,0", "b,x"), FLAGS, "seed: 'x' in row 3 is not a whole number"),
+        (GOOD.replace("b,0", "b,0.5"), FLAGS, "seed: '0.5' in row 3 is not a whole number"),
+        (GOOD.replace("b,0", "b,inf"), FLAGS, "seed: 'inf' in row 3 is not a whole number"),
+        (GOOD.replace("b,0", "b,"), FLAGS, "seed: '' in row 3 is not a whole number"),
+        (GOOD.replace("b,1", "b,0"), FLAGS, "rows 3 and 4 both have method b, seed 0; name what differs as a factor"),
+        (GOOD.replace("b,1", ",1"), FLAGS, "method: row 4 is empty"),
+        (GOOD.replace("b,", "a,"), FLAGS, "method: every row holds 'a'; a factor has two values or more"),
+        (
+            GOOD.replace("a,0", "1.10,0").replace("a,", "1.1,").replace("b,", "2,"),
+            FLAGS,
+            "'1.10' and '1.1' are the same",
+        ),
+        (
+            'm,k,seed,acc\n"1, 2",3,0,1\n1,"2, 3",2,50\n9,9,0,5\n',
+            ("--metric", "acc", "--factor", "m", "--factor", "k", "--margin", "1"),
+            "two combinations of m, k have the same name",
+        ),
+        (GOOD + "b,2\n", FLAGS, "row 5 has 2 cells, and the header 3"),
+        (GOOD.replace("seed,acc", "acc,acc"), FLAGS, "has 2 columns 'acc' (the metric)"),
+        (GOOD.replace("method", "a+b"), ("--factor", "a+b", *FLAGS), "has no column 'method' (a factor)"),
+        (GOOD.replace("method", "a+b"), (*FLAGS[:2], "--factor", "a+b", *FLAGS[4:]), "rename the column 'a+b'"),
+        ("method,seed,acc\n", FLAGS, "holds no runs"),
+        ("", FLAGS, "holds no runs"),
+        (None, FLAGS, "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_one_line_that_names_the_column(
+    tmp_path, capsys, monkeypatch, text, flags, said
+):
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "runs.csv").write_text(text)
+    status, out, err = run(capsys, "csv:runs.csv", *flags)
+    assert (status, out, err.count("\n")) == (2, "", 1) and said in err
+    assert {path.name for path in tmp_path.iterdir()} <= {"runs.csv"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("runs.xlsx", b"", "is no file that ends with .csv, .parquet, .jsonl"),
+        ("runs.csv", b"\xff\xfe", "cannot be read: 'utf-8' codec"),
+        ("runs.csv", GOOD.encode("utf-16"), "; save it as UTF-8"),
+        ("runs.csv", GOOD.replace("b", "\xe9").encode("latin-1"), "; save it as UTF-8"),
+        ("runs.csv", GOOD.replace(",", ";").encode(), "'method;seed;acc'; cells are separated by commas, and decimals"),
+        ("runs.csv", GOOD.replace(",", "\t").encode(), "cells are separated by commas"),
+        (
+            "runs.csv",
+            GOOD.replace(",1\n", ",0,1\n").encode(),
+            "the header 3; cells are separated by commas, and decimals",
+        ),
+        ("runs.csv", GOOD.replace(",1\n", ',"0,1"\n').encode(), "acc: '0,1' in row 1 is not a number, such as 0.5"),
+        ("runs.jsonl", b"{}\n\n{", "cannot be read: line 3, column 2: Expecting"),
+        ("runs.parquet", b"not parquet", "runs.parquet: "),
+    ],
+)
+def test_a_file_of_another_format_is_one_line(tmp_path, capsys, name, content, said):
+    (tmp_path / name).write_bytes(content)
+    status, out, err = run(capsys, f"csv:{tmp_path / name}", *FLAGS)
+    assert (status, out, err.count("\n")) == (2, "", 1) and said in err
+
+
+def test_columns_belong_to_a_table(capsys):
+    for flags in (("--factor", "method"), ("--seed", "s"), ("--margin", "0.5"), ("--lower-is-better",)):
+        status, _, err = run(capsys, POSITIONS, *flags)
+        assert status == 2 and f"{flags[0]}: is allowed only with csv:FILE" in err
+
+
+def test_a_message_of_the_function_names_the_column():
+    with pytest.raises(
+        UserError, match=r"^the table: has no column 'error' \(the metric\); its columns: method, seed, "
+    ):
+        compared(table({"a": [1, 2], "b": [3, 4]}), metric="error")
+
+
+@pytest.mark.parametrize(
+    ("values", "asked", "said"),
+    [
+        ({"a": [1, 2], "b": [3, 4]}, {"metric": ""}, "the table: metric and factor are required"),
+        ({"a": [1, 2], "b": [3, 4]}, {"baseline": "c"}, "baseline: 'c' is not among the variants: a, b"),
+        ({"a": [1, 2], "b": [3, 4]}, {"seed": "none"}, "name what differs as a factor"),
+    ],
+)
+def test_a_message_of_the_function_names_its_arguments_and_no_flag(values, asked, said):
+    with pytest.raises(UserError) as raised:
+        compared(table(values, none=1), **asked)
+    assert said in str(raised.value) and "--" not in str(raised.value)
+
+
+def test_the_report_shows_what_the_table_has_and_no_more(tmp_path, capsys):
+    (tmp_path / "runs.csv").write_text(GOOD)
+    assert run(capsys, f"csv:{tmp_path / 'runs.csv'}", *FLAGS)[0] == 0
+    page = (tmp_path / "runs-report" / "report.md").read_text()
+    heads = [line[3:] for line in page.splitlines() if line.startswith("## ")]
+    assert heads == ["Results", "Differences from the baseline", "Spread", "Methods", "Provenance", "Reproduce", "Runs"]
+    assert not any(word in page.lower() for word in ("epoch is", "images", "flop", "commit", "hardware"))
+    assert f"vit-report csv:{tmp_path / 'runs.csv'} --metric acc --factor method --margin 0.5" in page
+    assert json.loads((tmp_path / "runs-report" / "manifest.json").read_text())
+
+
+def test_small_and_large_values_are_shown_and_what_is_not_tested_says_why():
+    said = " ".join(study_headline(compared(table({"a": [1.1e-9], "b": [3e-9]}))))
+    assert said.startswith("Score: b 3e−09, a 1.1e−09.")
+    large = [10**12 + i for i in (1, 2, 3, 2)], [10**12 + i for i in (1, 3, 3, 2)]
+    said = " ".join(study_headline(compared(table(dict(zip("ab", large))), margin=5)))
+    assert "Not tested, because no run of either varies: the variant b." in said
+
+
+def test_the_digest_covers_the_metric():
+    first, second = (compared(table({"a": [1, 2], "b": [3, last]})).study for last in (4, 5))
+    assert digest(first) == digest(compared(table({"a": [1, 2], "b": [3, 4]})).study) != digest(second)
+
+
+def test_a_metric_without_a_unit_has_no_limits():
+    """A mean of 0.1 with an interval of 0.1 +- 4.303 * 0.2 / sqrt(3) is not cut at 0."""
+    mean = compared(table({"a": [-0.1, 0.1, 0.3], "b": [1, 2, 3]})).means.of("a")
+    assert with_interval(mean, metric_of_column("score")) == "0.10 ± 0.50"
+    assert limits(metric_of_column("score", lower_is_better=True)) == (-math.inf, math.inf)
+    assert limits(metric_of_column("test/loss")) == (0, math.inf) and limits(metric_of_column("test/acc")) == (0, 1)
+
+
+def test_an_export_of_a_table_has_the_same_verdicts(tmp_path, capsys):
+    (tmp_path / "runs.csv").write_text(GOOD)
+    assert run(capsys, "export", f"csv:{tmp_path / 'runs.csv'}", tmp_path / "exported", *FLAGS)[0] == 0
+    exported, study = read(str(tmp_path / "exported")), read(f"csv:{tmp_path / 'runs.csv'}", metric="acc", **COLUMNS)
+    assert repr(analyze(exported).comparisons) == repr(analyze(study).comparisons)
+
+
+def test_the_readme_says_how_to_report_an_optuna_study(tmp_path, monkeypatch):
+    """Its expression leaves the running trial out, and the trial that failed is a failed run."""
+    monkeypatch.chdir(tmp_path)
+    study = optuna.create_study(storage="sqlite:///o.db", direction="maximize")
+    for kind, seed, value in [("a", 0, 0.7), ("b", 0, 0.9), ("a", 1, 0.8), ("b", 1, None), ("b", 2, "running")]:
+        study.enqueue_trial({"kind": kind, "seed": seed})
+        trial = study.ask()
+        trial.suggest_categorical("kind", ["a", "b"]), trial.suggest_int("seed", 0, 9)
+        if value != "running":
+            study.tell(trial, value, state=optuna.trial.TrialState.FAIL if value is None else None)
+    exec(re.search(r"`(study\.trials_dataframe.*?)`", README)[1], {"study": study})
+    columns = {"factor": ["params_kind"], "seed": "params_seed", "margin": 0.01}
+    found = read("csv:trials.csv", metric="value", **columns)
+    finished = found.of("finished")[["variant", "seed", found.metric]]
+    assert finished.to_numpy().tolist() == [["a", 0, 0.7], ["a", 1, 0.8], ["b", 0, 0.9]]
+    assert found.of("diverged")[["variant", "seed"]].to_numpy().tolist() == [["b", 1]]
+
+
+@pytest.mark.parametrize(
+    ("names", "rows"),
+    [
+        (["m", "seed"], [(m, seed) for m in "ab" for seed in (0, 20261124, 10**30)]),  # seeds that are far apart
+        (["m", "n", "seed"], [(f"m{i}", f"n{j}", s) for i in range(12) for j in range(12) for s in (0, 1)]),
+    ],
+    ids=["seeds", "levels"],
+)
+def test_large_tables_have_a_report(names, rows, tmp_path):
+    """Seeds that no list can reach, and factors with too many levels for the figure of their pairs."""
+    frame = pd.DataFrame([dict(zip(names, row), acc=0.5 + i % 7 / 100) for i, row in enumerate(rows)])
+    frame.to_csv(tmp_path / "runs.csv", index=False)
+    factors = [part for name in names[:-1] for part in ("--factor", name)]
+    with pytest.raises(SystemExit, match="^0$"):
+        main([f"csv:{tmp_path / 'runs.csv'}", "--metric", "acc", *factors, "--out", str(tmp_path / "out")])
+    assert (tmp_path / "out" / "report.html").is_file()
+
+
+EXPORT = (
+    "method,seed,State,acc\na,0,finished,81\na,1,finished,82\na,2,finished,83\nb,0,{0},90\nb,1,{1},41\nb,2,{2},92\n"
+)
+
+
+def report(capsys, *words):
+    """Exit status, and the last line of stderr."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(map(str, words)))
+    return ended.value.code, capsys.readouterr().err.strip().rpartition("\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("column", "good", "bad"),
+    [
+        ("State", "finished", "crashed"),  # W&B
+        ("status", "FINISHED", "KILLED"),  # MLflow
+        ("state", "COMPLETE", "PRUNED"),  # Optuna
+        ("state", "TrialState.COMPLETE", "TrialState.RUNNING"),
+        ("status", "TERMINATED", "ERROR"),  # Ray
+        ("State", "COMPLETED", "CANCELLED by 1001"),  # Slurm
+        ("STATE", "COMPLETED", "OUT_OF_ME+"),
+        ("Status", "done", "failed"),
+    ],
+)
+def test_rows_of_runs_that_did_not_end_are_an_error_with_the_way_out(column, good, bad, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = EXPORT.replace("State", column).format("finished", bad, "finished").replace("finished", good)
+    Path("runs.csv").write_text(text + f"b,1,{good},91\n")
+    words = ["csv:runs.csv", "--metric", "acc", "--factor", "method", "--out", "report"]
+    status, line = report(capsys, *words)
+    assert status == 2 and f"csv:runs.csv: {column}: 1 of 7 rows did not end ({bad})" in line
+    condition = f"{column}={good}"
+    assert f"--where {condition}, in Python frame[frame['{column}'] == '{good}']" in line
+    assert report(capsys, *words, "--where", condition)[0] == 0
+    study = read("csv:runs.csv", metric="acc", factor=["method"], where=[condition])
+    assert study.runs.query("variant == 'b'")[study.metric].tolist() == [90, 91, 92]
+    with pytest.raises(UserError, match=rf"{column}: 1 of 7 rows did not end"):
+        analysis.compare(pd.read_csv("runs.csv"), "acc", "method")
+
+
+@pytest.mark.parametrize("states", [("CA", "NY", "TX"), ("finished", "finished", "finished"), ("1", "2", "3")])
+def test_another_column_called_state_is_not_used(states, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("runs.csv").write_text(EXPORT.format(*states))
+    assert len(read("csv:runs.csv", metric="acc", factor=["method"]).runs) == 6
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("State", "--where: 'State' is true for no row of csv:runs.csv: expected COLUMN=VALUE, of: crashed, finished"),
+        (
+            "Stat=finished",
+            "'Stat=finished' is true for no row of csv:runs.csv: expected COLUMN=VALUE, of: method, seed, ",
+        ),
+        ("State=done", "'State=done' is true for no row of csv:runs.csv: expected COLUMN=VALUE, of: crashed, finished"),
+    ],
+)
+def test_a_condition_that_no_row_meets_is_one_line(condition, said, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("runs.csv").write_text(EXPORT.format("crashed", "finished", "finished"))
+    words = ["csv:runs.csv", "--metric", "acc", "--factor", "method", "--where", condition]
+    status, line = report(capsys, *words)
+    assert status == 2 and said in line
+
+
+def test_of_two_rows_of_one_run_the_one_that_did_not_end_is_named(tmp_path):
+    (tmp_path / "runs.csv").write_text("method,seed,acc\na,0,1\na,1,2\nb,0,3\nb,1,\nb,1,4\n")
+    with pytest.raises(UserError, match="rows 4 and 5 both have method b, seed 1; row 4 did not end; leave it out"):
+        read(f"csv:{tmp_path}/runs.csv", metric="acc", factor=["method"])
+
+
+def test_runs_without_a_seed_in_common_are_to_be_numbered():
+    frame = table({"a": [1, 2, 3], "b": [2, 3, 5]})
+    frame["seed"] = range(6)
+    with pytest.raises(
+        UserError, match="the table: seed: a has no seed in common with another variant.*number runs.*0, 1, 2"
+    ):
+        compared(frame)
+    with pytest.raises(UserError, match="seed: c has no seed in common"):
+        compared(pd.concat([table({"a": [1, 2, 3], "b": [2, 3, 5]}), frame.assign(method="c", seed=range(6, 12))]))
+    frame.loc[5, "seed"] = 0
+    assert compared(frame).comparisons.versus["b"].diff.n == 1
+
+
+def test_an_accuracy_in_percent_and_none_as_a_level_name_the_way_out(tmp_path):
+    frame = pd.DataFrame({"kind": ["a", "b"] * 2, "seed": [0, 0, 1, 1], "test/acc": [91, 92, 93, 94]})
+    with pytest.raises(
+        UserError, match="test/acc: 91 is not allowed: .*divide percent by 100, or give the column another"
+    ):
+        analysis.compare(frame, "test/acc", "kind")
+    (tmp_path / "t.csv").write_text("pos,seed,acc\nNone,0,1\nrope,0,2\nNone,1,3\nrope,1,5\n")
+    with pytest.raises(UserError, match=r"pos: row 1 is empty.*keep_default_na=False\) or fillna\('none'\)"):
+        analysis.compare(pd.read_csv(tmp_path / "t.csv"), "acc", "pos")
+    as_text = pd.read_csv(tmp_path / "t.csv", keep_default_na=False)
+    assert analysis.compare(as_text, "acc", "pos").comparisons.versus["rope"].diff.value == 1.5
+
+
+@pytest.mark.parametrize("name", ["runs.tsv", "runs.csv.gz", "RUNS.CSV.GZ", "runs.csv"])
+def test_tables_of_other_endings_and_with_an_index_column_are_read(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    frame = table({"a": [1, 2, 3], "b": [2, 3, 5]})
+    frame.to_csv(
+        tmp_path / name, sep="\t" if name.endswith("tsv") else ",", compression="gzip" if "z" in name.lower() else None
+    )
+    for path in (tmp_path / name, f"~/{name}"):
+        study = read(f"csv:{path}", metric="score", factor=["method"])
+        assert study.runs[study.metric].tolist() == [1, 2, 3, 2, 3, 5]
+        assert not any("not used" in note for note in study.plan.notes)
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "runs.tsv", "runs.parquet"])
+def test_a_file_without_csv_before_it_is_proposed_with_it(name, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text("a,b\n")
+    assert report(capsys, name)[1] == f"vit-report: error: {name}: is a file; did you mean csv:{name}?"

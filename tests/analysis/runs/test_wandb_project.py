@@ -1,0 +1,124 @@
+"""`vit-report wandb:...`: the numbers of the records through W&B's real API, and what other programs log."""
+
+from types import SimpleNamespace
+
+import mirrored
+import pytest
+from wandb_server import WandbServer
+
+from analysis.runs.read import read
+from analysis.runs.wandb_project import find_runs, source_run
+from experiments.errors import UserError
+from experiments.runs import record
+
+
+@pytest.fixture
+def server(monkeypatch):
+    with WandbServer().used_here(monkeypatch) as running:
+        yield running
+
+
+def test_a_project_read_with_the_real_api_has_the_records_numbers(server, tmp_path):
+    mirrored.trained(tmp_path / "study", [mirrored.spec(seed) for seed in (0, 1)])
+    study = read("wandb:tester/vit-ablation")
+    assert (len(study.runs), study.troubles, study.variants, study.factors) == (2, {}, ["learned-1d"], {})
+    for seed in (0, 1):
+        original = record.read_run(tmp_path / "study" / f"s{seed}")
+        (row,) = study.runs[study.runs["seed"] == seed].to_dict("records")
+        for key in ("status", "epochs", "test/acc", "test/loss", "val/acc", "run_id"):
+            assert row[key] == original.summary[key]
+        assert row["params"] == original.summary["cost"]["params"]
+        assert row["model.depth"] == original.config["model"]["depth"]
+        curve = study.curves[study.curves["seed"] == seed].sort_values("epoch")
+        for key in ("epoch", "lr", "train/loss", "val/acc"):
+            assert curve[key].tolist() == [epoch[key] for epoch in original.rows]
+    list(server.runs.values())[-1].history.pop(1)  # an epoch that W&B lost
+    assert sorted(read("wandb:tester/vit-ablation").runs["status"]) == ["finished", "incomplete"]
+    with pytest.raises(UserError, match="wandb:tester/other: the runs could not be read from W&B"):
+        read("wandb:tester/other")
+
+
+def api_run(name="r", variant=None, seed=0, job="", config=None, **given):
+    """A run with the attributes of W&B's API."""
+    given = {"summary": {"test/acc": 0.5}, "rows": [], **given}
+    return SimpleNamespace(
+        name=name,
+        id=job,
+        group=variant,
+        job_type=job,
+        state="finished",
+        commit="c0ffee",
+        config={"seed": seed} if config is None else config,
+        summary=given["summary"],
+        history=lambda **_: given["rows"],
+    )
+
+
+@pytest.fixture
+def project(monkeypatch):
+    """Two studies, and runs without one, as `wandb.Api` returns them."""
+    kinds = ("none", "learned-1d")
+    runs = [
+        api_run(f"{kind}-{seed}", kind, seed, job, {"seed": seed, "kind": kind})
+        for job in ("position", "head", "")
+        for kind in kinds
+        for seed in (0, 1)
+    ]
+    monkeypatch.setattr("wandb.Api", lambda timeout: SimpleNamespace(runs=lambda path, order: runs))
+
+
+def test_the_job_type_is_the_study_and_the_group_the_variant(project):
+    study = read("wandb:me/project/position", baseline="none")
+    assert (study.name, study.variants, len(study.runs)) == ("position", ["none", "learned-1d"], 4)
+    assert set(study.runs["commit"]) == {"c0ffee"}
+    assert read("wandb:me/project/-").name == "project"  # the runs without a job type
+    with pytest.raises(
+        UserError, match="wandb:me/project: holds several studies; add /STUDY, one of: -, head, position"
+    ):
+        read("wandb:me/project")
+    with pytest.raises(UserError, match="no study 'depth'"):
+        read("wandb:me/project/depth")
+    with pytest.raises(UserError, match="wandb:nothing: is not ENTITY/PROJECT"):
+        read("wandb:nothing")
+
+
+def test_wandb_out_of_reach_is_one_line(monkeypatch):
+    def refuse(timeout=None):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("wandb.Api", refuse)
+    with pytest.raises(UserError, match="wandb:me/project: the runs could not be read from W&B: no route to host"):
+        read("wandb:me/project")
+
+
+def test_an_epoch_that_a_resumed_run_logs_twice_counts_once():
+    rows = [{"epoch": epoch, "val/acc": value, "lr": "NaN"} for epoch, value in ((1, 0.1), (1, 0.2), (2, 0.3))]
+    run = source_run(api_run(rows=[{"_step": 0}, *rows]))
+    assert run.rows == [{"epoch": 1.0, "lr": None, "val/acc": 0.2}, {"epoch": 2.0, "lr": None, "val/acc": 0.3}]
+
+
+def test_values_that_are_not_numbers_and_a_status_of_another_program():
+    run = source_run(api_run(summary={"test/acc": "NaN", "val/acc": {"last": 0.5}, "_runtime": 3, "status": "ok"}))
+    assert (run.status, run.summary["test/acc"], run.summary["val/acc"]) == ("finished", None, 0.5)
+    assert "_runtime" not in run.summary and run.rows == []
+
+
+def test_a_run_of_ours_has_its_settings_only():
+    """Without the names that the mirror adds."""
+    config = {"data": {}, "model": {"depth": 2}, "optim": {}, "train": {}, "seed": 1}
+    for theirs, settings in (({**config, "run": "ab", "variant": "none"}, config), ({"run": "ab"}, {"run": "ab"})):
+        assert source_run(api_run(config={**theirs, "_wandb": {}})).config == settings
+
+
+def test_studies_of_one_name_in_a_project_are_told_apart_and_trials_are_left_out(monkeypatch):
+    ours = {"run": "r", "variant": "none", "data": {}, "model": {"pos_embed": "none"}, "optim": {}, "train": {}}
+    runs = [
+        api_run(f"{key}-{seed}", "none", seed, job, {**ours, "seed": seed, "study": key})
+        for key, job in (("position-aa", "run"), ("position-bb", "run"), ("", "trial"))
+        for seed in (0, 1)
+    ]
+    monkeypatch.setattr("wandb.Api", lambda timeout: SimpleNamespace(runs=lambda path, order: runs))
+    with pytest.raises(UserError, match="add /STUDY, one of: position-aa, position-bb$"):
+        find_runs("me/project")
+    assert {run.name[:11] for run in find_runs("me/project/position-bb")} == {"position-bb"}
+    assert {run.study for run in find_runs("me/project/position-bb")} == {"position"}

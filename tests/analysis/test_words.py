@@ -1,0 +1,100 @@
+"""Numbers as text: rounding that follows the interval, limits, units."""
+
+import math
+
+import pytest
+
+from analysis import words
+from analysis.stats.estimates import Estimate
+from experiments.metric import Metric
+
+ACCURACY, LOSS = Metric("test/acc"), Metric("test/loss")
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "text"),
+    [
+        (97.1234, 0.4321, "97.12 ± 0.43"),
+        (97.1234, 4.321, "97.1 ± 4.3"),
+        (97.1234, 43.21, "97 ± 43"),
+        (0.5, 0.000123, "0.50000 ± 0.00012"),
+        (97.1234, 9.96, "97 ± 10"),
+        (97.1234, 0.0996, "97.12 ± 0.10"),
+        (2.5e-9, 1e-9, "2.5e−09 ± 1e−09"),
+        (1e12, 0.8, "1,000,000,000,000.00 ± 0.80"),
+        (-2e8, 3e2, "−200,000,000 [−200,000,300, −199,999,700]"),
+        (3e20, 1e19, "3e+20 ± 1e+19"),
+        (-0.04, 3.2, "0.0 [−3.2, +3.2]"),
+        (-1.25, 3.2, "−1.2 [−4.5, +2.0]"),
+    ],
+)
+def test_rounding_follows_the_interval(value, half, text):
+    assert words.with_interval(Estimate(value, value - half, value + half, 5), LOSS, signed=value < 0) == text
+
+
+def test_a_value_without_interval_claims_none():
+    assert words.with_interval(Estimate(0.9712, math.nan, math.nan, 1), ACCURACY) == "97.12"
+    assert words.with_interval(Estimate(math.nan, math.nan, math.nan, 0), ACCURACY) == "–"
+    assert words.bounds(Estimate(1.0, math.nan, math.nan, 1), ACCURACY) == "–"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(910_000, "910 k"), (999_999, "1 M"), (1.234e9, "1.23 G"), (12.34, "12.3"), (0, "0"), (math.nan, "–")],
+)
+def test_magnitudes(value, text):
+    assert words.magnitude(value) == text
+
+
+def test_labels_of_ticks_are_exact():
+    assert [words.magnitude(value, 5) for value in (26_100, 26_250, 0.25, 1_200)] == [
+        "26.1 k",
+        "26.25 k",
+        "0.25",
+        "1.2 k",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(4.12, "4.12 s"), (119, "119 s"), (720, "12 min"), (12_240, "3.4 h"), (432_000, "5 d")]
+)
+def test_durations(value, text):
+    assert words.duration(value) == text
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "half", "text"),
+    [
+        ("test/acc", 0.993, 0.020, "99.3 (97.3 to 100)"),
+        ("test/acc", 0.010, 0.020, "1.0 (0 to 3.0)"),
+        ("test/acc", 0.993, 0.004, "99.30 ± 0.40"),
+        ("test/loss", 0.010, 0.020, "0.010 (0 to 0.030)"),
+        ("test/loss", 2.0, 0.5, "2.00 ± 0.50"),
+    ],
+)
+def test_an_interval_is_cut_at_what_the_metric_can_be(metric, value, half, text):
+    metric = Metric(metric)
+    estimate = Estimate(value, value - half, value + half, 5)
+    assert words.with_interval(estimate, metric) == text
+
+
+@pytest.mark.parametrize(("metric", "text"), [("test/acc", "1 point"), ("test/loss", "0.01")])
+def test_a_margin_has_the_unit_of_a_difference(metric, text):
+    assert words.margin(0.01, Metric(metric)) == text
+
+
+@pytest.mark.parametrize(
+    ("halves", "places"), [((3.4, 2.4, 7.7, 0.80), 1), ((3.4, 2.4, 7.7, 0.08), 2), ((math.nan, 0.0), 2), ((), 2)]
+)
+def test_shared_decimals_show_the_median_with_two_digits_and_the_smallest_with_one(halves, places):
+    estimates = [Estimate(0.5, 0.5 - half / 100, 0.5 + half / 100, 5) for half in halves]
+    assert words.shared_places(estimates, ACCURACY) == places
+
+
+def test_the_level_of_an_interval_is_the_one_level(monkeypatch):
+    monkeypatch.setattr(formatting, "CONFIDENCE", "99 %")
+    assert words.interval(Estimate(0.1, 0.05, 0.15, 5), Metric("test/acc")).startswith("99 % CI ")
+
+
+def test_an_interval_that_is_cut_at_zero_shows_both_ends():
+    assert words.with_interval(Estimate(0.0086, 0.0, 0.0184, 5), ACCURACY, signed=True) == "+0.86 [0.00, +1.84]"
