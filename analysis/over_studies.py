@@ -38,7 +38,7 @@ def studies_by_dataset(studies: Sequence[Findings]) -> dict[str, Findings]:
     for findings in studies:
         name = _dataset(findings.study)
         if name in named:
-            raise UserError(f"across: {named[name].runs.name} and {findings.study.name} use the same dataset, {name}")
+            raise UserError(f"across: {named[name].study.name} and {findings.study.name} use the same dataset, {name}")
         named[name] = findings
     check_alike([findings.study for findings in studies])
     return named

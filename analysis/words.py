@@ -100,11 +100,6 @@ def value(shown: Estimate | float, metric: Metric, places: int | None = None) ->
     return number(estimate.value * metric.scale, _places(estimate, metric, places)) + (" %" if metric.is_share else "")
 
 
-def mean_among(mean: Estimate, means: Iterable[Estimate], metric: Metric) -> str:
-    """Format a mean as the column of these means shows it: `72.4 %`."""
-    return value(mean, metric, shared_places(means, metric))
-
-
 def named_mean(name: str, mean: Estimate, metric: Metric) -> str:
     """Format a mean with its interval and number of seeds: `none: 66.2 ± 3.4 % (n = 3)`."""
     return f"{plain(name)}: {with_interval(mean, metric)}{' %' if metric.is_share else ''} (n = {mean.n})"

@@ -4,8 +4,6 @@ Built-in kinds are the entries of `BUILTIN`; their classes are imported on first
 modules named in the environment variable VIT_PLUGINS, whose classes carry the decorator `register`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import importlib
@@ -13,14 +11,10 @@ import re
 from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from vit import plugins
 from vit.plugins import PluginError
-
-if TYPE_CHECKING:
-    from vit.config import ViTConfig
-    from vit.pos_embed import PosEmbed
 
 Encodes = Literal["none", "absolute", "relative-1d", "relative-2d", "relative-2d-binned", "distance", "local"]
 """What a layer learns about the positions of two tokens: nothing, both positions, their raster offset, their row and
@@ -42,6 +36,21 @@ SITES = (*ADDITIVE, NORMED, AFTER_FIRST)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")  # it becomes part of the name of a folder
 
 
+class Chosen(Protocol):
+    """The fields of `ViTConfig` that a kind is checked against."""
+
+    @property
+    def pos_embed(self) -> str: ...
+    @property
+    def pos_site(self) -> str: ...
+    @property
+    def embed_dim(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def norm(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class Kind:
     """A positional embedding, described without importing its class.
@@ -53,7 +62,7 @@ class Kind:
     `none` and plug-ins.
     """
 
-    source: str | type[PosEmbed]
+    source: str | type
     """`module:Class` in `vit.pos_embed` of a built-in kind, or the class of a plug-in"""
     sites: tuple[str, ...]
     encodes: Encodes | None = "none"
@@ -70,14 +79,14 @@ class Kind:
         return not isinstance(self.source, str)
 
     @property
-    def cls(self) -> type[PosEmbed]:
+    def cls(self) -> type:
         """The class. Importing a built-in one imports torch."""
         if not isinstance(self.source, str):
             return self.source
         module, _, name = self.source.partition(":")
         return getattr(importlib.import_module(f"vit.pos_embed.{module}"), name)
 
-    def check(self, name: str, cfg: ViTConfig) -> None:
+    def check(self, name: str, cfg: Chosen) -> None:
         """Raise `ValueError` if the model's shape does not fit the kind."""
         for field, users in _own_settings().items():
             if field not in self.defaults and getattr(cfg, field) is not None:
@@ -122,7 +131,7 @@ class Registry(UserDict[str, Kind]):
         return super().__getitem__(name)
 
 
-def register(name: str) -> Callable[[type[PosEmbed]], type[PosEmbed]]:
+def register(name: str) -> Callable[[type], type]:
     """Class decorator: add a kind to the registry, which configurations, commands, studies, tests and tables read.
 
     The class may have the attributes `sites`, `encodes`, `encodes_prefix` and `defaults`, as in `Kind`. Raises
@@ -133,7 +142,7 @@ def register(name: str) -> Callable[[type[PosEmbed]], type[PosEmbed]]:
             f"register({name!r}): expected up to 60 letters, digits, '.', '_' and '-', a letter or a digit first"
         )
 
-    def add(cls: type[PosEmbed]) -> type[PosEmbed]:
+    def add(cls: type) -> type:
         if name in REGISTRY.data:
             raise ValueError(
                 f"a positional embedding named {name!r} is already registered: {REGISTRY.data[name].source}"
@@ -144,7 +153,7 @@ def register(name: str) -> Callable[[type[PosEmbed]], type[PosEmbed]]:
     return add
 
 
-def _kind(name: str, cls: type[PosEmbed]) -> Kind:
+def _kind(name: str, cls: type) -> Kind:
     """The kind of a plug-in's class.
 
     A class without the base class is an error when it is used, not when it is listed.
@@ -165,7 +174,7 @@ def _kind(name: str, cls: type[PosEmbed]) -> Kind:
     return Kind(cls, tuple(sites), encodes, encodes_prefix, (), defaults, plugin=plugins.read_source(cls.__module__))
 
 
-def resolve(cfg: ViTConfig) -> tuple[Kind, str]:
+def resolve(cfg: Chosen) -> tuple[Kind, str]:
     """The kind of `cfg.pos_embed` and its site. Raises `ValueError`, which names the field that does not fit."""
     if cfg.pos_embed not in REGISTRY:
         raise ValueError(f"pos_embed: {cfg.pos_embed!r} is not known; {nearest(cfg.pos_embed, REGISTRY)}")

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from analysis import stats
+from analysis import stats, words
 from analysis.findings.policy import smallest_sd
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
@@ -28,6 +28,10 @@ class Means:
     def of(self, variant: str) -> stats.Estimate:
         """The variant's mean of the study's metric."""
         return self.by_metric[self.metric][variant]
+
+    def text(self, variant: str) -> str:
+        """The variant's mean as text, with the decimals that all means share: `72.4 %`."""
+        return words.value(self.of(variant), self.metric, words.shared_places(self.of_variants.values(), self.metric))
 
     @property
     def all_best(self) -> list[str]:

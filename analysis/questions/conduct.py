@@ -50,19 +50,14 @@ def _settings(conduct: Conduct) -> list[Warn]:
 
 
 def _images(conduct: Conduct) -> list[Warn]:
-    warnings = list[Warn]()
-    if conduct.changed_images:
-        warnings.append(
-            Warn(
-                f"The images were changed between runs of {_some(conduct.changed_images)}, so the tests are not valid.",
-                "Their number or the hash of their files differs. The runs are compared as if they were paired.",
-            )
-        )
-    if conduct.test_copies:
-        copies = words.plural(conduct.test_copies, "test image")
-        line = f"{words.capital(copies)} can be found among the training images as well."
-        warnings.append(Warn(line, "The test accuracy is not one on unseen images."))
-    return warnings
+    changed = f"The images were changed between runs of {_some(conduct.changed_images)}, so the tests are not valid."
+    why = "Their number or the hash of their files differs. The runs are compared as if they were paired."
+    copies = f"{words.plural(conduct.test_copies, 'test image')} can be found among the training images as well."
+    known = (
+        (conduct.changed_images, Warn(changed, why)),
+        (conduct.test_copies, Warn(copies, "The test accuracy is not one on unseen images.")),
+    )
+    return [warning for applies, warning in known if applies]
 
 
 def _changed(field: str, before: dict[Any, int], conduct: Conduct) -> Warn:
@@ -116,55 +111,28 @@ def _diverged(findings: Findings) -> list[Warn]:
 
 
 def _code(conduct: Conduct) -> list[Warn]:
-    plugins = conduct.unrecorded_plugins
-    kinds = words.listing(sorted(set(plugins)))
-    where = "See Provenance."
-    return [
-        *([Warn(f"The runs come from {conduct.commits} different commits.", where)] if conduct.commits > 1 else []),
-        *([Warn("Some runs come from code with uncommitted changes.", where)] if conduct.dirty else []),
-        *(
-            [
-                Warn(
-                    f"{words.plural(len(plugins), 'run')} of the plug-in {kinds}: source not recorded.",
-                    "They may have trained different code.",
-                )
-            ]
-            if plugins
-            else []
-        ),
-        *(
-            [Warn("The source of a plug-in is not committed to git.", "Reproduce shows the copy in the records.")]
-            if conduct.uncommitted_plugin
-            else []
-        ),
-    ]
+    plugins, where = conduct.unrecorded_plugins, "See Provenance."
+    lost = f"{words.plural(len(plugins), 'run')} of the plug-in {words.listing(sorted(set(plugins)))}"
+    copied = "Reproduce shows the copy in the records."
+    known = (
+        (conduct.commits > 1, Warn(f"The runs come from {conduct.commits} different commits.", where)),
+        (conduct.dirty, Warn("Some runs come from code with uncommitted changes.", where)),
+        (plugins, Warn(f"{lost}: source not recorded.", "They may have trained different code.")),
+        (conduct.uncommitted_plugin, Warn("The source of a plug-in is not committed to git.", copied)),
+    )
+    return [warning for applies, warning in known if applies]
 
 
 def _machines(conduct: Conduct) -> list[Warn]:
     hardware, torch = conduct.hardware, conduct.torch
     shared = "a difference between variants that did not share it may come from it."
-    return [
-        *(
-            [
-                Warn(
-                    f"The runs used {len(hardware)} kinds of hardware: {words.listing(hardware)}.",
-                    f"Times are comparable only between runs on the same hardware, and {shared}",
-                )
-            ]
-            if len(hardware) > 1
-            else []
-        ),
-        *(
-            [
-                Warn(
-                    f"The runs used {len(torch)} versions of PyTorch: {words.listing(torch)}.",
-                    f"With the same seed, another version can draw other initial weights, so {shared}",
-                )
-            ]
-            if len(torch) > 1
-            else []
-        ),
-    ]
+    weights = f"With the same seed, another version can draw other initial weights, so {shared}"
+    times = f"Times are comparable only between runs on the same hardware, and {shared}"
+    known = (
+        (hardware, Warn(f"The runs used {len(hardware)} kinds of hardware: {words.listing(hardware)}.", times)),
+        (torch, Warn(f"The runs used {len(torch)} versions of PyTorch: {words.listing(torch)}.", weights)),
+    )
+    return [warning for values, warning in known if len(values) > 1]
 
 
 def _some(names: Iterable[str]) -> str:

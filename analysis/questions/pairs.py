@@ -41,54 +41,50 @@ EARLY = (
 
 def question(findings: Findings) -> Section | None:
     """The differences from the baseline and, unless there are too many, those of all pairs."""
-    variants, comparisons, styles = findings.variants, findings.comparisons, findings.styles
+    variants = findings.variants
     if not variants.others:
         return None
-    said, summary = against_baseline(findings), among_pairs(findings)
+    whole, said = without_comparison(findings), against_baseline(findings)
     factorial = findings.factors.model is not None  # its effects are the answer
-    whole = without_comparison(findings)
-    versus = {variant: comparisons.versus[variant] for variant in variants.others}
-    shown = {variant: compared.adjusted for variant, compared in versus.items()}
-    verdicts = {variant: compared.verdict for variant, compared in versus.items()}
-    axis = styles.names[variants.baseline]
-    axis = "the baseline" if "," in axis else axis
-    margin = findings.policy.margin
-
-    plot = Plot(
-        "differences",
-        lambda: figures.differences(shown, verdicts, margin, axis, variants.metric, styles),
-        f"Differences from {words.quoted(variants.baseline)} with {words.CONFIDENCE} intervals that hold for all pairs "
-        "together."
-        + (f" Shaded band: equivalence margin, ±{words.margin(margin, variants.metric)}." if margin is not None else "")
-        + f" The shape of the marker shows the verdict.{styles.grey_note}",
-    )
     in_letters = len(variants.names) >= FEWEST_LETTERS  # then the table of pairs is only written as a file
     pairs = pairs_table(findings)
     return Section(
         "differences",
         "Differences from the baseline",
-        present(plot, baseline_table(findings), None if in_letters else pairs),
+        present(_plot(findings), baseline_table(findings), None if in_letters else pairs),
         paragraphs=said if factorial and not whole else [],
-        answer=whole or [" ".join(said) * (not factorial), " ".join([*summary, *limits(findings)])],
+        answer=whole or [" ".join(said) * (not factorial), " ".join(among_pairs(findings, factorial))],
         frames={"pairs": pairs.data} if pairs and in_letters else {},
     )
 
 
-def outcomes(compared: Mapping[str, Comparison], than: str, policy: Policy, mean: str = "") -> list[str]:
-    """A sentence for each verdict. `compared`: brief name of a variant -> its comparison with `than`.
+def _plot(findings: Findings) -> Plot:
+    variants, styles, margin = findings.variants, findings.styles, findings.policy.margin
+    versus = {variant: findings.comparisons.versus[variant] for variant in variants.others}
+    shown = {variant: compared.adjusted for variant, compared in versus.items()}
+    verdicts = {variant: compared.verdict for variant, compared in versus.items()}
+    axis = styles.names[variants.baseline]
+    axis = "the baseline" if "," in axis else axis
+    band = "" if margin is None else f" Shaded band: equivalence margin, ±{words.margin(margin, variants.metric)}."
+    return Plot(
+        "differences",
+        lambda: figures.differences(shown, verdicts, margin, axis, variants.metric, styles),
+        f"Differences from {words.quoted(variants.baseline)} with {words.CONFIDENCE} intervals that hold for all pairs "
+        f"together.{band} The shape of the marker shows the verdict.{styles.grey_note}",
+    )
 
-    `mean`: what stands before the metric.
-    """
+
+def outcomes(compared: Mapping[str, Comparison], than: str, policy: Policy) -> list[str]:
+    """A sentence for each verdict. `compared`: brief name of a variant -> its comparison with `than`."""
     metric, margin = policy.metric, words.margin(policy.margin, policy.metric)
     up, down = ("Lower", "Higher") if metric.lower_is_better else ("Higher", "Lower")
-    open_words = f"No difference from {than} is shown"
     heads = {
-        "better": f"{up} {mean}{metric.label} than {than}",
-        "worse": f"{down} {mean}{metric.label} than {than}",
+        "better": f"{up} {metric.label} than {than}",
+        "worse": f"{down} {metric.label} than {than}",
         "equivalent": f"Equivalent to {than}, within ±{margin}",
         EQUAL: f"Equal to {than} on all seeds, which does not exclude that other seeds fail",
         NEAR_CHANCE: f"Both near chance, so not called equivalent to {than}",
-        "not shown": open_words if policy.margin is None else f"{open_words}, and no equivalence",
+        "not shown": f"No difference from {than} is shown{', and no equivalence' * (policy.margin is not None)}",
     }
     by_verdict = {head: {n: c for n, c in compared.items() if c.verdict == word} for word, head in heads.items()}
     return [_outcome(head, chosen, compared, metric) for head, chosen in by_verdict.items() if chosen]
@@ -97,174 +93,153 @@ def outcomes(compared: Mapping[str, Comparison], than: str, policy: Policy, mean
 def _outcome(head: str, chosen: Mapping[str, Comparison], compared: Mapping[str, Comparison], metric: Metric) -> str:
     """`Higher test accuracy than none: a by 2.1 points (95 % CI 1.0 to 3.2), b by ...`"""
     verdict, diffs = next(iter(chosen.values())).verdict, [one.diff for one in chosen.values()]
-    shown, sized = verdict in ("better", "worse"), f", by {words.points_range(diffs, metric)}"
-    if shown and len(chosen) <= MOST_NAMED:
-        places = words.shared_places([one.adjusted for one in compared.values()], metric)
-        sizes = [
-            f"{words.quoted(name)} by {words.points(one.diff, metric, places=places)} "
-            f"({words.interval(one.adjusted, metric, places=places)}{', at an early look' * one.decided_early})"
-            for name, one in chosen.items()
-        ]
-        return f"{head}: {', '.join(sizes)}."
-    if len(chosen) <= MOST_NAMED:
-        sizes_of = f" ({words.points_range(diffs, metric)})" if verdict == "not shown" else ""
-        return f"{head}: {words.names(chosen)}{sizes_of}."
-    largest = max(abs(diff.value) for diff in diffs)
-    most = [name for name, one in chosen.items() if abs(one.diff.value) == largest]
-    named = f" (most: {words.names(most)})" if shown and len(most) <= MOST_RANKED else ""
-    return f"{head}: {len(chosen)} of {len(compared)} variants{sized * (shown or verdict == 'not shown')}{named}."
+    differs, sizes = verdict in ("better", "worse"), words.points_range(diffs, metric)
+    if len(chosen) > MOST_NAMED:
+        largest = max(abs(diff.value) for diff in diffs)
+        most = [name for name, one in chosen.items() if abs(one.diff.value) == largest]
+        named = f" (most: {words.names(most)})" * (differs and len(most) <= MOST_RANKED)
+        by = f", by {sizes}" * (differs or verdict == "not shown")
+        return f"{head}: {len(chosen)} of {len(compared)} variants{by}{named}."
+    if not differs:
+        return f"{head}: {words.names(chosen)}{f' ({sizes})' * (verdict == 'not shown')}."
+    places = words.shared_places([one.adjusted for one in compared.values()], metric)
+    each = [
+        f"{words.quoted(name)} by {words.points(one.diff, metric, places=places)} "
+        f"({words.interval(one.adjusted, metric, places=places)}{', at an early look' * one.decided_early})"
+        for name, one in chosen.items()
+    ]
+    return f"{head}: {', '.join(each)}."
 
 
 def against_baseline(findings: Findings) -> list[str]:
     """How the variants compare with the baseline, and which were not compared and why."""
     variants, means = findings.variants, findings.means
     versus = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in variants.others}
-    constant = [name for name, c in versus.items() if c.n > 1 and _untested(c)]
+    constant = [n for n, c in versus.items() if c.n > 1 and c.verdict == "not shown" and not math.isfinite(c.p)]
     tested = {name: c for name, c in versus.items() if c.n > 1 and name not in constant}
     if not tested and not constant:
         return not_testable(findings)
     baseline = words.quoted(variants.brief[variants.baseline])
-    value = words.mean_among(means.of(variants.baseline), means.of_variants.values(), means.metric)
     past = [f"{words.quoted(name)} (at {c.shown_at} seeds)" for name, c in tested.items() if c.shown_at]
-    early = EARLY if any(c.decided_early for c in tested.values()) else ""
     notes = {
         "Shown at an earlier look, but not at this one": ", ".join(past),
         "Not tested, because no run of either varies": words.names(constant),
         f"Not compared, without a result on a seed of {baseline}": words.names(n for n, c in versus.items() if not c.n),
         f"Not tested, with a result on one seed of {baseline}": words.names(n for n, c in versus.items() if c.n == 1),
     }
-    said = outcomes(tested, f"{baseline} ({value})", findings.policy)
-    return [*said, *(f"{head}: {names}." for head, names in notes.items() if names), *filter(None, [early])]
+    said = outcomes(tested, f"{baseline} ({means.text(variants.baseline)})", findings.policy)
+    said += [f"{head}: {names}." for head, names in notes.items() if names]
+    return [*said, EARLY] if any(c.decided_early for c in tested.values()) else said
 
 
-def _untested(compared: PairedComparison) -> bool:
-    """Whether neither side varies over the seeds and they differ, so that nothing is known of their spread."""
-    return compared.verdict == "not shown" and not math.isfinite(compared.p)
-
-
-def among_pairs(findings: Findings) -> list[str]:
-    """What is shown of the pairs without the baseline, and which variant has the best mean."""
-    variants, comparisons = findings.variants, findings.comparisons
+def among_pairs(findings: Findings, factorial: bool) -> list[str]:
+    """What is shown of the pairs without the baseline (or of all, if `factorial`), and which mean is the best."""
+    variants, comparisons, metric = findings.variants, findings.comparisons, findings.means.metric
     if len(variants.others) > 1 and not comparisons.pairs:
         return ["With so many variants, pairs without the baseline are not compared.", *best_mean(findings)]
-    tested = [compared for compared in comparisons.other_pairs.values() if compared.n > 1]
+    pairs = comparisons.pairs if factorial else comparisons.other_pairs
+    tested = [compared for compared in pairs.values() if compared.n > 1]
     if not tested:
-        return []
+        return limits(findings)
     ranked = [
         f"{words.quoted(variants.brief[a])} better than {words.quoted(variants.brief[b])}"
         for a, b in comparisons.ranked
-        if variants.baseline not in (a, b)
+        if (a, b) in pairs or (b, a) in pairs
     ]
-    counts, within = Counter(compared.verdict for compared in tested), words.margin(variants.margin, variants.metric)
-    open_pairs = [compared.diff for compared in tested if compared.verdict == "not shown"]
-    untested = len(comparisons.other_pairs) - len(tested)
+    counts, untested = Counter(compared.verdict for compared in tested), len(pairs) - len(tested)
+    unclear = [compared.diff for compared in tested if compared.verdict == "not shown"]
+    listed = f" ({'; '.join(ranked)})" * (len(ranked) <= MOST_RANKED)
+    none = "no difference is shown" if len(unclear) == len(tested) else f"{len(unclear)} not shown to differ"
     parts = [
-        f"{len(ranked)} differ{'s' * (len(ranked) == 1)}" + f" ({'; '.join(ranked)})" * (len(ranked) <= MOST_RANKED)
-        if ranked
-        else "",
-        f"{counts['equivalent']} equivalent (within ±{within})" if counts["equivalent"] else "",
+        f"{len(ranked)} differ{'s' * (len(ranked) == 1)}{listed}" * bool(ranked),
+        f"{counts['equivalent']} equivalent (within ±{words.margin(variants.margin, metric)})"
+        * bool(counts["equivalent"]),
         *(f"{counts[word]} {word}" for word in (EQUAL, NEAR_CHANCE) if counts[word]),
-        f"{'no difference is shown' if len(open_pairs) == len(tested) else f'{len(open_pairs)} not shown to differ'} "
-        f"({words.points_range(open_pairs, variants.metric)})"
-        if open_pairs
-        else "",
-        f"{untested} not tested (fewer than two common seeds)" if untested else "",
+        f"{none} ({words.points_range(unclear, metric)})" if unclear else "",
+        f"{untested} not tested (fewer than two common seeds)" * bool(untested),
     ]
-    head = "The other pair" if len(tested) == 1 else f"The other {len(tested)} pairs"
-    return [f"{head}: {', '.join(filter(None, parts))}.", *best_mean(findings)]
+    head = f"All {len(tested)} pairs of combinations" if factorial else f"The other {words.plural(len(tested), 'pair')}"
+    return [f"{head}: {', '.join(filter(None, parts))}.", *limits(findings), *best_mean(findings)]
 
 
 def best_mean(findings: Findings) -> list[str]:
     """Which variant has the best mean, and of how many others it is shown to be better."""
     variants, means, comparisons = findings.variants, findings.means, findings.comparisons
-    best = [variants.brief[variant] for variant in means.all_best]
-    if not best:
+    if not (best := means.all_best):
         return []
-    value = words.mean_among(means.of(means.all_best[0]), means.of_variants.values(), means.metric)
-    named = words.names(best) if len(best) <= MOST_NAMED else f"{len(best)} variants"
-    beaten = ""
-    if len(best) == 1 and comparisons.pairs:
-        count = sum(better == means.best for better, _ in comparisons.ranked)
-        beaten = f", shown to be better than {count} of the {len(variants.others)} other variants"
+    brief = [variants.brief[variant] for variant in best]
+    named = words.names(brief) if len(brief) <= MOST_NAMED else f"{len(brief)} variants"
+    count = sum(better == means.best for better, _ in comparisons.ranked)
+    beaten = f", shown to be better than {count} of the {len(variants.others)} other variants"
     above = [variants.brief[better] for better, worse in comparisons.ranked if worse == means.best]
     lost = [f"Shown to be better on the seeds that both have: {words.names(above)}."] if above else []
-    return [f"Best mean {means.metric.label}: {named} ({value}){beaten}.", *lost]
+    alone = len(best) == 1 and bool(comparisons.pairs)
+    return [f"Best mean {means.metric.label}: {named} ({means.text(best[0])}){beaten * alone}.", *lost]
 
 
 def limits(findings: Findings) -> list[str]:
     """How large a difference must be for the seeds of the study to show it, of pairs of which nothing is shown."""
     metric, margin, comparisons = findings.means.metric, findings.policy.margin, findings.comparisons
-    versus = [comparisons.versus[variant] for variant in findings.variants.others]
-    undecided = [c for c in (*versus, *comparisons.other_pairs.values()) if c.verdict == "not shown" and c.n]
-    known = [c for c in undecided if math.isfinite(c.detectable)]
+    pairs = comparisons.pairs or comparisons.versus
+    known = [c for c in pairs.values() if c.verdict == "not shown" and math.isfinite(c.detectable)]
     if not known:
         return []
+    seeds, size = words.seeds(c.n for c in known), words.margin(margin, metric)
     sizes = sorted(c.detectable * metric.scale for c in known if c.detectable < 1 or not metric.is_share)
     if not sizes:
-        return [f"{words.seeds(c.n for c in known)} are too few to see any difference there."]
+        return [f"{seeds} are too few to see any difference there."]
     places = words.decimals(sizes[0])
-    ends = " to ".join(dict.fromkeys(words.number(size, places) for size in (sizes[0], sizes[-1]))) + metric.points
-    seeds = words.seeds(c.n for c in known)
-    if margin is None:
-        return [f"{seeds} see differences of {ends} there, with 80 % power."]
-    enough, size = sum(c.detectable <= margin for c in known), words.margin(margin, metric)
+    ends = " to ".join(dict.fromkeys(words.number(end, places) for end in (sizes[0], sizes[-1]))) + metric.points
+    enough = 0 if margin is None else sum(c.detectable <= margin for c in known)
     if enough:
         return [f"With 80 % power, {seeds} see {size} in {enough} of {len(known)} pairs that are not shown to differ."]
-    return [f"{seeds} are too few to see {size} there; they see {ends}, with 80 % power."]
+    few = f"{seeds} are too few to see {size} there; they" if margin is not None else seeds
+    return [f"{few} see {ends}, with 80 % power."]
 
 
 def without_comparison(findings: Findings) -> list[str]:
     """The whole answer of a study in which nothing can be compared yet; else empty."""
     variants, means, looks = findings.variants, findings.means, findings.policy.looks
-    comparisons = findings.comparisons
     if looks.waiting:
-        ended = words.plural(len(looks.complete), "seed")
-        said = [
+        ended, best = words.plural(len(looks.complete), "seed"), means.best
+        name = f"{words.quoted(variants.brief[best])} ({means.text(best)})" if best is not None else ""
+        return [
             f"Nothing is tested yet: the first planned look is at {looks.next} seeds, and all runs of {ended} have "
-            "ended. So no variant can be called better, worse or equivalent."
+            "ended. So no variant can be called better, worse or equivalent.",
+            f"Best mean {means.metric.label} so far: {name}." * bool(name),
         ]
-        if (best := means.best) is not None:
-            value = words.mean_among(means.of(best), means.of_variants.values(), means.metric)
-            said.append(f"Best mean {means.metric.label} so far: {words.quoted(variants.brief[best])} ({value}).")
-        return said
-    pairs = [*comparisons.other_pairs.values(), *(comparisons.versus[variant] for variant in variants.others)]
-    return [] if any(compared.n > 1 for compared in pairs) else not_testable(findings)
+    versus = (findings.comparisons.versus[variant] for variant in variants.others)
+    tested = any(compared.n > 1 for compared in (*versus, *findings.comparisons.pairs.values()))
+    return [] if tested else not_testable(findings)
 
 
 def not_testable(findings: Findings) -> list[str]:
     """Why nothing is tested against the baseline, and what to do."""
-    variants, means, counts = findings.variants, findings.means, findings.conduct.counts.loc[findings.variants.baseline]
+    variants, means = findings.variants, findings.means
     known = [variant for variant in variants.others if findings.comparisons.versus[variant].n]
-    metric, baseline = means.metric, words.quoted(variants.baseline)
+    metric, baseline, counts = means.metric, variants.baseline, findings.conduct.counts.loc[variants.baseline]
     if known:
-        shown = means.best if means.best in known else known[0]
-        each = [
-            f"{words.quoted(v)} {words.mean_among(means.of(v), means.of_variants.values(), metric)}"
-            for v in (shown, variants.baseline)
-        ]
-        said = f"{words.capital(metric.label)}: {', '.join(each)}. With a single seed no statistical test against "
-        said += f"{baseline} is possible."
-    elif means.of(variants.baseline).n:
-        said = f"Nothing can be compared with {baseline}: no other variant has finished on one of its seeds."
+        best = means.best if means.best in known else known[0]
+        each = ", ".join(f"{words.quoted(variant)} {means.text(variant)}" for variant in (best, baseline))
+        said = f"{words.capital(metric.label)}: {each}. With a single seed no statistical test against "
+        said += f"{words.quoted(baseline)} is possible."
+    elif means.of(baseline).n:
+        said = (
+            f"Nothing can be compared with {words.quoted(baseline)}: no other variant has finished on one of its seeds."
+        )
     else:
-        article = words.article(metric.label)
-        said = f"Nothing can be compared with the baseline {baseline}: no run of it has {article}."
-    return [said, *_advice(findings, counts)]
-
-
-def _advice(findings: Findings, counts: pd.Series) -> list[str]:
-    """What to do where the baseline has too few results. `counts`: its runs by their status."""
-    means, metric = findings.means, findings.means.metric
-    if means.of(findings.variants.baseline).n:
-        return ["For more runs, train more seeds: a test needs at least two, better five."]
+        said = f"Nothing can be compared with the baseline {words.quoted(baseline)}: no run of it has "
+        said += f"{words.article(metric.label)}."
+    if means.of(baseline).n:
+        return [said, "For more runs, train more seeds: a test needs at least two, better five."]
     if counts["finished"]:
         others = words.listing([name for name in means.by_metric if name != metric]) or "none"
         tested = " Runs that were trained with --test false have no test metrics." * metric.startswith("test/")
-        return [f"More seeds will not help; choose another metric with --metric. The runs have {others}.{tested}"]
+        return [said, f"More seeds will not help; choose another metric with --metric. The runs have {others}.{tested}"]
     if counts[list(ENDED)].sum() == counts.sum():
         lost = f"All runs of the baseline ({counts.sum()}) ended without a result."
-        return [f"{lost} More seeds will not help; choose another baseline."]
-    return []
+        return [said, f"{lost} More seeds will not help; choose another baseline."]
+    return [said]
 
 
 def baseline_table(findings: Findings) -> Table:

@@ -18,6 +18,7 @@ ABOUT = (
     "metrics, cost and provenance; curves.csv has a row for each epoch of each run."
 )
 FOLDED = 200  # runs from which the list is folded
+MOST_LISTED = 2000  # runs that the page lists
 
 
 def question(findings: Findings) -> Section:
@@ -48,6 +49,10 @@ def runs_table(findings: Findings, linked: bool = True) -> Table:
         Column("run id", "run_id", detail=True),
     )
     caption = f"All {words.plural(len(frame), 'run')}."
+    if len(frame) > MOST_LISTED:
+        most = max(1, MOST_LISTED // len(variants.names))
+        caption = f"The first {most} runs of each variant, of {words.count(len(frame))} runs."
+        frame = frame.groupby("variant", sort=False).head(most).reset_index(drop=True)
     return Table("runs", caption, frame, columns, folded=len(frame) > FOLDED, group="_group", listing=True)
 
 
