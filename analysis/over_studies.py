@@ -22,6 +22,7 @@ from analysis.write.table import Column, Table
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 
+NOTE = "The intervals behind the marks hold for all pairs of one study together, not over the studies."
 Spread = Literal["interval", "sd"]
 """What stands after ± in the table: half the interval of the mean, or the standard deviation of the runs."""
 
@@ -61,7 +62,7 @@ def across_document(studies: Mapping[str, Findings], command: str = "", spread: 
     sections = {name: study_sections(findings) for name, findings in studies.items()}
     metric = next(iter(studies.values())).means.metric
     counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
-    table = replace(studies_table(studies, spread), notes=(*_notes(studies), *counts))
+    table = replace(studies_table(studies, spread), notes=(NOTE, *counts))
     origins = [
         Section(f"provenance-{i}", f"{name}: provenance", [origin(findings.study), *reproduce(findings).items])
         for i, (name, findings) in enumerate(studies.items())
@@ -98,8 +99,8 @@ def studies_table(studies: Mapping[str, Findings], spread: Spread = "interval") 
         field = dataset if spread == "interval" else f"_{dataset}_runs"
         columns.append(Column(f"{dataset}{metric.unit}", field, shown, sort=dataset, mark=f"_{dataset}_mark"))
     after = f"{words.CONFIDENCE} interval" if spread == "interval" else "standard deviation of the runs"
-    caption = f"{words.capital(metric.label)}: mean and {after}, {words.seeds(_seeds(studies))}."
-    return Table("across", caption, pd.DataFrame(rows, dtype=object), tuple(columns), _notes(studies))
+    caption = f"{words.capital(metric.label)}: mean and {after}, {words.seeds(_seeds(studies))}. {_marks(studies)}"
+    return Table("across", caption, pd.DataFrame(rows, dtype=object), tuple(columns), (NOTE,))
 
 
 def _cell(dataset: str, variant: str, findings: Findings) -> dict[str, object]:
@@ -118,13 +119,10 @@ def _cell(dataset: str, variant: str, findings: Findings) -> dict[str, object]:
     }
 
 
-def _notes(studies: Mapping[str, Findings]) -> tuple[str, ...]:
+def _marks(studies: Mapping[str, Findings]) -> str:
     first = next(iter(studies.values()))
     equal = ", = equivalent" * (first.variants.margin is not None)
-    return (
-        f"Marks: the verdict of each study against {words.quoted(first.variants.baseline)} (+ better, − worse{equal}; "
-        "none: not shown). Its interval holds for all pairs of that study together, not over the studies.",
-    )
+    return f"Marks against {words.quoted(first.variants.baseline)}: + better, − worse{equal}; none: not shown."
 
 
 def _seeds(studies: Mapping[str, Findings]) -> list[int]:

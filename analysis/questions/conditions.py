@@ -17,7 +17,6 @@ from experiments.data.catalogue import DATASETS
 from experiments.metric import FEWSHOT, PERMUTED, Metric
 from vit.registry import REGISTRY
 
-HEADINGS = {"fewshot": "Few-shot accuracy", "img-sizes": "Other image sizes", "shifts": "Shifted and permuted images"}
 UNITS = {"fewshot": "shots", "img-sizes": "px", "shifts": "px shift"}
 AXES = {
     "fewshot": ("shots", "few-shot accuracy, %"),
@@ -111,8 +110,7 @@ def question(findings: Findings) -> Section | None:
         for profile in profiles
         for item in present(_plot(profile, findings) if len(profile.points) > 1 else None, _table(profile, findings))
     ]
-    headings = dict.fromkeys(HEADINGS[profile.kind] for profile in profiles)
-    return Section("conditions", words.listing(list(headings)), items)
+    return Section("conditions", "Other test conditions", items)
 
 
 def _about(profile: Profile) -> str:

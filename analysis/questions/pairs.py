@@ -79,15 +79,20 @@ def outcomes(compared: Mapping[str, Comparison], than: str, policy: Policy) -> l
     metric, margin = policy.metric, words.margin(policy.margin, policy.metric)
     up, down = ("Lower", "Higher") if metric.lower_is_better else ("Higher", "Lower")
     heads = {
-        "better": f"{up} {metric.label} than {than}",
-        "worse": f"{down} {metric.label} than {than}",
-        "equivalent": f"Equivalent to {than}, within ±{margin}",
-        EQUAL: f"Equal to {than} on all seeds, which does not exclude that other seeds fail",
-        NEAR_CHANCE: f"Both near chance, so not called equivalent to {than}",
-        "not shown": f"No difference from {than} is shown{', and no equivalence' * (policy.margin is not None)}",
+        "better": up,
+        "worse": down,
+        "equivalent": f"Equivalent, within ±{margin}",
+        EQUAL: "Equal on all seeds, which does not exclude that other seeds fail",
+        NEAR_CHANCE: "Both near chance, so not called equivalent",
+        "not shown": f"No difference is shown{', and no equivalence' * (policy.margin is not None)}",
     }
-    by_verdict = {head: {n: c for n, c in compared.items() if c.verdict == word} for word, head in heads.items()}
-    return [_outcome(head, chosen, compared, metric) for head, chosen in by_verdict.items() if chosen]
+    first = {"better": f"{up} {metric.label} than {than}", "worse": f"{down} {metric.label} than {than}"}
+    said = list[str]()
+    for verdict, head in heads.items():
+        if chosen := {name: one for name, one in compared.items() if one.verdict == verdict}:
+            begin = head if said else first.get(verdict, f"Compared with {than}: {head[0].lower()}{head[1:]}")
+            said.append(_outcome(begin, chosen, compared, metric))
+    return said
 
 
 def _outcome(head: str, chosen: Mapping[str, Comparison], compared: Mapping[str, Comparison], metric: Metric) -> str:
@@ -128,15 +133,14 @@ def against_baseline(findings: Findings) -> list[str]:
         f"Not tested, with a result on one seed of {baseline}": words.names(n for n, c in versus.items() if c.n == 1),
     }
     said = outcomes(tested, f"{baseline} ({means.text(variants.baseline)})", findings.policy)
-    said += [f"{head}: {names}." for head, names in notes.items() if names]
-    return [*said, EARLY] if any(c.decided_early for c in tested.values()) else said
+    return said + [f"{head}: {names}." for head, names in notes.items() if names]
 
 
 def among_pairs(findings: Findings, factorial: bool) -> list[str]:
-    """What is shown of the pairs without the baseline (or of all, if `factorial`), and which mean is the best."""
+    """What is shown of the pairs without the baseline (or of all, if `factorial`), and what these seeds can show."""
     variants, comparisons, metric = findings.variants, findings.comparisons, findings.means.metric
     if len(variants.others) > 1 and not comparisons.pairs:
-        return ["With so many variants, pairs without the baseline are not compared.", *best_mean(findings)]
+        return ["With so many variants, pairs without the baseline are not compared."]
     pairs = comparisons.pairs if factorial else comparisons.other_pairs
     tested = [compared for compared in pairs.values() if compared.n > 1]
     if not tested:
@@ -159,22 +163,7 @@ def among_pairs(findings: Findings, factorial: bool) -> list[str]:
         f"{untested} not tested (fewer than two common seeds)" * bool(untested),
     ]
     head = f"All {len(tested)} pairs of combinations" if factorial else f"The other {words.plural(len(tested), 'pair')}"
-    return [f"{head}: {', '.join(filter(None, parts))}.", *limits(findings), *best_mean(findings)]
-
-
-def best_mean(findings: Findings) -> list[str]:
-    """Which variant has the best mean, and of how many others it is shown to be better."""
-    variants, means, comparisons = findings.variants, findings.means, findings.comparisons
-    if not (best := means.all_best):
-        return []
-    brief = [variants.brief[variant] for variant in best]
-    named = words.names(brief) if len(brief) <= MOST_NAMED else f"{len(brief)} variants"
-    count = sum(better == means.best for better, _ in comparisons.ranked)
-    beaten = f", shown to be better than {count} of the {len(variants.others)} other variants"
-    above = [variants.brief[better] for better, worse in comparisons.ranked if worse == means.best]
-    lost = [f"Shown to be better on the seeds that both have: {words.names(above)}."] if above else []
-    alone = len(best) == 1 and bool(comparisons.pairs)
-    return [f"Best mean {means.metric.label}: {named} ({means.text(best[0])}){beaten * alone}.", *lost]
+    return [f"{head}: {', '.join(filter(None, parts))}.", *limits(findings)]
 
 
 def limits(findings: Findings) -> list[str]:
@@ -249,8 +238,16 @@ def baseline_table(findings: Findings) -> Table:
     rows = {variant: _fields(comparison) for variant, comparison in compared.items()}
     family = sum(math.isfinite(c.p_adjusted) for c in (comparisons.pairs or compared).values())
     note = f"Intervals hold for {held_for(findings)} (pairs: {family}), and verdicts are read from them."
+    early = any(comparison.decided_early for comparison in compared.values())
     caption = f"Differences from the baseline (variant − {words.quoted(variants.baseline)}), over the seeds of both."
-    return variant_table("differences", caption, variants, rows, _columns(variants.metric, compared.values()), (note,))
+    return variant_table(
+        "differences",
+        caption,
+        variants,
+        rows,
+        _columns(variants.metric, compared.values()),
+        (note, EARLY) if early else (note,),
+    )
 
 
 def pairs_table(findings: Findings) -> Table | None:

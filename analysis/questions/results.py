@@ -25,6 +25,7 @@ from analysis.findings import Findings
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
 
+MOST_NAMED = 6  # variants with the best mean that a sentence names
 SHOWN_COST = ("params", "flops_per_image", "device_seconds")
 
 
@@ -46,8 +47,24 @@ def question(findings: Findings) -> Section:
         "result",
         "Results" if findings.factors.model is None else "Combinations",
         [variants_table(findings), Plot("accuracy", draw, caption + styles.grey_note)],
+        paragraphs=best_mean(findings) if findings.variants.others else [],
         answer=[] if findings.variants.others else [_alone(findings)],
     )
+
+
+def best_mean(findings: Findings) -> list[str]:
+    """Which variant has the best mean, and of how many others it is shown to be better."""
+    variants, means, comparisons = findings.variants, findings.means, findings.comparisons
+    if not (best := means.all_best):
+        return []
+    brief = [variants.brief[variant] for variant in best]
+    named = words.names(brief) if len(brief) <= MOST_NAMED else f"{len(brief)} variants"
+    count = sum(better == means.best for better, _ in comparisons.ranked)
+    beaten = f", shown to be better than {count} of the {len(variants.others)} other variants"
+    above = [variants.brief[better] for better, worse in comparisons.ranked if worse == means.best]
+    lost = [f"Shown to be better on the seeds that both have: {words.names(above)}."] if above else []
+    alone = len(best) == 1 and bool(comparisons.pairs)
+    return [" ".join([f"Best mean {means.metric.label}: {named} ({means.text(best[0])}){beaten * alone}.", *lost])]
 
 
 def _alone(findings: Findings) -> str:

@@ -122,7 +122,6 @@ def question(findings: Findings) -> Section | None:
         "Tuning",
         present(choices_table(tuning, findings), _plot(tuning, findings)),
         [" ".join(_about(tuning, chosen))],
-        answer=[chosen],
         warnings=_warnings(tuning),
         frames={"tuning-trials": tuning.trials},
     )
