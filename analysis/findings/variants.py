@@ -34,10 +34,6 @@ class Variants:
         """Every variant but the baseline."""
         return [variant for variant in self.names if variant != self.baseline]
 
-    def brief_names(self, variants: list[str]) -> list[str]:
-        """The brief names of these variants."""
-        return [self.brief[variant] for variant in variants]
-
     def anchor(self, variant: str) -> str:
         """The link to a variant's runs. It holds the variant's number, since the name is the user's text."""
         return f"#runs-v{self.names.index(variant)}"

@@ -96,18 +96,13 @@ def _diverged(findings: Findings) -> list[Warn]:
     """How many runs diverged, and which verdicts depend on them."""
     variants, comparisons, counts = findings.variants, findings.comparisons, findings.conduct.counts["diverged"]
     lost = {variants.brief[variant]: n for variant, n in counts.items() if n}
-    names = [variants.brief[name] for name, compared in comparisons.versus.items() if compared.depends_on_diverged]
-    others = sum(compared.depends_on_diverged for compared in comparisons.other_pairs.values())
-    depend = [
-        *([f"Finished runs alone would show more of {words.names(names)}."] if names else []),
-        *([f"Pairs without the baseline of which they would: {others}."] if others else []),
-    ]
-    said = depend or (["No verdict depends on diverged runs."] if variants.others else [])
-    covered = " Intervals and verdicts also cover what the runs show if diverged runs count at chance level."
+    pairs = [*comparisons.versus.values(), *comparisons.other_pairs.values()]
+    covered = (
+        " Intervals and verdicts also cover what the runs show if diverged runs count at chance level; verdicts that "
+        f"this changes: {sum(compared.depends_on_diverged for compared in pairs)}."
+    )
     listed = ", ".join(f"{words.plural(n, 'run')} of {words.quoted(name)}" for name, n in lost.items())
-    return [
-        Warn(f"Diverged: {listed}.", f"Means use the finished runs.{covered * bool(variants.others)} {' '.join(said)}")
-    ]
+    return [Warn(f"Diverged: {listed}.", f"Means use the finished runs.{covered * bool(variants.others)}")]
 
 
 def _code(conduct: Conduct) -> list[Warn]:

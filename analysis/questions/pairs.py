@@ -128,6 +128,7 @@ def against_baseline(findings: Findings) -> list[str]:
     past = [f"{words.quoted(name)} (at {c.shown_at} seeds)" for name, c in tested.items() if c.shown_at]
     notes = {
         "Shown at an earlier look, but not at this one": ", ".join(past),
+        "Shown by the finished runs alone": words.names(name for name, c in tested.items() if c.depends_on_diverged),
         "Not tested, because no run of either varies": words.names(constant),
         f"Not compared, without a result on a seed of {baseline}": words.names(n for n, c in versus.items() if not c.n),
         f"Not tested, with a result on one seed of {baseline}": words.names(n for n, c in versus.items() if c.n == 1),

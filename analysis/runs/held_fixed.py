@@ -96,12 +96,6 @@ def varying(study: Runs) -> set[str]:
     return {*study.varied, *study.plan.tuned_settings, *not_held_fixed(study)}
 
 
-def _counts(column: pd.Series) -> dict[str, int]:
-    """The values with the number of runs that have them, the most frequent first."""
-    counts = column[column.notna() & (column != "")].value_counts()
-    return counts.sort_index().sort_values(ascending=False, kind="stable").to_dict()
-
-
 def plan_changes(study: Runs) -> dict[str, dict[Any, int]]:
     """A field of the plan that differs from what it was when runs started -> its value then -> number of these runs.
 
