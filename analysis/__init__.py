@@ -1,16 +1,16 @@
-"""From records to answers: `vit-report`, and `compare` for any runs. Imports wait, so that the help answers at once."""
+"""From records to answers: `vit-report`; `read` and `compare` in Python. Imports wait, so the help answers at once."""
 
 from __future__ import annotations
 
 import runpy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.findings import Findings
+    from analysis.notebook import Results
 
 runpy.run_path(str(Path(__file__).parents[1] / "vit" / "shadowed.py"))["check"]("vit", "experiments")
 
@@ -24,7 +24,7 @@ def compare(
     margin: float | None = None,
     lower_is_better: bool = False,
     variance: str = "shared",
-) -> Findings:
+) -> Results:
     """Compare variants over seeds, as `vit-report csv:FILE` does.
 
     `frame`: one row for each run (runs, columns). `metric`: the column of the result, in any unit; a missing or
@@ -38,12 +38,41 @@ def compare(
 
     In the result, `comparisons.versus[variant]` and `comparisons.pairs[a, b]` hold the difference, `adjusted` with the
     interval for all pairs together, and the verdict that is read from it; `means.of(variant)` the mean; `factors.model`
-    the tests of factors, if there are two or more. Raises `UserError` naming the column and what it holds.
+    the tests of factors, if there are two or more; `runs` a frame with a row for each run. A notebook shows the answer
+    and the table of variants. Raises `UserError` naming the column and what it holds.
     """
-    from analysis.findings import analyze
+    from analysis.notebook import results
     from analysis.runs.tabular import read_table
 
     factors = [*map(str, factor)] if isinstance(factor, (list, tuple)) else [str(factor)]
     named = None if baseline is None else str(baseline)
     asked = (str(metric), factors, str(seed), named, margin, lower_is_better, variance)
-    return analyze(read_table(frame, "the table", *asked, command=f"analysis.compare(frame, *{asked})"))
+    return results(read_table(frame, "the table", *asked, command=f"analysis.compare(frame, *{asked})"))
+
+
+def read(
+    source: str | Path,
+    metric: str | None = None,
+    baseline: str | None = None,
+    skip_unreadable: bool = False,
+    **table: Any,
+) -> Results:
+    """The results of a study: what `vit-report SOURCE` reports.
+
+    `source`: the folder of a study or of an export, `wandb:ENTITY/PROJECT[/STUDY]`, or a table of runs such as
+    `runs.csv`. `metric`, `baseline`: others than the plan's, as for `vit-report --metric`. `table`: what the columns of
+    a table are: `factor`, `seed`, `margin`, `lower_is_better`, `variance` as in `compare`, and `where`, conditions such
+    as ["State=finished"]. `skip_unreadable`: leave out damaged records. Raises `UserError` naming what is missing.
+
+    `runs` is a frame with a row for each run; `means` and `comparisons` are as in `compare`.
+    """
+    from analysis.notebook import results
+    from analysis.runs import read as reading
+    from analysis.runs.tabular import FORMATS
+
+    name = str(source)
+    if name.lower().endswith(FORMATS) and not name.startswith(f"{reading.TABLE}:"):
+        name = f"{reading.TABLE}:{name}"
+    if isinstance(table.get("factor"), str):
+        table["factor"] = [table["factor"]]
+    return results(reading.read(name, skip_unreadable, metric, baseline, **table))

@@ -31,8 +31,8 @@ def variant_fields(variants: Variants, variant: str) -> dict[str, object]:
 
 def variant_columns(variants: Variants) -> tuple[Column, ...]:
     """The columns that identify a variant: one for each factor of a grid, else one with its name."""
-    columns = {"_name": "variant"} if variants.levels is None else variants.factors
-    shown = [Column(label, field, key=True, sort="_place") for field, label in columns.items()]
+    columns = {"_name": "variant"} if variants.levels is None or variants.labelled else variants.factors
+    shown = [Column(label, field, key=True, sort="_place", math=variants.labelled) for field, label in columns.items()]
     return (replace(shown[0], link="_runs"), *shown[1:])
 
 

@@ -9,6 +9,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from analysis.as_json import as_dict, look
+from analysis.figures.style import use_file
 from analysis.findings import Page, analyze
 from analysis.findings.conduct import this_look
 from analysis.over_studies import across_document, by_dataset_document, studies_by_dataset, studies_table
@@ -28,7 +30,8 @@ from experiments.runs.record import RecordError
 from experiments.runs.tracking.settings import Tracking
 
 ALONE = (
-    ("table", "writes only the table", ("out", "figures", "open", "wandb")),
+    ("table", "writes only the table", ("out", "figures", "open", "wandb", "json")),
+    ("json", "prints JSON and writes no report", ("out", "figures", "open", "wandb")),
     ("wandb", "shows the planned comparison", ("metric", "baseline")),
 )
 """A flag, what it does, and the flags that do not go with it."""
@@ -36,7 +39,7 @@ ALONE = (
 TABLE_FLAGS = ("factor", "where", "seed", "margin", "lower_is_better", "variance")
 """The flags for a table of runs."""
 
-ONE_STUDY = ("metric", "baseline", "table", "wandb", *TABLE_FLAGS)
+ONE_STUDY = ("metric", "baseline", "table", "json", "wandb", *TABLE_FLAGS)
 """The flags that an index does not take. With one of them, a folder that holds one study means that study."""
 
 
@@ -49,6 +52,8 @@ def report(arguments: Namespace) -> int:
     source = _located(arguments.study)
     if arguments.table:
         return _paper_table(source, arguments)
+    if arguments.json:
+        return _json(source, arguments)
     explored = has_plan(source) and (arguments.metric or arguments.baseline)
     out = _out(source, "report-exploratory" if explored else "report", arguments)
     study = _read(source, arguments)
@@ -93,9 +98,19 @@ def _paper_table(source: str, arguments: Namespace) -> int:
     check_one_dataset(study)
     given = arguments.columns
     names = None if given is None else [name.strip() for name in given.split(",")]
-    write_table(paper_table(analyze(study), names), arguments.table)
+    findings = analyze(study, Page(renamed=_renamed(arguments)))
+    write_table(paper_table(findings, names, arguments.spread), arguments.table)
     record_look(study)
     print(arguments.table)
+    return 0
+
+
+def _json(source: str, arguments: Namespace) -> int:
+    """Print the comparisons as JSON. It is a look at the study, as a report is."""
+    study = _read(source, arguments)
+    check_one_dataset(study)
+    print(json.dumps(as_dict(analyze(study)), indent=1))
+    record_look(study)
     return 0
 
 
@@ -146,8 +161,8 @@ def decided(arguments: Namespace) -> int:
         raise UserError(
             f"{arguments.study}: plans no looks; only planned looks can be repeated until a study is decided"
         )
-    results = analyze(study)
-    print(json.dumps({"look": len(results.policy.looks.seeds), "undecided": results.comparisons.undecided}))
+    now = look(analyze(study)) or {}
+    print(json.dumps({name: now[name] for name in ("look", "undecided")}))
     return 0
 
 
@@ -167,7 +182,8 @@ def _check_flags(arguments: Namespace) -> None:
         for other in others:
             if {flag, other} <= given:
                 raise UserError(f"--{flag}: {says}; it is not allowed with --{other}")
-    for flag, needed in (("columns", "table"), ("project", "wandb"), ("entity", "wandb")):
+    one_table = [("columns", "table"), ("spread", "table")] if "columns" in vars(arguments) else []
+    for flag, needed in (*one_table, ("project", "wandb"), ("entity", "wandb")):
         if flag in given and needed not in given:
             raise UserError(f"--{flag}: is allowed only with --{needed}")
     if arguments.table:
@@ -212,7 +228,18 @@ def _document(study: Runs, out: Path, arguments: Namespace) -> Document:
 
 
 def _page(out: Path, arguments: Namespace) -> Page:
-    return Page(out, arguments.models, arguments.skip_unreadable)
+    if arguments.style:
+        use_file(arguments.style)
+    return Page(out, _renamed(arguments), arguments.models, arguments.skip_unreadable)
+
+
+def _renamed(arguments: Namespace) -> tuple[tuple[str, str], ...]:
+    """The variants of --rename with their new names."""
+    pairs = [text.partition("=") for text in arguments.rename]
+    for old, equals, new in pairs:
+        if not (old and equals and plain(new)):
+            raise UserError(f"--rename: {old + equals + new!r} is not allowed: expected OLD=NEW")
+    return tuple((old, new) for old, _, new in pairs)
 
 
 def _finish(document: Document, studies: Sequence[Runs], out: Path, arguments: Namespace) -> int:

@@ -108,9 +108,8 @@ def _parser(name: str) -> Parser:
             "replaces an earlier one with the same first line"
         )
         parser.add_argument("--table", metavar="FILE", type=_folder, help=about)
-    if name == "across":
         about = "what stands after ±: half the interval of the mean (default), or the standard deviation of the runs"
-        parser.add_argument("--spread", choices=("interval", "sd"), default="interval", help=about)
+        parser.add_argument("--spread", choices=("interval", "sd"), help=about)
     if name == "report":
         parser.add_argument("more", nargs="*", help=SUPPRESS)
         _add_report_flags(parser)
@@ -134,6 +133,12 @@ def _add_table_flags(parser: Parser) -> None:
 
 def _add_report_flags(parser: Parser) -> None:
     """The flags of the report of one study."""
+    about = "the name of a variant in tables and figures; $...$ is math; several: repeat the flag"
+    parser.add_argument("--rename", metavar="OLD=NEW", action="append", default=[], help=about)
+    about = "style of the figures: a file as for Matplotlib (.mplstyle or matplotlibrc)"
+    parser.add_argument("--style", metavar="FILE", type=_folder, help=about)
+    about = "print metric, margin, means and all comparisons as JSON, and write no report; a look, as a report is"
+    parser.add_argument("--json", action="store_true", help=about)
     about = "columns of the table, such as variant,test/acc,difference; a wrong name lists them all"
     parser.add_argument("--columns", metavar="NAME,NAME", help=about)
     about = (

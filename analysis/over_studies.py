@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
@@ -18,13 +18,11 @@ from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.stats.estimates import moments
 from analysis.write.document import Code, Document, Section
-from analysis.write.table import Column, Table
+from analysis.write.table import Column, Spread, Table
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 
 NOTE = "The intervals behind the marks hold for all pairs of one study together, not over the studies."
-Spread = Literal["interval", "sd"]
-"""What stands after ± in the table: half the interval of the mean, or the standard deviation of the runs."""
 
 
 def studies_by_dataset(studies: Sequence[Findings]) -> dict[str, Findings]:
@@ -57,7 +55,7 @@ def _dataset(study: Runs) -> str:
     return name
 
 
-def across_document(studies: Mapping[str, Findings], command: str = "", spread: Spread = "interval") -> Document:
+def across_document(studies: Mapping[str, Findings], command: str = "", spread: Spread | None = None) -> Document:
     """Make the report over studies; `studies`: dataset -> its study. `command`: the command that makes it, if any."""
     sections = {name: study_sections(findings) for name, findings in studies.items()}
     metric = next(iter(studies.values())).means.metric
@@ -87,7 +85,7 @@ def across_document(studies: Mapping[str, Findings], command: str = "", spread: 
     )
 
 
-def studies_table(studies: Mapping[str, Findings], spread: Spread = "interval") -> Table:
+def studies_table(studies: Mapping[str, Findings], spread: Spread | None = None) -> Table:
     """A row for each variant, a column for each dataset: its mean, marked with its verdict against the baseline."""
     first = next(iter(studies.values()))
     metric, variants, columns = first.means.metric, first.variants, [NAME]
@@ -95,10 +93,10 @@ def studies_table(studies: Mapping[str, Findings], spread: Spread = "interval") 
     for dataset, findings in studies.items():
         for row in rows:
             row |= _cell(dataset, row["variant"], findings)
-        shown = words.intervals(metric) if spread == "interval" else words.deviations(metric)
-        field = dataset if spread == "interval" else f"_{dataset}_runs"
+        shown = words.intervals(metric) if spread != "sd" else words.deviations(metric)
+        field = dataset if spread != "sd" else f"_{dataset}_runs"
         columns.append(Column(f"{dataset}{metric.unit}", field, shown, sort=dataset, mark=f"_{dataset}_mark"))
-    after = f"{words.CONFIDENCE} interval" if spread == "interval" else "standard deviation of the runs"
+    after = f"{words.CONFIDENCE} interval" if spread != "sd" else "standard deviation of the runs"
     caption = f"{words.capital(metric.label)}: mean and {after}, {words.seeds(_seeds(studies))}. {_marks(studies)}"
     return Table("across", caption, pd.DataFrame(rows, dtype=object), tuple(columns), (NOTE,))
 

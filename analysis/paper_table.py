@@ -1,4 +1,4 @@
-"""A table for a paper: the columns that the user names, a short caption, and no notes or marks."""
+"""A table for a paper: the columns that the user names, the best mean in bold, and a caption that says all of it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,67 +7,123 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import words
-from analysis.columns import variant_columns
+from analysis.columns import mark, variant_columns
 from analysis.findings import Findings
 from analysis.questions.cost import cost_table
 from analysis.questions.metrics import metrics_table
 from analysis.questions.pairs import baseline_table
 from analysis.questions.results import variants_table
 from analysis.write import latex, markdown
-from analysis.write.table import Column, Table
+from analysis.write.table import Column, Spread, Table
 from experiments.errors import UserError, writing
 from experiments.files import reading, write_text
+from experiments.metric import Metric
 
 FORMATS: dict[str, Callable[[Table], str]] = {
     ".tex": latex.table,
-    ".md": lambda table: str(markdown.table(table)),
+    ".md": lambda table: f"{markdown.table(table)}\n{markdown.escaped(table.caption)}\n",
     ".csv": Table.csv,
 }
 VARIANT = "variant"
+TESTS = {
+    "shared": "t tests with a spread shared by all variants",
+    "Welch": "Welch's t tests",
+    "paired": "paired t tests",
+}
+"""Where standard errors come from -> the tests with them."""
 PUBLIC = {"_diff": "difference", "p_adjusted": "p"}
 """Fields of the report's tables that the user calls something else."""
 
 
-def paper_table(findings: Findings, names: Sequence[str] | None) -> Table:
+def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread | None = None) -> Table:
     """The columns with these names, one row for each variant; None: what compares the variants.
 
-    Raises `UserError` naming a column that there is none of, and those that there are.
+    The best mean is bold, and those that are not shown to differ from it have a mark. `spread`: what stands after ± of
+    a mean. Raises `UserError` naming a column that there is none of, and those that there are.
     """
     variants, metric = findings.variants, findings.means.metric
+    known = _known(findings)
+    names = [VARIANT, "n", words.metric_name(metric), "difference", "p", "verdict"] if names is None else names
+    for name in names:
+        if name != VARIANT and name not in known:
+            raise UserError(f"--columns: {name!r} is not allowed: expected {', '.join([VARIANT, *known])}")
+    base = variants_table(findings).frame
+    frame, columns = base[[VARIANT]].copy(), list[Column]()
+    for name in dict.fromkeys(names):
+        if name == VARIANT:
+            keys = [replace(column, link="", sort="") for column in variant_columns(variants)]
+            columns += keys
+            frame = frame.join(base[[key.field for key in keys if key.field not in frame]])
+            continue
+        column, source = known[name]
+        frame[name] = source[column.field].reindex(variants.names).astype(object).to_numpy()
+        column = replace(column, field=name, sort="", link="", mark="", detail=False)
+        if spread == "sd" and (measured := _metric(name, findings)) is not None:
+            column = _with_deviations(frame, column, measured, findings)
+        columns.append(replace(column, mark="_mark") if name == words.metric_name(metric) else column)
+    frame["_mark"] = [_mark(variant, findings) for variant in variants.names]
+    return Table("variants", _caption(findings, names, spread), frame, tuple(columns))
+
+
+def _known(findings: Findings) -> dict[str, tuple[Column, pd.DataFrame]]:
+    """What a user calls a column -> the column of the report's tables, and the frame of its table."""
     tables = [
         variants_table(findings),
-        *([baseline_table(findings)] if variants.others else []),
+        *([baseline_table(findings)] if findings.variants.others else []),
         metrics_table(findings),
         cost_table(findings),
     ]
     known: dict[str, tuple[Column, pd.DataFrame]] = {}
     for table in tables:
         for column in table.columns:
-            name = PUBLIC.get(column.field, _bare(column.field))
+            name = PUBLIC.get(column.field, words.metric_name(column.field))
             if not column.key and column.field != "diff" and not name.startswith("_"):
                 known.setdefault(name, (column, table.frame.set_index(VARIANT)))
-    names = [VARIANT, "n", _bare(variants.metric), "difference", "p", "verdict"] if names is None else names
-    for name in names:
-        if name != VARIANT and name not in known:
-            raise UserError(f"--columns: {name!r} is not allowed: expected {', '.join([VARIANT, *known])}")
-    frame, columns = tables[0].frame[[VARIANT]].copy(), list[Column]()
-    for name in dict.fromkeys(names):
-        if name == VARIANT:
-            keys = [replace(column, link="", sort="") for column in variant_columns(variants)]
-            columns += keys
-            frame = frame.join(tables[0].frame[[key.field for key in keys if key.field not in frame]])
-        else:
-            column, source = known[name]
-            frame[name] = source[column.field].reindex(variants.names).astype(object).to_numpy()
-            columns.append(replace(column, field=name, sort="", link="", mark="", detail=False))
-    seeds = words.seeds(mean.n for mean in findings.means.of_variants.values())
-    caption = f"{words.capital(metric.label)} and differences: mean and {words.CONFIDENCE} interval over {seeds}."
-    return Table("variants", caption, frame, tuple(columns))
+    return known
 
 
-def _bare(metric: str) -> str:
-    """The name of a metric, or of a column of a table of runs without what is better."""
-    return metric.partition(" (")[0]
+def _metric(name: str, findings: Findings) -> Metric | None:
+    """The metric whose means a column shows; None for any other column."""
+    return next((metric for metric in map(Metric, findings.means.by_metric) if words.metric_name(metric) == name), None)
+
+
+def _with_deviations(frame: pd.DataFrame, column: Column, metric: Metric, findings: Findings) -> Column:
+    """The column of a metric with the standard deviation of the runs, which the frame gets, in place of the "
+    "interval."""
+    finished = findings.study.of("finished")
+    deviation = finished.groupby("variant")[metric].std().reindex(findings.variants.names)
+    frame[column.field] = [mean.value for mean in frame[column.field]]
+    frame[f"{column.field}_sd"] = deviation.to_numpy()
+    frame[f"_{column.field}"] = list(zip(frame[column.field], deviation))
+    return replace(column, field=f"_{column.field}", sort=column.field, show=words.deviations(metric))
+
+
+def _mark(variant: str, findings: Findings) -> str:
+    """ "best", or "tied" for a variant that is not shown to differ from the best."""
+    found = mark(variant, findings)
+    return "tied" if found and variant not in findings.means.all_best else found
+
+
+def _caption(findings: Findings, names: Sequence[str], spread: Spread | None) -> str:
+    """How many seeds there are, what ± and the marks mean, and the test with its adjustment."""
+    metric, variants, policy = findings.means.metric, findings.variants, findings.policy
+    marks = {_mark(variant, findings) for variant in variants.names}
+    after = "standard deviation of the runs" if spread == "sd" else f"{words.CONFIDENCE} interval (Student's t)"
+    tests = words.listing([TESTS[method] for method in sorted(findings.comparisons.methods)])
+    look = ", at the level of the planned look" * bool(policy.looks)
+    baseline, compared = (
+        words.quoted(variants.brief[variants.baseline]),
+        bool(tests and {"difference", "p", "verdict"} & {*names}),
+    )
+    parts = [
+        f"{words.capital(metric.label)}: mean and {after}, "
+        f"{words.seeds(m.n for m in findings.means.of_variants.values())}.",
+        "Bold: the best mean." * ("best" in marks),
+        "†: not shown to differ from it." * ("tied" in marks),
+        f"Differences from {baseline} have {words.CONFIDENCE} intervals for all pairs together (Bonferroni{look}; "
+        f"{tests})." * compared,
+    ]
+    return " ".join(filter(None, parts))
 
 
 def check_file(file: Path) -> None:

@@ -1,6 +1,7 @@
 """Make the report of one study: ask every question, and put what they say in order."""
 
 from analysis import words
+from analysis.figures.style import use_math
 from analysis.findings import Findings
 from analysis.questions import ORDER
 from analysis.runs.held_fixed import varying
@@ -12,6 +13,7 @@ from analysis.write.document import Document, Section, Warn
 def study_document(findings: Findings) -> Document:
     """The report of one study."""
     study, sections = findings.study, study_sections(findings)
+    use_math(findings.variants.brief.values() if findings.variants.labelled else ())
     return Document(
         title=title(study),
         description=study.plan.description,

@@ -166,7 +166,7 @@ class Setting:
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every (dotted path, value) of a nested mapping."""
     for key, value in tree.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             yield from flatten(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value

@@ -47,6 +47,9 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
         make_run(label, settings, config, seed) for seed in study.seed_list for label, _, settings, config in variants
     ]
     _check_sources(study, runs)
+    names = [variant.label for variant in variants]
+    if unknown := [name for name in study.labels if name not in names]:
+        raise UserError(f"{study.name}: labels: {unknown[0]!r} is not a variant; {nearest(unknown[0], names)}")
     return StudyPlan(
         **study.model_dump(include={"name", "description", "metric", "margin", "looks", "variance"}),
         preset=name,

@@ -62,6 +62,7 @@ class Study(BaseModel, frozen=True, extra="forbid"):
         "paired",
     )
     names: dict[str, str] = Field({}, description="factor -> its name in labels")
+    labels: dict[str, str] = Field({}, description="variant -> its name in tables and figures; may change at any time")
 
     @field_validator("factors", "names", "base", "baseline", "extra", mode="after")
     @classmethod
@@ -123,6 +124,8 @@ class Study(BaseModel, frozen=True, extra="forbid"):
             raise ValueError("factors: seed cannot be a factor; list the seeds in `seeds`")
         if len(set(self.names.values())) < len(self.names):
             raise ValueError(f"names: {', '.join(self.names.values())}: two factors have the same name")
+        if len(set(self.labels.values())) < len(self.labels):
+            raise ValueError(f"labels: {', '.join(self.labels.values())}: two variants have the same name")
         baseline = self.baseline if isinstance(self.baseline, Mapping) else {}
         partial = [("names", self.names), ("baseline", baseline), *(("extra", levels) for levels in self.extra)]
         for field, given in partial:

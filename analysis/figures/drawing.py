@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 
 from analysis import words
-from analysis.figures.style import Drawing
+from analysis.figures.style import Drawing, points
 from analysis.figures.styles import Styles, VariantStyle
 from analysis.stats import Estimate
 from experiments.metric import Metric
@@ -30,7 +30,7 @@ def rows(*panels: Sequence[str]) -> tuple[Drawing, list[Axes]]:
     figure = Drawing(sum(heights))
     drawn = list(figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0])
     for axes, names in zip(drawn, wrapped):
-        axes.set_yticks(range(len(names)), names, fontsize=9.5)
+        axes.set_yticks(range(len(names)), names, fontsize=points(9.5))
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")

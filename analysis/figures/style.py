@@ -1,19 +1,27 @@
 """The style of all figures: colours, fonts and size; and what a figure of a report is. No data and no files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.mathtext import MathTextParser
+
+from experiments.errors import UserError
+from experiments.files import reading
 
 INK, PAPER, FAINT, BAND = "#1b1f24", "#fdfefe", "#8b929c", "#e9ecf0"
 """Colours that the page replaces with its own, for light and dark mode. Data uses none of them except FAINT."""
 
-PALETTE = ("#1f86cc", "#de8f05", "#029e73", "#d55e00", "#c069ad", "#b07c42", "#3fa9dd", "#7d8590")
-"""Seaborn's "colorblind" palette, made darker or lighter where needed for contrast with white and black."""
+PALETTE = ["#1f86cc", "#de8f05", "#029e73", "#d55e00", "#c069ad", "#b07c42", "#3fa9dd", "#7d8590"]
+"""Seaborn's "colorblind" palette, made darker or lighter where needed for contrast with white and black.
+
+`use_file` replaces it."""
 
 MARKERS = "osD^vP*X"
 """One marker for each colour of the palette."""
@@ -32,6 +40,8 @@ VERDICTS = {
 WIDTH = 4.6
 """Inches. Text of 10 points is about 10 px high on a phone, and as large as the page's text on a wide screen."""
 
+TEXT = 10.0  # points
+OURS = ("figure.constrained_layout.use", "svg.fonttype", "svg.hashsalt", "text.parse_math")  # the page needs them
 STYLE: dict[Any, Any] = {
     "font.sans-serif": ["DejaVu Sans"],
     "text.parse_math": False,
@@ -67,8 +77,42 @@ class Drawing(Figure):
     """
 
     def __init__(self, height: float) -> None:
-        super().__init__(figsize=(WIDTH, height))
+        width = STYLE.get("figure.figsize", (WIDTH,))[0]
+        super().__init__(figsize=(width, height * width / WIDTH))
         self.tips: dict[str, tuple[str, ...]] = {}
+
+
+def use_file(file: Path) -> None:
+    """Draw all further figures in a style of the user's, a file as for Matplotlib. Raises `UserError`.
+
+    Its width of a figure, fonts, colours and all else count; heights follow the width.
+    """
+    with reading(file):
+        try:
+            given = matplotlib.rc_params_from_file(file, fail_on_error=True, use_default_template=False)
+        except (ValueError, KeyError, UnicodeDecodeError) as error:
+            raise UserError(f"--style: {file}: {str(error).splitlines()[0]}") from error
+    scale = given.get("font.size", TEXT) / TEXT
+    STYLE.update({name: scale * STYLE[name] for name in ("axes.titlesize", "legend.fontsize", "legend.title_fontsize")})
+    STYLE.update({name: value for name, value in given.items() if name not in OURS})
+    if colours := given["axes.prop_cycle"].by_key().get("color") if "axes.prop_cycle" in given else None:
+        PALETTE[: min(len(colours), len(MARKERS))] = [to_hex(colour) for colour in colours[: len(MARKERS)]]
+
+
+def use_math(names: Iterable[str]) -> None:
+    """Read names between "$" as math in all further figures, if there are such names. Raises `UserError` for others."""
+    names = [name for name in names if "$" in name]
+    STYLE["text.parse_math"] = bool(names)
+    for name in names:
+        try:
+            MathTextParser("agg").parse(name)
+        except ValueError as error:
+            raise UserError(f"labels: {name!r} is not allowed: expected math as Matplotlib reads it") from error
+
+
+def points(size: float) -> float:
+    """A size of text, which follows the user's."""
+    return size * float(STYLE.get("font.size", TEXT)) / TEXT
 
 
 @dataclass(frozen=True)

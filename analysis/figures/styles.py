@@ -7,7 +7,6 @@ from typing import NamedTuple
 from analysis.figures.style import FAINT, INK, MARKERS, PALETTE
 from analysis.words import plain
 
-MOST_COLOURED = len(PALETTE)
 LONGEST, LONGEST_APART = 34, 54  # characters of a name that a figure shows; where more are needed to tell names apart
 
 
@@ -51,13 +50,13 @@ def styles_of(names: Mapping[str, str], baseline: str, means: Mapping[str, float
 
     `names`: variant -> its brief name, in order. `means`: those that are known.
     """
-    coloured = list(names)
-    if len(coloured) > MOST_COLOURED:
+    coloured, most = list(names), len(PALETTE)
+    if len(coloured) > most:
         known = sorted(
             (variant for variant in names if variant in means and variant != baseline), key=means.__getitem__
         )
-        half = (MOST_COLOURED - 1) // 2
-        chosen = {baseline, *known[:half], *known[len(known) - (MOST_COLOURED - 1 - half) :]}
+        half = (most - 1) // 2
+        chosen = {baseline, *known[:half], *known[len(known) - (most - 1 - half) :]}
         coloured = [variant for variant in names if variant in chosen]
     styles = dict.fromkeys(names, VariantStyle(FAINT, "o"))
     others = [variant for variant in coloured if variant != baseline]
@@ -78,7 +77,7 @@ def row_styles(rows: Sequence[str], styles: Styles) -> Styles:
     if styles.by_variant.keys() >= set(rows):
         return styles
     numbered = {row: numbered_style(index) for index, row in enumerate(rows)}
-    return Styles(numbered, dict(zip(rows, shorts(rows), strict=True)), list(rows[:MOST_COLOURED]))
+    return Styles(numbered, dict(zip(rows, shorts(rows), strict=True)), list(rows[: len(PALETTE)]))
 
 
 def short(name: str, longest: int = LONGEST) -> str:

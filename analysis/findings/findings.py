@@ -23,11 +23,12 @@ from experiments.errors import UserError
 class Page:
     """What is asked of a report.
 
-    `out`: its folder. `models`: whether it shows trained models and test images, which takes checkpoints and the
-    dataset; `skip_unreadable`: whether damaged checkpoints are left out.
+    `out`: its folder. `renamed`: see `study_variants`. `models`: whether it shows trained models and test images, which
+    takes checkpoints and the dataset; `skip_unreadable`: whether damaged checkpoints are left out.
     """
 
     out: Path | None = None
+    renamed: tuple[tuple[str, str], ...] = ()
     models: bool = False
     skip_unreadable: bool = False
 
@@ -75,7 +76,7 @@ def analyze(study: Runs, page: Page = NO_PAGE, families: int = 1) -> Findings:
     """
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
-    policy, variants, means = study_policy(study), study_variants(study), study_means(study)
+    policy, variants, means = study_policy(study), study_variants(study, page.renamed), study_means(study)
     policy = replace(policy, families=families * policy.families)
     comparisons = study_comparisons(variants, means.values, policy)
     return Findings(study, policy, variants, means, comparisons, page)

@@ -1,13 +1,15 @@
 """What a study calls its variants: their order, short names, factor levels and anchors."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from analysis.runs.runs import Runs, factor_levels
 from analysis.words import factor_name, level_name
+from experiments.errors import UserError
 from experiments.metric import Metric
+from vit.registry import nearest
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Variants:
     levels: pd.DataFrame | None
     """the grid of a study of several factors: a row for each variant, a column for each factor, levels as text; None
     where the levels are unknown or do not identify the variants"""
+    labelled: bool = False
+    """whether the user has given them names, which may hold math"""
 
     @property
     def others(self) -> list[str]:
@@ -39,11 +43,23 @@ class Variants:
         return f"#runs-v{self.names.index(variant)}"
 
 
-def study_variants(study: Runs) -> Variants:
-    """The variants of a study."""
+def study_variants(study: Runs, renamed: Sequence[tuple[str, str]] = ()) -> Variants:
+    """The variants of a study. `renamed`: a variant or its brief name, and its name in tables and figures.
+
+    Raises `UserError` naming what is no variant, and a name that two variants would have.
+    """
     names, factors = study.variants, {factor: factor_name(factor, study.names) for factor in study.factors}
-    levels = _grid(study)
-    return Variants(names, study.baseline, study.metric, study.margin, _brief(study, names, factors), factors, levels)
+    brief, levels = _brief(study, names, factors), _grid(study)
+    own = {name: variant for variant, name in brief.items()} | dict(zip(names, names))
+    for name, _ in renamed:
+        if name not in own:
+            raise UserError(f"--rename: {name!r} is not a variant; {nearest(name, list(own))}")
+    labels = {**study.labels, **{own[old]: new for old, new in renamed}}
+    labels = {variant: label for variant, label in labels.items() if variant in brief}
+    brief |= labels
+    if len(set(brief.values())) < len(brief):
+        raise UserError(f"--rename: two variants would have the same name: {', '.join(brief.values())}")
+    return Variants(names, study.baseline, study.metric, study.margin, brief, factors, levels, bool(labels))
 
 
 def _brief(study: Runs, variants: list[str], factors: dict[str, str]) -> dict[str, str]:

@@ -121,6 +121,12 @@ class Runs:
         return {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
 
     @property
+    def labels(self) -> dict[str, str]:
+        """The names that the study gives to variants in tables and figures: variant -> name."""
+        given = self.plan.study.get("labels")
+        return {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
+
+    @property
     def varied(self) -> list[str]:
         """The settings that the factors vary: those that a factor links count one by one."""
         return list(dict.fromkeys(path for factor in self.factors for path in factor.split("+")))

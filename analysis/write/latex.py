@@ -1,15 +1,17 @@
 """Write a table for a paper as LaTeX. Text is escaped here; every character has a form in pdflatex or is replaced."""
 
+import re
 import unicodedata
 
 from analysis.words import plain
-from analysis.write.table import Table
+from analysis.write.table import Column, Shown, Table
 
 HEAD = (
     r"% written by vit-report --table, which replaces the whole file; needs \usepackage{booktabs}; "
     "a character that pdflatex has no form of is its code, {[}4E2D{]}; the CSV has the text"
 )
 
+MATH = re.compile(r"(\$[^$]+\$)")
 COMMANDS = ["textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar", "dag", "dots"]
 SYMBOLS = [r"\pm", r"-", r"\times", r"\geq", r"\leq", r"\cdot", r"^2", r"\to", r"\surd"]
 FORMS = {
@@ -26,7 +28,7 @@ ACCENTS = dict(zip("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327", r"""`'^~"
 
 
 def table(table: Table) -> str:
-    """Return a `table` environment for \\input. Marks and notes are left out: a table for a paper has none."""
+    """Return a `table` environment for \\input. Notes are left out: the caption of a table for a paper says them."""
     columns, rows = table.shown()
     lines = [
         HEAD,
@@ -38,12 +40,19 @@ def table(table: Table) -> str:
         r"\toprule",
         " & ".join(escaped(column.label) for column in columns) + r" \\",
         r"\midrule",
-        *(" & ".join(escaped(f"{cell.text} {cell.sign}".rstrip()) for cell in row) + r" \\" for row in rows),
+        *(" & ".join(map(_cell, row, columns)) + r" \\" for row in rows),
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _cell(cell: Shown, column: Column) -> str:
+    parts = MATH.split(cell.text) if column.math else [cell.text]
+    text = "".join(part if column.math and MATH.fullmatch(part) else escaped(part) for part in parts)
+    text += f" {escaped(cell.sign)}" * bool(cell.sign)
+    return (rf"\textbf{{{text}}}" if cell.bold else text) + r"$^\dagger$" * bool(cell.dagger)
 
 
 def escaped(text: str) -> str:

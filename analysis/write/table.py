@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
@@ -16,6 +16,8 @@ from analysis import words
 from analysis.stats import Estimate
 from analysis.words import DASH, Format, plain
 
+Spread = Literal["interval", "sd"]
+"""What stands after ± of a mean in a table for a paper: half its interval (the default), or the runs' deviation."""
 DAGGER = "†"
 SIGNS = {"better": "+", "worse": "−", "equivalent": "="}
 """verdict -> its sign after a number, in files without colours"""
@@ -27,8 +29,8 @@ class Column:
 
     `sort`: the field that orders the rows, where it is another one. `note`: shown under the pointer. `key`: whether the
     column identifies the row, as the name of a variant does. `detail`: whether the page shows it in a second, folded
-    table. `link`: an address for each row. `mark`: "best" (bold), "equal" (bold with a dagger) or a verdict (a colour,
-    only in HTML).
+    table. `link`: an address for each row. `mark`: "best" (bold), "equal" (bold with a dagger), "tied" (a dagger) or a
+    verdict (a colour, only in HTML). `math`: whether what stands between "$" in its texts is math.
     """
 
     label: str
@@ -40,6 +42,7 @@ class Column:
     detail: bool = False
     link: str = ""
     mark: str = ""
+    math: bool = False
 
     @property
     def numeric(self) -> bool:
@@ -65,7 +68,7 @@ class Shown(NamedTuple):
     @property
     def dagger(self) -> str:
         """What follows the text, not bold."""
-        return DAGGER if self.mark == "equal" else ""
+        return DAGGER if self.mark in ("equal", "tied") else ""
 
 
 class Grid(NamedTuple):

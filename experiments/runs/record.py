@@ -151,7 +151,9 @@ def read_rows(path: Path) -> list[dict[str, float]]:
     """The epochs in a metrics file. Raises `RecordError`."""
     with reading(path), path.open(newline="", encoding="utf-8") as file:
         try:
-            return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+            rows = csv.reader(file)
+            header = next(rows, [])
+            return [dict(zip(header, map(float, row), strict=True)) for row in rows if row]
         except (ValueError, TypeError, AttributeError, csv.Error) as error:
             raise RecordError(f"{path}: is not a table of numbers: {error}") from error
 

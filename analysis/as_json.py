@@ -1,0 +1,65 @@
+"""The comparisons of a study as data, for scripts and for programs that search: `vit-report STUDY --json`."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from analysis.findings import Findings
+from analysis.stats import ALPHA, Estimate, PairedComparison
+from analysis.words import metric_name
+
+SCHEMA = 1
+
+
+def as_dict(findings: Findings) -> dict[str, Any]:
+    """Metric, margin, means and every comparison, with what the seeds can detect. What is not known is None.
+
+    Values, intervals and differences are in the unit of the metric: accuracies are fractions.
+    """
+    comparisons, policy, means = findings.comparisons, findings.policy, findings.means
+    pairs = comparisons.pairs or {(v, comparisons.baseline): comparisons.versus[v] for v in findings.variants.others}
+    return {
+        "schema": SCHEMA,
+        "study": findings.study.name,
+        "metric": metric_name(means.metric),
+        "lower_is_better": means.metric.lower_is_better,
+        "baseline": comparisons.baseline,
+        "margin": policy.margin,
+        "level": 1 - ALPHA,
+        "look": look(findings),
+        "variants": [{"variant": variant, **_estimate(mean)} for variant, mean in means.of_variants.items()],
+        "comparisons": [{"variant": a, "reference": b, **_comparison(one)} for (a, b), one in pairs.items()],
+    }
+
+
+def look(findings: Findings) -> dict[str, Any] | None:
+    """The planned look that is reached, its `seeds`, the `next` one, and which variants have no verdict; None: no plan.
+
+    `undecided`: variant -> those with which it is not better, worse or equivalent. A verdict that depends on diverged
+    runs is none.
+    """
+    looks = findings.policy.looks
+    if not looks:
+        return None
+    return {
+        "planned": list(looks.plan),
+        "look": len(looks.seeds),
+        "next": looks.next,
+        "undecided": findings.comparisons.undecided,
+    }
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    low, high = _known((estimate.low, estimate.high))
+    return {"value": _known([estimate.value])[0], "low": low, "high": high, "n": estimate.n}
+
+
+def _comparison(one: PairedComparison) -> dict[str, Any]:
+    p, detectable = _known((one.p_adjusted, one.detectable))
+    difference = _estimate(one.adjusted) | {"n": one.n}
+    return {**difference, "p_adjusted": p, "verdict": one.verdict, "detectable": detectable}
+
+
+def _known(values: Iterable[float]) -> list[float | None]:
+    """The finite values; None for the others, which JSON has no form of."""
+    return [float(value) if math.isfinite(value) else None for value in values]
