@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import words
-from analysis.columns import NAME, verdict_fields
+from analysis.columns import NAME, difference_fields, verdict_fields
 from analysis.findings import NO_PAGE, Findings, Page, analyze
 from analysis.questions.provenance import origin, reproduce
 from analysis.report import headline, study_document, study_sections, summary, title, warnings
@@ -17,7 +17,7 @@ from analysis.runs.joined import check_alike
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.stats.estimates import moments
-from analysis.write.document import Code, Document, Section
+from analysis.write.document import Code, Document, Section, Warn
 from analysis.write.table import Column, Spread, Table
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
@@ -110,7 +110,7 @@ def _cell(dataset: str, variant: str, findings: Findings) -> dict[str, object]:
         dataset: mean,
         f"{dataset}_n": mean.n,
         f"{dataset}_sd": deviation,
-        f"{dataset}_diff": compared.adjusted,
+        f"{dataset}_diff": difference_fields(compared)["_diff"],
         f"{dataset}_verdict": verdict["verdict"],
         f"_{dataset}_runs": (mean.value, deviation),
         f"_{dataset}_mark": "" if compared.verdict == "baseline" else verdict["_verdict_mark"],
@@ -137,10 +137,11 @@ def by_dataset_document(study: Runs, page: Page = NO_PAGE) -> Document:
     started = {name: part for name, part in parts.items() if not part.of(*ENDED).empty} or parts
     check_alike(list(started.values()))
     findings = {name: analyze(part, page) for name, part in started.items()}
+    missing = [Warn(f"{name} is left out: none of its runs has ended.") for name in parts if name not in started]
     if len(findings) == 1:
         document = study_document(next(iter(findings.values())))
     else:
         document = replace(across_document(findings), title=title(study), description=study.plan.description)
     listed = {run for part in started.values() for run in part.troubles}
     others = [(run, why) for run, why in sorted(study.troubles.items()) if run not in listed]
-    return replace(document, excluded=[*document.excluded, *others])
+    return replace(document, warnings=[*missing, *document.warnings], excluded=[*document.excluded, *others])

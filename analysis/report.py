@@ -51,14 +51,13 @@ def summary(findings: Findings) -> str:
     study, variants, conduct = findings.study, findings.variants, findings.conduct
     seeds = study.of(*ENDED)["variant"].value_counts().reindex(study.variants, fill_value=0)
     data = "" if "data.name" in varying(study) else study.base.get("data.name", "")
-    tuned = study.plan.tuned
-    margin = f"Equivalence margin: ±{words.margin(variants.margin, variants.metric)}."
-    return " ".join(
-        [
-            f"{words.plural(len(variants.names), 'variant')} × {words.seeds(seeds)}{f' on {data}' if data else ''}.",
-            f"Baseline: {words.quoted(variants.baseline)}.",
-            *([margin] if variants.margin is not None else []),
-            f"{conduct.finished} of {conduct.planned} runs finished.",
-            *([f"Each variant was tuned by {words.plural(tuned.budget, 'trial')}."] if tuned else []),
-        ]
-    )
+    margin, tuned, looks = variants.margin, study.plan.tuned, findings.policy.looks
+    parts = [
+        f"{words.plural(len(variants.names), 'variant')} × {words.seeds(seeds)}{f' on {data}' if data else ''}.",
+        f"Baseline: {words.quoted(variants.baseline)}.",
+        "" if margin is None else f"Equivalence margin: ±{words.margin(margin, variants.metric)}.",
+        f"{conduct.finished} of {conduct.planned} runs finished.",
+        f"Look at {len(looks.seeds)} of {words.listing(looks.plan)} planned seeds." * bool(looks and looks.next),
+        f"Each variant was tuned by {words.plural(tuned.budget, 'trial')}." if tuned else "",
+    ]
+    return " ".join(filter(None, parts))

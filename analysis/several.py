@@ -187,7 +187,7 @@ def _index_row(study: Runs | UserError) -> tuple[dict[str, Any], Findings | None
         if study.of(*ENDED).empty:
             return row, None
         if len(datasets_of(study)) > 1:
-            return row | {"answer": by_dataset_document(study).headline[0]}, None
+            return row | {"answer": " ".join(by_dataset_document(study).headline)}, None
         findings = analyze(study)
         return row | {"answer": headline(study_sections(findings))[0]}, findings
     except UserError as error:

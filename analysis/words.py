@@ -245,7 +245,7 @@ def plain(text: Any) -> str:
 def points(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:
     """Format the size of a difference: `23.6 points`; `+23.6 points` if signed."""
     value = diff.value if signed else abs(diff.value)
-    return number(value * metric.scale, _places(diff, metric, places), signed) + metric.points
+    return _with_unit(number(value * metric.scale, _places(diff, metric, places), signed), metric)
 
 
 def points_range(diffs: Sequence[Estimate], metric: Metric) -> str:
@@ -253,7 +253,12 @@ def points_range(diffs: Sequence[Estimate], metric: Metric) -> str:
     low, *_, high = sorted((*diffs, *diffs), key=lambda diff: abs(diff.value))
     places = min(_places(low, metric), _places(high, metric))
     ends = dict.fromkeys(number(abs(diff.value) * metric.scale, places) for diff in (low, high))
-    return " to ".join(ends) + metric.points
+    return _with_unit(" to ".join(ends), metric)
+
+
+def _with_unit(size: str, metric: Metric) -> str:
+    """The size of a difference with its unit: `1 point`, `1.0 points`."""
+    return size + (" point" if metric.is_share and size.lstrip("+" + MINUS) == "1" else metric.points)
 
 
 def interval(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:

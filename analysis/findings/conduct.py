@@ -11,10 +11,8 @@ from analysis.findings.comparisons import study_comparisons
 from analysis.findings.means import study_means
 from analysis.findings.policy import study_policy
 from analysis.findings.variants import study_variants
-from analysis.runs.by_dataset import datasets_of
-from analysis.runs.held_fixed import CHOOSE_IMAGES, changed_images, not_held_fixed, plan_changes, unrecorded_plugins
+from analysis.runs.held_fixed import changed_images, not_held_fixed, plan_changes, unrecorded_plugins
 from analysis.runs.runs import Runs
-from analysis.runs.settings import PLACES
 from analysis.runs.source_run import ENDED
 from experiments.runs.history import Look
 from experiments.sections import PER_SEED
@@ -47,8 +45,6 @@ class Conduct:
     """variant -> share of its ended runs, without those stopped early, that diverged, with its exact interval"""
     dataset: str
     """of the plan's base; "" where it is not stated"""
-    same_images: bool | None
-    """whether the settings of all runs choose the same images of one dataset; None where that is not known"""
     changed_images: list[str]
     """variants whose runs used other images than runs with the same settings"""
     test_copies: int
@@ -104,7 +100,6 @@ def study_conduct(study: Runs) -> Conduct:
         excluded={status: names for status, names in runs.items() if names},
         divergence=dict(zip(study.variants, stats.proportion(lost, lost + kept), strict=True)),
         dataset=str(study.base.get("data.name") or ""),
-        same_images=_same_images(study),
         changed_images=changed_images(study),
         test_copies=int(max(ended["test_copies"].fillna(0), default=0)),
         split=_split(study),
@@ -130,17 +125,6 @@ def _decided(study: Runs) -> dict[str, int | None] | None:
     compared = study_comparisons(study_variants(stated), study_means(stated).values, policy)
     looks = {label: plan.stopped.get(label, len(policy.looks.seeds)) for label in plan.labels if label != plan.baseline}
     return {**looks, **dict.fromkeys(plan.undecided(compared.undecided))}
-
-
-def _same_images(study: Runs) -> bool | None:
-    """None for unrecorded settings, for several datasets, and where the folder of the images is a factor."""
-    settings = study.settings()
-    if "data.split_seed" not in settings or "data.root" in study.varied or len(datasets_of(study)) > 1:
-        return None
-    chosen = [path for path in CHOOSE_IMAGES if path in settings and path not in PLACES]
-    return PER_SEED not in list(settings["data.split_seed"]) and all(
-        settings[path].nunique(dropna=False) == 1 for path in chosen
-    )
 
 
 def _split(study: Runs) -> Literal["fixed", "by seed", "by seed in some variants"]:

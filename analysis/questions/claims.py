@@ -28,7 +28,10 @@ def question(findings: Findings) -> Section | None:
     if not results:
         return None
     alone = not findings.variants.others and findings.means.of(findings.variants.baseline).n
-    said = [f"Published claim: {r.claim.statement} {words.capital(r.outcome)}: {evidence(r)}" for r in results]
+    said = [
+        f"Published claim: {r.claim.statement} {f'{words.capital(r.outcome)}: ' * (not r.obstacle)}{evidence(r)}"
+        for r in results
+    ]
     return Section("claims", "Published claims", [claims_table(results, findings)], answer=said if alone else [])
 
 

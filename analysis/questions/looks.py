@@ -18,8 +18,7 @@ def question(findings: Findings) -> Section | None:
     if not looks:
         return Section("looks", "Looks", warnings=repeated(seen)) if len(seen) > 1 else None
     said = [_planned(looks), *([] if looks.waiting else _reached(findings))]
-    answer = [] if looks.waiting or looks.next is None else said[1:2]  # this look and the next one
-    return Section("looks", "Planned looks", paragraphs=[" ".join(said)], answer=answer)
+    return Section("looks", "Planned looks", paragraphs=[" ".join(said)])
 
 
 def _planned(looks: Looks) -> str:

@@ -163,7 +163,8 @@ def among_pairs(findings: Findings, factorial: bool) -> list[str]:
         f"{none} ({words.points_range(unclear, metric)})" if unclear else "",
         f"{untested} not tested (fewer than two common seeds)" * bool(untested),
     ]
-    head = f"All {len(tested)} pairs of combinations" if factorial else f"The other {words.plural(len(tested), 'pair')}"
+    other = f"The other {f'{len(pairs)} pairs' if len(pairs) > 1 else 'pair'}"
+    head = f"All {len(pairs)} pairs of combinations" if factorial else other
     return [f"{head}: {', '.join(filter(None, parts))}.", *limits(findings)]
 
 
@@ -171,7 +172,8 @@ def limits(findings: Findings) -> list[str]:
     """How large a difference must be for the seeds of the study to show it, of pairs of which nothing is shown."""
     metric, margin, comparisons = findings.means.metric, findings.policy.margin, findings.comparisons
     pairs = comparisons.pairs or comparisons.versus
-    known = [c for c in pairs.values() if c.verdict == "not shown" and math.isfinite(c.detectable)]
+    unclear = [c for c in pairs.values() if c.verdict == "not shown" and not c.depends_on_diverged]
+    known = [c for c in unclear if math.isfinite(c.detectable)]
     if not known:
         return []
     seeds, size = words.seeds(c.n for c in known), words.margin(margin, metric)
@@ -184,7 +186,8 @@ def limits(findings: Findings) -> list[str]:
     if enough:
         return [f"With 80 % power, {seeds} see {size} in {enough} of {len(known)} pairs that are not shown to differ."]
     few = f"{seeds} are too few to see {size} there; they" if margin is not None else seeds
-    return [f"{few} see {ends}, with 80 % power."]
+    none = f"; in {len(known) - len(sizes)} of {len(known)} pairs, none" * (len(sizes) < len(known))
+    return [f"{few} see {ends}{none}, with 80 % power."]
 
 
 def without_comparison(findings: Findings) -> list[str]:

@@ -72,7 +72,8 @@ def _alone(findings: Findings) -> str:
     name, metric = findings.variants.baseline, findings.means.metric
     mean, label = findings.means.of(name), words.article(metric.label)
     if mean.n:
-        shown = f"{words.value(mean, metric)} ({words.interval(mean, metric)}, {words.plural(mean.n, 'seed')})"
+        unit, level = " %" * metric.is_share, f", {words.CONFIDENCE} interval" * (mean.n > 1)
+        shown = f"{words.with_interval(mean, metric)}{unit} ({words.plural(mean.n, 'seed')}{level})"
         more = " For more runs, train more seeds." * (mean.n < 2)
         return f"{words.quoted(name)} has {label} of {shown}. There is no other variant to compare it with.{more}"
     counts = findings.conduct.counts.loc[name]

@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 import study_file
 from scipy import stats as scipy_stats
+from shown import answer, section, warnings
 from synthetic import change_summary, write_factorial, write_study
 
-from analysis.answers.several_studies import compare_document
-from analysis.answers.study_report import study_document, study_headline, study_warnings
-from analysis.answers.study_results import analyze
 from analysis.commands import record_look
+from analysis.findings import analyze
 from analysis.main import main
+from analysis.questions.claims import study_claims
+from analysis.report import study_document
 from analysis.runs.exported import export, read_export
 from analysis.runs.folder import read_folder
+from analysis.several import compare_document
 from analysis.write import files as write
 from experiments.errors import UserError
 from experiments.runs import record
@@ -29,7 +31,7 @@ LEVEL_AT_HALF = 0.05 / 8
 
 def report(*arguments):
     with pytest.raises(SystemExit) as stopped:
-        main([*map(str, arguments), "--without-models"])
+        main([*map(str, arguments)])
     return stopped.value.code
 
 
@@ -56,22 +58,18 @@ def test_a_look_counts_if_any_variant_has_two_seeds(tmp_path):
 def test_a_report_at_five_and_at_ten_seeds_says_that_it_is_the_second_look(tmp_path):
     first, second = study_at(tmp_path / "a", 5), study_at(tmp_path / "b", 10)
     assert report(first) == 0
-    assert "raises the rate" not in (first / "report" / "report.md").read_text()
+    assert warnings(analyze(read_folder(first))) == []
     (look,) = read_looks(first)
     assert (look.fewest, look.most, look.metric, look.command) == (5, 5, "test/acc", "vit-report")
     shutil.copy(first / LOOKS, second)  # five more seeds have finished
     assert report(second) == 0
-    text = (second / "report" / "report.md").read_text()
-    assert "2 (first at 5 seeds)" in text and "at least 8 %" in text  # Armitage et al. (1969): 8.3 %
     assert [look.most for look in read_looks(second)] == [5, 10]
+    (warning,) = warnings(analyze(read_folder(second)))
+    assert warning.startswith("The study was tested 2 times, first at 5 seeds, without planned looks.")
+    assert "in at least 8 % of studies" in warning  # Armitage et al. (1969): 8.3 %
     again = read_folder(second)  # the same seeds again are no new look
     record_look(again)
     assert len(read_looks(second)) == len(analyze(again).conduct.looks) == 2
-
-
-def test_a_report_of_one_seed_is_no_look(tmp_path):
-    record_look(read_folder(study_at(tmp_path, 1)))
-    assert list(tmp_path.rglob(LOOKS)) == []
 
 
 def test_a_folder_that_cannot_be_written_does_not_stop_the_report(tmp_path, capsys, monkeypatch):
@@ -91,9 +89,7 @@ def test_an_exported_study_carries_its_looks_and_is_not_changed_by_a_report(tmp_
     assert read_export(exported).looks == read_folder(folder).looks
     before = {path.name: path.read_bytes() for path in exported.iterdir()}
     record_look(read_export(exported))
-    assert any(
-        each.startswith("Looks at this study so far: 2 ") for each in study_headline(analyze(read_export(exported)))
-    )
+    assert warnings(analyze(read_export(exported)))[0].startswith("The study was tested 2 times, first at 5 seeds")
     assert {path.name: path.read_bytes() for path in exported.iterdir()} == before
 
 
@@ -131,10 +127,10 @@ def test_between_two_looks_the_tests_use_the_seeds_of_the_first(finished, tmp_pa
     assert found.n == 5
     assert (found.diff.value, found.diff.low, found.diff.high) == pytest.approx((diffs.mean(), low, high), rel=1e-3)
     assert results.means.of("learned-1d").n == finished
-    (said,) = (
-        each for each in study_headline(results) if each.startswith("The study plans to test at 5 and 10 seeds.")
-    )
-    assert "0.625 % instead of 5 %" in said and "The next look is at 10 seeds." in said
+    (said,) = section(results, "looks").paragraphs
+    assert said.startswith("The study plans to test at 5 and 10 seeds. This is the look at 5 seeds. The next look is ")
+    assert "its level, 0.625 % instead of 5 %" in said
+    assert "This is the look at 5 seeds. The next look is at 10 seeds." in answer(results)
     assert ("The runs of 7 seeds have ended; differences and verdicts use the first 5." in said) == (finished == 7)
 
 
@@ -147,7 +143,7 @@ def test_a_difference_that_a_later_look_does_not_show_is_said_with_the_seeds_tha
     results = analyze(replace(study, runs=runs.reset_index()))
     found = results.comparisons.versus["learned-1d"]
     assert (found.verdict, found.shown_at) == ("not shown", 5)
-    said = " ".join(study_headline(results))
+    said = answer(results)
     assert "Shown at an earlier look, but not at this one: learned-1d (at 5 seeds)." in said
     assert "not shown (shown at 5 seeds)" in write.make(study_document(results))["report.md"].decode()
 
@@ -155,9 +151,8 @@ def test_a_difference_that_a_later_look_does_not_show_is_said_with_the_seeds_tha
 def test_beyond_the_last_look_there_are_no_new_verdicts(tmp_path):
     results = results_at(tmp_path, 10, looks=[4, 8], spread=0.03)
     assert {compared.n for compared in results.comparisons.pairs.values()} == {8}
-    assert results.policy.looks.next is None and "use the first 8. It is the last look" in " ".join(
-        study_headline(results)
-    )
+    (said,) = section(results, "looks").paragraphs
+    assert "It is the last look: more seeds give no new verdicts." in said and "verdicts use the first 8." in said
 
 
 @pytest.mark.parametrize(
@@ -166,10 +161,9 @@ def test_beyond_the_last_look_there_are_no_new_verdicts(tmp_path):
 def test_before_the_first_look_nothing_is_tested(write, tmp_path):
     results = analyze(read_folder(write(tmp_path, 3, looks=[5, 10])))
     assert {compared.verdict for compared in results.comparisons.pairs.values()} == {"not shown"}
-    assert results.claims == [] and results.factors.model is None
-    first, second = study_headline(results)
-    assert "first planned look is at 5 seeds, and all runs of 3 seeds have ended" in first
-    assert second.startswith("Best mean test accuracy so far: ")
+    assert study_claims(results) == [] and results.factors.model is None
+    assert "first planned look is at 5 seeds, and all runs of 3 seeds have ended" in answer(results)
+    assert "Best mean test accuracy so far: " in answer(results)
     assert all(
         np.isnan([compared.p_adjusted, compared.diff.low]).all() for compared in results.comparisons.pairs.values()
     )
@@ -190,22 +184,15 @@ def test_looks_that_were_changed_after_the_first_run_are_reported(before, now, s
     fields = field_digests(StudyPlan.parse({**study_file.read_study(folder), "looks": before}, ""))
     stated = {"metric": "test/acc", "margin": 0.01, "baseline": "none", "seeds": [0, 1], "fields": fields}
     change_summary(folder / "v0-s0", planned=stated)
-    found, *seeds = study_warnings(analyze(read_folder(folder)))[::-1]
-    assert len(seeds) == 1  # the seeds were changed as well, and the changed looks do not foresee that
-    assert found.startswith("The planned looks were changed after 1 run had started") and said in found
+    seeds, found = warnings(analyze(read_folder(folder)))  # the changed looks do not foresee the changed seeds
+    assert seeds.startswith("Seeds were added after 1 run had started: from 0, 1 to 0, 1, 2, 3, ")
+    assert found.startswith("The planned looks were changed after 1 run had started, to ") and said in found
 
 
 def test_seeds_that_the_planned_looks_foresee_are_no_warning(tmp_path):
     folder = study_at(tmp_path, 10, looks=[5, 10])
     change_summary(folder / "v0-s0", planned={"seeds": list(range(5)), "fields": field_digests(StudyPlan.read(folder))})
-    assert study_warnings(analyze(read_folder(folder))) == []
-
-
-@pytest.mark.parametrize("looks", [[10, 5], [5, 5], [1, 5], ["5"], 5, [True, 5]])
-def test_looks_in_a_plan_are_checked(looks, tmp_path):
-    folder = write_study(tmp_path, accuracy=ACCURACY, seeds=2, looks=looks)
-    with pytest.raises(UserError, match=r"study\.json: looks(\.0)?: .* is not allowed: "):
-        read_folder(folder)
+    assert warnings(analyze(read_folder(folder))) == []
 
 
 def test_decided_says_for_each_variant_with_which_others_it_has_no_verdict(tmp_path, capsys):
@@ -263,9 +250,9 @@ def test_a_variant_that_stopped_is_tested_at_the_looks_that_it_reached(tmp_path)
     low, high = scipy_stats.t.interval(0.95, 4, *(f(difference(early, 5)) for f in (np.mean, scipy_stats.sem)))
     assert diff.high - diff.low > high - low
     assert results.conduct.planned == results.conduct.finished == 30
-    (said,) = (text for text in study_headline(results) if text.startswith("The study plans to test at 5 and 10 seeds"))
+    (said,) = section(results, "looks").paragraphs
     assert "2 after 5 seeds, 1 not decided" in said and "hold whenever a variant stops" in said
-    assert study_warnings(results) == []
+    assert warnings(results) == []
     assert report(stopped) == 0
     again = read_export(export(read_folder(stopped), tmp_path / "exported"))
     assert analyze(again).comparisons.pairs[("learned-1d", "none")] == pairs["learned-1d", "none"]
@@ -278,12 +265,12 @@ def test_a_report_on_several_studies_says_that_it_does_not_account_for_stopping(
     )
     assert study_document(stopped).summary.startswith("4 variants × 5 to 10 seeds on digits.")
     (warning, *_) = compare_document(plain, stopped, "").warnings
-    assert warning.startswith("Variants of A and B get no more seeds once") and "do not account" in warning
+    assert warning.line.startswith("Variants of A and B get no more seeds once") and "do not account" in warning.line
 
 
 def test_a_study_whose_variants_are_all_decided_has_no_next_look(tmp_path):
     every = dict.fromkeys([*ACCURACY, "sinusoidal"], 5)
-    said = " ".join(study_headline(analyze(read_folder(study_that_stops(tmp_path, every)))))
+    _, said = results_and_text(study_that_stops(tmp_path, every))
     assert "All variants are decided, so it is the last look." in said and "3 after 5 seeds, 0 not decided" in said
 
 
@@ -298,8 +285,7 @@ def test_two_variants_near_chance_are_not_decided_for_the_report_and_for_what_st
         "learned-1d": ["none"],
         "sinusoidal": [],
     }
-    assert report(study) == 0
-    said = capsys.readouterr().out.replace("\n", " ")
+    _, said = results_and_text(study)
     assert "Both near chance, so not called equivalent" in said and "All variants are decided" not in said
     assert "1 after 5 seeds, 1 not decided" in said
 
@@ -316,7 +302,8 @@ def test_where_variants_stopped_follows_from_the_runs_and_not_from_what_study_js
 
 def results_and_text(study):
     results = analyze(read_folder(study))
-    return results.comparisons.pairs, " ".join((*study_headline(results), *study_warnings(results)))
+    shown = [answer(results), *section(results, "looks").paragraphs, *warnings(results)]
+    return results.comparisons.pairs, " ".join(shown)
 
 
 def test_a_variant_whose_further_runs_were_taken_out_of_study_json_is_not_called_decided(tmp_path):
@@ -333,7 +320,7 @@ def test_with_pairs_a_study_whose_variants_had_stopped_counts_the_seeds_that_are
     every = {field: planned[field] for field in ("runs", "seeds")}
     study_file.write_study(study, {**study_file.read_study(study), **every, "until_decided": {"pairs": True}})
     results = analyze(read_folder(study))
-    said = " ".join(study_headline(results))
+    (said,) = section(results, "looks").paragraphs
     assert "This is the look at 5 seeds." in said and "a verdict in test/acc with every other variant" in said
     assert study_document(results).summary.startswith("4 variants × 5 to 10 seeds on digits.")
     assert "30 of 40 runs finished" in study_document(results).summary

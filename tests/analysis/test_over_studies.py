@@ -1,87 +1,121 @@
-"""The report over several datasets: which texts and tables it has, and a study with the dataset among its factors."""
+"""One table over studies: means, spreads and marks against pandas, refused studies, and a dataset among the factors."""
 
-import csv
-import io
+import json
 import re
 import shutil
 
 import pandas as pd
 import pytest
+import shown
 import study_file
+from scipy import stats
 from synthetic import on_dataset, results_of, state_plan, write_by_dataset
 
-from analysis.answers.across.compute import aggregate, studies_by_dataset
-from analysis.answers.conduct.compute import this_look
-from analysis.answers.several_studies import across_document, stratified_document
+from analysis.over_studies import across_document, by_dataset_document, studies_by_dataset, studies_table
 from analysis.runs.folder import read_folder
 from analysis.write import files as write
-from analysis.write.text import text
-from experiments.metric import Metric
+from analysis.write import latex
+from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.history import add_look
 
-COMMAND = "vit-report across a b"
 ACCURACY = {"none": 0.6, "learned-1d": 0.8, "cpe": 0.6}
-SAME_SIGN = text("averages", "signs", opposite=[], metric=Metric("test/acc"))
+DATASETS = {"digits": 0.8, "mnist": 0.5}  # the accuracy of learned-1d: better than none, and worse
 
 
-def document_of(tmp_path, accuracies, **options):
-    """The report over the datasets of `accuracies`: dataset -> variant -> accuracy."""
-    studies = [
-        results_of(tmp_path / name, accuracy=accuracy, **on_dataset(name), **options)
-        for name, accuracy in accuracies.items()
-    ]
-    return across_document(aggregate(studies_by_dataset(studies)), COMMAND)
+def results_on(tmp_path, dataset, **options):
+    return results_of(tmp_path / dataset, **on_dataset(dataset), **options)
 
 
-def test_the_headline_has_the_size_of_an_average_and_its_signs(tmp_path):
-    document = document_of(tmp_path, {"digits": ACCURACY, "mnist": {**ACCURACY, "learned-1d": 0.9}})
-    answer, signs, _ = document.headline
-    assert re.search(r"than none: learned-1d by 2\d\.\d+ points \(95 % CI", answer)
-    assert signs == SAME_SIGN
+@pytest.fixture
+def studies(tmp_path):
+    """Five seeds on each dataset; on mnist, the last run of cpe diverged."""
+    lost = {"digits": {}, "mnist": {("cpe", 4): "diverged"}}
+    options = {name: {"accuracy": {**ACCURACY, "learned-1d": reached}} for name, reached in DATASETS.items()}
+    return studies_by_dataset(
+        [results_on(tmp_path, name, spread=0.01, statuses=lost[name], **options[name]) for name in DATASETS]
+    )
 
 
-def test_the_headline_names_diverged_runs_and_left_out_variants(tmp_path):
-    lost = {("cpe", seed): "diverged" for seed in range(4)}
-    document = document_of(tmp_path, {"digits": ACCURACY, "mnist": ACCURACY}, statuses=lost)
-    assert document.headline[-2] == text("comparison", "diverged", lost={"digits": 4, "mnist": 4}, variants=[])
-    assert "cpe (1 seed on digits and 1 seed on mnist)" in document.headline[-1]
+@pytest.fixture
+def recorded(studies, tmp_path):
+    """The finished runs, read from the summaries: dataset, variant, accuracy in percent."""
+    rows = []
+    for path in tmp_path.glob(f"*/position/*/{record.SUMMARY}"):
+        summary, config = json.loads(path.read_text()), json.loads((path.parent / record.CONFIG).read_text())
+        if summary["status"] == "finished":
+            rows.append((path.parts[-4], config["model"]["pos_embed"], 100 * summary["test/acc"]))
+    return pd.DataFrame(rows, columns=["dataset", "variant", "accuracy"])
 
 
-def test_it_is_a_complete_report(tmp_path):
-    accuracies = {"digits": ACCURACY, "mnist": ACCURACY, "cifar100": ACCURACY}
-    document = document_of(tmp_path, accuracies, statuses={("cpe", 3): "incomplete"})
+@pytest.mark.parametrize("spread", ["interval", "sd"])
+def test_each_cell_has_the_mean_and_the_spread_of_the_runs(studies, recorded, spread):
+    table = studies_table(studies, spread)
+    rows = {row["variant"]: row for row in shown.rows(table)}
+    assert list(rows) == list(ACCURACY) and len(recorded) == 29
+    for (dataset, variant), runs in recorded.groupby(["dataset", "variant"])["accuracy"]:
+        half = runs.std() if spread == "sd" else stats.t.isf(0.025, len(runs) - 1) * runs.sem()
+        assert [float(text) for text in rows[variant][f"{dataset}, %"].split(" ± ")] == pytest.approx(
+            [runs.mean(), half], abs=0.051
+        )
+        row = table.data.set_index("variant").loc[variant]
+        assert [row[f"{dataset}{part}"] for part in ("", "_sd", "_n")] == pytest.approx(
+            [runs.mean() / 100, runs.std() / 100, len(runs)]
+        )
+    assert ("standard deviation of the runs" in table.caption) == (spread == "sd") and "4 to 5 seeds" in table.caption
+
+
+def test_a_mark_is_the_verdict_of_that_study_alone_against_the_baseline(studies):
+    table = studies_table(studies)
+    marks = {row[0].text: [(cell.mark, cell.sign) for cell in row[1:]] for row in table.shown().rows}
+    assert marks["none"] == [("", ""), ("", "")]
+    assert marks["learned-1d"] == [("better", "+"), ("worse", "−")]
+    for dataset, findings in studies.items():
+        main = {row["variant"]: row["verdict"] for row in shown.rows(shown.section(findings, "result").items[0])}
+        assert dict(zip(table.data["variant"], table.data[f"{dataset}_verdict"])) == main
+    assert "not over the studies" in table.notes[0] and "+ better, − worse, = equivalent" in table.caption
+
+
+def test_it_is_a_report_and_a_table_for_a_paper(studies):
+    document = across_document(studies, "vit-report across a b")
     files = write.make(document)
-    tables = ("across", "improvement", "datasets", "dataset-differences", "runs", "curves")
-    assert {f"tables/{name}.csv" for name in tables} <= set(files)
-    assert {"figures/across.svg", "report.md"} <= set(files)
-    assert COMMAND.encode() in files["report.html"] and files == write.make(document)
-    assert not re.search(rb"(?i)\b(nan|inf)\b", files["report.md"])
-    rows = list(csv.DictReader(io.StringIO(files["tables/across.csv"].decode())))
-    assert [row["variant"] for row in rows] == list(ACCURACY)
-    for row in rows:
-        assert float(row["mean_low"]) <= float(row["mean"]) <= float(row["mean_high"])
-    assert len(files["tables/runs.csv"].decode().splitlines()) == 1 + 3 * 15
-    versus = {table.name: table for table in document.tables}["improvement"].data.set_index("variant")
-    assert versus.loc["learned-1d", "higher_on"] == 3
+    assert {"report.html", "report.md", "tables/across.csv", "tables/runs.csv", "tables/curves.csv"} <= set(files)
+    assert b"vit-report across a b" in files["report.html"] and not re.search(rb"(?i)\b(nan|inf)\b", files["report.md"])
+    assert len(files["tables/runs.csv"].splitlines()) == 1 + 2 * 15
+    assert [said.partition(":")[0] for said in document.headline] == [*DATASETS]
+    assert document.headline[0].startswith("digits: Higher test accuracy than none (")
+    (warning,) = document.warnings
+    assert warning.line == "mnist: Diverged: 1 run of cpe."
+    (row,) = [line for line in latex.table(studies_table(studies)).splitlines() if line.startswith("learned")]
+    assert re.fullmatch(r"learned-\{\}1d & 79\.\d+ \$\\pm\$ [\d.]+ \+ & 49\.\d+ \$\\pm\$ [\d.]+ \$-\$ \\\\", row)
 
 
-def test_the_methods_say_how_to_get_the_scores_that_rliable_reads(tmp_path):
-    """The expression gives an array (seeds, datasets), without the seed that is not finished on all datasets."""
-    document = document_of(tmp_path, {"digits": ACCURACY, "mnist": ACCURACY}, statuses={("cpe", 3): "incomplete"})
-    files = write.make(document)
-    (section,) = (section for section in document.sections if section.id == "methods")
-    said = dict(section.items[0].facts)["Other aggregates"]
-    runs = pd.read_csv(io.BytesIO(files["tables/runs.csv"]))
-    scores = eval(said[said.index("runs[") :], {"runs": runs, "NAME": "cpe"})
-    assert scores.shape == (4, 2)
-    across = pd.read_csv(io.BytesIO(files["tables/across.csv"])).set_index("variant")
-    assert scores.mean() == pytest.approx(across.loc["cpe", "mean"], rel=1e-12)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"accuracy": {"none": 0.7, "rope-2d": 0.9}}, "different variants: 'sinusoidal', 'learned-1d', 'learned-2d' "
+                                                      "only on digits"),
+        ({"metric": "val/acc"}, "different metrics: test/acc and val/acc"),
+        ({"baseline": "sinusoidal"}, "different baselines: 'none' and 'sinusoidal'"),
+    ],
+    ids=["variants", "metric", "baseline"],
+)  # fmt: skip
+def test_studies_that_do_not_belong_together_are_refused(tmp_path, options, said):
+    with pytest.raises(UserError, match="across: ") as refused:
+        studies_by_dataset([results_on(tmp_path, "digits"), results_on(tmp_path, "mnist", **options)])
+    assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
-def stratified(tmp_path, **options):
+def test_one_study_or_one_dataset_is_refused(tmp_path):
+    one = results_on(tmp_path, "digits")
+    with pytest.raises(UserError, match="one study is not enough"):
+        studies_by_dataset([one])
+    with pytest.raises(UserError, match="position and position use the same dataset, digits"):
+        studies_by_dataset([one, results_on(tmp_path / "again", "digits")])
+
+
+def by_dataset(tmp_path, **options):
     """The report of a study whose factors are the dataset and the positional embedding."""
-    return stratified_document(read_folder(write_by_dataset(tmp_path, **options)))
+    return by_dataset_document(read_folder(write_by_dataset(tmp_path, **options)))
 
 
 def absent(dataset=None, seeds=range(5), kinds=("none", "cpe")):
@@ -92,87 +126,53 @@ def absent(dataset=None, seeds=range(5), kinds=("none", "cpe")):
 
 def test_a_dataset_as_a_factor_is_not_pooled(tmp_path):
     """The report compares within datasets. It does not call one dataset better than another."""
-    document = stratified(tmp_path)
-    assert "report.html" in write.make(document)
-    assert re.search(r"than none: cpe by (9|10)\.\d+ points", document.headline[0])
-    assert "name=mnist" not in " ".join(document.headline)
+    document = by_dataset(tmp_path)
+    assert [table.name for table in document.tables] == ["across"] and "report.html" in write.make(document)
+    for dataset, said in zip(("digits", "mnist"), document.headline, strict=True):
+        assert re.match(rf"{dataset}: Higher test accuracy than none .*: cpe by (9|10)\.\d+ points", said)
 
 
 @pytest.mark.parametrize(
-    ("options", "dataset", "runs", "left"),
+    ("options", "said"),
     [
-        ({"statuses": absent("digits")}, "digits", 0, 10),
-        ({"statuses": absent("digits", range(1, 5))}, "digits", 1, 10),
-        ({"seeds": 1}, "mnist", 1, 2),  # with one seed on each dataset it is the report of the first
+        (
+            {"statuses": absent("digits", range(1, 5))},
+            "digits: Test accuracy: cpe 30.14 %, none 20.05 %. With a single",
+        ),
+        (
+            {"seeds": 10, "looks": [5, 10], "statuses": absent("digits", range(3, 10))},
+            "digits: Nothing is tested yet: the first planned look is at 5 seeds, and all runs of 3 seeds have ended.",
+        ),
     ],
-    ids=["no run", "one run", "one seed"],
+    ids=["one run", "before the first look"],
 )
-def test_a_dataset_with_too_few_runs_of_the_baseline_is_left_out(tmp_path, options, dataset, runs, left):
-    """One dataset remains, so it is the report of that dataset."""
-    document = stratified(tmp_path, **options)
-    assert document.warnings[0] == text("averages", "waiting", dataset=dataset, baseline="none", runs=runs)
-    assert "variants" in [table.name for table in document.tables] and "cpe" in document.headline[0]
-    assert len(document.frames["runs"]) == left
+def test_a_dataset_on_which_nothing_can_be_tested_has_no_marks(tmp_path, options, said):
+    document = by_dataset(tmp_path, **options)
+    assert document.headline[0].startswith(said) and document.headline[1].startswith("mnist: Higher")
+    (rows,) = (table.shown().rows for table in document.tables)
+    assert [[cell.mark for cell in row[1:]] for row in rows] == [["", ""], ["not-shown", "better"]]
 
 
-def test_a_variant_with_one_run_is_not_compared(tmp_path):
-    document = stratified(tmp_path, statuses=absent(seeds=range(1, 5), kinds=["cpe"]))
-    assert "improvement" not in [table.name for table in document.tables]
-    assert document.headline[0].startswith("No variant can be compared with none")
+def test_with_runs_of_one_dataset_only_it_is_the_report_of_that_dataset(tmp_path):
+    document = by_dataset(tmp_path, statuses=absent("digits"))
+    assert "variants" in [table.name for table in document.tables] and "on mnist." in document.summary
+    assert document.headline[0].startswith("Higher test accuracy than none (80.18 %): cpe by ")
 
 
 def test_a_plan_that_was_kept_is_not_called_changed(tmp_path):
     folder = write_by_dataset(tmp_path)
     state_plan(folder)
-    assert "changed" not in " ".join(stratified_document(read_folder(folder)).warnings)
+    assert by_dataset_document(read_folder(folder)).warnings == []
     plan = study_file.read_study(folder)
     study_file.write_study(folder, {**{key: value for key, value in plan.items() if key != "schema"}, "margin": 0.3})
-    said = " ".join(stratified_document(read_folder(folder)).warnings)
-    assert "digits: The margin was changed" in said and "baseline was changed" not in said
+    lines = [warning.line for warning in by_dataset_document(read_folder(folder)).warnings]
+    change = "The margin was changed after 10 runs had started: from 0.01 to 0.3."
+    assert lines == [f"digits: {change}", f"mnist: {change}"]
 
 
 def test_an_excluded_record_is_listed_under_its_dataset(tmp_path):
     folder = write_by_dataset(tmp_path)
     (folder / "v3-s4" / record.METRICS).write_text("epoch\n")
     shutil.copytree(folder / "v0-s0", folder / "extra")
-    excluded = stratified_document(read_folder(folder, skip_unreadable=True)).excluded
+    excluded = by_dataset_document(read_folder(folder, skip_unreadable=True)).excluded
     assert [run for run, _ in excluded] == ["mnist: v3-s4", "extra"]
-
-
-@pytest.mark.parametrize("only", [None, "digits"])
-def test_a_tuned_study_with_a_dataset_as_a_factor(tmp_path, only):
-    levels = {
-        f"name={d}, pos_embed={kind}": {"data.name": d, "model.pos_embed": kind}
-        for d in ("digits", "mnist")
-        for kind in ("none", "cpe")
-    }
-    tuned = study_file.tuned(levels, {cell: {"optim.lr": 0.1} for cell in levels})
-    document = stratified(tmp_path, tuned=tuned, statuses=absent("mnist") if only else {})
-    said = " ".join(document.warnings)
-    assert "other settings than the runs" not in said and "at or near an end of" in said
-    assert "report.html" in write.make(document)
-
-
-def test_nothing_is_tested_before_the_first_planned_look(tmp_path):
-    """Three seeds have ended on both datasets, and more on digits; the first look is at five."""
-    left = absent("mnist", range(3, 10)) | absent("digits", range(5, 10))
-    document = stratified(tmp_path, seeds=10, looks=[5, 10], statuses=left)
-    assert "the first planned look is at 5 seeds, and all runs of 3 seeds have ended" in document.headline[0]
-    assert "improvement" not in [table.name for table in document.tables]
-
-
-def test_a_planned_look_tests_its_seeds_at_its_own_level(tmp_path):
-    """Seven seeds have ended, so the look at five counts, at its level: an eighth of 5 %."""
-    document = stratified(tmp_path, seeds=10, looks=[5, 10], statuses=absent(seeds=range(7, 10)))
-    headline = " ".join(document.headline)
-    assert "5 seeds per dataset" in headline and "at the level of the planned look" in headline
-    assert "0.625 % instead of 5 %" in headline
-    assert "The next look is at 10 seeds." in headline
-
-
-def test_a_repeated_look_without_a_plan_is_said(tmp_path):
-    stratified(tmp_path / "three", statuses=absent(seeds=range(3, 5)))
-    folder = write_by_dataset(tmp_path / "five")
-    add_look(folder, this_look(read_folder(tmp_path / "three" / "position")))
-    headline = " ".join(stratified_document(read_folder(folder)).headline)
-    assert "Looks at this study so far: 2 (first at 3 seeds)" in headline

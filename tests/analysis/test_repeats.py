@@ -3,7 +3,7 @@
 import pytest
 from synthetic import write_study
 
-from analysis.answers.published.repeats import independent_groups
+from analysis.repeats import independent_groups
 from analysis.runs.read import read
 
 KINDS = {"none": 0.7, "learned-1d": 0.9}

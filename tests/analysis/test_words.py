@@ -6,7 +6,7 @@ import pytest
 
 from analysis import words
 from analysis.stats.estimates import Estimate
-from experiments.metric import Metric
+from experiments.metric import Metric, metric_of_column
 
 ACCURACY, LOSS = Metric("test/acc"), Metric("test/loss")
 
@@ -78,6 +78,10 @@ def test_an_interval_is_cut_at_what_the_metric_can_be(metric, value, half, text)
     assert words.with_interval(estimate, metric) == text
 
 
+def test_a_metric_of_the_user_has_no_limits():
+    assert words.with_interval(Estimate(0.1, -0.4, 0.6, 3), metric_of_column("score")) == "0.10 ± 0.50"
+
+
 @pytest.mark.parametrize(("metric", "text"), [("test/acc", "1 point"), ("test/loss", "0.01")])
 def test_a_margin_has_the_unit_of_a_difference(metric, text):
     assert words.margin(0.01, Metric(metric)) == text
@@ -92,7 +96,7 @@ def test_shared_decimals_show_the_median_with_two_digits_and_the_smallest_with_o
 
 
 def test_the_level_of_an_interval_is_the_one_level(monkeypatch):
-    monkeypatch.setattr(formatting, "CONFIDENCE", "99 %")
+    monkeypatch.setattr(words, "CONFIDENCE", "99 %")
     assert words.interval(Estimate(0.1, 0.05, 0.15, 5), Metric("test/acc")).startswith("99 % CI ")
 
 

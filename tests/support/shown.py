@@ -1,5 +1,9 @@
-"""What a table shows, for tests."""
+"""What a report shows, for tests: the texts of a table, the answer, the warnings, a section."""
 
+from analysis.findings import Findings
+from analysis.report import headline, study_sections
+from analysis.report import warnings as all_warnings
+from analysis.write.document import Section
 from analysis.write.table import Table
 
 
@@ -12,3 +16,19 @@ def rows(table: Table) -> list[dict[str, str]]:
     """The rows of a table: label of the column -> text of the cell."""
     labels = [column.label for column in table.shown().columns]
     return [dict(zip(labels, row, strict=True)) for row in texts(table)]
+
+
+def answer(findings: Findings) -> str:
+    """The answer of a study's report, its paragraphs after each other."""
+    return " ".join(headline(study_sections(findings)))
+
+
+def warnings(findings: Findings) -> list[str]:
+    """The warnings of a study's report, each with its detail."""
+    return [f"{warning.line} {warning.detail}".strip() for warning in all_warnings(study_sections(findings))]
+
+
+def section(findings: Findings, id: str) -> Section:
+    """The section of a study's report with this id."""
+    (section,) = (section for section in study_sections(findings) if section.id == id)
+    return section

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import study_file
 
-from analysis.answers.study_results import StudyResults, analyze
+from analysis.findings import Findings, analyze
 from analysis.runs.folder import read_folder
 from experiments.config import RunConfig, override, run_id
 from experiments.runs import record
@@ -136,9 +136,18 @@ def write_by_dataset(out: Path, accuracies: Sequence[float] = (0.2, 0.3, 0.8, 0.
     )
 
 
-def results_of(out: Path, **options: Any) -> StudyResults:
-    """The results of the study that `write_study` writes with these options."""
+def results_of(out: Path, **options: Any) -> Findings:
+    """The findings of the study that `write_study` writes with these options."""
     return analyze(read_folder(write_study(out, **options)))
+
+
+def exact(out: Path, values: Mapping[str, Sequence[float]]) -> Findings:
+    """The findings of a study in which variant v's seed s reached exactly values[v][s]."""
+    folder = write_study(out, accuracy=dict.fromkeys(values, 0.5), seeds=len(next(iter(values.values()))))
+    for index, runs in enumerate(values.values()):
+        for seed, value in enumerate(runs):
+            change_summary(folder / f"v{index}-s{seed}", **{"test/acc": value})
+    return analyze(read_folder(folder))
 
 
 def add_predictions(study_dir: Path, images: int = 360, only: str = "*") -> None:

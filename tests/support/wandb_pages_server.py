@@ -1,4 +1,4 @@
-"""The stand-in server with saved workspaces and reports, as wandb-workspaces saves and reads them."""
+"""The stand-in server with saved workspaces, as wandb-workspaces saves and reads them."""
 
 import json
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from wandb_server import WandbServer, _id
 
 @dataclass
 class View:
-    """A saved workspace ("project-view") or report ("runs"). `saved`: how often it was saved."""
+    """A saved workspace (type "project-view"). `saved`: how often it was saved."""
 
     id: str
     project: str
@@ -22,15 +22,11 @@ class View:
 
 
 class PagesServer(WandbServer):
-    """`views`: all workspaces and reports, by id."""
+    """`views`: all workspaces, by id."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.views: dict[str, View] = {}
-
-    def of_type(self, type_: str) -> list[View]:
-        """The workspaces or the reports."""
-        return [view for view in self.views.values() if view.type == type_]
 
     def op_UpsertView2(self, v: dict[str, Any]) -> dict[str, Any]:
         old = self.views.get(v.get("id") or "")
@@ -47,29 +43,10 @@ class PagesServer(WandbServer):
         self.views[view.id] = view
         return {"upsertView": {"view": self._view(view), "inserted": old is None}}
 
-    op_upsertView = op_UpsertView2
-
     def op_View(self, v: dict[str, Any]) -> dict[str, Any]:
         found = [view for view in self.views.values() if view.name == v["viewName"] and view.project == v["name"]]
         nodes = [{"node": {"id": x.id, "displayName": x.title, "spec": json.dumps(x.spec)}} for x in found]
         return {"project": {"allViews": {"edges": nodes}}}
-
-    def op_SpecificReport(self, v: dict[str, Any]) -> dict[str, Any]:
-        view = self.views.get(v["reportId"])
-        return {"view": view and self._view(view)}
-
-    def op_ProjectInternalId(self, v: dict[str, Any]) -> dict[str, Any]:
-        return {"project": self.project(v["projectName"])}
-
-    def op_GetProjects(self, _: dict[str, Any]) -> dict[str, Any]:
-        names = sorted({run.project for run in self.runs.values()})
-        page = {"endCursor": None, "hasNextPage": False}
-        edges = [{"node": self._project(name), "cursor": "c"} for name in names]
-        return {"models": {"edges": edges, "pageInfo": page}}
-
-    def _project(self, name: str) -> dict[str, Any]:
-        more = {"entityName": self.entity, "createdAt": TIME, "isBenchmark": False, "user": None}
-        return {"id": _id(name), "name": name, **more}
 
     def _view(self, view: View) -> dict[str, Any]:
         return {

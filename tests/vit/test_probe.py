@@ -182,7 +182,6 @@ def test_name_that_is_not_allowed_is_refused(name):
         ("sites", "stem"),
         ("sites", ()),
         ("sites", ("nowhere",)),
-        ("encodes", "everything"),
         ("defaults", {"my_scale": 1.0}),
         ("defaults", {"rope_base": "100"}),
         ("defaults", ["rope_base"]),

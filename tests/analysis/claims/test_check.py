@@ -183,10 +183,6 @@ def test_a_figure_whose_source_leaves_the_system_open_cannot_be_compared():
     assert found.outcome == "not comparable" and found.obstacle.startswith("the source does not state depth")
 
 
-def test_every_claim_of_a_source_is_quoted_from_it():
-    assert all(bool(claim.quote) == bool(claim.source) for claim in literature.published_claims())
-
-
 def test_every_published_figure_is_a_claim_with_its_source():
     headlines = {c.preset: c for c in literature.published_claims() if isinstance(c, Published)}
     assert {name: claim.accuracy for name, claim in headlines.items()} == {
@@ -196,16 +192,14 @@ def test_every_published_figure_is_a_claim_with_its_source():
         "owen-cifar10": 0.64,
     }
     assert all(PRESETS[name].source in claim.source for name, claim in headlines.items())
+    assert all(bool(claim.quote) == bool(claim.source) for claim in literature.published_claims())
+
+
+HOLDS, FAILS, OPEN = "holds here", "does not hold here", "undecided here"
 
 
 @pytest.mark.parametrize(
-    ("mean", "spread", "verdict"),
-    [
-        (0.788, 1, "holds here"),
-        (0.75, 1, "does not hold here"),
-        (0.79, 30, "undecided here"),
-        (0.81, 30, "undecided here"),
-    ],
+    ("mean", "spread", "verdict"), [(0.788, 1, HOLDS), (0.75, 1, FAILS), (0.79, 30, OPEN), (0.81, 30, OPEN)]
 )
 def test_headline_of_the_presets_own_variant(mean, spread, verdict):
     found = headline(mean, spread=spread)
@@ -214,17 +208,12 @@ def test_headline_of_the_presets_own_variant(mean, spread, verdict):
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        {"change": {"train.epochs": 6}},
-        {"change": {"model.depth": 3}},
-        {"change": {"data.train_limit": 100}},
-        {"metric": "val/acc"},  # the published figures are of test sets
-        {"preset": "digits"},
-    ],
-    ids=str,
+    "change", [{"train.epochs": 6}, {"model.depth": 3}, {"data.train_limit": 100}, "metric", "preset"], ids=str
 )
-def test_another_system_says_nothing_of_a_headline(other):
+def test_another_system_says_nothing_of_a_headline(change):
+    """The published figures are of test sets and of one preset each."""
+    other = {"metric": "val/acc", "preset": "digits"}
+    other = {change: other[change]} if isinstance(change, str) else {"change": change}
     assert headline(0.788, **other) is None
     elsewhere = {"data.root": "/elsewhere", "data.download": True}  # where files lie changes nothing
     assert headline(0.788, elsewhere).outcome == "holds here"
@@ -253,14 +242,10 @@ def test_a_claim_does_not_hold_on_the_surviving_runs_alone():
 @pytest.mark.parametrize(
     ("relation", "low", "high", "shown", "contradicted"),
     [
-        ("above", 0.011, 0.03, True, False),
-        ("above", 0.005, 0.03, False, False),
-        ("above", -0.03, 0.009, False, True),
-        ("within", -0.01, 0.009, True, False),
-        ("within", -0.02, 0.009, False, False),
-        ("within", 0.011, 0.02, False, True),
-        ("within", -0.03, -0.011, False, True),
-        ("above", math.nan, math.nan, False, False),
+        *(("above", 0.011, 0.03, True, False), ("above", 0.005, 0.03, False, False)),
+        *(("above", -0.03, 0.009, False, True), ("above", math.nan, math.nan, False, False)),
+        *(("within", -0.01, 0.009, True, False), ("within", -0.02, 0.009, False, False)),
+        *(("within", 0.011, 0.02, False, True), ("within", -0.03, -0.011, False, True)),
         ("within", math.nan, math.nan, False, False),
     ],
 )

@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 from synthetic import add_hits, on_dataset, write_study
 
-from analysis.answers.images.compute import MOST_IMAGES, image_results
-from analysis.answers.images.show import images_section
-from analysis.figures.styles import study_styles
 from analysis.figures.style import Plot
-from analysis.findings.means import study_means
-from analysis.findings.variants import study_variants
+from analysis.findings import Page, analyze
+from analysis.questions.models import images
 from analysis.runs.folder import read_folder
+from analysis.runs.images import MOST_IMAGES
 from analysis.write import files as write
 from analysis.write.document import Document
 from experiments.config import RunConfig
@@ -37,11 +35,9 @@ def study_of(tmp_path, labels, accuracy=ACCURACY, hard=HARD, dataset="digits"):
     return read_folder(folder)
 
 
-def section_of(study, pictures=True):
+def section_of(study):
     """The section on test images, and its figure of them."""
-    variants = study_variants(study)
-    styles = study_styles(variants, study_means(study))
-    section = images_section(image_results(study), variants, study if pictures else None, styles)
+    section = images(analyze(study, Page(models=True)))
     return section, next((item for item in section.items if isinstance(item, Plot)), None)
 
 
@@ -98,5 +94,4 @@ def test_without_the_data_the_table_remains_and_nothing_is_downloaded(tmp_path, 
 
 def test_without_models_the_dataset_is_not_loaded(tmp_path, test_set, monkeypatch):
     monkeypatch.setattr(loading, "load", lambda config: pytest.fail("the dataset was loaded"))
-    section, plot = section_of(study_of(tmp_path, test_set.y.numpy()), pictures=False)
-    assert plot is None and section.paragraphs == []
+    assert images(analyze(study_of(tmp_path, test_set.y.numpy()))) is None

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file, save
 from synthetic import results_of, write_study
 
-from analysis.answers.models import show as models
-from analysis.answers.study_results import analyze
-from analysis.figures import inspect, model_figures
-from analysis.figures.styles import study_styles
+from analysis.figures import models as figures
+from analysis.findings import Page, analyze
+from analysis.questions import models
+from analysis.runs import inspect
 from analysis.runs.folder import read_folder
 from experiments import config as configuration
 from experiments.data import loading
@@ -32,10 +32,6 @@ def untrained(tree):
 @pytest.fixture(scope="module")
 def study_dir(tmp_path_factory):
     return write_study(tmp_path_factory.mktemp("out"), accuracy=ACCURACY, seeds=2, epochs=2, weights=untrained)
-
-
-def section_of(results):
-    return models.model_section(results.study, results.means.best, study_styles(results.variants, results.means))
 
 
 @pytest.fixture(scope="module")
@@ -82,20 +78,22 @@ def test_a_mosaic_has_each_patchs_tile_in_its_place():
         [8, 9, np.nan, 12, 13],
         [10, 11, np.nan, 14, 15],
     ]
-    np.testing.assert_array_equal(model_figures.mosaic(similarity), expected)
+    np.testing.assert_array_equal(figures.mosaic(similarity), expected)
 
 
 def test_the_section_has_the_figures_of_every_variant_and_the_attention_of_baseline_and_best(study_dir):
-    names = {plot.name for plot in section_of(analyze(read_folder(study_dir))).items}
+    study = read_folder(study_dir)
+    names = {plot.name for plot in models.models(analyze(study, Page(models=True))).items}
     of_variants = {"position-similarity", "position-logits", "position-table", "attention-distance"}
     assert names == of_variants | {"attention-v0-s0", "attention-v3-s0"}
+    assert models.models(analyze(study)) is None  # unless it is asked for
 
 
 def test_titles_of_neighbouring_panels_do_not_overlap(inspections):
     names = [f"patch_size={size}, embed_dim={width}" for size in (2, 4) for width in (32, 64)]
     renamed = [replace(inspections["learned-1d"], variant=name) for name in names]
     for kind in ("table", "similarity"):
-        figure = model_figures.heat_maps({model.variant: getattr(model, kind) for model in renamed}, kind)
+        figure = figures.heat_maps({model.variant: getattr(model, kind) for model in renamed}, kind)
         figure.draw_without_rendering()
         titled = [axes for axes in figure.axes if axes.get_title(loc="left")]
         shown = [axes.get_title(loc="left").replace("\n", " ") for axes in titled]
@@ -107,7 +105,9 @@ def test_titles_of_neighbouring_panels_do_not_overlap(inspections):
 
 def test_overlays_show_class_and_prediction(inspections):
     inspected = inspections["learned-1d"]
-    words = [text.get_text() for axes in model_figures.overlay(inspected).axes for text in axes.texts]
+    maps = (inspected.attention, inspected.rollout)
+    figure = figures.overlay(inspected.images, maps, inspected.truth, inspected.predicted)
+    words = [text.get_text() for axes in figure.axes for text in axes.texts]
     titles = [text for text in words if text not in ("true\npredicted", "attention", "rollout")]
     assert titles == [f"{truth}\n{answer}" for truth, answer in zip(inspected.truth, inspected.predicted)]
 
@@ -117,9 +117,7 @@ def test_a_checkpoint_that_cannot_be_used_is_named(tmp_path):
     (folder / "v0-s0" / record.CHECKPOINT).unlink()
     other = folder / "v1-s0" / record.CHECKPOINT
     other.write_bytes((folder / "v3-s0" / record.CHECKPOINT).read_bytes())
-    with pytest.raises(
-        record.RecordError, match="v1-s0/checkpoint.safetensors: does not match the digest.*--without-models"
-    ):
+    with pytest.raises(record.RecordError, match="v1-s0/checkpoint.safetensors: does not match .*without --models"):
         inspect.inspect_models(read_folder(folder), list(ACCURACY))
     found, missing = inspect.inspect_models(read_folder(folder), list(ACCURACY), skip_unreadable=True)
     assert [model.variant for model in found] == ["learned-2d", "rope-2d"]
@@ -128,5 +126,6 @@ def test_a_checkpoint_that_cannot_be_used_is_named(tmp_path):
 
 def test_without_the_data_the_section_has_a_reason(tmp_path):
     levels = lambda variant: {"model.pos_embed": variant, "data.name": "cifar10", "model.patch_size": 8}  # noqa: E731
-    section = section_of(results_of(tmp_path, accuracy=ACCURACY, seeds=1, levels=levels, weights=untrained))
+    results = results_of(tmp_path, accuracy=ACCURACY, seeds=1, levels=levels, weights=untrained)
+    section = models.models(replace(results, page=Page(models=True)))
     assert section.items == [] and "data.root" in section.paragraphs[0]

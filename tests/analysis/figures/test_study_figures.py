@@ -4,6 +4,7 @@ import math
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
@@ -11,10 +12,11 @@ from matplotlib.lines import Line2D
 from scipy import stats
 from synthetic import results_of
 
-from analysis.answers.study_report import study_document
 from analysis.figures import style
-from analysis.figures.styles import LONGEST, study_styles
-from analysis.figures.points import _apart
+from analysis.figures.points import against_cost
+from analysis.figures.styles import LONGEST, shorts, styles_of
+from analysis.questions.metrics import study_curves
+from analysis.report import study_document
 from analysis.write.files import saved
 
 
@@ -24,7 +26,7 @@ def figure(name, results):
 
 def svg(figure):
     with style.style():
-        return saved(style.Plot("", figure, "", ""), "svg").decode()
+        return saved(style.Plot("", lambda: figure, ""), "svg").decode()
 
 
 def texts(svg):
@@ -36,27 +38,14 @@ def texts(svg):
 
 def test_every_seed_is_a_point(tmp_path):
     results = results_of(tmp_path, statuses={("learned-1d", 1): "diverged"})
-    (axes, *_) = figure("accuracy", results).axes
+    axes, _ = figure("accuracy", results).axes
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     for dot, variant in zip(dots, results.variants.names):
         finite = sorted(100 * value for value in results.means.values[variant].values() if math.isfinite(value))
         assert sorted(dot.get_xdata()) == pytest.approx(finite, rel=1e-12)
     assert sum(len(dot.get_xdata()) for dot in dots) == 19
+    assert [axes.get_title(loc="left") for axes in figure("accuracy", results).axes] == ["all variants", "enlarged"]
     assert any("1 diverged" in text.get_text() for text in axes.texts)
-
-
-def test_bands_are_students_intervals(tmp_path):
-    results = results_of(tmp_path, seeds=4, epochs=3, spread=0.03)
-    own = results.study.curves[results.study.curves["variant"] == "learned-1d"]
-    band = results.curves["val/acc"]["learned-1d"].mean
-    epochs, centre, low, high = band.index, *(band[name].to_numpy() for name in ("value", "low", "high"))
-    assert epochs.tolist() == [1, 2, 3]
-    for at, epoch in enumerate(epochs):
-        values = own.loc[own["epoch"] == epoch, "val/acc"]
-        expected = stats.t.interval(0.95, 3, loc=values.mean(), scale=stats.sem(values))
-        assert (low[at], high[at]) == pytest.approx(expected, rel=1e-12) and centre[at] == pytest.approx(
-            values.mean(), rel=1e-12
-        )
 
 
 def test_the_interval_of_an_accuracy_ends_at_100_percent(tmp_path):
@@ -65,6 +54,16 @@ def test_the_interval_of_an_accuracy_ends_at_100_percent(tmp_path):
     (axes, *_) = figure("accuracy", results).axes
     bars = [path.vertices for lines in axes.collections for path in lines.get_paths()]
     assert max(bar[:, 0].max() for bar in bars if len(bar) == 2) == 100
+
+
+def test_bands_are_students_intervals(tmp_path):
+    results = results_of(tmp_path, seeds=4, epochs=3, spread=0.03)
+    band = study_curves(results.study)["val/acc"]["learned-1d"].mean
+    by_epoch = results.study.curves.query("variant == 'learned-1d'").pivot(index="epoch", columns="seed")["val/acc"]
+    low, high = stats.t.interval(0.95, 3, loc=by_epoch.mean(axis=1), scale=stats.sem(by_epoch, axis=1))
+    expected = np.column_stack([by_epoch.mean(axis=1), low, high])
+    np.testing.assert_allclose(band[["value", "low", "high"]], expected, rtol=1e-12)
+    assert band.index.tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("seeds", "bands", "lines"), [(4, 0, 5), (5, 1, 1)])
@@ -85,15 +84,27 @@ def test_a_variant_without_a_result_is_in_no_legend(tmp_path):
         assert legend and not legend & {"learned-2d", "not enough evidence"}
 
 
-def test_marks_at_the_same_cost_are_side_by_side():
-    first, second, third = _apart(np.array([100.0, 100.0, 200.0]))
+def cost_figure(results, **costs):
+    """The figure of costs in which variants have these numbers of parameters."""
+    cost = results.cost.assign(params=pd.Series(costs).reindex(results.cost.index))
+    return against_cost(cost, {"params": "parameters"}, results.means.of_variants, results.study.metric, results.styles)
+
+
+def test_marks_at_the_same_cost_are_side_by_side(tmp_path):
+    results = results_of(tmp_path, accuracy={"none": 0.7, "cpe": 0.8, "alibi-2d": 0.9})
+    (axes,) = cost_figure(results, **{"none": 100.0, "cpe": 100.0, "alibi-2d": 200.0}).axes
+    first, second, third = (line.get_xdata()[0] for line in axes.lines if line.get_marker() in "Dos")
     assert first < 100 < second and (first + second) / 2 == pytest.approx(100)
     assert second - first == pytest.approx(4) and third == 200  # 4 % of the axis
 
 
-def test_both_panels_of_accuracies_have_a_title(tmp_path):
-    titles = [axes.get_title(loc="left") for axes in figure("accuracy", results_of(tmp_path)).axes]
-    assert titles == ["all variants", "enlarged"]
+def test_costs_that_hardly_differ_are_not_enlarged(tmp_path):
+    """From 3.11 to 3.16 s: the axis shows at least a tenth of the largest cost."""
+    results = results_of(tmp_path, accuracy={"none": 0.7, "cpe": 0.8}, seeds=2)
+    (axes,) = cost_figure(results, none=3.11, cpe=3.16).axes
+    assert np.ptp(axes.get_xlim()) == pytest.approx(0.316)
+    (axes,) = cost_figure(results, none=1.0, cpe=3.16).axes
+    assert axes.get_xlim()[0] > 0.5  # costs that differ have their own axis
 
 
 def test_the_margin_is_a_band(tmp_path):
@@ -146,36 +157,21 @@ def test_a_variant_has_the_same_colour_in_every_figure(tmp_path):
         assert colours.keys() == expected
 
 
-def test_with_many_variants_only_the_best_and_worst_have_curves(tmp_path):
-    names = [f"v{index}" for index in range(20)]
-    results = results_of(
-        tmp_path,
-        accuracy={name: 0.5 + 0.02 * i for i, name in enumerate(names)},
-        factors={"model.act": names},
-        levels=lambda v: {"model.act": v},
-        seeds=2,
-    )
-    legend = set(texts(svg(figure("curves", results)))) & set(names)
-    assert len(legend) == len(style.PALETTE) and {"v0", "v19", "v18", "v1"} <= legend
+def test_with_many_variants_only_the_best_and_worst_have_a_colour():
+    names = {f"v{index}": f"v{index}" for index in range(20)}
+    coloured = styles_of(names, "v9", {name: 0.02 * place for place, name in enumerate(names)}).coloured
+    assert len(coloured) == len(style.PALETTE) and {"v0", "v1", "v9", "v18", "v19"} < set(coloured)
 
 
-def test_long_names_that_differ_in_the_middle_stay_different(tmp_path):
+def test_long_names_that_differ_in_the_middle_stay_different():
     variants = [
         f"learned-{d}d, every-layer{shared}, train_limit = {n}"
         for d in (1, 2)
         for shared in ("", "-shared")
         for n in (1000, 10000)
     ]
-    results = results_of(
-        tmp_path,
-        accuracy={name: 0.5 for name in variants},
-        factors={"model.act": variants},
-        levels=lambda v: {"model.act": v},
-    )
-    shown = list(study_styles(results.variants, results.means).names.values())
-    assert len(set(shown)) == len(variants)
-    ticks = figure("accuracy", results).axes[0].get_yticklabels()
-    assert [text.get_text().replace("\n", " ") for text in ticks] == shown
+    assert len(set(shorts(variants))) == len(variants)
+    assert shorts(["a" * 200, "b"]) == ["a" * 20 + "…" + "a" * 13, "b"]
 
 
 def test_one_seed_and_one_epoch_are_enough_for_figures(tmp_path):

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.answers.study_results import analyze
+from analysis.findings import analyze
+from analysis.questions.claims import study_claims
 from analysis.runs.read import read
 
 REFERENCE = Path(__file__).resolve().parents[3] / "analysis" / "reference"
@@ -29,7 +30,7 @@ def test_every_verdict_is_what_its_interval_shows(name):
             assert (compared.p_adjusted <= 0.05) == (low > 0 or high < 0), compared
         if not compared.depends_on_diverged and low == low:  # no cut: the interval lies around the mean
             assert (low + high) / 2 == pytest.approx(compared.diff.value, abs=1e-9)
-    for claim in results.claims:
+    for claim in study_claims(results):
         low, high, bound = claim.estimate.low, claim.estimate.high, claim.decisive.bound
         above = claim.decisive.relation == "above"
         holds = low > bound if above else -bound <= low and high <= bound

@@ -6,15 +6,14 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
-from synthetic import add_metrics, on_dataset, results_of, write_factorial, write_study
+from shown import answer
+from synthetic import add_metrics, results_of, write_factorial, write_study
 
-from analysis.answers.across.compute import aggregate, studies_by_dataset
-from analysis.answers.several_studies import compare_document
-from analysis.answers.study_report import study_document, study_headline
-from analysis.answers.study_results import analyze
-from analysis.findings.policy import chance_accuracy
+from analysis.findings import analyze
+from analysis.findings.chance import chance_accuracy
+from analysis.questions.claims import study_claims
 from analysis.runs.read import read
-from analysis.write import files as write
+from analysis.several import compare_document
 from experiments.metric import Metric
 
 
@@ -30,7 +29,7 @@ def test_a_diverged_run_counts_as_chance_among_the_classes_of_the_metric(tmp_pat
     folder = write_study(tmp_path, statuses={("sinusoidal", 1): "diverged"})
     add_metrics(folder, lambda *_: {"fewshot/digits/5": 0.5, "fewshot/cifar100/5": 0.5, "shift/1": 0.9})
     results = analyze(read(str(folder), metric=metric))
-    assert results.policy.count_diverged(results.means.values)["sinusoidal"][1] == pytest.approx(level)
+    assert results.policy.chance.counted(results.means.values)["sinusoidal"][1] == pytest.approx(level)
 
 
 @pytest.mark.parametrize(
@@ -51,25 +50,19 @@ def test_chance_with_three_of_ten_classes(metric, level):
     ],
 )
 def test_nothing_is_called_equivalent_near_chance(tmp_path, level, metric, verdict):
-    """Of 10 classes. The synthetic loss is 2.3 - 2 accuracies, and log 10 is 2.303. Every kind of report."""
+    """Of 10 classes; also where two studies are compared. The loss is 2.3 - 2 accuracies, and log 10 is 2.303."""
     accuracy, options = {"none": level, "cpe": level, "rope-2d": level}, {"metric": metric, "margin": 0.01}
-    for name in ("digits", "mnist"):
-        write_study(tmp_path / name, accuracy=accuracy, spread=0.0001, **options, **on_dataset(name))
-    one, two = (analyze(read(str(tmp_path / name / "position"))) for name in ("digits", "mnist"))
-    across = aggregate(studies_by_dataset([one, two]))
+    one = results_of(tmp_path, accuracy=accuracy, spread=0.0001, **options)
     again = one.study.runs.groupby("variant")[metric].transform(lambda runs: runs.to_numpy()[::-1])
     other = analyze(replace(one.study, runs=one.study.runs.assign(**{metric: again})))
     both = next(table for table in compare_document(one, other, "").tables if table.name == "compared").data
-    compared = [*one.comparisons.pairs.values(), *across.differences.values()]
-    assert {*both["verdict"], *(c.verdict for c in compared)} - {"equal on all seeds"} == {verdict}
-    said = " ".join(study_headline(one))
-    assert ("Equivalent to none" in said, "Both near chance" in said) == (
-        verdict == "equivalent",
-        verdict != "equivalent",
-    )
-    shown = write.make(study_document(one))["report.md"].decode()
-    assert ("makes little or no difference" in shown) == (verdict == "equivalent" and metric == "test/acc")
-    assert verdict == "equivalent" or not one.claims  # of models that learned nothing, "above none" is no finding
+    found = {*both["verdict"], *(compared.verdict for compared in one.comparisons.pairs.values())}
+    assert found - {"equal on all seeds"} == {verdict}
+    shown = ("Equivalent to none" in answer(one), "Both near chance" in answer(one))
+    assert shown == (verdict == "equivalent", verdict != "equivalent")
+    assert verdict == "equivalent" or not study_claims(
+        one
+    )  # of models that learned nothing, "above none" is no finding
 
 
 @pytest.mark.parametrize("lost", [{}, {("depth=2, head=softmax", seed): "absent" for seed in range(4)}])

@@ -1,4 +1,4 @@
-"""The section on factors: its tables against a case by hand, and what the headline says of effects and interactions."""
+"""Factors: the tables against a case by hand, and what the answer says of effects and interactions."""
 
 import re
 
@@ -10,10 +10,9 @@ from statsmodels.stats.multitest import multipletests
 from synthetic import results_of, write_factorial
 
 from analysis import stats
-from analysis.answers.factors.show import _largest, factor_paragraphs, factor_tables, factors_section
-from analysis.answers.study_report import study_headline
-from analysis.answers.study_results import analyze
 from analysis.figures.factors import draw_pairs
+from analysis.findings import analyze
+from analysis.questions.factors import _largest, factor_sentences, factor_tables, question, untested
 from analysis.runs.folder import read_folder
 
 
@@ -21,23 +20,25 @@ def factorial(tmp_path, *accuracies, **options):
     return analyze(read_folder(write_factorial(tmp_path, *accuracies, **options)))
 
 
-def said(results):
-    return factor_paragraphs(results.factors, results.variants, results.policy)
+def tables_of(findings):
+    return factor_tables(findings.factors.model, findings)
 
 
 def test_the_interval_of_an_effect_is_the_one_of_which_its_verdict_is_read(tmp_path):
     """That of this effect alone would leave zero out."""
-    results = factorial(tmp_path, (0.80, 0.80, 0.808, 0.808), spread=0.01)
-    low, high = re.search(r"Main effects not shown: depth .*?CI (\S+) to (\S+?)\)", said(results)[0]).groups()
-    effect = results.factors.model.contrasts.iloc[0]
+    findings = factorial(tmp_path, (0.80, 0.80, 0.808, 0.808), spread=0.01)
+    low, high = re.search(
+        r"Main effects not shown: depth .*?CI (\S+) to (\S+?)\)", factor_sentences(findings)[0]
+    ).groups()
+    effect = findings.factors.model.contrasts.iloc[0]
     assert effect["diff"].low > 0 and float(low.replace("−", "-")) < 0
     assert float(high) == pytest.approx(100 * effect["adjusted"].high, abs=0.06)
 
 
 def test_tables_against_a_case_by_hand(tmp_path):
     # cells 80 70 / 90 75 without scatter: rows 75 and 82.5, columns 85 and 72.5, interaction +-1.25
-    results = factorial(tmp_path, spread=1e-7)
-    tables = factor_tables(results.factors.model, results.variants, results.policy)
+    findings = factorial(tmp_path, spread=1e-7)
+    tables = tables_of(findings)
     contrasts, effects, simple, interactions, terms = (table.data for table in tables)
     assert effects[["factor", "level"]].to_numpy().tolist() == [
         ["model.depth", "1"],
@@ -65,42 +66,43 @@ def test_tables_against_a_case_by_hand(tmp_path):
 
 
 def test_the_section_has_the_figures_before_their_tables(tmp_path):
-    results = factorial(tmp_path, seeds=3)
-    section = factors_section(results.factors, results.variants, results.means, results.policy)
-    names = [item.name for item in section.items]
+    names = [item.name for item in question(factorial(tmp_path, seeds=3)).items]
     assert names == ["main-effects", "contrasts", "effects", "interactions", "simple-effects", "interactions", "terms"]
 
 
 def test_a_study_of_one_factor_has_none_of_this(tmp_path):
-    results = results_of(tmp_path, seeds=2)
-    section = factors_section(results.factors, results.variants, results.means, results.policy)
-    assert not section.items and not section.paragraphs and not said(results)
+    findings = results_of(tmp_path, seeds=2)
+    section = untested(findings)
+    assert question(findings) is None and not (section.items or section.paragraphs or section.answer)
 
 
 def test_effects_and_interactions_that_are_shown_have_their_differences(tmp_path):
     """At depth 1 the heads differ by 10 points, at depth 2 by 20; depth matters with logits only."""
-    results = factorial(tmp_path, (0.80, 0.70, 0.90, 0.70))
-    main, interactions = said(results)
-    assert main.startswith("Main effects on test accuracy") and "not shown" not in main
+    findings = factorial(tmp_path, (0.80, 0.70, 0.90, 0.70))
+    main, interactions = question(findings).answer
+    assert main.startswith("Main effects on test accuracy: ") and "not shown" not in main
     depth, head = re.search(
         r"depth 1 → 2 (\S+) points .*; head logits → softmax (\S+) points ", main.replace("−", "-")
     ).groups()
-    model = results.factors.model
+    model = findings.factors.model
     assert [float(depth), float(head)] == pytest.approx(
         [100 * diff.value for diff in model.contrasts["diff"]], abs=0.06
     )
-    assert interactions.startswith("Interaction: the effect of depth depends on head: depth 1 → 2 +")
-    assert interactions.count("with head = ") == 2
+    assert re.fullmatch(
+        r"The effect of depth depends on head: depth 1 → 2 \+\d\S+ points with head = logits, \S+ points with head = "
+        r"softmax. So its main effect is only an average over different effects\.",
+        interactions,
+    )
     adjusted = 2 * multipletests(model.terms["p"], method="bonferroni")[1]  # pairs and factors share alpha
     assert model.terms["p_adjusted"].tolist() == pytest.approx(adjusted.tolist())
 
 
 def test_effects_that_are_not_shown_come_apart_from_the_others(tmp_path):
-    results = factorial(tmp_path, (0.8, 0.8, 0.8, 0.8), spread=0.01)
-    main, interactions = said(results)
+    findings = factorial(tmp_path, (0.8, 0.8, 0.8, 0.8), spread=0.01)
+    main, interactions = factor_sentences(findings)
     assert main.startswith("Main effects not shown: depth 1 → 2 ") and "; head logits → softmax " in main
     assert interactions == "Interactions not shown: depth and head."
-    for table in factor_tables(results.factors.model, results.variants, results.policy):
+    for table in tables_of(findings):
         if adjusted := [name for name in table.data if name.endswith("p_adjusted")]:
             shown = [row[-1].text for row in table.shown().rows]
             assert shown == [f"{p:.3f}" for p in table.data[adjusted[0]]]
@@ -137,50 +139,50 @@ def test_the_largest_of_the_differences_that_are_shown_is_named():
 def test_left_out_seeds_and_what_depends_on_diverged_runs_are_named(tmp_path):
     """By hand: with three runs of depth 2 at 10 %, the chance level, depth 2 is no longer better by 10 points."""
     lost = {("depth=2, head=logits", seed): "diverged" for seed in range(3)}
-    results = factorial(tmp_path, (0.80, 0.80, 0.90, 0.90), seeds=6, statuses=lost)
-    assert results.factors.model.seeds_left_out == (0, 1, 2)
-    assert results.factors.divergence_sensitive_terms == ["model.depth"]
-    main, _ = said(results)
-    assert ": 0, 1, 2." in main and main.endswith("but not if diverged runs count at chance level: depth.")
+    findings = factorial(tmp_path, (0.80, 0.80, 0.90, 0.90), seeds=6, statuses=lost)
+    main, left_out, sensitive, _ = question(findings).answer
+    assert main.startswith("Main effects not shown: depth 1 → 2 ")
+    assert left_out == "Seeds left out for lack of a finished run in some combination: 0, 1, 2."
+    assert sensitive == "Shown by the finished runs alone, but not with diverged runs counted at chance level: depth."
 
 
-def test_an_incomplete_grid_is_refused_with_its_missing_cells(tmp_path):
-    lost = {("depth=2, head=softmax", seed): "absent" for seed in range(5)}
-    results = factorial(tmp_path, statuses=lost)
-    assert results.factors.model is None
-    assert results.factors.skipped_reason.endswith("finished run of model.depth = 2, model.head = softmax")
-    section = factors_section(results.factors, results.variants, results.means, results.policy)
-    assert results.factors.skipped_reason.removeprefix("factors: ") in section.paragraphs[0]
-    assert section.paragraphs[0] in study_headline(results)
-    (grid,) = section.items  # a heat map with the mean of each of the three combinations
-    means = {f"{100 * results.means.of(variant).value:.1f}" for variant in results.variants.names[:3]}
-    assert {label.get_text() for label in grid.figure.axes[0].texts} == means
+HEADS = ("logits", "softmax")
 
 
-def test_a_factor_with_results_at_one_level_has_no_heat_map(tmp_path):
-    lost = {(f"depth=2, head={head}", seed): "diverged" for head in ("logits", "softmax") for seed in range(5)}
-    results = factorial(tmp_path, statuses=lost)
-    section = factors_section(results.factors, results.variants, results.means, results.policy)
-    assert section.paragraphs == [
-        "Factors and interactions are not tested: model.depth takes only 1 in these runs; two levels or more are "
-        "needed."
-    ]
-    assert not section.items
-
-
-def test_without_a_finished_run_there_is_a_reason_and_no_figure(tmp_path):
-    lost = {
-        (f"depth={d}, head={head}", s): "diverged" for d in (1, 2) for head in ("logits", "softmax") for s in (0, 1)
-    }
-    results = factorial(tmp_path, seeds=2, statuses=lost)
-    section = factors_section(results.factors, results.variants, results.means, results.policy)
-    assert section.paragraphs and not section.items
+@pytest.mark.parametrize(
+    ("lost", "status", "reason", "cells"),
+    [
+        (
+            {("depth=2, head=softmax", seed) for seed in range(5)},
+            "absent",
+            "fewer than half of the seeds have a finished run of model.depth = 2, model.head = softmax",
+            3,
+        ),
+        (
+            {(f"depth=2, head={head}", seed) for head in HEADS for seed in range(5)},
+            "diverged",
+            "model.depth takes only 1 in these runs; two levels or more are needed",
+            0,
+        ),
+        ({(f"depth={d}, head={head}", s) for d in (1, 2) for head in HEADS for s in range(5)}, "diverged", "", 0),
+    ],
+    ids=["a cell", "a level", "all"],
+)
+def test_an_incomplete_grid_is_not_tested_and_a_heat_map_shows_its_means(lost, status, reason, cells, tmp_path):
+    findings = factorial(tmp_path, statuses=dict.fromkeys(lost, status))
+    section = untested(findings)
+    assert question(findings) is None and section.answer == section.paragraphs
+    (said,) = section.answer
+    assert said.startswith("Factors and interactions are not tested: ") and reason in said
+    means = {f"{100 * findings.means.of(variant).value:.1f}" for variant in findings.variants.names[:cells]}
+    drawn = [label.get_text() for item in section.items for label in item.figure.axes[0].texts]
+    assert set(drawn) == means and len(section.items) == bool(cells)
 
 
 def test_a_pair_of_factors_has_a_line_for_each_level_through_the_means_of_the_cells(tmp_path):
-    results = factorial(tmp_path, spread=0.001, seeds=3)
-    (axes,) = draw_pairs(results.factors.model, results.variants).axes
-    means = [[100 * results.means.of(f"depth={d}, head={h}").value for d in (1, 2)] for h in ("logits", "softmax")]
+    findings = factorial(tmp_path, spread=0.001, seeds=3)
+    (axes,) = draw_pairs(findings.factors.model, findings.variants.factors, findings.means.metric).axes
+    means = [[100 * findings.means.of(f"depth={d}, head={h}").value for d in (1, 2)] for h in ("logits", "softmax")]
     assert [list(bars.lines[0].get_xdata()) for bars in axes.containers] == [pytest.approx(row) for row in means]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["depth = 1", "depth = 2"]
     legend = axes.get_legend()

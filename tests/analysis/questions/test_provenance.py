@@ -1,13 +1,18 @@
 """Where numbers come from, and the commands that make them again."""
 
+import html
+import re
 from dataclasses import replace
 
 import pytest
 import yaml
 from synthetic import write_study
 
-from analysis.answers.conduct.provenance import provenance, reproduce
+from analysis.findings import analyze
+from analysis.questions.provenance import commands, question
+from analysis.report import study_document
 from analysis.runs.read import read
+from analysis.write import files as write
 
 TWO = {"none": 0.7, "cpe": 0.9}
 DEFINITION = {"name": "mine", "factors": {"model.pos_embed": ["none", "cpe"]}, "seeds": 2}
@@ -18,7 +23,7 @@ def study_of(tmp_path, **options):
 
 
 def facts_of(study):
-    origin, settings = provenance(study).items
+    origin, settings = question(analyze(study)).items
     return dict(origin.facts), dict(settings.facts)
 
 
@@ -60,17 +65,20 @@ def test_the_runs_of_a_cohort_share_its_time_and_the_most_frequent_hardware_is_f
 def test_the_command_has_every_planned_seed(command, seeds, expected, tmp_path):
     study = study_of(tmp_path, seeds=seeds, command=command)
     folder = "there" if "there" in command else "runs"
-    lines = reproduce(study).items[0].text.splitlines()
+    lines = commands(study)[0].splitlines()
     assert lines == [f"git checkout {study.runs['commit'][0]}", expected, f"vit-report {folder}/position"]
 
 
-def test_an_exploratory_report_names_its_metric_and_a_source_without_a_plan_all(tmp_path):
-    folder = str(write_study(tmp_path, accuracy=TWO))
-    explored = reproduce(read(folder, metric="val/acc")).items[0].text
+def test_an_exploratory_report_names_its_metric(tmp_path):
+    explored = commands(read(str(write_study(tmp_path, accuracy=TWO)), metric="val/acc"))[0]
     assert explored.splitlines()[-1] == "vit-report runs/position --metric val/acc"
 
 
-def test_the_users_own_file_is_as_the_sweep_read_it(tmp_path):
+def test_the_users_own_file_is_copied_from_the_report_as_the_sweep_read_it(tmp_path):
     study = study_of(tmp_path, command="vit-sweep run my/mine.yaml", study=DEFINITION)
-    _, definition = reproduce(study).items
-    assert definition.text.startswith("# my/mine.yaml") and yaml.safe_load(definition.text) == DEFINITION
+    files = write.make(study_document(analyze(study)))
+    for name in ("report.md", "report.html"):
+        page = html.unescape(files[name].decode())
+        pattern = r"^(?:<pre><code>)?(# my/mine\.yaml.*?)\n?(?:```|</code></pre>)"
+        (copied,) = re.findall(pattern, page, re.DOTALL | re.MULTILINE)
+        assert yaml.safe_load(copied) == DEFINITION

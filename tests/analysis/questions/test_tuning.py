@@ -1,18 +1,15 @@
 """The report of a tuned study: it says what was tuned and at what cost, and its figures show the trials of the plan."""
 
 import json
-import math
 
 import pandas as pd
 import pytest
 import study_file
-from synthetic import write_study
+from synthetic import results_of, write_study
 
-from analysis.answers.study_report import study_document, study_warnings
-from analysis.answers.study_results import analyze
-from analysis.answers.tuning.show import choices_table, tuning_section, tuning_warnings
-from analysis.figures.styles import study_styles
-from analysis.main import main
+from analysis.findings import analyze
+from analysis.questions.tuning import question, study_tuning
+from analysis.report import study_document, summary
 from analysis.runs.exported import export
 from analysis.runs.read import read
 from experiments.config import RunConfig
@@ -58,19 +55,26 @@ def folder(tmp_path):
     return folder
 
 
+def change_plan(folder, change):
+    """Change the plan of the tuning."""
+    plan = study_file.read_study(folder)
+    change(plan["tuned"])
+    study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
+
+
 def test_the_report_of_a_tuned_study_has_its_trials_and_no_warning_that_settings_differ(folder):
-    results = analyze(read(str(folder)))
-    document = study_document(results)
+    findings = analyze(read(str(folder)))
+    document = study_document(findings)
     (text,) = next(part for part in document.sections if part.id == "tuning").paragraphs
     assert f"{len(BEST)} of {6 * len(BEST)} trials" in text and "seeds 1000000 to 1000005" in text  # stopped early
-    assert not [text for text in study_warnings(results) if "not held fixed" in text]
+    assert not [warning for warning in document.warnings if "not held fixed" in warning.line]
+    assert "Each variant was tuned by 6 trials." in document.summary
     trials = document.frames["tuning-trials"]
     assert len(trials) == 24 and trials["val/acc"].isna().sum() == 4
 
 
-def test_the_tables_show_the_settings_of_each_variant_and_count_its_trials(folder):
-    results = analyze(read(str(folder)))
-    table = choices_table(results.tuning, results.variants)
+def test_the_table_shows_the_settings_of_each_variant_and_counts_its_trials(folder):
+    table = question(analyze(read(str(folder)))).items[0]
     labels = [column.label for column in table.shown().columns]
     assert labels[1:4] == ["learning rate", "optim.name", "validation accuracy, %"]
     data = table.data
@@ -79,26 +83,20 @@ def test_the_tables_show_the_settings_of_each_variant_and_count_its_trials(folde
 
 
 def test_a_tuning_with_several_seeds_per_trial_says_so_and_names_all_its_seeds(folder):
-    plan = study_file.read_study(folder)
-    plan["tuned"]["seeds_per_trial"] = 2
-    for trial in plan["tuned"]["trials"]:
-        trial["accuracies"] = {str(trial["seed"] + 10_000 * place): trial.get("val/acc") for place in (0, 1)}
-    study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
-    results = analyze(read(str(folder)))
-    (text,) = next(part for part in study_document(results).sections if part.id == "tuning").paragraphs
+    two_seeds(folder, 0.02, {})
+    section = question(analyze(read(str(folder))))
+    (text,) = section.paragraphs
     assert "mean over 2 seeds" in text and "seeds 1000000 to 1010005" in text
-    notes = [column.note for column in choices_table(results.tuning, results.variants).columns]
-    assert "of the trial that was chosen, mean over 2 seeds" in notes
+    assert "of the trial that was chosen, mean over 2 seeds" in [column.note for column in section.items[0].columns]
 
 
 def test_the_figure_shows_every_trial(folder):
-    results = analyze(read(str(folder)))
-    section = tuning_section(results.tuning, results.variants, study_styles(results.variants, results.means))
-    (trials,) = (item.figure.axes[0] for item in section.items if hasattr(item, "figure"))
-    drawn = {line.get_gid(): line for line in trials.lines}
+    findings = analyze(read(str(folder)))
+    (trials,) = question(findings).items[1].figure.axes
+    tuning, drawn = study_tuning(findings.study), {line.get_gid(): line for line in trials.lines}
     assert trials.get_xscale() == "log" and len([tick for tick in trials.get_xticklabels() if tick.get_text()]) > 2
     for index, variant in enumerate(BEST):
-        of_variant = results.tuning.of(variant)
+        of_variant = tuning.of(variant)
         finished = of_variant[of_variant["status"] == "finished"]
         assert list(drawn[f"v{index}-finished-0"].get_xdata()) == list(finished["optim.lr"])
         assert list(drawn[f"v{index}-finished-0"].get_ydata()) == pytest.approx(list(finished["val/acc"] * 100))
@@ -107,62 +105,58 @@ def test_the_figure_shows_every_trial(folder):
 
 
 def test_a_choice_at_the_end_of_its_range_and_another_base_are_warned_of(folder):
-    plan = study_file.read_study(folder)
-    plan["tuned"]["base"] = {"train.epochs": 3, "eval.img_sizes": "14,42"}  # the latter changes no training
-    study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
-    tuning = analyze(read(str(folder))).tuning
-    assert tuning.at_edge == {"optim.lr": ["none"]}
-    assert tuning.other_base == {"train.epochs": (3, RunConfig().train.epochs)}
-    edge, luck, base = tuning_warnings(tuning)
-    assert luck == "Tuning: 4 settings won for 4 variants. One seed a trial: the choice may be luck."
-    assert "learning rate chosen for none" in edge and "(0.0001 to 0.1 (log scale))" in edge
-    assert f"train.epochs 3 instead of {RunConfig().train.epochs}." in base
+    """Of the base, `eval` changes no training."""
+    change_plan(folder, lambda tuned: tuned.update(base={"train.epochs": 3, "eval.img_sizes": "14,42"}))
+    edge, luck, base = question(analyze(read(str(folder)))).warnings
+    assert luck.line == "Tuning: 4 settings won for 4 variants; one seed a trial, so it may be luck."
+    assert edge.line == "Tuning: the learning rate chosen for none is at or near an end of its range."
+    assert edge.detail.startswith("Tried: 0.0001 to 0.1 (log scale).")
+    assert base.detail == f"train.epochs 3 instead of {RunConfig().train.epochs}."
 
 
 def two_seeds(folder, between: float, seconds: dict[str, float]) -> None:
     """Give each trial two seeds with accuracies this far apart, and trial 5 of some variants another mean."""
-    plan = study_file.read_study(folder)
-    plan["tuned"]["seeds_per_trial"] = 2
-    for trial in plan["tuned"]["trials"]:
-        if trial["trial"] == 5 and trial["variant"] in seconds:
-            trial["val/acc"] = seconds[trial["variant"]]
-        if trial["status"] == "finished":
-            pair = trial["val/acc"] - between / 2, trial["val/acc"] + between / 2
-            trial["accuracies"] = dict(zip((str(trial["seed"]), str(trial["seed"] + 10_000)), pair))
-    study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
+
+    def change(tuned):
+        tuned["seeds_per_trial"] = 2
+        for trial in tuned["trials"]:
+            if trial["trial"] == 5 and trial["variant"] in seconds:
+                trial["val/acc"] = seconds[trial["variant"]]
+            if trial["status"] == "finished":
+                pair = trial["val/acc"] - between / 2, trial["val/acc"] + between / 2
+                trial["accuracies"] = dict(zip((str(trial["seed"]), str(trial["seed"] + 10_000)), pair))
+
+    change_plan(folder, change)
 
 
 def test_with_two_seeds_a_trial_their_standard_deviation_stands_beside_the_number_of_winners(folder):
     """Seeds 0.02 apart: their standard deviation is 0.02 / sqrt(2), 1.41 points."""
     two_seeds(folder, 0.02, {"none": 0.91, "sinusoidal": 0.9})
-    results = analyze(read(str(folder)))
-    assert results.tuning.seed_sd == pytest.approx(0.02 / math.sqrt(2))
-    leads = choices_table(results.tuning, results.variants).data["lead"]
+    section = question(analyze(read(str(folder))))
+    leads = section.items[0].data["lead"]
     assert leads.tolist() == pytest.approx([0.02, 0.031, 0.932 - 0.552, 0.933 - 0.553])
-    (warning,) = [said for said in study_warnings(results) if "won for" in said]
-    assert warning.startswith(
-        "Tuning: 4 settings won for 4 variants. The standard deviation between the seeds of a trial"
+    (warning,) = [warning for warning in section.warnings if "won for" in warning.line]
+    assert warning.line == "Tuning: 4 settings won for 4 variants."
+    assert warning.detail == (
+        "The standard deviation between the seeds of a trial is 1.41 points; a trial is the mean over 2."
     )
-    assert "is 1.41 points; a trial is the mean over 2." in warning
-    (said,) = [said for said in study_document(results).headline if "Tuning" in said]
-    assert said.startswith(
-        "Tuning chose 4 of the 7 different settings that were tried for 4 variants, "
-        "each from 6 trials of 2 seeds and 4 epochs"
-    )
+    chosen = "Tuning chose 4 of 7 different settings for 4 variants, each from 6 trials of 2 seeds and 4 epochs a seed"
+    assert chosen in section.paragraphs[0]
 
 
 def test_a_trial_with_the_settings_of_the_winner_is_no_second(folder):
-    plan = study_file.read_study(folder)
-    for trial in plan["tuned"]["trials"]:
-        if trial["trial"] == 5 and trial["variant"] == "none":
-            trial.update({"val/acc": 0.92, "settings": {"optim.lr": BEST["none"], "optim.name": "adamw"}})
-    study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
-    assert analyze(read(str(folder))).tuning.leads["none"] == pytest.approx(0.93 - 0.54)
+    def change(tuned):
+        for trial in tuned["trials"]:
+            if trial["trial"] == 5 and trial["variant"] == "none":
+                trial.update({"val/acc": 0.92, "settings": {"optim.lr": BEST["none"], "optim.name": "adamw"}})
+
+    change_plan(folder, change)
+    assert study_tuning(read(str(folder))).leads["none"] == pytest.approx(0.93 - 0.54)
 
 
 def test_an_export_holds_the_tuning(folder, tmp_path):
     study = read(str(folder))
-    ours, theirs = (analyze(own).tuning for own in (study, read(str(export(study, tmp_path / "exported")))))
+    ours, theirs = (study_tuning(own) for own in (study, read(str(export(study, tmp_path / "exported")))))
     assert ours.plan == theirs.plan
     pd.testing.assert_frame_equal(ours.trials, theirs.trials)
 
@@ -180,23 +174,6 @@ def test_trials_are_never_pooled_with_the_runs(folder):
     assert json.dumps(before.means.values) == json.dumps(after.means.values)
 
 
-@pytest.mark.parametrize("place", [".", "tuning"])
-def test_a_study_that_was_tuned_but_not_trained_has_no_report(folder, capsys, place):
-    """Its trials are not taken for runs."""
-    (folder / "tuning").mkdir()
-    for path in [path.parent for path in folder.glob(f"*/{record.SUMMARY}")]:
-        path.rename(folder / "tuning" / path.name)
-    (folder / "tuning" / record.TRIALS).write_text("trials")
-    (folder / record.STUDY).unlink()
-    with pytest.raises(SystemExit) as exited:
-        main([str(folder / place)])
-    err = capsys.readouterr().err
-    assert exited.value.code == 2 and err.count("\n") == 1 and "study" in err
-    assert not list(folder.rglob("report*"))
-
-
 def test_a_study_that_was_not_tuned_says_nothing_of_it(tmp_path):
-    results = analyze(read(str(write_study(tmp_path, seeds=2))))
-    document = study_document(results)
-    assert results.tuning is None and "tuned" not in document.summary
-    assert "tuning" not in [part.id for part in document.sections] and "tuning-trials" not in document.frames
+    findings = results_of(tmp_path, seeds=2)
+    assert question(findings) is None and "tuned" not in summary(findings)

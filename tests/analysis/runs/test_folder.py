@@ -186,17 +186,11 @@ def test_older_records_have_the_default_of_a_newer_setting_and_no_newer_value(tm
 
 
 def test_linked_factors_are_one(tmp_path):
-    cells = {"none, stem": ("none", "stem"), "learned-1d, every-layer": ("learned-1d", "every-layer")}
-    folder = write_study(
-        tmp_path,
-        accuracy=dict.fromkeys(cells, 0.9),
-        seeds=2,
-        factors={"model.pos_embed+model.pos_site": [["none", "stem"], ["learned-1d", "every-layer"]]},
-        levels=lambda variant: dict(zip(("model.pos_embed", "model.pos_site"), cells[variant])),
-    )
-    study = read_folder(folder)
-    (factor,) = study.factors
-    assert study.factors[factor] == ["none, stem", "learned-1d, every-layer"]
+    factor, cells = "model.pos_embed+model.pos_site", {"none, stem": 0.8, "learned-1d, every-layer": 0.9}
+    levels = lambda variant: dict(zip(factor.split("+"), variant.split(", ")))  # noqa: E731
+    linked = {factor: [name.split(", ") for name in cells]}
+    study = read_folder(write_study(tmp_path, accuracy=cells, seeds=2, factors=linked, levels=levels))
+    assert study.factors == {factor: list(cells)}
     assert factor_levels(study.runs, factor).tolist() == study.runs["variant"].tolist()
 
 
@@ -239,19 +233,11 @@ def test_another_metric_or_baseline_than_planned_is_exploratory(tmp_path):
             read(str(folder), **given)
 
 
-def test_a_metric_that_no_run_has_measured_yet_may_be_that_of_the_study(tmp_path):
-    study = read(str(write_study(tmp_path, metric="fewshot/digits/5")))
-    assert study.metric == "fewshot/digits/5" and study.runs["fewshot/digits/5"].isna().all()
-
-
 def test_a_record_with_a_value_that_is_no_longer_allowed_stays_readable(tmp_path):
-    levels = {"model.pos_embed": "none", "train.compile": "reduce-overhead"}
-    folder = write_study(
-        tmp_path,
-        accuracy={"none": 0.7},
-        seeds=2,
-        levels=lambda _: levels,
-        factors={path: [v] for path, v in levels.items()},
-    )
-    study = read_folder(folder)
-    assert set(study.of("finished")["train.compile"]) == {"reduce-overhead"} and len(study.of("finished")) == 2
+    options = {
+        "factors": {"train.compile": ["reduce-overhead"]},
+        "levels": lambda _: {"train.compile": "reduce-overhead"},
+    }
+    study = read_folder(write_study(tmp_path, accuracy={"none": 0.7}, seeds=2, metric="fewshot/digits/5", **options))
+    assert study.of("finished")["train.compile"].tolist() == ["reduce-overhead"] * 2
+    assert study.metric == "fewshot/digits/5" and study.runs[study.metric].isna().all()  # not measured by any run yet

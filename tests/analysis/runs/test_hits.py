@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from synthetic import add_metrics, add_predictions, write_study
 
-from analysis.answers.study_results import analyze
 from analysis.runs.exported import HITS, export
 from analysis.runs.hits import by_variant
+from analysis.runs.images import study_images
 from analysis.runs.read import read
 from experiments.runs import record
 
@@ -32,7 +32,7 @@ def test_images_of_two_folders_are_not_the_same_images(tmp_path):
     add_predictions(folder, images=13)
     study = read(str(folder))
     assert len({hits.images for hits in by_variant(study.of("finished"), study.hits).values()}) == 2
-    assert len(analyze(study).images.comparable) == 1
+    assert len(study_images(study).comparable) == 1
 
 
 def test_hits_of_a_variant_are_the_files_of_its_runs(study_dir):

@@ -2,10 +2,12 @@
 gives.
 """
 
+from dataclasses import replace
+
 import pytest
 from synthetic import write_study
 
-from analysis.answers.conduct.provenance import digest
+from analysis.questions.provenance import digest
 from analysis.runs import wandb_project
 from analysis.runs.folder import read_folder
 from analysis.runs.inferred import infer
@@ -117,9 +119,10 @@ def test_names_of_ours_may_have_another_meaning_in_the_runs_of_another_program()
     assert study.runs["test/acc"].max() == 0.9 and study.runs["params"].isna().all()
 
 
-def test_the_digest_of_an_imported_study_changes_with_the_status_of_its_runs():
+def test_the_digest_of_an_imported_study_changes_with_the_status_and_the_metric_of_its_runs():
     before, after = (inferred(run("a", 0), run("b", 1, status=status)) for status in ("incomplete", "finished"))
-    assert digest(before) != digest(after) and digest(before) == digest(before)
+    other = replace(after, runs=after.runs.assign(**{"test/acc": 0.6}))
+    assert len({digest(before), digest(after), digest(other)}) == 3 and digest(before) == digest(before)
 
 
 def test_run_folders_without_a_plan(tmp_path):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from synthetic import write_study
 
 from analysis.runs.folder import read_folder
-from analysis.runs.matching import differing_settings
+from analysis.runs.joined import differing_settings
 from experiments.config import RunConfig, override
 
 VARIANTS = {"none": 0.7, "learned-1d": 0.8}

@@ -161,10 +161,6 @@ def test_the_two_sides_mirror_each_other(pairs, margin):
     assert there.verdict == mirror.get(back.verdict, back.verdict)
 
 
-def test_no_pairs_give_no_comparisons():
-    assert stats.compare({"a": by_seed(*A)}, [], Rule()) == {}
-
-
 def test_an_open_comparison_says_which_difference_its_seeds_would_find():
     diffs = np.tile([0.03, -0.02, 0.01, -0.03, 0.02], 2)
     found = against(shifted(diffs.tolist()), "a")["b"]

@@ -154,14 +154,6 @@ def test_a_seed_counts_only_if_it_has_every_cell():
         assert mean == stats.mean(gone[(gone[KIND] == kind) & (gone[SITE] == site)]["acc"].to_numpy())
 
 
-def test_runs_that_never_vary_show_no_effects():
-    frame = grid(**GRID).assign(acc=0.9)
-    known, unknown = (stats.factorial(frame, "acc", [KIND, SITE], floor=floor) for floor in (0.005, 0.0))
-    for model, p in ((known, 1), (unknown, -1)):
-        for effects, value in ((model.contrasts, "diff"), (model.interactions, "effect")):
-            assert all(estimate.value == 0 for estimate in effects[value]) and (effects["p"].fillna(-1) == p).all()
-
-
 def test_numeric_and_unset_levels():
     frame = grid(**{"model.depth": [1, 2], "model.drop_rate": [0.0, 0.1]})
     frame["model.drop_rate"] = frame["model.drop_rate"].replace(0.0, NAN)

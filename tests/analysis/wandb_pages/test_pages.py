@@ -1,6 +1,4 @@
-"""`vit-report --wandb`, with the real client and a stand-in server: pages are saved once, and names are never
-markup.
-"""
+"""`vit-report --wandb`, with the real client and a stand-in server: one workspace, in which names are never markup."""
 
 import base64
 import json
@@ -18,11 +16,10 @@ from synthetic import write_study
 from wandb_pages_server import PagesServer, View
 from wandb_server import Run
 
-from analysis.figures.style import Drawing, Plot
+from analysis.findings import analyze
 from analysis.main import main
 from analysis.runs.read import read
 from analysis.wandb_pages.publish import publish
-from analysis.write import files as write
 from analysis.write.document import Document, Section
 from analysis.write.table import Column, Table
 from experiments.runs import record
@@ -47,19 +44,13 @@ def mirrored_study(server: PagesServer, tmp_path: Path) -> Path:
     return folder
 
 
-def quick_document() -> Document:
-    """A report with a headline, a table and a figure."""
+def save(folder: Path) -> str:
+    """Save the workspace of the study, with an answer and a table that hold markup."""
     columns = tuple(Column(name, name) for name in ("variant", "accuracy"))
-    table = Table("variants", "A caption.", pd.DataFrame({"variant": [HOSTILE], "accuracy": ["71.95"]}), columns)
-    plot = Plot("accuracy", Drawing(1), "A figure.", "Alternative text.")
-    sections = [Section("result", "Results", [table, plot], ["A paragraph."])]
-    return Document("position", "", "A summary.", (f"The headline {MARKUP}.",), ["A warning."], sections)
-
-
-def save(folder: Path) -> list[str]:
-    document, out = quick_document(), folder / "report"
-    write.write(write.make(document, ["png"]), out)
-    return publish(read(str(folder)), document, out, Tracking())
+    table = Table("differences", "A caption.", pd.DataFrame({"variant": [HOSTILE], "accuracy": ["71.95"]}), columns)
+    sections = [Section("differences", "Differences", [table])]
+    document = Document("position", "", "A summary.", (f"The answer {MARKUP}.",), [], sections)
+    return publish(analyze(read(str(folder))), document, Tracking())
 
 
 def parts(tree: Any) -> Iterator[dict[str, Any]]:
@@ -76,11 +67,11 @@ def sections(view: View) -> dict[str, list[str]]:
     return {section["name"]: [panel["viewType"] for panel in section["panels"]] for section in found}
 
 
-def test_saved_twice_there_is_one_workspace_and_one_report(server: PagesServer, tmp_path: Path) -> None:
+def test_saved_twice_there_is_one_workspace_and_the_sections_of_the_user_stay(server: PagesServer, tmp_path: Path):
     folder = mirrored_study(server, tmp_path)
     said = save(folder)
-    (workspace,), (report,) = server.of_type("project-view"), server.of_type("runs")
-    assert [line.partition(": ")[0] for line in said] == ["workspace in W&B", "report in W&B"]
+    (workspace,) = server.views.values()
+    assert said.startswith(f"workspace in W&B: {server.url}/tester/vit-ablation") and workspace.type == "project-view"
     assert server.unknown == []
     run_set = workspace.spec["section"]["runSets"][0]
     assert run_set["grouping"] == [{"section": "run", "name": "group"}]
@@ -88,31 +79,29 @@ def test_saved_twice_there_is_one_workspace_and_one_report(server: PagesServer, 
     (only,) = run_set["filters"]["filters"]
     assert only["key"] == {"section": "config", "name": "study"}
     assert (only["op"], only["value"]) == ("=", f"position-{token}")
-    assert sum(part.get("value") == f"position-{token}" for part in parts(report.spec)) == 1
     kinds = sections(workspace)
     assert kinds["Learning curves"] == ["Run History Line Plot"] * 4
     assert {"Bar Chart", "Parallel Coordinates Plot", "Run Comparer"} <= set(kinds["Result"])
-    text = json.dumps(report.spec)
-    assert "The headline" in text and "71.95" in text and "A warning." in text and "at most 100 runs" in text
-    assert ["report/accuracy"] in [part["mediaKeys"] for part in parts(report.spec) if "mediaKeys" in part]
-    check_no_markup([*parts(report.spec), *parts(workspace.spec)])
+    reader = MarkdownIt("commonmark", {"html": True}).enable("table")
+    html = "".join(map(reader.render, texts(workspace.spec)))
+    assert "The answer" in html and "71.95" in html and "at most 100 runs" in html
+    assert "<img" not in html and "<code" not in html and "<a" not in html
+    assert "&lt;img src=x" in html and MARKUP in html
 
     own = {**workspace.spec["section"]["panelBankConfig"]["sections"][0], "name": "Of the user", "panels": []}
     workspace.spec["section"]["panelBankConfig"]["sections"].append(own)
     assert save(folder) == said
-    (again,), (report_again,) = server.of_type("project-view"), server.of_type("runs")
-    assert again.saved == report_again.saved == 2
-    assert sections(again) == {**kinds, "Of the user": []}
+    (again,) = server.views.values()
+    assert again.saved == 2 and sections(again) == {**kinds, "Of the user": []}
 
 
-def published(folder: Path, server: PagesServer) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The specifications of the workspace and the report that the command saves, without random ids of panels."""
+def published(folder: Path, server: PagesServer) -> dict[str, Any]:
+    """The specification of the workspace that the command saves, without random ids of panels."""
     with pytest.raises(SystemExit) as stopped:
-        main([str(folder), "--wandb", "--without-models"])
+        main([str(folder), "--wandb"])
     assert stopped.value.code == 0
-    (workspace,), (report,) = server.of_type("project-view"), server.of_type("runs")
-    found = json.loads(json.dumps([workspace.spec, report.spec]), object_hook=_without_id)
-    return found[0], found[1]
+    (workspace,) = server.views.values()
+    return json.loads(json.dumps(workspace.spec), object_hook=_without_id)
 
 
 def _without_id(part: dict[str, Any]) -> dict[str, Any]:
@@ -130,65 +119,31 @@ def test_a_workspace_has_the_reports_colours_and_intervals_and_pins_the_baseline
     for run, project in zip(runs, ("vit-ablation", "another", "vit-ablation"), strict=False):
         note = {"id": f"id-{run}", "where": f"{server.url}/tester/{project}"}
         (folder / f"wandb/sent/{run}.json").write_text(json.dumps(note))
-    workspace, report = published(folder, server)
-    colours = {unquote(key).split('"value":"')[1][:-3]: value for key, value in customised(workspace).items()}
+    workspace = published(folder, server)
+    colours = {
+        unquote(key).split('"value":"')[1][:-3]: value for key, value in workspace["section"]["customRunColors"].items()
+    }
     figure = (folder / "report/figures/accuracy.svg").read_text()
     assert colours.keys() == {"none", "learned-1d", "learned-2d"} and len(set(colours.values())) == 3
     assert all(colour in figure for colour in colours.values())
     pinned = workspace["section"]["runSets"][0]["pinnedRunIds"]
     assert [base64.b64decode(pin).decode().split(":")[2] for pin in pinned] == [f"id-{runs[0]}", f"id-{runs[2]}"]
-    areas = {part["groupArea"] for part in parts([workspace, report]) if part.get("groupArea")}
+    areas = {part["groupArea"] for part in parts(workspace) if part.get("groupArea")}
     assert areas == {band}
     text = (folder / "report/report.md").read_text()
-    assert any(value.startswith("| variant | n | difference") and value in text for value in markdown(workspace))
-    assert published(folder, server) == (workspace, report)
+    assert any(value.startswith("| variant | n | difference") and value in text for value in texts(workspace))
+    assert published(folder, server) == workspace
 
 
-def customised(workspace: dict[str, Any]) -> dict[str, str]:
-    return workspace["section"]["customRunColors"]
-
-
-def markdown(workspace: dict[str, Any]) -> list[str]:
+def texts(workspace: dict[str, Any]) -> list[str]:
+    """What W&B reads as Markdown."""
     return [part["config"]["value"] for part in parts(workspace) if part.get("viewType") == "Markdown Panel"]
-
-
-def test_a_report_has_the_importance_of_the_settings_of_mirrored_trials(server: PagesServer, tmp_path: Path) -> None:
-    folder = mirrored_study(server, tmp_path)
-    (folder / "tuning").mkdir()
-    (folder / "tuning/trials.txt").touch()
-    _, report = published(folder, server)
-    assert "Parameter Importance" not in json.dumps(report)  # the trials were not mirrored
-    (folder / "tuning/wandb.json").write_text('{"token": "0123abcd"}')
-    _, report = published(folder, server)
-    (grid,) = (
-        part for part in parts(report) if '"Parameter Importance"' in json.dumps(part.get("panelBankSectionConfig"))
-    )
-    assert '"-0123abcd"' in json.dumps(grid["runSets"])
-
-
-def check_no_markup(found: list[dict[str, Any]]) -> None:
-    """Names are text in what W&B reads as Markdown."""
-    sources = [part["content"] for part in found if part.get("type") == "markdown-block"]
-    sources += [part["config"]["value"] for part in found if part.get("viewType") == "Markdown Panel"]
-    html = "".join(MarkdownIt("commonmark", {"html": True}).enable("table").render(source) for source in sources)
-    assert "<img" not in html and "<code" not in html and "javascript:x" not in html.partition("href")[2]
-    assert "&lt;img src=x" in html and MARKUP in html
-
-
-def test_figures_are_sent_once_and_are_no_run_of_the_study(server: PagesServer, tmp_path: Path) -> None:
-    folder = mirrored_study(server, tmp_path)
-    for _ in range(2):
-        save(folder)
-    (run,) = (run for name, run in server.runs.items() if name.startswith("figures-"))
-    assert len(run.history) == 1
-    assert run.files[run.history[0]["report/accuracy"]["path"]] == (folder / "report/figures/accuracy.png").read_bytes()
-    assert len(read("wandb:tester/vit-ablation").runs) == 1
 
 
 def test_without_a_server_one_line_says_so(tmp_path, capsys) -> None:
     folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=2)
     with pytest.raises(SystemExit) as stopped:
-        main([str(folder), "--wandb", "--without-models"])
+        main([str(folder), "--wandb"])
     out, err = capsys.readouterr()
     assert (stopped.value.code, err) == (0, "")
     assert out.splitlines()[-1] == "not saved in W&B (WANDB_MODE is disabled)"
@@ -197,7 +152,7 @@ def test_without_a_server_one_line_says_so(tmp_path, capsys) -> None:
 
 def test_a_wrong_key_is_named_in_one_line(server: PagesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "f" * 40)
-    (line,) = save(mirrored_study(server, tmp_path))
+    line = save(mirrored_study(server, tmp_path))
     assert line.startswith("not saved in W&B (") and "f" * 40 not in line
     assert not server.views
 
@@ -212,17 +167,15 @@ def test_a_wrong_key_is_named_in_one_line(server: PagesServer, tmp_path: Path, m
 def test_a_server_that_fails_costs_a_bounded_time_and_one_line(
     server: PagesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, after: int
 ) -> None:
-    """Also in mid-work, `after` some requests. The report stays complete, and a later call saves the pages once."""
+    """Also in mid-work, `after` some requests. A later call saves the workspace once."""
     monkeypatch.setattr("analysis.wandb_pages.publish.LIMIT_SECONDS", 15)
     folder = mirrored_study(server, tmp_path)
     server.fault, server.after = fault, after
-    (line,) = save(folder)
+    line = save(folder)
     assert line.startswith("not saved in W&B (") and server.key not in line
-    assert (folder / "report" / "report.md").exists()
     if fault != "die":
         server.fault = "none"
-        assert len(save(folder)) == 2
-        assert len(server.of_type("project-view")) == len(server.of_type("runs")) == 1
+        assert save(folder).startswith("workspace in W&B: ") and len(server.views) == 1
 
 
 def test_without_the_extra_one_line_says_how_to_install_it(tmp_path, capsys, monkeypatch) -> None:
@@ -239,10 +192,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(tmp_path, capsys, mon
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (
-            ["STUDY", "--wandb", "--metric", "val/acc"],
-            "--wandb: saves the planned report; it is not allowed with --metric",
-        ),
+        (["STUDY", "--wandb", "--metric", "val/acc"], "--wandb: shows the planned comparison; it is not allowed with "),
         (["export", "STUDY", "there", "--wandb"], "--wandb: no such flag"),
         (["STUDY", "--project", "mine"], "--project: is allowed only with --wandb"),
         (["STUDY", "--wandb", "--project", "a/b"], "--project: 'a/b' is not allowed"),

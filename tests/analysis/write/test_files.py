@@ -8,18 +8,25 @@ import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from markdown_it import MarkdownIt
 from synthetic import write_study
 
-from analysis.answers.study_report import study_document
-from analysis.answers.study_results import analyze
 from analysis.figures.ledger import OUTCOMES
 from analysis.figures.style import VERDICTS
+from analysis.findings import analyze
+from analysis.report import study_document
 from analysis.runs.folder import read_folder
 from analysis.write import files as write
+from analysis.write import pages
+from analysis.write.document import Document, Section, Warn
+from analysis.write.table import Column, Table
 from experiments.errors import UserError
 
 HOSTILE = '</title><img src=x onerror="alert(1)"><script>alert(2)</script>'
+MARKS = {"strong_open", "strong_close", "link_open", "link_close", "image", "softbreak"}
+"""What report.md may hold beside text: bold means, the link to a long table, figures."""
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PROBE = """<script>
@@ -135,10 +142,15 @@ def test_every_figure_has_an_alternative_text(page):
     assert len(drawings) == 4 and all(given["role"] == "img" and len(given["aria-label"]) > 40 for given in drawings)
 
 
-def test_every_note_is_shown_once(files):
-    shown = re.findall(r'class="notes">(.*?)</details>', files["report.html"].decode(), re.DOTALL)
-    notes = re.findall(r"(?<=<p>)[^<]{60,}(?=</p>)", " ".join(shown))
-    assert len(notes) > 5 and len(notes) == len(set(notes))
+def test_a_note_is_shown_at_its_first_table_and_the_details_of_a_warning_are_folded():
+    tables = [Table(name, "Caption.", pd.DataFrame({"a": ["b"]}), (Column("a", "a"),), ("A note.",)) for name in "xy"]
+    warnings, empty = [Warn("One line.", "More."), Warn("Another.")], Section("empty", "Nothing")
+    document = Document("t", "", "s", (), warnings, [Section("result", "Results", tables), empty]).as_shown()
+    page = pages.page(document, {})
+    assert page.count("A note.") == pages.readme(document).count("A note.") == 1
+    (box,) = re.findall(r'<ul class="warnings".*?</ul>', page, re.DOTALL)
+    assert "<li><details><summary>One line.</summary>More.</details></li>" in box and "<li>Another.</li>" in box
+    assert "Nothing" not in page and "Nothing" not in pages.readme(document)
 
 
 def test_values_under_the_pointer_are_those_of_the_records(results, page):
@@ -146,7 +158,8 @@ def test_values_under_the_pointer_are_those_of_the_records(results, page):
     for variant in results.variants.names:
         for seed, value in results.means.values[variant].items():
             assert f"{variant}, seed {seed}: {100 * value:.2f} %" in shown
-    last = results.curves["val/acc"]["learned-1d"].mean["value"].iloc[-1]
+    curves = results.study.curves.query("variant == 'learned-1d' and epoch == 4")
+    last = curves["val/acc"].mean()
     assert f"learned-1d, epoch 4: {100 * last:.2f} %" in shown
 
 
@@ -169,16 +182,34 @@ def test_markup_in_names_is_text(tmp_path):
     )
     assert not any(name.startswith("on") for _, given in page.tags for name in given)
     assert any(HOSTILE in text for text in page.text)
-    from markdown_it import MarkdownIt
-
-    tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(files["report.md"].decode())
-    kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or []}
-    assert not kinds & {"html_block", "html_inline"}
-    links = [child for token in tokens for child in token.children or [] if child.type == "link_open"]
-    assert [link.attrs["href"] for link in links] == ["tables/runs.csv"]
-    assert next(token.content for token in tokens if token.type == "fence").count(HOSTILE) == 1
     with_names = [name for name in files if HOSTILE in name]
     assert not with_names
+
+
+def test_names_in_report_md_are_the_text_that_a_markdown_parser_reads(tmp_path, files):
+    names = ["pos_embed", "__x__", "a*b", "[x](y)", "`q`", "<b>", "&lt;"]
+    folder = write_study(
+        tmp_path,
+        accuracy={name: 0.6 + 0.05 * place for place, name in enumerate(names)},
+        factors={"model.__act__": names},
+        levels=lambda v: {"model.act": v},
+        seeds=3,
+        description=" ".join(names),
+        command=f"vit-sweep run {shlex.quote(' '.join(names))} ```",
+    )
+    text = pages.readme(study_document(analyze(read_folder(folder))).as_shown())
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
+    inline = [token.children for token in tokens if token.type == "inline"]
+    shown = ["".join(child.content for child in children) for children in inline]
+    children = [child for children in inline for child in children]
+    assert set(names) <= set(shown) and shown[1] == " ".join(names)
+    assert {child.type for child in children} <= {*MARKS, "text", "text_special"}
+    links = [child.attrs["href"] for child in children if child.type == "link_open"]
+    assert links == ["tables/runs.csv"]
+    (commands, *_) = (token.content for token in tokens if token.type == "fence")
+    assert shlex.quote(" ".join(names)) in commands and not any(token.type == "html_block" for token in tokens)
+    ordinary = files["report.md"].decode()
+    assert not re.search(r"\\[\[_]", ordinary) and "pos_embed" in ordinary
 
 
 def test_the_same_records_give_the_same_bytes_on_another_day(files, tmp_path, monkeypatch):

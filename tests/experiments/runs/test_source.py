@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import tiny
 
-from analysis.answers.study_report import study_document
-from analysis.answers.study_results import analyze
+from analysis.findings import analyze
+from analysis.report import study_document
 from analysis.runs.exported import export
 from analysis.runs.read import read
 from analysis.write import files as write
