@@ -7,11 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit import cpu_bfloat16, init, pos_embed
+from vit import init, pos_embed
 from vit.config import LAYER_NORM_EPS, ViTConfig
 from vit.dropout import Dropout
-from vit.fused_attention import attend
-from vit.linear import Linear
+from vit.kernels import Linear, attend, gelu
 
 ACTIVATIONS = {"gelu": "none", "gelu-tanh": "tanh"}  # our names -> F.gelu's `approximate`
 
@@ -122,13 +121,6 @@ class SlicedAttention(Attention):
 
     def _merge(self, x: Tensor) -> Tensor:
         return x.transpose(1, 2).flatten(2)  # [B, T, D]
-
-
-def gelu(x: Tensor, approximate: str) -> Tensor:
-    """GELU of any shape: exact, or approximated by tanh (`approximate` as in `F.gelu`)."""
-    if approximate == "tanh" and cpu_bfloat16.applies(x) and torch.is_grad_enabled():
-        return cpu_bfloat16.tanh_gelu(x)
-    return F.gelu(x, approximate=approximate)
 
 
 class Mlp(nn.Module):

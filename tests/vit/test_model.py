@@ -16,7 +16,7 @@ from torch.func import vmap
 from experiments.presets import preset
 from vit import ViT, ViTConfig
 from vit.dropout import Dropout, keep_mask, uniform
-from vit.fused_attention import attend
+from vit.kernels import attend
 from vit.model import ACTIVATIONS
 
 SIZES = [

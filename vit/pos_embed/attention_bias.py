@@ -170,7 +170,7 @@ class Relative2dKv(PosEmbed):
     of `relative`.
 
     Values: attention sums the weights of each row and column of keys, beside v. Nothing else needs the weights, so the
-    kernels of `vit.fused_attention` compute them.
+    kernels of `vit.kernels` compute them.
     """
 
     LARGEST = 2  # patches
