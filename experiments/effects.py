@@ -13,6 +13,7 @@ NEEDS: dict[str, tuple[Callable[[RunConfig], bool], str]] = {
     "optim.min_lr": (lambda config: config.optim.schedule == "cosine", "optim.schedule cosine"),
     "optim.warmup_epochs": (lambda config: config.optim.schedule == "cosine", "optim.schedule cosine"),
     "model.drop_path_rate": (lambda config: config.model.depth > 1, "a model.depth of at least 2"),
+    "model.act": (lambda config: config.model.mlp == "plain" or config.model.pool == "map", "model.mlp plain"),
     "eval.shots": (lambda config: bool(config.eval.fewshot), "eval.fewshot"),
     "data.test_fraction": (
         lambda config: (

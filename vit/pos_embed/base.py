@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from vit.config import LAYER_NORM_EPS, ViTConfig
+from vit.config import NORM_EPS, ViTConfig
 from vit.registry import ADDITIVE, AFTER_FIRST, NORMED, Encodes, resolve
 
 
@@ -110,7 +110,7 @@ class LayerNormed(PosEmbed):
     def __init__(self, cfg: ViTConfig, table: PosEmbed) -> None:
         super().__init__(cfg)
         self.table = table
-        self.norms = nn.ModuleList(nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS) for _ in range(cfg.depth))
+        self.norms = nn.ModuleList(nn.LayerNorm(cfg.embed_dim, eps=NORM_EPS) for _ in range(cfg.depth))
 
     def join(self, x: Tensor, layer: int) -> Tensor:
         return x + self.norms[layer](self.table.add(torch.zeros_like(x[:1])))
