@@ -50,7 +50,7 @@ class Kind:
     about a patch and a prefix token (class or register token); None if a plug-in does not declare it. `multiples`: a
     field of `ViTConfig` and the number that must divide it. `defaults`: fields of `ViTConfig` that only such kinds use,
     and the kind's own default, which replaces None. `resized`: how it carries over to another image size; None for
-    `none` and plug-ins.
+    `none` and plug-ins. `least_head_dim`: the width of the narrowest head that it has an effect on.
     """
 
     source: str | type[PosEmbed]
@@ -61,6 +61,7 @@ class Kind:
     multiples: tuple[tuple[str, int], ...] = ()
     defaults: Mapping[str, float] = dataclasses.field(default_factory=dict, hash=False)
     resized: Resized | None = None
+    least_head_dim: int = 1
     plugin: plugins.Source | None = dataclasses.field(default=None, compare=False)
     """the source of a plug-in; None for a built-in kind, or where there is no source file"""
 
@@ -68,6 +69,11 @@ class Kind:
     def is_plugin(self) -> bool:
         """Whether a user's module registered the kind."""
         return not isinstance(self.source, str)
+
+    @property
+    def is_rotary(self) -> bool:
+        """Whether it rotates queries and keys: its positions can be interpolated at another image size."""
+        return "rope_base" in self.defaults
 
     @property
     def cls(self) -> type[PosEmbed]:
@@ -88,6 +94,10 @@ class Kind:
             if getattr(cfg, field) % divisor:
                 width = "" if field == "embed_dim" else f" gives {field} {getattr(cfg, field)}"
                 raise ValueError(f"embed_dim: {cfg.embed_dim}{width}; {name} needs a multiple of {divisor}")
+        if cfg.head_dim < self.least_head_dim:
+            raise ValueError(
+                f"embed_dim: {cfg.embed_dim} gives head_dim {cfg.head_dim}; {name} needs at least {self.least_head_dim}"
+            )
         if self.is_plugin:
             try:
                 getattr(self.cls, "check", lambda _: None)(cfg)
@@ -227,6 +237,15 @@ BUILTIN: dict[str, Kind] = {
         {"rope_base": 100.0, **TABLE},
         resized="interpolated and computed",  # the table, and the rotation
     ),
+    "rope-spherical": Kind(
+        "rotary:RopeSpherical",
+        ("every-layer",),
+        "absolute",
+        "absolute",
+        defaults={"rope_base": 100.0},  # as the authors
+        resized="computed",
+        least_head_dim=3,
+    ),
     "alibi-2d": Kind("attention_bias:Alibi2d", ("every-layer",), "distance", resized="computed"),
     "cpe": Kind("additive:Conditional", (*ADDITIVE, AFTER_FIRST), "local", resized="unchanged"),
     "frozen-random": Kind("additive:FrozenRandom", ADDITIVE, "absolute", "absolute", (), TABLE, "interpolated"),
@@ -246,6 +265,7 @@ BUILTIN: dict[str, Kind] = {
         resized="unchanged",
     ),
     "irpe-k": Kind("attention_bias:IrpeKeys", ATTENTION, "relative-2d-binned", defaults=TABLE, resized="unchanged"),
+    "pape": Kind("attention_bias:Pape", ATTENTION, "relative-2d", resized="unchanged"),
     "lookhere": Kind("attention_bias:LookHere", ("every-layer",), "relative-2d", resized="computed"),
     "relative-2d-kv": Kind(
         "attention_bias:Relative2dKv",

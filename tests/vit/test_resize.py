@@ -16,7 +16,7 @@ from vit.resize import resized
 SIZES = (4, 6, 12, 18)
 RECOMPUTED = {
     "none", "sinusoidal", "sincos-2d", "rope-2d", "rope-mixed", "alibi-2d", "lookhere", "irpe-k", "relative-2d-kv", "cape", "fourier-learned",
-    "adaptive-2d", "cpe",
+    "adaptive-2d", "cpe", "pape", "rope-spherical",
 }  # fmt: skip
 INTERPOLATED = {
     "learned-1d", "learned-1d-gated", "frozen-random", "learned-2d", "relative", "rel-bias-2d", "rope-2d-learned-1d",

@@ -84,6 +84,10 @@ class PosEmbed(nn.Module):
         """
         return {name: parameter.detach() for name, parameter in self.named_parameters()}
 
+    def stretch(self, factor: float) -> None:
+        """Multiply the coordinates of all patches by a factor, in place. For kinds that rotate queries and keys."""
+        raise ValueError("its class does not override `stretch`")
+
     def at_layer(self, layer: int) -> None:
         """Prepare the module for its layer (0 is the first). For kinds that differ between layers."""
 

@@ -54,6 +54,7 @@ BIASED = {
     "relative": True,
     "irpe-k": True,
     "relative-2d-kv": True,
+    "pape": True,
     "alibi-2d": False,
     "lookhere": False,
 }
