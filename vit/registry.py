@@ -47,10 +47,10 @@ class Kind:
     """A positional embedding, described without importing its class.
 
     `sites`: the allowed sites, the natural one first. `encodes`: what it encodes about two patches; `encodes_prefix`:
-    about a patch and a prefix token (class or register token); None if a plug-in does not declare it. `multiples`: a
-    field of `ViTConfig` and the number that must divide it. `defaults`: fields of `ViTConfig` that only such kinds use,
-    and the kind's own default, which replaces None. `resized`: how it carries over to another image size; None for
-    `none` and plug-ins. `least_head_dim`: the width of the narrowest head that it has an effect on.
+    about a patch and a prefix token (class or register token); None for anything else, or if a plug-in does not declare
+    it. `multiples`: a field of `ViTConfig` and the number that must divide it. `defaults`: fields of `ViTConfig` that
+    only such kinds use, and the kind's own default, which replaces None. `resized`: how it carries over to another
+    image size; None for `none` and plug-ins. `least_head_dim`: the width of the narrowest head that it rotates.
     """
 
     source: str | type[PosEmbed]
@@ -237,15 +237,6 @@ BUILTIN: dict[str, Kind] = {
         {"rope_base": 100.0, **TABLE},
         resized="interpolated and computed",  # the table, and the rotation
     ),
-    "rope-spherical": Kind(
-        "rotary:RopeSpherical",
-        ("every-layer",),
-        "absolute",
-        "absolute",
-        defaults={"rope_base": 100.0},  # as the authors
-        resized="computed",
-        least_head_dim=3,
-    ),
     "alibi-2d": Kind("attention_bias:Alibi2d", ("every-layer",), "distance", resized="computed"),
     "cpe": Kind("additive:Conditional", (*ADDITIVE, AFTER_FIRST), "local", resized="unchanged"),
     "frozen-random": Kind("additive:FrozenRandom", ADDITIVE, "absolute", "absolute", (), TABLE, "interpolated"),
@@ -263,6 +254,15 @@ BUILTIN: dict[str, Kind] = {
         (("head_dim", 4),),
         {"rope_base": 10.0},  # as Heo et al.
         resized="unchanged",
+    ),
+    "rope-spherical": Kind(
+        "rotary:RopeSpherical",
+        ("every-layer",),
+        None,  # the offset of patches of one row; for others the offset of rows, and both columns
+        "absolute",
+        defaults={"rope_base": 100.0},  # as the authors
+        resized="computed",
+        least_head_dim=3,
     ),
     "irpe-k": Kind("attention_bias:IrpeKeys", ATTENTION, "relative-2d-binned", defaults=TABLE, resized="unchanged"),
     "pape": Kind("attention_bias:Pape", ATTENTION, "relative-2d", resized="unchanged"),

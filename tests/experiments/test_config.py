@@ -67,7 +67,8 @@ def test_a_setting_of_other_kinds_is_refused():
         override(RunConfig(), {"model.rope_base": 50, "model.pos_embed": "cpe"})
     assert (
         str(refused.value)
-        == "model.rope_base: 50 is not allowed for cpe; only for rope-2d, rope-2d-learned-1d, rope-mixed"
+        == "model.rope_base: 50 is not allowed for cpe; only for rope-2d, rope-2d-learned-1d, rope-mixed, "
+        "rope-spherical"
     )
 
 

@@ -224,14 +224,14 @@ class Relative2dKv(PosEmbed):
 
 
 class Pape(PosEmbed):
-    """Parabolic position encoding (Ohrstrom et al. 2026, arXiv 2602.01418; DTU-PAS/parabolic-position-encoding,
-    `pape_naive.py`): a sum of 50 parabolas of the offset, whose shapes depend on the query's token.
+    """Parabolic position encoding: a sum of parabolas of the offset (Ohrstrom et al. 2026, arXiv 2602.01418, PaPE).
 
-    The bias is sum_m (-a_m (p_m)^2 + b_m p_m) / sqrt(Dh), with p = W (row, column), the offset from key to query in
-    patches. W [50, 2] is of each head; a = softplus(A q) and b = B q of the query's token. The authors compute a and b
-    from the input of the query's projection; here q is the queries of all heads, a linear map of that input. They place
-    the class token at a corner outside the grid; here pairs with a class or register token get 0. All weights start as
-    those of a linear layer in PyTorch. A layer has 100 H (D + 1) more parameters.
+    The bias of a head is sum_m (-a_m p_m^2 + b_m p_m) / sqrt(Dh) over 50 parabolas m, with p = W d: d is the offset
+    (rows, columns) from key to query in patches, W [50, 2] is learned. The shapes depend on the query's token: a =
+    softplus(A q), b = B q, with q the queries of all its heads. All weights start as those of a linear layer in
+    PyTorch. This is the form of the authors' code (DTU-PAS/parabolic-position-encoding, `pape_naive.py`), but for two
+    things: it computes a and b from the input of the projection whose output is q, and places the class token at a
+    corner outside the grid; here pairs with a class or register token get 0. A layer has 100 H (D + 1) parameters more.
     """
 
     PARABOLAS = 50
