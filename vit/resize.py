@@ -15,7 +15,7 @@ def resized(model: ViT, img_size: int, interpolated: bool = False) -> ViT:
 
     `PosEmbed.resized` gives the values of the positional embedding at the new size. The same size returns the model
     itself. `interpolated`: a rotary embedding rotates by coordinates times trained side / side, within the range of the
-    training (Chen et al. 2023, arXiv 2306.15595, section 2.3). Raises `ValueError` if the patch size does not divide
+    training (Chen et al. 2023, arXiv 2306.15595). Raises `ValueError` if the patch size does not divide
     the image side, if a plug-in has parameters that depend on the size and does not override `PosEmbed.resized`, or
     overrides it and leaves out a parameter, or if there is no rotation to interpolate.
     """
