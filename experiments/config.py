@@ -99,9 +99,19 @@ class RunConfig(Section):
             for kind in (FEWSHOT, FEWSHOT_VAL, FEWSHOT_L2)
         ]
         lengths = (metric.after(n) for n in self.eval.epochs for metric in (*REPEATED, *fewshot))
-        sizes = (metric.at(side) for side in self.eval.img_sizes for metric in REPEATED)
+        sizes = (
+            metric.at(side, interpolated)
+            for side in self.eval.img_sizes
+            for interpolated in self.interpolations
+            for metric in REPEATED
+        )
         shifts = (Metric(f"{SHIFT}/{pixels}") for pixels in range(1, self.eval.max_shift + 1))
         return *METRICS, *fewshot, *lengths, *sizes, *shifts, *((Metric(PERMUTED),) if self.eval.permuted else ())
+
+    @property
+    def interpolations(self) -> tuple[bool, ...]:
+        """Whether positions are interpolated, for each evaluation of the run at another image size."""
+        return (False, True) if self.eval.interpolated and REGISTRY[self.model.pos_embed].is_rotary else (False,)
 
     @property
     def split_seed(self) -> int:

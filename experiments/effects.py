@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from experiments.config import RunConfig, flatten
 from experiments.data.catalogue import DATASETS
 from experiments.sections import OTHER_CLASSES
+from vit.registry import REGISTRY
 
 # Setting -> (whether it has an effect on a run, what that needs):
 NEEDS: dict[str, tuple[Callable[[RunConfig], bool], str]] = {
@@ -13,7 +14,12 @@ NEEDS: dict[str, tuple[Callable[[RunConfig], bool], str]] = {
     "optim.min_lr": (lambda config: config.optim.schedule == "cosine", "optim.schedule cosine"),
     "optim.warmup_epochs": (lambda config: config.optim.schedule == "cosine", "optim.schedule cosine"),
     "model.drop_path_rate": (lambda config: config.model.depth > 1, "a model.depth of at least 2"),
+    "model.act": (lambda config: config.model.mlp == "plain" or config.model.pool == "map", "model.mlp plain"),
     "eval.shots": (lambda config: bool(config.eval.fewshot), "eval.fewshot"),
+    "eval.interpolated": (
+        lambda config: bool(config.eval.img_sizes) and REGISTRY[config.model.pos_embed].is_rotary,
+        "eval.img_sizes and a rotary model.pos_embed",
+    ),
     "data.test_fraction": (
         lambda config: (
             not all(DATASETS[name].has_test_set for name in {config.data.name, *config.eval.fewshot} - {OTHER_CLASSES})

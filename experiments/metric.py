@@ -3,7 +3,7 @@
 A new metric of each epoch is one line of `TABLE`, and one line in `experiments.training.fit`, which computes it from an
 `Evaluation`; what needs the logits is computed in `predictions` of `experiments.training.trainer` first. `@N` after a
 name means: after N epochs, where training went on (see `eval.epochs`). `@Npx` means: at N pixels (see
-`eval.img_sizes`).
+`eval.img_sizes`), `@Npx/interpolated` with interpolated positions (see `eval.interpolated`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COLUMN = "a column of a table of runs"
 _NUMBER = "[1-9][0-9]*"
 _SHOTS = f"/(?P<dataset>[a-z0-9-]+)/(?P<shots>{_NUMBER})"
 _EPOCHS = f"(?:@(?P<epochs>{_NUMBER}))?"
-_ANY = f"(?:@(?:(?P<epochs>{_NUMBER})|(?P<px>{_NUMBER})px))?"
+_ANY = f"(?:@(?:(?P<epochs>{_NUMBER})|(?P<px>{_NUMBER})px(?P<interpolated>/interpolated)?))?"
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Metric(str):
     @property
     def base(self) -> str:
         """The name without the number of epochs or pixels: "test/acc" of "test/acc@10"."""
-        return self.partition("@")[0]
+        return self.partition("@")[0] + "/interpolated" * self.is_interpolated
 
     @property
     def epochs(self) -> int | None:
@@ -106,6 +106,11 @@ class Metric(str):
     def img_size(self) -> int | None:
         """The image side in pixels at which it is measured; None for the trained size."""
         return self._part("px")
+
+    @property
+    def is_interpolated(self) -> bool:
+        """Whether it is measured with interpolated positions."""
+        return _find(self)[1].get("interpolated") is not None
 
     @property
     def fewshot_dataset(self) -> str | None:
@@ -136,7 +141,7 @@ class Metric(str):
     @property
     def is_loss(self) -> bool:
         """Whether it is a cross-entropy, which is never below 0."""
-        return self.base.endswith("/loss")
+        return "/loss" in self
 
     @property
     def label(self) -> str:
@@ -144,7 +149,7 @@ class Metric(str):
         entry, parts = _find(self)
         after = "" if self.epochs is None else f" after {self.epochs} epoch{'s' * (self.epochs != 1)}"
         at = "" if self.img_size is None else f" at {self.img_size} px"
-        return entry.label.format(**parts) + after + at
+        return entry.label.format(**parts) + after + at + ", interpolated positions" * self.is_interpolated
 
     @property
     def unit(self) -> str:
@@ -170,7 +175,8 @@ class Metric(str):
     def settings(self) -> str:
         """The settings without which no run measures it, as text; "" if every run does."""
         lengths, sizes = "eval.epochs" * (self.epochs is not None), "eval.img_sizes" * (self.img_size is not None)
-        return " and ".join(filter(None, (self._entry.needs, lengths, sizes)))
+        positions = "eval.interpolated" * self.is_interpolated
+        return " and ".join(filter(None, (self._entry.needs, lengths, sizes, positions)))
 
     @property
     def on_validation(self) -> Metric:
@@ -180,9 +186,9 @@ class Metric(str):
         rest = self.partition("/")[2]
         return Metric(f"{FEWSHOT_VAL if self.fewshot_dataset else 'val'}/{rest}")
 
-    def at(self, side: int) -> Metric:
-        """The same metric at another image size, in pixels."""
-        return Metric(f"{self.base}@{side}px")
+    def at(self, side: int, interpolated: bool = False) -> Metric:
+        """The same metric at another image size, in pixels, with positions as they are or interpolated."""
+        return Metric(f"{self.base}@{side}px" + "/interpolated" * interpolated)
 
     def after(self, epochs: int) -> Metric:
         """The same metric after a number of epochs."""

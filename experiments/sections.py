@@ -188,6 +188,11 @@ class EvalConfig(Section):
     img_sizes: Numbers = Field(
         (), description="image sizes in pixels at which the trained model is evaluated as well, such as 14,28,42"
     )
+    interpolated: bool = Field(
+        False,
+        description="at eval.img_sizes, evaluate rotary embeddings with positions interpolated to the trained range "
+        "as well",
+    )
     max_shift: int = Field(
         0, ge=0, description="pixels by which test images are shifted to compare predictions; 0 is off"
     )

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from vit import registry
 
-LAYER_NORM_EPS = 1e-6  # timm's and big_vision's
+NORM_EPS = 1e-6  # of LayerNorm and RMSNorm: timm's and big_vision's
 Count = Annotated[int, Field(ge=1, lt=2**31)]
 Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 Site = Literal["natural", "stem", "every-layer", "every-layer-shared", "every-layer-normed", "after-first-layer"]
@@ -64,10 +64,24 @@ class Architecture(BaseModel, frozen=True, extra="forbid"):
         description="fused: one QKV and one output projection; sliced: a projection per head, no output projection",
     )
     qkv_bias: bool = Field(True, description="bias in the query, key and value projections")
-    norm: Literal["pre", "post"] = Field("pre", description="LayerNorm before each branch or after each residual sum")
-    final_norm: bool = Field(True, description="LayerNorm between the encoder and the pooling")
+    qk_norm: bool = Field(False, description="normalise the queries and keys of each head, before their position")
+    norm_layer: Literal["layernorm", "rmsnorm"] = Field(
+        "layernorm", description="normalisation of tokens, queries and keys: LayerNorm or RMSNorm"
+    )
+    norm: Literal["pre", "post"] = Field("pre", description="normalise before each branch or after each residual sum")
+    final_norm: bool = Field(True, description="normalise between the encoder and the pooling")
+    layer_scale: float | None = Field(
+        None,
+        gt=0,
+        le=1e3,
+        allow_inf_nan=False,
+        description="learned factor of each channel of a branch, LayerScale: its initial value; default: no factor",
+    )
+    mlp: Literal["plain", "swiglu"] = Field(
+        "plain", description="MLP of a layer: two linear layers, or SwiGLU with as many parameters"
+    )
     act: Literal["gelu", "gelu-tanh"] = Field(
-        "gelu", description="activation of the MLP: GELU or its tanh approximation"
+        "gelu", description="activation of a plain MLP: GELU or its tanh approximation"
     )
     init: Literal["timm", "bert-0.02", "torch"] = Field(
         "timm", description="weights: as in timm, as in BERT, or PyTorch's default"
@@ -118,14 +132,20 @@ class Architecture(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def hidden_dim(self) -> int:
-        """Hidden width of the MLP."""
+        """Hidden width of a plain MLP."""
         return int(self.embed_dim * self.mlp_ratio)
+
+    @property
+    def gated_dim(self) -> int:
+        """Hidden width of SwiGLU, 2/3 of a plain MLP's: its three matrices have as many weights as the plain two."""
+        return max(round(2 * self.hidden_dim / 3), 1)
 
     @property
     def layer_weights(self) -> int:
         """Weights in the matrices of one encoder layer."""
         projections = 4 * self.embed_dim if self.attn == "fused" else 3 * self.head_dim
-        return self.embed_dim * (projections + 2 * self.hidden_dim)
+        mlp = 3 * self.gated_dim if self.mlp == "swiglu" else 2 * self.hidden_dim
+        return self.embed_dim * (projections + mlp)
 
     @property
     def num_prefix_tokens(self) -> int:

@@ -16,7 +16,8 @@ TOKENS = ("cls_token", "reg_token", "pooling.probe")  # names of the parameters 
 def timm(model: nn.Module) -> None:
     """timm's scheme: linear weights truncated normal (std 0.02), biases 0, class token and registers normal (std 1e-6).
 
-    The patch projection and a convolutional stem keep PyTorch's default. The probe of attention pooling is truncated
+    The patch projection and a convolutional stem keep PyTorch's default. The gate of SwiGLU starts open: weights normal
+    (std 1e-6), biases 1. The probe of attention pooling is truncated
     normal (std D^-0.5), as in timm's `AttentionPoolLatent`.
     """
     patch_projection = model.get_submodule("patch_embed.proj")
@@ -24,6 +25,10 @@ def timm(model: nn.Module) -> None:
         if isinstance(module, nn.Linear) and module is not patch_projection:
             nn.init.trunc_normal_(module.weight, std=STD)
             _zero(module.bias)
+    for name, module in model.named_modules():
+        if name.endswith(".fc1_g") and isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=1e-6)
+            nn.init.ones_(module.bias)
     for token in _tokens(model):
         nn.init.normal_(token, std=1e-6)
     if isinstance(probe := getattr(model.pooling, "probe", None), nn.Parameter):

@@ -7,13 +7,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit import cpu_bfloat16, init, pos_embed
-from vit.config import LAYER_NORM_EPS, ViTConfig
+from vit import init, pos_embed
+from vit.config import NORM_EPS, ViTConfig
 from vit.dropout import Dropout
-from vit.fused_attention import attend
-from vit.linear import Linear
+from vit.kernels import Linear, attend, gelu
 
 ACTIVATIONS = {"gelu": "none", "gelu-tanh": "tanh"}  # our names -> F.gelu's `approximate`
+
+
+class RmsNorm(nn.RMSNorm):
+    """x / sqrt(mean(x^2) + eps), times a learned factor for each channel (Zhang & Sennrich 2019)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.to(self.weight.dtype))  # [..., D]; autocast leaves bfloat16 to it
+
+
+def norm_layer(cfg: ViTConfig, width: int) -> nn.Module:
+    """A normalisation over the last axis, of this width."""
+    layer = {"layernorm": nn.LayerNorm, "rmsnorm": RmsNorm}[cfg.norm_layer]
+    return layer(width, eps=NORM_EPS)
 
 
 class PatchEmbed(nn.Module):
@@ -70,6 +82,9 @@ class Attention(nn.Module):
     def __init__(self, cfg: ViTConfig, stream: int) -> None:
         super().__init__()
         self.num_heads, self.head_dim = cfg.num_heads, cfg.head_dim
+        self.q_norm, self.k_norm = (
+            norm_layer(cfg, cfg.head_dim) if cfg.qk_norm else nn.Identity() for _ in range(2)
+        )  # of each head (Dehghani et al. 2023, section 2)
         self.attn_drop = Dropout(cfg.attn_drop_rate, stream)
         self.proj_drop = Dropout(cfg.proj_drop_rate, stream + 1)
         self._projections(cfg)
@@ -91,6 +106,7 @@ class Attention(nn.Module):
         self, x: Tensor, pos: pos_embed.PosEmbed, key: Tensor | None = None, maps: list[Tensor] | None = None
     ) -> Tensor:
         q, k, v = self._split(x)  # [B, H, T, Dh]
+        q, k = self.q_norm(q).to(v.dtype), self.k_norm(k).to(v.dtype)  # autocast normalises in float32
         bias = pos.bias(q)  # None, or [B or 1, H, T, T]
         q, k = (x.to(v.dtype) for x in pos.rotate(q, k))
         v = pos.values(v)
@@ -124,13 +140,6 @@ class SlicedAttention(Attention):
         return x.transpose(1, 2).flatten(2)  # [B, T, D]
 
 
-def gelu(x: Tensor, approximate: str) -> Tensor:
-    """GELU of any shape: exact, or approximated by tanh (`approximate` as in `F.gelu`)."""
-    if approximate == "tanh" and cpu_bfloat16.applies(x) and torch.is_grad_enabled():
-        return cpu_bfloat16.tanh_gelu(x)
-    return F.gelu(x, approximate=approximate)
-
-
 class Mlp(nn.Module):
     """Two linear layers with an activation between them."""
 
@@ -147,8 +156,37 @@ class Mlp(nn.Module):
         return self.drop(self.fc2(x), key)  # [B, T, D]
 
 
+class SwiGlu(nn.Module):
+    """A gated MLP: W2 (SiLU(Wg x) * Wx x), each product with a bias (Shazeer 2020, section 2).
+
+    The hidden width is 2/3 of a plain MLP's, rounded, so that both have as many parameters: 3 D (2/3 M) = 2 D M.
+    """
+
+    def __init__(self, cfg: ViTConfig, stream: int) -> None:
+        super().__init__()
+        self.fc1_g, self.fc1_x = (Linear(cfg.embed_dim, cfg.gated_dim) for _ in range(2))
+        self.act_drop = Dropout(cfg.mlp_act_drop_rate, stream)
+        self.fc2 = Linear(cfg.gated_dim, cfg.embed_dim)
+        self.drop = Dropout(cfg.mlp_drop_rate, stream + 1)
+
+    def forward(self, x: Tensor, key: Tensor | None = None) -> Tensor:
+        x = self.act_drop(F.silu(self.fc1_g(x)) * self.fc1_x(x), key)  # [B, T, 2/3 D mlp_ratio]
+        return self.drop(self.fc2(x), key)  # [B, T, D]
+
+
+class LayerScale(nn.Module):
+    """A learned factor for each channel of a branch, before the residual sum (Touvron et al. 2021, CaiT)."""
+
+    def __init__(self, width: int, initial: float) -> None:
+        super().__init__()
+        self.gamma = nn.Parameter(torch.full((width,), initial))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.gamma  # [B, T, D]
+
+
 class Block(nn.Module):
-    """An encoder layer: attention, then MLP, each with a residual; LayerNorm before the branch or after the sum."""
+    """An encoder layer: attention, then MLP, each with a residual; normalised before the branch or after the sum."""
 
     STREAMS = 6  # number of dropout streams in a block
 
@@ -157,21 +195,22 @@ class Block(nn.Module):
         stream = 1 + layer * self.STREAMS
         drop_path = cfg.drop_path_rate * layer / max(cfg.depth - 1, 1)
         self.layer, self.pre_norm = layer, cfg.norm == "pre"
-        self.norm1 = nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS)
+        self.norm1 = norm_layer(cfg, cfg.embed_dim)
         self.attn = {"fused": Attention, "sliced": SlicedAttention}[cfg.attn](cfg, stream)
-        self.drop_path1 = Dropout(drop_path, stream + 2, per_sample=True)
-        self.norm2 = nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS)
-        self.mlp = Mlp(cfg, stream + 3)
-        self.drop_path2 = Dropout(drop_path, stream + 5, per_sample=True)
+        self.norm2 = norm_layer(cfg, cfg.embed_dim)
+        self.mlp = {"plain": Mlp, "swiglu": SwiGlu}[cfg.mlp](cfg, stream + 3)
+        scale = cfg.layer_scale
+        self.ls1, self.ls2 = (LayerScale(cfg.embed_dim, scale) if scale else nn.Identity() for _ in range(2))
+        self.drop_path1, self.drop_path2 = (Dropout(drop_path, stream + i, per_sample=True) for i in (2, 5))
 
     def forward(
         self, x: Tensor, pos: pos_embed.PosEmbed, key: Tensor | None = None, maps: list[Tensor] | None = None
     ) -> Tensor:
         if self.pre_norm:
-            x = x + self.drop_path1(self.attn(pos.join(self.norm1(x), self.layer), pos, key, maps), key)
-            return x + self.drop_path2(self.mlp(self.norm2(x), key), key)
-        x = self.norm1(x + self.drop_path1(self.attn(x, pos, key, maps), key))
-        return self.norm2(x + self.drop_path2(self.mlp(x, key), key))
+            x = x + self.drop_path1(self.ls1(self.attn(pos.join(self.norm1(x), self.layer), pos, key, maps)), key)
+            return x + self.drop_path2(self.ls2(self.mlp(self.norm2(x), key)), key)
+        x = self.norm1(x + self.drop_path1(self.ls1(self.attn(x, pos, key, maps)), key))
+        return self.norm2(x + self.drop_path2(self.ls2(self.mlp(x, key)), key))
 
 
 class ClassPool(nn.Module):
@@ -203,7 +242,7 @@ class MeanPool(nn.Module):
 
 
 class AttentionPool(nn.Module):
-    """Pooling by a learned query over all tokens, then an MLP with a residual (Zhai et al. 2022, MAPHead)."""
+    """Pooling by a learned query over all tokens, then a plain MLP with a residual (Zhai et al. 2022, MAPHead)."""
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
@@ -212,7 +251,7 @@ class AttentionPool(nn.Module):
         self.q = Linear(cfg.embed_dim, cfg.embed_dim, bias=cfg.qkv_bias)
         self.kv = Linear(cfg.embed_dim, 2 * cfg.embed_dim, bias=cfg.qkv_bias)
         self.proj = Linear(cfg.embed_dim, cfg.embed_dim)
-        self.norm = nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS)
+        self.norm = norm_layer(cfg, cfg.embed_dim)
         self.mlp = Mlp(cfg.model_copy(update={"mlp_drop_rate": 0.0, "mlp_act_drop_rate": 0.0}), 0)
 
     def _split(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -268,7 +307,7 @@ class ViT(nn.Module):
         self.reg_token = nn.Parameter(torch.empty(1, cfg.reg_tokens, cfg.embed_dim)) if cfg.reg_tokens else None
         self.pos_drop = Dropout(cfg.pos_drop_rate, 0)
         self.blocks = nn.ModuleList(Block(cfg, layer) for layer in range(cfg.depth))
-        self.norm = nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS) if cfg.final_norm else nn.Identity()
+        self.norm = norm_layer(cfg, cfg.embed_dim) if cfg.final_norm else nn.Identity()
         self.pooling: ClassPool | MeanPool | AttentionPool = self.POOLS[cfg.pool](cfg)
         self.head_drop = Dropout(cfg.drop_rate, 1 + cfg.depth * Block.STREAMS)
         self.head = Head(cfg)

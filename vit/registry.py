@@ -1,4 +1,4 @@
-"""The registry of positional embeddings: names, sites and what each kind encodes. It imports no torch.
+"""The registry of positional embeddings: names, sites and how they carry over to other sizes. It imports no torch.
 
 Built-in kinds are the entries of `BUILTIN`; their classes are imported on first use. A user's kinds come from the
 modules named in the environment variable VIT_PLUGINS, whose classes carry the decorator `register`.
@@ -11,15 +11,10 @@ import re
 from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol
 
 from vit import plugins
 from vit.plugins import PluginError
-
-Encodes = Literal["none", "absolute", "relative-1d", "relative-2d", "relative-2d-binned", "distance", "local"]
-"""What a layer learns about the positions of two tokens: nothing, both positions, their raster offset, their row and
-column offset, these offsets in bins (offsets beyond one patch share bins), their distance, or the offset of adjacent
-patches only."""
 
 Resized = Literal["interpolated", "rescaled", "computed", "interpolated and computed", "unchanged"]
 """How a trained kind carries over to another image size: its table is interpolated to the new grid, so positions are
@@ -46,6 +41,8 @@ class Chosen(Protocol):
     @property
     def embed_dim(self) -> int: ...
     @property
+    def head_dim(self) -> int: ...
+    @property
     def depth(self) -> int: ...
     @property
     def norm(self) -> str: ...
@@ -55,21 +52,19 @@ class Chosen(Protocol):
 class Kind:
     """A positional embedding, described without importing its class.
 
-    `sites`: the allowed sites, the natural one first. `encodes`: what it encodes about two patches; `encodes_prefix`:
-    about a patch and a prefix token (class or register token); None if a plug-in does not declare it. `multiples`: a
-    field of `ViTConfig` and the number that must divide it. `defaults`: fields of `ViTConfig` that only such kinds use,
-    and the kind's own default, which replaces None. `resized`: how it carries over to another image size; None for
-    `none` and plug-ins.
+    `sites`: the allowed sites, the natural one first. `multiples`: a field of `ViTConfig` and the number that must
+    divide it. `defaults`: fields of `ViTConfig` that only such kinds use, and the kind's own default, which replaces
+    None. `resized`: how it carries over to another image size; None for `none` and plug-ins. `least_head_dim`: the
+    width of the narrowest head that it rotates.
     """
 
     source: str | type
     """`module:Class` in `vit.pos_embed` of a built-in kind, or the class of a plug-in"""
     sites: tuple[str, ...]
-    encodes: Encodes | None = "none"
-    encodes_prefix: Encodes | None = "none"
     multiples: tuple[tuple[str, int], ...] = ()
     defaults: Mapping[str, float] = dataclasses.field(default_factory=dict, hash=False)
     resized: Resized | None = None
+    least_head_dim: int = 1
     plugin: plugins.Source | None = dataclasses.field(default=None, compare=False)
     """the source of a plug-in; None for a built-in kind, or where there is no source file"""
 
@@ -77,6 +72,11 @@ class Kind:
     def is_plugin(self) -> bool:
         """Whether a user's module registered the kind."""
         return not isinstance(self.source, str)
+
+    @property
+    def is_rotary(self) -> bool:
+        """Whether it rotates queries and keys: its positions can be interpolated at another image size."""
+        return "rope_base" in self.defaults
 
     @property
     def cls(self) -> type:
@@ -97,6 +97,10 @@ class Kind:
             if getattr(cfg, field) % divisor:
                 width = "" if field == "embed_dim" else f" gives {field} {getattr(cfg, field)}"
                 raise ValueError(f"embed_dim: {cfg.embed_dim}{width}; {name} needs a multiple of {divisor}")
+        if cfg.head_dim < self.least_head_dim:
+            raise ValueError(
+                f"embed_dim: {cfg.embed_dim} gives head_dim {cfg.head_dim}; {name} needs at least {self.least_head_dim}"
+            )
         if self.is_plugin:
             try:
                 getattr(self.cls, "check", lambda _: None)(cfg)
@@ -134,8 +138,8 @@ class Registry(UserDict[str, Kind]):
 def register(name: str) -> Callable[[type], type]:
     """Class decorator: add a kind to the registry, which configurations, commands, studies, tests and tables read.
 
-    The class may have the attributes `sites`, `encodes`, `encodes_prefix` and `defaults`, as in `Kind`. Raises
-    `ValueError` if one of them is not allowed, or if the name is not allowed or already registered.
+    The class may have the attributes `sites` and `defaults`, as in `Kind`. Raises `ValueError` if one of them is not
+    allowed, or if the name is not allowed or already registered.
     """
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(
@@ -158,20 +162,16 @@ def _kind(name: str, cls: type) -> Kind:
 
     A class without the base class is an error when it is used, not when it is listed.
     """
-    declared, fields = vars(cls), sorted({field for kind in REGISTRY.data.values() for field in kind.defaults})
-    encodes, encodes_prefix = declared.get("encodes"), declared.get("encodes_prefix", "none")
+    fields = sorted({field for kind in REGISTRY.data.values() for field in kind.defaults})
     sites, defaults = getattr(cls, "sites", ATTENTION[:1]), getattr(cls, "defaults", {})
-    known = get_args(Encodes)
     are_numbers = isinstance(defaults, Mapping) and all(isinstance(value, int | float) for value in defaults.values())
     for attribute, value, is_allowed, allowed in (
-        ("encodes", encodes, encodes in (None, *known), known),
-        ("encodes_prefix", encodes_prefix, encodes_prefix in (None, *known), known),
         ("sites", sites, isinstance(sites, tuple | list) and sites and {*sites} <= {*SITES}, SITES),
         ("defaults", defaults, are_numbers and {*defaults} <= {*fields}, fields),
     ):
         if not is_allowed:
             raise ValueError(f"{name}: {attribute}: {value!r} is not allowed; allowed: {', '.join(allowed)}")
-    return Kind(cls, tuple(sites), encodes, encodes_prefix, (), defaults, plugin=plugins.read_source(cls.__module__))
+    return Kind(cls, tuple(sites), defaults=defaults, plugin=plugins.read_source(cls.__module__))
 
 
 def resolve(cfg: Chosen) -> tuple[Kind, str]:
@@ -207,62 +207,54 @@ def nearest(name: str, known: Iterable[str]) -> str:
 TABLE = {"pos_std": 0.02}  # the default of kinds with a table, as in the code of the ViT paper
 BUILTIN: dict[str, Kind] = {
     "none": Kind("base:NoPosition", ("stem",)),
-    "sinusoidal": Kind("additive:Sinusoidal", (*FIXED, NORMED), "absolute", "absolute", resized="computed"),
-    "learned-1d": Kind("additive:Learned1d", (*ADDITIVE, NORMED), "absolute", "absolute", (), TABLE, "interpolated"),
+    "sinusoidal": Kind("additive:Sinusoidal", (*FIXED, NORMED), resized="computed"),
+    "learned-1d": Kind("additive:Learned1d", (*ADDITIVE, NORMED), defaults=TABLE, resized="interpolated"),
     "learned-2d": Kind(
-        "additive:Learned2d", (*ADDITIVE, NORMED), "absolute", "absolute", (("embed_dim", 2),), TABLE, "interpolated"
+        "additive:Learned2d", (*ADDITIVE, NORMED), multiples=(("embed_dim", 2),), defaults=TABLE, resized="interpolated"
     ),
-    "relative": Kind("attention_bias:Relative", ATTENTION, "relative-1d", defaults=TABLE, resized="interpolated"),
-    "sincos-2d": Kind(
-        "additive:SinCos2d", (*FIXED, NORMED), "absolute", "absolute", (("embed_dim", 4),), resized="computed"
-    ),
-    "rel-bias-2d": Kind("attention_bias:RelBias2d", ATTENTION, "relative-2d", defaults=TABLE, resized="interpolated"),
-    # Prefix tokens are not rotated, so a patch's rotation relative to them is its absolute position.
+    "relative": Kind("attention_bias:Relative", ATTENTION, defaults=TABLE, resized="interpolated"),
+    "sincos-2d": Kind("additive:SinCos2d", (*FIXED, NORMED), multiples=(("embed_dim", 4),), resized="computed"),
+    "rel-bias-2d": Kind("attention_bias:RelBias2d", ATTENTION, defaults=TABLE, resized="interpolated"),
     "rope-2d": Kind(
         "rotary:Rope2d",
         ("every-layer",),
-        "relative-2d",
-        "absolute",
-        (("head_dim", 4),),
-        {"rope_base": 100.0},  # for grids of tens of patches; language models use 10000
+        multiples=(("head_dim", 4),),
+        defaults={"rope_base": 100.0},  # for grids of tens of patches; language models use 10000
         resized="computed",
     ),
     "rope-2d-learned-1d": Kind(
         "rotary:Rope2dAndTable",
         ("every-layer",),
-        "absolute",
-        "absolute",
-        (("head_dim", 4),),
-        {"rope_base": 100.0, **TABLE},
+        multiples=(("head_dim", 4),),
+        defaults={"rope_base": 100.0, **TABLE},
         resized="interpolated and computed",  # the table, and the rotation
     ),
-    "alibi-2d": Kind("attention_bias:Alibi2d", ("every-layer",), "distance", resized="computed"),
-    "cpe": Kind("additive:Conditional", (*ADDITIVE, AFTER_FIRST), "local", resized="unchanged"),
-    "frozen-random": Kind("additive:FrozenRandom", ADDITIVE, "absolute", "absolute", (), TABLE, "interpolated"),
-    "learned-1d-gated": Kind("additive:GatedLearned1d", ADDITIVE, "absolute", "absolute", (), TABLE, "interpolated"),
-    "fourier-learned": Kind(
-        "continuous:LearnedFourier", ADDITIVE, "absolute", "absolute", (("embed_dim", 2),), resized="unchanged"
-    ),
-    "cape": Kind("continuous:Cape", FIXED, "absolute", "absolute", (("embed_dim", 2),), resized="rescaled"),
-    "adaptive-2d": Kind("continuous:Adaptive2d", ADDITIVE, "absolute", "absolute", resized="unchanged"),
+    "alibi-2d": Kind("attention_bias:Alibi2d", ("every-layer",), resized="computed"),
+    "cpe": Kind("additive:Conditional", (*ADDITIVE, AFTER_FIRST), resized="unchanged"),
+    "frozen-random": Kind("additive:FrozenRandom", ADDITIVE, defaults=TABLE, resized="interpolated"),
+    "learned-1d-gated": Kind("additive:GatedLearned1d", ADDITIVE, defaults=TABLE, resized="interpolated"),
+    "fourier-learned": Kind("continuous:LearnedFourier", ADDITIVE, multiples=(("embed_dim", 2),), resized="unchanged"),
+    "cape": Kind("continuous:Cape", FIXED, multiples=(("embed_dim", 2),), resized="rescaled"),
+    "adaptive-2d": Kind("continuous:Adaptive2d", ADDITIVE, resized="unchanged"),
     "rope-mixed": Kind(
         "rotary:RopeMixed",
         ATTENTION,
-        "relative-2d",
-        "absolute",
-        (("head_dim", 4),),
-        {"rope_base": 10.0},  # as Heo et al.
+        multiples=(("head_dim", 4),),
+        defaults={"rope_base": 10.0},  # as Heo et al.
         resized="unchanged",
     ),
-    "irpe-k": Kind("attention_bias:IrpeKeys", ATTENTION, "relative-2d-binned", defaults=TABLE, resized="unchanged"),
-    "lookhere": Kind("attention_bias:LookHere", ("every-layer",), "relative-2d", resized="computed"),
+    "rope-spherical": Kind(
+        "rotary:RopeSpherical",
+        ("every-layer",),
+        defaults={"rope_base": 100.0},  # as the authors
+        resized="computed",
+        least_head_dim=3,
+    ),
+    "irpe-k": Kind("attention_bias:IrpeKeys", ATTENTION, defaults=TABLE, resized="unchanged"),
+    "pape": Kind("attention_bias:Pape", ATTENTION, resized="unchanged"),
+    "lookhere": Kind("attention_bias:LookHere", ("every-layer",), resized="computed"),
     "relative-2d-kv": Kind(
-        "attention_bias:Relative2dKv",
-        ATTENTION,
-        "relative-2d-binned",
-        multiples=(("head_dim", 2),),
-        defaults=TABLE,
-        resized="unchanged",
+        "attention_bias:Relative2dKv", ATTENTION, multiples=(("head_dim", 2),), defaults=TABLE, resized="unchanged"
     ),
 }
 REGISTRY = Registry(BUILTIN)

@@ -10,12 +10,14 @@ from vit.model import ViT
 from vit.pos_embed import PosEmbed
 
 
-def resized(model: ViT, img_size: int) -> ViT:
+def resized(model: ViT, img_size: int, interpolated: bool = False) -> ViT:
     """The model for square images of another size (pixels), with the same patch size and all learned values.
 
     `PosEmbed.resized` gives the values of the positional embedding at the new size. The same size returns the model
-    itself. Raises `ValueError` if the patch size does not divide the image side, or if a plug-in has parameters that
-    depend on the size and does not override `PosEmbed.resized`, or overrides it and leaves out a parameter.
+    itself. `interpolated`: a rotary embedding rotates by coordinates times trained side / side, within the range of the
+    training (Chen et al. 2023, arXiv 2306.15595). Raises `ValueError` if the patch size does not divide
+    the image side, if a plug-in has parameters that depend on the size and does not override `PosEmbed.resized`, or
+    overrides it and leaves out a parameter, or if there is no rotation to interpolate.
     """
     if img_size == model.cfg.img_size:
         return model
@@ -44,4 +46,17 @@ def resized(model: ViT, img_size: int) -> ViT:
                 )
             state[f"pos.{number}.{name}"] = tensor
     new.to(weight.device, weight.dtype).load_state_dict(state, strict=False)  # fixed values are those of the new size
+    if interpolated:
+        _interpolate(new, model.cfg.grid_size / cfg.grid_size)
     return new.train(model.training)
+
+
+def _interpolate(model: ViT, factor: float) -> None:
+    try:
+        for module in model.pos:
+            cast(PosEmbed, module).stretch(factor)
+    except ValueError as error:
+        kind, side = model.cfg.pos_embed, model.cfg.img_size
+        raise ValueError(
+            f"pos_embed: {kind!r} cannot be used at {side} px with interpolated positions: {error}"
+        ) from error

@@ -13,8 +13,6 @@ learns no position falls below chance there.)
                      direction of the arrow that the base arrow points at. The base lies in any of the four central
                      cells and points in any direction, so the place of an arrow alone says nothing. A small version of
                      the arrow task of LieRE (Ostmeier et al. 2025, arXiv 2406.10322).
-
-`analysis.claims.theory` derives which accuracy each kind of positional embedding can reach on them.
 """
 
 from __future__ import annotations

@@ -90,7 +90,8 @@ def measure_finished(trainer: Solo | Stacked, tasks: Tasks, rows: Sequence[Row])
         if test:
             metrics.update(position_metrics(model, splits, permuted))
         if side in settings.img_sizes:  # nothing is evaluated again
-            metrics.update({name.at(side): {**row, **metrics}[name] for name in REPEATED})
+            own = {name: {**row, **metrics}[name] for name in REPEATED}
+            metrics.update({name.at(side, i): own[name] for i in config.interpolations for name in REPEATED})
     return results
 
 

@@ -1,9 +1,10 @@
 """The evaluation of trained models on other images: at other sizes, shifted, and with permuted patches.
 
-test/acc@16px  accuracy at 16 pixels, without further training, see `vit.resize`; likewise for val and loss
-shift/P        share of test images whose predicted class stays the same when the image is shifted by P pixels; the mean
-               of shifts up, down, left and right; pixels from outside the image are black
-permuted/acc   accuracy on test images whose patches are permuted, each image in an order of its own
+test/acc@16px               accuracy at 16 pixels, without further training, see `vit.resize`; likewise for val and loss
+test/acc@16px/interpolated  the same with interpolated positions of a rotary embedding
+shift/P                     share of test images whose predicted class stays the same when the image is shifted by P
+                            pixels; the mean of shifts up, down, left and right; pixels from outside the image are black
+permuted/acc                accuracy on test images whose patches are permuted, each image in an order of its own
 
 The last two tell how much a model relies on position. For other sizes the images are read again: they are resized from
 the dataset's own, not from those of the trained size.
@@ -11,6 +12,7 @@ the dataset's own, not from those of the trained size.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -45,15 +47,15 @@ class Frozen:
         """See `Predictor`."""
         return evaluate_batch(self.model, self.config, x, y, features)
 
-    def at_size(self, side: int) -> Frozen:
+    def at_size(self, side: int, interpolated: bool) -> Frozen:
         """The model for images of another side (pixels)."""
-        return Frozen(at_size(self.model, side), self.config, self.device)
+        return Frozen(at_size(self.model, side, interpolated), self.config, self.device)
 
 
-def at_size(model: ViT, side: int) -> ViT:
+def at_size(model: ViT, side: int, interpolated: bool = False) -> ViT:
     """`vit.resize.resized`. Raises `UserError` where the positional embedding cannot be used at this size."""
     try:
-        return resized(model, side)
+        return resized(model, side, interpolated)
     except ValueError as error:
         raise UserError(f"model.{error}") from error
 
@@ -84,7 +86,7 @@ def size_tasks(config: RunConfig, splits: Splits, device: torch.device) -> list[
     if config.eval.img_sizes and REGISTRY[config.model.pos_embed].is_plugin:
         model = initial_model(config, len(splits.classes))
         for side in config.eval.img_sizes:
-            at_size(model, side)
+            at_size(model, side, interpolated=True in config.interpolations)
     return [_task(config, side, device) for side in config.eval.img_sizes if side != config.data.image_shape[1]]
 
 
@@ -100,12 +102,12 @@ def _task(config: RunConfig, side: int, device: torch.device) -> SizeTask:
 def size_metrics(model: Frozen, splits: Splits, tasks: Iterable[SizeTask], test: bool) -> dict[str, float]:
     """The metrics of a model at every size. Images are normalized as in training. `test`: evaluate test images too."""
     metrics: dict[str, float] = {}
-    for task in tasks:
-        model_at_size = model.at_size(task.side)
+    for task, interpolated in itertools.product(tasks, model.config.interpolations):
+        model_at_size = model.at_size(task.side, interpolated)
         for part in ("val", "test") if test else ("val",):
             (evaluation,) = evaluate(model_at_size, splits, getattr(task, part))
-            metrics[Metric(f"{part}/loss").at(task.side)] = evaluation.loss
-            metrics[Metric(f"{part}/acc").at(task.side)] = evaluation.accuracy
+            metrics[Metric(f"{part}/loss").at(task.side, interpolated)] = evaluation.loss
+            metrics[Metric(f"{part}/acc").at(task.side, interpolated)] = evaluation.accuracy
     return metrics
 
 

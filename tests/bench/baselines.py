@@ -19,7 +19,7 @@ from experiments.config import RunConfig
 from experiments.data.images import Images
 from experiments.training.trainer import autocast, evaluate_batch, gradients, in_mode, loss_and_hits
 from vit import ViTConfig
-from vit.config import LAYER_NORM_EPS
+from vit.config import NORM_EPS
 from vit.model import ACTIVATIONS
 
 
@@ -35,7 +35,7 @@ class TutorialViT(nn.Module):
         for _ in range(cfg.depth):
             heads = [[nn.Linear(dim, cfg.head_dim, cfg.qkv_bias) for _ in "qkv"] for _ in range(cfg.num_heads)]
             layers = {"proj": nn.Linear(dim, dim), "fc1": nn.Linear(dim, hidden), "fc2": nn.Linear(hidden, dim)}
-            norms = {name: nn.LayerNorm(dim, eps=LAYER_NORM_EPS) for name in ("norm1", "norm2")}
+            norms = {name: nn.LayerNorm(dim, eps=NORM_EPS) for name in ("norm1", "norm2")}
             self.blocks.append(nn.ModuleDict({**norms, "heads": nn.ModuleList(map(nn.ModuleList, heads)), **layers}))
 
     def forward(self, images: Tensor) -> Tensor:

@@ -26,7 +26,8 @@ data: {name: digits, root: data, download: false, img_size: null, num_classes: n
 model: {patch_size: 2, embed_dim: 32, depth: 2, num_heads: 4, mlp_ratio: 4.0, pos_embed: learned-1d, pos_site: natural,
   rope_base: null, pos_std: null, stem: patchify, pool: cls, head: logits, class_token: true, reg_tokens: 0, attn: fused, qkv_bias: true,
   norm: pre, final_norm: true, act: gelu, init: timm, pos_drop_rate: 0.0, attn_drop_rate: 0.0, proj_drop_rate: 0.0,
-  mlp_act_drop_rate: 0.0, mlp_drop_rate: 0.0, drop_rate: 0.0, drop_path_rate: 0.0}
+  mlp_act_drop_rate: 0.0, mlp_drop_rate: 0.0, drop_rate: 0.0, drop_path_rate: 0.0,
+  norm_layer: layernorm, mlp: plain, layer_scale: null, qk_norm: false}
 optim: {name: adamw, lr: 0.001, weight_decay: 0.05, momentum: 0.9, schedule: cosine, warmup_epochs: 0.0, grad_clip_norm: 0.0}
 train: {epochs: 30, batch_size: 64, label_smoothing: 0.0, precision: float32}
 seed: 0
@@ -66,7 +67,8 @@ def test_a_setting_of_other_kinds_is_refused():
         override(RunConfig(), {"model.rope_base": 50, "model.pos_embed": "cpe"})
     assert (
         str(refused.value)
-        == "model.rope_base: 50 is not allowed for cpe; only for rope-2d, rope-2d-learned-1d, rope-mixed"
+        == "model.rope_base: 50 is not allowed for cpe; only for rope-2d, rope-2d-learned-1d, rope-mixed, "
+        "rope-spherical"
     )
 
 

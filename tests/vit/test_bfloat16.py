@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch.func import vmap
 
-from vit.fused_attention import attend
-from vit.model import gelu
+from vit.kernels import attend, gelu
 
 tanh_gelu = partial(gelu, approximate="tanh")
 ROUNDING = 2.0**-8  # of bfloat16, relative

@@ -17,6 +17,8 @@ MODELS = [{"pos_embed": kind, "pos_site": site} for kind in REGISTRY for site in
     {"attn": "sliced"},
     {"attn": "sliced", "pool": "gap", "class_token": False, "mlp_ratio": 1.5},
     {"pool": "map", "reg_tokens": 2},
+    {"mlp": "swiglu", "pool": "map"},
+    {"norm_layer": "rmsnorm", "qk_norm": True, "layer_scale": 0.1},
     {"head": "mlp"},
     {"head": "softmax"},
 ]

@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from vit import linear
-from vit.linear import Linear
+from vit.kernels import Linear, linear
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from torch.func import vmap
 from experiments.presets import preset
 from vit import ViT, ViTConfig
 from vit.dropout import Dropout, keep_mask, uniform
-from vit.fused_attention import attend
+from vit.kernels import attend
 from vit.model import ACTIVATIONS
 
 SIZES = [
@@ -31,6 +31,11 @@ def images_for(cfg: ViTConfig) -> Tensor:
     return torch.randn(3, cfg.in_chans, cfg.img_size, cfg.img_size, generator=generator, dtype=torch.float64)
 
 
+def timm_swiglu(in_features: int, hidden_features: int, bias: bool, **others: object) -> nn.Module:
+    """timm's SwiGLU, with 2/3 of the hidden width that the model asks for."""
+    return timm.layers.SwiGLU(in_features, round(hidden_features * 2 / 3), bias=bias)
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("ours", "theirs"),
@@ -42,13 +47,24 @@ def images_for(cfg: ViTConfig) -> Tensor:
         ({"pool": "map", "class_token": False}, {"global_pool": "map", "class_token": False}),
         ({"final_norm": False, "qkv_bias": False}, {"final_norm": False, "qkv_bias": False}),
         ({"act": "gelu-tanh"}, {"act_layer": lambda: nn.GELU(approximate="tanh")}),
+        (
+            {"norm_layer": "rmsnorm", "pool": "map", "class_token": False},
+            {"norm_layer": timm.layers.RmsNorm, "global_pool": "map", "class_token": False},
+        ),
+        ({"qk_norm": True}, {"qk_norm": True}),
+        ({"qk_norm": True, "norm_layer": "rmsnorm"}, {"qk_norm": True, "norm_layer": timm.layers.RmsNorm}),
+        ({"layer_scale": 0.1}, {"init_values": 0.1}),
+        (
+            {"mlp": "swiglu", "pool": "map", "class_token": False},
+            {"mlp_layer": timm_swiglu, "global_pool": "map", "class_token": False},
+        ),
     ],
-    ids=["cls", "gap", "gap-without-class-token", "registers", "map", "no-final-norm-no-qkv-bias", "gelu-tanh"],
+    ids=lambda settings: ",".join(f"{name}={value}" for name, value in settings.items()) or "cls",
 )
 def test_equals_timm(size, ours, theirs):
     cfg = ViTConfig(**size, **ours, num_classes=7)
     model = randomised(ViT(cfg))
-    other = to_timm(model, VisionTransformer(**size, **theirs, num_classes=7, norm_layer=timm.layers.LayerNorm))
+    other = to_timm(model, VisionTransformer(**{**size, "norm_layer": timm.layers.LayerNorm, **theirs}, num_classes=7))
     images = images_for(cfg)
     with torch.no_grad():
         assert torch.allclose(model(images), other(images), atol=1e-5, rtol=0)
@@ -142,6 +158,24 @@ def test_parameter_counts(name, trainable, fixed):
     assert sum(b.numel() for b in model.buffers()) == fixed
 
 
+@pytest.mark.parametrize(
+    ("changes", "added"),
+    [
+        ({"norm_layer": "rmsnorm"}, -25 * 384),  # no offsets: two norms a layer and the last
+        ({"qk_norm": True}, 12 * 2 * 2 * 64),  # factors and offsets of queries and keys of 64 channels
+        ({"qk_norm": True, "norm_layer": "rmsnorm"}, 12 * 2 * 64 - 25 * 384),
+        ({"layer_scale": 1e-5}, 12 * 2 * 384),
+        ({"mlp": "swiglu"}, 12 * (2 * 1024 - 1536)),  # as many weights, and the biases of two layers of width 1024
+    ],
+    ids=str,
+)
+def test_each_part_has_the_parameters_that_it_states(changes, added):
+    config = preset("vit-s16")
+    with torch.device("meta"):
+        model = ViT(config.vit_config(1000).model_copy(update=changes))
+    assert sum(p.numel() for p in model.parameters()) == 22_050_664 + added
+
+
 @pytest.mark.parametrize("stem", ["patchify", "conv"])
 @pytest.mark.parametrize(
     "shape", [(2, 3, 16, 64), (2, 3, 40, 40), (3, 32, 32), (2, 32, 32, 3), (2, 1, 32, 32), (1, 2, 3, 32, 32)]
@@ -211,6 +245,7 @@ def test_convolutional_stem_equals_explicit_convolutions(patch_size, widths):
         ({"patch_size": 3}, "patch_size: 3 does not divide the image side, 32 px"),
         ({"pool": "cls", "class_token": False}, "pool: 'cls' needs class_token"),
         ({"depth": 0}, "depth"),
+        ({"layer_scale": 0}, "layer_scale"),
         ({"mlp_ratio": 0.02}, "mlp_ratio: 0.02 with embed_dim 48 gives an MLP without hidden units"),
         ({"dpeth": 3}, "dpeth"),
     ],
@@ -300,6 +335,13 @@ def test_each_part_is_initialised_by_its_scheme(scheme):
     assert model.cls_token.std().item() == pytest.approx(tokens, rel=0.2)
     assert model.reg_token.std().item() == pytest.approx(tokens, rel=0.1)
     assert model.cls_token.min().item() >= 0 or scheme != "torch"
+    gated = ViT(ViTConfig(**shape, depth=1, mlp="swiglu", layer_scale=0.25))
+    gate = gated.blocks[0].mlp.fc1_g
+    open_gate = (1e-6, 1.0)  # timm's SwiGLU.init_weights
+    stated = {"timm": open_gate, "bert-0.02": (0.02, 0.0), "torch": (1 / math.sqrt(3 * 192), gate.bias.mean().item())}
+    assert (gate.weight.std().item(), gate.bias.mean().item()) == pytest.approx(stated[scheme], rel=0.03)
+    assert gated.blocks[0].ls1.gamma.unique().tolist() == [0.25]
+    assert {"blocks.0.ls1.gamma", "blocks.0.ls2.gamma"} <= gated.no_weight_decay()
     probe = 192**-0.5 if scheme == "timm" else tokens  # timm's AttentionPoolLatent: D^-.5
     assert pooled.pooling.probe.std().item() == pytest.approx(probe, rel=0.2)
     assert model.pos[0].table.std().item() == pytest.approx(0.02, rel=0.05)

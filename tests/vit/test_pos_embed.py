@@ -246,6 +246,43 @@ def is_rope_mixed() -> None:
     assert (row[0] - row[1]).abs().min() > 1e-3  # those of two heads differ
 
 
+def is_rope_spherical() -> None:
+    """Against products with 3 x 3 matrices: yaw by the column, then roll by the row; positions from the centre."""
+    q, k = queries_and_keys()
+
+    def turned(x: Tensor, i: int) -> Tensor:
+        """A query or key [B, H, DH] of patch i: its triples (0, 1, 2) and (3, 4, 5); the last two channels stay."""
+        row, column = i // G - 1.5, i % G - 1.5
+        out = x.clone()
+        for t, frequency in enumerate((1.0, 0.1)):  # 100 ** (-t / 2)
+            (s, c), (sr, cr) = ((math.sin(a * frequency), math.cos(a * frequency)) for a in (column, row))
+            yaw = torch.tensor([[c, -s, 0], [s, c, 0], [0, 0, 1]], dtype=torch.float64)
+            roll = torch.tensor([[1, 0, 0], [0, cr, -sr], [0, sr, cr]], dtype=torch.float64)
+            out[..., 3 * t : 3 * t + 3] = x[..., 3 * t : 3 * t + 3] @ (roll @ yaw).T
+        return out
+
+    logits = logits_of("rope-spherical", q, k)
+    assert torch.allclose(logits[:, :, 0, 0] * math.sqrt(DH), (q * k)[:, :, 0].sum(-1))  # the class token stays
+    for i, j in itertools.product(range(N), repeat=2):
+        expected = (turned(q[:, :, 1 + i], i) * turned(k[:, :, 1 + j], j)).sum(-1) / math.sqrt(DH)
+        assert torch.allclose(logits[:, :, 1 + i, 1 + j], expected, atol=1e-6)
+
+
+def is_pape() -> None:
+    """Against the sum over parabolas, pair by pair."""
+    pos, (q, k) = module("pape"), queries_and_keys()
+    tokens = torch.cat([q[:, h] for h in range(H)], -1)  # [B, T, D]
+    a = torch.log1p(torch.exp(tokens @ pos.a.weight.T)).reshape(2, -1, H, 50)
+    b = (tokens @ pos.b.weight.T).reshape(2, -1, H, 50)
+    expected = q @ k.transpose(-2, -1)
+    for h, i, j in itertools.product(range(H), range(N), range(N)):
+        offset = torch.tensor([i // G - j // G, i % G - j % G], dtype=torch.float64)
+        p = pos.weight[h] @ offset
+        expected[:, h, 1 + i, 1 + j] += (-a[:, 1 + i, h] * p**2 + b[:, 1 + i, h] * p).sum(-1)
+    assert torch.allclose(logits_of("pape", q, k), (expected / math.sqrt(DH)).detach(), atol=1e-10)
+    assert sum(p.numel() for p in pos.parameters()) == 100 * H * (D + 1)
+
+
 def is_irpe_k() -> None:
     q, k = queries_and_keys()
     table, content = module("irpe-k").table, q @ k.transpose(-2, -1) / math.sqrt(DH)
@@ -527,6 +564,7 @@ def test_a_normed_table_enters_the_input_of_each_attention_after_a_layer_norm_of
         ("learned-2d", {"embed_dim": 15, "num_heads": 3}, "embed_dim: 15; learned-2d needs a multiple of 2"),
         ("sincos-2d", {"embed_dim": 14}, "embed_dim: 14; sincos-2d needs a multiple of 4"),
         ("rope-2d", {"embed_dim": 12}, "embed_dim: 12 gives head_dim 6; rope-2d needs a multiple of 4"),
+        ("rope-spherical", {"num_heads": 8}, "embed_dim: 16 gives head_dim 2; rope-spherical needs at least 3"),
         ("learned-1D", {}, "did you mean 'learned-1d'"),
         (
             "cpe",

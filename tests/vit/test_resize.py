@@ -16,7 +16,7 @@ from vit.resize import resized
 SIZES = (4, 6, 12, 18)
 RECOMPUTED = {
     "none", "sinusoidal", "sincos-2d", "rope-2d", "rope-mixed", "alibi-2d", "lookhere", "irpe-k", "relative-2d-kv", "cape", "fourier-learned",
-    "adaptive-2d", "cpe",
+    "adaptive-2d", "cpe", "pape", "rope-spherical",
 }  # fmt: skip
 INTERPOLATED = {
     "learned-1d", "learned-1d-gated", "frozen-random", "learned-2d", "relative", "rel-bias-2d", "rope-2d-learned-1d",
@@ -62,6 +62,29 @@ def test_kinds_without_a_table_are_those_of_a_new_model_with_the_same_parameters
         for name, parameter in new.named_parameters():
             parameter.copy_(own[name])
     assert torch.equal(resized(trained, size)(images), new(images))
+
+
+@pytest.mark.parametrize("kind", ["rope-2d", "rope-2d-learned-1d", "rope-mixed", "rope-spherical"])
+def test_with_interpolated_positions_patches_in_the_same_place_of_the_image_attend_as_in_training(kind):
+    """Where each patch becomes 3 x 3, the one in its middle has its place."""
+    trained = model(kind)
+    middle = [1 + 12 * (3 * row + 1) + 3 * column + 1 for row in range(4) for column in range(4)]
+    q, k = torch.randn(2, 1, 4, 1, 8)
+
+    def logits(at: ViT, tokens: list[int]) -> torch.Tensor:
+        rotated = at.pos[0].rotate(*(x.expand(-1, -1, at.cfg.num_tokens, -1) for x in (q, k)))
+        queries, keys = (x[:, :, tokens] for x in rotated)
+        return queries @ keys.transpose(-2, -1)
+
+    expected = logits(trained, list(range(1, 17)))
+    assert torch.allclose(logits(resized(trained, 24, interpolated=True), middle), expected, atol=1e-5)
+    assert not torch.allclose(logits(resized(trained, 24), middle), expected, atol=1e-2)
+
+
+@pytest.mark.parametrize("kind", ["none", "learned-1d", "alibi-2d"])
+def test_a_kind_without_rotation_has_no_positions_to_interpolate(kind):
+    with pytest.raises(ValueError, match=f"^pos_embed: '{kind}' cannot be used at 12 px with interpolated positions: "):
+        resized(model(kind), 12, interpolated=True)
 
 
 @pytest.mark.parametrize("registers", [0, 2])

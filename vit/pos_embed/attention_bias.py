@@ -7,9 +7,10 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from vit.config import ViTConfig
+from vit.kernels import Linear
 from vit.pos_embed.base import PosEmbed, grid, new_table
 from vit.pos_embed.interpolation import resize_offsets, resize_rows
 
@@ -170,7 +171,7 @@ class Relative2dKv(PosEmbed):
     of `relative`.
 
     Values: attention sums the weights of each row and column of keys, beside v. Nothing else needs the weights, so the
-    kernels of `vit.fused_attention` compute them.
+    kernels of `vit.kernels` compute them.
     """
 
     LARGEST = 2  # patches
@@ -220,6 +221,45 @@ class Relative2dKv(PosEmbed):
         mixing = tokens * (2 * places + -2 * places % 8)  # of the columns that `values` appends
         members = tokens * 2 * places
         return 2 * self.num_heads * tokens * (4 * entries * (width + places) + members + mixing)
+
+
+class Pape(PosEmbed):
+    """Parabolic position encoding: a sum of parabolas of the offset (Ohrstrom et al. 2026, arXiv 2602.01418, PaPE).
+
+    The bias of a head is sum_m (-a_m p_m^2 + b_m p_m) / sqrt(Dh) over 50 parabolas m, with p = W d: d is the offset
+    (rows, columns) from key to query in patches, W [50, 2] is learned. The shapes depend on the query's token: a =
+    softplus(A q), b = B q, with q the queries of all its heads. All weights start as those of a linear layer in
+    PyTorch. This is the form of the authors' code (DTU-PAS/parabolic-position-encoding, `pape_naive.py`), but for two
+    things: it computes a and b from the input of the projection whose output is q, and places the class token at a
+    corner outside the grid; here pairs with a class or register token get 0. A layer has 100 H (D + 1) parameters more.
+    """
+
+    PARABOLAS = 50
+    offset: Tensor
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        width, bound = cfg.num_heads * self.PARABOLAS, 2**-0.5
+        self.a, self.b = (Linear(cfg.embed_dim, width, bias=False) for _ in range(2))
+        self.weight = nn.Parameter(torch.empty(cfg.num_heads, self.PARABOLAS, 2).uniform_(-bound, bound))
+        position = grid(cfg.grid_size)
+        row, column = (position[:, None] - position).permute(2, 0, 1)  # each [N, N]
+        terms = torch.stack([-row * row, -2 * row * column, -column * column, row, column], 1)
+        self.register_buffer("offset", terms, persistent=False)  # [N (query), 5, N (key)]
+
+    def bias(self, q: Tensor) -> Tensor:
+        heads, patches, (n, _, _) = q.shape[1], q[:, :, -len(self.offset) :], self.offset.shape
+        tokens = patches.transpose(1, 2).flatten(2)  # [B, N, D]
+        a, b = (layer(tokens).unflatten(-1, (heads, -1)).transpose(1, 2) for layer in (self.a, self.b))  # [B, H, N, 50]
+        row, column = self.weight.to(q.dtype).unbind(-1)  # each [H, 50]
+        squares, lines = torch.stack([row * row, row * column, column * column], -1), torch.stack([row, column], -1)
+        shape = torch.cat([F.softplus(a).to(q.dtype) @ squares, b.to(q.dtype) @ lines], -1)  # [B, H, N, 5]
+        bias = torch.einsum("bhif,ifj->bhij", shape * q.shape[-1] ** -0.5, self.offset.to(q.dtype))  # [B, H, N, N]
+        return F.pad(bias, (q.shape[-2] - n, 0, q.shape[-2] - n, 0))  # [B, H, T, T]
+
+    def flops(self) -> int:
+        n, terms, _ = self.offset.shape
+        return 2 * n * (2 * self.a.weight.numel() + len(self.weight) * terms * (self.PARABOLAS + n))
 
 
 class LookHere(PosEmbed):

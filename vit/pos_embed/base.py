@@ -12,20 +12,18 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from vit.config import LAYER_NORM_EPS, ViTConfig
-from vit.registry import ADDITIVE, AFTER_FIRST, NORMED, Encodes, resolve
+from vit.config import NORM_EPS, ViTConfig
+from vit.registry import ADDITIVE, AFTER_FIRST, NORMED, resolve
 
 
 class PosEmbed(nn.Module):
     """A positional embedding that does nothing. Subclasses override one of its methods.
 
-    The class of a plug-in may set `sites` (the allowed sites, the natural one first), `encodes`, `encodes_prefix` and
-    `defaults`, as in `vit.registry.Kind`.
+    The class of a plug-in may set `sites` (the allowed sites, the natural one first) and `defaults`, as in
+    `vit.registry.Kind`.
     """
 
     sites: ClassVar[tuple[str, ...]] = ("every-layer",)
-    encodes: ClassVar[Encodes | None] = None
-    encodes_prefix: ClassVar[Encodes | None] = "none"
     defaults: ClassVar[Mapping[str, float]] = {}
 
     def __init__(self, cfg: ViTConfig) -> None:
@@ -84,6 +82,10 @@ class PosEmbed(nn.Module):
         """
         return {name: parameter.detach() for name, parameter in self.named_parameters()}
 
+    def stretch(self, factor: float) -> None:
+        """Multiply the coordinates of all patches by a factor, in place. For kinds that rotate queries and keys."""
+        raise ValueError("its class does not override `stretch`")
+
     def at_layer(self, layer: int) -> None:
         """Prepare the module for its layer (0 is the first). For kinds that differ between layers."""
 
@@ -110,7 +112,7 @@ class LayerNormed(PosEmbed):
     def __init__(self, cfg: ViTConfig, table: PosEmbed) -> None:
         super().__init__(cfg)
         self.table = table
-        self.norms = nn.ModuleList(nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS) for _ in range(cfg.depth))
+        self.norms = nn.ModuleList(nn.LayerNorm(cfg.embed_dim, eps=NORM_EPS) for _ in range(cfg.depth))
 
     def join(self, x: Tensor, layer: int) -> Tensor:
         return x + self.norms[layer](self.table.add(torch.zeros_like(x[:1])))

@@ -25,12 +25,20 @@ class Rope2d(PosEmbed):
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        frequency = frequencies(cfg)
-        angle = grid(cfg.grid_size).double()[:, :, None] * frequency  # [N, 2, Dh/4]
-        angle = angle.flatten(1)  # [N, Dh/2]: row angles, then column angles
-        angle = F.pad(angle, (0, 0, cfg.num_prefix_tokens, 0))  # [T, Dh/2]
+        self.cfg = cfg
+        angle = self._angles()
         self.register_buffer("cos", angle.cos().to(torch.get_default_dtype()), persistent=False)
         self.register_buffer("sin", angle.sin().to(torch.get_default_dtype()), persistent=False)
+
+    def _angles(self) -> Tensor:
+        """float64 [T, Dh/2]: row angles, then column angles"""
+        angle = grid(self.cfg.grid_size).double()[:, :, None] * frequencies(self.cfg, self.cfg.head_dim // 4)
+        return F.pad(angle.flatten(1), (0, 0, self.cfg.num_prefix_tokens, 0))
+
+    def stretch(self, factor: float) -> None:
+        angle = factor * self._angles()
+        self.cos.copy_(angle.cos())
+        self.sin.copy_(angle.sin())
 
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         return rotated(q, self.cos, self.sin), rotated(k, self.cos, self.sin)
@@ -61,6 +69,37 @@ class Rope2dAndTable(Rope2d):
         return {f"table.{name}": values for name, values in new.items()}
 
 
+class RopeSpherical(Rope2d):
+    """Rotary embedding on a sphere (van de Geijn et al. 2025, arXiv 2511.08368, section 4 and appendices F and G).
+
+    Channels 3 t, 3 t + 1 and 3 t + 2 of a head are a point (x, y, z). It turns about the z axis by the column, then
+    about the x axis by the row, each by coordinate * base^(-t / (Dh / 3)), with `rope_base` 100 by default. The two
+    turns do not commute, so the attention between two patches depends on their places, not only on their offset.
+    Coordinates are patches from the centre of the grid; the paper's step is 2 pi / (G - 1) for a trained grid of G x G
+    patches, 0.9 for 8 x 8. The paper's heads have 60 or 63 channels; here the last Dh mod 3 channels are not rotated.
+    Class and register tokens are not rotated.
+    """
+
+    defaults = BUILTIN["rope-spherical"].defaults
+
+    def _angles(self) -> Tensor:
+        """float64 [2, T, Dh/3]: by the row, by the column"""
+        place = grid(self.cfg.grid_size).double() - (self.cfg.grid_size - 1) / 2  # [N, 2]
+        angle = place.T[:, :, None] * frequencies(self.cfg, self.cfg.head_dim // 3)
+        return F.pad(angle, (0, 0, self.cfg.num_prefix_tokens, 0))
+
+    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return self._turned(q), self._turned(k)
+
+    def _turned(self, points: Tensor) -> Tensor:
+        (row_cos, cos), (row_sin, sin) = self.cos, self.sin  # each [T, Dh/3]
+        width = 3 * cos.shape[-1]
+        x, y, z = points[..., :width].unflatten(-1, (-1, 3)).unbind(-1)  # each [B, H, T, Dh/3]
+        x, y = x * cos - y * sin, x * sin + y * cos
+        y, z = y * row_cos - z * row_sin, y * row_sin + z * row_cos
+        return torch.cat([torch.stack([x, y, z], -1).flatten(-2), points[..., width:]], -1)  # [B, H, T, Dh]
+
+
 class RopeMixed(PosEmbed):
     """Rotary embedding with learned two-dimensional frequencies for each head and layer (Heo et al. 2024, RoPE-Mixed).
 
@@ -74,7 +113,7 @@ class RopeMixed(PosEmbed):
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        length = frequencies(cfg).to(torch.get_default_dtype())  # [Dh/4]
+        length = frequencies(cfg, cfg.head_dim // 4).to(torch.get_default_dtype())  # [Dh/4]
         turn = torch.rand(cfg.num_heads, 1) * 2 * math.pi
         column = torch.cat([length * turn.cos(), length * (turn + math.pi / 2).cos()], 1)
         row = torch.cat([length * turn.sin(), length * (turn + math.pi / 2).sin()], 1)
@@ -88,11 +127,13 @@ class RopeMixed(PosEmbed):
         cos, sin = angle.cos(), angle.sin()
         return rotated(q, cos, sin), rotated(k, cos, sin)
 
+    def stretch(self, factor: float) -> None:
+        self.position.mul_(factor)
 
-def frequencies(cfg: ViTConfig) -> Tensor:
-    """base^(-t / (Dh / 4)) for t < Dh / 4, float64."""
-    quarter = cfg.head_dim // 4
-    return cfg.own_setting("rope_base") ** -(torch.arange(quarter, dtype=torch.float64) / quarter)
+
+def frequencies(cfg: ViTConfig, count: int) -> Tensor:
+    """base^(-t / count) for t < count, float64."""
+    return cfg.own_setting("rope_base") ** -(torch.arange(count, dtype=torch.float64) / count)
 
 
 def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -89,6 +89,7 @@ def test_a_diverged_run_keeps_what_was_measured_before(tmp_path):
         ("test/acc@1", "test accuracy after 1 epoch", "val/acc@1"),
         ("train/loss", "training loss", "val/loss"),
         ("test/acc@16px", "test accuracy at 16 px", "val/acc@16px"),
+        ("test/loss@16px/interpolated", "test loss at 16 px, interpolated positions", "val/loss@16px/interpolated"),
         ("shift/2", "consistency under shifts by 2 px", "val/acc"),
         ("fewshot/mnist/5", "5-shot accuracy (mnist)", "fewshot-val/mnist/5"),
         (

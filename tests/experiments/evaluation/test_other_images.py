@@ -14,7 +14,7 @@ from experiments.errors import UserError
 from experiments.evaluation.other_images import shifted, size_tasks
 from experiments.runs import record
 from vit import ViT
-from vit.pos_embed import Additive
+from vit.pos_embed import Additive, PosEmbed
 from vit.registry import REGISTRY, Kind
 from vit.resize import resized
 
@@ -46,6 +46,26 @@ def test_each_size_is_that_of_the_resized_model_on_resized_images(kind, tmp_path
             assert summary[f"{part}/loss@{side}px"] == pytest.approx(loss, abs=1e-4)
     for name in ("val/acc", "val/loss", "test/acc", "test/loss"):
         assert summary[f"{name}@8px"] == summary[name]
+
+
+def test_interpolated_positions_are_a_second_evaluation_of_the_same_weights(tmp_path):
+    plain = {**SIZES, "model__pos_embed": "rope-2d"}
+    changes = {**plain, "eval__interpolated": True}
+    summary, config = tiny.run(tmp_path / "a", **changes), tiny.config(**changes)
+    without = tiny.run(tmp_path / "b", **plain)
+    assert {name: summary[name] for name in without if "/" in name} == {n: without[n] for n in without if "/" in n}
+    assert (tmp_path / "a" / record.METRICS).read_bytes() == (tmp_path / "b" / record.METRICS).read_bytes()
+    own, images = loading.load(config), loading.load(override(config, {"data.img_size": 12}))
+    model = resized(trained(tmp_path / "a", config), 12, interpolated=True)
+    for part in ("val", "test"):
+        x, y = getattr(images, part).x, getattr(images, part).y
+        loss = torch.nn.functional.cross_entropy(model((x / 255 - own.mean[0]) / own.std[0]), y).item()
+        assert summary[f"{part}/loss@12px/interpolated"] == pytest.approx(loss, abs=1e-4)
+        assert abs(loss - summary[f"{part}/loss@12px"]) > 1e-3
+        assert summary[f"{part}/acc@8px/interpolated"] == summary[f"{part}/acc"]
+    assert {name for name in summary if "/" in name} == {*config.metrics, "train/grad_norm"}
+    other = tiny.run(tmp_path / "c", **{**changes, "model__pos_embed": "sincos-2d"})
+    assert not [name for name in other if "interpolated" in name]
 
 
 def test_shifts_and_permutations_are_measured_on_the_test_images(tmp_path):
@@ -89,6 +109,20 @@ def test_a_plugin_that_does_not_say_how_it_carries_over_is_refused_before_it_tra
     monkeypatch.setitem(REGISTRY.data, "mine", Kind(Table, ("stem",)))
     with pytest.raises(UserError, match="^model.pos_embed: 'mine' cannot be used at 4 px"):
         tiny.run(tmp_path / "a", model__pos_embed="mine", **SIZES)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_rotary_plugin_without_a_way_to_interpolate_its_positions_is_refused_before_it_trains(tmp_path, monkeypatch):
+    class Turn(PosEmbed):
+        def rotate(self, q, k):
+            return -q, k
+
+    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Turn, ("every-layer",), defaults={"rope_base": 50.0}))
+    line = (
+        "^model.pos_embed: 'mine' cannot be used at 4 px with interpolated positions: its class does not override `str"
+    )
+    with pytest.raises(UserError, match=line):
+        tiny.run(tmp_path / "a", model__pos_embed="mine", eval__interpolated=True, **SIZES)
     assert not (tmp_path / "a").exists()
 
 

@@ -29,7 +29,8 @@ from experiments.training import trainer as trainers
 from experiments.training.stacked import Stacked
 from experiments.training.step import DeviceStep, model_input
 from experiments.training.tables import epoch_tables
-from vit import ViT, cpu_bfloat16, fused_attention, linear
+from vit import ViT
+from vit.kernels import attention, linear, tanh_gelu
 from vit.registry import REGISTRY
 
 CPU = torch.device("cpu")
@@ -41,8 +42,8 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def forms_of_a_gpu(monkeypatch):
     """Attention, GELU and linear layers as on a GPU."""
-    monkeypatch.setattr(cpu_bfloat16, "applies", lambda x: False)
-    monkeypatch.setattr(fused_attention, "is_faster_in_parts", lambda q, k: False)
+    monkeypatch.setattr(tanh_gelu, "has_faster_form", lambda x: False)
+    monkeypatch.setattr(attention, "is_faster_in_parts", lambda q, k: False)
     monkeypatch.setattr(linear, "in_parts", lambda x: True)
 
 
@@ -53,6 +54,7 @@ BIASED = {
     "relative": True,
     "irpe-k": True,
     "relative-2d-kv": True,
+    "pape": True,
     "alibi-2d": False,
     "lookhere": False,
 }

@@ -14,7 +14,7 @@ from experiments.data import loading
 from experiments.runs.run import train
 from experiments.study import RunSpec
 from experiments.training.fit import fit
-from vit import linear
+from vit.kernels import linear
 from vit.registry import REGISTRY
 
 DEVICE = torch.device(os.environ.get("TEST_DEVICE", "cuda"))  # cpu tries these tests without a GPU

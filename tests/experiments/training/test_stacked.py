@@ -85,6 +85,8 @@ def test_a_cohort_of_eight_in_float32():
         {"model.attn": "sliced", "model.norm": "post"},
         {"model.reg_tokens": 2},
         {"model.stem": "conv"},
+        {"model.norm_layer": "rmsnorm", "model.qk_norm": True, "model.pos_embed": "rope-2d"},
+        {"model.mlp": "swiglu", "model.mlp_act_drop_rate": 0.1, "model.layer_scale": 0.1},
         {"model.pos_embed": "cpe", "model.pos_site": "after-first-layer"},
     ],
 )

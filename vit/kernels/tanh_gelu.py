@@ -1,23 +1,26 @@
-"""Tanh-GELU in bfloat16 on a CPU, in a form that is 1.3 times as fast there as PyTorch's own."""
+"""GELU. The tanh approximation in bfloat16 on a CPU has a form of its own, 1.3 times as fast there as PyTorch's."""
 
 import math
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 _SLOPE, _CUBE = 2 * math.sqrt(2 / math.pi), 0.044715
 _BLOCK = 2**17  # numbers that fit into the cache of one CPU core
 
 
-def applies(x: Tensor) -> bool:
-    """Whether `tanh_gelu` is used for x."""
+def gelu(x: Tensor, approximate: str) -> Tensor:
+    """GELU of any shape: exact, or approximated by tanh (`approximate` as in `F.gelu`)."""
+    if approximate == "tanh" and has_faster_form(x) and torch.is_grad_enabled():
+        return _TanhGelu.apply(x)[0]
+    return F.gelu(x, approximate=approximate)
+
+
+def has_faster_form(x: Tensor) -> bool:
+    """Whether training uses the form for bfloat16 on a CPU."""
     return x.device.type == "cpu" and x.dtype == torch.bfloat16 and not torch.compiler.is_compiling()
-
-
-def tanh_gelu(x: Tensor) -> Tensor:
-    """`F.gelu(x, approximate="tanh")` of any shape."""
-    return _TanhGelu.apply(x)[0]
 
 
 class _TanhGelu(torch.autograd.Function):
