@@ -59,7 +59,7 @@ def timm_swiglu(in_features: int, hidden_features: int, bias: bool, **others: ob
             {"mlp_layer": timm_swiglu, "global_pool": "map", "class_token": False},
         ),
     ],
-    ids=lambda settings: ",".join(f"{name}={value}" for name, value in settings.items()) or "cls",
+    ids=lambda settings: ",".join(f"{k}={getattr(v, '__name__', v)}" for k, v in settings.items()) or "cls",
 )
 def test_equals_timm(size, ours, theirs):
     cfg = ViTConfig(**size, **ours, num_classes=7)
