@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from experiments.data.class_folders import HIDDEN, NAMED, list_images
-from experiments.data.images import Images
+from experiments.data.images import Images, fitted
 from experiments.data.places import place_of
 from experiments.data.streaming import MOST_THREADS, StreamedPixels
 from experiments.errors import UserError
@@ -211,14 +211,10 @@ def _part_folders(data_root: str) -> dict[str, Path]:
 
 def _read_classes(folder: Path, side: int, upright: bool) -> tuple[Images, tuple[str, ...]]:
     """Read FOLDER/CLASS/IMAGE: resize the shorter side to `side` pixels, then crop the centre."""
-    from torchvision.transforms import v2
-
-    transform = v2.Compose([v2.PILToTensor(), v2.Resize(side, antialias=True), v2.CenterCrop(side)])
 
     def decode(path: str) -> Tensor:
         with _naming(path):
-            image, turn = _open_rgb(path)
-            return transform(image.transpose(turn) if turn is not None and upright else image)
+            return fitted(to_tensor(*_open_rgb(path), upright), side)
 
     files, unused = list_images(folder)
     if unused:
@@ -244,16 +240,29 @@ def _read_classes(folder: Path, side: int, upright: bool) -> tuple[Images, tuple
     return Images(streamed, y), classes
 
 
+def to_tensor(image: Image.Image, turn: Image.Transpose | None, upright: bool = True) -> Tensor:
+    """The pixels [3, H, W], uint8, of what `to_rgb` returns. `upright`: whether to turn the image."""
+    from torchvision.transforms.v2.functional import pil_to_tensor
+
+    return pil_to_tensor(image if turn is None or not upright else image.transpose(turn))
+
+
 def _open_rgb(path: str) -> tuple[Image.Image, Image.Transpose | None]:
-    """An image with 8 bits per channel as it is stored, and how to turn it upright, if its EXIF data say so.
+    from PIL import Image
+
+    return to_rgb(Image.open(path))
+
+
+def to_rgb(opened: Any) -> tuple[Image.Image, Image.Transpose | None]:
+    """An image of Pillow with 8 bits per channel as it is stored, and how to turn it upright, if its EXIF data say so.
 
     Raises `ValueError` if the range of its pixels is unknown.
     """
     import numpy as np
     from PIL import Image
 
-    opened: Any = Image.open(path)
-    codec, *_, described = opened.tile[0] if opened.tile else ("", (0, 0))
+    tile = getattr(opened, "tile", None)  # of an image that is not decoded yet
+    codec, *_, described = tile[0] if tile else ("", (0, 0))
     is_deep = ";16" in str(described) or (codec.startswith("ppm") and described[1] > 255)
     image: Image.Image = opened
     if image.mode == "F" or (image.mode == "I" and not is_deep):

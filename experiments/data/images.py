@@ -73,8 +73,22 @@ class Splits:
 
     def normalized(self, x: Tensor) -> Tensor:
         """Normalize scaled pixels [..., C, S, S] by channel: the input of the model."""
-        mean, std = (v.to(x.dtype)[:, None, None] for v in (self.mean, self.std))
-        return (x - mean) / std
+        return normalized(x, self.mean, self.std)
+
+
+def normalized(x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """Scaled pixels [..., C, S, S], normalized by channel. mean, std: [C]"""
+    mean, std = (v.to(x.dtype)[:, None, None] for v in (mean, std))
+    return (x - mean) / std
+
+
+def fitted(x: Tensor, side: int) -> Tensor:
+    """uint8 images [..., C, H, W], scaled until the shorter side has `side` pixels, then cropped at the centre."""
+    if x.shape[-1] == x.shape[-2] == side:
+        return x
+    from torchvision.transforms.v2 import functional as tv  # its import takes 2 s, and many runs do without it
+
+    return tv.center_crop(tv.resize(x, [side], antialias=True), [side, side])
 
 
 def copies(first: Images, second: Images) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor
 from experiments.config import RunConfig
 from experiments.data.catalogue import DATASETS
 from experiments.data.folder import files_digest, read_folder
-from experiments.data.images import Images, Pixels, Splits, copies
+from experiments.data.images import Images, Pixels, Splits, copies, fitted
 from experiments.data.probes import generate
 from experiments.data.split import stratified_split
 from experiments.data.streaming import StreamedPixels
@@ -123,10 +123,8 @@ def _read_torchvision(data: DataConfig) -> Parts:
 def _resized(x: Pixels, side: int) -> Pixels:
     if isinstance(x, StreamedPixels) or x.shape[-1] == x.shape[-2] == side:
         return x
-    from torchvision.transforms.v2.functional import resize
-
     check_images(x.shape[0], x.shape[1], side)
-    return resize(x, [side, side], antialias=True)
+    return fitted(x, side)
 
 
 def _split(

@@ -153,14 +153,14 @@ def eval_function(model: ViT, features: bool = False) -> EvalStep:
 
 
 def predictions(scores: Tensor, y: Tensor, head: str) -> tuple[Tensor, Tensor]:
-    """The predicted class of each image [B] and the probability of its true class [B]. scores: [B, K]; y: [B]
+    """The predicted class of each image [B] and the probability of its true class [B]. scores: [B, K]; y: [B]"""
+    return scores.argmax(-1), probabilities(scores, head).gather(-1, y[:, None])[:, 0]
 
-    The scores of the head "softmax" are probabilities, those of the others are logits.
-    """
-    probabilities = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    if head != "softmax":
-        probabilities = probabilities.softmax(-1)
-    return scores.argmax(-1), probabilities.gather(-1, y[:, None])[:, 0]
+
+def probabilities(scores: Tensor, head: str) -> Tensor:
+    """The probability of each class [B, K], at least float32. The scores of the head "softmax" are probabilities."""
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    return scores if head == "softmax" else scores.softmax(-1)
 
 
 @torch.no_grad()
