@@ -94,6 +94,17 @@ class DataConfig(Section):
         description="augmentation: RandAugment with torchvision's defaults (two operations, magnitude 9), before crops "
         "and flips",
     )
+    random_erasing: float = Field(
+        0.0, ge=0, le=1, description="augmentation: probability that a rectangle of an image is erased (mean colour)"
+    )
+    mixup: NotNegative = Field(
+        0.0, description="augmentation: alpha of mixup, which blends each image and label with another's; 0 is off"
+    )
+    cutmix: NotNegative = Field(
+        0.0,
+        description="augmentation: alpha of CutMix, which pastes a rectangle of another image; 0 is off; with mixup: "
+        "either of them, at random for each batch",
+    )
     normalize: Literal["unit", "half", "dataset"] = Field(
         "dataset",
         description="pixel range: [0, 1] (unit), [-1, 1] (half), or zero mean and unit variance in each channel "
@@ -118,7 +129,8 @@ class DataConfig(Section):
         if self.shuffle_patches:
             yield from self._changed(crops, "with shuffle_patches: it would cut through patches")
         if dataset.cell:
-            yield from self._changed(("img_size", "hflip", *crops), f"for {self.name}: it would move or blur the marks")
+            moving = "img_size", "hflip", *crops, "random_erasing", "mixup", "cutmix"
+            yield from self._changed(moving, f"for {self.name}: it would move or blur the marks")
             yield from self._changed(("classes",), f"for {self.name}: its derived accuracies are for all classes")
 
     def _changed(self, fields: Iterable[str], reason: str) -> Iterator[str]:
