@@ -6,7 +6,7 @@ from typing import Any
 
 runpy.run_path(str(Path(__file__).parents[1] / "vit" / "shadowed.py"))["check"]("vit")
 
-__all__ = ["load_model"]
+__all__ = ["load_model", "register_dataset"]
 
 
 def __getattr__(name: str) -> Any:
@@ -14,4 +14,8 @@ def __getattr__(name: str) -> Any:
         from experiments.runs.trained import load_model
 
         return load_model
+    if name == "register_dataset":
+        from experiments.data.catalogue import register_dataset
+
+        return register_dataset
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -63,15 +63,17 @@ Numbers = Annotated[tuple[int, ...], BeforeValidator(_numbers), _as_text]
 class DataConfig(Section):
     """The dataset, its splits and the augmentation."""
 
-    name: str = Field("digits", description="dataset")
+    name: str = Field("digits", description="dataset; torchvision:SVHN is that class of torchvision.datasets")
     root: str = Field("data", description="folder of the dataset's files; of an imagefolder: of its class folders")
     download: bool = Field(False, description="download missing files into root (torchvision datasets only)")
     img_size: Count | None = Field(
         None,
         description="resize images to this side, in pixels; an imagefolder is scaled until its shorter side fits, then "
-        "cropped at the centre; default: the dataset's own (imagefolder: 64)",
+        "cropped at the centre; default: the dataset's own, or 64",
     )
-    num_classes: int | None = Field(None, ge=2, lt=2**31, description="classes of an imagefolder; default: any number")
+    num_classes: int | None = Field(
+        None, ge=2, lt=2**31, description="classes of images that are your own; default: any number"
+    )
     classes: Names = Field(
         (),
         description="the classes to use, by name, such as cat,dog; eval.fewshot other-classes probes the others; "
@@ -113,7 +115,7 @@ class DataConfig(Section):
 
     def _problems(self) -> Iterator[str]:
         if self.name not in DATASETS:
-            yield f"name: {self.name!r} is not known; {nearest(self.name, DATASETS)}"
+            yield f"name: {self.name!r} is not known; {nearest(self.name, DATASETS)}, torchvision:CLASS"
         if not self.root.strip():  # of an unset shell variable; a path of no characters is the current folder
             yield f"root: {self.root!r} is not allowed: expected the path of a folder; . is the current one"
         dataset, side = DATASETS[self.name], self.image_shape[1]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import math
 import os
 import re
 import warnings
@@ -24,10 +23,9 @@ from torch import Tensor
 from experiments.data.class_folders import HIDDEN, NAMED, list_images
 from experiments.data.images import Images, fitted
 from experiments.data.places import place_of
-from experiments.data.streaming import MOST_THREADS, StreamedPixels
+from experiments.data.streaming import MOST_THREADS, StreamedPixels, in_memory
 from experiments.errors import UserError
 from experiments.files import RecordError, write_text
-from experiments.memory import GIB, check_images, machine_memory
 from experiments.sections import DataConfig
 
 if TYPE_CHECKING:
@@ -43,7 +41,6 @@ RULES = "2"  # version of the rules by which files become pixels; 2: turned upri
 ORIENTATION = 0x0112  # the tag in EXIF data
 TURNS = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"}
 TURNS |= {6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"}
-IN_MEMORY = 1 / 8  # of this machine's memory, for decoded images: the parts of a split and each worker need a copy
 
 
 warnings.filterwarnings("ignore", module="PIL")  # Pillow's, which do not name the file
@@ -77,8 +74,6 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
                 f"data.root: {str(folder)!r} has the classes {', '.join(found)}, but {used[0]} has {', '.join(classes)}"
             )
         classes = found
-    if data.num_classes is not None and data.num_classes != len(classes):
-        raise UserError(f"data.num_classes: {data.num_classes}, but {data.root!r} has {len(classes)} class folders")
     return parts, classes
 
 
@@ -231,13 +226,7 @@ def _read_classes(folder: Path, side: int, upright: bool) -> tuple[Images, tuple
     paths = list(chain.from_iterable(files.values()))
     classes = tuple(name.encode(errors="replace").decode() for name in files)  # a name may be no UTF-8
     y = torch.tensor([label for label, paths in enumerate(files.values()) for _ in paths])
-    streamed = StreamedPixels(paths, side, decode)
-    if (need := math.prod(streamed.shape)) <= machine_memory() * IN_MEMORY:
-        return Images(streamed[:], y), classes
-    if need / len(paths) > machine_memory():
-        check_images(len(paths), 3, side)
-    print(f"data: {len(paths):,} images need {need / GIB:,.1f} GiB decoded; they are decoded when used", flush=True)
-    return Images(streamed, y), classes
+    return Images(in_memory(StreamedPixels(paths, side, decode)), y), classes
 
 
 def to_tensor(image: Image.Image, turn: Image.Transpose | None, upright: bool = True) -> Tensor:

@@ -15,6 +15,7 @@ from experiments.files import reading
 
 UNCOMPRESSED = (".bmp", ".pgm", ".ppm", ".tif", ".tiff")  # formats in which images of one shape have one size in bytes
 END = 4096  # bytes
+CHUNK = 500  # images whose values are read at once; streamed images are decoded in such batches
 Pixels = Tensor | StreamedPixels
 
 
@@ -99,9 +100,10 @@ def copies(first: Images, second: Images) -> int:
 
 def _keys(images: Images) -> Iterator[int]:
     """A number for each image. Of a compressed file, size and end are enough: any other image has another end."""
-    if isinstance(images.x, Tensor):
-        yield from (hash(pixels.tobytes()) for pixels in images.x.numpy())
-    for path in images.x.paths if isinstance(images.x, StreamedPixels) else ():
+    files = [item for item in getattr(images.x, "items", ()) if isinstance(item, str)]
+    for pixels, _ in () if files else images.batches(CHUNK):
+        yield from (hash(one.tobytes()) for one in pixels.numpy())
+    for path in files:
         with reading(Path(path)), open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(0 if path.lower().endswith(UNCOMPRESSED) else max(0, size - END))

@@ -14,8 +14,8 @@ from torch import Tensor
 from experiments.config import RunConfig, override
 from experiments.data import loading
 from experiments.data.catalogue import DATASETS
-from experiments.data.folder import to_rgb, to_tensor
-from experiments.data.images import fitted, normalized
+from experiments.data.images import normalized
+from experiments.data.indexed import to_pixels
 from experiments.errors import UserError
 from experiments.runs import init_from
 from experiments.runs.images import check_unchanged, settle_place
@@ -52,29 +52,19 @@ class TrainedModel:
             raise UserError(
                 "images: expected a list of images, or one array [N, H, W, C]; a single image is a list too"
             )
+        shape = self.config.data.image_shape
         device, parts = next(self.model.parameters()).device, [torch.zeros(0, len(self.classes))]
         for start in range(0, len(images), EVAL_BATCH):
-            pixels = torch.stack([self._pixels(image) for image in images[start : start + EVAL_BATCH]])
+            try:
+                pixels = torch.stack([to_pixels(image, *shape) for image in images[start : start + EVAL_BATCH]])
+            except ValueError as error:
+                raise UserError(f"images: {error}") from error
             x = normalized(pixels.to(DTYPES[self.config.train.precision]) / 255, self.mean, self.std).to(device)
             with autocast(self.config, device):
                 scores = self.model(x)
             parts.append(probabilities(scores, self.config.model.head).cpu().float())
         every = torch.cat(parts).numpy()
         return [self.classes[label] for label in every.argmax(1)], every
-
-    def _pixels(self, image: Image.Image | np.ndarray) -> Tensor:
-        """The pixels [C, S, S] of an image, uint8."""
-        from PIL import Image
-
-        if not isinstance(image, Image.Image):
-            array = np.asarray(image)
-            if array.dtype != np.uint8 or array.ndim not in (2, 3) or array.shape[2:] not in ((), (1,), (3,)):
-                given = f"an array of {array.dtype}, {list(array.shape)}"
-                raise UserError(f"images: {given} is not allowed: expected uint8, [H, W], [H, W, 1] or [H, W, 3]")
-            image = Image.fromarray(array.squeeze(2) if array.shape[2:] == (1,) else array)
-        channels, side = self.config.data.image_shape
-        rgb, turn = to_rgb(image)
-        return fitted(to_tensor(rgb if channels == 3 else rgb.convert("L"), turn), side)
 
 
 def load_model(run_folder: str | Path, data_root: str | None = None) -> TrainedModel:
@@ -88,7 +78,7 @@ def load_model(run_folder: str | Path, data_root: str | None = None) -> TrainedM
     if "classes" in known:
         of_data = tuple(known["classes"]), torch.tensor(known["mean"]), torch.tensor(known["std"])
     else:
-        if data_root is None and DATASETS[config.data.name].source in ("torchvision", "folder"):
+        if data_root is None and DATASETS[config.data.name].source not in ("sklearn", "generated"):
             raise UserError(
                 f"data_root: is required for {run.folder!r}, whose record is older than class names in summary.json; "
                 f"expected the folder of the images of {config.data.name}"
