@@ -96,16 +96,10 @@ class DataConfig(Section):
         description="augmentation: RandAugment with torchvision's defaults (two operations, magnitude 9), before crops "
         "and flips",
     )
-    random_erasing: float = Field(
-        0.0, ge=0, le=1, description="augmentation: probability that a rectangle of an image is erased (mean colour)"
-    )
-    mixup: NotNegative = Field(
-        0.0, description="augmentation: alpha of mixup, which blends each image and label with another's; 0 is off"
-    )
+    random_erasing: float = Field(0.0, ge=0, le=1, description="augmentation: probability to erase part of an image")
+    mixup: NotNegative = Field(0.0, description="augmentation: alpha of mixup of the images of a batch; 0 is off")
     cutmix: NotNegative = Field(
-        0.0,
-        description="augmentation: alpha of CutMix, which pastes a rectangle of another image; 0 is off; with mixup: "
-        "either of them, at random for each batch",
+        0.0, description="augmentation: alpha of CutMix; with mixup, each batch takes one of both"
     )
     normalize: Literal["unit", "half", "dataset"] = Field(
         "dataset",

@@ -1,22 +1,19 @@
 """The catalogue of datasets: name, image shape, classes, source. Nothing is loaded here.
 
-`torchvision:CLASS` is a class of `torchvision.datasets`. A user's own are functions with the decorator
-`register_dataset`, in a module that VIT_PLUGINS names.
+`torchvision:CLASS` is a class of `torchvision.datasets`. Plug-ins are functions in a module that VIT_PLUGINS names.
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import UserDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from vit import plugins
 from vit.registry import NAME, REGISTRY
 
-TORCHVISION = re.compile("torchvision:([A-Za-z0-9_]+)")
 Read = Callable[[str], tuple[Any, Any]]
 
 
@@ -24,8 +21,8 @@ Read = Callable[[str], tuple[Any, Any]]
 class Dataset:
     """A dataset by its shape: `img_size` pixels a side, `in_chans` channels; None if the user's files decide.
 
-    `cell`: side in pixels of the cells that a generated image consists of; the patch size must equal it. `read`,
-    `plugin`: the function of a plug-in, and its source, None where there is no source file.
+    `cell`: side in pixels of the cells that a generated image consists of; the patch size must equal it. `read`: the
+    function of a plug-in; `plugin`: its source, None where it has no file.
     """
 
     source: Literal["sklearn", "torchvision", "class", "folder", "generated", "plugin"]
@@ -46,20 +43,17 @@ class Dataset:
 class Catalogue(UserDict[Any, Dataset]):
     """Name -> `Dataset`. Plug-ins are imported when an unknown name is asked for."""
 
-    def __missing__(self, name: str) -> Dataset:
+    def __missing__(self, name: Any) -> Dataset:
         REGISTRY.import_plugins()
-        if name not in self.data and (match := TORCHVISION.fullmatch(name)):
+        if name not in self.data and (match := re.fullmatch(r"torchvision:(\w+)", str(name))):
             return Dataset("class", None, 3, None, match[1])
         return self.data[name]
 
     def __contains__(self, name: object) -> bool:
-        with contextlib.suppress(KeyError):
-            return self[str(name)] is not None
-        return False
-
-    def __iter__(self) -> Iterator[str]:
-        REGISTRY.import_plugins()
-        return super().__iter__()
+        try:
+            return self[name] is not None
+        except KeyError:
+            return False
 
 
 DATASETS = Catalogue(

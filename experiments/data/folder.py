@@ -15,9 +15,12 @@ from itertools import chain
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from PIL import Image
+from PIL.Image import DecompressionBombError
 from torch import Tensor
 
 from experiments.data.class_folders import HIDDEN, NAMED, list_images
@@ -27,9 +30,6 @@ from experiments.data.streaming import MOST_THREADS, StreamedPixels, in_memory
 from experiments.errors import UserError
 from experiments.files import RecordError, write_text
 from experiments.sections import DataConfig
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # of a folder's name, such as seg_train, TestImages or FOLD2
 # a word that names a part
@@ -142,7 +142,7 @@ def _pixel_hashes(paths: list[str]) -> list[tuple[str, str]]:
     def decode(path: str) -> tuple[str, str] | str:
         try:
             with _naming(path):
-                image, turn = _open_rgb(path)
+                image, turn = to_rgb(Image.open(path))
         except UserError as error:
             return str(error)
         stored = _hash_image(image)
@@ -166,8 +166,6 @@ def _hash_image(image: Image.Image) -> str:
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
     """Raise a `UserError` that names the file for Pillow's errors on a broken one."""
-    from PIL.Image import DecompressionBombError
-
     try:
         yield
     except (DecompressionBombError, OSError, SyntaxError, ValueError) as error:
@@ -209,7 +207,7 @@ def _read_classes(folder: Path, side: int, upright: bool) -> tuple[Images, tuple
 
     def decode(path: str) -> Tensor:
         with _naming(path):
-            return fitted(to_tensor(*_open_rgb(path), upright), side)
+            return fitted(to_tensor(*to_rgb(Image.open(path)), upright), side)
 
     files, unused = list_images(folder)
     if unused:
@@ -236,20 +234,11 @@ def to_tensor(image: Image.Image, turn: Image.Transpose | None, upright: bool = 
     return pil_to_tensor(image if turn is None or not upright else image.transpose(turn))
 
 
-def _open_rgb(path: str) -> tuple[Image.Image, Image.Transpose | None]:
-    from PIL import Image
-
-    return to_rgb(Image.open(path))
-
-
 def to_rgb(opened: Any) -> tuple[Image.Image, Image.Transpose | None]:
     """An image of Pillow with 8 bits per channel as it is stored, and how to turn it upright, if its EXIF data say so.
 
     Raises `ValueError` if the range of its pixels is unknown.
     """
-    import numpy as np
-    from PIL import Image
-
     tile = getattr(opened, "tile", None)  # of an image that is not decoded yet
     codec, *_, described = tile[0] if tile else ("", (0, 0))
     is_deep = ";16" in str(described) or (codec.startswith("ppm") and described[1] > 255)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from experiments.data.catalogue import DATASETS
@@ -44,9 +45,8 @@ def read_class(data: DataConfig) -> Parts:
     """The parts of a class of torchvision.datasets whose items are an image and its label. Raises `UserError`."""
     opened, raw = open_class(data), {}
     for name, part in opened.items():
-        listed = (getattr(part, attribute, ()) for attribute in LABELS)
-        labels = next((labels for labels in listed if len(labels) == len(part)), None)
-        labels = [part[i][1] for i in range(len(part))] if labels is None else labels
+        listed = [labels for labels in (getattr(part, name, ()) for name in LABELS) if len(labels) == len(part)]
+        labels = listed[0] if listed else [part[i][1] for i in range(len(part))]
         raw[name] = (lambda i, part=part: part[i][0]), len(part), labels
     return _parts(data, raw, getattr(opened["train"], "classes", ()))
 
@@ -66,14 +66,12 @@ def open_class(data: DataConfig) -> dict[str, Any]:
     if more := sorted(required - {*ARGUMENTS}):
         raise UserError(f"{where} needs {', '.join(more)}; allowed: classes that need only {', '.join(ARGUMENTS)}")
     usual = {key: value for key, value in (("root", data.root), ("download", data.download)) if key in known}
-    choices: dict[str, dict[str, Any]] = {"train": {}}  # part -> arguments
-    if "train" in known:
-        choices = {"train": {"train": True}, "test": {"train": False}}
-    elif "split" in known:
-        choices = {part: {"split": part} for part in ("train", "test")}
+    values = {"train": (True, False), "split": ("train", "test")}
+    chosen = next((argument for argument in values if argument in known), None)
+    choices = [{chosen: value} for value in values[chosen]] if chosen else [{}]
     lock = wait_for_lock(Path(data.root) / ".download.lock", 3600.0) if data.download else contextlib.nullcontext()
     with lock:
-        for part, choice in choices.items():
+        for part, choice in zip(("train", "test"), choices):
             try:
                 opened[part] = getattr(datasets, name)(**usual, **choice)
             except (RuntimeError, OSError, ValueError, AssertionError, TypeError, ImportError) as error:
@@ -129,8 +127,6 @@ def to_pixels(image: Any, channels: int, side: int) -> Tensor:
 
     It becomes grey or RGB, is resized by its shorter side and cropped at the centre. Raises `ValueError`.
     """
-    from PIL import Image
-
     if not isinstance(image, Image.Image):
         array = np.asarray(image)
         if array.dtype != np.uint8 or array.ndim not in (2, 3) or array.shape[2:] not in ((), (1,), (3,)):

@@ -14,8 +14,7 @@ def mixes(seed: int, steps: int, size: int, mixup: float, cutmix: float) -> Tens
     image outside of it: (top, left, height, width, weight) [steps, 5], float64.
 
     `mixup`, `cutmix`: alpha of the weight's distribution, Beta(alpha, alpha); 0 is off. If both are on, each step takes
-    either with equal probability. Mixup has an empty box, CutMix the weight 1. A box may reach beyond the image and is
-    cut there.
+    either with equal probability. Mixup has an empty box, CutMix the weight 1.
     """
     random = np.random.RandomState(seed % 2**32)
     cuts = random.uniform(size=steps) < (0.5 if mixup and cutmix else float(cutmix > 0))

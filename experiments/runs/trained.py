@@ -1,14 +1,12 @@
 """The model of a finished run without the rest: it says which classes images belong to."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from experiments.config import RunConfig, override
@@ -21,9 +19,6 @@ from experiments.runs import init_from
 from experiments.runs.images import check_unchanged, settle_place
 from experiments.training.trainer import DTYPES, EVAL_BATCH, autocast, probabilities
 from vit import ViT
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 
 @dataclass(frozen=True)
@@ -44,14 +39,11 @@ class TrainedModel:
     def predict(self, images: Sequence[Image.Image | np.ndarray] | np.ndarray) -> tuple[list[str], np.ndarray]:
         """The name of the most probable class of each image, and the probability of each class, [N, K].
 
-        `images`: images of any size, each one of Pillow or a uint8 array [H, W] or [H, W, 3]; or one array
-        [N, H, W, C]. They become grey or RGB as the model needs it. The shorter side is resized to the model's, then
-        the centre is cropped, as in training. Raises `UserError` for anything else.
+        `images`: a list of images of any size, as for `to_pixels`, or one array [N, H, W, C], uint8. They are resized
+        and normalized as in training. Raises `UserError` for anything else.
         """
         if not isinstance(images, Sequence) and np.ndim(images) != 4:
-            raise UserError(
-                "images: expected a list of images, or one array [N, H, W, C]; a single image is a list too"
-            )
+            raise UserError("images: expected a list of images, also for a single one, or an array [N, H, W, C]")
         shape = self.config.data.image_shape
         device, parts = next(self.model.parameters()).device, [torch.zeros(0, len(self.classes))]
         for start in range(0, len(images), EVAL_BATCH):

@@ -29,8 +29,7 @@ STEPWISE = ("keys", "mixes")  # tables with one row for each step; the others ha
 class EpochTables:
     """The tables of an epoch (from 0) of R runs, on the CPU. The rows of the last step are padded with zeros.
 
-    numbers: those of `_random_numbers`, by name, with two axes more: [steps, R, B, ...], or [steps, R, ...] for those
-    in `STEPWISE`.
+    numbers: those of `_random_numbers` by name, as [steps, R, B, ...], or [steps, R, ...] for those in `STEPWISE`.
     """
 
     epoch: int

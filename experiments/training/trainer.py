@@ -23,10 +23,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.float32, "float64": torch.
 
 
 class MixedLabels(NamedTuple):
-    """The labels of mixed images: their own [R, B] with the weight `share` [R], and `others` [R, B] with the rest.
-
-    That is the cross-entropy with soft targets, which is linear in the target. Predictions count likewise.
-    """
+    """Soft targets: the own label of each image [R, B] with the weight `share` [R], and another one with the rest."""
 
     own: Tensor
     others: Tensor
@@ -127,7 +124,7 @@ def losses(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> Tensor:
 
 def loss_and_hits(scores: Tensor, y: Labels, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
     """The mean loss and the number of correct predictions of a run. scores: [B, K]; y: [B]"""
-    if isinstance(y, MixedLabels):
+    if isinstance(y, MixedLabels):  # the cross-entropy is linear in the target
         pairs = zip(*(loss_and_hits(scores, labels, label_smoothing) for labels in (y.own, y.others)), strict=True)
         loss, hits = (y.share * own + (1 - y.share) * other for own, other in pairs)
         return loss, hits

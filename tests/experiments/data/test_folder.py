@@ -227,7 +227,7 @@ def test_images_that_no_command_changed_are_checked_once(tmp_path, monkeypatch):
     for name in ("a", "b"):
         paint(tmp_path / name, (9, 9, 9), 10)
     before = files_digest(str(tmp_path))
-    monkeypatch.setattr("experiments.data.folder._open_rgb", Mock(side_effect=AssertionError))
+    monkeypatch.setattr("experiments.data.folder.to_rgb", Mock(side_effect=AssertionError))
     assert files_digest(str(tmp_path)) == before
 
 

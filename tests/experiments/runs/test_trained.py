@@ -111,7 +111,7 @@ def test_a_folder_without_a_finished_run_is_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("images", "reason"),
     [
-        (np.zeros((8, 8), np.uint8), "expected a list of images, or one array"),
+        (np.zeros((8, 8), np.uint8), "expected a list of images, also for a single one"),
         ([np.zeros((8, 8))], r"an array of float64, \[8, 8\] is not allowed: expected uint8"),
         ([np.zeros((2, 8, 8), np.uint8)], r"an array of uint8, \[2, 8, 8\] is not allowed"),
     ],
