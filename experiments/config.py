@@ -35,8 +35,8 @@ class RunConfig(Section):
     init_from: str | None = Field(
         None,
         description="start from the final weights of this finished run (its folder), interpolated to data.img_size; "
-        "the "
-        "model must be the same; with another number of classes the last layer starts at zero; default: random weights",
+        "the model must be the same; with another number of classes the last layer starts at zero; default: random "
+        "weights",
     )
     init_weights: str | None = Field(
         None,

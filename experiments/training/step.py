@@ -90,8 +90,9 @@ class DeviceStep:
             boxes = partial(augment.erased_boxes, size=size, probability=data.random_erasing)
             uploaded["erasing"] = _run_by_run(boxes, uploaded["erasing"])
         for name, table in uploaded.items():
-            fixed = self._tables.setdefault(name, torch.empty_like(table))
-            fixed.copy_(table, non_blocking=True)
+            if name not in self._tables:
+                self._tables[name] = torch.empty_like(table)
+            self._tables[name].copy_(table, non_blocking=True)
         self.trainer.optimizer.start_epoch(tables.epoch, self.steps)
         self._uploading = tables  # kept in memory until the copies are done
         for tensor in (self.number, self.loss, self.hits):
@@ -104,11 +105,12 @@ class DeviceStep:
         count = self.counts.index_select(0, self.number)
         pixels = self._pixels[:, :size] if self._prepared else self.splits.train.x[of_images["order"]]
         x = model_input(self.splits, self.config, pixels, of_images.get("draws"), of_images.get("erasing"))
-        labels: Labels = of_images["labels"]
+        y = of_images["labels"]
+        targets: Labels = y
         if "mixes" in now:
-            x, others, share = mix(x, of_images["labels"], now["mixes"], count)
-            labels = MixedLabels(of_images["labels"], others, share)
-        loss, hits = self.trainer.train_step(x, labels, now["keys"], self.number)
+            x, *others = mix(x, y, now["mixes"], count)
+            targets = MixedLabels(y, *others)
+        loss, hits = self.trainer.train_step(x, targets, now["keys"], self.number)
         self.loss += loss * count
         self.hits += hits
         self.number += 1

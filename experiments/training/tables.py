@@ -45,10 +45,13 @@ def epoch_tables(configs: Sequence[RunConfig], n: int, epoch: int, size: int) ->
     """The tables of an epoch (from 0) with n images in batches of `size`. A run's numbers depend on its seed only."""
     steps = math.ceil(n / size)
     runs = [_random_numbers(config, n, epoch, steps) for config in configs]
-    stacks = {name: torch.stack([run[name] for run in runs]) for name in runs[0]}  # [R, n or steps, ...]
-    return EpochTables(
-        epoch, {name: t.transpose(0, 1) if name in STEPWISE else _by_step(t, steps, size) for name, t in stacks.items()}
-    )
+    tables = {}
+    for name in runs[0]:
+        whole = torch.stack([run[name] for run in runs])  # [R, n or steps, ...]
+        if name not in STEPWISE:
+            whole = F.pad(whole, (0, 0) * (whole.ndim - 2) + (0, steps * size - n)).unflatten(1, (steps, size))
+        tables[name] = whole.transpose(0, 1).contiguous()
+    return EpochTables(epoch, tables)
 
 
 def _random_numbers(config: RunConfig, n: int, epoch: int, steps: int) -> dict[str, Tensor]:
@@ -70,13 +73,6 @@ def _random_numbers(config: RunConfig, n: int, epoch: int, steps: int) -> dict[s
         numbers["mixes"] = mixing.mixes(seed, steps, side, data.mixup, data.cutmix)
     keys = torch.randint(2**31 - 1, (steps,), dtype=torch.int32, generator=own("dropout"))
     return {**numbers, "keys": keys}
-
-
-def _by_step(whole: Tensor, steps: int, size: int) -> Tensor:
-    """[R, n, ...] as [steps, R, size, ...], padded with zeros."""
-    padding = steps * size - whole.shape[1]
-    whole = F.pad(whole, (0, 0) * (whole.ndim - 2) + (0, padding))
-    return whole.unflatten(1, (steps, size)).transpose(0, 1).contiguous()
 
 
 def one_ahead(make: Callable[[int], T], epochs: Iterable[int]) -> Iterator[T]:
