@@ -1,6 +1,16 @@
 """One run, or one cohort of runs: configuration, data, training, record, tracking."""
 
+import importlib
 import runpy
 from pathlib import Path
+from typing import Any
 
 runpy.run_path(str(Path(__file__).parents[1] / "vit" / "shadowed.py"))["check"]("vit")
+
+OFFERED = {"load_model": "experiments.runs.trained", "register_dataset": "experiments.data.catalogue"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in OFFERED:  # imported when used: torch takes seconds
+        return getattr(importlib.import_module(OFFERED[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -35,8 +35,8 @@ class RunConfig(Section):
     init_from: str | None = Field(
         None,
         description="start from the final weights of this finished run (its folder), interpolated to data.img_size; "
-        "the "
-        "model must be the same; with another number of classes the last layer starts at zero; default: random weights",
+        "the model must be the same; with another number of classes the last layer starts at zero; default: random "
+        "weights",
     )
     init_weights: str | None = Field(
         None,
@@ -80,9 +80,9 @@ class RunConfig(Section):
         if name not in DATASETS:
             yield f"eval.fewshot: {name!r} is not known; {nearest(name, [*DATASETS, OTHER_CLASSES])}"
         dataset, trained = DATASETS[name], DATASETS[self.data.name]
-        if name != self.data.name and dataset.source in ("folder", "generated"):
+        if name != self.data.name and dataset.source in ("folder", "generated", "plugin"):
             yield f"eval.fewshot: {name} is allowed only where it is also data.name"
-        if dataset.source == "torchvision" and trained.source == "folder":
+        if dataset.source in ("torchvision", "class") and trained.source == "folder":
             yield f"eval.fewshot: {name} is not allowed for {self.data.name}: both would be in data.root"
         if dataset.in_chans not in (1, trained.in_chans):  # one channel is repeated
             yield f"eval.fewshot: {name} has {dataset.in_chans} channel(s), and {self.data.name} {trained.in_chans}"
@@ -223,6 +223,8 @@ def run_id(config: RunConfig) -> str:
     }
     if plugin := REGISTRY[config.model.pos_embed].plugin:
         changed["plugin"] = plugin.digest
+    if plugin := DATASETS[config.data.name].plugin:
+        changed["data_plugin"] = plugin.digest
     return hashlib.sha256(canonical(changed)).hexdigest()[:16]
 
 

@@ -113,7 +113,7 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
         torch.set_num_threads(arguments.threads)
     kind, out, images = config.model.pos_embed, Path(arguments.out), config.data.root
     config = override(config, {"data.root": first_path(config, out)})
-    run = RunSpec.of(f"{config.data.name}-{kind}-s{config.seed}-{{}}", config, kind)
+    run = RunSpec.of(f"{config.data.name.replace(':', '-')}-{kind}-s{config.seed}-{{}}", config, kind)
     name = run.name
     agent = AgentRun.asked_for()
     trained_before, said = is_finished(out / name), list[str]()

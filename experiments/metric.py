@@ -18,7 +18,7 @@ FEWSHOT, FEWSHOT_VAL, FEWSHOT_L2 = "fewshot", "fewshot-val", "fewshot-l2"
 SHIFT, PERMUTED = "shift", "permuted/acc"
 COLUMN = "a column of a table of runs"
 _NUMBER = "[1-9][0-9]*"
-_SHOTS = f"/(?P<dataset>[a-z0-9-]+)/(?P<shots>{_NUMBER})"
+_SHOTS = f"/(?P<dataset>[A-Za-z0-9:._-]+)/(?P<shots>{_NUMBER})"
 _EPOCHS = f"(?:@(?P<epochs>{_NUMBER}))?"
 _ANY = f"(?:@(?:(?P<epochs>{_NUMBER})|(?P<px>{_NUMBER})px(?P<interpolated>/interpolated)?))?"
 

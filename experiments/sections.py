@@ -63,15 +63,17 @@ Numbers = Annotated[tuple[int, ...], BeforeValidator(_numbers), _as_text]
 class DataConfig(Section):
     """The dataset, its splits and the augmentation."""
 
-    name: str = Field("digits", description="dataset")
+    name: str = Field("digits", description="dataset; torchvision:SVHN is that class of torchvision.datasets")
     root: str = Field("data", description="folder of the dataset's files; of an imagefolder: of its class folders")
     download: bool = Field(False, description="download missing files into root (torchvision datasets only)")
     img_size: Count | None = Field(
         None,
         description="resize images to this side, in pixels; an imagefolder is scaled until its shorter side fits, then "
-        "cropped at the centre; default: the dataset's own (imagefolder: 64)",
+        "cropped at the centre; default: the dataset's own, or 64",
     )
-    num_classes: int | None = Field(None, ge=2, lt=2**31, description="classes of an imagefolder; default: any number")
+    num_classes: int | None = Field(
+        None, ge=2, lt=2**31, description="classes of images that are your own; default: any number"
+    )
     classes: Names = Field(
         (),
         description="the classes to use, by name, such as cat,dog; eval.fewshot other-classes probes the others; "
@@ -94,6 +96,11 @@ class DataConfig(Section):
         description="augmentation: RandAugment with torchvision's defaults (two operations, magnitude 9), before crops "
         "and flips",
     )
+    random_erasing: float = Field(0.0, ge=0, le=1, description="augmentation: probability to erase part of an image")
+    mixup: NotNegative = Field(0.0, description="augmentation: alpha of mixup of the images of a batch; 0 is off")
+    cutmix: NotNegative = Field(
+        0.0, description="augmentation: alpha of CutMix; with mixup, each batch takes one of both"
+    )
     normalize: Literal["unit", "half", "dataset"] = Field(
         "dataset",
         description="pixel range: [0, 1] (unit), [-1, 1] (half), or zero mean and unit variance in each channel "
@@ -102,7 +109,7 @@ class DataConfig(Section):
 
     def _problems(self) -> Iterator[str]:
         if self.name not in DATASETS:
-            yield f"name: {self.name!r} is not known; {nearest(self.name, DATASETS)}"
+            yield f"name: {self.name!r} is not known; {nearest(self.name, DATASETS)}, torchvision:CLASS"
         if not self.root.strip():  # of an unset shell variable; a path of no characters is the current folder
             yield f"root: {self.root!r} is not allowed: expected the path of a folder; . is the current one"
         dataset, side = DATASETS[self.name], self.image_shape[1]
@@ -118,7 +125,8 @@ class DataConfig(Section):
         if self.shuffle_patches:
             yield from self._changed(crops, "with shuffle_patches: it would cut through patches")
         if dataset.cell:
-            yield from self._changed(("img_size", "hflip", *crops), f"for {self.name}: it would move or blur the marks")
+            moving = "img_size", "hflip", *crops, "random_erasing", "mixup", "cutmix"
+            yield from self._changed(moving, f"for {self.name}: it would move or blur the marks")
             yield from self._changed(("classes",), f"for {self.name}: its derived accuracies are for all classes")
 
     def _changed(self, fields: Iterable[str], reason: str) -> Iterator[str]:

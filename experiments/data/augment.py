@@ -12,7 +12,8 @@ from torch import Tensor
 
 TRIES = 10  # candidates for a random resized crop, as in torchvision
 DRAWS = 1 + 2 * TRIES + 2  # uniform numbers per image: flip, area and aspect ratio of each candidate, corner
-RATIO = (3 / 4, 4 / 3)  # range of the aspect ratio of random resized crops, torchvision's default
+RATIO = (3 / 4, 4 / 3)  # range of the aspect ratio, width / height, of random resized crops: torchvision's default
+ERASED_AREA, ERASED_RATIO = (0.02, 0.33), (1 / 3.3, 1 / 0.3)  # of random erasing: torchvision's defaults
 
 
 def resampling(start: Tensor, length: Tensor, size: int, pad: bool) -> Tensor:
@@ -35,14 +36,34 @@ def crop_boxes(draws: Tensor, size: int, min_scale: float) -> Tensor:
     is the first of ten candidates that fits, or else the whole image. This is the distribution of
     `torchvision.transforms.RandomResizedCrop` for square images. draws: [..., 2 TRIES + 2], uniform on [0, 1).
     """
-    area = size * size * (min_scale + (1 - min_scale) * draws[..., :TRIES])  # [..., TRIES]
-    low, high = math.log(RATIO[0]), math.log(RATIO[1])
+    return _first_that_fits(draws, size, (min_scale, 1.0), RATIO, most=size, otherwise=size)
+
+
+def erased_boxes(draws: Tensor, size: int, probability: float) -> Tensor:
+    """Boxes of random erasing (Zhong et al., arXiv 1708.04896): (top, left, height, width) [..., 4], in whole pixels.
+
+    The distribution of `torchvision.transforms.RandomErasing`; an image that keeps all its pixels has an empty box.
+    draws: [..., DRAWS], uniform on [0, 1).
+    """
+    boxes = _first_that_fits(draws[..., 1:], size, ERASED_AREA, ERASED_RATIO, most=size - 1, otherwise=0)
+    return boxes * (draws[..., :1] < probability)
+
+
+def _first_that_fits(
+    draws: Tensor, size: int, areas: tuple[float, float], ratios: tuple[float, float], most: int, otherwise: int
+) -> Tensor:
+    """The first of ten candidates with sides from 1 to `most`, at a uniform place; else a box with sides `otherwise`.
+
+    areas: fractions of the image. draws: [..., 2 TRIES + 2]
+    """
+    area = size * size * (areas[0] + (areas[1] - areas[0]) * draws[..., :TRIES])  # [..., TRIES]
+    low, high = map(math.log, ratios)
     ratio = torch.exp(low + (high - low) * draws[..., TRIES : 2 * TRIES])
     sides = torch.stack([(area / ratio).sqrt().round(), (area * ratio).sqrt().round()], -1)  # [..., TRIES, 2]
-    fits = ((sides > 0) & (sides <= size)).all(-1)  # [..., TRIES]
+    fits = ((sides > 0) & (sides <= most)).all(-1)  # [..., TRIES]
     first = fits.int().argmax(-1)[..., None, None].expand(*fits.shape[:-1], 1, 2)
     sides = sides.gather(-2, first).squeeze(-2)  # [..., 2]
-    sides = torch.where(fits.any(-1, keepdim=True), sides, torch.full_like(sides, size))
+    sides = torch.where(fits.any(-1, keepdim=True), sides, torch.full_like(sides, otherwise))
     corner = (draws[..., 2 * TRIES :] * (size - sides + 1)).floor()  # [..., 2]
     return torch.cat([corner, sides], -1)
 
@@ -77,3 +98,11 @@ def apply(images: Tensor, matrices: tuple[Tensor, Tensor]) -> Tensor:
     """Augment floating-point images [..., C, S, S] with these `matrices`."""
     rows, columns = (m.to(images.dtype)[..., None, :, :] for m in matrices)  # [..., 1, S, S]
     return rows @ images @ columns.transpose(-2, -1)
+
+
+def inside(boxes: Tensor, size: int) -> Tensor:
+    """Whether each pixel is in a box [..., 4] of whole pixels: [..., size, size], bool."""
+    top, left, height, width = boxes[..., None, None].unbind(-3)
+    columns = torch.arange(size, device=boxes.device)
+    rows = columns[:, None]
+    return (rows >= top) & (rows < top + height) & (columns >= left) & (columns < left + width)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import math
 import os
 import re
 import warnings
@@ -16,22 +15,21 @@ from itertools import chain
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from PIL import Image
+from PIL.Image import DecompressionBombError
 from torch import Tensor
 
 from experiments.data.class_folders import HIDDEN, NAMED, list_images
-from experiments.data.images import Images
+from experiments.data.images import Images, fitted
 from experiments.data.places import place_of
-from experiments.data.streaming import MOST_THREADS, StreamedPixels
+from experiments.data.streaming import MOST_THREADS, StreamedPixels, in_memory
 from experiments.errors import UserError
 from experiments.files import RecordError, write_text
-from experiments.memory import GIB, check_images, machine_memory
 from experiments.sections import DataConfig
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # of a folder's name, such as seg_train, TestImages or FOLD2
 # a word that names a part
@@ -43,7 +41,6 @@ RULES = "2"  # version of the rules by which files become pixels; 2: turned upri
 ORIENTATION = 0x0112  # the tag in EXIF data
 TURNS = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"}
 TURNS |= {6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"}
-IN_MEMORY = 1 / 8  # of this machine's memory, for decoded images: the parts of a split and each worker need a copy
 
 
 warnings.filterwarnings("ignore", module="PIL")  # Pillow's, which do not name the file
@@ -77,8 +74,6 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
                 f"data.root: {str(folder)!r} has the classes {', '.join(found)}, but {used[0]} has {', '.join(classes)}"
             )
         classes = found
-    if data.num_classes is not None and data.num_classes != len(classes):
-        raise UserError(f"data.num_classes: {data.num_classes}, but {data.root!r} has {len(classes)} class folders")
     return parts, classes
 
 
@@ -147,7 +142,7 @@ def _pixel_hashes(paths: list[str]) -> list[tuple[str, str]]:
     def decode(path: str) -> tuple[str, str] | str:
         try:
             with _naming(path):
-                image, turn = _open_rgb(path)
+                image, turn = to_rgb(Image.open(path))
         except UserError as error:
             return str(error)
         stored = _hash_image(image)
@@ -171,8 +166,6 @@ def _hash_image(image: Image.Image) -> str:
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
     """Raise a `UserError` that names the file for Pillow's errors on a broken one."""
-    from PIL.Image import DecompressionBombError
-
     try:
         yield
     except (DecompressionBombError, OSError, SyntaxError, ValueError) as error:
@@ -211,14 +204,10 @@ def _part_folders(data_root: str) -> dict[str, Path]:
 
 def _read_classes(folder: Path, side: int, upright: bool) -> tuple[Images, tuple[str, ...]]:
     """Read FOLDER/CLASS/IMAGE: resize the shorter side to `side` pixels, then crop the centre."""
-    from torchvision.transforms import v2
-
-    transform = v2.Compose([v2.PILToTensor(), v2.Resize(side, antialias=True), v2.CenterCrop(side)])
 
     def decode(path: str) -> Tensor:
         with _naming(path):
-            image, turn = _open_rgb(path)
-            return transform(image.transpose(turn) if turn is not None and upright else image)
+            return fitted(to_tensor(*to_rgb(Image.open(path)), upright), side)
 
     files, unused = list_images(folder)
     if unused:
@@ -235,25 +224,23 @@ def _read_classes(folder: Path, side: int, upright: bool) -> tuple[Images, tuple
     paths = list(chain.from_iterable(files.values()))
     classes = tuple(name.encode(errors="replace").decode() for name in files)  # a name may be no UTF-8
     y = torch.tensor([label for label, paths in enumerate(files.values()) for _ in paths])
-    streamed = StreamedPixels(paths, side, decode)
-    if (need := math.prod(streamed.shape)) <= machine_memory() * IN_MEMORY:
-        return Images(streamed[:], y), classes
-    if need / len(paths) > machine_memory():
-        check_images(len(paths), 3, side)
-    print(f"data: {len(paths):,} images need {need / GIB:,.1f} GiB decoded; they are decoded when used", flush=True)
-    return Images(streamed, y), classes
+    return Images(in_memory(StreamedPixels(paths, side, decode)), y), classes
 
 
-def _open_rgb(path: str) -> tuple[Image.Image, Image.Transpose | None]:
-    """An image with 8 bits per channel as it is stored, and how to turn it upright, if its EXIF data say so.
+def to_tensor(image: Image.Image, turn: Image.Transpose | None, upright: bool = True) -> Tensor:
+    """The pixels [3, H, W], uint8, of what `to_rgb` returns. `upright`: whether to turn the image."""
+    from torchvision.transforms.v2.functional import pil_to_tensor
+
+    return pil_to_tensor(image if turn is None or not upright else image.transpose(turn))
+
+
+def to_rgb(opened: Any) -> tuple[Image.Image, Image.Transpose | None]:
+    """An image of Pillow with 8 bits per channel as it is stored, and how to turn it upright, if its EXIF data say so.
 
     Raises `ValueError` if the range of its pixels is unknown.
     """
-    import numpy as np
-    from PIL import Image
-
-    opened: Any = Image.open(path)
-    codec, *_, described = opened.tile[0] if opened.tile else ("", (0, 0))
+    tile = getattr(opened, "tile", None)  # of an image that is not decoded yet
+    codec, *_, described = tile[0] if tile else ("", (0, 0))
     is_deep = ";16" in str(described) or (codec.startswith("ppm") and described[1] > 255)
     image: Image.Image = opened
     if image.mode == "F" or (image.mode == "I" and not is_deep):

@@ -15,6 +15,7 @@ from experiments.files import reading
 
 UNCOMPRESSED = (".bmp", ".pgm", ".ppm", ".tif", ".tiff")  # formats in which images of one shape have one size in bytes
 END = 4096  # bytes
+CHUNK = 500  # images whose values are read at once; streamed images are decoded in such batches
 Pixels = Tensor | StreamedPixels
 
 
@@ -73,8 +74,22 @@ class Splits:
 
     def normalized(self, x: Tensor) -> Tensor:
         """Normalize scaled pixels [..., C, S, S] by channel: the input of the model."""
-        mean, std = (v.to(x.dtype)[:, None, None] for v in (self.mean, self.std))
-        return (x - mean) / std
+        return normalized(x, self.mean, self.std)
+
+
+def normalized(x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """Scaled pixels [..., C, S, S], normalized by channel. mean, std: [C]"""
+    mean, std = (v.to(x.dtype)[:, None, None] for v in (mean, std))
+    return (x - mean) / std
+
+
+def fitted(x: Tensor, side: int) -> Tensor:
+    """uint8 images [..., C, H, W], scaled until the shorter side has `side` pixels, then cropped at the centre."""
+    if x.shape[-1] == x.shape[-2] == side:
+        return x
+    from torchvision.transforms.v2 import functional as tv  # its import takes 2 s, and many runs do without it
+
+    return tv.center_crop(tv.resize(x, [side], antialias=True), [side, side])
 
 
 def copies(first: Images, second: Images) -> int:
@@ -85,9 +100,10 @@ def copies(first: Images, second: Images) -> int:
 
 def _keys(images: Images) -> Iterator[int]:
     """A number for each image. Of a compressed file, size and end are enough: any other image has another end."""
-    if isinstance(images.x, Tensor):
-        yield from (hash(pixels.tobytes()) for pixels in images.x.numpy())
-    for path in images.x.paths if isinstance(images.x, StreamedPixels) else ():
+    files = [item for item in getattr(images.x, "items", ()) if isinstance(item, str)]
+    for pixels, _ in () if files else images.batches(CHUNK):
+        yield from (hash(one.tobytes()) for one in pixels.numpy())
+    for path in files:
         with reading(Path(path)), open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(0 if path.lower().endswith(UNCOMPRESSED) else max(0, size - END))

@@ -1,6 +1,5 @@
 """Loads a dataset: read it, split it, resize it. The split is stratified and fixed by the run's `split_seed`."""
 
-import contextlib
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -13,18 +12,15 @@ from torch import Tensor
 from experiments.config import RunConfig
 from experiments.data.catalogue import DATASETS
 from experiments.data.folder import files_digest, read_folder
-from experiments.data.images import Images, Pixels, Splits, copies
+from experiments.data.images import CHUNK, Images, Pixels, Splits, copies, fitted
+from experiments.data.indexed import Parts, open_class, read_class, read_plugin
 from experiments.data.probes import generate
 from experiments.data.split import stratified_split
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
-from experiments.locks import wait_for_lock
 from experiments.memory import check_images
 from experiments.sections import DataConfig
 from vit.registry import nearest
-
-CHUNK = 500  # images whose values are counted at once; streamed images are decoded in such batches
-Parts = tuple[dict[str, Images], tuple[str, ...]]  # `train` and perhaps `test`; the class names
 
 
 def load(config: RunConfig, other_classes: bool = False) -> Splits:
@@ -65,8 +61,10 @@ def _read(data: DataConfig, seed: int) -> Parts:
         generated, classes = generate(data.name, seed)
         parts = {name: Images(*images) for name, images in generated.items()}
     else:
-        read = {"sklearn": _read_sklearn, "torchvision": _read_torchvision, "folder": read_folder}[source]
-        parts, classes = read(data)
+        own = {"folder": read_folder, "class": read_class, "plugin": read_plugin}
+        parts, classes = {"sklearn": _read_sklearn, "torchvision": _read_torchvision, **own}[source](data)
+    if data.num_classes not in (None, len(classes)):
+        raise UserError(f"data.num_classes: {data.num_classes}, but {data.name} in {data.root!r} has {len(classes)}")
     side = data.image_shape[1]
     return {name: Images(_resized(part.x, side), part.y) for name, part in parts.items()}, classes
 
@@ -95,25 +93,8 @@ def _read_sklearn(data: DataConfig) -> Parts:
 
 
 def _read_torchvision(data: DataConfig) -> Parts:
-    """Read, or download, one at a time: torchvision writes to the final name, so others would read half a file."""
-    from torchvision import datasets
-
-    read, parts = getattr(datasets, DATASETS[data.name].torchvision), {}
-    for name, train in (("train", True), ("test", False)):
-        try:
-            with (
-                wait_for_lock(Path(data.root) / ".download.lock", 3600.0) if data.download else contextlib.nullcontext()
-            ):
-                raw = read(root=data.root, train=train, download=data.download)
-        except UserError:
-            raise
-        except (RuntimeError, OSError, ValueError, AssertionError, TypeError) as error:  # TypeError: a truncated file
-            remedy = "set --data.root to their folder, or add --data.download true"
-            field, remedy = ("download", "check the connection") if data.download else ("root", remedy)
-            raise UserError(
-                f"data.{field}: {data.root!r} does not hold the files of {data.name} as torchvision stores them "
-                f"({error}); {remedy}"
-            ) from error
+    parts = {}
+    for name, raw in open_class(data).items():
         x = torch.as_tensor(raw.data)  # [N, S, S] or [N, S, S, C]
         x = x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)
         parts[name] = Images(x.contiguous(), torch.as_tensor(raw.targets).long())
@@ -123,10 +104,8 @@ def _read_torchvision(data: DataConfig) -> Parts:
 def _resized(x: Pixels, side: int) -> Pixels:
     if isinstance(x, StreamedPixels) or x.shape[-1] == x.shape[-2] == side:
         return x
-    from torchvision.transforms.v2.functional import resize
-
     check_images(x.shape[0], x.shape[1], side)
-    return resize(x, [side, side], antialias=True)
+    return fitted(x, side)
 
 
 def _split(

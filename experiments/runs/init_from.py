@@ -7,6 +7,7 @@ for the same number of classes; else its last layer starts at zero, as in the pa
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from experiments.errors import UserError, setting_text
 from experiments.evaluation.other_images import at_size
 from experiments.runs import record
 from experiments.training.trainer import initial_model, load_weights, prefixed
+from vit import ViT
 from vit.registry import REGISTRY
 
 SPLIT = ("classes", "split_seed", "test_fraction", "val_fraction")  # they determine the validation and test images
@@ -28,12 +30,17 @@ Seen = dict[str, Any]  # a dataset that weights were trained on: name, root, fil
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A finished run. `folder`: as `init_from` names it. `weights`: its final weights by name."""
+    """A finished run. `folder`: as `init_from` names it."""
 
     folder: str
     config: RunConfig
     summary: dict[str, Any]
-    weights: Mapping[str, Tensor]
+
+    @cached_property
+    def weights(self) -> Mapping[str, Tensor]:
+        """Its final weights by name."""
+        digest = self.summary["files"][record.CHECKPOINT]
+        return load_tensors(record.read_bytes(Path(self.folder) / record.CHECKPOINT, digest))
 
     @property
     def num_classes(self) -> int:
@@ -84,17 +91,27 @@ class TrainedRun:
             first, allowed = differing[0], " ".join(f"{path}={setting_text(wanted[path])}" for path in differing)
             refusal = f"is not allowed with the weights of {self.folder}; allowed: {allowed}"
             raise UserError(f"{first}: {setting_text(given[first])} {refusal}")
-        kind, recorded = REGISTRY[config.model.pos_embed], self.summary["provenance"].get("plugin") or {}
-        if kind.plugin and recorded.get("digest") not in (None, kind.plugin.digest):
+        self._check_plugin()
+
+    def _check_plugin(self) -> None:
+        name, recorded = self.config.model.pos_embed, self.summary["provenance"].get("plugin") or {}
+        plugin = REGISTRY[name].plugin
+        if plugin and recorded.get("digest") not in (None, plugin.digest):
             raise UserError(
-                f"model.pos_embed: the source of the plug-in {config.model.pos_embed!r} was changed after "
+                f"model.pos_embed: the source of the plug-in {name!r} was changed after "
                 f"{self.folder} was trained; restore it from {record.PLUGIN}/ in that folder, or train that run again"
             )
 
-    def initial_state(self, config: RunConfig, num_classes: int) -> dict[str, Tensor]:
-        """The initial weights of a run, in the form that a trainer loads. Raises `UserError`; see `at_size`."""
+    def model(self) -> ViT:
+        """The model with its final weights. Raises `UserError` where the source of its plug-in was changed."""
+        self._check_plugin()
         model = initial_model(self.config, self.num_classes)
         load_weights(model, self.weights)
+        return model
+
+    def initial_state(self, config: RunConfig, num_classes: int) -> dict[str, Tensor]:
+        """The initial weights of a run, in the form that a trainer loads. Raises `UserError`; see `at_size`."""
+        model = self.model()
         state = dict(at_size(model, config.data.image_shape[1]).state_dict())
         if num_classes != self.num_classes:
             for name in (f"head.{model.head.classifier}.{part}" for part in ("weight", "bias")):
@@ -102,35 +119,29 @@ class TrainedRun:
         return prefixed("weights", state)
 
 
-def read(config: RunConfig) -> TrainedRun:
-    """The source of a run. Raises `UserError` where it is missing, not finished, or has other weights than planned."""
-    source = _source_record(config)
-    weights = load_tensors(record.read_bytes(source.dir / record.CHECKPOINT, str(config.init_weights)))
-    return TrainedRun(str(config.init_from), load(completed(source.config)), source.summary, weights)
+def read(folder: str, field: str = "init_from", weights: str | None = None) -> TrainedRun:
+    """A finished run whose weights have this SHA-256, if one is given.
 
-
-def check_planned(config: RunConfig) -> None:
-    """Raise `UserError` where a planned run cannot start from its source, as far as the source's record tells."""
-    if config.init_from is not None and os.path.isdir(config.init_from):  # without it, a run may have its own state
-        source = _source_record(config)
-        TrainedRun(config.init_from, load(completed(source.config)), source.summary, {}).check(config, None)
-
-
-def _source_record(config: RunConfig) -> record.RunRecord:
-    """The record of a run's source; see `read`."""
-    folder = str(config.init_from)
-    where, path = f"init_from: {folder!r}", Path(folder)
+    Raises `UserError`, which begins with `field`, where it is missing, not finished, or has other weights.
+    """
+    where, path = f"{field}: {folder!r}", Path(folder)
     if not os.path.isdir(path):
-        raise UserError(f"{where} does not exist, and this run has saved no epoch; expected the source's folder")
+        raise UserError(f"{where} does not exist; expected the folder of a finished run")
     if not record.is_finished(path):
         raise UserError(f"{where} is not finished: it has no {record.SUMMARY}; finish that run first")
     source = record.read_run(path, checkpoint=True)
     if source.summary["status"] != "finished":
         raise UserError(f"{where} has the status {source.summary['status']}; allowed: finished")
     digest = source.summary["files"][record.CHECKPOINT]
-    if digest != config.init_weights:
-        raise UserError(f"{where} has weights with SHA-256 {digest[:12]}..., not init_weights, {config.init_weights}")
-    return source
+    if weights not in (None, digest):
+        raise UserError(f"{where} has weights with SHA-256 {digest[:12]}..., not init_weights, {weights}")
+    return TrainedRun(folder, load(completed(source.config)), source.summary)
+
+
+def check_planned(config: RunConfig) -> None:
+    """Raise `UserError` where a planned run cannot start from its source, as far as the source's record tells."""
+    if config.init_from is not None and os.path.isdir(config.init_from):  # without it, a run may have its own state
+        read(config.init_from, weights=config.init_weights).check(config, None)
 
 
 def _split(config: RunConfig) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from experiments.config import RunConfig
+from experiments.data.catalogue import DATASETS
 from experiments.runs import record
 from experiments.version import code, is_committed, uncommitted_diff
 from vit import ViT, plugins
@@ -59,28 +60,33 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
+def _plugins(config: RunConfig) -> dict[str, tuple[str, plugins.Source | None]]:
+    """The plug-ins of a run, by the name of their part in the summary: module, and source where it has a file."""
+    kind, dataset = REGISTRY[config.model.pos_embed], DATASETS[config.data.name]
+    used = {"plugin": (kind.cls.__module__, kind.plugin)} if kind.is_plugin else {}
+    return {**used, **({"data_plugin": (dataset.read.__module__, dataset.plugin)} if dataset.read else {})}
+
+
 def source_files(config: RunConfig) -> dict[str, bytes]:
-    """The source of the run's plug-in, as files of the run's folder: name -> content. Empty for a built-in kind."""
-    source = REGISTRY[config.model.pos_embed].plugin
-    return {f"{record.PLUGIN}/{name}": body for name, body in source.files.items()} if source else {}
+    """The sources of the run's plug-ins, as files of the run's folder: name -> content. Empty without any."""
+    folders = {"plugin": record.PLUGIN, "data_plugin": record.DATA_PLUGIN}
+    sources = {folders[part]: source.files for part, (_, source) in _plugins(config).items() if source}
+    return {f"{folder}/{name}": body for folder, files in sources.items() for name, body in files.items()}
 
 
 def plugin(config: RunConfig) -> dict[str, Any]:
-    """What the summary says of the run's plug-in: {} for a built-in kind.
+    """What the summary says of the run's plug-ins, an embedding and a dataset; {} without any.
 
     `modules` is the value of VIT_PLUGINS, `digest` is `vit.plugins.digest` of the copy in the run's folder, `committed`
     whether git holds the same source. Without a source file, as in a notebook, the latter two are None.
     """
-    kind = REGISTRY[config.model.pos_embed]
-    if not kind.is_plugin:
-        return {}
-    source = kind.plugin
     return {
-        "plugin": {
-            "modules": ",".join(plugins.names()) or kind.cls.__module__,
+        part: {
+            "modules": ",".join(plugins.names()) or module,
             "digest": source and source.digest,
             "committed": source and is_committed(source.folder, tuple(source.files)),
         }
+        for part, (module, source) in _plugins(config).items()
     }
 
 

@@ -225,17 +225,18 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device) -
     """Build the model of a group, load its state or its initial weights where it has any, and make the folders."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
+    config = runs[0].spec.config
     stacked = len(runs) > 1 if runs[0].stacked is None else runs[0].stacked
     trainer = (Stacked if stacked else Solo)([run.spec.config for run in runs], len(splits.classes), device)
     resumed = bool(runs[0].rows)
     if resumed:
         trainer.load_states([run.tensors or {} for run in runs])
-    elif runs[0].spec.config.init_from is not None:
-        source = init_from.read(runs[0].spec.config)
+    elif config.init_from is not None:
+        source = init_from.read(config.init_from, weights=config.init_weights)
         for run in runs:
             source.check(run.spec.config, splits.files)
             run.init = source.described(len(splits.classes))
-        trainer.load_states([source.initial_state(runs[0].spec.config, len(splits.classes))] * len(runs))
+        trainer.load_states([source.initial_state(config, len(splits.classes))] * len(runs))
     members = [run.spec.run_id for run in runs] if stacked else []
     for run in runs:
         run.check_files(splits.files)

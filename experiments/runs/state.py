@@ -78,8 +78,8 @@ class RunState(Saved):
         """
         if run_id(spec.config) != spec.run_id:  # this process started later than the one that planned the run
             raise UserError(
-                f"model.pos_embed: the source of {spec.config.model.pos_embed!r} was changed after the command "
-                "started; run the command again"
+                f"plug-in: the source of {spec.config.model.pos_embed!r} or {spec.config.data.name!r} was changed "
+                "after the command started; run the command again"
             )
         path = folder / record.CONFIG
         if path.exists() and (found_id := run_id(load(record.read_json(path)))) != spec.run_id:

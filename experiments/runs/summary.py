@@ -23,7 +23,9 @@ def summary_of(run: RunState, trainer: Solo | Stacked, splits: Splits, measured:
     at_lengths = run.measured
     if measured and len(run.rows) in config.eval.epochs:
         at_lengths = {**at_lengths, **after_epoch(measured, row)}
-    images = {f"{part}_images": len(getattr(splits, part)) for part in ("train", "val", "test")}
+    images: dict[str, Any] = {f"{part}_images": len(getattr(splits, part)) for part in ("train", "val", "test")}
+    images |= {name: value for name in ("files", "copies") if (value := getattr(splits, name))}
+    images |= {"classes": splits.classes, "mean": splits.mean.tolist(), "std": splits.std.tolist()}
     parts = {
         "run_id": run.spec.run_id,
         "status": "finished" if run.status == "running" else run.status,
@@ -31,7 +33,7 @@ def summary_of(run: RunState, trainer: Solo | Stacked, splits: Splits, measured:
         **{name: value for name, value in row.items() if name not in ("epoch", "lr")},
         **(measured or UNTESTED),
         **at_lengths,
-        "data": {**images, **{name: value for name in ("files", "copies") if (value := getattr(splits, name))}},
+        "data": images,
         "init": run.init,
         "planned": run.planned,
         "cost": _cost(run, trainer, len(splits.train)),

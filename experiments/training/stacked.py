@@ -23,6 +23,7 @@ from experiments.training.casting import linear_names, to_bfloat16
 from experiments.training.compile import OFF, compiled
 from experiments.training.optimizer import Optimizer
 from experiments.training.trainer import (
+    Labels,
     autocast,
     eval_function,
     gradients,
@@ -103,7 +104,7 @@ class Stacked:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         return stack
 
-    def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
+    def train_step(self, x: Tensor, y: Labels, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
         """See `Trainer`."""
         in_mode(self.model, training=True)
         with self._arithmetic():

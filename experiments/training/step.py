@@ -1,7 +1,7 @@
 """The training step of a trainer as a function without arguments: all that it reads and adds up is on the device."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 
@@ -11,11 +11,12 @@ from torch import Tensor
 from experiments.config import RunConfig
 from experiments.data import augment
 from experiments.data.images import Splits
+from experiments.data.mixing import mix
 from experiments.data.randaugment import rand_augment
 from experiments.data.streaming import StreamedPixels
 from experiments.training.capture import launcher
-from experiments.training.tables import EpochTables
-from experiments.training.trainer import DTYPES, IGNORED, Trainer, static_shape
+from experiments.training.tables import STEPWISE, EpochTables
+from experiments.training.trainer import DTYPES, IGNORED, Labels, MixedLabels, Trainer, static_shape
 
 TOGETHER = 2**14  # images that RandAugment changes at once: its 56 operations take hardly longer for many than for few
 
@@ -44,7 +45,7 @@ class DeviceStep:
         self._prepared = isinstance(pixels, StreamedPixels) or self.config.data.randaugment
         shape = (runs, self.size, *pixels.shape[1:]) if self._prepared else (0,)
         self._pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)  # of the step, if they are prepared
-        self._tables: list[Tensor] = []
+        self._tables: dict[str, Tensor] = {}
         self._uploading: EpochTables | None = None
         self._launch = launcher(self.device) if capture else None
 
@@ -67,51 +68,65 @@ class DeviceStep:
         """The pixels [R, B, C, S, S] of each step: streamed, after RandAugment, or both."""
         x = self.splits.train.x
         if isinstance(x, StreamedPixels):
-            steps, parts = 1, x.batches(tables.order.split(1))
+            steps, parts = 1, x.batches(tables.numbers["order"].split(1))
         else:
-            steps = max(1, TOGETHER // tables.order[0].numel())
-            parts = (x[index] for index in self._tables[0].split(steps))
-        if tables.operations is None:
+            steps = max(1, TOGETHER // tables.numbers["order"][0].numel())
+            parts = (x[index] for index in self._tables["order"].split(steps))
+        if "operations" not in tables.numbers:
             return chain.from_iterable(parts)
-        return chain.from_iterable(map(rand_augment, parts, tables.operations.split(steps)))
+        return chain.from_iterable(map(rand_augment, parts, tables.numbers["operations"].split(steps)))
 
     def _load(self, tables: EpochTables) -> None:
         """Copy the tables of an epoch to the device, without waiting for it, and start from zero."""
-        order = tables.order.to(self.device, non_blocking=True)  # [steps, R, B]
-        labels = self.splits.train.y[order]
-        labels[-1, :, self.last :] = IGNORED
-        uploaded = [order, labels, tables.keys]
-        if tables.draws is not None:
-            uploaded.append(self._boxes(tables.draws.to(self.device, non_blocking=True)))
-        if not self._tables:
-            self._tables = [torch.empty(t.shape, dtype=t.dtype, device=self.device) for t in uploaded]
-        for fixed, table in zip(self._tables, uploaded, strict=True):
-            fixed.copy_(table, non_blocking=True)
+        hosted = {name: table for name, table in tables.numbers.items() if name != "operations"}
+        uploaded = {name: table.to(self.device, non_blocking=True) for name, table in hosted.items()}
+        uploaded["labels"] = self.splits.train.y[uploaded["order"]]  # [steps, R, B]
+        uploaded["labels"][-1, :, self.last :] = IGNORED
+        data, size = self.config.data, self.splits.train.x.shape[-1]
+        if "draws" in uploaded:
+            boxes = partial(augment.boxes, size=size, **data.model_dump(include={"hflip", "crop_padding", "rrc_scale"}))
+            uploaded["draws"] = _run_by_run(boxes, uploaded["draws"])
+        if "erasing" in uploaded:
+            boxes = partial(augment.erased_boxes, size=size, probability=data.random_erasing)
+            uploaded["erasing"] = _run_by_run(boxes, uploaded["erasing"])
+        for name, table in uploaded.items():
+            if name not in self._tables:
+                self._tables[name] = torch.empty_like(table)
+            self._tables[name].copy_(table, non_blocking=True)
         self.trainer.optimizer.start_epoch(tables.epoch, self.steps)
         self._uploading = tables  # kept in memory until the copies are done
         for tensor in (self.number, self.loss, self.hits):
             tensor.zero_()
 
-    def _boxes(self, draws: Tensor) -> Tensor:
-        """The crops [steps, R, B, 5] of random numbers [steps, R, B, augment.used_draws], run by run to save memory."""
-        data, size = self.config.data, self.splits.train.x.shape[-1]
-        parts = [augment.boxes(run, size, data.hflip, data.crop_padding, data.rrc_scale) for run in draws.unbind(1)]
-        return torch.stack(parts, 1)
-
     def _run(self, size: int) -> None:
         """One step with `size` images a run. Its only inputs are tensors on the device."""
-        order, labels, keys, *boxes = (table.index_select(0, self.number)[0] for table in self._tables)
-        pixels = self.splits.train.x[order[:, :size]] if not self._prepared else self._pixels[:, :size]
-        x = model_input(self.splits, self.config, pixels, boxes[0][:, :size] if boxes else None)
-        loss, hits = self.trainer.train_step(x, labels[:, :size], keys, self.number)
-        self.loss += loss * self.counts.index_select(0, self.number)
+        now = {name: table.index_select(0, self.number)[0] for name, table in self._tables.items()}
+        of_images = {name: table[:, :size] for name, table in now.items() if name not in STEPWISE}
+        count = self.counts.index_select(0, self.number)
+        pixels = self._pixels[:, :size] if self._prepared else self.splits.train.x[of_images["order"]]
+        x = model_input(self.splits, self.config, pixels, of_images.get("draws"), of_images.get("erasing"))
+        y = of_images["labels"]
+        targets: Labels = y
+        if "mixes" in now:
+            x, *others = mix(x, y, now["mixes"], count)
+            targets = MixedLabels(y, *others)
+        loss, hits = self.trainer.train_step(x, targets, now["keys"], self.number)
+        self.loss += loss * count
         self.hits += hits
         self.number += 1
 
 
-def model_input(splits: Splits, config: RunConfig, pixels: Tensor, boxes: Tensor | None) -> Tensor:
-    """These pixels [R, B, C, S, S], uint8, augmented by these boxes [R, B, 5] and normalized."""
+def _run_by_run(boxes: Callable[[Tensor], Tensor], draws: Tensor) -> Tensor:
+    """The boxes [steps, R, B, ...] of random numbers [steps, R, B, ...], run by run to save memory."""
+    return torch.stack([boxes(of_run) for of_run in draws.unbind(1)], 1)
+
+
+def model_input(
+    splits: Splits, config: RunConfig, pixels: Tensor, boxes: Tensor | None, erased: Tensor | None = None
+) -> Tensor:
+    """These pixels [R, B, C, S, S], uint8, augmented by these boxes [R, B, 5], normalized, and 0 in those [R, B, 4]."""
     x = splits.scaled(pixels, DTYPES[config.train.precision])
     if boxes is not None:
         x = augment.apply(x, augment.matrices(boxes, x.shape[-1], pad=bool(config.data.crop_padding)))
-    return splits.normalized(x)
+    x = splits.normalized(x)
+    return x if erased is None else x.masked_fill(augment.inside(erased, x.shape[-1])[..., None, :, :], 0.0)

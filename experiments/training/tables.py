@@ -6,7 +6,7 @@ A step reads its row by the number of the step, so that it can run on the device
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -16,65 +16,63 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from experiments.config import RunConfig
-from experiments.data import augment, randaugment
+from experiments.data import augment, mixing, randaugment
 from experiments.training.trainer import stream
 
 T = TypeVar("T")
 
 
+STEPWISE = ("keys", "mixes")  # tables with one row for each step; the others have one for each of its images
+
+
 @dataclass(frozen=True)
 class EpochTables:
-    """The tables of an epoch of R runs, on the CPU. The rows of the last step are padded with zeros."""
+    """The tables of an epoch (from 0) of R runs, on the CPU. The rows of the last step are padded with zeros.
 
-    epoch: int  # from 0
-    order: Tensor  # [steps, R, B] int64: images
-    draws: Tensor | None  # [steps, R, B, augment.used_draws]: random numbers of the augmentation, if there is one
-    operations: Tensor | None  # [steps, R, B, randaugment.DRAWS]: random numbers of RandAugment; they stay on the CPU
-    keys: Tensor  # [steps, R] int32: dropout keys
+    numbers: those of `_random_numbers` by name, as [steps, R, B, ...], or [steps, R, ...] for those in `STEPWISE`.
+    """
+
+    epoch: int
+    numbers: Mapping[str, Tensor]
 
     def pinned(self) -> EpochTables:
         """The same tables in memory from which a GPU copies while the host goes on."""
-        draws = None if self.draws is None else self.draws.pin_memory()
-        return replace(self, order=self.order.pin_memory(), draws=draws, keys=self.keys.pin_memory())
+        pinned = {name: t.pin_memory() for name, t in self.numbers.items() if name != "operations"}
+        return replace(self, numbers={**self.numbers, **pinned})
 
 
 def epoch_tables(configs: Sequence[RunConfig], n: int, epoch: int, size: int) -> EpochTables:
     """The tables of an epoch (from 0) with n images in batches of `size`. A run's numbers depend on its seed only."""
     steps = math.ceil(n / size)
-    orders, draws, operations, keys = zip(
-        *(_random_numbers(config, n, epoch, steps) for config in configs), strict=True
-    )
-
-    def augmentation(numbers: Sequence[Tensor | None]) -> Tensor | None:
-        wanted = [own for own in numbers if own is not None]  # of all runs or of none
-        return _by_step(wanted, steps, size) if wanted else None
-
-    tables = _by_step(orders, steps, size), augmentation(draws), augmentation(operations)
-    return EpochTables(epoch, *tables, torch.stack(keys, 1))
+    runs = [_random_numbers(config, n, epoch, steps) for config in configs]
+    tables = {}
+    for name in runs[0]:
+        whole = torch.stack([run[name] for run in runs])  # [R, n or steps, ...]
+        if name not in STEPWISE:
+            whole = F.pad(whole, (0, 0) * (whole.ndim - 2) + (0, steps * size - n)).unflatten(1, (steps, size))
+        tables[name] = whole.transpose(0, 1).contiguous()
+    return EpochTables(epoch, tables)
 
 
-def _random_numbers(
-    config: RunConfig, n: int, epoch: int, steps: int
-) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor]:
-    """The random numbers of an epoch, from the run's seed: order [n], augmentation [n, used_draws] or None,
-    RandAugment [n, randaugment.DRAWS] or None, dropout keys [steps].
+def _random_numbers(config: RunConfig, n: int, epoch: int, steps: int) -> dict[str, Tensor]:
+    """The random numbers of an epoch, from the run's seed; those of an augmentation only where it is on.
+
+    order [n], images; draws [n, used_draws], of flips and crops; operations [n, randaugment.DRAWS], which stay on the
+    CPU; erasing [n, augment.DRAWS]; mixes [steps, 5]; keys [steps], int32, of dropout.
     """
-    data = config.data
-    used = augment.used_draws(data.hflip, data.crop_padding, data.rrc_scale)
-    order = torch.randperm(n, generator=stream(config.seed, "order", epoch))
-    draws = torch.rand(n, augment.DRAWS, generator=stream(config.seed, "augment", epoch))[:, :used] if used else None
-    choice = stream(config.seed, "randaugment", epoch)
-    operations = torch.rand(n, randaugment.DRAWS, generator=choice) if data.randaugment else None
-    keys = torch.randint(2**31 - 1, (steps,), dtype=torch.int32, generator=stream(config.seed, "dropout", epoch))
-    return order, draws, operations, keys
-
-
-def _by_step(parts: Sequence[Tensor], steps: int, size: int) -> Tensor:
-    """R tensors [n, ...] as one [steps, R, size, ...], padded with zeros."""
-    whole = torch.stack(list(parts))  # [R, n, ...]
-    padding = steps * size - whole.shape[1]
-    whole = F.pad(whole, (0, 0) * (whole.ndim - 2) + (0, padding))
-    return whole.unflatten(1, (steps, size)).transpose(0, 1).contiguous()
+    data, own = config.data, lambda purpose: stream(config.seed, purpose, epoch)
+    numbers = {"order": torch.randperm(n, generator=own("order"))}
+    if used := augment.used_draws(data.hflip, data.crop_padding, data.rrc_scale):
+        numbers["draws"] = torch.rand(n, augment.DRAWS, generator=own("augment"))[:, :used]
+    if data.randaugment:
+        numbers["operations"] = torch.rand(n, randaugment.DRAWS, generator=own("randaugment"))
+    if data.random_erasing:
+        numbers["erasing"] = torch.rand(n, augment.DRAWS, generator=own("erasing"))
+    if data.mixup or data.cutmix:
+        seed, side = own("mixing").initial_seed(), data.image_shape[1]
+        numbers["mixes"] = mixing.mixes(seed, steps, side, data.mixup, data.cutmix)
+    keys = torch.randint(2**31 - 1, (steps,), dtype=torch.int32, generator=own("dropout"))
+    return {**numbers, "keys": keys}
 
 
 def one_ahead(make: Callable[[int], T], epochs: Iterable[int]) -> Iterator[T]:

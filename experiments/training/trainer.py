@@ -3,7 +3,7 @@
 import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,17 @@ IGNORED = -100  # label of the images that pad a batch
 EVAL_BATCH = 1000  # images per evaluation step, at most
 GRID_LIMIT = 65_535  # samples that one call of a CUDA attention kernel can process (the grid limit of CUDA)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.float32, "float64": torch.float64}  # of weights and inputs
+
+
+class MixedLabels(NamedTuple):
+    """Soft targets: the own label of each image [R, B] with the weight `share` [R], and another one with the rest."""
+
+    own: Tensor
+    others: Tensor
+    share: Tensor
+
+
+Labels = Tensor | MixedLabels
 
 
 class Predictor(Protocol):
@@ -44,7 +55,7 @@ class Trainer(Predictor, Protocol):
     optimizer: Optimizer
     captured: bool | None
 
-    def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
+    def train_step(self, x: Tensor, y: Labels, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
         """Update the weights of all runs once and return mean losses [R] and numbers of correct predictions [R].
 
         x: [R, B, C, S, S]; y: [R, B]; keys: [R], int32; number: [1], int64, of the step in its epoch. All are on the
@@ -111,12 +122,16 @@ def losses(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> Tensor:
     return F.cross_entropy(scores, y, ignore_index=IGNORED, label_smoothing=label_smoothing)
 
 
-def loss_and_hits(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-    """The mean loss and the number of correct predictions. scores: [B, K]; y: [B]"""
+def loss_and_hits(scores: Tensor, y: Labels, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    """The mean loss and the number of correct predictions of a run. scores: [B, K]; y: [B]"""
+    if isinstance(y, MixedLabels):  # the cross-entropy is linear in the target
+        pairs = zip(*(loss_and_hits(scores, labels, label_smoothing) for labels in (y.own, y.others)), strict=True)
+        loss, hits = (y.share * own + (1 - y.share) * other for own, other in pairs)
+        return loss, hits
     return losses(scores, y, label_smoothing), (scores.detach().argmax(-1) == y).sum()
 
 
-Step = Callable[[Mapping[str, Tensor], Mapping[str, Tensor], Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
+Step = Callable[[Mapping[str, Tensor], Mapping[str, Tensor], Tensor, Labels, Tensor | None], tuple[Tensor, Tensor]]
 
 
 def step_function(model: ViT, label_smoothing: float) -> Step:
@@ -128,7 +143,7 @@ def step_function(model: ViT, label_smoothing: float) -> Step:
     """
 
     def step(
-        own: Mapping[str, Tensor], shared: Mapping[str, Tensor], x: Tensor, y: Tensor, key: Tensor | None
+        own: Mapping[str, Tensor], shared: Mapping[str, Tensor], x: Tensor, y: Labels, key: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         return loss_and_hits(functional_call(model, {**own, **shared}, (x, key)), y, label_smoothing)
 
@@ -153,14 +168,14 @@ def eval_function(model: ViT, features: bool = False) -> EvalStep:
 
 
 def predictions(scores: Tensor, y: Tensor, head: str) -> tuple[Tensor, Tensor]:
-    """The predicted class of each image [B] and the probability of its true class [B]. scores: [B, K]; y: [B]
+    """The predicted class of each image [B] and the probability of its true class [B]. scores: [B, K]; y: [B]"""
+    return scores.argmax(-1), probabilities(scores, head).gather(-1, y[:, None])[:, 0]
 
-    The scores of the head "softmax" are probabilities, those of the others are logits.
-    """
-    probabilities = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    if head != "softmax":
-        probabilities = probabilities.softmax(-1)
-    return scores.argmax(-1), probabilities.gather(-1, y[:, None])[:, 0]
+
+def probabilities(scores: Tensor, head: str) -> Tensor:
+    """The probability of each class [B, K], at least float32. The scores of the head "softmax" are probabilities."""
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    return scores if head == "softmax" else scores.softmax(-1)
 
 
 @torch.no_grad()
@@ -210,16 +225,17 @@ class Solo:
             torch._dynamo.mark_static_address(tensor, guard=False)  # else CUDA graphs copy it at every step
         return compiled(key, lambda: step_function(training_copy(self.model), smoothing), mode)
 
-    def _loss_and_hits(self, x: Tensor, y: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    def _loss_and_hits(self, x: Tensor, y: Labels, key: Tensor) -> tuple[Tensor, Tensor]:
         if self._compiled is not None:
             return self._compiled(self.params, self._all_buffers, x, y, key)
         return loss_and_hits(self.model(x, key), y, self.config.train.label_smoothing)
 
-    def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
+    def train_step(self, x: Tensor, y: Labels, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
         """See `Trainer`."""
         in_mode(self.model, training=True)
+        y = MixedLabels(*(part[0] for part in y)) if isinstance(y, MixedLabels) else y[0]
         with autocast(self.config, self.device):
-            loss, hits = self._loss_and_hits(x[0], y[0], keys[0])
+            loss, hits = self._loss_and_hits(x[0], y, keys[0])
         for p in self.params.values():
             p.grad = None
         loss.backward()

@@ -81,7 +81,7 @@ def test_library_model_takes_the_steps_of_a_plain_loop():
     optimizer = torch.optim.AdamW(model.parameters(), config.optim.lr, weight_decay=config.optim.weight_decay)
     for epoch, (row,) in enumerate(fit(trainer, splits)):
         total = 0.0
-        for part in epoch_tables([config], 24, epoch, 8).order[:, 0]:
+        for part in epoch_tables([config], 24, epoch, 8).numbers["order"][:, 0]:
             loss = F.cross_entropy(model(splits.normalized(splits.scaled(splits.train.x[part]))), splits.train.y[part])
             optimizer.zero_grad()
             loss.backward()

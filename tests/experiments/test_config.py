@@ -22,7 +22,8 @@ def settings(text: str) -> dict[str, Any]:
 # A run id is a hash of what differs from these, so a changed default would give old records a wrong id.
 PUBLISHED = settings("""
 data: {name: digits, root: data, download: false, img_size: null, num_classes: null, val_fraction: 0.1, test_fraction: 0.2,
-  split_seed: 0, train_limit: null, shuffle_patches: false, hflip: false, crop_padding: 0, rrc_scale: 1.0, normalize: dataset}
+  split_seed: 0, train_limit: null, shuffle_patches: false, hflip: false, crop_padding: 0, rrc_scale: 1.0, random_erasing: 0.0,
+  mixup: 0.0, cutmix: 0.0, normalize: dataset}
 model: {patch_size: 2, embed_dim: 32, depth: 2, num_heads: 4, mlp_ratio: 4.0, pos_embed: learned-1d, pos_site: natural,
   rope_base: null, pos_std: null, stem: patchify, pool: cls, head: logits, class_token: true, reg_tokens: 0, attn: fused, qkv_bias: true,
   norm: pre, final_norm: true, act: gelu, init: timm, pos_drop_rate: 0.0, attn_drop_rate: 0.0, proj_drop_rate: 0.0,
@@ -246,6 +247,14 @@ REFUSED = [  # changes -> words in the message: the setting, the value, what is 
     ({"eval.max_shift": 8}, ["eval.max_shift: 8 is not allowed: less than the image side, 8 px"]),
     ({"data.name": "probe-where", "model.patch_size": 4}, ["model.patch_size: 4 is not the cell size", "allowed: 2"]),
     ({"data.name": "probe-where", "data.hflip": True}, ["data.hflip: true is not allowed for probe-where", ": false"]),
+    ({"data.name": "probe-where", "data.cutmix": 1}, ["data.cutmix: 1.0 is not allowed for probe-where", "allowed: 0"]),
+    ({"data.mixup": -1}, ["data.mixup: -1 is not allowed", "greater than or equal to 0"]),
+    ({"data.random_erasing": 1.5}, ["data.random_erasing: 1.5 is not allowed", "less than or equal to 1"]),
+    ({"data.name": "svhn"}, ["data.name: 'svhn' is not known", "allowed: digits, ", "torchvision:CLASS"]),
+    (
+        {"data.name": "imagefolder", "eval.fewshot": "torchvision:SVHN"},
+        ["eval.fewshot: torchvision:SVHN is not allowed"],
+    ),
     ({"data.name": "probe-where", "data.img_size": 16}, ["data.img_size: 16 is not allowed for probe-where", ": none"]),
 ]
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 from scipy.stats import ks_2samp
 from torch import Tensor
-from torchvision.transforms.v2 import RandomResizedCrop
+from torchvision.transforms.v2 import CutMix, RandomErasing, RandomResizedCrop
 from torchvision.transforms.v2 import functional as tv
 
-from experiments.data import augment
+from experiments.data import augment, mixing
 
 OFF = {"hflip": False, "crop_padding": 0, "rrc_scale": 1.0}
 
@@ -82,6 +82,47 @@ def test_boxes_have_torchvisions_distribution(side, scale):
     }
     p = {name: ks_2samp(statistic(ours), statistic(expected)).pvalue for name, statistic in statistics.items()}
     assert min(p.values()) > 1e-3, p
+
+
+def test_erased_boxes_have_torchvisions_distribution():
+    n, side = 3000, 32
+    ours = augment.erased_boxes(draws(n, seed=5), side, 0.25).numpy()
+    erased = ours[ours[:, 2] > 0]
+    assert abs(len(erased) - n / 4) < 4 * (n * 0.25 * 0.75) ** 0.5
+    torch.manual_seed(11)
+    drawn = [RandomErasing(1.0).make_params([torch.empty(1, side, side)]) for _ in range(n)]
+    expected = np.array([[d["i"], d["j"], d["h"], d["w"]] for d in drawn])
+    statistics = [*(lambda b, i=i: b[:, i] for i in range(4)), lambda b: b[:, 2] * b[:, 3], lambda b: b[:, 2] / b[:, 3]]
+    assert min(ks_2samp(statistic(erased), statistic(expected)).pvalue for statistic in statistics) > 1e-3
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.0, 3.0])
+def test_mixes_have_torchvisions_distribution(alpha):
+    n, side = 3000, 32
+    torch.manual_seed(11)
+    weights = mixing.mixes(1, n, side, mixup=alpha, cutmix=0.0)[:, 4].numpy()
+    assert ks_2samp(weights, np.random.default_rng(0).beta(alpha, alpha, n)).pvalue > 1e-3
+    boxes, transform = mixing.mixes(2, n, side, mixup=0.0, cutmix=alpha), CutMix(alpha=alpha, num_classes=10)
+    assert (boxes[:, 4] == 1).all()
+    pair = [torch.empty(2, 1, side, side)]
+    drawn = [transform.make_params(pair)["box"] for _ in range(n)]
+    theirs = np.array([(top, left, bottom - top, right - left) for left, top, right, bottom in drawn])
+    kept = [box[:, 2] > 0 for box in (boxes.numpy(), theirs)]  # the place of an empty box has no meaning
+    for column in range(4):
+        pair = [box[is_kept, column] for box, is_kept in zip((boxes.numpy(), theirs), kept)]
+        assert ks_2samp(*pair).pvalue > 1e-3
+
+
+def test_mixup_and_cutmix_take_turns_at_random():
+    numbers = mixing.mixes(3, 4000, 32, mixup=1.0, cutmix=1.0)
+    assert abs(int((numbers[:, 4] < 1).sum()) - 2000) < 4 * 1000**0.5
+
+
+def test_padding_is_not_mixed_with_images():
+    x, y = images(5, 8)[None], torch.tensor([[3, 1, 4, -100, -100]])
+    mixed, others, share = mixing.mix(x, y, torch.tensor([[0, 0, 0, 0, 0.25]]), torch.tensor([3]))
+    torch.testing.assert_close(mixed[0, :3], 0.25 * x[0, :3] + 0.75 * x[0, [2, 0, 1]], rtol=0, atol=1e-12)
+    assert torch.equal(mixed[0, 3:], x[0, 3:]) and others.tolist() == [[4, 3, 1, -100, -100]] and share.item() == 0.25
 
 
 def test_boxes_are_inside_the_image():

@@ -192,7 +192,7 @@ def test_what_is_not_used_is_said_with_its_number(tmp_path, capsys):
 def test_images_that_are_in_training_and_test_are_counted(kind, streamed, tmp_path, capsys, monkeypatch):
     """All end with the same 4 KiB of pixels. Under other names, 7 test images of each class are in train, from which
     the validation images are taken."""
-    monkeypatch.setattr("experiments.data.folder.IN_MEMORY", 0 if streamed else 1)
+    monkeypatch.setattr("experiments.data.streaming.IN_MEMORY", 0 if streamed else 1)
     random = np.random.default_rng(0)
     for name in ("a", "b"):
         images = random.integers(0, 256, (31, 60, 40, 3), dtype=np.uint8)
@@ -227,7 +227,7 @@ def test_images_that_no_command_changed_are_checked_once(tmp_path, monkeypatch):
     for name in ("a", "b"):
         paint(tmp_path / name, (9, 9, 9), 10)
     before = files_digest(str(tmp_path))
-    monkeypatch.setattr("experiments.data.folder._open_rgb", Mock(side_effect=AssertionError))
+    monkeypatch.setattr("experiments.data.folder.to_rgb", Mock(side_effect=AssertionError))
     assert files_digest(str(tmp_path)) == before
 
 

@@ -15,7 +15,7 @@ from tiny import flags, settings
 from torchvision.transforms.v2 import functional as tv
 
 from experiments.config import RunConfig, override
-from experiments.data import folder
+from experiments.data import streaming
 from experiments.data.images import Splits
 from experiments.data.loading import load
 from experiments.data.streaming import AHEAD, StreamedPixels
@@ -39,7 +39,7 @@ def root(tmp_path_factory):
 
 
 def splits(root: Path, monkeypatch: pytest.MonkeyPatch, streamed: bool, **changes: object) -> Splits:
-    monkeypatch.setattr(folder, "IN_MEMORY", 0 if streamed else 1)
+    monkeypatch.setattr(streaming, "IN_MEMORY", 0 if streamed else 1)
     settings = {"data.name": "imagefolder", "data.root": str(root), "data.img_size": 8, "data.normalize": "dataset"}
     return load(override(RunConfig(), {**settings, **{f"data.{name}": value for name, value in changes.items()}}))
 
@@ -60,7 +60,7 @@ def test_streamed_pixels_are_those_in_memory(root, monkeypatch):
         assert lazy.x.shape == held.x.shape
         assert torch.equal(lazy.y, held.y)
         assert torch.equal(lazy.x[:], held.x)
-        assert torch.equal(held.x, torch.stack([decoded(path) for path in lazy.x.paths]))
+        assert torch.equal(held.x, torch.stack([decoded(path) for path in lazy.x.items]))
         index = torch.tensor([[3, 0, 3], [1, 1, 2]])
         assert torch.equal(lazy.x[index], held.x[index])
         for (pixels, labels), (expected, truth) in zip(lazy.batches(3), held.batches(3), strict=True):
@@ -89,7 +89,7 @@ def test_a_run_gives_the_same_bytes(root, tmp_path, monkeypatch, augmentation):
     data = ["--data.name", "imagefolder", "--data.root", root, "--data.img-size", "8", "--train.batch-size", "7"]
     words = [*map(str, [*flags(data__train_limit="none"), *data]), *augmentation]
     for name, share in (("memory", 1), ("stream", 0)):
-        monkeypatch.setattr(folder, "IN_MEMORY", share)
+        monkeypatch.setattr(streaming, "IN_MEMORY", share)
         with pytest.raises(SystemExit) as exited:
             main([*words, "--out", str(tmp_path / name)])
         assert not exited.value.code
@@ -125,7 +125,7 @@ def test_a_broken_test_image_is_found_before_training_and_its_repair_resumes(roo
     shutil.copytree(root, tmp_path / "images")
     test = splits(tmp_path / "images", monkeypatch, True, val_fraction=0.2).test.x
     assert isinstance(test, StreamedPixels)
-    broken, whole = Path(test.paths[3]), Path(test.paths[3]).read_bytes()
+    broken, whole = Path(test.items[3]), Path(test.items[3]).read_bytes()
     data = {"data.name": "imagefolder", "data.root": str(tmp_path / "images"), "data.img_size": 8}
     run = RunSpec.of("run", override(RunConfig(), {**settings(), **data, "data.train_limit": None}))
     line = f"data.root: '{broken}' cannot be read as an image (image file is truncated"

@@ -34,7 +34,13 @@ INTERRUPTED = [
     {"train__precision": "bfloat16", "model__pos_drop_rate": 0.2, "model__drop_path_rate": 0.2, "model__depth": 2},
     {"optim__schedule": "constant", "eval__epochs": "1,2,3", "eval__fewshot": "digits", "eval__shots": "2"},
     {"model__mlp": "swiglu", "model__layer_scale": 0.1, "model__qk_norm": True, "model__norm_layer": "rmsnorm"},
-    {"model__pos_embed": "sinusoidal", "model__attn_drop_rate": 0.3, "data__hflip": True},
+    {
+        "model__pos_embed": "sinusoidal",
+        "model__attn_drop_rate": 0.3,
+        "data__hflip": True,
+        "data__cutmix": 1,
+        "data__random_erasing": 0.5,
+    },
 ]
 
 

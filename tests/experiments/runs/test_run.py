@@ -2,9 +2,11 @@
 
 import json
 import math
+import re
 import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +16,15 @@ import torch.nn.functional as F
 from PIL import Image
 from safetensors.torch import load_file
 
-from experiments.config import run_id
+from experiments.config import RunConfig, override, run_id
 from experiments.data import loading
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.run import pick_device, train
 from experiments.study import RunSpec
 from experiments.training.trainer import Solo, initial_model
+
+README = Path(__file__).resolve().parents[3] / "experiments" / "README.md"
 
 
 def test_the_same_configuration_gives_the_same_bytes(tmp_path):
@@ -131,7 +135,8 @@ def test_what_a_record_says_is_so(tmp_path):
     model.load_state_dict(load_file(tmp_path / "a" / "checkpoint.safetensors"))
     splits = loading.load(config)
     sizes = {"train_images": len(splits.train.y), "val_images": len(splits.val.y), "test_images": len(splits.test.y)}
-    assert summary["data"] == sizes
+    moments = {"mean": splits.mean.tolist(), "std": splits.std.tolist()}
+    assert summary["data"] == {**sizes, **moments, "classes": [str(digit) for digit in range(10)]}
     with torch.no_grad():
         scores = model.eval()(splits.normalized(splits.scaled(splits.test.x)))
     assert summary["test/acc"] == pytest.approx(float((scores.argmax(1) == splits.test.y).double().mean()))
@@ -208,3 +213,18 @@ def test_the_users_own_images_train(tmp_path):
     assert tiny.run(tmp_path / "a", **changes) == summary
     shutil.rmtree(tmp_path / "images")
     assert tiny.run(tmp_path / "a", **changes) == summary  # the record outlives the pictures
+
+
+def test_the_calls_that_the_readme_lists_are_those_of_a_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    listing = re.search(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S)[1]
+    assert len(listing.splitlines()) <= 40
+    exec(listing, {})
+    config = override(RunConfig(), {"model.pos_embed": "rope-2d", "train.epochs": 2})
+    train([RunSpec.of("a", config)], tmp_path, device="cpu")
+    assert tiny.results(tmp_path / "a") == tiny.results(tmp_path / "runs" / "my-run")
+    assert tiny.files(tmp_path / "a") == tiny.files(tmp_path / "runs" / "my-run")
+    mine, listed = (record.read_summary(tmp_path / name) for name in ("a", "runs/my-run"))
+    for summary in (mine, listed):
+        del summary["cost"], summary["provenance"], summary["digest"]  # with times
+    assert mine == listed

@@ -31,7 +31,7 @@ DROPOUT = {
     "model.mlp_drop_rate": 0.2,
     "model.drop_path_rate": 0.2,
 }
-AUGMENTED = {"data.hflip": True, "data.crop_padding": 1}
+AUGMENTED = {"data.hflip": True, "data.crop_padding": 1, "data.random_erasing": 0.3, "data.mixup": 1, "data.cutmix": 1}
 # float32: Adam's first steps amplify rounding, because they follow the signs of gradients
 TOLERANCE = {"float64": 1e-5, "float32": 2e-3}
 

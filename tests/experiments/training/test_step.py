@@ -16,9 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
+from torchvision.transforms import v2
 
 from experiments.config import RunConfig, override
-from experiments.data import loading
+from experiments.data import augment, loading
 from experiments.data.images import Images, Splits
 from experiments.data.randaugment import rand_augment
 from experiments.presets import preset
@@ -33,6 +34,7 @@ from experiments.training.step import DeviceStep
 from experiments.training.tables import epoch_tables, one_ahead
 from experiments.training.trainer import initial_model, stream
 
+MIXED = {"data.random_erasing": 0.5, "data.mixup": 0.8, "data.cutmix": 1.0}
 CPU, META = torch.device("cpu"), torch.device("meta")
 
 
@@ -64,10 +66,11 @@ def meta(monkeypatch):
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stacked"])
 @pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
-@pytest.mark.parametrize("name", ["tintn-cifar10", "lodha-cifar10", "digits"])
+@pytest.mark.parametrize("name", ["tintn-cifar10", "lodha-cifar10", "digits", "mixed"])
 def test_a_step_reads_nothing_on_the_host(name, optimiser, runs, meta):
     """Batch, augmentation, dropout, forward, backward, clipping and update, on tensors without values."""
     changes = {"train.batch_size": 4, "model.depth": 1, "optim.name": optimiser, "optim.grad_clip_norm": 0.5}
+    changes, name = (changes | MIXED, "digits") if name == "mixed" else (changes, name)
     base = override(preset(name), changes)
     configs = [override(base, {"seed": seed}) for seed in range(runs)]
     channels, side = base.data.image_shape
@@ -207,6 +210,59 @@ def test_training_equals_a_plain_torch_loop(optimiser, max_norm, runs, replayed,
             assert {key: ours[run][key] for key in theirs} == pytest.approx(theirs, rel=rel)
         for name, p in weights.items():
             torch.testing.assert_close(trained.weights(run)[name], p, rtol=rel, atol=1e-2 * rel)
+
+
+@pytest.mark.parametrize("replayed", [False, True])
+@pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stacked"])
+def test_mixed_training_equals_a_plain_loop_with_torchvisions_transforms(runs, replayed, monkeypatch):
+    """Soft targets; the last of three batches is smaller, and padded in a replay. The steps of both seeds differ."""
+    if replayed:
+        monkeypatch.setattr(step_module, "static_shape", lambda config, device: True)
+        monkeypatch.setattr(step_module, "launcher", ReplayedStep)
+    changes = {name.replace(".", "__"): value for name, value in MIXED.items()}
+    changes |= {"train__precision": "float64", "train__label_smoothing": 0.1, "optim__schedule": "constant"}
+    configs = [tiny.config(seed=seed, optim__name="sgd", optim__weight_decay=0, **changes) for seed in range(runs)]
+    splits = loading.load(configs[0])
+    trained = tiny.trainer(configs)
+    rows = list(fit(trained, splits))
+    for run, config in enumerate(configs):
+        model = initial_model(config, 10).train()
+        optimizer = torch.optim.SGD(model.parameters(), config.optim.lr, momentum=config.optim.momentum)
+        for epoch, row in enumerate(rows):
+            numbers = {name: t[:, 0] for name, t in epoch_tables([config], 80, epoch, 32).numbers.items()}
+            total = 0.0
+            for step, size in enumerate((32, 32, 16)):
+                chosen = numbers["order"][step, :size]
+                x, y = splits.train.x[chosen], splits.train.y[chosen]
+                x = torchvision_erased(splits.normalized(x.double() / 255), numbers["erasing"][step, :size])
+                x, target = torchvision_mixed(x, y, numbers["mixes"][step])
+                loss = F.cross_entropy(model(x), target, label_smoothing=0.1)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                total += loss.item() * size
+            assert row[run]["train/loss"] == pytest.approx(total / 80, rel=1e-9)
+        for name, p in model.named_parameters():
+            torch.testing.assert_close(trained.weights(run)[name], p.detach(), rtol=1e-9, atol=1e-11)
+
+
+def torchvision_erased(x: Tensor, draws: Tensor) -> Tensor:
+    boxes = augment.erased_boxes(draws, x.shape[-1], MIXED["data.random_erasing"]).int().tolist()
+    assert 0 < sum(height > 0 for *_, height, _ in boxes) < len(boxes)
+    return torch.stack([v2.functional.erase(image, *box, torch.zeros(1)) for image, box in zip(x, boxes)])
+
+
+def torchvision_mixed(x: Tensor, y: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """The images and soft targets of torchvision's transform with this weight or box."""
+    top, left, height, width, weight = numbers.tolist()
+    target = F.one_hot(y, 10).double()
+    if height * width:
+        box = tuple(map(int, (left, top, left + width, top + height)))
+        transform, given = v2.CutMix(), {"box": box, "lam_adjusted": 1 - height * width / x.shape[-1] ** 2}
+    else:
+        transform, given = v2.MixUp(), {"lam": weight}
+    transform.make_params = lambda inputs: given
+    return transform(x, target)
 
 
 class Cuda:
@@ -371,8 +427,8 @@ def test_a_thread_prepares_the_next_epoch_and_the_numbers_stay_the_same():
     assert threading.current_thread() not in threads
     for ours, epoch in zip(ahead, range(1, 4), strict=True):
         here = epoch_tables(configs, 80, epoch, 32)
-        for name in ("order", "draws", "operations", "keys"):
-            assert torch.equal(getattr(ours, name), getattr(here, name))
+        assert {*here.numbers} == {"order", "draws", "operations", "keys"}
+        assert all(torch.equal(ours.numbers[name], table) for name, table in here.numbers.items())
     assert list(one_ahead(make, [])) == []
 
 

@@ -1,0 +1,137 @@
+"""Images and labels by their index: of any class of torchvision.datasets, and of the user's own functions."""
+
+import contextlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from experiments.data.catalogue import DATASETS
+from experiments.data.folder import to_rgb, to_tensor
+from experiments.data.images import Images, fitted
+from experiments.data.streaming import StreamedPixels, in_memory
+from experiments.errors import UserError
+from experiments.locks import wait_for_lock
+from experiments.sections import DataConfig
+from vit import plugins
+from vit.registry import nearest
+
+Parts = tuple[dict[str, Images], tuple[str, ...]]  # `train` and perhaps `test`; the class names
+LABELS = ("targets", "labels", "_labels")  # attributes of torchvision's classes
+ARGUMENTS = ("root", "train", "split", "download")  # of a class that can be used
+
+
+def read_plugin(data: DataConfig) -> Parts:
+    """The parts of a plug-in's dataset. Raises `UserError` naming what cannot be used."""
+    read, raw = DATASETS[data.name].read, {}
+    assert read
+    try:
+        for name, part in zip(("train", "test"), read(data.root), strict=True):
+            if part is not None:
+                raw[name] = part[0].__getitem__, len(part[0]), part[1]
+    except Exception as error:
+        raise UserError(f"data.name: {data.name!r}: {read.__name__}({data.root!r}): {plugins.reason(error)}") from error
+    return _parts(data, raw)
+
+
+def read_class(data: DataConfig) -> Parts:
+    """The parts of a class of torchvision.datasets whose items are an image and its label. Raises `UserError`."""
+    opened, raw = open_class(data), {}
+    for name, part in opened.items():
+        listed = [labels for labels in (getattr(part, name, ()) for name in LABELS) if len(labels) == len(part)]
+        labels = listed[0] if listed else [part[i][1] for i in range(len(part))]
+        raw[name] = (lambda i, part=part: part[i][0]), len(part), labels
+    return _parts(data, raw, getattr(opened["train"], "classes", ()))
+
+
+def open_class(data: DataConfig) -> dict[str, Any]:
+    """The parts of a class of torchvision.datasets, `train` and perhaps `test`, read or downloaded.
+
+    One process at a time: torchvision writes to the final name, so others would read half a file. Raises `UserError`.
+    """
+    from torchvision import datasets
+
+    name, where, opened = DATASETS[data.name].torchvision, f"data.name: {data.name!r}", dict[str, Any]()
+    if name not in datasets.__all__:
+        raise UserError(f"{where} is not a class of torchvision.datasets; {nearest(name, datasets.__all__)}")
+    known = inspect.signature(getattr(datasets, name)).parameters
+    required = {p.name for p in known.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD}
+    if more := sorted(required - {*ARGUMENTS}):
+        raise UserError(f"{where} needs {', '.join(more)}; allowed: classes that need only {', '.join(ARGUMENTS)}")
+    usual = {key: value for key, value in (("root", data.root), ("download", data.download)) if key in known}
+    values = {"train": (True, False), "split": ("train", "test")}
+    chosen = next((argument for argument in values if argument in known), None)
+    choices = [{chosen: value} for value in values[chosen]] if chosen else [{}]
+    lock = wait_for_lock(Path(data.root) / ".download.lock", 3600.0) if data.download else contextlib.nullcontext()
+    with lock:
+        for part, choice in zip(("train", "test"), choices):
+            try:
+                opened[part] = getattr(datasets, name)(**usual, **choice)
+            except (RuntimeError, OSError, ValueError, AssertionError, TypeError, ImportError) as error:
+                if "argument split" in str(error) and part == "test":  # it has no such part
+                    break
+                if "argument split" in str(error):
+                    raise UserError(f"{where} has no split named train: {error}") from error
+                remedy = "set --data.root to their folder, or add --data.download true"
+                field, remedy = ("download", "check the connection") if data.download else ("root", remedy)
+                raise UserError(  # a truncated file is a `TypeError`
+                    f"data.{field}: {data.root!r} does not hold the files of {data.name} as torchvision stores them "
+                    f"({error}); {remedy}"
+                ) from error
+    return opened
+
+
+Raw = Mapping[str, tuple[Callable[[int], Any], int, Any]]  # of each part: an image by its index, their number, labels
+
+
+def _parts(data: DataConfig, raw: Raw, names: Sequence[Any] = ()) -> Parts:
+    """The images, decoded if they fit in memory, with labels from 0. `names`: of the labels from 0, where known."""
+    where, side = f"data.name: {data.name!r}", data.image_shape[1]
+    labels = {part: np.asarray(of_part) for part, (*_, of_part) in raw.items()}
+    for part, (_, count, _) in raw.items():
+        if labels[part].shape != (count,) or labels[part].dtype.kind not in "iuU":
+            given = f"{count} images and labels {list(labels[part].shape)} of type {labels[part].dtype}"
+            raise UserError(f"{where} has {given} in {part}; expected a whole number or a name for each image")
+    values = np.unique(np.concatenate([*labels.values()]))
+    if len(values) < 2:
+        raise UserError(f"{where} has {len(values)} class(es); two are needed")
+    if len(names) and values.dtype.kind != "U" and {*values.tolist()} <= {*range(len(names))}:
+        values = np.arange(len(names))
+    else:
+        names = values.tolist()
+
+    def decode(index: int, part: str) -> Tensor:
+        try:
+            with one_at_a_time:
+                image = raw[part][0](index)
+            return to_pixels(image, 3, side)
+        except Exception as error:
+            raise UserError(f"{where}: image {index} of {part} cannot be read: {error}") from error
+
+    parts, one_at_a_time = {}, Lock()  # a class or a function may not work in several threads
+    for part, (_, count, _) in raw.items():
+        pixels = in_memory(StreamedPixels(range(count), side, partial(decode, part=part)))
+        parts[part] = Images(pixels, torch.from_numpy(np.searchsorted(values, labels[part])))
+    return parts, tuple(map(str, names))
+
+
+def to_pixels(image: Any, channels: int, side: int) -> Tensor:
+    """The pixels [C, S, S], uint8, of an image of Pillow, or an array [H, W], [H, W, 1] or [H, W, 3], uint8.
+
+    It becomes grey or RGB, is resized by its shorter side and cropped at the centre. Raises `ValueError`.
+    """
+    if not isinstance(image, Image.Image):
+        array = np.asarray(image)
+        if array.dtype != np.uint8 or array.ndim not in (2, 3) or array.shape[2:] not in ((), (1,), (3,)):
+            given = f"an array of {array.dtype}, {list(array.shape)}"
+            raise ValueError(f"{given} is not allowed: expected uint8, [H, W], [H, W, 1] or [H, W, 3]")
+        image = Image.fromarray(array.squeeze(2) if array.shape[2:] == (1,) else array)
+    rgb, turn = to_rgb(image)
+    return fitted(to_tensor(rgb if channels == 3 else rgb.convert("L"), turn), side)

@@ -1,0 +1,83 @@
+"""The model of a finished run without the rest: it says which classes images belong to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from experiments.config import RunConfig, override
+from experiments.data import loading
+from experiments.data.catalogue import DATASETS
+from experiments.data.images import normalized
+from experiments.data.indexed import to_pixels
+from experiments.errors import UserError
+from experiments.runs import init_from
+from experiments.runs.images import check_unchanged, settle_place
+from experiments.training.trainer import DTYPES, EVAL_BATCH, autocast, probabilities
+from vit import ViT
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """The model of a finished run, in evaluation mode, with what it needs to read images.
+
+    `classes`: their names, in the order of the model's outputs. `mean`, `std`: [C], the normalization of each channel,
+    (x / 255 - mean) / std. `config`: that of the run.
+    """
+
+    model: ViT
+    classes: tuple[str, ...]
+    mean: Tensor
+    std: Tensor
+    config: RunConfig
+
+    @torch.no_grad()
+    def predict(self, images: Sequence[Image.Image | np.ndarray] | np.ndarray) -> tuple[list[str], np.ndarray]:
+        """The name of the most probable class of each image, and the probability of each class, [N, K].
+
+        `images`: a list of images of any size, as for `to_pixels`, or one array [N, H, W, C], uint8. They are resized
+        and normalized as in training. Raises `UserError` for anything else.
+        """
+        if not isinstance(images, Sequence) and np.ndim(images) != 4:
+            raise UserError("images: expected a list of images, also for a single one, or an array [N, H, W, C]")
+        shape = self.config.data.image_shape
+        device, parts = next(self.model.parameters()).device, [torch.zeros(0, len(self.classes))]
+        for start in range(0, len(images), EVAL_BATCH):
+            try:
+                pixels = torch.stack([to_pixels(image, *shape) for image in images[start : start + EVAL_BATCH]])
+            except ValueError as error:
+                raise UserError(f"images: {error}") from error
+            x = normalized(pixels.to(DTYPES[self.config.train.precision]) / 255, self.mean, self.std).to(device)
+            with autocast(self.config, device):
+                scores = self.model(x)
+            parts.append(probabilities(scores, self.config.model.head).cpu().float())
+        every = torch.cat(parts).numpy()
+        return [self.classes[label] for label in every.argmax(1)], every
+
+
+def load_model(run_folder: str | Path, data_root: str | None = None) -> TrainedModel:
+    """The model of a finished run, on the CPU, in evaluation mode.
+
+    `data_root`: the folder of the images, for a record without class names and normalization, as older versions wrote.
+    Raises `UserError` where the run is not finished, its record was changed, or its plug-in is missing or was changed.
+    """
+    run = init_from.read(str(run_folder), "run_folder")
+    known, config = run.summary.get("data", {}), run.config
+    if "classes" in known:
+        of_data = tuple(known["classes"]), torch.tensor(known["mean"]), torch.tensor(known["std"])
+    else:
+        if data_root is None and DATASETS[config.data.name].source not in ("sklearn", "generated"):
+            raise UserError(
+                f"data_root: is required for {run.folder!r}, whose record is older than class names in summary.json; "
+                f"expected the folder of the images of {config.data.name}"
+            )
+        config = override(config, {} if data_root is None else {"data.root": data_root})
+        settle_place(config.data, Path(run_folder).parent, config.data.root)
+        check_unchanged(config.data, known.get("files"), Path(run_folder))
+        splits = loading.load(config)
+        of_data = splits.classes, splits.mean, splits.std
+    return TrainedModel(run.model().eval(), *of_data, run.config)

@@ -1,0 +1,251 @@
+"""Datasets by a class of torchvision, and by a user's own function: against the arrays that their files hold."""
+
+import gzip
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from PIL import Image
+from scipy.io import savemat
+from torchvision import datasets
+
+from experiments.config import RunConfig, override, run_id
+from experiments.data import loading, streaming
+from experiments.data.catalogue import DATASETS, register_dataset
+from experiments.data.images import Splits
+from experiments.errors import UserError
+from experiments.main import main
+from experiments.runs import record
+from vit.plugins import digest
+
+ROOT = Path(__file__).resolve().parents[3]
+RANDOM = np.random.default_rng(0)
+
+
+def load(name: str, root: Path | str = "data", side: int = 32, **changes: Any) -> Splits:
+    settings = {"data.name": name, "data.root": str(root), "data.img_size": side, "data.val_fraction": 0.25}
+    return loading.load(
+        override(RunConfig(), {**settings, **{f"data.{name}": value for name, value in changes.items()}})
+    )
+
+
+def sizes(splits: Splits) -> list[int]:
+    return [len(part) for part in (splits.train, splits.val, splits.test)]
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """FakeData with 60 images of 12 x 12 pixels in 3 classes."""
+    monkeypatch.setattr(datasets.FakeData.__init__, "__defaults__", (60, (3, 12, 12), 3, None, None, 0))
+    return datasets.FakeData()
+
+
+def test_a_class_without_a_test_part_gives_part_of_its_images(fake):
+    splits = load("torchvision:FakeData", side=12, test_fraction=0.2)
+    assert sizes(splits) == [36, 12, 12]
+    assert splits.classes == ("0", "1", "2") and splits.train.x.shape[1:] == (3, 12, 12)
+    expected = sorted((np.asarray(image).transpose(2, 0, 1).tobytes(), int(label)) for image, label in fake)
+    parts = (splits.train, splits.val, splits.test)
+    found = [(x.numpy().tobytes(), y) for part in parts for x, y in zip(part.x, part.y.tolist(), strict=True)]
+    assert sorted(found) == expected
+
+
+def test_svhn(tmp_path, monkeypatch):
+    """Its files hold [H, W, C, N], and 10 for the digit 0."""
+    monkeypatch.setattr(datasets.SVHN, "_check_integrity", lambda self: True)
+    pixels, labels = {}, {}
+    for part, count in (("train", 40), ("test", 20)):
+        pixels[part] = RANDOM.integers(0, 255, (count, 32, 32, 3), dtype=np.uint8)
+        labels[part] = np.arange(count) % 10
+        body = {"X": pixels[part].transpose(1, 2, 3, 0), "y": np.where(labels[part] == 0, 10, labels[part])[:, None]}
+        savemat(tmp_path / f"{part}_32x32.mat", body)
+    splits = load("torchvision:SVHN", tmp_path)
+    assert sizes(splits) == [30, 10, 20] and splits.classes == tuple(map(str, range(10)))
+    assert np.array_equal(splits.test.x.permute(0, 2, 3, 1).numpy(), pixels["test"])
+    assert splits.test.y.tolist() == labels["test"].tolist()
+
+
+def test_fashion_mnist_is_the_dataset_of_the_catalogue_in_three_channels(tmp_path):
+    raw = tmp_path / "FashionMNIST" / "raw"
+    raw.mkdir(parents=True)
+    for part, count in (("train", 80), ("t10k", 20)):
+        body = struct.pack(">IIII", 0x803, count, 28, 28) + RANDOM.bytes(count * 784)
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(body)
+        labels = bytes(number % 10 for number in range(count))
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + labels)
+        for kind in ("images-idx3", "labels-idx1"):  # as torchvision downloads them
+            file = raw / f"{part}-{kind}-ubyte"
+            (raw / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+    known, splits = load("fashion-mnist", tmp_path, side=28), load("torchvision:FashionMNIST", tmp_path, side=28)
+    assert splits.classes == known.classes and splits.classes[9] == "Ankle boot"
+    for name in ("train", "val", "test"):
+        ours, theirs = getattr(splits, name), getattr(known, name)
+        assert torch.equal(ours.x, theirs.x.expand(-1, 3, -1, -1)) and torch.equal(ours.y, theirs.y)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        (
+            "torchvision:SVHM",
+            "data.name: 'torchvision:SVHM' is not a class of torchvision.datasets; did you mean 'SVHN'?",
+        ),
+        (
+            "torchvision:Kinetics",
+            "data.name: 'torchvision:Kinetics' needs frames_per_clip; allowed: classes that need only",
+        ),
+        ("torchvision:EMNIST", "data.name: 'torchvision:EMNIST' has no split named train: Unknown value 'train'"),
+        ("torchvision:SVHN", "data.root: 'no' does not hold the files of torchvision:SVHN"),
+        ("torchvision", "data.name: 'torchvision' is not known; allowed: digits, "),
+    ],
+)
+def test_a_class_that_cannot_be_used_is_one_line(name, line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as refusal:
+        load(name, "no")
+    assert str(refusal.value).startswith(line)
+
+
+@pytest.fixture
+def plugged(monkeypatch):
+    """Register a function, for the test only."""
+    monkeypatch.setattr(DATASETS, "data", dict(DATASETS.data))
+    return lambda read, name="mine": register_dataset(name)(read)
+
+
+COLOURS = RANDOM.integers(0, 255, (24, 10, 10, 3), dtype=np.uint8)
+NAMES = ["cat", "dog", "cow"] * 8
+
+
+def test_a_function_of_the_user_gives_images_and_names(plugged):
+    roots = []
+
+    @plugged
+    def read(root):
+        roots.append(root)
+        test = [Image.fromarray(image) for image in COLOURS[:6]], NAMES[:6]
+        return (torch.from_numpy(COLOURS), NAMES), test
+
+    splits = load("mine", "somewhere", side=10)
+    assert roots == ["somewhere"] and sizes(splits) == [18, 6, 6]
+    assert splits.classes == ("cat", "cow", "dog")
+    assert np.array_equal(splits.test.x.permute(0, 2, 3, 1).numpy(), COLOURS[:6])
+    assert [splits.classes[label] for label in splits.test.y] == NAMES[:6]
+    assert sizes(load("mine", side=10, classes="cat,dog")) == [12, 4, 4]
+
+
+def test_images_of_several_sizes_are_resized_and_cropped(plugged):
+    wide = np.zeros((12, 8, 24), np.uint8)
+    wide[:, :, 8:16] = 200  # the centre
+    plugged(lambda root: ((list(wide), [0, 1] * 6), None))
+    splits = load("mine", side=8)
+    assert sizes(splits) == [6, 3, 3] and bool((splits.train.x == 200).all())
+
+
+@pytest.mark.parametrize(
+    ("read", "line"),
+    [
+        (lambda root: Path(root, "a.csv").read_text(), "data.name: 'mine': <lambda>('no'): FileNotFoundError: "),
+        (lambda root: ((COLOURS, NAMES),), "data.name: 'mine': <lambda>('no'): ValueError: zip()"),
+        (lambda root: ((COLOURS, NAMES[1:]), None), "data.name: 'mine' has 24 images and labels [23] of type <U3"),
+        (lambda root: ((COLOURS, [0.5] * 24), None), "data.name: 'mine' has 24 images and labels [24] of type float64"),
+        (lambda root: ((COLOURS, [1] * 24), None), "data.name: 'mine' has 1 class(es); two are needed"),
+        (
+            lambda root: ((COLOURS / 255, NAMES), None),
+            "data.name: 'mine': image 0 of train cannot be read: an array of float64, [10, 10, 3] is not allowed: exp",
+        ),
+    ],
+)
+def test_a_function_that_cannot_be_used_is_one_line(read, line, plugged):
+    plugged(read)
+    with pytest.raises(UserError) as refusal:
+        load("mine", "no", side=10)
+    assert str(refusal.value).startswith(line)
+
+
+def test_a_name_is_taken_once(plugged):
+    plugged(lambda root: ((COLOURS, NAMES), None))
+    for name in ("mine", "digits", "a/b"):
+        with pytest.raises(ValueError, match="the name is taken or not allowed"):
+            plugged(lambda root: ((COLOURS, NAMES), None), name)
+
+
+def test_the_number_of_classes_can_be_demanded(plugged):
+    plugged(lambda root: ((COLOURS, NAMES), None))
+    assert load("mine", side=10, num_classes=3).classes == ("cat", "cow", "dog")
+    with pytest.raises(UserError, match=r"^data\.num_classes: 4, but mine in 'data' has 3"):
+        load("mine", side=10, num_classes=4)
+
+
+def test_name_and_sizes_identify_a_run_and_the_path_does_not():
+    changes = {"data.name": "torchvision:SVHN", "data.img_size": 32, "data.root": "a"}
+    one = override(RunConfig(), changes)
+    assert run_id(override(one, {"data.root": "b", "data.download": True})) == run_id(one)
+    others = ({"data.img_size": 16}, {"data.name": "torchvision:STL10"}, {"data.num_classes": 10})
+    assert len({run_id(one), *(run_id(override(one, other)) for other in others)}) == 4
+
+
+def test_images_that_do_not_fit_in_memory_are_decoded_when_used(fake, tmp_path, monkeypatch):
+    data = {"data__name": "torchvision:FakeData", "data__img_size": 8, "data__train_limit": None, "data__hflip": True}
+    tiny.run(tmp_path / "memory", **data)
+    monkeypatch.setattr(streaming, "IN_MEMORY", 0)
+    assert isinstance(load("torchvision:FakeData", side=8).train.x, streaming.StreamedPixels)
+    tiny.run(tmp_path / "stream", **data)
+    assert tiny.results(tmp_path / "memory") == tiny.results(tmp_path / "stream")
+
+
+PLUGIN = """
+import numpy as np
+from experiments import register_dataset
+from my_labels import NAMES
+
+@register_dataset("mine")
+def load(root):
+    images = np.fromfile(f"{root}/images", dtype=np.uint8).reshape(-1, 10, 10, 3)
+    return (images, NAMES), None
+"""
+
+
+def test_the_record_holds_the_source_of_a_function(tmp_path):
+    """`vit-train data` shows the images; another source is another run."""
+    (tmp_path / "images").write_bytes(COLOURS.tobytes())
+    sources = {"my_data.py": PLUGIN, "my_labels.py": f"NAMES = {NAMES}\n"}
+    for name, text in sources.items():
+        (tmp_path / name).write_text(text)
+    words = ["--data.name", "mine", "--data.root", str(tmp_path), "--data.img-size", "8", "--data.val-fraction", "0.2"]
+    shown = vit_train(tmp_path, "data", *words)
+    assert [line.split() for line in shown.splitlines() if line.startswith("cat")] == [["cat", "5", "1", "2"]]
+    command = [*words, "--train.epochs", "1", "--out", "runs", "--tracking", "off"]
+    vit_train(tmp_path, *command)
+    (run,) = tmp_path.glob("runs/mine-*")
+    found = record.read_run(run).summary["provenance"]["data_plugin"]
+    assert found["digest"] == digest({name: text.encode() for name, text in sources.items()})
+    assert {name: (run / record.DATA_PLUGIN / name).read_text() for name in sources} == sources
+    (tmp_path / "my_labels.py").write_text(f"NAMES = {NAMES[::-1]}\n")
+    vit_train(tmp_path, *command)
+    assert len([*tmp_path.glob("runs/mine-*")]) == 2
+
+
+def vit_train(folder: Path, *words: str) -> str:
+    env = {**os.environ, "VIT_PLUGINS": "my_data.py", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "experiments.main", *words]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_name_of_a_runs_folder_has_no_colon(fake, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as exited:
+        main(
+            ["--data.name", "torchvision:FakeData", "--data.img-size", "8", "--train.epochs", "1", "--tracking", "off"]
+        )
+    (run,) = tmp_path.glob("runs/single/torchvision*")
+    assert not exited.value.code and ":" not in run.name

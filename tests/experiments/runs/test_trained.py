@@ -1,0 +1,128 @@
+"""A trained model alone: its predictions are those that the run recorded for its test images."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from PIL import Image
+
+import experiments
+from experiments.data import loading
+from experiments.errors import UserError
+from experiments.runs import predictions, record
+
+DIGITS = [str(digit) for digit in range(10)]
+
+
+def agree(found: tuple[list[str], np.ndarray], folder: Path) -> bool:
+    """Whether names and probabilities are those in the run's test predictions (float16)."""
+    summary = record.read_summary(folder)
+    known = predictions.read(folder, summary["files"][record.PREDICTIONS])
+    names, probabilities = found
+    of_true = probabilities[np.arange(len(names)), known.labels]
+    hits = np.array(names) == np.array(known.classes)[known.labels]
+    assert np.allclose(probabilities.sum(1), 1, atol=1e-5)
+    return bool((hits == known.hits).all() and np.allclose(of_true, known.probabilities, atol=1e-3))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"data__normalize": "dataset"}, {"model__head": "softmax"}, {"train__precision": "bfloat16"}],
+    ids=["logits", "softmax", "bfloat16"],
+)
+def test_a_model_predicts_what_its_run_recorded(changes, tmp_path):
+    tiny.run(tmp_path / "a", **changes)
+    trained = experiments.load_model(tmp_path / "a")
+    pixels = loading.load(tiny.config(**changes)).test.x[:, 0].numpy()  # [N, 8, 8]
+    assert not trained.model.training and trained.classes == tuple(DIGITS)
+    assert agree(trained.predict(list(pixels)), tmp_path / "a")
+    assert agree(trained.predict(pixels[..., None]), tmp_path / "a")
+    assert agree(trained.predict([Image.fromarray(one) for one in pixels]), tmp_path / "a")
+
+
+def image_folder(root: Path) -> list[Path]:
+    """Images of several sizes in two classes with a test part. Returns those of the test, in their order."""
+    random = np.random.default_rng(0)
+    for part, count in (("train", 8), ("test", 4)):
+        for name in ("cat", "dog"):
+            (root / part / name).mkdir(parents=True)
+            for number in range(count):
+                shape = (*random.integers(12, 40, 2), 3)
+                image = Image.fromarray(random.integers(0, 255, shape, dtype=np.uint8))
+                image.save(root / part / name / f"{number}.png")
+    return sorted((root / "test").glob("*/*.png"))
+
+
+def of_folder(root: Path, **changes: Any) -> dict[str, Any]:
+    data = {"data__name": "imagefolder", "data__root": str(root), "data__img_size": 8, "data__train_limit": None}
+    return {**data, "data__val_fraction": 0.25, **changes}
+
+
+def test_images_of_any_size_are_resized_and_cropped_as_in_training(tmp_path):
+    files = image_folder(tmp_path / "images")
+    tiny.run(tmp_path / "a", **of_folder(tmp_path / "images"))
+    trained = experiments.load_model(tmp_path / "a")
+    assert trained.classes == ("cat", "dog")
+    assert agree(trained.predict([Image.open(file) for file in files]), tmp_path / "a")
+    assert agree(trained.predict([np.asarray(Image.open(file)) for file in files]), tmp_path / "a")
+
+
+def test_a_model_for_grey_images_reads_the_luminance_of_colours(tmp_path):
+    tiny.run(tmp_path / "a", train__epochs=1)
+    trained = experiments.load_model(str(tmp_path / "a"))
+    colours = np.random.default_rng(0).integers(0, 255, (3, 8, 8, 3), dtype=np.uint8)
+    grey = np.round(colours @ [0.299, 0.587, 0.114]).astype(np.uint8)  # ITU-R 601
+    assert np.allclose(trained.predict(colours)[1], trained.predict(list(grey))[1], atol=1e-2)
+
+
+def as_older_record(folder: Path) -> None:
+    """Without what newer versions add."""
+    summary = record.read_summary(folder)
+    for name in ("classes", "mean", "std"):
+        del summary["data"][name]
+    record.write_summary(folder, {key: value for key, value in summary.items() if key not in ("files", "digest")})
+
+
+def test_an_older_record_needs_the_folder_of_its_images(tmp_path):
+    files = image_folder(tmp_path / "images")
+    tiny.run(tmp_path / "a", **of_folder(tmp_path / "images"))
+    tiny.run(tmp_path / "b")
+    as_older_record(tmp_path / "a")
+    as_older_record(tmp_path / "b")
+    with pytest.raises(
+        UserError, match=r"^data_root: is required for .* expected the folder of the images of imagefol"
+    ):
+        experiments.load_model(tmp_path / "a")
+    trained = experiments.load_model(tmp_path / "a", data_root=str(tmp_path / "images"))
+    assert agree(trained.predict([Image.open(file) for file in files]), tmp_path / "a")
+    digits = loading.load(tiny.config()).test.x[:, 0].numpy()  # they come with scikit-learn
+    assert agree(experiments.load_model(tmp_path / "b").predict(list(digits)), tmp_path / "b")
+
+
+def test_a_folder_without_a_finished_run_is_one_line(tmp_path):
+    tiny.cut(tmp_path / "a", 1)
+    for folder, reason in ((tmp_path / "no", "does not exist"), (tmp_path / "a", "is not finished")):
+        with pytest.raises(UserError, match=f"^run_folder: '{folder}' {reason}"):
+            experiments.load_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("images", "reason"),
+    [
+        (np.zeros((8, 8), np.uint8), "expected a list of images, also for a single one"),
+        ([np.zeros((8, 8))], r"an array of float64, \[8, 8\] is not allowed: expected uint8"),
+        ([np.zeros((2, 8, 8), np.uint8)], r"an array of uint8, \[2, 8, 8\] is not allowed"),
+    ],
+)
+def test_what_is_no_image_is_one_line(images, reason, tmp_path):
+    model = experiments.load_model(_finished(tmp_path))
+    with pytest.raises(UserError, match=f"^images: {reason}"):
+        model.predict(images)
+    assert model.predict([])[1].shape == (0, 10)
+
+
+def _finished(tmp_path: Path) -> Path:
+    tiny.run(tmp_path / "a", train__epochs=1)
+    return tmp_path / "a"
