@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from analysis.claims.literature import PAPER_TABLE_8
 from analysis.findings import analyze
 from analysis.findings.comparisons import study_comparisons
 from analysis.runs.read import read
@@ -61,7 +62,6 @@ def finished(folder):
 def all_rows():
     """Study, metric, pair and verdict of each row of a difference, with the metric's own name."""
     rows = [(folder_of(row), metric, pair_of(row), row[3]) for metric, row in cells("differences")]
-    rows += [(at, "", (row[0], "learned-1d, stem"), row[5]) for at, row in cells("versus") if "baseline" not in row]
     last = {("mnist-small/table-8-lengths", "test/acc"): "test/acc@40"}  # the same values
     named = [(folder, metric or str(results(folder, "").study.metric), *rest) for folder, metric, *rest in rows]
     return [(folder, last.get((folder, metric), metric), *rest) for folder, metric, *rest in named]
@@ -150,17 +150,19 @@ def test_a_difference_of_gains_has_a_paired_interval_for_all_effects_of_its_stud
     assert (terms["verdict"].iloc[-1] == "shown") == (abs(gains.mean()) > half)
 
 
-@pytest.mark.parametrize(
-    ("folder", "row"), cells("versus"), ids=lambda part: part if isinstance(part, str) else part[0]
-)
-def test_a_row_of_the_first_table_has_the_mean_and_the_difference_from_the_baseline(folder, row):
-    variant, _, few, mean, *difference = row
-    assert numbers(few) == pytest.approx(mean_and_half_width(folder, variant, "fewshot/cifar10/5"), abs=0.0051)
-    assert float(mean) == pytest.approx(mean_and_half_width(folder, variant, "test/acc")[0], abs=0.0051)
-    if "baseline" not in row:
-        *shown, same = difference
-        check(folder, "", (variant, "learned-1d, stem"), [*shown, "5", same])
-        assert "means of 5 seeds" in README
+def first_table():
+    """Folder, kind, site and text of each cell of the README's table."""
+    sites = ("stem", "every-layer", "every-layer-shared")
+    return [(at, row[0], site, cell) for at, row in cells("grid") for site, cell in zip(sites, row[1:]) if cell]
+
+
+@pytest.mark.parametrize(("folder", "kind", "site", "cell"), first_table(), ids=str)
+def test_a_cell_of_the_first_table_has_the_papers_figure_our_mean_and_the_verdict(folder, kind, site, cell):
+    variant = f"{kind}, {'every-layer' if kind == 'relative' else site}"
+    mean = mean_and_half_width(folder, variant, "test/acc")[0]
+    assert numbers(cell)[-2:] == pytest.approx([100 * PAPER_TABLE_8[kind, site], mean], abs=0.0051)
+    verdicts = {"learned-1d, stem": "baseline", **verdicts_with_none(folder, none="learned-1d, stem")}
+    assert (cell.partition(", ")[2] or "not shown") == verdicts[variant]
 
 
 def test_the_page_says_how_many_verdicts_other_tests_would_not_give():
@@ -179,18 +181,11 @@ def test_the_page_says_how_many_verdicts_other_tests_would_not_give():
             lost[how] += [] if word == verdict else [(folder, pair)]
         counts.append(len(lost[how]))
     pattern = (
-        r"(\d+) rows have a verdict .*?; (\d+) of them repeat .*? does not give (\d+) of the \d+, .*? give (\d+)\."
+        r"(\d+) rows have a verdict .*?; (\d+) of them repeats? .*? does not give (\d+) of the \d+, .*? give (\d+)\."
         r" .*?all (\d+) families of pairs .*? undoes (\d+),"
     )
     said = re.search(pattern, SENTENCES)
     assert list(map(int, said.groups())) == [*counts[:-1], families(), counts[-1]]
-    assert f"undoes {counts[-1]} of the {counts[0]} verdicts" in " ".join(README.split())
-    first = {
-        ("table-8-64", (f"learned-2d, {site}", "learned-1d, stem")) for site in ("every-layer", "every-layer-shared")
-    }
-    second = {(folder_of(row), pair_of(row)) for _, row in cells("differences") if f"| {row[0]} |" in README}
-    here = {(folder, pair) for folder, pair in lost["page"] if (folder, pair) in second | first}
-    assert len(second) == 5 and {folder for folder, _ in here - first} == {"kinds-cifar10", "lape-64"} and first <= here
 
 
 @pytest.mark.parametrize(("spec", "row"), cells("bench"), ids=lambda part: part if isinstance(part, str) else part[0])
@@ -267,8 +262,11 @@ def test_sentences_about_table_8():
         assert [gain[:2].mean(), gain[2:].mean()] == pytest.approx(gains, abs=0.051)
     few = results("table-8-64", "fewshot/cifar10/5").comparisons.pairs
     assert {c.verdict for pair, c in few.items() if "none, stem" not in pair} == {"not shown"}
-    rows = [[numbers(cell)[0] for cell in row[1:3]] for _, row in cells("versus")]  # "by at least 2.5 points", "6.8"
-    assert all(paper - rows[0][0] >= 2.5 and ours - rows[0][1] >= 6.8 for paper, ours in rows[1:])
+    none = results("table-8-64", "").comparisons.pairs["none, stem", "learned-1d, stem"]
+    said = re.search(r"([\d.]+) points of test accuracy worse .*? interval ([\d.]+) to ([\d.]+)\)", README, re.DOTALL)
+    ends = (none.diff.value, none.adjusted.high, none.adjusted.low)
+    assert list(map(float, said.groups())) == pytest.approx([-100 * end for end in ends], abs=0.051)
+    assert len(first_table()) == 8
     rates = runs.groupby("optim.lr")["variant"].unique()
     assert rates.map(len).to_dict() == {0.002: 3, 0.004: 4, 0.008: 1} and rates[0.008] == ["learned-2d, every-layer"]
     tried = finished("table-8-64-rates")
@@ -317,24 +315,13 @@ def test_counts_in_sentences():
     assert on_h100["images_per_second"].agg(["min", "max"]).round(-3).tolist() == [54_000, 66_000]
     assert "54,000 to 66,000" in SENTENCES and "17 to 21 s" in SENTENCES
     assert on_h100["device_seconds"].agg(["min", "max"]).round().tolist() == [17, 21]
-    (on_mnist,) = (
-        row[2] for _, row in cells("differences") if row[1] == "`mnist-small/table-std`" and "+2.9" in row[2]
-    )
-    assert f"({on_mnist})" in README
 
 
 def test_the_readme_counts_the_statements_of_the_ledger():
     ledger = (REFERENCE / "ledger" / "report.md").read_text(encoding="utf-8")
     (counted,) = re.findall(r"(\d+) statements of (\d+) \w+, .*?on (\d+) studies", ledger)
-    said = r"(\d+) published statements of (\d+) papers, .*? on (\d+) of our"
-    assert re.findall(said, README, re.DOTALL) == [counted]
-    table = ledger.partition("## Published claims")[2].partition("Our own questions")[0]
-    rows = [re.split(r"(?<!\\)\|", line)[3:7] for line in table.splitlines() if re.match(r"\| [a-z]", line)][1:]
-    kinds = [tuple(bool(cell.strip()) for cell in row) for row in rows]
-    single = [sum(kind == tuple(i == j for j in range(4)) for kind in kinds) for i in range(4)]
-    words = r"(\d+) hold, (\d+) do not hold, (\d+) are undecided, (\d+) are not comparable; for (\d+), studies differ"
-    (counts,) = re.findall(words, " ".join(README.split()))
-    assert list(map(int, counts)) == [*single, len(rows) - sum(single)] and len(rows) == int(counted[0])
+    said = r"(\d+) published statements of (\d+) sources on (\d+) studies"
+    assert re.findall(said, " ".join(README.split())) == [counted]
 
 
 def test_no_sentence_has_a_decimal_number_that_no_table_has():

@@ -76,7 +76,9 @@ def study_profiles(study: Runs, means: Means) -> list[Profile]:
         if trained and "test/acc" in metrics:
             sizes.setdefault(trained, Metric("test/acc"))
         resized = {name: kind.resized for name, kind in REGISTRY.items() if name in kinds and kind.resized}
-        profiles.append(profile("img-sizes", sizes, trained=trained, resized=resized))
+        interpolated = [metric for metric in metrics if metric.is_interpolated and metric.startswith("test/acc")]
+        interpolated.sort(key=lambda metric: metric.img_size or 0)
+        profiles.append(profile("img-sizes", sizes, *interpolated, trained=trained, resized=resized))
     shifts = {_number(metric): metric for metric in metrics if metric.is_consistency}
     permuted = [metric for metric in metrics if metric == PERMUTED]
     if shifts or permuted:
@@ -144,7 +146,7 @@ def _table(profile: Profile, findings: Findings) -> Table:
     """A metric under several conditions; its further metrics are details."""
     variants = findings.variants
     rows = {v: {str(metric): means[v] for metric, means in profile.means.items()} for v in variants.names}
-    folded = [metric for metric in profile.details if metric != PERMUTED]
+    folded = [metric for metric in profile.details if metric != PERMUTED and not metric.is_interpolated]
     columns = (mean_column(metric, metric, detail=metric in folded) for metric in profile.means)
     caption = f"{_about(profile)}: mean and {words.CONFIDENCE} confidence interval over {words.seeds(profile.seeds)}."
     return variant_table(profile.name, caption, variants, rows, columns, _notes(profile))

@@ -173,7 +173,7 @@ def limits(findings: Findings) -> list[str]:
     metric, margin, comparisons = findings.means.metric, findings.policy.margin, findings.comparisons
     pairs = comparisons.pairs or comparisons.versus
     unclear = [c for c in pairs.values() if c.verdict == "not shown" and not c.depends_on_diverged]
-    known = [c for c in unclear if math.isfinite(c.detectable)]
+    known = [c for c in unclear if math.isfinite(c.detectable) and math.isfinite(c.p)]
     if not known:
         return []
     seeds, size = words.seeds(c.n for c in known), words.margin(margin, metric)

@@ -1,1 +1,1 @@
-"""A study's workspace and report in Weights & Biases. They need the extra "wandb"."""
+"""A study's workspace in Weights & Biases. It needs the extra "wandb"."""

@@ -11,13 +11,13 @@ from analysis.write.table import Shown, Table
 def escaped(text: object) -> str:
     """Escape what Markdown would read as markup, and nothing else: the file is also read as text."""
     shown = plain(text)
-    shown = re.sub(r"\\(?=[!-/:-@\[-`{-~])", r"\\\\", shown)  # before a character that it would escape
+    shown = re.sub(r"\\(?=[!-/:-@\[-`{-~]|$)", r"\\\\", shown)  # before a character that it would escape
     shown = re.sub(r"([`*~$])", r"\\\1", shown)
     shown = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", shown)  # not inside a word: pos_embed
     shown = re.sub(r"\](?=[(\[:])", r"\\]", shown)  # otherwise the end of a link's text
     shown = re.sub(r"<(?=[A-Za-z/!?])|&(?=#?\w+;)", r"\\\g<0>", shown)  # tags and entities
     # otherwise a line could start a list, a heading, a quotation or a rule
-    return re.sub(r"^(\d*)([.)](?=\s|$)|[#+=>-](?!\d))", r"\1\\\2", shown)
+    return re.sub(r"^(\d*)([.)](?=\s|$)|>|[#+=-](?!\d))", r"\1\\\2", shown)
 
 
 def table(table: Table) -> Markup:
@@ -40,7 +40,7 @@ def fenced(code: str) -> Markup:
 
 def _cell(cell: Shown) -> str:
     text = _text(cell.text)
-    return (f"**{text}**" if cell.bold else text) + cell.dagger + f" {cell.sign}" * bool(cell.sign)
+    return (f"**{text}**" if cell.bold and text else text) + cell.dagger + f" {cell.sign}" * bool(cell.sign)
 
 
 def _text(text: object) -> str:

@@ -58,7 +58,7 @@ def test_nothing_is_called_equivalent_near_chance(tmp_path, level, metric, verdi
     both = next(table for table in compare_document(one, other, "").tables if table.name == "compared").data
     found = {*both["verdict"], *(compared.verdict for compared in one.comparisons.pairs.values())}
     assert found - {"equal on all seeds"} == {verdict}
-    shown = ("Equivalent to none" in answer(one), "Both near chance" in answer(one))
+    shown = ("equivalent, within" in answer(one), "both near chance, so not called equivalent" in answer(one))
     assert shown == (verdict == "equivalent", verdict != "equivalent")
     assert verdict == "equivalent" or not study_claims(
         one

@@ -111,12 +111,9 @@ def edit(folder, **changes):
 @pytest.mark.parametrize(
     ("stated", "plan", "changes"),
     [
-        *(
-            ({}, {}, {}),
-            ({"metric": "val/acc"}, {}, {"metric": {"val/acc": 2}}),
-            ({}, {"margin": 0.05}, {"margin": {0.01: 8}}),
-        ),
-        *(({}, {"baseline": "learned-1d"}, {"baseline": {"none": 8}}), ({"seeds": [0, 1]}, {}, {"seeds": {"0, 1": 2}})),
+        *(({}, {}, {}), ({"metric": "val/acc"}, {}, {"metric": {"val/acc": 2}})),
+        *(({}, {"margin": 0.05}, {"margin": {0.01: 8}}), ({}, {"baseline": "learned-1d"}, {"baseline": {"none": 8}})),
+        *(({"seeds": [0]}, {}, {"seeds": {"0": 2}}), ({"seeds": [0, 1]}, {}, {"seeds": {"0, 1": 2}})),
     ],
 )
 def test_the_value_then_and_the_number_of_its_runs(tmp_path, stated, plan, changes):

@@ -1,0 +1,39 @@
+"""`analysis.read`: the results of a study in Python, and what a notebook shows of them."""
+
+import pandas as pd
+import pytest
+from synthetic import write_study
+
+import analysis
+from experiments.errors import UserError
+
+
+def test_a_study_is_read_from_its_folder(tmp_path):
+    results = analysis.read(write_study(tmp_path))
+    assert len(results.runs) == 20 and results.runs["variant"].nunique() == 4
+    mean = results.runs.query("variant == 'none'")["test/acc"].mean()
+    assert results.means.of("none").value == pytest.approx(mean)
+    assert results.comparisons.versus["sinusoidal"].verdict == "better"
+    assert results.answer.startswith("Higher test accuracy than none")
+
+
+def test_a_table_is_read_from_a_file_as_from_a_frame(tmp_path):
+    frame = pd.DataFrame({"opt": ["a"] * 3 + ["b"] * 3, "seed": [0, 1, 2] * 2, "acc": [1, 2, 3, 4.5, 5, 6.5]})
+    frame.to_csv(tmp_path / "runs.csv", index=False)
+    from_file = analysis.read(tmp_path / "runs.csv", metric="acc", factor="opt")
+    from_frame = analysis.compare(frame, metric="acc", factor="opt")
+    assert from_file.answer == from_frame.answer and from_file.as_dict() == {**from_frame.as_dict(), "study": "runs"}
+
+
+def test_a_notebook_shows_the_answer_and_the_table():
+    frame = pd.DataFrame({"opt": ["a<b"] * 3 + ["c"] * 3, "seed": [0, 1, 2] * 2, "acc": [1, 2, 3, 7.5, 8, 9.5]})
+    html = analysis.compare(frame, metric="acc", factor="opt", baseline="a<b")._repr_html_()
+    assert html.startswith("<p>Higher acc than a&lt;b (2.0): c by 6.3 ") and "<b>8.3 ± 2.6</b>" in html
+    assert html.count("<tr>") == 3 and "a<b" not in html
+
+
+def test_another_metric_and_a_missing_folder_are_said_in_one_line(tmp_path):
+    study = write_study(tmp_path)
+    assert str(analysis.read(study, metric="val/acc").means.metric) == "val/acc"
+    with pytest.raises(UserError, match="no such folder"):
+        analysis.read(tmp_path / "nothing")

@@ -1,0 +1,103 @@
+"""Tables and figures for a paper: marks, caption, standard deviations, the paper's own names, the user's style."""
+
+import pandas as pd
+import pytest
+from shown import rows
+from synthetic import exact, results_of, write_study
+
+from analysis.figures import style
+from analysis.findings import Page, analyze
+from analysis.main import main
+from analysis.paper_table import paper_table
+from analysis.report import study_document
+from analysis.runs.folder import read_folder
+from analysis.write import files, latex
+from experiments.errors import UserError
+
+VALUES = {
+    "none": [0.70, 0.72, 0.71, 0.69, 0.70],
+    "learned-1d": [0.901, 0.912, 0.905, 0.897, 0.903],
+    "learned-2d": [0.900, 0.911, 0.907, 0.899, 0.902],
+}
+
+
+@pytest.fixture
+def restored():
+    """Figures have their own style again after the test."""
+    kept, colours = dict(style.STYLE), list(style.PALETTE)
+    yield
+    style.STYLE.clear()
+    style.STYLE.update(kept)
+    style.PALETTE[:] = colours
+
+
+def ended(*arguments):
+    with pytest.raises(SystemExit) as end:
+        main([*map(str, arguments)])
+    return end.value.code
+
+
+def test_the_best_is_bold_and_what_is_not_shown_to_differ_has_a_mark(tmp_path):
+    table = paper_table(exact(tmp_path, VALUES), None)
+    body = latex.table(table)
+    assert r"learned-{}2d & 5 & \textbf{90.38 $\pm$ 0.63} &" in body
+    assert r"learned-{}1d & 5 & 90.36 $\pm$ 0.69$^\dagger$ &" in body and body.count("dagger") == 1
+    assert "5 seeds. Bold: the best mean. †: not shown to differ from it." in table.caption
+    assert "95 % intervals for all pairs together (Bonferroni; paired t tests)" in table.caption
+
+
+def test_standard_deviations_are_those_of_the_runs(tmp_path):
+    table = paper_table(exact(tmp_path, VALUES), ["variant", "test/acc"], "sd")
+    deviation = pd.DataFrame(VALUES).std()
+    assert [row["test accuracy, %"].split(" ± ")[1] for row in rows(table)] == [f"{100 * sd:.2f}" for sd in deviation]
+    assert table.data["test/acc_sd"].tolist() == pytest.approx(deviation.tolist())
+    assert "standard deviation of the runs" in table.caption and "intervals" not in table.caption
+
+
+def test_a_name_of_the_paper_stands_in_tables_and_figures(tmp_path, restored):
+    study = read_folder(write_study(tmp_path))
+    findings = analyze(study, Page(renamed=(("learned-1d", r"$\theta_{1D}$"), ("none", "no & none"))))
+    body = latex.table(paper_table(findings, None))
+    assert "\n$\\theta_{1D}$ &" in body and "\nno \\& none &" in body and "learned-{}1d" not in body
+    drawn = files.make(study_document(findings))
+    assert b"no &amp; none" in drawn["figures/accuracy.svg"] and b"learned-1d" not in drawn["figures/accuracy.svg"]
+    assert findings.study.plan == study.plan and "learned-1d" in findings.comparisons.versus  # only what is shown
+
+
+@pytest.mark.parametrize(
+    ("renamed", "message"),
+    [
+        ("learned=x", "--rename: 'learned' is not a variant; did you mean 'learned-2d'"),
+        ("sinusoidal=none", "--rename: two variants would have the same name: none, none"),
+        ("sinusoidal", "--rename: 'sinusoidal' is not allowed: expected OLD=NEW"),
+        (r"none=$\nothing$", r"labels: '$\\nothing$' is not allowed: expected math"),
+    ],
+)
+def test_a_name_that_cannot_be_used_is_an_error(renamed, message, tmp_path, capsys):
+    assert ended(write_study(tmp_path), "--rename", renamed) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_labels_of_the_study_are_the_names(tmp_path):
+    findings = results_of(tmp_path, study={"labels": {"sinusoidal": "fixed sines"}})
+    assert findings.variants.brief["sinusoidal"] == "fixed sines" and findings.conduct.changes == {}
+
+
+def test_figures_follow_the_users_style(tmp_path, restored):
+    (tmp_path / "my.mplstyle").write_text(
+        "figure.figsize: 3, 2\nfont.size: 5\naxes.prop_cycle: cycler('color', ['123456'])\n"
+    )
+    document = study_document(results_of(tmp_path))
+    plain = {plot.name: plot.figure.get_size_inches() for plot in document.plots}
+    style.use_file(tmp_path / "my.mplstyle")
+    for plot in study_document(analyze(read_folder(tmp_path / "position"))).plots:
+        width, height = plot.figure.get_size_inches()
+        assert width == 3 and height <= plain[plot.name][1] * 3 / plain[plot.name][0] + 0.01
+        if plot.name == "accuracy":
+            svg = files.saved(plot, "svg").decode()
+            assert "#123456" in svg and "font: 4.75px" in svg  # half of 9.5
+    with pytest.raises(UserError, match="cannot be read"):
+        style.use_file(tmp_path / "none.mplstyle")
+    (tmp_path / "bad.mplstyle").write_text("figure.figsize: wide\n")
+    with pytest.raises(UserError, match="--style: .*bad.mplstyle"):
+        style.use_file(tmp_path / "bad.mplstyle")
