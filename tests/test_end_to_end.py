@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from functools import cache
@@ -24,7 +25,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 def run(command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess:
     """Run a console command with the code of this checkout, whatever is installed."""
-    name, *arguments = command.split()
+    name, *arguments = shlex.split(command)
     path = os.pathsep.join([str(ROOT), *filter(None, [environment.pop("PYTHONPATH", "")])])
     code = f"import sys; sys.argv[0] = {name!r}; from {COMMANDS[name]}.main import main; main()"
     return subprocess.run(

@@ -348,8 +348,10 @@ def test_what_counts_is_stated_before_the_runs_and_the_description_may_change(tm
     with pytest.raises(UserError, match=f"{path} is .* cannot change after the first run has finished"):
         write_plan(plan_of(), tmp_path, "third")
     assert (tmp_path / "study.json").read_bytes() == before
-    write_plan(plan_of(**fields, description="Another text."), tmp_path, "fourth")
+    named = {"description": "Another text.", "labels": {"1": "one layer"}}
+    write_plan(plan_of(**fields, **named), tmp_path, "fourth")
     assert read_study(tmp_path)["description"] == "Another text."
+    assert read_study(tmp_path)["study"]["labels"] == {"1": "one layer"}
 
 
 def test_where_data_lie_makes_no_other_study(tmp_path):

@@ -137,7 +137,7 @@ def test_other_images_under_another_path_are_refused(finished, names, tmp_path):
 def test_show_decodes_nothing(names, tmp_path, monkeypatch, capsys):
     plan = make_plan(read_study_file(tmp_path / "own.yaml"))
     write_plan(plan, tmp_path / "runs" / "own", "here")
-    monkeypatch.setattr("experiments.data.folder._open_rgb", Mock(side_effect=AssertionError))
+    monkeypatch.setattr("experiments.data.folder.to_rgb", Mock(side_effect=AssertionError))
     with pytest.raises(SystemExit) as ended:
         main(["show", "own.yaml", "--data.root", f"{names}/"])
     assert ended.value.code == 0 and "own" in capsys.readouterr().out
