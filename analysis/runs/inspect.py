@@ -5,10 +5,10 @@ This is the only file of the analysis that imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -99,34 +99,23 @@ def inspect_models(
 
 
 def _inspect(folder: Path, variant: str) -> ModelInspection:
-    if not (folder / record.CHECKPOINT).exists():
-        raise UserError("the checkpoint is missing")
-    run = record.read_run(folder, checkpoint=True)
-    plugin = (run.summary.get("provenance") or {}).get("plugin") or {}
-    return _run_model(folder, variant, run.config, plugin.get("digest"))
-
-
-def _run_model(folder: Path, variant: str, tree: Mapping[str, Any], plugin: str | None) -> ModelInspection:
     import torch
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
 
-    from experiments import config as configuration
     from experiments.data import loading
-    from experiments.runs import provenance
-    from vit import ViT, diagnostics
+    from experiments.runs import init_from
+    from vit import diagnostics
 
-    config = configuration.load(tree)
-    if plugin and plugin != provenance.plugin(config).get("plugin", {}).get("digest"):
-        raise UserError(f"the source of the plug-in {config.model.pos_embed!r} was changed after the run")
-    splits = loading.load(config)
-    cfg = config.vit_config(len(splits.classes))
-    model = ViT(cfg).eval()
+    if not (folder / record.CHECKPOINT).exists():
+        raise UserError("the checkpoint is missing")
+    source = init_from.read(str(folder), "run")
+    splits = loading.load(source.config)
+    cfg = source.config.vit_config(len(splits.classes))
     try:
-        model.load_state_dict(load_file(folder / record.CHECKPOINT))
+        model = source.model().eval()
     except SafetensorError as error:
         raise UserError("the checkpoint is not a safetensors file") from error
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise UserError("the checkpoint does not fit the model of its configuration") from error
     torch.set_num_threads(1)  # a fixed order of summation gives the same figures on every machine
     pos = diagnostics.first_position(model.pos)
