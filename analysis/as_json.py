@@ -18,6 +18,7 @@ def as_dict(findings: Findings) -> dict[str, Any]:
     """
     comparisons, policy, means = findings.comparisons, findings.policy, findings.means
     pairs = comparisons.pairs or {(v, comparisons.baseline): comparisons.versus[v] for v in findings.variants.others}
+    failed = findings.conduct.counts["diverged"]
     return {
         "schema": SCHEMA,
         "study": findings.study.name,
@@ -27,7 +28,10 @@ def as_dict(findings: Findings) -> dict[str, Any]:
         "margin": policy.margin,
         "level": 1 - ALPHA,
         "look": look(findings),
-        "variants": [{"variant": variant, **_estimate(mean)} for variant, mean in means.of_variants.items()],
+        "variants": [
+            {"variant": variant, **_estimate(mean), "failed": int(failed[variant])}
+            for variant, mean in means.of_variants.items()
+        ],
         "comparisons": [{"variant": a, "reference": b, **_comparison(one)} for (a, b), one in pairs.items()],
     }
 

@@ -96,8 +96,8 @@ def held_for(findings: Findings) -> str:
     policy = findings.policy
     return (
         f"all pairs {'of variants' if findings.comparisons.pairs else 'with the baseline'} together"
-        + (", and for the factors with them" if policy.families == 2 else "")
-        + (", at the level of the planned look" if policy.looks else "")
+        + (", and for the factors with them" if policy.has_grid else "")
+        + (", at the level of the planned look" if policy.several_looks else "")
     )
 
 

@@ -63,16 +63,16 @@ NOTES = (
 )
 
 
-def ledger_rows(findings: Findings, families: int = 1) -> list[dict[str, Any]]:
+def ledger_rows(findings: Findings, strictness: int = 1) -> list[dict[str, Any]]:
     """What a study says about each claim, by its own metric and by its accuracies on other test images.
 
-    `families`: how many times as strict the intervals are.
+    `strictness`: how many times as strict the intervals are.
     """
     study, rows = findings.study, list[dict[str, Any]]()
     for metric in dict.fromkeys([study.metric, *study.metrics]):
         larger = metric.img_size and metric.base == study.metric
         if metric == study.metric or larger or (metric == PERMUTED and study.metric == "test/acc"):
-            results = study_claims(analyze(explore(study, metric, None), families=families))
+            results = study_claims(analyze(explore(study, metric, None), strictness=strictness))
             rows += [_of_claim(result, metric) for result in results]
     return [{**row, "setting": training(study), "_own": row["metric"] == study.metric} for row in rows]
 

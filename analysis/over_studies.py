@@ -120,7 +120,9 @@ def _cell(dataset: str, variant: str, findings: Findings) -> dict[str, object]:
 def _marks(studies: Mapping[str, Findings]) -> str:
     first = next(iter(studies.values()))
     equal = ", = equivalent" * (first.variants.margin is not None)
-    return f"Marks against {words.quoted(first.variants.baseline)}: + better, − worse{equal}; none: not shown."
+    return (
+        f"Marks against {first.variants.name(first.variants.baseline)}: + better, − worse{equal}; no mark: not shown."
+    )
 
 
 def _seeds(studies: Mapping[str, Findings]) -> list[int]:

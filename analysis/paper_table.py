@@ -110,11 +110,8 @@ def _caption(findings: Findings, names: Sequence[str], spread: Spread | None) ->
     marks = {_mark(variant, findings) for variant in variants.names}
     after = "standard deviation of the runs" if spread == "sd" else f"{words.CONFIDENCE} interval (Student's t)"
     tests = words.listing([TESTS[method] for method in sorted(findings.comparisons.methods)])
-    look = ", at the level of the planned look" * bool(policy.looks)
-    baseline, compared = (
-        words.quoted(variants.brief[variants.baseline]),
-        bool(tests and {"difference", "p", "verdict"} & {*names}),
-    )
+    look = ", at the level of the planned look" * policy.several_looks
+    baseline, compared = (variants.name(variants.baseline), bool(tests and {"difference", "p", "verdict"} & {*names}))
     parts = [
         f"{words.capital(metric.label)}: mean and {after}, "
         f"{words.seeds(m.n for m in findings.means.of_variants.values())}.",

@@ -54,7 +54,7 @@ def summary(findings: Findings) -> str:
     margin, tuned, looks = variants.margin, study.plan.tuned, findings.policy.looks
     parts = [
         f"{words.plural(len(variants.names), 'variant')} × {words.seeds(seeds)}{f' on {data}' if data else ''}.",
-        f"Baseline: {words.quoted(variants.baseline)}.",
+        f"Baseline: {variants.name(variants.baseline)}.",
         "" if margin is None else f"Equivalence margin: ±{words.margin(margin, variants.metric)}.",
         f"{conduct.finished} of {conduct.planned} runs finished.",
         f"Look at {len(looks.seeds)} of {words.listing(looks.plan)} planned seeds." * bool(looks and looks.next),

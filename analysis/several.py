@@ -43,7 +43,7 @@ def compare_document(a: Findings, b: Findings, command: str, labels: Sequence[st
     changes = dict(zip(variants, policy.compare(both.means.values, pairs).values(), strict=True))
     differing = differing_settings(a.study, b.study, variants)
     notes = _left_out(studies, variants, both.study.plan.seeds)
-    half = ", at half of the 5 %" * (policy.families == 2)
+    half = ", at half of the 5 %" * policy.has_grid
     caption = (
         f"{labels[1]} − {labels[0]} for each variant of both, over the seeds of both. Intervals hold for all these "
         f"variants together{half}; the pairs and factors below are another family. Looks that a study plans are for "

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 
 from analysis import words
-from analysis.figures.style import Drawing, points
+from analysis.figures.style import WIDTH, Drawing, text_size
 from analysis.figures.styles import Styles, VariantStyle
 from analysis.stats import Estimate
 from experiments.metric import Metric
@@ -30,7 +30,7 @@ def rows(*panels: Sequence[str]) -> tuple[Drawing, list[Axes]]:
     figure = Drawing(sum(heights))
     drawn = list(figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0])
     for axes, names in zip(drawn, wrapped):
-        axes.set_yticks(range(len(names)), names, fontsize=points(9.5))
+        axes.set_yticks(range(len(names)), names, fontsize=text_size(9.5))
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
@@ -100,7 +100,8 @@ def legend(figure: Drawing, handles: Mapping[str, Any], styles: Styles | None = 
         return
     names = [styles.names[variant] for variant in handles] if styles else [*handles]
     columns = max(1, min(4, LEGEND_LINE // (max(map(len, names)) + 8)))
-    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * -(-len(names) // columns))
+    row = LEGEND_ROW * figure.get_figwidth() / WIDTH
+    figure.set_figheight(figure.get_figheight() + row * -(-len(names) // columns))
     shown = [
         " " * name.startswith("_") + name for name in names
     ]  # Matplotlib before 3.11 leaves out a name with "_" first

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.figures.drawing import intervals, legend, panels
-from analysis.figures.style import BAND, FAINT, PALETTE, Drawing, points, style
+from analysis.figures.style import BAND, FAINT, PALETTE, Drawing, style, text_size
 from analysis.figures.styles import VariantStyle
 from analysis.stats import Estimate
 from experiments.metric import Metric
@@ -33,7 +33,7 @@ def draw_ledger(tests: pd.DataFrame) -> Drawing:
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
     axes.set_xscale("symlog", linthresh=2)  # most differences are small, and few are large
     axes.set_xticks(ticks := [-30, -10, -3, -1, 0, 1, 3, 10, 30], map("{:g}".format, ticks))
-    axes.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=points(8))
+    axes.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=text_size(8))
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labeltop=True)  # the figure can be taller than a screen

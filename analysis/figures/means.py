@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from analysis import words
 from analysis.figures.drawing import identify, intervals, legend, rows
-from analysis.figures.style import BAND, FAINT, INK, VERDICTS, Drawing, points, style
+from analysis.figures.style import BAND, FAINT, INK, VERDICTS, Drawing, style, text_size
 from analysis.figures.styles import Styles, VariantStyle
 from analysis.stats import Estimate
 from experiments.metric import Metric
@@ -39,7 +39,7 @@ def accuracy(values: Values, means: Means, metric: Metric, styles: Styles, diver
         _draw_runs(axes, {name: values[name] for name in names}, f"{number}", means, metric, styles)
     for row, variant in enumerate(values):
         if diverged[variant]:
-            place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": points(8)}
+            place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": text_size(8)}
             sides[0].annotate(f" {diverged[variant]} diverged", (1, row), color=VERDICTS["worse"][0], **place)
     return figure
 

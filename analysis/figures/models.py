@@ -14,7 +14,7 @@ from matplotlib.colors import CenteredNorm
 from matplotlib.ticker import MaxNLocator
 
 from analysis.figures.drawing import legend
-from analysis.figures.style import BAND, FAINT, VERDICTS, WIDTH, Drawing, points, style
+from analysis.figures.style import BAND, FAINT, VERDICTS, WIDTH, Drawing, style, text_size
 from analysis.figures.styles import Styles, short
 from analysis.words import MINUS, plain
 
@@ -66,13 +66,13 @@ def heat_maps(values: Mapping[str, np.ndarray], kind: str) -> Drawing:
         shown, norm = (array, CenteredNorm()) if table else (mosaic(array), None)
         image = axes.imshow(shown, interpolation="none", norm=norm, **OPTIONS[kind])
         ends = "" if kind == "similarity" else f"\n{image.norm.vmin:.3g} to {image.norm.vmax:.3g}".replace("-", MINUS)
-        axes.set_title(names[variant] + ends, loc="left", fontsize=points(9))
+        axes.set_title(names[variant] + ends, loc="left", fontsize=text_size(9))
         axes.set_axis_off()
     for axes in panels.ravel()[len(values) :]:
         axes.set_visible(False)
     scale = figure.colorbar(image, ax=panels, location="bottom", aspect=40, fraction=0.04, pad=0.02)
     low, high = image.norm.vmin, image.norm.vmax
-    scale.set_ticks([low, (low + high) / 2, high], labels=SCALE[kind], fontsize=points(8))
+    scale.set_ticks([low, (low + high) / 2, high], labels=SCALE[kind], fontsize=text_size(8))
     return figure
 
 
@@ -123,12 +123,12 @@ def _draw_images(
     axes.set_axis_off()
     for row, words in enumerate(("true\npredicted", "attention", "rollout")):
         middle = (row + 0.5) * (size + 1) if row else -0.04 * size
-        place: dict[str, Any] = {"ha": "right", "va": "center" if row else "bottom", "fontsize": points(8)}
+        place: dict[str, Any] = {"ha": "right", "va": "center" if row else "bottom", "fontsize": text_size(8)}
         axes.text(-0.12 * size, middle, words, **place)
     for column, (label, guess) in enumerate(zip(truth, predicted)):
         colour, middle = VERDICTS["equivalent" if label == guess else "worse"][0], column * (size + 1) + size / 2
         text = f"{_name(label)}\n{_name(guess)}"
-        axes.text(middle - 0.5, -0.04 * size, text, color=colour, ha="center", va="bottom", fontsize=points(8))
+        axes.text(middle - 0.5, -0.04 * size, text, color=colour, ha="center", va="bottom", fontsize=text_size(8))
 
 
 def _over(grey: np.ndarray, attention: np.ndarray) -> np.ndarray:
@@ -161,7 +161,7 @@ def disagreement_figure(
         top, left = HEIGHT * (place // PICTURES_ACROSS), PITCH * (place % PICTURES_ACROSS)
         extent = (left, left + 1, top + 1, top)
         axes.imshow(picture.squeeze(), cmap="gray", vmin=0, vmax=1, interpolation="none", extent=extent)
-        axes.text(left, top - 0.03, title, fontsize=points(8), va="bottom")
+        axes.text(left, top - 0.03, title, fontsize=text_size(8), va="bottom")
         _bars(axes, left + 1.1, top, [shares[variant][place] for variant in variants], colours)
     axes.set_xlim(0, PITCH * PICTURES_ACROSS - 0.1)
     axes.set_ylim(HEIGHT * down - 0.2, 1 - HEIGHT)
@@ -180,7 +180,7 @@ def examples_figure(images: np.ndarray, classes: Sequence[str]) -> Drawing:
         axes.set_axis_off()
     for axes, image, name in zip(panels, images, classes):
         axes.imshow(image.squeeze(), cmap="gray", vmin=0, vmax=1, interpolation="none")
-        axes.set_title(name, fontsize=points(8), fontweight="normal", loc="left")
+        axes.set_title(name, fontsize=text_size(8), fontweight="normal", loc="left")
     return figure
 
 
@@ -191,4 +191,4 @@ def _bars(axes: Axes, left: float, top: float, shares: Sequence[float], colours:
     axes.barh(rows, shares, height=0.7 / len(shares), left=left, color=colours, lw=0)
     axes.plot([left, left], [top, top + 1], color=FAINT, lw=1)
     for row, share in zip(rows, shares):
-        axes.text(left + 1.03, row, f"{100 * share:.0f}", va="center", fontsize=points(7))
+        axes.text(left + 1.03, row, f"{100 * share:.0f}", va="center", fontsize=text_size(7))

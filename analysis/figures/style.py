@@ -110,7 +110,7 @@ def use_math(names: Iterable[str]) -> None:
             raise UserError(f"labels: {name!r} is not allowed: expected math as Matplotlib reads it") from error
 
 
-def points(size: float) -> float:
+def text_size(size: float) -> float:
     """A size of text, which follows the user's."""
     return size * float(STYLE.get("font.size", TEXT)) / TEXT
 

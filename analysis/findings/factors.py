@@ -35,7 +35,7 @@ def study_factors(study: Runs, means: Means, policy: Policy) -> Factors:
     """The effects of a study's factors."""
     if len(study.factors) < 2:
         return Factors()
-    if policy.families == 1:
+    if not policy.has_grid:
         return Factors(
             skipped_reason="it needs two factors or more with two levels each, and every combination in the plan"
         )

@@ -69,14 +69,14 @@ class Findings:
         return styles_of(self.variants.brief, self.variants.baseline, known)
 
 
-def analyze(study: Runs, page: Page = NO_PAGE, families: int = 1) -> Findings:
+def analyze(study: Runs, page: Page = NO_PAGE, strictness: int = 1) -> Findings:
     """The findings of a study. Raises `UserError` where no run has ended.
 
-    `families`: how many times as strict the intervals of differences are, where a page has those of several studies.
+    `strictness`: see `Policy`.
     """
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
     policy, variants, means = study_policy(study), study_variants(study, page.renamed), study_means(study)
-    policy = replace(policy, families=families * policy.families)
+    policy = replace(policy, strictness=strictness)
     comparisons = study_comparisons(variants, means.values, policy)
     return Findings(study, policy, variants, means, comparisons, page)

@@ -29,9 +29,20 @@ class Policy:
     looks: stats.Looks = stats.NO_PLAN
     variance: stats.Variance = "shared"
     """whether standard errors share what all variants tell about their spread, where there are enough of them"""
-    families: int = 1
-    """how many families of tests share `stats.ALPHA`: 2 where the plan has a grid of factors, so that pairs and factors
-    are tested"""
+    has_grid: bool = False
+    """whether the plan has a grid of factors: then pairs and factors are tested, and share `stats.ALPHA`"""
+    strictness: int = 1
+    """how many times as strict the intervals are, where a page has those of several studies"""
+
+    @property
+    def families(self) -> int:
+        """How many families of tests share `stats.ALPHA` equally."""
+        return self.strictness * (2 if self.has_grid else 1)
+
+    @property
+    def several_looks(self) -> bool:
+        """Whether the level of an interval is that of one of several planned looks."""
+        return len(self.looks.plan) > 1
 
     @property
     def rule(self) -> stats.Rule:
@@ -69,7 +80,7 @@ def study_policy(study: Runs) -> Policy:
         chance=study_chance(study),
         looks=stats.Looks(tuple(study.plan.looks), _complete(study), study.plan.stopped),
         variance=study.plan.variance,
-        families=2 if has_grid(study) else 1,
+        has_grid=has_grid(study),
     )
 
 

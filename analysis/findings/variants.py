@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.runs.runs import Runs, factor_levels
-from analysis.words import factor_name, level_name
+from analysis.words import factor_name, level_name, quoted
 from experiments.errors import UserError
 from experiments.metric import Metric
 from vit.registry import nearest
@@ -37,6 +37,10 @@ class Variants:
     def others(self) -> list[str]:
         """Every variant but the baseline."""
         return [variant for variant in self.names if variant != self.baseline]
+
+    def name(self, variant: str) -> str:
+        """The brief name of a variant in a sentence: in quotation marks if it has commas or spaces."""
+        return quoted(self.brief[variant])
 
     def anchor(self, variant: str) -> str:
         """The link to a variant's runs. It holds the variant's number, since the name is the user's text."""
@@ -92,7 +96,7 @@ def has_grid(study: Runs) -> bool:
     """Whether the study plans every combination of two levels or more of two factors or more."""
     levels = levels_by_variant(study).fillna("none")
     numbers = levels.nunique()
-    return len(numbers) > 1 and numbers.min() > 1 and len(levels.drop_duplicates()) == numbers.prod()
+    return len(numbers) > 1 and bool(numbers.min() > 1 and len(levels.drop_duplicates()) == numbers.prod())
 
 
 def _grid(study: Runs) -> pd.DataFrame | None:

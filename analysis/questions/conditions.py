@@ -162,6 +162,8 @@ def _notes(profile: Profile) -> tuple[str, ...]:
     if profile.kind == "img-sizes":
         kinds = ", ".join(f"{kind} {how}" for kind, how in profile.resized.items())
         return (f"How positional embeddings carry over to another size: {kinds}.",) if kinds else ()
+    if PERMUTED not in profile.details:
+        return ()
     return (
         "If the accuracy with permuted patches is close to that on the original images, the model hardly uses "
         "position.",

@@ -97,12 +97,22 @@ def _diverged(findings: Findings) -> list[Warn]:
     variants, comparisons, counts = findings.variants, findings.comparisons, findings.conduct.counts["diverged"]
     lost = {variants.brief[variant]: n for variant, n in counts.items() if n}
     pairs = [*comparisons.versus.values(), *comparisons.other_pairs.values()]
+    unknown = " Their chance level is not known: their variants have means, but no intervals of differences."
     covered = (
-        " Intervals and verdicts also cover what the runs show if diverged runs count at chance level; verdicts that "
-        f"this changes: {sum(compared.depends_on_diverged for compared in pairs)}."
+        unknown
+        if findings.policy.chance.unknown
+        else (
+            " Intervals and verdicts also cover what the runs show if diverged runs count at chance level; verdicts "
+            f"that this changes: {sum(compared.depends_on_diverged for compared in pairs)}."
+        )
     )
     listed = ", ".join(f"{words.plural(n, 'run')} of {words.quoted(name)}" for name, n in lost.items())
-    return [Warn(f"Diverged: {listed}.", f"Means use the finished runs.{covered * bool(variants.others)}")]
+    return [
+        Warn(
+            f"{'Diverged' if findings.study.training_known else 'Failed'}: {listed}.",
+            f"Means use the finished runs.{covered * bool(variants.others)}",
+        )
+    ]
 
 
 def _code(conduct: Conduct) -> list[Warn]:
@@ -124,7 +134,7 @@ def _machines(conduct: Conduct) -> list[Warn]:
     weights = f"With the same seed, another version can draw other initial weights, so {shared}"
     times = f"Times are comparable only between runs on the same hardware, and {shared}"
     known = (
-        (hardware, Warn(f"The runs used {len(hardware)} kinds of hardware: {words.listing(hardware)}.", times)),
+        (hardware, Warn(f"The runs used {len(hardware)} kinds of hardware: {'; '.join(hardware)}.", times)),
         (torch, Warn(f"The runs used {len(torch)} versions of PyTorch: {words.listing(torch)}.", weights)),
     )
     return [warning for values, warning in known if len(values) > 1]

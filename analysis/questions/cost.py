@@ -1,7 +1,5 @@
 """What does each variant cost? Parameters, FLOPs, time and memory."""
 
-import pandas as pd
-
 from analysis import words
 from analysis.columns import COST, cost_columns, cost_fields, variant_table
 from analysis.figures.points import against_cost
@@ -20,7 +18,8 @@ def question(findings: Findings) -> Section | None:
     if cost.isna().all(axis=None):
         return None
     drawn = cost.loc[[variant for variant in findings.variants.names if means.of(variant).n]]
-    kinds = {name: COST[name][0] for name in DRAWN if drawn[name].nunique() > 1}
+    mixed = len(findings.conduct.hardware) > 1  # then times say more about the machine than about the variant
+    kinds = {n: COST[n][0] for n in DRAWN if drawn[n].nunique() > 1 and not (mixed and n == "device_seconds")}
     caption = (
         f"{words.capital(means.metric.label)} against cost: mean and {words.CONFIDENCE} interval of each variant. "
         "Marks at nearly the same cost are drawn side by side."
@@ -29,20 +28,22 @@ def question(findings: Findings) -> Section | None:
         caption += " Small grey dots: the other variants, listed in the cost table."
     plot = Plot("cost", lambda: against_cost(drawn, kinds, means.of_variants, means.metric, styles), caption)
     items = present(plot if kinds else None, cost_table(findings))
-    return Section("cost", "Cost", items, warnings=_slow(cost))
+    return Section("cost", "Cost", items, warnings=_slow(findings))
 
 
-def _slow(cost: pd.DataFrame) -> list[Warn]:
-    slowest = cost["slowest"].dropna()
+def _slow(findings: Findings) -> list[Warn]:
+    slowest = findings.cost["slowest"].dropna()
     if not slowest.max() > SLOW:
         return []
     times = f"{slowest.max():.1f} times the median of its variant"
-    line = f"Times are uneven: one run of {words.quoted(str(slowest.idxmax()))} took {times}."
-    return [Warn(line, "Times cannot be compared; accuracies are not affected.")]
+    line = f"Times are uneven: one run of {findings.variants.name(str(slowest.idxmax()))} took {times}."
+    return [Warn(line, "Tables have medians; accuracies are not affected.")]
 
 
 def cost_table(findings: Findings) -> Table:
     """The table of costs, one row for each variant."""
     rows = {variant: cost_fields(findings.cost, variant, COST) for variant in findings.variants.names}
     caption = "Cost of each variant. Times are medians over the variant's runs."
-    return variant_table("cost", caption, findings.variants, rows, cost_columns(COST))
+    mixed = "The runs used several kinds of hardware: compare variants by the time relative to the baseline only."
+    notes = (mixed,) if len(findings.conduct.hardware) > 1 else ()
+    return variant_table("cost", caption, findings.variants, rows, cost_columns(COST), notes)

@@ -123,7 +123,7 @@ def _interactions(model: Factorial, names: Mapping[str, str], metric: Metric) ->
         said.append(f"The effect of {names[a]} depends on {names[b]}{sizes}.")
     if said:
         said[-1] += " So its main effect is only an average over different effects."
-    return [*said, *([f"Interactions not shown: {'; '.join(missing)}."] if missing else [])]
+    return [*said, *([f"No interaction is shown: {'; '.join(missing)}."] if missing else [])]
 
 
 def factor_tables(model: Factorial, findings: Findings) -> list[Table]:
@@ -149,7 +149,7 @@ def factor_tables(model: Factorial, findings: Findings) -> list[Table]:
         "interactions": (model.interactions, (name("factors"), levels("levels"), mean, effect, VERDICT, p)),
         "terms": (model.terms, (name("factor or interaction"), contrasts, VERDICT, p)),
     }
-    notes = _notes(model, bool(findings.policy.looks))
+    notes = _notes(model, findings.policy.several_looks)
     return [
         Table(table, CAPTIONS[table], _named(frame, names), columns, notes.get(table, ()), folded=table in FOLDED)
         for table, (frame, columns) in tables.items()

@@ -48,13 +48,13 @@ def scope(conduct: Conduct) -> str:
 def _differences(findings: Findings) -> dict[str, str]:
     policy, looks = findings.policy, findings.policy.looks
     metric, alpha = policy.metric, words.percent(ALPHA)
-    share = "97.5 %" if policy.families == 2 else words.CONFIDENCE
     points = f"{metric.scale * policy.floor:.2g}{metric.points}"
     step = "an image" if metric.is_share else "a step"
     return {
         "Differences": "Means over the seeds that both variants have.",
         "Standard errors": " ".join(_errors(findings)),
-        "Intervals of differences": f"For {held_for(findings)} (Bonferroni): in at least {share} of studies, all hold.",
+        "Intervals of differences": f"For {held_for(findings)} (Bonferroni): in at least {words.CONFIDENCE} of "
+        "studies, all hold.",
         "Verdict": _verdict(findings),
         "Looks": f"The planned looks share the {alpha}; a pair is judged at the last look that both variants reached."
         if looks
@@ -86,16 +86,17 @@ def _errors(findings: Findings) -> list[str]:
 
 def _verdict(findings: Findings) -> str:
     policy, conduct = findings.policy, findings.conduct
-    said = 'Read from the interval: "better" or "worse" beyond zero, else "not shown", which does not mean equal.'
+    rest = '"better" or "worse" beyond zero, else "not shown", which does not mean equal.'
     if policy.margin is None:
-        return f"{said} No margin is stated in the unit of the {policy.metric.label}, so nothing is called equivalent."
+        none = f"No margin is stated in the unit of the {policy.metric.label}, so nothing is called equivalent."
+        return f"Read from the interval: {rest} {none}"
     changed = ", which was changed after runs had started" * ("margin" in conduct.changes)
     stated = ", which the study fixes before its runs" * (not changed and conduct.study.recorded)
     within = words.margin(policy.margin, policy.metric)
-    said = f'Read from the interval: "equivalent" within the margin, ±{within}{changed}{stated}; otherwise' + said[23:]
-    if NEAR_CHANCE in findings.comparisons.verdicts:
-        said += ' "Both near chance": both means are near that of guessing, so they are not called equivalent.'
-    return said
+    near = ' "Both near chance": both means are near that of guessing, so they are not called equivalent.'
+    return f'Read from the interval: "equivalent" within the margin, ±{within}{changed}{stated}; otherwise {rest}' + (
+        near if NEAR_CHANCE in findings.comparisons.verdicts else ""
+    )
 
 
 def _diverged(findings: Findings) -> str:

@@ -69,8 +69,8 @@ def _plot(findings: Findings) -> Plot:
     return Plot(
         "differences",
         lambda: figures.differences(shown, verdicts, margin, axis, variants.metric, styles),
-        f"Differences from {words.quoted(variants.baseline)} with {words.CONFIDENCE} intervals that hold for all pairs "
-        f"together.{band} The shape of the marker shows the verdict.{styles.grey_note}",
+        f"Differences from {variants.name(variants.baseline)} with {words.CONFIDENCE} intervals that hold for "
+        f"{held_for(findings)}.{band} The shape of the marker shows the verdict.{styles.grey_note}",
     )
 
 
@@ -124,7 +124,7 @@ def against_baseline(findings: Findings) -> list[str]:
     tested = {name: c for name, c in versus.items() if c.n > 1 and name not in constant}
     if not tested and not constant:
         return not_testable(findings)
-    baseline = words.quoted(variants.brief[variants.baseline])
+    baseline = variants.name(variants.baseline)
     past = [f"{words.quoted(name)} (at {c.shown_at} seeds)" for name, c in tested.items() if c.shown_at]
     notes = {
         "Shown at an earlier look, but not at this one": ", ".join(past),
@@ -186,8 +186,8 @@ def limits(findings: Findings) -> list[str]:
     if enough:
         return [f"With 80 % power, {seeds} see {size} in {enough} of {len(known)} pairs that are not shown to differ."]
     few = f"{seeds} are too few to see {size} there; they" if margin is not None else seeds
-    none = f"; in {len(known) - len(sizes)} of {len(known)} pairs, none" * (len(sizes) < len(known))
-    return [f"{few} see {ends}{none}, with 80 % power."]
+    missed = f"In {len(known) - len(sizes)} of {len(known)} such pairs they miss every difference."
+    return [f"{few} see {ends}, with 80 % power.", *([missed] if len(sizes) < len(known) else [])]
 
 
 def without_comparison(findings: Findings) -> list[str]:
@@ -243,7 +243,7 @@ def baseline_table(findings: Findings) -> Table:
     family = sum(math.isfinite(c.p_adjusted) for c in (comparisons.pairs or compared).values())
     note = f"Intervals hold for {held_for(findings)} (pairs: {family}), and verdicts are read from them."
     early = any(comparison.decided_early for comparison in compared.values())
-    caption = f"Differences from the baseline (variant − {words.quoted(variants.baseline)}), over the seeds of both."
+    caption = f"Differences from the baseline (variant − {variants.name(variants.baseline)}), over the seeds of both."
     return variant_table(
         "differences",
         caption,

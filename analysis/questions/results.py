@@ -111,7 +111,7 @@ def variants_table(findings: Findings) -> Table:
         VERDICT,
         *(replace(column, detail=True) for column in cost_columns(SHOWN_COST)),
     )
-    baseline = words.quoted(variants.baseline)
+    baseline = variants.name(variants.baseline)
     notes = (
         f"Letters: {letters_note}." if letters else "",
         mark_note(findings),

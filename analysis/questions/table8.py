@@ -58,7 +58,7 @@ def paper_table(places: dict[tuple[str, str], str], findings: Findings) -> Table
         columns.append(Column(label, f"_{site}", show, sort=f"{site}_ours", link=f"_{site}_link", mark=f"_{site}_mark"))
     caption = (
         f"Table 8 of the ViT paper / this study ({metric.label}: mean and {words.CONFIDENCE} interval; in brackets: "
-        f"number of seeds). Marks against {words.quoted(variants.baseline)}: + or ▲ better, − or ▼ worse, = or ■ "
+        f"number of seeds). Marks against {variants.name(variants.baseline)}: + or ▲ better, − or ▼ worse, = or ■ "
         "equivalent."
     )
     note = (

@@ -113,7 +113,7 @@ def _trend(
         diffs={row: {at: estimates[i] for at, estimates in differences.items()} for i, row in enumerate(others)},
         missing=[row for row in planned if row not in rows],
         diverged=len(study.of("diverged")),
-        planned=bool(policy.looks),
+        planned=policy.several_looks,
     )
 
 

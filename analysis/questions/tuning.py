@@ -191,7 +191,7 @@ def _warnings(tuning: Tuning) -> list[Warn]:
     luck = (
         Warn(f"Tuning: {won}.", spread)
         if math.isfinite(sd)
-        else Warn(f"Tuning: {won}; one seed a trial, so it may be luck.")
+        else Warn(f"Tuning: {won}; a trial has one seed, so a choice may be luck.")
     )
     pairs = [
         f"{path} {words.setting(before)} instead of {words.setting(now)}"

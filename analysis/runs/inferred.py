@@ -29,6 +29,7 @@ def infer(
     troubles: Mapping[str, str] | None = None,
     margin: float | None = None,
     variance: str = "shared",
+    factors_are: str = "the settings that differ between the runs",
     **parts: Any,
 ) -> Runs:
     """A `Runs` from runs without a plan. `source`: their folder or address. `parts`: its other fields.
@@ -73,7 +74,7 @@ def infer(
             for (variant, seed), at in kept.items()
         ],
         "source": source,
-        "notes": [_note(source, metric, baseline, margin, has_digests="folder" in parts)],
+        "notes": [_note(source, metric, baseline, margin, factors_are, "folder" in parts)],
     }
     plan = StudyPlan.parse(tree, source)
     if margin is None:  # the default is for accuracies
@@ -143,7 +144,9 @@ def _without_copies(
     return kept, copies
 
 
-def _note(source: str, metric: str, baseline: str | None, margin: float | None, has_digests: bool) -> str:
+def _note(
+    source: str, metric: str, baseline: str | None, margin: float | None, factors_are: str, has_digests: bool
+) -> str:
     """What the report says of a study without a plan."""
     chosen = "the one given" if baseline else "the first variant by name"
     stated = f"the margin is {'the default' if margin is None else 'the one given'}, not one stated before the runs"
@@ -151,7 +154,7 @@ def _note(source: str, metric: str, baseline: str | None, margin: float | None, 
         stated = "no margin is stated for it, so no equivalence is tested"
     unchecked = "" if has_digests else " The source holds no digests, so altered values go unnoticed."
     return (
-        f"Read from {source}, which holds no plan: the factors are the settings that differ between the runs, the "
+        f"Read from {source}, which holds no plan: the factors are {factors_are}, the "
         f"baseline is {chosen}, the metric is {metric}, and {stated}."
         f"{unchecked}"
     )

@@ -42,8 +42,11 @@ def read(
     is missing or not possible, and where runs of a variant are not of one model.
     """
     if source.startswith(f"{TABLE}:"):
-        frame = rows_where(read_file(Path(source.partition(":")[2])), source, table.pop("where", ()))
-        return read_table(frame, source, metric or "", baseline=baseline, **table)
+        whole = read_file(Path(source.partition(":")[2]))
+        frame = rows_where(whole, source, table.pop("where", ()))
+        return _with_note(
+            read_table(frame, source, metric or "", baseline=baseline, **table), len(whole) - len(frame), len(whole)
+        )
     if metric is not None and not is_metric(metric):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
     source = locate(source)
@@ -56,6 +59,14 @@ def read(
         study = read_export(folder) if is_export(folder) else read_folder(folder, skip_unreadable)
         study = explore(study, metric, baseline)
     return check_pooling(study, skip_unreadable)
+
+
+def _with_note(study: Runs, left_out: int, rows: int) -> Runs:
+    """The study with a note on the rows of its table that conditions leave out."""
+    if not left_out:
+        return study
+    note = f"Conditions leave out {left_out} of {rows} rows. If runs failed, keep them with an empty value."
+    return replace(study, plan=study.plan.model_copy(update={"notes": [*study.plan.notes, note]}))
 
 
 def locate(source: str) -> str:
@@ -104,9 +115,8 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
     """
     if baseline is not None and baseline not in study.variants:
         raise UserError(f"--baseline: {baseline!r} is not a variant; {nearest(baseline, study.variants)}")
-    measured = [name for name in study.metrics if study.runs[name].notna().any()]
-    if metric is not None and metric not in (*METRICS, study.metric, *measured):
-        raise UserError(f"--metric: {metric!r} is not measured by any run; {nearest(metric, measured)}")
+    if metric is not None and metric not in (*METRICS, study.metric, *study.measured):
+        raise UserError(f"--metric: {metric!r} is not measured by any run; {nearest(metric, study.measured)}")
     given = {"metric": metric, "baseline": baseline}
     changes = {key: value for key, value in given.items() if value not in (None, getattr(study.plan, key))}
     notes = [

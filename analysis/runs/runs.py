@@ -142,6 +142,11 @@ class Runs:
         return known_metrics(self.runs.columns)
 
     @property
+    def measured(self) -> list[Metric]:
+        """The metrics of which a run has a value."""
+        return [metric for metric in self.metrics if self.runs[metric].notna().any()]
+
+    @property
     def variants(self) -> list[str]:
         """Every planned variant, in the plan's order."""
         planned = self.runs[self.runs["status"] != "unplanned"]

@@ -33,6 +33,7 @@ NOT_ENDED = re.compile(  # in W&B, MLflow, Optuna, Ray and Slurm
     r"interrupt|incomplete|timeout|timed.out|cancel|node_fail|boot_fail|out_of_me|deadline|starting|initiali)",
     re.IGNORECASE,
 )
+LOW = re.compile(r"loss|err|perplexity|ppl|rmse|mae|mse|fid|latency", re.IGNORECASE)  # usually, lower is better
 SEPARATORS = "cells are separated by {}, and decimals have a point"
 SMALLEST, LARGEST = 1e-100, 1e100
 """Limits of a value other than 0: squares of what lies beyond are no floating-point numbers."""
@@ -122,7 +123,7 @@ def read_table(
         _check_ended(frame, source, column, metric)
     levels = {name: _levels(frame, source, name) for name in factor}
     runs = _runs(frame, source, measured, metric, seed, levels)
-    study = infer(source, runs, measured, baseline, margin=margin, variance=variance)
+    study = infer(source, runs, measured, baseline, margin=margin, variance=variance, factors_are="the columns given")
     if len(study.variants) < len(set(zip(*levels.values()))):
         raise UserError(f"{source}: two combinations of {', '.join(factor)} have the same name; rename their values")
     pairs = {(run.variant, run.seed) for run in study.plan.runs}
@@ -134,10 +135,32 @@ def read_table(
             f"{source}: {seed}: {apart[0]} has no seed in common with another variant, and runs are paired by it; "
             "number runs that are not paired in each variant: 0, 1, 2, ..."
         )
-    unused = [column for column in _unused(frame, metric, seed, factor) if column and not column.startswith("Unnamed:")]
-    notes = [f"Columns of the table that are not used: {', '.join(unused)}."] if unused else []
+    notes = _notes(frame, metric, seed, factor, measured)
     plan = study.plan.model_copy(update={"notes": [*study.plan.notes, *notes], "command": command})
     return replace(study, plan=plan)
+
+
+def _notes(frame: pd.DataFrame, metric: str, seed: str, factors: Sequence[str], measured: Metric) -> list[str]:
+    """What a reader must know of the columns: which are not used, which of them go with the variants, what is "
+    "better."""
+    unused = [
+        column for column in _unused(frame, metric, seed, factors) if column and not column.startswith("Unnamed:")
+    ]
+    variant = frame[list(factors)].map(_text).agg(", ".join, axis=1)
+    texts = {column: frame[column].map(_text) for column in unused if list(frame).count(column) == 1}
+    confounded = [
+        column
+        for column, cells in texts.items()
+        if cells.nunique() > 1 and cells.groupby(variant).nunique().max() == 1 and cells.nunique() < len(cells)
+    ]
+    notes = [
+        f"{column} differs between variants and is no factor: it may explain a difference." for column in confounded
+    ]
+    if rest := [column for column in unused if column not in confounded]:
+        notes.append(f"Columns of the table that are not used: {', '.join(rest)}.")
+    if LOW.search(metric) and not measured.lower_is_better:
+        notes.append(f"Higher {metric} counts as better. For the opposite, say that lower is better.")
+    return notes
 
 
 def _unused(frame: pd.DataFrame, metric: str, seed: str, factors: Sequence[str]) -> list[str]:

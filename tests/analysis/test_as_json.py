@@ -38,7 +38,10 @@ SCHEMA = closed(
         "margin": NUMBER,
         "level": {"const": 0.95},
         "look": {"anyOf": [{"type": "null"}, closed(LOOK)]},
-        "variants": {"type": "array", "items": closed({"variant": NAMES["variant"], **ESTIMATE})},
+        "variants": {
+            "type": "array",
+            "items": closed({"variant": NAMES["variant"], **ESTIMATE, "failed": {"type": "integer"}}),
+        },
         "comparisons": {"type": "array", "items": closed(COMPARISON)},
     }
 )

@@ -85,7 +85,7 @@ def test_settings_baselines_and_margins_that_differ_are_named(tmp_path):
     document = compare_document(a, b, COMMAND)
     depth = override(RunConfig(), {}).model.depth
     assert f"Settings that differ: model.depth (A: {depth}; B: 5). Code" in document.headline[0]
-    assert "so can each setting" in document.headline[0] and "Baseline: “A: none”" in document.summary
+    assert "so can each setting" in document.headline[0] and "Baseline: “A, variant = none”" in document.summary
     listed = dict(next(section for section in document.sections if section.id == "settings").items[0].facts)
     assert listed["model.depth"] == f"A: {depth}; B: 5" and listed["margin"] == "A: 0.01; B: 0.02"
     assert listed["baseline"] == "A: none; B: learned-1d" and listed["commit"] == "the same"

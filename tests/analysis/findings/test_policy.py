@@ -69,7 +69,7 @@ def test_nothing_is_called_equivalent_near_chance(tmp_path, level, metric, verdi
 def test_pairs_share_alpha_with_the_factors_of_the_plan_whatever_has_finished(lost, tmp_path):
     results = analyze(read(str(write_factorial(tmp_path, spread=0.05, statuses=lost))))
     assert (results.factors.model is None) == bool(lost)
-    alone = replace(results.policy, families=1).compare(results.means.values, results.comparisons.pairs)
+    alone = replace(results.policy, has_grid=False).compare(results.means.values, results.comparisons.pairs)
     tested = {pair: compared for pair, compared in results.comparisons.pairs.items() if compared.n > 1}
     shared = {pair: compared.p_adjusted for pair, compared in tested.items()}
     assert shared == pytest.approx({pair: min(1, 2 * alone[pair].p_adjusted) for pair in tested})
@@ -84,7 +84,7 @@ def test_pairs_have_alpha_for_themselves_where_the_plan_lacks_a_combination(tmp_
         levels=lambda variant: dict(zip(("model.depth", "model.head"), levels[variant])),
         factors={"model.depth": [1, 2], "model.head": ["logits", "softmax"]},
     )
-    assert results.policy.families == 1 and results.factors.model is None
+    assert not results.policy.has_grid and results.factors.model is None
     assert "every combination in the plan" in results.factors.skipped_reason
 
 

@@ -101,7 +101,7 @@ def test_effects_that_are_not_shown_come_apart_from_the_others(tmp_path):
     findings = factorial(tmp_path, (0.8, 0.8, 0.8, 0.8), spread=0.01)
     main, interactions = factor_sentences(findings)
     assert main.startswith("Main effects not shown: depth 1 → 2 ") and "; head logits → softmax " in main
-    assert interactions == "Interactions not shown: depth and head."
+    assert interactions == "No interaction is shown: depth and head."
     for table in tables_of(findings):
         if adjusted := [name for name in table.data if name.endswith("p_adjusted")]:
             shown = [row[-1].text for row in table.shown().rows]

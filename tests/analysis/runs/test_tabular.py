@@ -351,6 +351,7 @@ def test_rows_of_runs_that_did_not_end_are_an_error_with_the_way_out(column, goo
     assert run(capsys, *words, "--where", condition)[0] == 0
     study = read("csv:runs.csv", metric="acc", factor=["method"], where=[condition])
     assert study.runs.query("variant == 'b'")[study.metric].tolist() == [90, 91, 92]
+    assert study.plan.notes[-1].startswith("Conditions leave out 1 of 7 rows.")
     with pytest.raises(UserError, match=rf"{column}: 1 of 7 rows did not end"):
         analysis.compare(pd.read_csv("runs.csv"), "acc", "method")
 
@@ -428,3 +429,19 @@ def test_a_file_without_csv_before_it_is_proposed_with_it(name, tmp_path, capsys
     monkeypatch.chdir(tmp_path)
     Path(name).write_text("a,b\n")
     assert run(capsys, name)[2] == f"vit-report: error: {name}: is a file; did you mean csv:{name}?\n"
+
+
+def test_what_the_columns_cannot_exclude_is_noted():
+    """A setting that goes with the variants, rows that are left out, and a loss of which more counts as better."""
+    frame = pd.DataFrame(
+        {"opt": ["a"] * 3 + ["b"] * 3, "seed": [0, 1, 2] * 2, "loss": [3, 2, 4, 5, 6, 5.5], "lr": [0.1] * 3 + [0.3] * 3}
+    )
+    frame["host"] = ["x", "y", "x", "x", "y", "x"]
+    notes = analysis.compare(frame, metric="loss", factor="opt").study.plan.notes[1:]
+    assert notes == [
+        "lr differs between variants and is no factor: it may explain a difference.",
+        "Columns of the table that are not used: host.",
+        "Higher loss counts as better. For the opposite, say that lower is better.",
+    ]
+    lower = analysis.compare(frame[["opt", "seed", "loss"]], metric="loss", factor="opt", lower_is_better=True)
+    assert len(lower.study.plan.notes) == 1
