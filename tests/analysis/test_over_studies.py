@@ -156,6 +156,7 @@ def test_a_dataset_on_which_nothing_can_be_tested_has_no_marks(tmp_path, options
 def test_with_runs_of_one_dataset_only_it_is_the_report_of_that_dataset(tmp_path):
     document = by_dataset(tmp_path, statuses=absent("digits"))
     assert "variants" in [table.name for table in document.tables] and "on mnist." in document.summary
+    assert [warning.line for warning in document.warnings] == ["digits is left out: none of its runs has ended."]
     assert document.headline[0].startswith("Higher test accuracy than none (80.18 %): cpe by ")
 
 

@@ -100,5 +100,10 @@ def test_the_level_of_an_interval_is_the_one_level(monkeypatch):
     assert words.interval(Estimate(0.1, 0.05, 0.15, 5), Metric("test/acc")).startswith("99 % CI ")
 
 
+@pytest.mark.parametrize(("signed", "text"), [(False, "95 % CI 5.0 to 17.0"), (True, "95 % CI −17.0 to −5.0")])
+def test_the_interval_of_a_negative_difference_rises(signed, text):
+    assert words.interval(Estimate(-0.11, -0.17, -0.05, 5), ACCURACY, signed) == text
+
+
 def test_an_interval_that_is_cut_at_zero_shows_both_ends():
     assert words.with_interval(Estimate(0.0086, 0.0, 0.0184, 5), ACCURACY, signed=True) == "+0.86 [0.00, +1.84]"

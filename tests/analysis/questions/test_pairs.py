@@ -195,6 +195,10 @@ def test_too_many_variants_are_compared_with_the_baseline_only(tmp_path, monkeyp
     findings = results_of(tmp_path, seeds=3)
     assert findings.comparisons.pairs == {} and list(findings.comparisons.versus) == findings.variants.names
     assert "With so many variants, pairs without the baseline are not compared." in answer(findings)
+    assert {compared.verdict for compared in findings.comparisons.versus.values()} == {"baseline", "better"}
+    others = findings.variants.others
+    undecided = {"none": []} | {name: [other for other in others if other != name] for name in others}
+    assert findings.comparisons.undecided == undecided
 
 
 def test_two_tables_have_every_pair_once(tmp_path):
@@ -206,6 +210,15 @@ def test_two_tables_have_every_pair_once(tmp_path):
     means = dict(zip(versus["variant"], versus["diff"]))
     for row in data.itertuples():
         assert row.diff == pytest.approx(means[row.variant] - means[row.reference])
+
+
+def test_what_seeds_can_see_counts_those_of_the_pairs_of_which_nothing_is_shown(tmp_path):
+    """A run is missing of one of the two variants that do not differ; the others have five seeds."""
+    accuracy, lost = {"none": 0.5, "cpe": 0.502, "rope-2d": 0.9}, {("cpe", 4): "absent"}
+    findings = results_of(tmp_path, accuracy=accuracy, spread=0.02, statuses=lost)
+    counts = {pair: (one.verdict, one.n) for pair, one in findings.comparisons.pairs.items()}
+    assert counts["cpe", "none"] == ("not shown", 4) and counts["rope-2d", "none"] == ("better", 5)
+    assert "4 seeds are too few to see 1 point there;" in answer(findings)
 
 
 def test_from_eight_variants_on_the_pairs_are_a_file_without_a_table(tmp_path):

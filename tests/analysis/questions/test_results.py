@@ -66,10 +66,10 @@ def test_every_excluded_run_is_counted_and_named(tmp_path):
 
 
 def test_the_share_of_diverged_runs_has_its_interval(tmp_path):
-    lost = {("learned-1d", 1): "diverged"}
-    table = variants_table(results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, statuses=lost, seeds=6))
+    lost = {("learned-1d", 1): "diverged", ("learned-1d", 6): "incomplete", ("learned-1d", 7): "pruned"}
+    table = variants_table(results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, statuses=lost, seeds=8))
     row = shown.rows(table)[1]
-    assert row["diverged"] == "17 % (0.4 to 64.1)"  # Clopper and Pearson for 1 of 6
+    assert row["diverged"] == "17 % (0.4 to 64.1)"  # Clopper and Pearson for 1 of the 6 that ended
     assert row["verdict"] == table.data["verdict"][1] == "not shown (finished runs alone: better)"
 
 

@@ -65,6 +65,9 @@ def test_settings_that_were_not_held_fixed_are_found(tmp_path):
     study = read_folder(write_study(tmp_path, seeds=2, levels=levels))
     assert not_held_fixed(study) == {"optim.lr": ["0.01", "0.001"]}
     assert not_held_fixed(read_folder(write_study(tmp_path, name="clean", seeds=2))) == {}
+    lost = {("none", seed): "diverged" for seed in range(2)}  # such runs count as well
+    diverged = read_folder(write_study(tmp_path, name="diverged", seeds=2, levels=levels, statuses=lost))
+    assert not_held_fixed(diverged) == {"optim.lr": ["0.01", "0.001"]}
 
 
 def test_initial_weights_follow_from_a_factor(tmp_path):

@@ -83,6 +83,18 @@ def test_runs_on_different_test_images_are_not_stacked(study_dir):
     assert list(by_variant(study.of("finished"), study.hits)) == ["learned-1d"]
 
 
+def test_runs_whose_split_follows_the_seed_are_not_stacked(tmp_path):
+    """They are tested on other images, also where these have the same classes in the same order."""
+
+    def levels(variant):
+        return {"model.pos_embed": variant, "data.split_seed": "per-seed"}
+
+    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=3, levels=levels)
+    add_predictions(folder, images=13)
+    study = read(str(folder))
+    assert len(study.hits) == 6 and by_variant(study.of("finished"), study.hits) == {}
+
+
 def test_runs_without_a_plan_have_hits(study_dir):
     (study_dir / record.STUDY).unlink()
     study = read(str(study_dir))

@@ -94,7 +94,7 @@ def test_seeds_are_paired_and_the_rest_counted():
         ([0.100, 0.101, 0.099, 0.102, 0.098], "better"),
         ([-0.100, -0.101, -0.099, -0.102, -0.098], "worse"),
         ([0.001, -0.001, 0.002, -0.002, 0.000], "equivalent"),
-        ([0.003, 0.004, 0.003, 0.004, 0.003], "equivalent"),  # reliably there, and reliably smaller than the margin
+        ([0.005, 0.006, 0.004] * 4, "equivalent"),  # reliably there, and reliably smaller than the margin
         ([0.03, -0.02, 0.01, -0.03, 0.02], "not shown"),
         ([0.009, 0.011, 0.010, 0.0105, 0.0095], "better"),  # about the margin: there, but not shown to be small
         ([0.1] * 5, "better"),
@@ -191,7 +191,10 @@ def test_a_verdict_also_holds_where_failed_runs_count_at_chance_level(counted, v
     assert (both.adjusted.low, both.adjusted.high) == pytest.approx(
         (np.min(ends), np.max(ends)) if counted is not None else (NAN, NAN), nan_ok=True
     )
-    assert (both.p_adjusted <= 0.05) == (verdict == "better")
+    assert both.p_adjusted == pytest.approx(
+        max(found[pair].p_adjusted, other.p_adjusted) if verdict == "better" else NAN if counted is None else 1,
+        nan_ok=True,
+    )
     assert with_diverged(found, {}, rule) == found
 
 

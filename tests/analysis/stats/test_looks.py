@@ -108,4 +108,6 @@ def test_a_variant_that_stopped_keeps_the_verdict_and_the_interval_of_its_last_l
     assert last[b].diff == first[b].diff and (last[b].p, last[b].dropped) == (first[b].p, 0)
     assert first[b].p_adjusted > 0.05 > tested_again[b].p_adjusted  # the same five seeds
     assert last[b].verdict == first[b].verdict == "not shown"
+    on = {"b": dict.fromkeys(range(10), 1.0)}  # runs beyond its last look
+    assert Looks(plan, tuple(range(10)), {"b": 5}).limit(on) == {"b": dict.fromkeys(range(5), 1.0)}
     assert last["c", "a"].diff.n == 10 and last["c", "a"].diff == tested_again["c", "a"].diff
