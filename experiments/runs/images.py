@@ -1,4 +1,4 @@
-"""The images of an imagefolder and the records of runs: a hash in a record tells which images a run was trained on."""
+"""The user's images and the records of runs: a hash in a record tells which images a run was trained on."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from experiments.config import RunConfig, override, run_id
 from experiments.data.catalogue import DATASETS
 from experiments.data.folder import digests, files_digest
+from experiments.data.loading import load
 from experiments.data.places import PLACES, Place, place_of, read_moved
 from experiments.errors import UserError
 from experiments.files import RecordError, read_json
@@ -57,11 +58,20 @@ def first_path(config: RunConfig, out: Path) -> str:
     return given
 
 
-def check_unchanged(data: DataConfig, files: str | None, folder: Path) -> None:
-    """Raise `UserError` where the images do not match `files`, the hash in the record of the run in `folder`."""
-    path = place_of(data.root).path
-    if files and Path(path).is_dir() and files_digest(data.root) != files:
+def check_unchanged(config: RunConfig, files: str | None, folder: Path) -> None:
+    """Raise `UserError` where the images do not match `files`, the hash in the record of the run in `folder`.
+
+    Images of a class or a plug-in are only read for it where `data.root` is another one than in the record.
+    """
+    data, path = config.data, place_of(config.data.root).path
+    is_folder = DATASETS[data.name].source == "folder"
+    if not files or not Path(path).is_dir():
+        return
+    if not is_folder and read_json(folder / record.CONFIG)["data"]["root"] == data.root:
+        return
+    if (files_digest(data.root) if is_folder else load(config).files) != files:
         changed = "were changed after" if path == data.root else f"are not those in {data.root!r} of"
+        changed = changed if is_folder else "are not those of"
         raise UserError(
             f"data.root: the files of {path!r} {changed} the run in {str(folder)!r}; restore them, or give the new run "
             "another folder (--out)"
