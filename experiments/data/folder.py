@@ -1,7 +1,4 @@
-"""Reads the user's own images: one folder for each class.
-
-They are decoded into memory once, if they fit, else when used.
-"""
+"""Reads the user's own images, one folder for each class: into memory once if they fit, else when used."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ HASHED = 100  # images of each part that the hash of a dataset covers, with all 
 
 
 @contextlib.contextmanager
-def _naming(where: str) -> Iterator[None]:
+def _refusing(where: str) -> Iterator[None]:
     """Raise a `UserError` that begins with `where` for any error of a class or function that is not ours."""
     try:
         yield
@@ -42,7 +42,7 @@ def read_plugin(data: DataConfig) -> Parts:
     """The parts of a plug-in's dataset. Raises `UserError` naming what cannot be used."""
     read = DATASETS[data.name].read
     assert read
-    with _naming(f"data.name: {data.name!r}: {read.__name__}({data.root!r})"):
+    with _refusing(f"data.name: {data.name!r}: {read.__name__}({data.root!r})"):
         train, test = read(data.root)
         parts = {"train": train, **({} if test is None else {"test": test})}
         raw = {name: (images.__getitem__, np.asarray(list(y)), len(images)) for name, (images, y) in parts.items()}
@@ -52,7 +52,7 @@ def read_plugin(data: DataConfig) -> Parts:
 def read_class(data: DataConfig) -> Parts:
     """The parts of a class of torchvision.datasets whose items are an image and its label. Raises `UserError`."""
     opened, raw = open_class(data), {}
-    with _naming(f"data.name: {data.name!r} does not yield images and labels"):
+    with _refusing(f"data.name: {data.name!r} does not yield images and labels"):
         for name, part in opened.items():
             _, label = part[0]
             listed: list[Any] = [getattr(part, name, ()) for name in LABELS]

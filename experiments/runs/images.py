@@ -63,15 +63,16 @@ def check_unchanged(config: RunConfig, files: str | None, folder: Path) -> None:
 
     Images of a class or a plug-in are only read for it where `data.root` is another one than in the record.
     """
-    data, path = config.data, place_of(config.data.root).path
-    is_folder = DATASETS[data.name].source == "folder"
+    root, path = config.data.root, place_of(config.data.root).path
     if not files or not Path(path).is_dir():
         return
-    if not is_folder and read_json(folder / record.CONFIG)["data"]["root"] == data.root:
-        return
-    if (files_digest(data.root) if is_folder else load(config).files) != files:
-        changed = "were changed after" if path == data.root else f"are not those in {data.root!r} of"
-        changed = changed if is_folder else "are not those of"
+    if DATASETS[config.data.name].source == "folder":
+        is_same, changed = files_digest(root) == files, f"are not those in {root!r} of"
+        changed = "were changed after" if path == root else changed
+    else:
+        is_same = root == read_json(folder / record.CONFIG)["data"]["root"] or load(config).files == files
+        changed = "are not those of"
+    if not is_same:
         raise UserError(
             f"data.root: the files of {path!r} {changed} the run in {str(folder)!r}; restore them, or give the new run "
             "another folder (--out)"

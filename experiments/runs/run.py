@@ -1,7 +1,4 @@
-"""Train runs and write their records.
-
-Interrupted runs continue from their last epoch; runs of a cohort train together.
-"""
+"""Train runs and write their records. Interrupted runs go on after their last epoch; cohorts train together."""
 
 import itertools
 import time
@@ -141,10 +138,7 @@ def _groups(
 
 
 def _train_or_divide(group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None) -> None:
-    """Train a group. If memory is exhausted, train it in halves from the last saved epoch.
-
-    Raises PyTorch's error if a single run does not fit.
-    """
+    """Train a group; where memory is exhausted, in halves from the last saved epoch. Raises if one run does not fit."""
     if device.type == "cuda":
         free_memory()  # of the trainer before
     try:
