@@ -138,7 +138,7 @@ class Metric(str):
     @property
     def is_loss(self) -> bool:
         """Whether it is a cross-entropy, which is never below 0."""
-        return "/loss" in self
+        return self.partition("@")[0].endswith("/loss")
 
     @property
     def label(self) -> str:
