@@ -99,12 +99,7 @@ class RunConfig(Section):
             for kind in (FEWSHOT, FEWSHOT_VAL, FEWSHOT_L2)
         ]
         lengths = (metric.after(n) for n in self.eval.epochs for metric in (*REPEATED, *fewshot))
-        sizes = (
-            metric.at(side, interpolated)
-            for side in self.eval.img_sizes
-            for interpolated in self.interpolations
-            for metric in REPEATED
-        )
+        sizes = (metric.at(side, i) for side in self.eval.img_sizes for i in self.interpolations for metric in REPEATED)
         shifts = (Metric(f"{SHIFT}/{pixels}") for pixels in range(1, self.eval.max_shift + 1))
         return *METRICS, *fewshot, *lengths, *sizes, *shifts, *((Metric(PERMUTED),) if self.eval.permuted else ())
 
@@ -128,10 +123,7 @@ class RunConfig(Section):
             raise ValueError(self._named(first_line(error))) from error
 
     def _named(self, refusal: str) -> str:
-        """The refusal of a model with the setting that it begins with.
-
-        That of a plug-in may begin with something else.
-        """
+        """The refusal of a model, with the setting that it begins with. A plug-in's may begin with something else."""
         field = refusal.partition(":")[0]
         section = next((name for name in ("model", "data") if field in type(getattr(self, name)).model_fields), None)
         kind = f"model.pos_embed: {self.model.pos_embed!r} is not allowed: "

@@ -46,10 +46,7 @@ def warn_of_no_effect(paths: Iterable[str], config: RunConfig, prog: str) -> Non
 
 
 def warn_of_long_warmup(configs: Sequence[RunConfig], prog: str) -> None:
-    """Print a line where the warm-up of the cosine schedule is as long as the training.
-
-    `configs`: one for each variant.
-    """
+    """Print a line where the cosine schedule warms up for as long as it trains. `configs`: one for each variant."""
     for config in configs:
         warmup, epochs = config.optim.warmup_epochs, config.train.epochs
         if config.optim.schedule == "cosine" and warmup >= epochs:

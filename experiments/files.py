@@ -36,10 +36,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def check_replaceable(folder: Path, objection: Callable[[Path], str]) -> None:
-    """Raise `UserError` where writing to the folder would lose a file.
-
-    `objection`: why a file must stay; "" if it need not.
-    """
+    """Raise `UserError` where writing to the folder would lose a file. `objection`: why a file must stay, or ""."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UserError(f"{folder}: is not a folder; move it, or give another folder")
     with reading(folder):
@@ -96,10 +93,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def weights_digest(run_dir: str) -> str:
-    """The SHA-256 of the checkpoint in a run's folder: the identity of its weights.
-
-    Raises `UserError` where there is none.
-    """
+    """The SHA-256 of the checkpoint in a run's folder, the identity of its weights. Raises `UserError` without one."""
     try:
         with (Path(run_dir) / CHECKPOINT).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -43,40 +43,20 @@ def _parser() -> Parser:
     from experiments.presets import PRESETS
 
     parser = Parser(PROG, usage=USAGE, description="Train one Vision Transformer and record the run.", epilog=EPILOG)
-    parser.add_argument(
-        "command",
-        nargs="?",
-        choices=COMMANDS,
-        help="show the images, or list the presets or the positional embeddings, instead of training",
-    )
-    preset = parser.add_argument(
-        "--preset", metavar="NAME", default="digits", help=f"configuration; see `{PROG} presets` (default: digits)"
-    )
+    about = "show the images, or list the presets or the positional embeddings, instead of training"
+    parser.add_argument("command", nargs="?", choices=COMMANDS, help=about)
+    about = f"configuration; see `{PROG} presets` (default: digits)"
+    preset = parser.add_argument("--preset", metavar="NAME", default="digits", help=about)
     complete_with(preset, list(PRESETS))
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=folder,
-        default="runs/single",
-        help="create the run's folder in this folder (default: runs/single)",
-    )
-    parser.add_argument(
-        "--device",
-        default="auto",
-        help="cpu, cuda, cuda:1, ...; auto is a GPU that is free, the CPU if there is none (default: auto)",
-    )
-    parser.add_argument(
-        "--threads",
-        type=partial(positive, most=1024),  # torch crashes where the system refuses a thread
-        metavar="N",
-        help="CPU threads; changes floating-point rounding (default: PyTorch's choice)",
-    )
-    parser.add_argument(
-        "--test",
-        choices=("true", "false"),
-        default="true",
-        help="evaluate the test images at the end; false for a search, which must not use them (default: true)",
-    )
+    about = "create the run's folder in this folder (default: runs/single)"
+    parser.add_argument("--out", metavar="DIR", type=folder, default="runs/single", help=about)
+    about = "cpu, cuda, cuda:1, ...; auto is a GPU that is free, the CPU if there is none (default: auto)"
+    parser.add_argument("--device", default="auto", help=about)
+    about = "CPU threads; changes floating-point rounding (default: PyTorch's choice)"
+    threads = partial(positive, most=1024)  # torch crashes where the system refuses a thread
+    parser.add_argument("--threads", type=threads, metavar="N", help=about)
+    about = "evaluate the test images at the end; false for a search, which must not use them (default: true)"
+    parser.add_argument("--test", choices=("true", "false"), default="true", help=about)
     add_tracking_arguments(parser)
     add_settings(parser)
     return parser
@@ -137,10 +117,7 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
 
 
 def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], folder: Path) -> int:
-    """Print how the run ended, the published accuracy of its preset, and where its record is.
-
-    Returns the exit status: 1 for a run that diverged.
-    """
+    """Print how the run ended, its preset's published accuracy, and where its record is. Returns 1 if it diverged."""
     from experiments.config import override, run_id
     from experiments.presets import PRESETS, preset
 
@@ -174,11 +151,9 @@ def _on_row(epochs: int, by_agent: bool) -> Callable[[int, dict[str, float]], bo
         metrics = (f"{part} loss {row[f'{part}/loss']:.4f}, acc {row[f'{part}/acc']:.2%}" for part in ("train", "val"))
         try:
             print(f"epoch {row['epoch']}/{epochs}  {'; '.join(metrics)}", flush=True)
-        except BrokenPipeError:
-            raise
-        except OSError:
-            # a full disk does not stop the training: the record is elsewhere, and the command reports it at the end
-            pass
+        except OSError as error:  # a full disk does not stop the training; the command reports it at the end
+            if isinstance(error, BrokenPipeError):
+                raise
         return bool(heard)
 
     return on_row

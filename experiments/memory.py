@@ -77,10 +77,7 @@ def free_memory() -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the memory of the device or of the machine is exhausted.
-
-    Some of these errors are known by their text only.
-    """
+    """Whether the memory of the device or the machine is exhausted. Some errors are known by their text only."""
     import torch
 
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in OUT_OF_MEMORY)

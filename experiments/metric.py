@@ -68,10 +68,7 @@ TABLE = (
 
 @lru_cache(maxsize=1000)
 def _find(name: str) -> tuple[Entry, dict[str, str]]:
-    """The line of the table for a name, and the parts of the name that vary.
-
-    A name that is not there is its own label.
-    """
+    """The line of the table for a name, and the varying parts of the name. An unknown name is its own label."""
     matches = ((entry, re.fullmatch(entry.name + entry.end, name)) for entry in TABLE)
     return next(((entry, match.groupdict()) for entry, match in matches if match), (Entry(name, name, "", "", ""), {}))
 
@@ -141,7 +138,7 @@ class Metric(str):
     @property
     def is_loss(self) -> bool:
         """Whether it is a cross-entropy, which is never below 0."""
-        return "/loss" in self
+        return self.partition("@")[0].endswith("/loss")
 
     @property
     def label(self) -> str:

@@ -76,15 +76,12 @@ class DataConfig(Section):
     )
     classes: Names = Field(
         (),
-        description="the classes to use, by name, such as cat,dog; eval.fewshot other-classes probes the others; "
-        "default: all",
+        description="the classes to use, such as cat,dog; eval.fewshot other-classes probes the others; default: all",
     )
     val_fraction: float = Field(0.1, gt=0, lt=1, description="fraction of training images for validation, stratified")
     test_fraction: float = Field(0.2, gt=0, lt=1, description="fraction of images for testing if there is no test set")
     split_seed: Annotated[int, Field(ge=0, lt=2**31)] | Literal["per-seed"] = Field(
-        0,
-        description="seed of the split, for all runs; or per-seed: the seed of the run, so that the split varies with "
-        "it",
+        0, description="seed of the split, for all runs; or per-seed: that of the run, so that the split varies too"
     )
     train_limit: Count | None = Field(None, description="number of training images to use, stratified; default: all")
     shuffle_patches: bool = Field(False, description="control: shuffle the patches of each image")
@@ -92,9 +89,7 @@ class DataConfig(Section):
     crop_padding: int = Field(0, ge=0, description="augmentation: black pixels around random crops; 0 is off")
     rrc_scale: float = Field(1.0, gt=0, le=1, description="augmentation: least area (fraction) of random resized crops")
     randaugment: bool = Field(
-        False,
-        description="augmentation: RandAugment with torchvision's defaults (two operations, magnitude 9), before crops "
-        "and flips",
+        False, description="augmentation: torchvision's RandAugment (two operations, magnitude 9), before crops, flips"
     )
     random_erasing: float = Field(0.0, ge=0, le=1, description="augmentation: probability to erase part of an image")
     mixup: NotNegative = Field(0.0, description="augmentation: alpha of mixup of the images of a batch; 0 is off")
@@ -171,8 +166,7 @@ class TrainConfig(Section):
     precision: Literal["float32", "bfloat16", "float64"] = Field(
         "float32",
         description="floating-point precision; bfloat16 is autocast with float32 weights; in a study also auto: the "
-        "faster "
-        "of float32 and bfloat16, measured once",
+        "faster of float32 and bfloat16, measured once",
     )
     compile: Literal["none", "default"] = Field(
         "none", description="torch.compile mode; on a GPU with CUDA graphs. Changes floating-point rounding only"
@@ -197,9 +191,7 @@ class EvalConfig(Section):
         (), description="image sizes in pixels at which the trained model is evaluated as well, such as 14,28,42"
     )
     interpolated: bool = Field(
-        False,
-        description="at eval.img_sizes, evaluate rotary embeddings with positions interpolated to the trained range "
-        "as well",
+        False, description="at eval.img_sizes, evaluate rotary embeddings with interpolated positions as well"
     )
     max_shift: int = Field(
         0, ge=0, description="pixels by which test images are shifted to compare predictions; 0 is off"

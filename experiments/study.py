@@ -1,7 +1,4 @@
-"""A study's plan as data, study.json, and its runs. Sweeps and reports use these types.
-
-This module imports no torch.
-"""
+"""A study's plan as data, study.json, and its runs, for sweeps and reports. This module imports no torch."""
 
 from __future__ import annotations
 

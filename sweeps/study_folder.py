@@ -175,7 +175,7 @@ def check_images(plan: StudyPlan, study_dir: Path) -> None:
         files_digest(root)  # here, so that the workers find it and not every one decodes the files
         known = ((run, recorded_hash(study_dir / run.name)) for run in of_root)
         run, files = next((pair for pair in known if pair[1]), (of_root[0], ""))
-        check_unchanged(run.config.data, files, study_dir / run.name)
+        check_unchanged(run.config, files, study_dir / run.name)
         write_moved(study_dir, root)
 
 

@@ -17,8 +17,8 @@ def timm(model: nn.Module) -> None:
     """timm's scheme: linear weights truncated normal (std 0.02), biases 0, class token and registers normal (std 1e-6).
 
     The patch projection and a convolutional stem keep PyTorch's default. The gate of SwiGLU starts open: weights normal
-    (std 1e-6), biases 1. The probe of attention pooling is truncated
-    normal (std D^-0.5), as in timm's `AttentionPoolLatent`.
+    (std 1e-6), biases 1. The probe of attention pooling is truncated normal (std D^-0.5), as in timm's
+    `AttentionPoolLatent`.
     """
     patch_projection = model.get_submodule("patch_embed.proj")
     for module in model.modules():

@@ -1,7 +1,4 @@
-"""Reads the user's own images: one folder for each class.
-
-They are decoded into memory once, if they fit, else when used.
-"""
+"""Reads the user's own images, one folder for each class: into memory once if they fit, else when used."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from PIL.Image import DecompressionBombError
 from torch import Tensor
 
 from experiments.data.class_folders import HIDDEN, NAMED, list_images
-from experiments.data.images import Images, fitted
+from experiments.data.images import Images, Parts, fitted
 from experiments.data.places import place_of
 from experiments.data.streaming import MOST_THREADS, StreamedPixels, in_memory
 from experiments.errors import UserError
@@ -50,11 +47,10 @@ class BrokenImage(UserError):
     """A file that cannot be read as an image. The message names it."""
 
 
-def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
+def read_folder(data: DataConfig) -> Parts:
     """Read ROOT/CLASS/IMAGE, or ROOT/train/CLASS/IMAGE and ROOT/test/CLASS/IMAGE.
 
-    Returns the parts (`train`, and `test` if there is one) and the class names, and prints what is not used. Raises
-    `UserError` naming the folder or file that cannot be used.
+    Prints what is not used. Raises `UserError` naming the folder or file that cannot be used.
     """
     parts: dict[str, Images] = {}
     classes: tuple[str, ...] = ()
@@ -74,7 +70,7 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
                 f"data.root: {str(folder)!r} has the classes {', '.join(found)}, but {used[0]} has {', '.join(classes)}"
             )
         classes = found
-    return parts, classes
+    return parts, classes, files_digest(data.root)
 
 
 class Digests(NamedTuple):

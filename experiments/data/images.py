@@ -46,12 +46,15 @@ class Images:
         return zip(self.x.split(size), ys, strict=True)
 
 
+Parts = tuple[dict[str, Images], tuple[str, ...], str]  # `train` and perhaps `test`; the class names; `Splits.files`
+
+
 @dataclass(frozen=True)
 class Splits:
     """A dataset split in three, its class names, and the normalization of each channel: (x / 255 - mean) / std.
 
-    `files`: a hash of the user's images, and `copies`: part -> how many of its images are training images as well. Both
-    are empty for a dataset of the catalogue, which does not change.
+    `files`: a hash of the images, and `copies`: part -> how many of its images are training images as well. Both are
+    empty for a dataset of the catalogue, which does not change; only an image folder has `copies`.
     """
 
     train: Images

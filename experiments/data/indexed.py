@@ -1,8 +1,9 @@
 """Images and labels by their index: of any class of torchvision.datasets, and of the user's own functions."""
 
 import contextlib
+import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from experiments.data.catalogue import DATASETS
 from experiments.data.folder import to_rgb, to_tensor
-from experiments.data.images import Images, fitted
+from experiments.data.images import Images, Parts, fitted
 from experiments.data.streaming import StreamedPixels, in_memory
 from experiments.errors import UserError
 from experiments.locks import wait_for_lock
@@ -23,31 +24,41 @@ from experiments.sections import DataConfig
 from vit import plugins
 from vit.registry import nearest
 
-Parts = tuple[dict[str, Images], tuple[str, ...]]  # `train` and perhaps `test`; the class names
 LABELS = ("targets", "labels", "_labels")  # attributes of torchvision's classes
 ARGUMENTS = ("root", "train", "split", "download")  # of a class that can be used
+HASHED = 100  # images of each part that the hash of a dataset covers, with all labels
+
+
+@contextlib.contextmanager
+def _refusing(where: str) -> Iterator[None]:
+    """Raise a `UserError` that begins with `where` for any error of a class or function that is not ours."""
+    try:
+        yield
+    except Exception as error:
+        raise UserError(f"{where}: {plugins.reason(error)}") from error
 
 
 def read_plugin(data: DataConfig) -> Parts:
     """The parts of a plug-in's dataset. Raises `UserError` naming what cannot be used."""
-    read, raw = DATASETS[data.name].read, {}
+    read = DATASETS[data.name].read
     assert read
-    try:
-        for name, part in zip(("train", "test"), read(data.root), strict=True):
-            if part is not None:
-                raw[name] = part[0].__getitem__, len(part[0]), part[1]
-    except Exception as error:
-        raise UserError(f"data.name: {data.name!r}: {read.__name__}({data.root!r}): {plugins.reason(error)}") from error
+    with _refusing(f"data.name: {data.name!r}: {read.__name__}({data.root!r})"):
+        train, test = read(data.root)
+        parts = {"train": train, **({} if test is None else {"test": test})}
+        raw = {name: (images.__getitem__, np.asarray(list(y)), len(images)) for name, (images, y) in parts.items()}
     return _parts(data, raw)
 
 
 def read_class(data: DataConfig) -> Parts:
     """The parts of a class of torchvision.datasets whose items are an image and its label. Raises `UserError`."""
     opened, raw = open_class(data), {}
-    for name, part in opened.items():
-        listed = [labels for labels in (getattr(part, name, ()) for name in LABELS) if len(labels) == len(part)]
-        labels = listed[0] if listed else [part[i][1] for i in range(len(part))]
-        raw[name] = (lambda i, part=part: part[i][0]), len(part), labels
+    with _refusing(f"data.name: {data.name!r} does not yield images and labels"):
+        for name, part in opened.items():
+            _, label = part[0]
+            listed: list[Any] = [getattr(part, name, ()) for name in LABELS]
+            same = [labels for labels in listed if np.shape(labels) == (len(part),) and labels[0] == label]
+            labels = same[0] if same else [part[i][1] for i in range(len(part))]
+            raw[name] = (lambda i, part=part: part[i][0]), np.asarray(labels), len(part)
     return _parts(data, raw, getattr(opened["train"], "classes", ()))
 
 
@@ -88,18 +99,17 @@ def open_class(data: DataConfig) -> dict[str, Any]:
     return opened
 
 
-Raw = Mapping[str, tuple[Callable[[int], Any], int, Any]]  # of each part: an image by its index, their number, labels
+Raw = Mapping[str, tuple[Callable[[int], Any], np.ndarray, int]]  # of each part: an image by its index, labels, number
 
 
 def _parts(data: DataConfig, raw: Raw, names: Sequence[Any] = ()) -> Parts:
     """The images, decoded if they fit in memory, with labels from 0. `names`: of the labels from 0, where known."""
     where, side = f"data.name: {data.name!r}", data.image_shape[1]
-    labels = {part: np.asarray(of_part) for part, (*_, of_part) in raw.items()}
-    for part, (_, count, _) in raw.items():
-        if labels[part].shape != (count,) or labels[part].dtype.kind not in "iuU":
-            given = f"{count} images and labels {list(labels[part].shape)} of type {labels[part].dtype}"
+    for part, (_, labels, count) in raw.items():
+        if labels.shape != (count,) or labels.dtype.kind not in "iuU":
+            given = f"{count} images and labels {list(labels.shape)} of type {labels.dtype}"
             raise UserError(f"{where} has {given} in {part}; expected a whole number or a name for each image")
-    values = np.unique(np.concatenate([*labels.values()]))
+    values = np.unique(np.concatenate([labels for _, labels, _ in raw.values()]))
     if len(values) < 2:
         raise UserError(f"{where} has {len(values)} class(es); two are needed")
     if len(names) and values.dtype.kind != "U" and {*values.tolist()} <= {*range(len(names))}:
@@ -116,10 +126,20 @@ def _parts(data: DataConfig, raw: Raw, names: Sequence[Any] = ()) -> Parts:
             raise UserError(f"{where}: image {index} of {part} cannot be read: {error}") from error
 
     parts, one_at_a_time = {}, Lock()  # a class or a function may not work in several threads
-    for part, (_, count, _) in raw.items():
+    for part, (_, labels, count) in raw.items():
         pixels = in_memory(StreamedPixels(range(count), side, partial(decode, part=part)))
-        parts[part] = Images(pixels, torch.from_numpy(np.searchsorted(values, labels[part])))
-    return parts, tuple(map(str, names))
+        parts[part] = Images(pixels, torch.from_numpy(np.searchsorted(values, labels)))
+    return parts, tuple(map(str, names)), _digest(raw)
+
+
+def _digest(raw: Raw) -> str:
+    """A hash of the labels and of some images as they are before resizing: another one means other images."""
+    digest = hashlib.sha256()
+    for image, labels, count in raw.values():
+        digest.update("\n".join(map(str, labels)).encode())
+        for index in np.linspace(0, count - 1, min(count, HASHED)).astype(int).tolist():
+            digest.update(np.asarray(image(index)).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def to_pixels(image: Any, channels: int, side: int) -> Tensor:

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from experiments.config import RunConfig
 from experiments.data.catalogue import DATASETS
-from experiments.data.folder import files_digest, read_folder
-from experiments.data.images import CHUNK, Images, Pixels, Splits, copies, fitted
-from experiments.data.indexed import Parts, open_class, read_class, read_plugin
+from experiments.data.folder import read_folder
+from experiments.data.images import CHUNK, Images, Parts, Pixels, Splits, copies, fitted
+from experiments.data.indexed import open_class, read_class, read_plugin
 from experiments.data.probes import generate
 from experiments.data.split import stratified_split
 from experiments.data.streaming import StreamedPixels
@@ -29,7 +29,7 @@ def load(config: RunConfig, other_classes: bool = False) -> Splits:
     Raises `UserError` if files are missing or do not fit the configuration.
     """
     data, seed = config.data, config.split_seed
-    parts, classes = _read(data, seed)
+    parts, classes, files = _read(data, seed)
     if data.classes:
         parts, classes = _of_classes(parts, classes, data.classes, other_classes)
     rest, test = parts["train"], parts.get("test")
@@ -40,9 +40,9 @@ def load(config: RunConfig, other_classes: bool = False) -> Splits:
         raise UserError(f"data.train_limit: {data.train_limit} is not allowed: up to {len(train)}, all training images")
     if data.train_limit not in (None, len(train)):
         train, _ = _split(train, config, "train_limit", len(train) - data.train_limit, classes)
-    files, copied = "", {}
+    copied = {}
     if DATASETS[data.name].source == "folder":
-        files, parts = files_digest(data.root), {"val": val, "test": test}
+        parts = {"val": val, "test": test}
         copied = {name: number for name, part in parts.items() if (number := copies(train, part))}
         for name, number in copied.items():
             line = f"data: warning: {number:,} of the {len(parts[name]):,} {name} images are training images as well"
@@ -59,17 +59,19 @@ def _read(data: DataConfig, seed: int) -> Parts:
     """Read the parts that the dataset comes in, resized to the side that the configuration asks for."""
     if (source := DATASETS[data.name].source) == "generated":
         generated, classes = generate(data.name, seed)
-        parts = {name: Images(*images) for name, images in generated.items()}
+        parts, files = {name: Images(*images) for name, images in generated.items()}, ""
     else:
         own = {"folder": read_folder, "class": read_class, "plugin": read_plugin}
-        parts, classes = {"sklearn": _read_sklearn, "torchvision": _read_torchvision, **own}[source](data)
+        parts, classes, files = {"sklearn": _read_sklearn, "torchvision": _read_torchvision, **own}[source](data)
     if data.num_classes not in (None, len(classes)):
         raise UserError(f"data.num_classes: {data.num_classes}, but {data.name} in {data.root!r} has {len(classes)}")
     side = data.image_shape[1]
-    return {name: Images(_resized(part.x, side), part.y) for name, part in parts.items()}, classes
+    return {name: Images(_resized(part.x, side), part.y) for name, part in parts.items()}, classes, files
 
 
-def _of_classes(parts: dict[str, Images], names: Sequence[str], chosen: Sequence[str], others: bool) -> Parts:
+def _of_classes(
+    parts: dict[str, Images], names: Sequence[str], chosen: Sequence[str], others: bool
+) -> tuple[dict[str, Images], tuple[str, ...]]:
     """The images of the chosen classes, or of the others, with labels from 0."""
     for name in chosen:
         if name not in names:
@@ -89,7 +91,7 @@ def _read_sklearn(data: DataConfig) -> Parts:
     file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
     rows = torch.from_numpy(np.loadtxt(file, delimiter=",", dtype=np.int64))  # [N, 65]: intensities 0..16, class
     x = (rows[:, :64] / 16 * 255).round().to(torch.uint8).reshape(-1, 1, 8, 8)
-    return {"train": Images(x, rows[:, 64].clone())}, tuple(map(str, range(10)))
+    return {"train": Images(x, rows[:, 64].clone())}, tuple(map(str, range(10))), ""
 
 
 def _read_torchvision(data: DataConfig) -> Parts:
@@ -98,7 +100,7 @@ def _read_torchvision(data: DataConfig) -> Parts:
         x = torch.as_tensor(raw.data)  # [N, S, S] or [N, S, S, C]
         x = x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)
         parts[name] = Images(x.contiguous(), torch.as_tensor(raw.targets).long())
-    return parts, tuple(map(str, raw.classes))
+    return parts, tuple(map(str, raw.classes)), ""
 
 
 def _resized(x: Pixels, side: int) -> Pixels:

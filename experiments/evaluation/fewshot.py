@@ -51,10 +51,7 @@ class FewShotTask:
 
 
 def fewshot_tasks(config: RunConfig, splits: Splits, device: torch.device) -> list[FewShotTask]:
-    """The few-shot tasks of a run.
-
-    Raises `UserError` where a dataset cannot be read or has too few images of a class.
-    """
+    """The few-shot tasks of a run. Raises `UserError` where a dataset cannot be read or a class has too few images."""
     return [_task(config, name, splits, device) for name in config.eval.fewshot]
 
 

@@ -36,10 +36,7 @@ class Tasks:
 
 
 def tasks_of(config: RunConfig, splits: Splits, device: torch.device, test: bool) -> Tasks:
-    """The tasks of a run, without its test images unless `test`.
-
-    Raises `UserError` where its images do not allow one.
-    """
+    """The tasks of a run, without test images unless `test`. Raises `UserError` where its images do not allow one."""
     if (config.eval.max_shift or config.eval.permuted) and isinstance(splits.test.x, StreamedPixels):
         field = "max_shift" if config.eval.max_shift else "permuted"
         raise UserError(f"eval.{field}: is not allowed for images that do not fit into memory")

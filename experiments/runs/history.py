@@ -78,10 +78,7 @@ class Look(BaseModel, frozen=True):
 
 
 def read_looks(study_dir: Path) -> list[Look]:
-    """The recorded looks, in order; none where there is no file.
-
-    Raises `RecordError` naming the line that is damaged.
-    """
+    """The recorded looks, in order; none without a file. Raises `RecordError` naming the line that is damaged."""
     path, looks = Path(study_dir) / LOOKS, list[Look]()
     with reading(path):
         body = path.read_bytes() if path.exists() else b""
@@ -96,10 +93,7 @@ def read_looks(study_dir: Path) -> list[Look]:
 
 
 def add_look(study_dir: Path, look: Look) -> None:
-    """Append a look, unless it is recorded already or of fewer than two seeds.
-
-    Raises `RecordError` if it cannot be written.
-    """
+    """Append a look, unless it is known or of fewer than two seeds. Raises `RecordError` if it cannot be written."""
     if look.most < 2 or any(look.same(other) for other in read_looks(study_dir)):
         return
     path = Path(study_dir) / LOOKS

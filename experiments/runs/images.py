@@ -1,4 +1,4 @@
-"""The images of an imagefolder and the records of runs: a hash in a record tells which images a run was trained on."""
+"""The user's images and the records of runs: a hash in a record tells which images a run was trained on."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from experiments.config import RunConfig, override, run_id
 from experiments.data.catalogue import DATASETS
 from experiments.data.folder import digests, files_digest
+from experiments.data.loading import load
 from experiments.data.places import PLACES, Place, place_of, read_moved
 from experiments.errors import UserError
 from experiments.files import RecordError, read_json
@@ -57,11 +58,21 @@ def first_path(config: RunConfig, out: Path) -> str:
     return given
 
 
-def check_unchanged(data: DataConfig, files: str | None, folder: Path) -> None:
-    """Raise `UserError` where the images do not match `files`, the hash in the record of the run in `folder`."""
-    path = place_of(data.root).path
-    if files and Path(path).is_dir() and files_digest(data.root) != files:
-        changed = "were changed after" if path == data.root else f"are not those in {data.root!r} of"
+def check_unchanged(config: RunConfig, files: str | None, folder: Path) -> None:
+    """Raise `UserError` where the images do not match `files`, the hash in the record of the run in `folder`.
+
+    Images of a class or a plug-in are only read for it where `data.root` is another one than in the record.
+    """
+    root, path = config.data.root, place_of(config.data.root).path
+    if not files or not Path(path).is_dir():
+        return
+    if DATASETS[config.data.name].source == "folder":
+        is_same, changed = files_digest(root) == files, f"are not those in {root!r} of"
+        changed = "were changed after" if path == root else changed
+    else:
+        is_same = root == read_json(folder / record.CONFIG)["data"]["root"] or load(config).files == files
+        changed = "are not those of"
+    if not is_same:
         raise UserError(
             f"data.root: the files of {path!r} {changed} the run in {str(folder)!r}; restore them, or give the new run "
             "another folder (--out)"

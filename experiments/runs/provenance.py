@@ -1,7 +1,4 @@
-"""The provenance of a result: code, versions, hardware, command and plug-in; and the cost of a model.
-
-It writes nothing.
-"""
+"""The provenance of a result: code, versions, hardware, command and plug-ins; and the cost of a model."""
 
 import contextlib
 import functools
@@ -61,17 +58,16 @@ def _cpu_name() -> str:
 
 
 def _plugins(config: RunConfig) -> dict[str, tuple[str, plugins.Source | None]]:
-    """The plug-ins of a run, by the name of their part in the summary: module, and source where it has a file."""
+    """The plug-ins of a run, by their name in its summary and folder: module, and source where it has a file."""
     kind, dataset = REGISTRY[config.model.pos_embed], DATASETS[config.data.name]
-    used = {"plugin": (kind.cls.__module__, kind.plugin)} if kind.is_plugin else {}
-    return {**used, **({"data_plugin": (dataset.read.__module__, dataset.plugin)} if dataset.read else {})}
+    used = {record.PLUGIN: (kind.cls.__module__, kind.plugin)} if kind.is_plugin else {}
+    return {**used, **({record.DATA_PLUGIN: (dataset.read.__module__, dataset.plugin)} if dataset.read else {})}
 
 
 def source_files(config: RunConfig) -> dict[str, bytes]:
     """The sources of the run's plug-ins, as files of the run's folder: name -> content. Empty without any."""
-    folders = {"plugin": record.PLUGIN, "data_plugin": record.DATA_PLUGIN}
-    sources = {folders[part]: source.files for part, (_, source) in _plugins(config).items() if source}
-    return {f"{folder}/{name}": body for folder, files in sources.items() for name, body in files.items()}
+    sources = {part: source.files for part, (_, source) in _plugins(config).items() if source}
+    return {f"{part}/{name}": body for part, files in sources.items() for name, body in files.items()}
 
 
 def plugin(config: RunConfig) -> dict[str, Any]:

@@ -6,7 +6,7 @@ STUDY/RUN/config.json                 the configuration
 STUDY/RUN/metrics.csv                 one row per epoch
 STUDY/RUN/checkpoint.safetensors      the final weights
 STUDY/RUN/test_predictions.npz        the prediction for each test image, of finished runs: see `predictions`
-STUDY/RUN/plugin/, plugin-data/       the source of the run's plug-in, an embedding or a dataset: see `provenance`
+STUDY/RUN/plugin/, data_plugin/       the source of the run's plug-in, an embedding or a dataset: see `provenance`
 STUDY/RUN/uncommitted.diff            changes of this project since its commit, where there are any
 STUDY/RUN/uncommitted-EPOCH.diff      other changes, of a session that resumed the run with this epoch
 STUDY/RUN/summary.json                written last, by rename: a run has ended if and only if it exists
@@ -31,7 +31,7 @@ from experiments.study import RunSpec
 
 SCHEMA = 1
 CONFIG, METRICS, SUMMARY, PREDICTIONS = "config.json", "metrics.csv", "summary.json", "test_predictions.npz"
-PLUGIN, DATA_PLUGIN, DIFF = "plugin", "plugin-data", "uncommitted.diff"
+PLUGIN, DATA_PLUGIN, DIFF = "plugin", "data_plugin", "uncommitted.diff"
 TRIALS = "trials.txt"  # marks a folder whose runs are trials of a tuning and belong to no comparison
 STATUSES = ("finished", "diverged", "pruned")
 

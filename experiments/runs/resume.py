@@ -44,10 +44,7 @@ def write(run_dir: Path, note: Mapping[str, Any], state: Mapping[str, Tensor], d
 
 
 def read(run_dir: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-    """The last note and state that `write` stored; None if there are none.
-
-    Raises `RecordError` where they are damaged.
-    """
+    """The last note and state that `write` stored; None without any. Raises `RecordError` where they are damaged."""
     import safetensors
 
     path = run_dir / NAME
@@ -91,10 +88,7 @@ def _checksum(head: Mapping[str, str], vectors: Mapping[str, Tensor]) -> str:
 
 
 def read_note(run_dir: Path) -> dict[str, Any]:
-    """The note, see `state.Saved`, without a check of the file.
-
-    Raises `ValueError` where there is none, or a damaged one.
-    """
+    """The note, see `state.Saved`, without a check of the file. Raises `ValueError` where it is missing or damaged."""
     path = run_dir / NAME
     with reading(path), path.open("rb") as file:
         length = int.from_bytes(file.read(LENGTH), "little")

@@ -1,7 +1,4 @@
-"""Train runs and write their records.
-
-Interrupted runs continue from their last epoch; runs of a cohort train together.
-"""
+"""Train runs and write their records. Interrupted runs go on after their last epoch; cohorts train together."""
 
 import itertools
 import time
@@ -141,10 +138,7 @@ def _groups(
 
 
 def _train_or_divide(group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None) -> None:
-    """Train a group. If memory is exhausted, train it in halves from the last saved epoch.
-
-    Raises PyTorch's error if a single run does not fit.
-    """
+    """Train a group; where memory is exhausted, in halves from the last saved epoch. Raises if one run does not fit."""
     if device.type == "cuda":
         free_memory()  # of the trainer before
     try:
@@ -262,6 +256,6 @@ def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any] | None:
         return None
     with record.advising():
         finished = record.read_run(folder, checkpoint=True, predictions=True, run_id=run.run_id)
-    check_unchanged(run.config.data, finished.summary.get("data", {}).get("files"), folder)
+    check_unchanged(run.config, finished.summary.get("data", {}).get("files"), folder)
     remove_temporary_files(folder)
     return finished.summary

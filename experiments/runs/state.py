@@ -138,10 +138,7 @@ class RunState(Saved):
             path.unlink(missing_ok=True)  # of a session that is forgotten
 
     def update_status(self, prune: bool) -> None:
-        """Set the status after an epoch.
-
-        A loss that is not finite means diverged, even if the run is pruned as well.
-        """
+        """Set the status after an epoch. A loss that is not finite means diverged, even for a run that is pruned."""
         if self.rows and not is_finite(self.rows[-1]):
             self.status = "diverged"
         else:

@@ -77,7 +77,7 @@ def load_model(run_folder: str | Path, data_root: str | None = None) -> TrainedM
             )
         config = override(config, {} if data_root is None else {"data.root": data_root})
         settle_place(config.data, Path(run_folder).parent, config.data.root)
-        check_unchanged(config.data, known.get("files"), Path(run_folder))
+        check_unchanged(config, known.get("files"), Path(run_folder))
         splits = loading.load(config)
         of_data = splits.classes, splits.mean, splits.std
     return TrainedModel(run.model().eval(), *of_data, run.config)

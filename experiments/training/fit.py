@@ -43,10 +43,7 @@ def fit(trainer: Trainer, splits: Splits, start: int = 0, capture: bool = True) 
 
 
 def _tables(trainer: Trainer, n: int, size: int, epochs: range) -> Iterator[EpochTables]:
-    """The tables of each epoch.
-
-    For a GPU, a thread prepares them one epoch ahead; on a CPU it would only take its time.
-    """
+    """The tables of each epoch. For a GPU, a thread prepares them one epoch ahead; a CPU would lose its time."""
     if trainer.device.type != "cuda":
         return (epoch_tables(trainer.configs, n, epoch, size) for epoch in epochs)
     return one_ahead(lambda epoch: epoch_tables(trainer.configs, n, epoch, size).pinned(), epochs)

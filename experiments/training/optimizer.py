@@ -46,10 +46,7 @@ class Optimizer:
         self.last_rate = rates[-1]
 
     def step(self, number: Tensor) -> None:
-        """Update all parameters that have a gradient. number: [1], int64, of the step in its epoch.
-
-        The host waits for nothing.
-        """
+        """Update the parameters that have a gradient, without waiting. number: [1], int64, of the step in its epoch."""
         self._rate.copy_(self._rates.index_select(0, number)[0])
         with torch.no_grad():
             for group, weight_decay in self.groups:

@@ -73,10 +73,7 @@ class Stacked:
         self._make_steps(num_classes)
 
     def _make_steps(self, num_classes: int) -> None:
-        """The functions of a training step and an evaluation.
-
-        The former is compiled if the configuration asks for it.
-        """
+        """The functions of a training step, compiled if the configuration asks for it, and of an evaluation."""
         config = self.configs[0]
         mode, smoothing = config.train.compile, config.train.label_smoothing
         self._eval, self._eval_with_features = (

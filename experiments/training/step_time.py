@@ -63,10 +63,7 @@ def bfloat16_speedup(config: RunConfig, device: torch.device) -> float:
 
 
 def _median_ratio(config: RunConfig, num_classes: int, device: torch.device) -> float:
-    """The median of seconds in float32 / seconds in bfloat16.
-
-    They take turns, because the speed of a machine varies.
-    """
+    """The median of seconds in float32 / seconds in bfloat16. They take turns: the speed of a machine varies."""
     steps = STEPS if device.type == "cuda" else 1
     size = min(config.train.batch_size, config.data.train_limit or MOST_IMAGES, MOST_IMAGES)
     changes = {"train.batch_size": size}

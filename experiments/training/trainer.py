@@ -47,10 +47,7 @@ class Predictor(Protocol):
 
 
 class Trainer(Predictor, Protocol):
-    """The models of R runs in training.
-
-    `captured`: whether the training steps are replays of a CUDA graph; None where none was tried yet.
-    """
+    """The models of R runs in training. `captured`: whether a CUDA graph replays the steps; None before a try."""
 
     optimizer: Optimizer
     captured: bool | None
@@ -63,10 +60,7 @@ class Trainer(Predictor, Protocol):
         """
 
     def gradient_norms(self) -> Tensor:
-        """The norm of the gradient of the last training step of each run, before clipping, [R].
-
-        It costs a pass over them.
-        """
+        """The gradient norm of each run in the last step, before clipping, [R]. It costs a pass over the gradients."""
 
 
 def stream(seed: int, purpose: str, *at: int) -> torch.Generator:
@@ -77,10 +71,7 @@ def stream(seed: int, purpose: str, *at: int) -> torch.Generator:
 
 
 def initial_model(config: RunConfig, num_classes: int) -> ViT:
-    """The model of a run at initialisation.
-
-    Its weights depend on `config.seed` only; torch's global generator is unchanged.
-    """
+    """The model of a run at initialisation, from `config.seed` only; the global generator of torch is unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         model = ViT(config.vit_config(num_classes))
@@ -114,10 +105,7 @@ def step_key(config: RunConfig) -> bytes:
 
 
 def losses(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Mean cross-entropy of scores [B, K] with labels [B], computed in float32 or float64.
-
-    Labels `IGNORED` do not count.
-    """
+    """Mean cross-entropy of scores [B, K] with labels [B], in float32 or float64. Labels `IGNORED` do not count."""
     scores = scores.float() if scores.dtype == torch.bfloat16 else scores
     return F.cross_entropy(scores, y, ignore_index=IGNORED, label_smoothing=label_smoothing)
 
@@ -258,10 +246,7 @@ class Solo:
         return {name: t.detach() for name, t in {**self.params, **self.buffers}.items()}
 
     def states(self) -> list[dict[str, Tensor]]:
-        """The state of each run for a resume, as named tensors on the CPU.
-
-        They are copies: later steps do not change them.
-        """
+        """The state of each run for a resume: named tensors on the CPU, copies that later steps do not change."""
         state = {**prefixed("weights", self.weights()), **self.optimizer.tensors()}
         return [{name: tensor.to("cpu", copy=True) for name, tensor in state.items()}]
 

@@ -102,6 +102,10 @@ def test_fashion_mnist_is_the_dataset_of_the_catalogue_in_three_channels(tmp_pat
             "data.name: 'torchvision:Kinetics' needs frames_per_clip; allowed: classes that need only",
         ),
         ("torchvision:EMNIST", "data.name: 'torchvision:EMNIST' has no split named train: Unknown value 'train'"),
+        (
+            "torchvision:VisionDataset",
+            "data.name: 'torchvision:VisionDataset' does not yield images and labels: NotImp",
+        ),
         ("torchvision:SVHN", "data.root: 'no' does not hold the files of torchvision:SVHN"),
         ("torchvision", "data.name: 'torchvision' is not known; allowed: digits, "),
     ],
@@ -153,7 +157,12 @@ def test_images_of_several_sizes_are_resized_and_cropped(plugged):
     ("read", "line"),
     [
         (lambda root: Path(root, "a.csv").read_text(), "data.name: 'mine': <lambda>('no'): FileNotFoundError: "),
-        (lambda root: ((COLOURS, NAMES),), "data.name: 'mine': <lambda>('no'): ValueError: zip()"),
+        (lambda root: ((COLOURS, NAMES),), "data.name: 'mine': <lambda>('no'): ValueError: not enough values"),
+        (lambda root: (None, (COLOURS, NAMES)), "data.name: 'mine': <lambda>('no'): TypeError: cannot unpack"),
+        (
+            lambda root: ((COLOURS, [[1], [1, 2]] * 12), None),
+            "data.name: 'mine': <lambda>('no'): ValueError: setting an",
+        ),
         (lambda root: ((COLOURS, NAMES[1:]), None), "data.name: 'mine' has 24 images and labels [23] of type <U3"),
         (lambda root: ((COLOURS, [0.5] * 24), None), "data.name: 'mine' has 24 images and labels [24] of type float64"),
         (lambda root: ((COLOURS, [1] * 24), None), "data.name: 'mine' has 1 class(es); two are needed"),
@@ -168,6 +177,61 @@ def test_a_function_that_cannot_be_used_is_one_line(read, line, plugged):
     with pytest.raises(UserError) as refusal:
         load("mine", "no", side=10)
     assert str(refusal.value).startswith(line)
+
+
+def test_names_may_be_in_a_column_of_pandas(plugged):
+    column = np.array(NAMES, dtype=object)  # `frame["label"].to_numpy()`
+    plugged(lambda root: ((COLOURS, column), None))
+    assert load("mine", side=10).classes == ("cat", "cow", "dog")
+
+
+class Pairs(datasets.FakeData):
+    """As LFWPairs: two images and whether they show the same person."""
+
+    def __init__(self, root="data"):
+        super().__init__(60, (3, 12, 12), 2)
+        self.targets = [0, 1] * 30
+
+    def __getitem__(self, index):
+        image, label = super().__getitem__(index)
+        return image, image, label
+
+
+class Others(datasets.FakeData):
+    """As QMNIST: the labels of its items are a column of its targets."""
+
+    def __init__(self, root="data"):
+        super().__init__(60, (3, 12, 12), 3)
+        self.targets = np.array([[super(Others, self).__getitem__(i)[1], 7] for i in range(60)])
+
+
+def test_labels_are_those_of_the_items(monkeypatch):
+    monkeypatch.setattr(datasets, "QMNIST", Others)
+    monkeypatch.setattr(datasets, "LFWPairs", Pairs)
+    splits = load("torchvision:QMNIST", side=12)
+    found = {x.numpy().tobytes(): y for x, y in zip(splits.train.x, splits.train.y.tolist(), strict=True)}
+    known = {np.asarray(image).transpose(2, 0, 1).tobytes(): label for image, label in Others()}
+    assert found.items() <= known.items()
+    with pytest.raises(UserError, match="LFWPairs' does not yield images and labels: ValueError: too many values"):
+        load("torchvision:LFWPairs", side=12)
+
+
+def test_other_images_in_the_place_of_a_runs_own_are_noticed(plugged, tmp_path):
+    """Of equal number and labels: when a run is resumed, and when a finished run is asked for again."""
+    images = {"a": COLOURS, "b": COLOURS[::-1].copy(), "c": COLOURS}
+    plugged(lambda root: ((images[Path(root).name], [0, 1, 2] * 8), None))
+    for name in images:
+        (tmp_path / name).mkdir()
+    data = {"data__name": "mine", "data__img_size": 8, "data__train_limit": None, "data__val_fraction": 0.25}
+    tiny.run(tmp_path / "done", **data, data__root=str(tmp_path / "a"))
+    tiny.run(tmp_path / "done", **data, data__root=str(tmp_path / "c"))  # the same images elsewhere
+    with pytest.raises(UserError, match=r"^data\.root: the files of '.*b' are not those of the run in"):
+        tiny.run(tmp_path / "done", **data, data__root=str(tmp_path / "b"))
+    tiny.cut(tmp_path / "cut", 1, **data, data__root=str(tmp_path / "a"))
+    with pytest.raises(UserError, match=r"its files were changed after epoch 1 of .*; restore them to resume"):
+        tiny.run(tmp_path / "cut", **data, data__root=str(tmp_path / "b"))
+    sides = [load("mine", tmp_path / name, side).files for name, side in (("a", 8), ("a", 10), ("b", 8))]
+    assert sides[0] == sides[1] != sides[2]  # the size that they are resized to does not count
 
 
 def test_a_name_is_taken_once(plugged):

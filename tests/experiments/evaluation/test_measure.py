@@ -111,3 +111,19 @@ def test_a_metric_has_a_label_and_a_validation_metric_for_choices(name, label, c
 )
 def test_a_study_cannot_compare_by_these(name):
     assert not is_metric(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_loss"),
+    [
+        ("test/loss", True),
+        ("val/loss@10", True),
+        ("test/loss@64px/interpolated", True),
+        ("test/acc@64px/interpolated", False),
+        ("size/lossless (higher is better)", False),
+        ("my/loss (lower is better)", False),
+    ],
+)
+def test_a_loss_is_known_by_the_whole_name(name, is_loss):
+    """A column of a user's table may be negative, whatever its name contains."""
+    assert Metric(name).is_loss == is_loss
