@@ -57,14 +57,12 @@ def read(
     skip_unreadable: bool = False,
     **table: Any,
 ) -> Results:
-    """The results of a study: what `vit-report SOURCE` reports.
+    """The results of a study, as `compare` returns them: what `vit-report SOURCE` reports.
 
     `source`: the folder of a study or of an export, `wandb:ENTITY/PROJECT[/STUDY]`, or a table of runs such as
     `runs.csv`. `metric`, `baseline`: others than the plan's, as for `vit-report --metric`. `table`: what the columns of
     a table are: `factor`, `seed`, `margin`, `lower_is_better`, `variance` as in `compare`, and `where`, conditions such
     as ["State=finished"]. `skip_unreadable`: leave out damaged records. Raises `UserError` naming what is missing.
-
-    `runs` is a frame with a row for each run; `means` and `comparisons` are as in `compare`.
     """
     from analysis.notebook import results
     from analysis.runs import read as reading

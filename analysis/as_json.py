@@ -1,7 +1,6 @@
 """The comparisons of a study as data, for scripts and for programs that search: `vit-report STUDY --json`."""
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 from analysis.findings import Findings
@@ -29,41 +28,33 @@ def as_dict(findings: Findings) -> dict[str, Any]:
         "level": 1 - ALPHA,
         "look": look(findings),
         "variants": [
-            {"variant": variant, **_estimate(mean), "failed": int(failed[variant])}
-            for variant, mean in means.of_variants.items()
+            {"variant": v, **_estimate(mean), "failed": int(failed[v])} for v, mean in means.of_variants.items()
         ],
         "comparisons": [{"variant": a, "reference": b, **_comparison(one)} for (a, b), one in pairs.items()],
     }
 
 
 def look(findings: Findings) -> dict[str, Any] | None:
-    """The planned look that is reached, its `seeds`, the `next` one, and which variants have no verdict; None: no plan.
+    """The planned look that is reached, the `next` one, and which variants have no verdict; None: no looks are planned.
 
-    `undecided`: variant -> those with which it is not better, worse or equivalent. A verdict that depends on diverged
-    runs is none.
+    `look`: its seeds. `undecided`: variant -> those with which it is not better, worse or equivalent. A verdict that
+    depends on diverged runs is none.
     """
-    looks = findings.policy.looks
-    if not looks:
-        return None
-    return {
-        "planned": list(looks.plan),
-        "look": len(looks.seeds),
-        "next": looks.next,
-        "undecided": findings.comparisons.undecided,
-    }
+    looks, undecided = findings.policy.looks, findings.comparisons.undecided
+    reached = {"planned": list(looks.plan), "look": len(looks.seeds), "next": looks.next, "undecided": undecided}
+    return reached if looks else None
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:
-    low, high = _known((estimate.low, estimate.high))
-    return {"value": _known([estimate.value])[0], "low": low, "high": high, "n": estimate.n}
+    ends = {"low": _known(estimate.low), "high": _known(estimate.high)}
+    return {"value": _known(estimate.value), **ends, "n": estimate.n}
 
 
 def _comparison(one: PairedComparison) -> dict[str, Any]:
-    p, detectable = _known((one.p_adjusted, one.detectable))
-    difference = _estimate(one.adjusted) | {"n": one.n}
-    return {**difference, "p_adjusted": p, "verdict": one.verdict, "detectable": detectable}
+    tested = {"p_adjusted": _known(one.p_adjusted), "verdict": one.verdict, "detectable": _known(one.detectable)}
+    return _estimate(one.adjusted) | {"n": one.n} | tested
 
 
-def _known(values: Iterable[float]) -> list[float | None]:
-    """The finite values; None for the others, which JSON has no form of."""
-    return [float(value) if math.isfinite(value) else None for value in values]
+def _known(value: float) -> float | None:
+    """The value; None where it is not finite, which JSON has no form of."""
+    return float(value) if math.isfinite(value) else None

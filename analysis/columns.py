@@ -76,13 +76,9 @@ def verdict_fields(compared: Comparison) -> dict[str, object]:
 
 def difference_fields(compared: Comparison) -> dict[str, object]:
     """The difference with the interval of the pair alone, and the adjusted one, which tables show."""
-    shown = UNKNOWN if compared.verdict == "baseline" else compared.adjusted
-    return {
-        "diff": compared.diff,
-        "adjusted_low": compared.adjusted.low,
-        "adjusted_high": compared.adjusted.high,
-        "_diff": shown,
-    }
+    adjusted = compared.adjusted
+    shown = UNKNOWN if compared.verdict == "baseline" else adjusted
+    return {"diff": compared.diff, "adjusted_low": adjusted.low, "adjusted_high": adjusted.high, "_diff": shown}
 
 
 def difference_column(metric: Metric, label: str = "difference") -> Column:
@@ -93,12 +89,9 @@ def difference_column(metric: Metric, label: str = "difference") -> Column:
 
 def held_for(findings: Findings) -> str:
     """For what the intervals of differences hold, as the end of a sentence."""
-    policy = findings.policy
-    return (
-        f"all pairs {'of variants' if findings.comparisons.pairs else 'with the baseline'} together"
-        + (", and for the factors with them" if policy.has_grid else "")
-        + (", at the level of the planned look" if policy.several_looks else "")
-    )
+    pairs = "of variants" if findings.comparisons.pairs else "with the baseline"
+    factors = ", and for the factors with them" * findings.policy.has_grid
+    return f"all pairs {pairs} together{factors}{', at the level of the planned look' * findings.policy.several_looks}"
 
 
 def share_text(share: Estimate) -> str:
@@ -136,7 +129,7 @@ def mark_note(findings: Findings) -> str:
     equal = comparisons.with_verdict(best, "equivalent")
     within = words.margin(findings.policy.margin, metric)
     note = "Bold: the best mean, and every mean that is not shown to be worse than the best."
-    return note + (f" †: equivalent to the best (within ±{within})." if equal else "")
+    return note + f" †: equivalent to the best (within ±{within})." * bool(equal)
 
 
 def _some_worse(findings: Findings) -> bool:

@@ -24,6 +24,7 @@ from analysis.several import compare_document, index_document
 from analysis.words import plain
 from analysis.write import files as write
 from analysis.write.document import Document
+from analysis.write.table import Table
 from experiments.errors import UserError
 from experiments.runs.history import add_look
 from experiments.runs.record import RecordError
@@ -36,9 +37,7 @@ ALONE = (
 )
 """A flag, what it does, and the flags that do not go with it."""
 
-TABLE_FLAGS = ("factor", "where", "seed", "margin", "lower_is_better", "variance")
-"""The flags for a table of runs."""
-
+TABLE_FLAGS = ("factor", "where", "seed", "margin", "lower_is_better", "variance")  # for a table of runs
 ONE_STUDY = ("metric", "baseline", "table", "json", "wandb", *TABLE_FLAGS)
 """The flags that an index does not take. With one of them, a folder that holds one study means that study."""
 
@@ -58,7 +57,9 @@ def report(arguments: Namespace) -> int:
     out = _out(source, "report-exploratory" if explored else "report", arguments)
     study = _read(source, arguments)
     if not arguments.wandb:
-        return _finish(_document(study, out, arguments), [study], out, arguments)
+        page, several = _page(out, arguments), len(datasets_of(study)) > 1
+        document = by_dataset_document(study, page) if several else study_document(analyze(study, page))
+        return _finish(document, [study], out, arguments)
     from analysis.wandb_pages.publish import check, publish
 
     check(study)
@@ -75,10 +76,8 @@ def _index(folders: Sequence[Path], arguments: Namespace) -> int:
     """Write the index of the studies in a folder."""
     for flag in ONE_STUDY:
         if getattr(arguments, flag):
-            listed = ", ".join(map(str, folders))
-            raise UserError(
-                f"--{flag.replace('_', '-')}: is for one study; {arguments.study} holds {len(folders)}: {listed}"
-            )
+            several = f"{arguments.study} holds {len(folders)}: {', '.join(map(str, folders))}"
+            raise UserError(f"--{flag.replace('_', '-')}: is for one study; {several}")
     out = _out(arguments.study, "report", arguments)
     studies: dict[Path, Runs | UserError] = {}
     for folder in folders:
@@ -86,29 +85,22 @@ def _index(folders: Sequence[Path], arguments: Namespace) -> int:
             studies[folder] = _read(str(folder), arguments)
         except UserError as error:
             studies[folder] = error
-    tables = [study for study in studies.values() if isinstance(study, Runs)]
-    if not tables:
+    readable = [study for study in studies.values() if isinstance(study, Runs)]
+    if not readable:
         raise UserError(f"{arguments.study}: holds no study that can be read: {studies[folders[0]]}")
-    return _finish(index_document(Path(arguments.study), studies, out), tables, out, arguments)
+    return _finish(index_document(Path(arguments.study), studies, out), readable, out, arguments)
 
 
 def _paper_table(source: str, arguments: Namespace) -> int:
-    """Write one table, and print where it is."""
-    study = _read(source, arguments)
-    check_one_dataset(study)
-    given = arguments.columns
+    study, given = _of_one_dataset(source, arguments), arguments.columns
     names = None if given is None else [name.strip() for name in given.split(",")]
     findings = analyze(study, Page(renamed=_renamed(arguments)))
-    write_table(paper_table(findings, names, arguments.spread), arguments.table)
-    record_look(study)
-    print(arguments.table)
-    return 0
+    return _finish_table(paper_table(findings, names, arguments.spread), [study], arguments.table)
 
 
 def _json(source: str, arguments: Namespace) -> int:
     """Print the comparisons as JSON. It is a look at the study, as a report is."""
-    study = _read(source, arguments)
-    check_one_dataset(study)
+    study = _of_one_dataset(source, arguments)
     print(json.dumps(as_dict(analyze(study)), indent=1))
     record_look(study)
     return 0
@@ -120,9 +112,7 @@ def compare(arguments: Namespace) -> int:
         raise UserError(f"--labels: {arguments.labels} is not allowed: expected two different labels")
     a, b = _located(arguments.a), _located(arguments.b)
     out = _out(b, f"report-against-{Path(a).resolve().name}", arguments)
-    studies = [_read(source, arguments) for source in (a, b)]
-    for study in studies:
-        check_one_dataset(study)
+    studies = [_of_one_dataset(source, arguments) for source in (a, b)]
     first, second = map(analyze, studies)
     return _finish(compare_document(first, second, arguments.command, arguments.labels), studies, out, arguments)
 
@@ -136,11 +126,7 @@ def across(arguments: Namespace) -> int:
     named = studies_by_dataset(list(map(analyze, studies)))
     if out is not None:
         return _finish(across_document(named, arguments.command, arguments.spread), studies, out, arguments)
-    write_table(studies_table(named, arguments.spread), arguments.table)
-    for study in studies:
-        record_look(study)
-    print(arguments.table)
-    return 0
+    return _finish_table(studies_table(named, arguments.spread), studies, arguments.table)
 
 
 def export(arguments: Namespace) -> int:
@@ -155,12 +141,10 @@ def export(arguments: Namespace) -> int:
 
 def decided(arguments: Namespace) -> int:
     """Print which variants have no verdict yet. A verdict that depends on diverged runs is none."""
-    study = _read(_located(arguments.study), arguments)
-    check_one_dataset(study)
+    study = _of_one_dataset(_located(arguments.study), arguments)
     if not study.plan.looks:
-        raise UserError(
-            f"{arguments.study}: plans no looks; only planned looks can be repeated until a study is decided"
-        )
+        says = "plans no looks; only planned looks can be repeated until a study is decided"
+        raise UserError(f"{arguments.study}: {says}")
     now = look(analyze(study)) or {}
     print(json.dumps({name: now[name] for name in ("look", "undecided")}))
     return 0
@@ -198,10 +182,7 @@ def _located(source: str) -> str:
 
 
 def _out(source: str, name: str, arguments: Namespace) -> Path:
-    """The folder of the report: `name` in the study's folder, unless --out says where.
-
-    It must be free or a report's.
-    """
+    """The folder of the report, free or a report's: `name` in the study's folder, unless --out says where."""
     if arguments.out is None and source.startswith(f"{TABLE}:"):
         arguments.out = Path(f"{source.removeprefix(f'{TABLE}:').removesuffix('.csv')}-{name}")
     if arguments.out is None and is_imported(source):
@@ -220,11 +201,10 @@ def _read(source: str, arguments: Namespace) -> Runs:
     return read(source, arguments.skip_unreadable, arguments.metric, arguments.baseline, **table)
 
 
-def _document(study: Runs, out: Path, arguments: Namespace) -> Document:
-    page = _page(out, arguments)
-    if len(datasets_of(study)) > 1:
-        return by_dataset_document(study, page)
-    return study_document(analyze(study, page))
+def _of_one_dataset(source: str, arguments: Namespace) -> Runs:
+    study = _read(source, arguments)
+    check_one_dataset(study)
+    return study
 
 
 def _page(out: Path, arguments: Namespace) -> Page:
@@ -240,6 +220,15 @@ def _renamed(arguments: Namespace) -> tuple[tuple[str, str], ...]:
         if not (old and equals and plain(new)):
             raise UserError(f"--rename: {old + equals + new!r} is not allowed: expected OLD=NEW")
     return tuple((old, new) for old, _, new in pairs)
+
+
+def _finish_table(table: Table, studies: Sequence[Runs], file: Path) -> int:
+    """Write one table, record the look at the studies, and print where it is."""
+    write_table(table, file)
+    for study in studies:
+        record_look(study)
+    print(file)
+    return 0
 
 
 def _finish(document: Document, studies: Sequence[Runs], out: Path, arguments: Namespace) -> int:

@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 
 from analysis import words
-from analysis.claims.check import ClaimResult
 from analysis.claims.literature import published_claims
 from analysis.figures.ledger import OUTCOMES, draw_ledger
 from analysis.figures.style import Plot
@@ -15,7 +14,7 @@ from analysis.questions.claims import claim_fields, study_claims, training
 from analysis.runs.read import explore
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
-from experiments.metric import PERMUTED, Metric
+from experiments.metric import PERMUTED
 
 ALL_OUTCOMES = (*OUTCOMES, "not comparable")
 DECIDED = ("holds here", "does not hold here")
@@ -64,16 +63,16 @@ NOTES = (
 
 
 def ledger_rows(findings: Findings, strictness: int = 1) -> list[dict[str, Any]]:
-    """What a study says about each claim, by its own metric and by its accuracies on other test images.
-
-    `strictness`: how many times as strict the intervals are.
-    """
+    """What a study says about each claim, by its metric and on other test images. `strictness`: see `Policy`."""
     study, rows = findings.study, list[dict[str, Any]]()
     for metric in dict.fromkeys([study.metric, *study.metrics]):
         larger = metric.img_size and metric.base == study.metric
         if metric == study.metric or larger or (metric == PERMUTED and study.metric == "test/acc"):
-            results = study_claims(analyze(explore(study, metric, None), strictness=strictness))
-            rows += [_of_claim(result, metric) for result in results]
+            for result in study_claims(analyze(explore(study, metric, None), strictness=strictness)):
+                one, decisive = result.estimate, result.decisive
+                numbers = {"value": one.value, "adjusted_low": one.low, "adjusted_high": one.high}
+                tested = {"relation": decisive.relation, "bound": decisive.bound, "metric": str(metric)}
+                rows.append(claim_fields(result) | numbers | tested)
     return [{**row, "setting": training(study), "_own": row["metric"] == study.metric} for row in rows]
 
 
@@ -84,20 +83,16 @@ def mark_strict(rows: Sequence[dict[str, Any]], strict: Sequence[Mapping[str, An
         return row["study"], row["metric"], row["id"]
 
     known = {key(row): row["verdict"] for row in strict}
-    decided = [row["verdict"] in DECIDED for row in rows]
-    same = [known.get(key(row)) == row["verdict"] for row in rows]
-    return [row | {"also_on_page": stays if here else None} for row, stays, here in zip(rows, same, decided)]
+    stays = [known.get(key(row)) == row["verdict"] if row["verdict"] in DECIDED else None for row in rows]
+    return [row | {"also_on_page": same} for row, same in zip(rows, stays)]
 
 
 def ledger_section(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[str]]) -> list[Section]:
-    """The section on all claims, in the order in which they are known; none without claims. Each row has its `study`.
-
-    `groups`: of studies that share runs, see `independent_groups`.
-    """
+    """The section on all claims, in their order; none without rows. `groups`: see `independent_groups`."""
     if not rows:
         return []
-    order = {claim.id: place for place, claim in enumerate(published_claims())}
-    frame = pd.DataFrame(sorted(rows, key=lambda row: order.get(row["id"], len(order))), dtype=object)
+    order = [claim.id for claim in published_claims()]
+    frame = pd.DataFrame(sorted(rows, key=lambda row: order.index(row["id"])), dtype=object)
     frame["_page"] = frame["also_on_page"].map({True: "yes", False: "no"}).fillna(words.DASH)
     claims = frame.drop_duplicates("id")[["id", "statement", "quote", "source", "_source"]]
     for outcome in ALL_OUTCOMES:
@@ -105,19 +100,17 @@ def ledger_section(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[
         claims[outcome] = [_by_setting(decided[decided["id"] == id]) for id in claims["id"]]
     group = {study: place for place, studies in enumerate(groups) for study in studies}
     claims["groups"] = [frame.loc[frame["id"] == id, "study"].map(group).nunique() for id in claims["id"]]
-    published = claims["source"] != ""
-    lost = frame["also_on_page"].dropna()
+    published, decided_here = claims["source"] != "", frame["also_on_page"].dropna()
     items = present(
         Table("claims", CLAIMS_CAPTION, claims[published], CLAIMS),
         Table("own", OWN_CAPTION, claims[~published], OWN) if not published.all() else None,
         Plot("claims", lambda: draw_ledger(frame), FIGURE_CAPTION),
         Table("claim_tests", "The tests behind each outcome, by study and metric.", frame, TESTS, NOTES),
     )
-    stays = int((~lost.astype(bool)).sum())
     said = [
         _counted(frame, claims[published], group, groups),
-        f"Outcomes “holds here” and “does not hold here”: {len(lost)}. With an adjustment over all studies and metrics "
-        f"of this page, {stays} of them are undecided; they are marked “no”.",
+        f"Outcomes “holds here” and “does not hold here”: {len(decided_here)}. With an adjustment over all studies and "
+        f"metrics of this page, {list(decided_here).count(False)} of them are undecided; they are marked “no”.",
     ]
     return [Section("claims", "Published claims", items, said)]
 
@@ -142,10 +135,3 @@ def _by_setting(tests: pd.DataFrame) -> str:
     """The studies of these tests: those with one setting, then that setting."""
     studies = tests.groupby("setting", sort=False)["study"].unique()
     return "; ".join(f"{words.listing([*named])} ({setting})" for setting, named in studies.items())
-
-
-def _of_claim(result: ClaimResult, metric: Metric) -> dict[str, Any]:
-    interval, decisive = result.estimate, result.decisive
-    numbers = {"value": interval.value, "adjusted_low": interval.low, "adjusted_high": interval.high}
-    tested = {"relation": decisive.relation, "bound": decisive.bound, "metric": str(metric)}
-    return claim_fields(result) | numbers | tested

@@ -50,17 +50,13 @@ other commands (a folder that has the name of a command: ./compare):
     ),
 }
 """Command -> what it does, an example, and the default folder of its report, if it writes one."""
-
-
-GONE = {"--without-models": "figures of trained models and test images are drawn only with --models"}
-"""A flag of older versions -> what took its place."""
+GONE = "--without-models: is gone: figures of trained models and test images are drawn only with --models"
 
 
 def body(argv: Sequence[str]) -> int:
     """Write the report or the export, and print its path."""
-    for flag in GONE:
-        if flag in argv:
-            raise UserError(f"{flag}: is gone: {GONE[flag]}")
+    if "--without-models" in argv:  # a flag of older versions
+        raise UserError(GONE)
     name = argv[0] if argv and argv[0] in COMMANDS else "report"
     arguments = _parser(name).parse_args(argv if name == "report" else argv[1:])
     if name == "report" and arguments.more:
@@ -145,12 +141,11 @@ def _add_report_flags(parser: Parser) -> None:
         "also show what trained models look like inside, and test images on which variants differ; needs the dataset"
     )
     parser.add_argument("--models", action="store_true", help=about)
-    parser.add_argument(
-        "--wandb",
-        action="store_true",
-        help="also save a workspace in Weights & Biases: the differences, and plots of the runs by variant; again: "
-        'update it. Sections that you add stay. It needs pip install "vit-ablation[wandb]"',
+    about = (
+        "also save a workspace in Weights & Biases: the differences, and plots of the runs by variant; again: update "
+        'it. Sections that you add stay. It needs pip install "vit-ablation[wandb]"'
     )
+    parser.add_argument("--wandb", action="store_true", help=about)
     add_place_arguments(parser)
 
 

@@ -48,10 +48,8 @@ def _html(grid: Grid) -> Markup:
     align = ["right" if column.numeric else "left" for column in grid.columns]
 
     def row(tag: str, texts: Sequence[object]) -> Markup:
-        cells = (
-            Markup(f'<{tag} style="text-align: {side}">{escape(text)}</{tag}>') for side, text in zip(align, texts)
-        )
-        return Markup("<tr>{}</tr>").format(Markup("").join(cells))
+        cells = (f'<{tag} style="text-align: {side}">{escape(text)}</{tag}>' for side, text in zip(align, texts))
+        return Markup(f"<tr>{''.join(cells)}</tr>")
 
     lines = [[Markup("<b>{}</b>").format(cell.text) if cell.bold else cell.text for cell in line] for line in grid.rows]
     head = row("th", [column.label for column in grid.columns])

@@ -61,28 +61,38 @@ def across_document(studies: Mapping[str, Findings], command: str = "", spread: 
     metric = next(iter(studies.values())).means.metric
     counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
     table = replace(studies_table(studies, spread), notes=(NOTE, *counts))
-    origins = [
-        Section(f"provenance-{i}", f"{name}: provenance", [origin(findings.study), *reproduce(findings).items])
-        for i, (name, findings) in enumerate(studies.items())
-    ]
-    frames = {
-        name: pd.concat([getattr(findings.study, name) for findings in studies.values()]) for name in ("runs", "curves")
-    }
+    runs, curves = (pd.concat([getattr(f.study, name) for f in studies.values()]) for name in ("runs", "curves"))
     return Document(
         title=f"{words.capital(metric.label)} over {words.listing(list(studies))}",
         description="",
         summary=" ".join(f"{name}: {summary(findings)}" for name, findings in studies.items()),
         headline=tuple(f"{name}: {said}" for name in studies for said in headline(sections[name])[:1]),
-        warnings=[
-            replace(warning, line=f"{name}: {warning.line}") for name in studies for warning in warnings(sections[name])
-        ],
+        warnings=all_warnings(sections),
         sections=[
-            Section("result", "Results", [table], frames=frames),
-            *origins,
-            *([Section("reproduce", "Reproduce", [Code(command)])] if command else []),
+            Section("result", "Results", [table], frames={"runs": runs, "curves": curves}),
+            *all_origins(studies, command),
         ],
-        excluded=[(f"{n}: {run}", why) for n, f in studies.items() for run, why in sorted(f.study.troubles.items())],
+        excluded=all_excluded(studies),
     )
+
+
+def all_warnings(sections: Mapping[str, list[Section]]) -> list[Warn]:
+    """The warnings on each study; `sections`: what the report calls a study -> its sections."""
+    return [replace(one, line=f"{name}: {one.line}") for name, said in sections.items() for one in warnings(said)]
+
+
+def all_origins(studies: Mapping[str, Findings], command: str) -> list[Section]:
+    """Where the runs of each study come from, and the command that makes the report, if any."""
+    sections = [
+        Section(f"provenance-{i}", f"{name}: provenance", [origin(findings.study), *reproduce(findings).items])
+        for i, (name, findings) in enumerate(studies.items())
+    ]
+    return [*sections, *([Section("reproduce", "Reproduce", [Code(command)])] if command else [])]
+
+
+def all_excluded(studies: Mapping[str, Findings]) -> list[tuple[str, str]]:
+    """The records of each study that are not used."""
+    return [(f"{name}: {run}", why) for name, f in studies.items() for run, why in sorted(f.study.troubles.items())]
 
 
 def studies_table(studies: Mapping[str, Findings], spread: Spread | None = None) -> Table:
@@ -90,14 +100,20 @@ def studies_table(studies: Mapping[str, Findings], spread: Spread | None = None)
     first = next(iter(studies.values()))
     metric, variants, columns = first.means.metric, first.variants, [NAME]
     rows: list[dict[str, Any]] = [{"variant": variant} for variant in variants.names]
+    sd = spread == "sd"
+    show = words.deviations(metric) if sd else words.intervals(metric)
     for dataset, findings in studies.items():
         for row in rows:
             row |= _cell(dataset, row["variant"], findings)
-        shown = words.intervals(metric) if spread != "sd" else words.deviations(metric)
-        field = dataset if spread != "sd" else f"_{dataset}_runs"
-        columns.append(Column(f"{dataset}{metric.unit}", field, shown, sort=dataset, mark=f"_{dataset}_mark"))
-    after = f"{words.CONFIDENCE} interval" if spread != "sd" else "standard deviation of the runs"
-    caption = f"{words.capital(metric.label)}: mean and {after}, {words.seeds(_seeds(studies))}. {_marks(studies)}"
+        field = f"_{dataset}_runs" if sd else dataset
+        columns.append(Column(f"{dataset}{metric.unit}", field, show, sort=dataset, mark=f"_{dataset}_mark"))
+    after = "standard deviation of the runs" if sd else f"{words.CONFIDENCE} interval"
+    counts = [mean.n for findings in studies.values() for mean in findings.means.of_variants.values() if mean.n] or [0]
+    equal = ", = equivalent" * (variants.margin is not None)
+    caption = (
+        f"{words.capital(metric.label)}: mean and {after}, {words.seeds(counts)}. Marks against "
+        f"{variants.name(variants.baseline)}: + better, − worse{equal}; no mark: not shown."
+    )
     return Table("across", caption, pd.DataFrame(rows, dtype=object), tuple(columns), (NOTE,))
 
 
@@ -115,18 +131,6 @@ def _cell(dataset: str, variant: str, findings: Findings) -> dict[str, object]:
         f"_{dataset}_runs": (mean.value, deviation),
         f"_{dataset}_mark": "" if compared.verdict == "baseline" else verdict["_verdict_mark"],
     }
-
-
-def _marks(studies: Mapping[str, Findings]) -> str:
-    first = next(iter(studies.values()))
-    equal = ", = equivalent" * (first.variants.margin is not None)
-    return (
-        f"Marks against {first.variants.name(first.variants.baseline)}: + better, − worse{equal}; no mark: not shown."
-    )
-
-
-def _seeds(studies: Mapping[str, Findings]) -> list[int]:
-    return [mean.n for findings in studies.values() for mean in findings.means.of_variants.values() if mean.n] or [0]
 
 
 def by_dataset_document(study: Runs, page: Page = NO_PAGE) -> Document:

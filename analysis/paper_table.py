@@ -25,25 +25,21 @@ FORMATS: dict[str, Callable[[Table], str]] = {
     ".csv": Table.csv,
 }
 VARIANT = "variant"
-TESTS = {
-    "shared": "t tests with a spread shared by all variants",
-    "Welch": "Welch's t tests",
-    "paired": "paired t tests",
-}
+SHARED = "t tests with a spread shared by all variants"
+TESTS = {"shared": SHARED, "Welch": "Welch's t tests", "paired": "paired t tests"}
 """Where standard errors come from -> the tests with them."""
-PUBLIC = {"_diff": "difference", "p_adjusted": "p"}
-"""Fields of the report's tables that the user calls something else."""
+PUBLIC = {"_diff": "difference", "p_adjusted": "p"}  # fields of the report's tables that the user calls something else
 
 
 def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread | None = None) -> Table:
     """The columns with these names, one row for each variant; None: what compares the variants.
 
-    The best mean is bold, and those that are not shown to differ from it have a mark. `spread`: what stands after ± of
-    a mean. Raises `UserError` naming a column that there is none of, and those that there are.
+    `spread`: what stands after ± of a mean. Raises `UserError` naming a column that there is none of, and those that
+    there are.
     """
     variants, metric = findings.variants, findings.means.metric
-    known = _known(findings)
-    names = [VARIANT, "n", words.metric_name(metric), "difference", "p", "verdict"] if names is None else names
+    known, named = _known(findings), words.metric_name(metric)
+    names = [VARIANT, "n", named, "difference", "p", "verdict"] if names is None else names
     for name in names:
         if name != VARIANT and name not in known:
             raise UserError(f"--columns: {name!r} is not allowed: expected {', '.join([VARIANT, *known])}")
@@ -58,21 +54,18 @@ def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread 
         column, source = known[name]
         frame[name] = source[column.field].reindex(variants.names).astype(object).to_numpy()
         column = replace(column, field=name, sort="", link="", mark="", detail=False)
-        if spread == "sd" and (measured := _metric(name, findings)) is not None:
-            column = _with_deviations(frame, column, measured, findings)
-        columns.append(replace(column, mark="_mark") if name == words.metric_name(metric) else column)
+        measured = [metric for metric in map(Metric, findings.means.by_metric) if words.metric_name(metric) == name]
+        if spread == "sd" and measured:
+            column = _with_deviations(frame, column, measured[0], findings)
+        columns.append(replace(column, mark="_mark") if name == named else column)
     frame["_mark"] = [_mark(variant, findings) for variant in variants.names]
     return Table("variants", _caption(findings, names, spread), frame, tuple(columns))
 
 
 def _known(findings: Findings) -> dict[str, tuple[Column, pd.DataFrame]]:
     """What a user calls a column -> the column of the report's tables, and the frame of its table."""
-    tables = [
-        variants_table(findings),
-        *([baseline_table(findings)] if findings.variants.others else []),
-        metrics_table(findings),
-        cost_table(findings),
-    ]
+    compared = [baseline_table(findings)] if findings.variants.others else []
+    tables = [variants_table(findings), *compared, metrics_table(findings), cost_table(findings)]
     known: dict[str, tuple[Column, pd.DataFrame]] = {}
     for table in tables:
         for column in table.columns:
@@ -82,14 +75,8 @@ def _known(findings: Findings) -> dict[str, tuple[Column, pd.DataFrame]]:
     return known
 
 
-def _metric(name: str, findings: Findings) -> Metric | None:
-    """The metric whose means a column shows; None for any other column."""
-    return next((metric for metric in map(Metric, findings.means.by_metric) if words.metric_name(metric) == name), None)
-
-
 def _with_deviations(frame: pd.DataFrame, column: Column, metric: Metric, findings: Findings) -> Column:
-    """The column of a metric with the standard deviation of the runs, which the frame gets, in place of the "
-    "interval."""
+    """The column of a metric with the standard deviation of the runs, which the frame gets, for the interval."""
     finished = findings.study.of("finished")
     deviation = finished.groupby("variant")[metric].std().reindex(findings.variants.names)
     frame[column.field] = [mean.value for mean in frame[column.field]]
@@ -112,9 +99,9 @@ def _caption(findings: Findings, names: Sequence[str], spread: Spread | None) ->
     tests = words.listing([TESTS[method] for method in sorted(findings.comparisons.methods)])
     look = ", at the level of the planned look" * policy.several_looks
     baseline, compared = (variants.name(variants.baseline), bool(tests and {"difference", "p", "verdict"} & {*names}))
+    seeds = words.seeds(mean.n for mean in findings.means.of_variants.values())
     parts = [
-        f"{words.capital(metric.label)}: mean and {after}, "
-        f"{words.seeds(m.n for m in findings.means.of_variants.values())}.",
+        f"{words.capital(metric.label)}: mean and {after}, {seeds}.",
         "Bold: the best mean." * ("best" in marks),
         "†: not shown to differ from it." * ("tied" in marks),
         f"Differences from {baseline} have {words.CONFIDENCE} intervals for all pairs together (Bonferroni{look}; "

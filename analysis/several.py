@@ -13,20 +13,35 @@ from analysis import words
 from analysis.findings import Findings, analyze
 from analysis.findings.conduct import Conduct, study_conduct
 from analysis.ledger import ledger_rows, ledger_section, mark_strict
-from analysis.over_studies import by_dataset_document
+from analysis.over_studies import all_excluded, all_origins, all_warnings, by_dataset_document
 from analysis.questions.pairs import compared_table, outcomes
-from analysis.questions.provenance import origin, reproduce
 from analysis.repeats import independent_groups
-from analysis.report import headline, study_document, study_sections, warnings
+from analysis.report import headline, study_document, study_sections
 from analysis.runs.by_dataset import datasets_of
 from analysis.runs.joined import VARIANT, differing_settings, joined
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
-from analysis.write.document import Code, Document, Facts, Section, Warn
+from analysis.write.document import Document, Facts, Section, Warn
 from analysis.write.table import Column, Table
 from experiments.errors import UserError
 
+COLUMNS = (
+    Column("study", "study", key=True, link="_link"),
+    *(Column(name, name) for name in ("state", "answer")),
+    *(Column(name, name, detail=True) for name in ("setting", "command")),
+)
+CAPTION = (
+    "A study links to its report, where there is one. State: its planned runs. Answer: the first paragraph of its "
+    "answer."
+)
 MOST_DIFFERING = 3  # settings that the answer names
+SETTING = {
+    "data.name": "{}",
+    "model.patch_size": "patches of {} px",
+    "model.embed_dim": "width {}",
+    "model.depth": "depth {}",
+    "train.epochs": "{} epochs",
+}  # a setting that the index shows of a study -> its text
 STOPPING = "Variants of {} get no more seeds once they are decided. The tests of this report do not account for that."
 
 
@@ -58,17 +73,19 @@ def compare_document(a: Findings, b: Findings, command: str, labels: Sequence[st
         _difference_sentence(differing, labels),
     ]
     further = [section for section in document.sections if section.id not in ("provenance", "reproduce")]
+    stopping = [name for name, findings in studies.items() if findings.study.stated_plan.until_decided]
+    stopped = [Warn(STOPPING.format(words.listing(stopping)))] * bool(stopping)
     return replace(
         document,
         headline=(*(notes if len(variants) == 1 else []), " ".join(said), *document.headline),
-        warnings=_warnings(studies),
+        warnings=[*stopped, *all_warnings({name: study_sections(findings) for name, findings in studies.items()})],
         sections=[
             Section("compared", "Each variant", [compared_table("compared", caption, changes, policy.metric, notes)]),
-            Section("settings", "Settings that differ", [Facts(_settings(studies, differing))]),
+            Section("settings", "Settings that differ", [_settings(studies, differing)]),
             *further,
-            *_origins(studies, command),
+            *all_origins(studies, command),
         ],
-        excluded=_excluded(studies),
+        excluded=all_excluded(studies),
     )
 
 
@@ -78,9 +95,8 @@ def _left_out(studies: Mapping[str, Findings], variants: Sequence[str], seeds: S
     for name, findings in studies.items():
         only = [variant for variant in findings.variants.names if variant not in variants]
         more = [seed for seed in findings.study.plan.seeds if seed not in seeds]
-        parts = [words.names(only) if only else "", f"seeds {words.listing(more)}" if more else ""]
-        if only or more:
-            notes.append(f"Not compared, because only {name} has them: {'; '.join(filter(None, parts))}.")
+        if parts := [words.names(only)] * bool(only) + [f"seeds {words.listing(more)}"] * bool(more):
+            notes.append(f"Not compared, because only {name} has them: {'; '.join(parts)}.")
     return notes
 
 
@@ -94,56 +110,20 @@ def _difference_sentence(differing: Sequence[tuple[str, str, str]], labels: Sequ
     return f"Settings that differ: {listed}{more}. {cause}, and so can each setting."
 
 
-def _settings(
-    studies: Mapping[str, Findings], differing: Sequence[tuple[str, str, str]]
-) -> tuple[tuple[str, str], ...]:
+def _settings(studies: Mapping[str, Findings], differing: Sequence[tuple[str, str, str]]) -> Facts:
     """What differs between two studies, and whether code, hardware and versions do."""
-    (a, one), (b, other) = studies.items()
-
-    def both(before: Any, now: Any) -> str:
-        return f"{a}: {before}; {b}: {now}"
-
-    plans = one.study.plan, other.study.plan
-    facts = [(path, both(before, now)) for path, before, now in differing]
-    stated = {name: [getattr(plan, name) for plan in plans] for name in ("margin", "baseline")}
-    facts += [(name, both(before, now)) for name, (before, now) in stated.items() if before != now]
+    plans = [findings.study.plan for findings in studies.values()]
+    stated = [(name, *(getattr(plan, name) for plan in plans)) for name in ("margin", "baseline")]
+    rows: list[Any] = [*differing, *(row for row in stated if row[1] != row[2])]
     for name in ("commit", "hardware", "versions"):
         columns = (findings.study.runs[name].dropna() for findings in studies.values())
-        before, now = ("; ".join(sorted({text for text in column if text})) for column in columns)
-        facts.append((name, "the same" if before == now else both(before or "unknown", now or "unknown")))
-    return tuple(facts)
-
-
-def _warnings(studies: Mapping[str, Findings]) -> list[Warn]:
-    """The warnings on each study; `studies`: what the report calls a study -> the study."""
-    stopping = [name for name, findings in studies.items() if findings.study.stated_plan.until_decided]
-    own = [
-        replace(warning, line=f"{name}: {warning.line}")
-        for name, findings in studies.items()
-        for warning in warnings(study_sections(findings))
-    ]
-    return [*([Warn(STOPPING.format(words.listing(stopping)))] if stopping else []), *own]
-
-
-def _origins(studies: Mapping[str, Findings], command: str) -> list[Section]:
-    """Where the runs of each study come from, and the command that makes the report."""
-    sections = [
-        Section(f"provenance-{i}", f"{name}: provenance", [origin(findings.study), *reproduce(findings).items])
-        for i, (name, findings) in enumerate(studies.items())
-    ]
-    return [*sections, Section("reproduce", "Reproduce", [Code(command)])]
-
-
-def _excluded(studies: Mapping[str, Findings]) -> list[tuple[str, str]]:
-    """The records of each study that are not used."""
-    return [(f"{name}: {run}", why) for name, f in studies.items() for run, why in sorted(f.study.troubles.items())]
+        rows.append((name, *("; ".join(sorted({*column} - {""})) or "unknown" for column in columns)))
+    (a, b), same = studies, "the same"
+    return Facts(tuple((name, same if was == now else f"{a}: {was}; {b}: {now}") for name, was, now in rows))
 
 
 def index_document(folder: Path, studies: Mapping[Path, Runs | UserError], out: Path) -> Document:
-    """Make the index of the studies in a folder, and what they say about published claims.
-
-    `studies`: their folders -> their runs, or why these cannot be read.
-    """
+    """Make the index of studies and what they say about claims; `studies`: folder -> runs, or why it cannot be read."""
     rows, analyzed = [], list[tuple[dict[str, str], Findings]]()
     for at, study in studies.items():
         page = at / "report" / "report.html"
@@ -152,18 +132,7 @@ def index_document(folder: Path, studies: Mapping[Path, Runs | UserError], out: 
         row, findings = _index_row(study)
         rows.append(place | row)
         analyzed += [(place, findings)] if findings else []
-    columns = (
-        Column("study", "study", key=True, link="_link"),
-        Column("state", "state"),
-        Column("answer", "answer"),
-        Column("setting", "setting", detail=True),
-        Column("command", "command", detail=True),
-    )
-    caption = (
-        "A study links to its report, where there is one. State: its planned runs. Answer: the first paragraph of its "
-        "answer."
-    )
-    table = Table("studies", caption, pd.DataFrame(rows), columns)
+    table = Table("studies", CAPTION, pd.DataFrame(rows), COLUMNS)
     groups = independent_groups({str(at.relative_to(folder)): s for at, s in studies.items() if isinstance(s, Runs)})
     claims = [place | row for place, findings in analyzed for row in ledger_rows(findings)]
     families = len({(row["study"], row["metric"]) for row in claims})
@@ -204,14 +173,8 @@ def _setting(study: Runs) -> str:
     """What the runs of a study share: dataset, images, size of the model, epochs; and its factors."""
     recorded = sorted({int(n) for n in study.runs["train_images"].dropna()})
     images = recorded or [n for n in [study.base.get("data.train_limit")] if n]
-    shown = {
-        "data.name": "{}",
-        "": f"{words.listing([words.count(n) for n in images])} training images" if images else "",
-        "model.patch_size": "patches of {} px",
-        "model.embed_dim": "width {}",
-        "model.depth": "depth {}",
-        "train.epochs": "{} epochs",
-    }
-    known = {path: study.base[path] for path in shown if path in study.base and path not in study.varied}
-    parts = [text.format(known[path]) if path in known else "" if path else text for path, text in shown.items()]
-    return f"{', '.join(filter(None, parts))}; factors: {words.listing(list(study.factors))}"
+    known = {path: study.base[path] for path in SETTING if path in study.base and path not in study.varied}
+    parts = {path: SETTING[path].format(value) for path, value in known.items()}
+    counted = f"{words.listing([words.count(n) for n in images])} training images" if images else ""
+    shown = filter(None, [parts.pop("data.name", ""), counted, *parts.values()])
+    return f"{', '.join(shown)}; factors: {words.listing(list(study.factors))}"

@@ -1,7 +1,4 @@
-"""Numbers, units, counts, lists and names as text. The number of decimals follows the width of the interval.
-
-The last functions format the columns of tables.
-"""
+"""Numbers, units, counts, lists and names as text; decimals follow the width of the interval. Last: table columns."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,10 +22,7 @@ def decimals(half: float, fallback: int = 2) -> int:
 
 
 def shared_places(estimates: Iterable[Estimate], metric: Metric) -> int:
-    """Return the number of decimals that estimates share in a column.
-
-    The median half-width has two significant digits, and the smallest at least one.
-    """
+    """Return the decimals of a column: the median half-width has two significant digits, the smallest at least one."""
     estimates = list(estimates)
     halves = (half_width(estimate) * metric.scale for estimate in estimates)
     known = sorted(half for half in halves if math.isfinite(half) and half > 0)
@@ -75,10 +69,8 @@ def with_interval(
     if not as_range and not _is_range(estimate, metric):
         return f"{value} ± {number(half, places)}"
     cut = [min(max(bound, lowest), highest) for bound in (estimate.low, estimate.high)]
-    low, high = (
-        number(end * metric.scale, places if end == bound else 0)
-        for end, bound in zip(cut, (estimate.low, estimate.high))
-    )
+    ends = zip(cut, (estimate.low, estimate.high))
+    low, high = (number(end * metric.scale, places if end == bound else 0) for end, bound in ends)
     return f"{value} ({low} to {high})"
 
 
@@ -155,8 +147,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-CONFIDENCE = percent(LEVEL)
-"""The confidence level of intervals, for labels."""
+CONFIDENCE = percent(LEVEL)  # the confidence level of intervals, for labels
 
 
 def plural(n: int, noun: str, several: str = "") -> str:
@@ -171,9 +162,8 @@ def capital(text: str) -> str:
 
 def alone(planned: bool) -> str:
     """Say which level the intervals of single differences have, as the end of a sentence about them."""
-    return (
-        "have the level of the planned look, for each difference alone" if planned else "are for each difference alone"
-    )
+    level = "have the level of the planned look," if planned else "are"
+    return f"{level} for each difference alone"
 
 
 def seeds(counts: Iterable[int]) -> str:
@@ -235,9 +225,7 @@ def level_name(factor: str, level: str) -> str:
 
 
 def plain(text: Any) -> str:
-    """Return text that a page or a file can show: characters that cannot be printed become U+FFFD, white space a
-    single space.
-    """
+    """Return text that a page or a file can show: white space is one space, what cannot be printed U+FFFD."""
     line = " ".join(str(text).split())
     return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
 
@@ -317,11 +305,8 @@ def deviations(metric: Metric) -> Format:
     def shown(pairs: Sequence[tuple[float, float]]) -> list[str]:
         known = [Estimate(mean, mean - sd, mean + sd, 0) for mean, sd in pairs]
         places = shared_places(known, metric)
-        return [
-            number(mean * metric.scale, places)
-            + (f" ± {number(sd * metric.scale, places)}" if math.isfinite(sd) else "")
-            for mean, sd in pairs
-        ]
+        means, sds = ([number(one * metric.scale, places) for one in values] for values in zip(*pairs))
+        return [mean if sd == DASH else f"{mean} ± {sd}" for mean, sd in zip(means, sds)]
 
     return shown
 

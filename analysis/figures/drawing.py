@@ -30,10 +30,7 @@ def rows(*panels: Sequence[str]) -> tuple[Drawing, list[Axes]]:
     figure = Drawing(sum(heights))
     drawn = list(figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0])
     for axes, names in zip(drawn, wrapped):
-        axes.set_yticks(range(len(names)), names, fontsize=text_size(9.5))
-        axes.set_ylim(len(names) - 0.4, -0.6)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x")
+        label_rows(axes, names, 9.5)
     return figure, drawn
 
 
@@ -41,6 +38,14 @@ def panels(count: int, height: float) -> tuple[Drawing, list[Axes]]:
     """Make a figure of panels below each other, each `height` inches high."""
     figure = Drawing(height * count)
     return figure, list(figure.subplots(count, 1, squeeze=False)[:, 0])
+
+
+def label_rows(axes: Axes, names: Sequence[str], size: float) -> None:
+    """Name the rows of a panel, the first at the top, with text of this size."""
+    axes.set_yticks(range(len(names)), names, fontsize=text_size(size))
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
 
 
 def intervals(
@@ -68,9 +73,8 @@ def intervals(
     bars = np.maximum([values - np.maximum(low, limits[0]), np.minimum(high, limits[1]) - values], 0) * metric.scale
     bars[:, ~np.isfinite(high - low)] = 0
     values = values * metric.scale
-    points: dict[str, Any] = (
-        {"x": places, "y": values, "yerr": bars} if vertical else {"x": values, "y": places, "xerr": bars}
-    )
+    across, up = (places, values) if vertical else (values, places)
+    points: dict[str, Any] = {"x": across, "y": up, "yerr" if vertical else "xerr": bars}
     drawn = axes.errorbar(
         **points, color=look.colour, marker=look.marker, ms=size, ls=line, lw=1.2, elinewidth=1.8, zorder=3
     )
@@ -91,8 +95,7 @@ def identify(artists: Sequence[Artist], id: str, tips: Sequence[str] = ()) -> No
 def legend(figure: Drawing, handles: Mapping[str, Any], styles: Styles | None = None) -> None:
     """Add a legend below the panels and make the figure higher by it. `handles`: name -> what stands before it.
 
-    With `styles`, the names are variants: those without a colour are left out, and the page hides a variant by its
-    name.
+    With `styles`, names are variants: those without a colour are left out, and the page hides a variant by its name.
     """
     if styles:
         handles = {name: handles[name] for name in styles.coloured if name in handles}
@@ -102,9 +105,8 @@ def legend(figure: Drawing, handles: Mapping[str, Any], styles: Styles | None = 
     columns = max(1, min(4, LEGEND_LINE // (max(map(len, names)) + 8)))
     row = LEGEND_ROW * figure.get_figwidth() / WIDTH
     figure.set_figheight(figure.get_figheight() + row * -(-len(names) // columns))
-    shown = [
-        " " * name.startswith("_") + name for name in names
-    ]  # Matplotlib before 3.11 leaves out a name with "_" first
+    # Matplotlib before 3.11 leaves out a name with "_" first
+    shown = [" " * name.startswith("_") + name for name in names]
     drawn = figure.legend([*handles.values()], shown, loc="outside lower center", ncols=columns)
     for text, name in zip(drawn.get_texts(), handles):
         identify([text], f"{styles.id(name)}-legend" if styles else "")

@@ -84,10 +84,7 @@ def _draw_pair(
 
 @style()
 def draw_grid(levels: pd.DataFrame, means: Mapping[str, float], factors: Mapping[str, str], metric: Metric) -> Drawing:
-    """Draw the means of the first two factors as a heat map; a cell without a finished run is empty.
-
-    `levels`: a row for each variant, a column for each factor.
-    """
+    """Draw the means of the first two factors as a heat map, empty without a finished run; `levels`: see `Variants`."""
     import seaborn  # 0.5 s, and few reports have a heat map
 
     down, across = list(factors)[:2]

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 
-from analysis.figures.drawing import intervals, legend, panels
-from analysis.figures.style import BAND, FAINT, PALETTE, Drawing, style, text_size
+from analysis.figures.drawing import intervals, label_rows, legend, panels
+from analysis.figures.style import BAND, FAINT, PALETTE, Drawing, style
 from analysis.figures.styles import VariantStyle
 from analysis.stats import Estimate
 from experiments.metric import Metric
@@ -33,18 +32,18 @@ def draw_ledger(tests: pd.DataFrame) -> Drawing:
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
     axes.set_xscale("symlog", linthresh=2)  # most differences are small, and few are large
     axes.set_xticks(ticks := [-30, -10, -3, -1, 0, 1, 3, 10, 30], map("{:g}".format, ticks))
-    axes.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=text_size(8))
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
+    label_rows(axes, [label for label, _ in rows], 8)
     axes.tick_params(axis="x", labeltop=True)  # the figure can be taller than a screen
-    axes.grid(axis="x")
     handles = {}
     for place, (label, (_, row)) in enumerate(zip(axes.get_yticklabels(), rows)):
         if row is None:
             label.set_fontweight("bold")
             axes.axhline(place, color=BAND, lw=1, zorder=0)
         else:
-            handles[row["verdict"]] = _interval(axes, row, place)
+            outcome, tips = row["verdict"], [f"{row['study']}, {row['metric']}: {row['verdict']}"]
+            shown = [Estimate(row["value"], row["adjusted_low"], row["adjusted_high"], row["n"])]
+            mark: dict[str, Any] = {"difference": True, "size": 4, "id": f"c{place}", "tips": tips}
+            handles[outcome] = intervals(axes, shown, [place], ACCURACY, OUTCOMES[outcome], **mark)
     axes.set_xlabel("difference, points")
     legend(figure, {name: handles[name] for name in OUTCOMES if name in handles})
     return figure
@@ -52,10 +51,3 @@ def draw_ledger(tests: pd.DataFrame) -> Drawing:
 
 def _label(test: Mapping[str, Any]) -> str:
     return test["study"] if test["_own"] else f"{test['study']}, {Metric(test['metric']).img_size} px"
-
-
-def _interval(axes: Axes, test: Mapping[str, Any], place: int) -> Any:
-    value, low, high = (test[name] for name in ("value", "adjusted_low", "adjusted_high"))
-    shown, look = [Estimate(value, low, high, test["n"])], OUTCOMES[test["verdict"]]
-    tips = [f"{test['study']}, {test['metric']}: {test['verdict']}"]
-    return intervals(axes, shown, [place], ACCURACY, look, difference=True, size=4, id=f"c{place}", tips=tips)

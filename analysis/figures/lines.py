@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.artist import Artist
@@ -58,20 +58,11 @@ def draw_along(
             axes.plot(places, [estimate.value * metric.scale for estimate in along], color=FAINT, lw=0.6, zorder=1)
             continue
         shift = DODGE * ((number + 0.5) / len(estimates) - 0.5)
-        shown = [words.with_interval(estimate, metric, differences) for estimate in along]
-        handles[variant] = intervals(
-            axes,
-            along,
-            [place + shift for place in places],
-            metric,
-            look,
-            vertical=True,
-            difference=differences,
-            size=5,
-            line=look.dashes,
-            id=f"{styles.id(variant)}-{name}",
-            tips=[f"{styles.names[variant]}, {at:,} {unit}: {value}" for at, value in zip(points, shown, strict=True)],
-        )
+        at = [place + shift for place in places]
+        shown = (words.with_interval(estimate, metric, differences) for estimate in along)
+        tips = [f"{styles.names[variant]}, {n:,} {unit}: {value}" for n, value in zip(points, shown, strict=True)]
+        mark: dict[str, Any] = {"size": 5, "line": look.dashes, "id": f"{styles.id(variant)}-{name}", "tips": tips}
+        handles[variant] = intervals(axes, along, at, metric, look, vertical=True, difference=differences, **mark)
     axes.set_xticks(list(places), [f"{point:,}" for point in points])
     axes.set(xlabel=labels[0], ylabel=labels[1])
     axes.grid(axis="y")

@@ -12,14 +12,11 @@ from analysis import words
 from analysis.figures.drawing import identify, intervals, legend, rows
 from analysis.figures.style import BAND, FAINT, INK, VERDICTS, Drawing, style, text_size
 from analysis.figures.styles import Styles, VariantStyle
-from analysis.stats import Estimate
+from analysis.stats import Comparison, Estimate
 from experiments.metric import Metric
 
-Values = Mapping[str, Mapping[int, float]]
-"""variant -> seed -> value"""
-Means = Mapping[str, Estimate]
-"""variant -> its mean"""
-
+Values = Mapping[str, Mapping[int, float]]  # variant -> seed -> value
+Means = Mapping[str, Estimate]  # variant -> its mean
 MANY_POINTS = 1500  # from this number on, points are drawn as pixels, also in SVG
 MOST_ENLARGED = 40  # variants up to which a second panel enlarges a range
 WIDE_GAP = 0.5  # of the whole range; a gap between variants from which the rest is enlarged
@@ -84,23 +81,20 @@ def enlarged(values: Values, means: Means, metric: Metric) -> list[str]:
 
 @style()
 def differences(
-    shown: Means, verdicts: Mapping[str, str], margin: float | None, baseline: str, metric: Metric, styles: Styles
+    versus: Mapping[str, Comparison], margin: float | None, baseline: str, metric: Metric, styles: Styles
 ) -> Drawing:
-    """Draw each variant's difference from the baseline with its interval; the equivalence margin, if any, is a band.
-
-    `verdicts`: variant -> what its marker shows. `baseline`: what the axis calls it.
-    """
-    figure, (axes,) = rows([styles.names[variant] for variant in shown])
+    """Draw each difference from the baseline, which the axis calls `baseline`; a band is the margin."""
+    figure, (axes,) = rows([styles.names[variant] for variant in versus])
     if margin is not None:
         axes.axvspan(*(margin * metric.scale * np.array([-1, 1])), color=BAND, lw=0, zorder=0)
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
-    for row, (variant, difference) in enumerate(shown.items()):
-        look = VariantStyle(styles.by_variant[variant].colour, VERDICTS[verdicts[variant]][1])
-        value = words.with_interval(difference, metric, signed=True)
-        tips = [f"{styles.names[variant]}: {value}{metric.points}, {verdicts[variant]}"]
+    for row, (variant, compared) in enumerate(versus.items()):
+        look = VariantStyle(styles.by_variant[variant].colour, VERDICTS[compared.verdict][1])
+        value = words.with_interval(compared.adjusted, metric, signed=True)
+        tips = [f"{styles.names[variant]}: {value}{metric.points}, {compared.verdict}"]
         mark: dict[str, Any] = {"id": f"{styles.id(variant)}-difference", "tips": tips}
-        intervals(axes, [difference], [row], metric, look, difference=True, **mark)
-    drawn = {verdicts[variant] for variant, difference in shown.items() if math.isfinite(difference.value)}
+        intervals(axes, [compared.adjusted], [row], metric, look, difference=True, **mark)
+    drawn = {compared.verdict for compared in versus.values() if math.isfinite(compared.adjusted.value)}
     known = [word for word in VERDICTS if word in drawn]
     legend(figure, {word: axes.plot([], [], VERDICTS[word][1], color=FAINT, ms=6)[0] for word in known})
     axes.set_xlabel(f"difference from {baseline}{metric.difference_unit}")

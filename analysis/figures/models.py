@@ -1,7 +1,4 @@
-"""Figures of trained models and test images: embeddings, attention, and images on which variants differ.
-
-Arrays in, figures out.
-"""
+"""Figures of trained models and test images, arrays in: embeddings, attention, images on which variants differ."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -41,7 +38,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "table": {"cmap": "PuOr", "aspect": "auto"},
 }
 
-SCALE = {
+ENDS = {
     "similarity": (f"{MINUS}1", "0", "1"),
     "logits": ("lowest", "", "highest"),
     "table": ("negative", "0", "positive"),
@@ -72,7 +69,7 @@ def heat_maps(values: Mapping[str, np.ndarray], kind: str) -> Drawing:
         axes.set_visible(False)
     scale = figure.colorbar(image, ax=panels, location="bottom", aspect=40, fraction=0.04, pad=0.02)
     low, high = image.norm.vmin, image.norm.vmax
-    scale.set_ticks([low, (low + high) / 2, high], labels=SCALE[kind], fontsize=text_size(8))
+    scale.set_ticks([low, (low + high) / 2, high], labels=ENDS[kind], fontsize=text_size(8))
     return figure
 
 
@@ -86,9 +83,8 @@ def attention_distance(distances: Mapping[str, np.ndarray], styles: Styles) -> D
         look = styles.by_variant[variant]
         heads = np.repeat(layers, distance.shape[1])
         axes.plot(heads, distance.ravel(), "o", ms=3, mew=0, alpha=0.5, color=look.colour)
-        (handles[styles.names[variant]],) = axes.plot(
-            layers, distance.mean(1), "-", marker=look.marker, ms=6, lw=1.4, color=look.colour
-        )
+        line: dict[str, Any] = {"marker": look.marker, "ms": 6, "lw": 1.4, "color": look.colour}
+        (handles[styles.names[variant]],) = axes.plot(layers, distance.mean(1), "-", **line)
     axes.set_xlabel("layer")
     axes.set_ylabel("attention distance, pixels")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -99,10 +95,7 @@ def attention_distance(distances: Mapping[str, np.ndarray], styles: Styles) -> D
 
 @style()
 def overlay(images: np.ndarray, maps: Sequence[np.ndarray], truth: Sequence[str], predicted: Sequence[str]) -> Drawing:
-    """Draw test images [n, S, S, C] with class and prediction; below them `maps` [n, S, S], attention and its rollout.
-
-    One panel for every four images, with a column for each.
-    """
+    """Draw images [n, S, S, C] with class and prediction, four a panel; below, `maps` [n, S, S]: attention, rollout."""
     starts = range(0, len(images), IMAGES_ACROSS)
     figure = Drawing(3.4 * len(starts))
     for axes, start in zip(figure.subplots(len(starts), 1, squeeze=False)[:, 0], starts):
@@ -147,10 +140,7 @@ def _name(text: str) -> str:
 def disagreement_figure(
     shares: Mapping[str, Sequence[float]], pictures: np.ndarray, titles: Sequence[str], styles: Styles
 ) -> Drawing:
-    """Draw each image with its title, and beside it a bar for each variant that has a colour.
-
-    `shares`: variant -> for each image the share of its runs that classify it correctly.
-    """
+    """Draw each image with its title and, for each variant with a colour, a bar: the share of its correct runs."""
     down = -(-len(pictures) // PICTURES_ACROSS)
     figure = Drawing(UNIT * HEIGHT * down)
     axes = figure.subplots()

@@ -57,17 +57,12 @@ def _apart(costs: np.ndarray) -> np.ndarray:
 
 @style()
 def draw_trials(
-    trials: pd.DataFrame,
-    chosen: Mapping[str, tuple[float, float]],
-    label: str,
-    log: bool,
-    metric: Metric,
-    styles: Styles,
+    trials: pd.DataFrame, chosen: dict[str, tuple[float, float]], name: str, log: bool, metric: Metric, styles: Styles
 ) -> Drawing:
-    """Draw every trial of a tuning against a setting, whose axis has this `label`.
+    """Draw every trial of a tuning against the setting that the axis calls `name`.
 
-    `trials`: columns variant, x, y (the metric), finished, tip. `chosen`: variant -> x and y of its choice. Filled
-    marks: finished trials. Hollow marks: trials that were stopped early. Large marks: the choices.
+    `trials`: columns variant, x, y (the metric), status, tip. `chosen`: variant -> x and y of its choice. Marks are
+    filled for finished trials, hollow for those that were stopped early, and large for the choices.
     """
     figure, (axes,) = panels(1, 2.8)
     handles = {}
@@ -75,10 +70,8 @@ def draw_trials(
         (colour, marker, _), id = styles.by_variant[variant], styles.id(variant)
         look: dict[str, Any] = {"color": colour, "marker": marker, "ls": ""}
         own = trials[trials["variant"] == variant].dropna(subset=["y"])
-        for kind, rows, fill in (
-            ("finished", own[own["finished"]], colour),
-            ("stopped", own[~own["finished"]], "none"),
-        ):
+        finished = own["status"] == "finished"
+        for kind, rows, fill in (("finished", own[finished], colour), ("stopped", own[~finished], "none")):
             marks = axes.plot(rows["x"], rows["y"] * metric.scale, ms=4.5, mfc=fill, **look)
             identify(marks, f"{id}-{kind}", [f"{styles.names[variant]}, {tip}" for tip in rows["tip"]])
         x, y = chosen[variant]
@@ -92,7 +85,7 @@ def draw_trials(
             axes.xaxis.set_major_locator(MaxNLocator(4) if high < 10 * low else LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_xlabel(label)
+    axes.set_xlabel(name)
     axes.set_ylabel(f"{metric.label}{metric.unit}")
     axes.grid()
     legend(figure, handles, styles)

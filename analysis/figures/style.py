@@ -19,12 +19,9 @@ INK, PAPER, FAINT, BAND = "#1b1f24", "#fdfefe", "#8b929c", "#e9ecf0"
 """Colours that the page replaces with its own, for light and dark mode. Data uses none of them except FAINT."""
 
 PALETTE = ["#1f86cc", "#de8f05", "#029e73", "#d55e00", "#c069ad", "#b07c42", "#3fa9dd", "#7d8590"]
-"""Seaborn's "colorblind" palette, made darker or lighter where needed for contrast with white and black.
+"""Seaborn's "colorblind" palette, with more contrast to white and black where needed; `use_file` replaces it."""
 
-`use_file` replaces it."""
-
-MARKERS = "osD^vP*X"
-"""One marker for each colour of the palette."""
+MARKERS = "osD^vP*X"  # one for each colour of the palette
 
 VERDICTS = {
     "better": ("#1f86cc", "^"),
@@ -71,10 +68,7 @@ STYLE: dict[Any, Any] = {
 
 
 class Drawing(Figure):
-    """A figure of the width that all have.
-
-    `tips`: id of an artist -> what the page shows at its marks, in their order.
-    """
+    """A figure of the width that all have. `tips`: id of an artist -> what the page shows at its marks, in order."""
 
     def __init__(self, height: float) -> None:
         width = STYLE.get("figure.figsize", (WIDTH,))[0]
@@ -83,10 +77,7 @@ class Drawing(Figure):
 
 
 def use_file(file: Path) -> None:
-    """Draw all further figures in a style of the user's, a file as for Matplotlib. Raises `UserError`.
-
-    Its width of a figure, fonts, colours and all else count; heights follow the width.
-    """
+    """Draw further figures in the style of a file as for Matplotlib; heights follow its width. Raises `UserError`."""
     with reading(file):
         try:
             given = matplotlib.rc_params_from_file(file, fail_on_error=True, use_default_template=False)

@@ -52,9 +52,7 @@ def styles_of(names: Mapping[str, str], baseline: str, means: Mapping[str, float
     """
     coloured, most = list(names), len(PALETTE)
     if len(coloured) > most:
-        known = sorted(
-            (variant for variant in names if variant in means and variant != baseline), key=means.__getitem__
-        )
+        known = sorted((v for v in names if v in means and v != baseline), key=means.__getitem__)
         half = (most - 1) // 2
         chosen = {baseline, *known[:half], *known[len(known) - (most - 1 - half) :]}
         coloured = [variant for variant in names if variant in chosen]

@@ -28,32 +28,22 @@ def question(findings: Findings) -> Section | None:
     if not results:
         return None
     alone = not findings.variants.others and findings.means.of(findings.variants.baseline).n
-    said = [
-        f"Published claim: {r.claim.statement} {f'{words.capital(r.outcome)}: ' * (not r.obstacle)}{evidence(r)}"
-        for r in results
-    ]
+    outcomes = [f"{words.capital(result.outcome)}: " * (not result.obstacle) + evidence(result) for result in results]
+    said = [f"Published claim: {one.claim.statement} {outcome}" for one, outcome in zip(results, outcomes)]
     return Section("claims", "Published claims", [claims_table(results, findings)], answer=said if alone else [])
 
 
 def study_claims(findings: Findings) -> list[ClaimResult]:
-    """What a study says about published claims: nothing before the first planned look or without a margin.
-
-    Claims about differences are left out where all their variants are near chance: nothing was learned.
-    """
+    """What a study says about published claims: nothing before the first planned look or without a margin."""
     study, means, policy = findings.study, findings.means, findings.policy
     if policy.looks.waiting or policy.margin is None:
         return []
     plan = study.plan.model_copy(update={"metric": study.metric})  # the user may have asked for another metric
     values, chance = policy.looks.limit(means.values), policy.chance
     counted = policy.looks.limit(chance.counted(means.values)) if chance.diverged else None
-    near = chance.near(values)
-    return [
-        result
-        for result in check(
-            published_claims(), Evidence(plan, values, findings.comparisons.pairs, policy.rule, counted)
-        )
-        if any(h.is_published or not near.issuperset(h.variants) for h in result.hypotheses)
-    ]
+    results = check(published_claims(), Evidence(plan, values, findings.comparisons.pairs, policy.rule, counted))
+    near = chance.near(values)  # where all variants of a difference are, nothing was learned
+    return [one for one in results if any(h.is_published or not near.issuperset(h.variants) for h in one.hypotheses)]
 
 
 def claims_table(results: Sequence[ClaimResult], findings: Findings) -> Table:
@@ -72,22 +62,19 @@ def claims_table(results: Sequence[ClaimResult], findings: Findings) -> Table:
 
 
 def _notes(results: Sequence[ClaimResult], findings: Findings) -> tuple[str, ...]:
-    within = f"±{words.margin(findings.policy.margin, findings.means.metric)}"
-    published = any(result.decisive.is_published for result in results)
+    margin = words.margin(findings.policy.margin, findings.means.metric)
+    one_run = (
+        f"A published accuracy comes from a single run, so it is compared with the {words.CONFIDENCE} interval for one "
+        "more run of this study."
+    )
     return (
         "Holds here: the interval of every pair that the claim is about lies on the side that it says. Does not hold "
         "here: that of at least one pair lies on the other side. Undecided here: neither. Not comparable: the study "
         "cannot decide the claim, for the reason given. The sources use other models, data or training than this "
         "study.",
         f'The sources state no margin, so this study\'s is used: "much lower" and "clearly better" mean by more than '
-        f'{within[1:]}, "little" and "has a test accuracy of" mean within {within}.',
-        *(
-            [
-                "A published accuracy comes from a single run, so it is compared with the "
-                f"{words.CONFIDENCE} interval for one more run of this study."
-            ]
-            * published
-        ),
+        f'{margin}, "little" and "has a test accuracy of" mean within ±{margin}.',
+        *([one_run] if any(result.decisive.is_published for result in results) else []),
     )
 
 
@@ -124,11 +111,9 @@ def evidence(result: ClaimResult) -> str:
     """How many hypotheses stand as the outcome says, and the numbers of the one with the weakest support."""
     one, estimate, total = result.decisive, result.estimate, len(result.hypotheses)
     obstacle = f"Not comparable: {result.obstacle}. " if result.obstacle else ""
-    subject = (
-        f"{one.variants[0]} − the published {100 * result.claim.accuracy:.2f} %"  # type: ignore[attr-defined]
-        if one.is_published
-        else " − ".join(one.variants)
-    )
+    subject = " − ".join(one.variants)
+    if one.is_published:
+        subject += f" − the published {100 * result.claim.accuracy:.2f} %"  # type: ignore[attr-defined]
     seeds = words.plural(estimate.n, "seed")
     if words.is_unknown(estimate.low):
         return f"{obstacle}{subject}: no interval ({seeds})."

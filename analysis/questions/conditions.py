@@ -1,7 +1,7 @@
 """How do variants do under other conditions? Few shots, other image sizes, shifted and permuted images."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from analysis import words
 from analysis.columns import mean_column, variant_table
@@ -10,85 +10,94 @@ from analysis.figures.style import Plot
 from analysis.findings import Findings
 from analysis.findings.means import Means
 from analysis.runs.runs import Runs
-from analysis.stats import Estimate
-from analysis.write.document import Section, present
+from analysis.write.document import Item, Section, present
 from analysis.write.table import Table
 from experiments.data.catalogue import DATASETS
 from experiments.metric import FEWSHOT, PERMUTED, Metric
 from vit.registry import REGISTRY
 
-UNITS = {"fewshot": "shots", "img-sizes": "px", "shifts": "px shift"}
-AXES = {
-    "fewshot": ("shots", "few-shot accuracy, %"),
-    "img-sizes": ("test image size, px", "test accuracy, %"),
-    "shifts": ("px shift", "consistency, %"),
-}
+SIZES = "img-sizes"
+NO_TRANSFER = (
+    "On the dataset that a run was trained on, its features have seen the labels of all its training images, so this "
+    "is not transfer to new classes."
+)
+NO_USE = (
+    "If the accuracy with permuted patches is close to that on the original images, the model hardly uses position."
+)
 
 
 @dataclass(frozen=True)
 class Profile:
     """How the means of all variants change along a condition.
 
-    `kind`: "fewshot", "img-sizes" or "shifts". `points`: point, such as an image size -> its metric. `details`: further
-    metrics of the table, such as the accuracy on permuted images, which may be all that there is. `means`: metric ->
-    variant
-    -> its mean. `dataset`: of few-shot accuracies. For image sizes, `trained` is the size of training in px, 0 where it
-    is not known, and `resized` says how each positional embedding carries over to another size (see `vit.registry`).
+    `about`: what is measured. `labels`: of both axes; `unit`: of the points. `points`: point, such as an image size ->
+    its metric, in order. `details`: further metrics of the table, such as the accuracy on permuted images, which may be
+    all that there is. `note`: how the accuracies are to be read.
     """
 
-    kind: str
+    name: str
+    about: str
+    labels: tuple[str, str]
+    unit: str
     points: dict[int, Metric]
-    means: dict[Metric, dict[str, Estimate]]
-    details: tuple[Metric, ...] = ()
-    dataset: str = ""
-    trained: int = 0
-    resized: dict[str, str] = field(default_factory=dict)
+    details: list[Metric]
+    note: str
 
     @property
-    def name(self) -> str:
-        """The name of figure and table."""
-        return f"{self.kind}-{self.dataset}" if self.dataset else self.kind
-
-    @property
-    def seeds(self) -> list[int]:
-        """Numbers of seeds of the means."""
-        return [mean.n for means in self.means.values() for mean in means.values()]
+    def metrics(self) -> list[Metric]:
+        """Those of the points, then the further ones."""
+        return [*self.points.values(), *self.details]
 
 
 def study_profiles(study: Runs, means: Means) -> list[Profile]:
     """Every profile whose metrics the runs have measured, in the order of the report."""
-    metrics = [Metric(name) for name in means.by_metric]
+    metrics = list(map(Metric, means.by_metric))
+    return [*_few_shot(metrics), *_image_sizes(metrics, study), *_shifts(metrics)]
 
-    def profile(kind: str, points: dict[int, Metric], *details: Metric, **options: Any) -> Profile:
-        points = dict(sorted(points.items()))
-        known = {metric: means.by_metric[metric] for metric in (*points.values(), *details)}
-        return Profile(kind, points, known, details, **options)
 
-    profiles = []
+def _few_shot(metrics: list[Metric]) -> Iterator[Profile]:
     few = [metric for metric in metrics if metric.fewshot_dataset and metric.epochs is None]
     for dataset in dict.fromkeys(metric.fewshot_dataset for metric in few if metric.startswith(f"{FEWSHOT}/")):
         of_dataset = [metric for metric in few if metric.fewshot_dataset == dataset]
-        points = {_number(metric): metric for metric in of_dataset if metric.startswith(f"{FEWSHOT}/")}
+        points = _by_number([metric for metric in of_dataset if metric.startswith(f"{FEWSHOT}/")])
         details = [metric for metric in of_dataset if metric not in points.values()]
-        profiles.append(profile("fewshot", points, *details, dataset=dataset))
-    if sizes := {metric.img_size: metric for metric in metrics if metric.base == "test/acc" and metric.img_size}:
-        trained, kinds = _trained_size(study), set(study.settings().get("model.pos_embed", []))
-        if trained and "test/acc" in metrics:
-            sizes.setdefault(trained, Metric("test/acc"))
-        resized = {name: kind.resized for name, kind in REGISTRY.items() if name in kinds and kind.resized}
-        interpolated = [metric for metric in metrics if metric.is_interpolated and metric.startswith("test/acc")]
-        interpolated.sort(key=lambda metric: metric.img_size or 0)
-        profiles.append(profile("img-sizes", sizes, *interpolated, trained=trained, resized=resized))
-    shifts = {_number(metric): metric for metric in metrics if metric.is_consistency}
+        about = (
+            f"Few-shot accuracy on {dataset}: a linear classifier on frozen features, from some training images "
+            "(shots) of each class"
+        )
+        labels = "shots", "few-shot accuracy, %"
+        yield Profile(f"fewshot-{dataset}", about, labels, "shots", points, details, NO_TRANSFER)
+
+
+def _image_sizes(metrics: list[Metric], study: Runs) -> Iterator[Profile]:
+    sizes = {metric.img_size: metric for metric in metrics if metric.base == "test/acc" and metric.img_size}
+    if not sizes:
+        return
+    trained, used = _trained_size(study), set(study.settings().get("model.pos_embed", []))
+    if trained and "test/acc" in metrics:
+        sizes.setdefault(trained, Metric("test/acc"))
+    interpolated = [metric for metric in metrics if metric.is_interpolated and metric.startswith("test/acc")]
+    interpolated.sort(key=lambda metric: metric.img_size or 0)
+    resized = ", ".join(f"{name} {kind.resized}" for name, kind in REGISTRY.items() if name in used and kind.resized)
+    note = f"How positional embeddings carry over to another size: {resized}." if resized else ""
+    about = f"Test accuracy by image size{f', trained at {trained} px' if trained else ''}, without further training"
+    labels = "test image size, px", "test accuracy, %"
+    yield Profile(SIZES, about, labels, "px", dict(sorted(sizes.items())), interpolated, note)
+
+
+def _shifts(metrics: list[Metric]) -> Iterator[Profile]:
+    points = _by_number([metric for metric in metrics if metric.is_consistency])
     permuted = [metric for metric in metrics if metric == PERMUTED]
-    if shifts or permuted:
-        profiles.append(profile("shifts", shifts, *permuted))
-    return profiles
+    if points or permuted:
+        same = "Share of test images whose predicted class stays the same when the image is shifted"
+        about = same if points else "Test accuracy with the patches of each image permuted"
+        labels = "px shift", "consistency, %"
+        yield Profile("shifts", about, labels, "px shift", points, permuted, NO_USE if permuted else "")
 
 
-def _number(metric: Metric) -> int:
-    """The last part of a name: 5 of "fewshot/mnist/5"."""
-    return int(metric.rpartition("/")[2])
+def _by_number(metrics: list[Metric]) -> dict[int, Metric]:
+    """The last part of each name, 5 of "fewshot/mnist/5" -> the metric, in order."""
+    return dict(sorted((int(metric.rpartition("/")[2]), metric) for metric in metrics))
 
 
 def _trained_size(study: Runs) -> int:
@@ -104,67 +113,32 @@ def _trained_size(study: Runs) -> int:
 
 def question(findings: Findings) -> Section | None:
     """A figure and a table for each condition; nothing where no run has measured one."""
-    profiles = study_profiles(findings.study, findings.means)
-    if not profiles:
-        return None
-    items = [
-        item
-        for profile in profiles
-        for item in present(_plot(profile, findings) if len(profile.points) > 1 else None, _table(profile, findings))
-    ]
-    return Section("conditions", "Other test conditions", items)
-
-
-def _about(profile: Profile) -> str:
-    if profile.kind == "fewshot":
-        return (
-            f"Few-shot accuracy on {profile.dataset}: a linear classifier on frozen features, from some training "
-            "images (shots) of each class"
-        )
-    if profile.kind == "img-sizes":
-        trained = f", trained at {profile.trained} px" if profile.trained else ""
-        return f"Test accuracy by image size{trained}, without further training"
-    if profile.points:
-        return "Share of test images whose predicted class stays the same when the image is shifted"
-    return "Test accuracy with the patches of each image permuted"
+    items: list[Item] = []
+    for profile in study_profiles(findings.study, findings.means):
+        plot = _plot(profile, findings) if len(profile.points) > 1 else None
+        items += present(plot, _table(profile, findings))
+    return Section("conditions", "Other test conditions", items) if items else None
 
 
 def _plot(profile: Profile, findings: Findings) -> Plot:
-    metrics, points, styles = list(profile.points.values()), list(profile.points), findings.styles
-    means = {variant: [profile.means[metric][variant] for metric in metrics] for variant in findings.variants.names}
-    labels, unit, to_scale = AXES[profile.kind], UNITS[profile.kind], profile.kind == "img-sizes"
-    caption = f"{_about(profile)}. Means and {words.CONFIDENCE} intervals over {words.seeds(profile.seeds)}."
+    points, styles, to_scale = profile.points, findings.styles, profile.name == SIZES
+    by_metric = findings.means.by_metric
+    means = {v: [by_metric[metric][v] for metric in points.values()] for v in findings.variants.names}
+    caption = f"{profile.about}. Means and {words.CONFIDENCE} intervals over {_seeds(profile, findings.means)}."
     caption += styles.grey_note + ("" if to_scale else " The distances along the axis are not to scale.")
-    return Plot(
-        profile.name,
-        lambda: draw_along(profile.name, means, points, labels, unit, metrics[-1], styles, to_scale=to_scale),
-        caption,
-    )
+    shown = [*points], profile.labels, profile.unit, [*points.values()][-1], styles
+    return Plot(profile.name, lambda: draw_along(profile.name, means, *shown, to_scale=to_scale), caption)
 
 
 def _table(profile: Profile, findings: Findings) -> Table:
     """A metric under several conditions; its further metrics are details."""
-    variants = findings.variants
-    rows = {v: {str(metric): means[v] for metric, means in profile.means.items()} for v in variants.names}
+    variants, means = findings.variants, findings.means
+    rows = {v: {str(metric): means.by_metric[metric][v] for metric in profile.metrics} for v in variants.names}
     folded = [metric for metric in profile.details if metric != PERMUTED and not metric.is_interpolated]
-    columns = (mean_column(metric, metric, detail=metric in folded) for metric in profile.means)
-    caption = f"{_about(profile)}: mean and {words.CONFIDENCE} confidence interval over {words.seeds(profile.seeds)}."
-    return variant_table(profile.name, caption, variants, rows, columns, _notes(profile))
+    columns = (mean_column(metric, metric, detail=metric in folded) for metric in profile.metrics)
+    caption = f"{profile.about}: mean and {words.CONFIDENCE} confidence interval over {_seeds(profile, means)}."
+    return variant_table(profile.name, caption, variants, rows, columns, (profile.note,) if profile.note else ())
 
 
-def _notes(profile: Profile) -> tuple[str, ...]:
-    """How the accuracies are to be read."""
-    if profile.kind == "fewshot":
-        return (
-            "On the dataset that a run was trained on, its features have seen the labels of all its training images, "
-            "so this is not transfer to new classes.",
-        )
-    if profile.kind == "img-sizes":
-        kinds = ", ".join(f"{kind} {how}" for kind, how in profile.resized.items())
-        return (f"How positional embeddings carry over to another size: {kinds}.",) if kinds else ()
-    if PERMUTED not in profile.details:
-        return ()
-    return (
-        "If the accuracy with permuted patches is close to that on the original images, the model hardly uses "
-        "position.",
-    )
+def _seeds(profile: Profile, means: Means) -> str:
+    return words.seeds(mean.n for metric in profile.metrics for mean in means.by_metric[metric].values())

@@ -15,49 +15,36 @@ MOST = 6  # values and variants that a line names
 def question(findings: Findings) -> Section:
     """The warnings, the most important first."""
     conduct = findings.conduct
-    return Section(
-        "conduct",
-        "Conduct",
-        warnings=[
-            *map(Warn, conduct.study.plan.notes),
-            *_settings(conduct),
-            *_images(conduct),
-            *(_changed(field, before, conduct) for field, before in conduct.changes.items()),
-            *_excluded(findings),
-            *_code(conduct),
-            *_machines(conduct),
-        ],
-    )
+    warnings = [
+        *map(Warn, conduct.study.plan.notes),
+        *_settings(conduct),
+        *_images(conduct),
+        *(_changed(field, before, conduct) for field, before in conduct.changes.items()),
+        *_excluded(findings),
+        *_code_and_machines(conduct),
+    ]
+    return Section("conduct", "Conduct", warnings=warnings)
 
 
 def _settings(conduct: Conduct) -> list[Warn]:
+    cause = "It may explain a difference between variants."
     warnings = [
-        Warn(
-            f"{path} was not held fixed ({_some(values)}) and is no factor.",
-            "It may explain a difference between variants.",
-        )
+        Warn(f"{path} was not held fixed ({_some(values)}) and is no factor.", cause)
         for path, values in conduct.not_fixed.items()
     ]
     decided, left = conduct.decided or {}, "incomplete" in conduct.excluded
     stopped = [variant for variant in conduct.study.stated_plan.stopped if decided.get(variant, 0) is None and not left]
-    return warnings + [
-        Warn(
-            f"study.json plans no more seeds of {words.quoted(variant)}, which has no verdict.",
-            "Move study.json away: the same `vit-sweep run` plans them again, and finished runs stay.",
-        )
-        for variant in stopped
-    ]
+    again = "Move study.json away: the same `vit-sweep run` plans them again, and finished runs stay."
+    lines = (f"study.json plans no more seeds of {name}, which has no verdict." for name in map(words.quoted, stopped))
+    return warnings + [Warn(line, again) for line in lines]
 
 
 def _images(conduct: Conduct) -> list[Warn]:
     changed = f"The images were changed between runs of {_some(conduct.changed_images)}, so the tests are not valid."
     why = "Their number or the hash of their files differs. The runs are compared as if they were paired."
     copies = f"{words.plural(conduct.test_copies, 'test image')} can be found among the training images as well."
-    known = (
-        (conduct.changed_images, Warn(changed, why)),
-        (conduct.test_copies, Warn(copies, "The test accuracy is not one on unseen images.")),
-    )
-    return [warning for applies, warning in known if applies]
+    seen = Warn(copies, "The test accuracy is not one on unseen images.")
+    return [Warn(changed, why)] * bool(conduct.changed_images) + [seen] * bool(conduct.test_copies)
 
 
 def _changed(field: str, before: dict[Any, int], conduct: Conduct) -> Warn:
@@ -79,16 +66,10 @@ def _changed(field: str, before: dict[Any, int], conduct: Conduct) -> Warn:
 
 def _excluded(findings: Findings) -> list[Warn]:
     conduct, planned = findings.conduct, words.plural(findings.conduct.planned, "run")
-    known = {
-        "unreadable": "They are excluded from all means.",
-        "pruned": "They were stopped early for low results and are excluded from all means, which are therefore too "
-        "high.",
-    }
-    lost = [
-        Warn(f"{words.capital(status)}: {len(conduct.excluded[status])} of {planned}.", why)
-        for status, why in known.items()
-        if status in conduct.excluded
-    ]
+    pruned = "They were stopped early for low results and are excluded from all means, which are therefore too high."
+    whys = {"unreadable": "They are excluded from all means.", "pruned": pruned}
+    known = {status: (len(conduct.excluded[status]), why) for status, why in whys.items() if status in conduct.excluded}
+    lost = [Warn(f"{words.capital(status)}: {n} of {planned}.", why) for status, (n, why) in known.items()]
     return [*(_diverged(findings) if "diverged" in conduct.excluded else []), *lost]
 
 
@@ -99,45 +80,33 @@ def _diverged(findings: Findings) -> list[Warn]:
     pairs = [*comparisons.versus.values(), *comparisons.other_pairs.values()]
     unknown = " Their chance level is not known: their variants have means, but no intervals of differences."
     covered = (
-        unknown
-        if findings.policy.chance.unknown
-        else (
-            " Intervals and verdicts also cover what the runs show if diverged runs count at chance level; verdicts "
-            f"that this changes: {sum(compared.depends_on_diverged for compared in pairs)}."
-        )
+        " Intervals and verdicts also cover what the runs show if diverged runs count at chance level; verdicts that "
+        f"this changes: {sum(compared.depends_on_diverged for compared in pairs)}."
     )
+    more = (unknown if findings.policy.chance.unknown else covered) * bool(variants.others)
     listed = ", ".join(f"{words.plural(n, 'run')} of {words.quoted(name)}" for name, n in lost.items())
-    return [
-        Warn(
-            f"{'Diverged' if findings.study.training_known else 'Failed'}: {listed}.",
-            f"Means use the finished runs.{covered * bool(variants.others)}",
-        )
-    ]
+    head = "Diverged" if findings.study.training_known else "Failed"
+    return [Warn(f"{head}: {listed}.", f"Means use the finished runs.{more}")]
 
 
-def _code(conduct: Conduct) -> list[Warn]:
-    plugins, where = conduct.unrecorded_plugins, "See Provenance."
+def _code_and_machines(conduct: Conduct) -> list[Warn]:
+    plugins, hardware, torch, where = conduct.unrecorded_plugins, conduct.hardware, conduct.torch, "See Provenance."
     lost = f"{words.plural(len(plugins), 'run')} of the plug-in {words.listing(sorted(set(plugins)))}"
     copied = "Reproduce shows the copy in the records."
+    shared = "a difference between variants that did not share it may come from it."
+    weights = f"With the same seed, another version can draw other initial weights, so {shared}"
+    times = f"Times are comparable only between runs on the same hardware, and {shared}"
+    machines = f"The runs used {len(hardware)} kinds of hardware: {'; '.join(hardware)}."
+    versions = f"The runs used {len(torch)} versions of PyTorch: {words.listing(torch)}."
     known = (
         (conduct.commits > 1, Warn(f"The runs come from {conduct.commits} different commits.", where)),
         (conduct.dirty, Warn("Some runs come from code with uncommitted changes.", where)),
         (plugins, Warn(f"{lost}: source not recorded.", "They may have trained different code.")),
         (conduct.uncommitted_plugin, Warn("The source of a plug-in is not committed to git.", copied)),
+        (len(hardware) > 1, Warn(machines, times)),
+        (len(torch) > 1, Warn(versions, weights)),
     )
     return [warning for applies, warning in known if applies]
-
-
-def _machines(conduct: Conduct) -> list[Warn]:
-    hardware, torch = conduct.hardware, conduct.torch
-    shared = "a difference between variants that did not share it may come from it."
-    weights = f"With the same seed, another version can draw other initial weights, so {shared}"
-    times = f"Times are comparable only between runs on the same hardware, and {shared}"
-    known = (
-        (hardware, Warn(f"The runs used {len(hardware)} kinds of hardware: {'; '.join(hardware)}.", times)),
-        (torch, Warn(f"The runs used {len(torch)} versions of PyTorch: {words.listing(torch)}.", weights)),
-    )
-    return [warning for values, warning in known if len(values) > 1]
 
 
 def _some(names: Iterable[str]) -> str:

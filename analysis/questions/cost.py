@@ -24,8 +24,7 @@ def question(findings: Findings) -> Section | None:
         f"{words.capital(means.metric.label)} against cost: mean and {words.CONFIDENCE} interval of each variant. "
         "Marks at nearly the same cost are drawn side by side."
     )
-    if styles.some_grey:
-        caption += " Small grey dots: the other variants, listed in the cost table."
+    caption += " Small grey dots: the other variants, listed in the cost table." * styles.some_grey
     plot = Plot("cost", lambda: against_cost(drawn, kinds, means.of_variants, means.metric, styles), caption)
     items = present(plot if kinds else None, cost_table(findings))
     return Section("cost", "Cost", items, warnings=_slow(findings))

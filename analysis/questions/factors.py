@@ -49,8 +49,9 @@ def question(findings: Findings) -> Section | None:
             "at each level of the other."
         )
         items.append(Plot("interactions", lambda: draw_pairs(model, names, metric), caption))
-    grid = [] if drawn_pairs(model) else _grid(findings)
-    return Section("factors", HEADING, [*items, *others, *grid], answer=factor_sentences(findings))
+    else:
+        others += _grid(findings)
+    return Section("factors", HEADING, [*items, *others], answer=factor_sentences(findings))
 
 
 def untested(findings: Findings) -> Section | None:
@@ -100,9 +101,7 @@ def factor_sentences(findings: Findings) -> list[str]:
 def _effect(effect: Mapping[str, Any], names: Mapping[str, str], metric: Metric) -> str:
     """`depth 2 → 4 +1.2 points (largest of 3 differences, 95 % CI 0.5 to 1.9)`"""
     most = f"largest of {effect['count']} differences, " * (effect["count"] > 1)
-    size, interval = (
-        show(effect[key], metric, True) for show, key in ((words.points, "diff"), (words.interval, "adjusted"))
-    )
+    size, interval = words.points(effect["diff"], metric, True), words.interval(effect["adjusted"], metric, True)
     return f"{_of(effect, names)} {size} ({most}{interval})"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from analysis import words
 from analysis.findings import Findings
 from analysis.findings.conduct import repeated_looks_rate
-from analysis.stats import ALPHA, Looks
+from analysis.stats import ALPHA
 from analysis.write.document import Section, Warn
 from experiments.runs.history import Look
 
@@ -17,13 +17,10 @@ def question(findings: Findings) -> Section | None:
     looks, seen = findings.policy.looks, findings.conduct.looks
     if not looks:
         return Section("looks", "Looks", warnings=repeated(seen)) if len(seen) > 1 else None
-    said = [_planned(looks), *([] if looks.waiting else _reached(findings))]
-    return Section("looks", "Planned looks", paragraphs=[" ".join(said)])
-
-
-def _planned(looks: Looks) -> str:
     once = "once, " * (len(looks.plan) == 1)
-    return f"The study plans to test {once}at {words.listing(looks.plan)} seeds."
+    planned = f"The study plans to test {once}at {words.listing(looks.plan)} seeds."
+    said = [planned, *([] if looks.waiting else _reached(findings))]
+    return Section("looks", "Planned looks", paragraphs=[" ".join(filter(None, said))])
 
 
 def _reached(findings: Findings) -> list[str]:
@@ -37,36 +34,30 @@ def _reached(findings: Findings) -> list[str]:
         then = f"The next look is at {looks.next} seeds."
     else:
         then = f"It is the {'only' if once else 'last'} look: more seeds give no new verdicts."
+    alpha = words.percent(ALPHA)
     level = (
-        f"Tests and intervals of differences use its level, {words.percent(looks.level())} instead of "
-        f"{words.percent(ALPHA)}, so that all looks together have a false verdict in about {words.percent(ALPHA)} of "
-        "studies."
+        f"Tests and intervals of differences use its level, {words.percent(looks.level())} instead of {alpha}, so that "
+        f"all looks together have a false verdict in about {alpha} of studies."
     )
     ended = len(looks.complete)
     more = f"The runs of {ended} seeds have ended; differences and verdicts use the first {n}." if ended > n else ""
-    return [
-        f"This is the look at {n} seeds. {then}" if not once else then,
-        *([level] if not once else []),
-        *filter(None, [more]),
-        *(_stopped(findings) if until else []),
-    ]
+    now = [then] if once else [f"This is the look at {n} seeds. {then}", level]
+    return [*now, more, _stopped(findings) if until else ""]
 
 
-def _stopped(findings: Findings) -> list[str]:
+def _stopped(findings: Findings) -> str:
     """Which variants get no more seeds, and how many runs that saves."""
-    plan, decided = findings.study.stated_plan, findings.conduct.decided or {}
+    plan, decided = findings.study.stated_plan, list((findings.conduct.decided or {}).values())
     assert plan.until_decided is not None
-    against = (
-        "every other variant" if plan.until_decided.pairs else f"the study's baseline, {words.quoted(plan.baseline)},"
-    )
-    numbers = sorted({n for n in decided.values() if n is not None})
-    counts = [f"{list(decided.values()).count(n)} after {n} seeds" for n in numbers]
-    counts.append(f"{list(decided.values()).count(None)} not decided")
+    baseline = f"the study's baseline, {words.quoted(plan.baseline)},"
+    against = "every other variant" if plan.until_decided.pairs else baseline
+    numbers = sorted({n for n in decided if n is not None})
+    counts = [*(f"{decided.count(n)} after {n} seeds" for n in numbers), f"{decided.count(None)} not decided"]
     most = plan.looks[-1] * len(plan.labels)
-    return [
+    return (
         f"A variant that has a verdict in {plan.metric} with {against} gets no more seeds: {', '.join(counts)}, so "
         f"{most - len(plan.runs)} of {most} runs are saved. {STOPPING}"
-    ]
+    )
 
 
 def repeated(looks: Sequence[Look]) -> list[Warn]:
@@ -74,11 +65,9 @@ def repeated(looks: Sequence[Look]) -> list[Warn]:
     rate = repeated_looks_rate(looks)
     often = f" (in at least {int(100 * rate)} % of studies for a single comparison)" if rate else ""
     first = words.seeds([looks[0].fewest, looks[0].most])
-    return [
-        Warn(
-            f"The study was tested {len(looks)} times, first at {first}, without planned looks.",
-            "Testing again after adding seeds raises the rate of false differences above "
-            f"{words.percent(ALPHA)}{often}. With `looks:` in the study file, set before the first run, it stays at "
-            f"about {words.percent(ALPHA)}.",
-        )
-    ]
+    line = f"The study was tested {len(looks)} times, first at {first}, without planned looks."
+    why = (
+        f"Testing again after adding seeds raises the rate of false differences above {words.percent(ALPHA)}{often}. "
+        f"With `looks:` in the study file, set before the first run, it stays at about {words.percent(ALPHA)}."
+    )
+    return [Warn(line, why)]

@@ -20,21 +20,18 @@ SPLITS = {
 
 def question(findings: Findings) -> Section:
     """What this study used, in at most twenty lines."""
+    metric, known = findings.means.metric, findings.study.training_known
+    after = " after the last epoch" * (metric.epochs is None and known)
+    selected = " No epoch is selected by its result." * known
+    better = "lower" if metric.lower_is_better else "higher"
     facts = {
-        "Metric": _metric(findings),
+        "Metric": f"The {metric.label}{after}; {better} is better.{selected}",
         "Means": f"Of finished runs, with Student's t interval at {words.CONFIDENCE}, cut at the limits of the metric.",
         "Scope": scope(findings.conduct),
         **(_differences(findings) if findings.variants.others else {}),
         "Rules": README,
     }
     return Section("methods", "Methods", [Facts(tuple((term, text) for term, text in facts.items() if text))])
-
-
-def _metric(findings: Findings) -> str:
-    metric, known = findings.means.metric, findings.study.training_known
-    after = " after the last epoch" * (metric.epochs is None and known)
-    selected = " No epoch is selected by its result." * known
-    return f"The {metric.label}{after}; {'lower' if metric.lower_is_better else 'higher'} is better.{selected}"
 
 
 def scope(conduct: Conduct) -> str:
@@ -48,40 +45,34 @@ def scope(conduct: Conduct) -> str:
 def _differences(findings: Findings) -> dict[str, str]:
     policy, looks = findings.policy, findings.policy.looks
     metric, alpha = policy.metric, words.percent(ALPHA)
-    points = f"{metric.scale * policy.floor:.2g}{metric.points}"
-    step = "an image" if metric.is_share else "a step"
+    points, step = f"{metric.scale * policy.floor:.2g}{metric.points}", "an image" if metric.is_share else "a step"
+    smallest = f"At least half {step} for a run ({points}), since equal values happen by chance."
+    planned = f"The planned looks share the {alpha}; a pair is judged at the last look that both variants reached."
+    unknown = "Their chance level is not known, so nothing is shown of a pair with diverged runs."
+    covered = "An interval also covers what the runs of a pair show if diverged runs count at chance level."
     return {
         "Differences": "Means over the seeds that both variants have.",
-        "Standard errors": " ".join(_errors(findings)),
+        "Standard errors": _errors(findings),
         "Intervals of differences": f"For {held_for(findings)} (Bonferroni): in at least {words.CONFIDENCE} of "
         "studies, all hold.",
         "Verdict": _verdict(findings),
-        "Looks": f"The planned looks share the {alpha}; a pair is judged at the last look that both variants reached."
-        if looks
-        else "",
+        "Looks": planned if looks else "",
         "Minimum detectable difference": "The smallest true difference that such an interval shows with 80 % power.",
-        "Smallest standard deviation": f"At least half {step} for a run ({points}), since equal values happen by "
-        "chance."
-        if policy.floor
-        else "",
-        "Diverged runs": _diverged(findings),
+        "Smallest standard deviation": smallest if policy.floor else "",
+        "Diverged runs": (unknown if policy.chance.unknown else covered) if policy.chance.diverged else "",
     }
 
 
-def _errors(findings: Findings) -> list[str]:
-    methods, few = findings.comparisons.methods, f"a pair with fewer than {FEWEST_RUNS} common seeds has its own"
-    shared = f"From the spread that all {len(findings.variants.names)} variants share (empirical Bayes); {few}."
+def _errors(findings: Findings) -> str:
+    few = f"a pair with fewer than {FEWEST_RUNS} common seeds has its own"
     stated = findings.policy.variance == "paired"
     why = "the study states variance: paired" if stated else "sharing needs four variants of which three vary"
-    return [
-        *([shared] if "shared" in methods else []),
-        *(
-            ["From the spread of both variants (Welch's t test), below five common seeds."]
-            if "Welch" in methods
-            else []
-        ),
-        *([f"From the differences seed by seed (paired t test), because {why}."] if "paired" in methods else []),
-    ]
+    said = {
+        "shared": f"From the spread that all {len(findings.variants.names)} variants share (empirical Bayes); {few}.",
+        "Welch": "From the spread of both variants (Welch's t test), below five common seeds.",
+        "paired": f"From the differences seed by seed (paired t test), because {why}.",
+    }
+    return " ".join(text for method, text in said.items() if method in findings.comparisons.methods)
 
 
 def _verdict(findings: Findings) -> str:
@@ -97,11 +88,3 @@ def _verdict(findings: Findings) -> str:
     return f'Read from the interval: "equivalent" within the margin, ±{within}{changed}{stated}; otherwise {rest}' + (
         near if NEAR_CHANCE in findings.comparisons.verdicts else ""
     )
-
-
-def _diverged(findings: Findings) -> str:
-    if not findings.policy.chance.diverged:
-        return ""
-    if findings.policy.chance.unknown:
-        return "Their chance level is not known, so nothing is shown of a pair with diverged runs."
-    return "An interval also covers what the runs of a pair show if diverged runs count at chance level."

@@ -13,41 +13,36 @@ from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from experiments.metric import METRICS, Metric
 
-CURVES = tuple(map(Metric, ("val/acc", "train/loss")))
-"""The metrics whose learning curves are shown."""
+CURVES = tuple(map(Metric, ("val/acc", "train/loss")))  # the metrics whose learning curves are shown
 SEEDS = Column("n", "n", words.counts)
 SPREAD = {"sd": "standard deviation", "lowest": "minimum", "highest": "maximum"}
 
 
 def curves(findings: Findings) -> Section | None:
     """The learning curves; nothing where no run has two epochs."""
-    by_metric, styles = study_curves(findings.study), findings.styles
-    frames = {"curves": findings.study.curves}
+    by_metric, styles, frames = study_curves(findings.study), findings.styles, {"curves": findings.study.curves}
     if not by_metric:
         return Section("curves", "Learning curves", frames=frames)
     runs = {own[variant].runs.shape[1] for own in by_metric.values() for variant in styles.coloured} - {0}
     few, many = min(runs) < FEWEST_FOR_BAND, max(runs) >= FEWEST_FOR_BAND
-    both = few and many
+    both, shown = few and many, len(styles.coloured)
+    left_out = (
+        f"Shown: the baseline and the {shown - 1} variants with the highest and lowest means; "
+        f"{len(styles.by_variant) - shown} more are in the tables."
+    )
     caption = [
         f"Learning curves: {words.listing([metric.label for metric in by_metric])} by epoch.",
         f"{'Thick line' if few else 'Line'}: mean over the finished runs.",
         f"Band: its {words.CONFIDENCE} interval{f', from {FEWEST_FOR_BAND} runs on' * both}." if many else "",
         f"Thin lines: the runs{f', where there are fewer than {FEWEST_FOR_BAND}' * both}." if few else "",
+        left_out if styles.some_grey else "",
     ]
-    if styles.some_grey:
-        caption.append(
-            f"Shown: the baseline and the {len(styles.coloured) - 1} variants with the highest and lowest means; "
-            f"{len(styles.by_variant) - len(styles.coloured)} more are in the tables."
-        )
     plot = Plot("curves", lambda: draw_curves(by_metric, styles), " ".join(filter(None, caption)))
     return Section("curves", "Learning curves", [plot], frames=frames)
 
 
 def study_curves(study: Runs) -> dict[Metric, dict[str, Curve]]:
-    """Metric -> variant -> its learning curve, where a run has two epochs or more.
-
-    An accuracy's interval is clipped to [0, 1], which a t interval may exceed.
-    """
+    """Metric -> variant -> its learning curve, where a run has two epochs or more."""
     epochs, finished = study.curves, study.of("finished")
     if epochs.empty or epochs["epoch"].nunique() < 2:
         return {}
@@ -65,7 +60,7 @@ def study_curves(study: Runs) -> dict[Metric, dict[str, Curve]]:
 
 
 def _curve(table: pd.DataFrame, metric: Metric, floor: float) -> Curve:
-    """A variant's curve, from a row for each epoch and a column for each of its runs."""
+    """A variant's curve, an accuracy's cut at 0 and 1; `table`: a row for each epoch, a column for each of its runs."""
     table = table.dropna(how="all")
     means = stats.means(table.to_numpy(dtype=float), floor=floor) if len(table) else []
     curve = pd.DataFrame(means, index=table.index, columns=["value", "low", "high", "n"], dtype=float).drop(columns="n")

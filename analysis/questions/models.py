@@ -14,7 +14,7 @@ from analysis.figures.styles import short
 from analysis.findings import Findings
 from analysis.runs.images import StudyImages, study_images
 from analysis.runs.inspect import ModelInspection, inspect_models, load_pictures
-from analysis.write.document import Item, Section
+from analysis.write.document import Item, Section, present
 from analysis.write.table import Column, Table
 from experiments.errors import UserError
 
@@ -46,10 +46,7 @@ POOLED = {
 
 
 def models(findings: Findings) -> Section | None:
-    """Position embeddings and attention of one model for each variant; nothing where the source has no checkpoints.
-
-    Imports torch. Checkpoints that cannot be used are named.
-    """
+    """Position embeddings and attention of one model for each variant; nothing without checkpoints. Imports torch."""
     if findings.study.folder is None or not findings.page.models:
         return None
     styles, best = findings.styles, (findings.means.best, findings.variants.baseline)
@@ -69,8 +66,7 @@ def models(findings: Findings) -> Section | None:
         "Attention on test images is shown only for the baseline and the variant with the best mean."
     )
     lost = [f"No figures for {run}: {reason}." for run, reason in missing[:MOST_REASONS]]
-    if len(missing) > MOST_REASONS:
-        lost.append(f"No figures for {len(missing) - MOST_REASONS} more.")
+    lost += [f"No figures for {len(missing) - MOST_REASONS} more."] * (len(missing) > MOST_REASONS)
     return Section("models", "Inside the models", items, [about] * bool(inspected) + lost)
 
 
@@ -96,10 +92,8 @@ def _overlay(model: ModelInspection) -> Plot:
         "attention rollout over all layers (arXiv 2005.00928). The colour runs from black (least attention in the "
         "image) to pale yellow (most). The image shows through."
     )
-    maps = (model.attention, model.rollout)
-    return Plot(
-        f"attention-{run}", lambda: figures.overlay(model.images, maps, model.truth, model.predicted), caption, alt
-    )
+    shown = model.images, (model.attention, model.rollout), model.truth, model.predicted
+    return Plot(f"attention-{run}", lambda: figures.overlay(*shown), caption, alt)
 
 
 def images(findings: Findings) -> Section | None:
@@ -107,8 +101,7 @@ def images(findings: Findings) -> Section | None:
     tested = study_images(findings.study) if findings.page.models else None
     if tested is None:
         return None
-    table = disagreement_table(tested)
-    section = Section("images", "Test images on which variants differ", [] if table is None else [table])
+    section = Section("images", "Test images on which variants differ", present(disagreement_table(tested)))
     try:
         section.items.extend(_picture_plots(tested, findings))
     except (UserError, KeyError) as error:
@@ -133,13 +126,8 @@ def _picture_plots(tested: StudyImages, findings: Findings) -> list[Plot]:
         )
         if not set(tested.comparable) <= set(styles.coloured):
             caption += " Bars are shown for the baseline and the variants with the highest and lowest means."
-        plots.append(
-            Plot(
-                "disagreement",
-                lambda: figures.disagreement_figure(shares, pictures[:differing], titles, styles),
-                caption,
-            )
-        )
+        shown = shares, pictures[:differing], titles, styles
+        plots.append(Plot("disagreement", lambda: figures.disagreement_figure(*shown), caption))
     caption = "The first test image of each class, as the model gets it; with many classes, only the first classes."
     drawn = pictures[differing:], names[differing:]
     return [*plots, Plot("examples", lambda: figures.examples_figure(*drawn), caption)]

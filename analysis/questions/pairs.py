@@ -7,18 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from analysis import words
-from analysis.columns import (
-    FEWEST_LETTERS,
-    NAME,
-    VERDICT,
-    difference_column,
-    difference_fields,
-    held_for,
-    variant_fields,
-    variant_table,
-    verdict_fields,
-)
+from analysis import columns, words
 from analysis.figures import means as figures
 from analysis.figures.style import Plot
 from analysis.findings import Findings
@@ -31,6 +20,7 @@ from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
 
+HEADING = "Differences from the baseline"
 MOST_NAMED = 6  # variants with one verdict that a sentence names
 MOST_RANKED = 3  # pairs that differ which the answer names
 EARLY = (
@@ -46,32 +36,26 @@ def question(findings: Findings) -> Section | None:
         return None
     whole, said = without_comparison(findings), against_baseline(findings)
     factorial = findings.factors.model is not None  # its effects are the answer
-    in_letters = len(variants.names) >= FEWEST_LETTERS  # then the table of pairs is only written as a file
+    in_letters = len(variants.names) >= columns.FEWEST_LETTERS  # then the table of pairs is only written as a file
     pairs = pairs_table(findings)
-    return Section(
-        "differences",
-        "Differences from the baseline",
-        present(_plot(findings), baseline_table(findings), None if in_letters else pairs),
-        paragraphs=said if factorial and not whole else [],
-        answer=whole or [" ".join(said) * (not factorial), " ".join(among_pairs(findings, factorial))],
-        frames={"pairs": pairs.data} if pairs and in_letters else {},
-    )
+    items = present(_plot(findings), baseline_table(findings), None if in_letters else pairs)
+    frames = {"pairs": pairs.data} if pairs and in_letters else {}
+    if whole:
+        return Section("differences", HEADING, items, answer=whole, frames=frames)
+    answer = [" ".join(said) * (not factorial), " ".join(among_pairs(findings, factorial))]
+    return Section("differences", HEADING, items, said * factorial, answer, frames=frames)
 
 
 def _plot(findings: Findings) -> Plot:
     variants, styles, margin = findings.variants, findings.styles, findings.policy.margin
     versus = {variant: findings.comparisons.versus[variant] for variant in variants.others}
-    shown = {variant: compared.adjusted for variant, compared in versus.items()}
-    verdicts = {variant: compared.verdict for variant, compared in versus.items()}
-    axis = styles.names[variants.baseline]
-    axis = "the baseline" if "," in axis else axis
+    axis = "the baseline" if "," in styles.names[variants.baseline] else styles.names[variants.baseline]
     band = "" if margin is None else f" Shaded band: equivalence margin, ±{words.margin(margin, variants.metric)}."
-    return Plot(
-        "differences",
-        lambda: figures.differences(shown, verdicts, margin, axis, variants.metric, styles),
+    caption = (
         f"Differences from {variants.name(variants.baseline)} with {words.CONFIDENCE} intervals that hold for "
-        f"{held_for(findings)}.{band} The shape of the marker shows the verdict.{styles.grey_note}",
+        f"{columns.held_for(findings)}.{band} The shape of the marker shows the verdict.{styles.grey_note}"
     )
+    return Plot("differences", lambda: figures.differences(versus, margin, axis, variants.metric, styles), caption)
 
 
 def outcomes(compared: Mapping[str, Comparison], than: str, policy: Policy) -> list[str]:
@@ -146,24 +130,21 @@ def among_pairs(findings: Findings, factorial: bool) -> list[str]:
     tested = [compared for compared in pairs.values() if compared.n > 1]
     if not tested:
         return limits(findings)
-    ranked = [
-        f"{words.quoted(variants.brief[a])} better than {words.quoted(variants.brief[b])}"
-        for a, b in comparisons.ranked
-        if (a, b) in pairs or (b, a) in pairs
-    ]
+    shown = [(a, b) for a, b in comparisons.ranked if (a, b) in pairs or (b, a) in pairs]
+    ranked = [f"{variants.name(a)} better than {variants.name(b)}" for a, b in shown]
     counts, untested = Counter(compared.verdict for compared in tested), len(pairs) - len(tested)
     unclear = [compared.diff for compared in tested if compared.verdict == "not shown"]
     listed = f" ({'; '.join(ranked)})" * (len(ranked) <= MOST_RANKED)
     none = "no difference is shown" if len(unclear) == len(tested) else f"{len(unclear)} not shown to differ"
+    within = words.margin(variants.margin, metric)
     parts = [
         f"{len(ranked)} differ{'s' * (len(ranked) == 1)}{listed}" * bool(ranked),
-        f"{counts['equivalent']} equivalent (within ±{words.margin(variants.margin, metric)})"
-        * bool(counts["equivalent"]),
+        f"{counts['equivalent']} equivalent (within ±{within})" * bool(counts["equivalent"]),
         *(f"{counts[word]} {word}" for word in (EQUAL, NEAR_CHANCE) if counts[word]),
         f"{none} ({words.points_range(unclear, metric)})" if unclear else "",
         f"{untested} not tested (fewer than two common seeds)" * bool(untested),
     ]
-    other = f"The other {f'{len(pairs)} pairs' if len(pairs) > 1 else 'pair'}"
+    other = f"The other {len(pairs)} pairs" if len(pairs) > 1 else "The other pair"
     head = f"All {len(pairs)} pairs of combinations" if factorial else other
     return [f"{head}: {', '.join(filter(None, parts))}.", *limits(findings)]
 
@@ -195,7 +176,7 @@ def without_comparison(findings: Findings) -> list[str]:
     variants, means, looks = findings.variants, findings.means, findings.policy.looks
     if looks.waiting:
         ended, best = words.plural(len(looks.complete), "seed"), means.best
-        name = f"{words.quoted(variants.brief[best])} ({means.text(best)})" if best is not None else ""
+        name = f"{variants.name(best)} ({means.text(best)})" if best is not None else ""
         return [
             f"Nothing is tested yet: the first planned look is at {looks.next} seeds, and all runs of {ended} have "
             "ended. So no variant can be called better, worse or equivalent.",
@@ -211,18 +192,16 @@ def not_testable(findings: Findings) -> list[str]:
     variants, means = findings.variants, findings.means
     known = [variant for variant in variants.others if findings.comparisons.versus[variant].n]
     metric, baseline, counts = means.metric, variants.baseline, findings.conduct.counts.loc[variants.baseline]
+    name = words.quoted(baseline)
     if known:
         best = means.best if means.best in known else known[0]
         each = ", ".join(f"{words.quoted(variant)} {means.text(variant)}" for variant in (best, baseline))
-        said = f"{words.capital(metric.label)}: {each}. With a single seed no statistical test against "
-        said += f"{words.quoted(baseline)} is possible."
+        untested = f"With a single seed no statistical test against {name} is possible."
+        said = f"{words.capital(metric.label)}: {each}. {untested}"
     elif means.of(baseline).n:
-        said = (
-            f"Nothing can be compared with {words.quoted(baseline)}: no other variant has finished on one of its seeds."
-        )
+        said = f"Nothing can be compared with {name}: no other variant has finished on one of its seeds."
     else:
-        said = f"Nothing can be compared with the baseline {words.quoted(baseline)}: no run of it has "
-        said += f"{words.article(metric.label)}."
+        said = f"Nothing can be compared with the baseline {name}: no run of it has {words.article(metric.label)}."
     if means.of(baseline).n:
         return [said, "For more runs, train more seeds: a test needs at least two, better five."]
     if counts["finished"]:
@@ -241,17 +220,11 @@ def baseline_table(findings: Findings) -> Table:
     compared = {variant: comparisons.versus[variant] for variant in variants.others}
     rows = {variant: _fields(comparison) for variant, comparison in compared.items()}
     family = sum(math.isfinite(c.p_adjusted) for c in (comparisons.pairs or compared).values())
-    note = f"Intervals hold for {held_for(findings)} (pairs: {family}), and verdicts are read from them."
+    note = f"Intervals hold for {columns.held_for(findings)} (pairs: {family}), and verdicts are read from them."
     early = any(comparison.decided_early for comparison in compared.values())
     caption = f"Differences from the baseline (variant − {variants.name(variants.baseline)}), over the seeds of both."
-    return variant_table(
-        "differences",
-        caption,
-        variants,
-        rows,
-        _columns(variants.metric, compared.values()),
-        (note, EARLY) if early else (note,),
-    )
+    notes, shown = (note, EARLY) if early else (note,), _columns(variants.metric, compared.values())
+    return columns.variant_table("differences", caption, variants, rows, shown, notes)
 
 
 def pairs_table(findings: Findings) -> Table | None:
@@ -268,8 +241,8 @@ def pairs_table(findings: Findings) -> Table | None:
         Column("reference", "_other_name", key=True, sort="_other_place", link="_other_runs"),
     ]
     caption = "Pairs of variants without the baseline (variant − reference), over the seeds that both have."
-    columns = (*names, *_columns(variants.metric, others.values()))
-    return Table("pairs", caption, pd.DataFrame(rows, dtype=object), columns)
+    shown = (*names, *_columns(variants.metric, others.values()))
+    return Table("pairs", caption, pd.DataFrame(rows, dtype=object), shown)
 
 
 def compared_table(
@@ -277,12 +250,12 @@ def compared_table(
 ) -> Table:
     """One comparison for each variant."""
     rows = [{"variant": variant, "_runs": "", **_fields(comparison)} for variant, comparison in compared.items()]
-    columns = (NAME, *_columns(metric, compared.values()))
-    return Table(name, caption, pd.DataFrame(rows, dtype=object), columns, tuple(notes))
+    shown = (columns.NAME, *_columns(metric, compared.values()))
+    return Table(name, caption, pd.DataFrame(rows, dtype=object), shown, tuple(notes))
 
 
 def _end(variants: Variants, variant: str, side: str = "") -> dict[str, object]:
-    fields = variant_fields(variants, variant)
+    fields = columns.variant_fields(variants, variant)
     return {side + name: fields[name] for name in ("_name", "_place", "_runs")}
 
 
@@ -291,10 +264,10 @@ def _fields(c: PairedComparison) -> dict[str, object]:
         "n": c.n,
         "dropped": c.dropped,
         "_n": f"{c.n}" + (f" ({c.dropped})" if c.dropped else ""),
-        **difference_fields(c),
+        **columns.difference_fields(c),
         "p": c.p,
         "p_adjusted": c.p_adjusted,
-        **verdict_fields(c),
+        **columns.verdict_fields(c),
         "verdict_of_finished": c.verdict_of_finished,
         "standard_error": c.method,
         "detectable": c.detectable,
@@ -307,15 +280,12 @@ def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple
     detectable = f"minimum detectable difference{metric.difference_unit}"
     show = words.each(lambda s: "more than the scale" if s > most else words.number(s * metric.scale, places))
     method = "shared: from the spread of all variants; Welch: of both variants; paired: of the differences seed by seed"
-    details = (
-        Column("p (adjusted)", "p_adjusted", words.p_values),
-        Column("standard error", "standard_error", note=method),
-        Column(detectable, "detectable", show),
-    )
     n_note = "seeds with a result for both variants; in brackets: seeds without"
     return (
         Column("n", "_n", words.digits, sort="n", note=n_note),
-        replace(difference_column(metric), link="_runs"),
-        VERDICT,
-        *(replace(column, detail=True) for column in details),
+        replace(columns.difference_column(metric), link="_runs"),
+        columns.VERDICT,
+        Column("p (adjusted)", "p_adjusted", words.p_values, detail=True),
+        Column("standard error", "standard_error", note=method, detail=True),
+        Column(detectable, "detectable", show, detail=True),
     )

@@ -16,13 +16,17 @@ from analysis.runs.source_run import ENDED
 from analysis.write.document import Code, Facts, Section
 from experiments.errors import setting_text
 
+SEVERAL = "# several commits: check out each one for the seeds listed under Provenance"
+PLUGINS = "# a module, whose folder must be in PYTHONPATH, or the path of its file"
+TUNED = "# `vit-sweep tune` found the settings of each variant; they are in {}/study.json, which --tuned accepts"
+
 
 def question(findings: Findings) -> Section:
     """Code, versions, hardware, time and settings; `origin` is the first item."""
     study = findings.study
     varied = {*varying(study), *PLACES}
     shared = tuple((path, setting_text(value)) for path, value in study.base.items() if path not in varied)
-    settings = [Facts(shared, "Settings of all runs")] if shared else []
+    settings = [Facts(shared, "Settings of all runs")] * bool(shared)
     return Section("provenance", "Provenance", [origin(study), *settings])
 
 
@@ -41,17 +45,15 @@ def origin(study: Runs) -> Facts:
     if not study.training_known:
         return Facts(digests)
     total = f"{words.duration(wall.sum(min_count=1))} summed over {runs}, of which {words.duration(device)} device time"
-    return Facts(
-        (
-            ("Commit", _commits(ended)),
-            *([("Plug-in source", plugins)] if plugins != words.DASH else []),
-            ("Versions", _counted(ended["versions"])),
-            ("Hardware", _counted(ended["hardware"])),
-            ("Total time", total),
-            ("Date", f"{times['started'].min()} to {times['finished'].max()}" if len(times) else words.DASH),
-            *digests,
-        )
-    )
+    facts = {
+        "Commit": _commits(ended),
+        **({"Plug-in source": plugins} if plugins != words.DASH else {}),
+        "Versions": _counted(ended["versions"]),
+        "Hardware": _counted(ended["hardware"]),
+        "Total time": total,
+        "Date": f"{times['started'].min()} to {times['finished'].max()}" if len(times) else words.DASH,
+    }
+    return Facts((*facts.items(), *digests))
 
 
 def _commits(ended: pd.DataFrame) -> str:
@@ -97,19 +99,11 @@ def commands(study: Runs) -> list[str]:
     folder = f"{(given.out or 'runs').rstrip('/')}/{study.name}"
     commits = ended["commit"].dropna().unique().tolist()
     modules = dict.fromkeys(name for value in ended["plugin_modules"].dropna() for name in str(value).split(","))
-    lines = [
-        "# several commits: check out each one for the seeds listed under Provenance" * (len(commits) > 1),
-        f"git checkout {commits[0]}" if len(commits) == 1 else "",
-        f"export VIT_PLUGINS={shlex.quote(','.join(modules))} "
-        "# a module, whose folder must be in PYTHONPATH, or the path of its file"
-        if modules
-        else "",
-        f"# `vit-sweep tune` found the settings of each variant; they are in {folder}/study.json, which --tuned accepts"
-        if plan.command and plan.tuned_settings
-        else "",
-        (shlex.join([*parts, *_options(plan.seeds, given)]) if parts else plan.command) if plan.command else "",
-        _report_command(study, folder),
-    ]
+    checkout = f"git checkout {commits[0]}" if len(commits) == 1 else ""
+    export = f"export VIT_PLUGINS={shlex.quote(','.join(modules))} {PLUGINS}" if modules else ""
+    tuned = TUNED.format(folder) if plan.command and plan.tuned_settings else ""
+    sweep = shlex.join([*parts, *_options(plan.seeds, given)]) if parts else plan.command
+    lines = [SEVERAL * (len(commits) > 1), checkout, export, tuned, sweep, _report_command(study, folder)]
     files = [
         f"# {name}, as the runs used it (SHA-256 of the plug-in: {digest})\n{content.rstrip()}"
         for digest, contents in sorted(study.sources.items())

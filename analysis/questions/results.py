@@ -2,27 +2,11 @@
 
 from dataclasses import replace
 
-from analysis import stats, words
-from analysis.columns import (
-    FEWEST_LETTERS,
-    VERDICT,
-    baseline_name,
-    cost_columns,
-    cost_fields,
-    difference_column,
-    difference_fields,
-    held_for,
-    mark,
-    mark_note,
-    mean_column,
-    share_text,
-    variant_table,
-    verdict_fields,
-)
+from analysis import columns, stats, words
 from analysis.figures import means as figures
 from analysis.figures.style import Plot
 from analysis.findings import Findings
-from analysis.write.document import Section
+from analysis.write.document import Item, Section
 from analysis.write.table import Column, Table
 
 MOST_NAMED = 6  # variants with the best mean that a sentence names
@@ -37,19 +21,15 @@ def question(findings: Findings) -> Section:
         f"{words.capital(metric.label)} of each variant. Dots: runs, one for each seed. Diamond and bar: mean and "
         f"{words.CONFIDENCE} interval."
     )
-    if figures.enlarged(means.values, means.of_variants, metric):
+    shown = means.values, means.of_variants, metric
+    if figures.enlarged(*shown):
         caption += " The second panel shows most variants on a shorter axis."
-
-    def draw() -> figures.Drawing:
-        return figures.accuracy(means.values, means.of_variants, metric, styles, diverged)
-
-    return Section(
-        "result",
-        "Results" if findings.factors.model is None else "Combinations",
-        [variants_table(findings), Plot("accuracy", draw, caption + styles.grey_note)],
-        paragraphs=best_mean(findings) if findings.variants.others else [],
-        answer=[] if findings.variants.others else [_alone(findings)],
-    )
+    plot = Plot("accuracy", lambda: figures.accuracy(*shown, styles, diverged), caption + styles.grey_note)
+    heading = "Results" if findings.factors.model is None else "Combinations"
+    items: list[Item] = [variants_table(findings), plot]
+    if findings.variants.others:
+        return Section("result", heading, items, paragraphs=best_mean(findings))
+    return Section("result", heading, items, answer=[_alone(findings)])
 
 
 def best_mean(findings: Findings) -> list[str]:
@@ -91,44 +71,42 @@ def variants_table(findings: Findings) -> Table:
             "n": means.of(variant).n,
             **({"diverged": divergence[variant]} if lost else {}),
             metric: means.of(variant),
-            "_best": mark(variant, findings),
-            **difference_fields(comparisons.versus[variant]),
-            **verdict_fields(comparisons.versus[variant]),
+            "_best": columns.mark(variant, findings),
+            **columns.difference_fields(comparisons.versus[variant]),
+            **columns.verdict_fields(comparisons.versus[variant]),
             **({"letters": letters.get(variant, "")} if letters else {}),
-            **cost_fields(findings.cost, variant, SHOWN_COST),
+            **columns.cost_fields(findings.cost, variant, SHOWN_COST),
         }
         for variant in variants.names
     }
     rate_note = f"share of the ended runs, with the exact {words.CONFIDENCE} interval"
     same = "equivalent or " if variants.margin is not None else ""
     letters_note = f"variants that share a letter are {same}not shown to differ (all pairs: tables/pairs.csv)"
-    columns = (
+    shown = (
         Column("n", "n", words.counts, note="finished runs, one for each seed"),
-        *([Column("diverged", "diverged", words.each(share_text), note=rate_note)] * lost),
-        replace(mean_column(metric, metric), mark="_best"),
+        *([Column("diverged", "diverged", words.each(columns.share_text), note=rate_note)] * lost),
+        replace(columns.mean_column(metric, metric), mark="_best"),
         *([Column("letters", "letters", note=letters_note)] if letters else []),
-        replace(difference_column(metric, f"difference from {baseline_name(variants)}"), link="_runs"),
-        VERDICT,
-        *(replace(column, detail=True) for column in cost_columns(SHOWN_COST)),
+        replace(columns.difference_column(metric, f"difference from {columns.baseline_name(variants)}"), link="_runs"),
+        columns.VERDICT,
+        *(replace(column, detail=True) for column in columns.cost_columns(SHOWN_COST)),
     )
-    baseline = variants.name(variants.baseline)
+    read_from = f"the interval of the difference from {variants.name(variants.baseline)}"
     notes = (
         f"Letters: {letters_note}." if letters else "",
-        mark_note(findings),
-        f"Verdict: read from the interval of the difference from {baseline}, which holds for {held_for(findings)}."
-        if variants.others
-        else "",
+        columns.mark_note(findings),
+        f"Verdict: read from {read_from}, which holds for {columns.held_for(findings)}." if variants.others else "",
         findings.conduct.counted,
     )
     caption = f"{words.capital(metric.label)} of each variant: mean and {words.CONFIDENCE} confidence interval."
     caption += " n: number of seeds."
-    return variant_table("variants", caption, variants, rows, columns, tuple(filter(None, notes)))
+    return columns.variant_table("variants", caption, variants, rows, shown, tuple(filter(None, notes)))
 
 
 def variant_letters(findings: Findings) -> dict[str, str]:
     """Variant -> the letters of `compact_letters`, the best first; empty for few variants or without all pairs."""
     means, comparisons = findings.means, findings.comparisons
-    if len(comparisons.versus) < FEWEST_LETTERS or not comparisons.pairs:
+    if len(comparisons.versus) < columns.FEWEST_LETTERS or not comparisons.pairs:
         return {}
     known = [variant for variant in comparisons.versus if means.of(variant).n > 1]
     ordered = sorted(known, key=lambda variant: means.of(variant).value, reverse=not means.metric.lower_is_better)

@@ -28,10 +28,7 @@ def question(findings: Findings) -> Section | None:
 
 
 def paper_table(places: dict[tuple[str, str], str], findings: Findings) -> Table:
-    """The paper's table, kinds by sites: the paper's figure and this study's mean in each cell, with the verdict.
-
-    `places`: (kind, site) -> variant, see `paper_places`.
-    """
+    """The paper's figure and this study's mean in each cell, with the verdict; `places`: see `paper_places`."""
     metric, variants = findings.means.metric, findings.variants
 
     def fields(kind: str, site: str) -> dict[str, object]:

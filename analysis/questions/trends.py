@@ -15,12 +15,14 @@ from analysis.findings.policy import Policy
 from analysis.findings.variants import Variants, levels_by_variant, names_by_levels
 from analysis.runs.runs import Runs, factor_levels
 from analysis.stats.comparisons import estimated_differences
-from analysis.write.document import Item, Section
+from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
 
 CONDITIONS = {"train.epochs": "epochs", "data.train_limit": "training images"}
 """The factors along which differences are followed, with the unit of their levels."""
+HEADINGS = {"epochs": "Training length", "training images": "Number of training images"}
+STEPS = "Where the numbers of epochs are equal, fewer images are also fewer training steps; the two are not separated."
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,8 @@ class Trend:
     """Differences along a condition. A row is a variant without the condition; points are levels of the condition.
 
     `name`: "lengths", "epochs" or "train_limit"; `unit`: of its points; `metric`: at its end. `diffs`: every other row
-    -> point -> mean difference from the row `baseline`. `missing`: planned rows without a finished run; `diverged`:
-    diverged runs, which are left out. `planned`: whether the study plans looks; then intervals are those of the look.
+    -> point -> mean difference from the row `baseline`. `missing`: planned rows without a finished run. `planned`:
+    whether intervals have the level of a planned look.
     """
 
     name: str
@@ -39,13 +41,18 @@ class Trend:
     baseline: str
     diffs: dict[str, dict[int, stats.Estimate]]
     missing: list[str]
-    diverged: int
     planned: bool
 
     @property
     def seeds(self) -> list[int]:
         """Numbers of seeds of the differences."""
         return [diff.n for diffs in self.diffs.values() for diff in diffs.values()]
+
+    @property
+    def about(self) -> str:
+        """What the differences are, for captions."""
+        start = f"Differences in {self.metric.label} from {words.quoted(self.baseline)}"
+        return f"{start}, over the seeds of both, by number of {self.unit}"
 
 
 def study_trends(study: Runs, variants: Variants, policy: Policy) -> list[Trend]:
@@ -66,11 +73,8 @@ def _lengths(study: Runs, runs: pd.DataFrame, policy: Policy) -> Trend | None:
     columns = {metric.epochs: metric for metric in study.metrics if metric.base == base and metric.epochs}
     if columns and runs["epochs"].nunique() == 1:  # the end of training is a length too
         columns.setdefault(int(runs["epochs"].iloc[0]), Metric(base))
-    values = [
-        pd.DataFrame({"row": runs["variant"], "point": point, "seed": runs["seed"], "value": runs[column]})
-        for point, column in columns.items()
-        if column in runs
-    ]
+    run = {"row": runs["variant"], "seed": runs["seed"]}
+    values = [pd.DataFrame({**run, "point": n, "value": runs[name]}) for n, name in columns.items() if name in runs]
     rows = {variant: variant for variant in study.variants}
     return _trend("lengths", "epochs", study, pd.concat(values), rows, policy) if values else None
 
@@ -98,23 +102,13 @@ def _trend(
     table = values.pivot_table(index="seed", columns=["row", "point"], values="value", aggfunc="last", dropna=False)
     table = table.reindex(columns=pd.MultiIndex.from_product([rows, points]))
     others = [row for row in rows if row != baseline]
-    differences = {
-        at: estimated_differences(
-            {row: table[row, at].to_dict() for row in rows}, [(row, baseline) for row in others], policy.rule
-        )
-        for at in points
-    }
-    return Trend(
-        name=name,
-        unit=unit,
-        metric=Metric(study.metric.base) if name == "lengths" else study.metric,
-        points=points,
-        baseline=baseline,
-        diffs={row: {at: estimates[i] for at, estimates in differences.items()} for i, row in enumerate(others)},
-        missing=[row for row in planned if row not in rows],
-        diverged=len(study.of("diverged")),
-        planned=policy.several_looks,
-    )
+    pairs = [(row, baseline) for row in others]
+    at_point = {at: {row: table[row, at].to_dict() for row in rows} for at in points}
+    differences = {at: estimated_differences(by_row, pairs, policy.rule) for at, by_row in at_point.items()}
+    metric = Metric(study.metric.base) if name == "lengths" else study.metric
+    diffs = {row: {at: estimates[i] for at, estimates in differences.items()} for i, row in enumerate(others)}
+    missing = [row for row in planned if row not in rows]
+    return Trend(name, unit, metric, points, baseline, diffs, missing, policy.several_looks)
 
 
 def question(findings: Findings) -> Section | None:
@@ -122,32 +116,17 @@ def question(findings: Findings) -> Section | None:
     trends = study_trends(findings.study, findings.variants, findings.policy)
     if not trends:
         return None
-    items: list[Item] = []
-    for trend in trends:
-        items += [_plot(trend, findings), differences_table(trend)]
-    heading = {"epochs": "Training length", "training images": "Number of training images"}
-    headings = dict.fromkeys(heading[trend.unit] for trend in trends)
-    return Section(
-        "trends", words.listing(list(headings)), items, [said for trend in trends for said in _left_out(trend)]
-    )
+    items = [item for trend in trends for item in present(_plot(trend, findings), differences_table(trend))]
+    headings = dict.fromkeys(HEADINGS[trend.unit] for trend in trends)
+    left_out = [said for trend in trends for said in _left_out(trend, len(findings.study.of("diverged")))]
+    return Section("trends", words.listing(list(headings)), items, left_out)
 
 
-def _left_out(trend: Trend) -> list[str]:
+def _left_out(trend: Trend, diverged: int) -> list[str]:
     """The runs that the trend lacks, and what else its condition changes."""
     missing = f"Left out, because no run that counts here has finished: {words.names(trend.missing)}."
-    steps = (
-        "Where the numbers of epochs are equal, fewer images are also fewer training steps; the two are not separated."
-    )
-    return [
-        *([missing] if trend.missing else []),
-        *([f"Diverged runs, left out here: {trend.diverged}."] if trend.diverged else []),
-        *([steps] if trend.unit == "training images" else []),
-    ]
-
-
-def _about(trend: Trend) -> str:
-    baseline = words.quoted(trend.baseline)
-    return f"Differences in {trend.metric.label} from {baseline}, over the seeds of both, by number of {trend.unit}"
+    lost = f"Diverged runs, left out here: {diverged}."
+    return [missing] * bool(trend.missing) + [lost] * bool(diverged) + [STEPS] * (trend.unit == "training images")
 
 
 def _plot(trend: Trend, findings: Findings) -> Plot:
@@ -155,14 +134,11 @@ def _plot(trend: Trend, findings: Findings) -> Plot:
     diffs = {row: list(by_point.values()) for row, by_point in trend.diffs.items()}
     labels = trend.unit, f"difference{metric.difference_unit}"
     caption = (
-        f"{_about(trend)}. Bars: {words.CONFIDENCE} intervals over {words.seeds(trend.seeds)}; they "
+        f"{trend.about}. Bars: {words.CONFIDENCE} intervals over {words.seeds(trend.seeds)}; they "
         f"{words.alone(trend.planned)}.{styles.grey_note} The distances along the axis are not to scale."
     )
-    return Plot(
-        f"trend-{trend.name}",
-        lambda: draw_along(trend.name, diffs, trend.points, labels, trend.unit, metric, styles, differences=True),
-        caption,
-    )
+    shown = trend.points, labels, trend.unit, metric, styles
+    return Plot(f"trend-{trend.name}", lambda: draw_along(trend.name, diffs, *shown, differences=True), caption)
 
 
 def differences_table(trend: Trend) -> Table:
@@ -170,6 +146,6 @@ def differences_table(trend: Trend) -> Table:
     rows = [{"variant": row, **{f"at_{at}": diffs[at] for at in trend.points}} for row, diffs in trend.diffs.items()]
     show, unit = words.intervals(trend.metric, signed=True), trend.metric.difference_unit
     columns = (NAME, *(Column(f"{at:,} {trend.unit}{unit}", f"at_{at}", show) for at in trend.points))
-    caption = f"{_about(trend)}: mean and {words.CONFIDENCE} interval, {words.seeds(trend.seeds)}."
+    caption = f"{trend.about}: mean and {words.CONFIDENCE} interval, {words.seeds(trend.seeds)}."
     notes = (f"Intervals {words.alone(trend.planned)}.",)
     return Table(f"trend-{trend.name}", caption, pd.DataFrame(rows), columns, notes)

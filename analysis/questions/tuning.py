@@ -32,6 +32,9 @@ STATUSES = {
     "diverged": "diverged",
     "failed": "ended with an error",
 }
+TOO_HIGH = (
+    "The accuracy of the chosen trial is the best of several, so it is too high. The comparison uses other seeds."
+)
 COLUMNS = ("variant", "trial", "seed", "status", "epochs", "val/acc", "val/loss")
 
 
@@ -40,34 +43,19 @@ class Tuning:
     """A tuning: its plan, the metric that decided, and the variants of the study that were tuned.
 
     `trials`: a row for each trial: `COLUMNS`, then the settings of the space; metrics of trials without a value are
-    NaN. `at_edge`: setting -> variants whose choice lies at or near an end of the range that was tried. `other_base`:
-    setting -> (in the tuning, in the study), for settings of the base that differ. `leads`: variant -> how far its
-    choice is ahead of the best finished trial with other settings, NaN without one. `seed_sd`: the standard deviation
-    between the seeds of a finished trial, pooled over trials; NaN where no trial has two seeds.
+    NaN. `leads`: variant -> how far its choice is ahead of the best finished trial with other settings; NaN if none.
     """
 
     plan: Tuned
     metric: Metric
     variants: list[str]
     trials: pd.DataFrame
-    at_edge: dict[str, list[str]]
-    other_base: dict[str, tuple[Any, Any]]
     leads: dict[str, float]
-    seed_sd: float
 
     @property
     def choices(self) -> int:
         """How many different settings were chosen."""
         return len({str(self.plan.variants[variant].settings) for variant in self.variants})
-
-    @property
-    def seeds(self) -> list[int]:
-        """The seeds of all trials, sorted."""
-        return sorted({seed for trial in self.plan.trials for seed in trial.seeds})
-
-    def of(self, variant: str) -> pd.DataFrame:
-        """The trials of a variant."""
-        return self.trials[self.trials["variant"] == variant]
 
 
 def study_tuning(study: Runs) -> Tuning | None:
@@ -78,13 +66,7 @@ def study_tuning(study: Runs) -> Tuning | None:
     rows = [{**trial.model_dump(by_alias=True), **trial.settings} for trial in plan.trials]
     trials = pd.DataFrame(rows, columns=[*COLUMNS, *plan.space]).astype({"val/acc": float, "val/loss": float})
     variants = [variant for variant in study.variants if variant in plan.variants]
-    edges = {
-        path: [variant for variant in variants if tried.edge(plan.variants[variant].settings[path])]
-        for path, tried in plan.space.items()
-    }
-    at_edge = {path: named for path, named in edges.items() if named}
-    base, leads = _other_base(plan, study), {variant: _lead(plan, variant) for variant in variants}
-    return Tuning(plan, Metric(plan.objective), variants, trials, at_edge, base, leads, _seed_sd(plan))
+    return Tuning(plan, Metric(plan.objective), variants, trials, {v: _lead(plan, v) for v in variants})
 
 
 def _lead(plan: Tuned, variant: str) -> float:
@@ -94,6 +76,7 @@ def _lead(plan: Tuned, variant: str) -> float:
 
 
 def _seed_sd(plan: Tuned) -> float:
+    """The standard deviation between the seeds of a finished trial, pooled over trials; NaN if none has two seeds."""
     values = [list((trial.accuracies or {}).values()) for trial in plan.trials if trial.status == "finished"]
     groups = [np.array(x, float) for x in values if len(x) > 1]
     df = sum(len(group) - 1 for group in groups)
@@ -101,14 +84,11 @@ def _seed_sd(plan: Tuned) -> float:
 
 
 def _other_base(plan: Tuned, study: Runs) -> dict[str, tuple[Any, Any]]:
-    """Those of `eval` are left out: they change no training, and a tuning needs no few-shot evaluation."""
+    """Setting of the base that differs -> (in the tuning, in the study). Those of `eval` change no training."""
     ignored = {*plan.space, *study.varied, *LOCATIONS, "seed"}
-    pairs = {path: (plan.base.get(path, default), study.base.get(path, default)) for path, default in DEFAULTS.items()}
-    return {
-        path: pair
-        for path, pair in pairs.items()
-        if pair[0] != pair[1] and path not in ignored and not path.startswith("eval.")
-    }
+    paths = [path for path in DEFAULTS if path not in ignored and not path.startswith("eval.")]
+    pairs = {path: (plan.base.get(path, DEFAULTS[path]), study.base.get(path, DEFAULTS[path])) for path in paths}
+    return {path: (before, now) for path, (before, now) in pairs.items() if before != now}
 
 
 def question(findings: Findings) -> Section | None:
@@ -116,15 +96,9 @@ def question(findings: Findings) -> Section | None:
     tuning = study_tuning(findings.study)
     if tuning is None:
         return None
-    chosen = _chosen(tuning)
-    return Section(
-        "tuning",
-        "Tuning",
-        present(choices_table(tuning, findings), _plot(tuning, findings)),
-        [" ".join(_about(tuning, chosen))],
-        warnings=_warnings(tuning),
-        frames={"tuning-trials": tuning.trials},
-    )
+    items = present(choices_table(tuning, findings), _plot(tuning, findings))
+    warnings, frames = _warnings(tuning, findings.study), {"tuning-trials": tuning.trials}
+    return Section("tuning", "Tuning", items, [_about(tuning)], warnings=warnings, frames=frames)
 
 
 def _name(path: str) -> str:
@@ -151,19 +125,21 @@ def _chosen(tuning: Tuning) -> str:
     )
 
 
-def _about(tuning: Tuning, chosen: str) -> list[str]:
-    plan, trials, seeds = tuning.plan, tuning.trials, tuning.seeds
+def _about(tuning: Tuning) -> str:
+    plan, trials = tuning.plan, tuning.trials
+    seeds = sorted({seed for trial in plan.trials for seed in trial.seeds})
     epochs = sorted(own.epochs for own in plan.variants.values())
     length = words.count(epochs[0]) + (f" to {words.count(epochs[-1])}" if epochs[-1] > epochs[0] else "")
     used = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
     several = (
         f"The validation accuracy of a trial is the mean over {plan.seeds_per_trial} seeds; its first seed decides "
+        "whether it is stopped early."
     )
-    return [
+    said = [
         f"Tuned for each variant separately, before this comparison: {', '.join(map(_name, plan.space))}.",
         f"Search: {SEARCHES.get(plan.sampler, plan.sampler)}.",
-        chosen,
-        f"{several}whether it is stopped early." if plan.seeds_per_trial > 1 else "",
+        _chosen(tuning),
+        several if plan.seeds_per_trial > 1 else "",
         f"Stopped early for a low validation accuracy{PRUNERS.get(plan.pruner, '')}: "
         f"{(trials['status'] == 'pruned').sum()} of {words.plural(len(trials), 'trial')}.",
         f"Epochs trained in all trials of a variant: {length}.",
@@ -171,34 +147,29 @@ def _about(tuning: Tuning, chosen: str) -> list[str]:
         f"Tried: {'; '.join(f'{_name(path)} {_range(tried)}' for path, tried in plan.space.items())}.",
         "The chosen trial is the best of several, so its lead is too large on average.",
     ]
+    return " ".join(said)
 
 
-def _warnings(tuning: Tuning) -> list[Warn]:
+def _warnings(tuning: Tuning, study: Runs) -> list[Warn]:
     """Where a choice lies at an end of its range or may be luck, and trials with other settings."""
-    edges = [
-        Warn(
-            f"Tuning: the {_name(path)} chosen for {words.names(variants)} is at or near an end of its range.",
-            f"Tried: {_range(tuning.plan.space[path])}. Values outside it may be better; widen it.",
-        )
-        for path, variants in tuning.at_edge.items()
-    ]
-    sd = tuning.seed_sd * tuning.metric.scale
+    plan, warnings = tuning.plan, list[Warn]()
+    for path, tried in plan.space.items():
+        if at_edge := [v for v in tuning.variants if tried.edge(plan.variants[v].settings[path])]:
+            line = f"Tuning: the {_name(path)} chosen for {words.names(at_edge)} is at or near an end of its range."
+            warnings.append(Warn(line, f"Tried: {_range(tried)}. Values outside it may be better; widen it."))
+    won = f"Tuning: {words.plural(tuning.choices, 'setting')} won for {words.plural(len(tuning.variants), 'variant')}"
+    sd = _seed_sd(plan) * tuning.metric.scale
     spread = (
         f"The standard deviation between the seeds of a trial is {words.number(sd, 2)}{tuning.metric.points}; a trial "
-        f"is the mean over {tuning.plan.seeds_per_trial}."
+        f"is the mean over {plan.seeds_per_trial}."
     )
-    won = f"{words.plural(tuning.choices, 'setting')} won for {words.plural(len(tuning.variants), 'variant')}"
-    luck = (
-        Warn(f"Tuning: {won}.", spread)
-        if math.isfinite(sd)
-        else Warn(f"Tuning: {won}; a trial has one seed, so a choice may be luck.")
-    )
-    pairs = [
-        f"{path} {words.setting(before)} instead of {words.setting(now)}"
-        for path, (before, now) in tuning.other_base.items()
-    ]
-    other = [Warn("Tuning: the trials had other settings than the runs.", f"{', '.join(pairs)}.")] if pairs else []
-    return [*edges, luck, *other]
+    unknown = Warn(f"{won}; a trial has one seed, so a choice may be luck.")
+    warnings.append(Warn(f"{won}.", spread) if math.isfinite(sd) else unknown)
+    if differing := _other_base(plan, study):
+        show = words.setting
+        pairs = (f"{path} {show(before)} instead of {show(now)}" for path, (before, now) in differing.items())
+        warnings.append(Warn("Tuning: the trials had other settings than the runs.", f"{', '.join(pairs)}."))
+    return warnings
 
 
 def _plot(tuning: Tuning, findings: Findings) -> Plot | None:
@@ -208,15 +179,8 @@ def _plot(tuning: Tuning, findings: Findings) -> Plot | None:
     path = "optim.lr" if "optim.lr" in ranges else next(iter(ranges), None)
     if path is None:
         return None
-    trials = pd.DataFrame(
-        {
-            "variant": tuning.trials["variant"],
-            "x": tuning.trials[path],
-            "y": tuning.trials[metric],
-            "finished": tuning.trials["status"] == "finished",
-            "tip": [_tip(tuning, row) for row in tuning.trials.to_dict("records")],
-        }
-    )
+    tips = [_tip(tuning, row) for row in tuning.trials.to_dict("records")]
+    trials = tuning.trials.assign(x=tuning.trials[path], y=tuning.trials[metric], tip=tips)
     chosen = {v: (plan.variants[v].settings[path], plan.variants[v].val_acc) for v in tuning.variants}
     axis, log = "peak learning rate" if path == "optim.lr" else _name(path), plan.space[path].log
     caption = (
@@ -252,10 +216,9 @@ def choices_table(tuning: Tuning, findings: Findings) -> Table:
     }
     accuracy, seeds = words.numbers(scale=metric.scale), tuning.plan.seeds_per_trial
     mean = "on one seed" if seeds == 1 else f"mean over {seeds} seeds"
+    number = words.each(words.setting)
     settings = (
-        Column(_name(path), f"_{path}")
-        if tried.choices is not None
-        else Column(_name(path), path, words.each(words.setting))
+        Column(_name(path), path, number) if tried.choices is None else Column(_name(path), f"_{path}")
         for path, tried in space.items()
     )
     lead = "over the best finished trial with other settings"
@@ -270,7 +233,4 @@ def choices_table(tuning: Tuning, findings: Findings) -> Table:
         f"Settings chosen for each variant (those of the finished trial with the highest {metric.label}), and how its "
         "trials ended."
     )
-    note = (
-        "The accuracy of the chosen trial is the best of several, so it is too high. The comparison uses other seeds."
-    )
-    return variant_table("tuning", caption, findings.variants, rows, columns, (note,))
+    return variant_table("tuning", caption, findings.variants, rows, columns, (TOO_HIGH,))

@@ -1,7 +1,6 @@
 """The workspace of a study in W&B: its differences, and plots of its runs, grouped by variant, which is W&B's group."""
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,34 +30,18 @@ MOST_PINNED = 20  # runs, a limit of W&B
 PAGES = "pages"  # in the file of the token: address of a project -> kind of page -> URL
 
 
-@dataclass(frozen=True)
-class Task:
-    """What to save, and where. `folder`: of the study."""
-
-    findings: Findings
-    document: Document
-    folder: Path
-    place: Tracking
-
-    @property
-    def study(self) -> Runs:
-        """The runs of the study."""
-        return self.findings.study
-
-
-def workspace(task: Task, entity: str, project: str) -> ws.Workspace:
-    """Make the workspace of a study. It is not saved, and no server is asked."""
-    study, metric = task.study, str(task.study.metric)
-    styles = task.findings.styles.by_variant
-    tables = [markdown.table(table) for table in task.document.tables if table.name == "differences"]
+def workspace(findings: Findings, document: Document, folder: Path, entity: str, project: str) -> ws.Workspace:
+    """Make the workspace of a study, whose folder is `folder`. It is not saved, and no server is asked."""
+    study, metric, styles = findings.study, str(findings.study.metric), findings.styles.by_variant
+    tables = [markdown.table(table) for table in document.tables if table.name == "differences"]
     sections: dict[str, list[PanelTypes]] = {
         "Result": [
-            wr.MarkdownPanel(markdown="\n\n".join([*map(markdown.escaped, task.document.headline), NOTE])),
+            wr.MarkdownPanel(markdown="\n\n".join([*map(markdown.escaped, document.headline), NOTE])),
             *(wr.MarkdownPanel(markdown=str(table)) for table in tables),
-            *_result(task),
+            *_result(study),
         ],
-        "Learning curves": [_curve(task, name) for name in METRICS if not name.startswith("test/")],
-        "Training": [_curve(task, name) for name in WATCHED],
+        "Learning curves": [_curve(study, name) for name in METRICS if not name.startswith("test/")],
+        "Training": [_curve(study, name) for name in WATCHED],
     }
     return ws.Workspace(
         entity=entity,
@@ -68,40 +51,35 @@ def workspace(task: Task, entity: str, project: str) -> ws.Workspace:
         sections=[ws.Section(name=name, panels=panels, is_open=True) for name, panels in sections.items()],
         settings=ws.WorkspaceSettings(x_axis="epoch", max_runs=MOST_SHOWN, smoothing_type="none"),
         runset_settings=ws.RunsetSettings(
-            filters=_of_study(task),
+            # other studies in the project may have the name of this one and the names of its variants
+            filters=expr.And(expr.Config(STUDY_KEY) == study_key(study.name, folder)),
             groupby=[expr.Metric("Group")],
             group_colors={variant: style.colour for variant, style in styles.items()},
-            pinned_runs=[*_baseline_ids(task, entity, project)],
+            pinned_runs=[*_baseline_ids(study, folder, f"{server.base_url()}/{entity}/{project}")],
             order=[expr.Ordering(expr.Summary(metric), ascending=False)],
             pinned_columns=[f"summary:{metric}", "config:params.value", "config:flops_per_image.value"],
         ),
     )
 
 
-def _baseline_ids(task: Task, entity: str, project: str) -> list[str]:
-    """The ids of the baseline's runs in this project, as many as W&B can pin."""
-    where = f"{server.base_url()}/{entity}/{project}"
-    runs = task.study.runs["run"][task.study.runs["variant"] == task.study.baseline]
-    notes = [read_json(path) for run in runs if (path := note_path(task.folder, run)).exists()]
-    return [note["id"] for note in notes if note["where"] == where][:MOST_PINNED]
+def _baseline_ids(study: Runs, folder: Path, project: str) -> list[str]:
+    """The ids of the baseline's runs in the project with this address, as many as W&B can pin."""
+    runs = study.runs["run"][study.runs["variant"] == study.baseline]
+    notes = [read_json(path) for run in runs if (path := note_path(folder, run)).exists()]
+    return [note["id"] for note in notes if note["where"] == project][:MOST_PINNED]
 
 
-def _of_study(task: Task) -> Any:
-    """The runs of this folder's study: other studies in the project may have its name and the names of its variants."""
-    return expr.And(expr.Config(STUDY_KEY) == study_key(task.study.name, task.folder))
-
-
-def _result(task: Task) -> list[PanelTypes]:
+def _result(study: Runs) -> list[PanelTypes]:
     """The study's metric at the end of training: by variant and by factor."""
-    metric = task.study.metric
-    columns = [wr.ParallelCoordinatesPlotColumn(wr.Config(path)) for path in (*task.study.varied, "seed")]
+    metric = study.metric
+    columns = [wr.ParallelCoordinatesPlotColumn(wr.Config(path)) for path in (*study.varied, "seed")]
     return [
         wr.BarPlot(
-            title=f"{metric.label} at the end: {_band(task)}",
+            title=f"{metric.label} at the end: {_band(study)}",
             metrics=[str(metric)],
             orientation="h",
             title_x=metric.label,
-            **_grouped(task),
+            **_grouped(study),
             max_bars_to_show=MOST_SHOWN,
         ),
         wr.ParallelCoordinatesPlot(
@@ -112,46 +90,36 @@ def _result(task: Task) -> list[PanelTypes]:
     ]
 
 
-def _band(task: Task) -> str:
+def _band(study: Runs) -> str:
     """What plots show of a variant, in words."""
-    return f"mean of each variant, {'± 1 standard error' if _has_band(task) else 'and its runs'}"
+    return f"mean of each variant, {'± 1 standard error' if _has_band(study) else 'and its runs'}"
 
 
-def _has_band(task: Task) -> bool:
-    return task.study.runs["variant"].value_counts().min() >= FEWEST_FOR_BAND
+def _has_band(study: Runs) -> bool:
+    return study.runs["variant"].value_counts().min() >= FEWEST_FOR_BAND
 
 
-def _grouped(task: Task) -> dict[str, Any]:
+def _grouped(study: Runs) -> dict[str, Any]:
     """The fields of a plot that shows each variant."""
-    return {
-        "groupby": wr.Metric("Group"),
-        "groupby_aggfunc": "mean",
-        "groupby_rangefunc": "stderr" if _has_band(task) else "samples",
-        "max_runs_to_show": MOST_SHOWN,
-    }
+    band = "stderr" if _has_band(study) else "samples"
+    group = {"groupby": wr.Metric("Group"), "groupby_aggfunc": "mean", "groupby_rangefunc": band}
+    return {**group, "max_runs_to_show": MOST_SHOWN}
 
 
-def _curve(task: Task, metric: Metric) -> wr.LinePlot:
+def _curve(study: Runs, metric: Metric) -> wr.LinePlot:
     """A metric over the epochs, a line for each variant."""
-    return wr.LinePlot(
-        title=f"{metric.label}: {_band(task)}",
-        x="epoch",
-        y=[str(metric)],
-        title_x="epoch",
-        title_y=metric.label,
-        smoothing_type="none",
-        **_grouped(task),
-    )
+    axes: dict[str, Any] = {"x": "epoch", "y": [str(metric)], "title_x": "epoch", "title_y": metric.label}
+    return wr.LinePlot(title=f"{metric.label}: {_band(study)}", **axes, smoothing_type="none", **_grouped(study))
 
 
-def save(task: Task) -> str:
+def save(findings: Findings, document: Document, folder: Path, place: Tracking) -> str:
     """Create or update the workspace. Returns its URL, which is kept beside the token of the folder."""
     server.check_online()
-    entity, project, folder = server.probe(task.place.entity), server.project(task.place.project), task.folder
+    entity, project = server.probe(place.entity), server.project(place.project)
     token(folder)
     note = read_json(folder / TOKEN)
     urls = note.setdefault(PAGES, {}).setdefault(f"{server.base_url()}/{entity}/{project}", {})
-    page = new = workspace(task, entity, project)
+    page = new = workspace(findings, document, folder, entity, project)
     if saved := _saved(urls.get("workspace")):
         ours = {section.name for section in new.sections}
         page, of_user = saved, [section for section in saved.sections if section.name not in ours]

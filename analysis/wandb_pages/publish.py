@@ -28,7 +28,7 @@ def publish(findings: Findings, document: Document, place: Tracking) -> str:
         with server.wandb_in_use():
             from analysis.wandb_pages import pages
 
-            task = pages.Task(findings, document, folder, place)
-            return f"workspace in W&B: {server.bounded(lambda: pages.save(task), LIMIT_SECONDS)}"
+            url = server.bounded(lambda: pages.save(findings, document, folder, place), LIMIT_SECONDS)
+            return f"workspace in W&B: {url}"
     except server.Unreachable as error:
         return f"not saved in W&B ({error})"

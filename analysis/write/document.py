@@ -60,10 +60,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """The content of a report.
-
-    `headline`: the answer, one paragraph each. `excluded`: records that are not used, with the reason.
-    """
+    """The content of a report. `headline`: the answer, by paragraphs. `excluded`: unused records, with the reason."""
 
     title: str
     description: str

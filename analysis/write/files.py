@@ -1,7 +1,4 @@
-"""Write the files of a report as one folder.
-
-Only a folder that this program wrote, and that nobody changed, is replaced.
-"""
+"""Write the files of a report as one folder; only a report that nobody changed is replaced."""
 
 import hashlib
 import io
@@ -32,10 +29,7 @@ METADATA = {
 
 
 def make(document: Document, kinds: Iterable[str] = ()) -> dict[str, bytes]:
-    """Return every file of the report: name -> bytes. The same records give the same bytes.
-
-    `kinds`: of the files of each figure beside the SVG: "png", "pdf".
-    """
+    """Return every file, name -> bytes; the same for the same records. `kinds` of figures beside SVG: "png", "pdf"."""
     drawn = {plot.name: saved(plot, "svg") for plot in document.plots}
     figures = {plot.name: inline(drawn[plot.name], plot) for plot in document.plots}
     shown = document.as_shown()
@@ -45,11 +39,9 @@ def make(document: Document, kinds: Iterable[str] = ()) -> dict[str, bytes]:
         **{f"figures/{name}.svg": body for name, body in drawn.items()},
         **{f"figures/{plot.name}.{kind}": saved(plot, kind) for plot in document.plots for kind in kinds},
     }
-    for table in document.tables:
-        files[f"tables/{table.name}.csv"] = table.csv().encode()
-    for name, frame in document.frames.items():
-        files[f"tables/{name}.csv"] = frame.to_csv(index=False, lineterminator="\n").encode()
-    return files
+    tables = {table.name: table.csv() for table in document.tables}
+    tables |= {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in document.frames.items()}
+    return files | {f"tables/{name}.csv": text.encode() for name, text in tables.items()}
 
 
 def saved(plot: Plot, kind: str) -> bytes:
@@ -85,10 +77,7 @@ def _data(plot: Plot, artist: str) -> str:
 
 
 def write(files: dict[str, bytes], folder: Path) -> Path:
-    """Write the report and replace an older one as a whole; returns the path of the page.
-
-    Raises `UserError` if the folder holds anything else than an unchanged report.
-    """
+    """Write the report in place of an unchanged older one and return the path of the page, see `check_unchanged`."""
     folder = Path(folder)
     check_unchanged(folder)
     digests = {name: hashlib.sha256(body).hexdigest() for name, body in sorted(files.items())}

@@ -23,8 +23,7 @@ FORMS = {
     "ß": r"\ss{}",
     **{'"': r"\char34{}", "`": r"\char96{}", "'": "'{}", "-": "-{}"},  # two in a row would be a quotation mark, a dash
 }
-ACCENTS = dict(zip("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327", r"""`'^~"rvc"""))
-"""combining mark -> LaTeX's accent"""
+ACCENTS = dict(zip("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327", r"""`'^~"rvc"""))  # mark -> LaTeX's accent
 
 
 def table(table: Table) -> str:

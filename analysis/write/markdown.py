@@ -23,11 +23,8 @@ def escaped(text: object) -> str:
 def table(table: Table) -> Markup:
     """Return a Markdown table with its notes."""
     columns, rows = table.shown()
-    lines = [
-        [_text(column.label) for column in columns],
-        ["---:" if column.numeric else "---" for column in columns],
-        *(map(_cell, row) for row in rows),
-    ]
+    head = [_text(column.label) for column in columns], ["---:" if column.numeric else "---" for column in columns]
+    lines = [*head, *(map(_cell, row) for row in rows)]
     notes = (f"\n{escaped(note)}\n" for note in table.notes)
     return Markup("".join(f"| {' | '.join(line)} |\n" for line in lines) + "".join(notes))
 

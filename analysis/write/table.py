@@ -1,7 +1,4 @@
-"""Tables: a frame with the data, and how each column is shown.
-
-`words` makes the texts; `pages`, `markdown` and `latex` write them.
-"""
+"""Tables: a frame with the data, and how each column is shown. `pages`, `markdown` and `latex` write them."""
 
 from __future__ import annotations
 
@@ -19,8 +16,7 @@ from analysis.words import DASH, Format, plain
 Spread = Literal["interval", "sd"]
 """What stands after ± of a mean in a table for a paper: half its interval (the default), or the runs' deviation."""
 DAGGER = "†"
-SIGNS = {"better": "+", "worse": "−", "equivalent": "="}
-"""verdict -> its sign after a number, in files without colours"""
+SIGNS = {"better": "+", "worse": "−", "equivalent": "="}  # verdict -> sign after a number, in files without colours
 
 
 @dataclass(frozen=True)
@@ -51,14 +47,13 @@ class Column:
 
 
 class Shown(NamedTuple):
-    """What is shown of one cell; `sort` is None where the page sorts by the text."""
+    """What is shown of one cell. `sort`: None where the page sorts by the text. `sign`: see `SIGNS`."""
 
     text: str
     link: str
     mark: str
     sort: str | None
-    sign: str = ""
-    """what stands after a number that is marked with a verdict, in files without colours"""
+    sign: str
 
     @property
     def bold(self) -> bool:
@@ -97,10 +92,9 @@ class Table:
     """A table. `frame` is what its CSV, `name`, holds, in full precision and the data's units.
 
     A cell can be an `Estimate`: in the CSV, these are three columns. Fields of the frame that start with "_" are for
-    display only (addresses, marks, order). `folded`: whether the page
-    shows only the caption until the reader unfolds it. `group`: the field with the group of each row; a link to
-    "#GROUP" leads to its first row. `listing`: a long table that only the page shows; the document has a frame of the
-    same name, which is its CSV.
+    display only (addresses, marks, order). `folded`: whether the page shows only the caption until the reader unfolds
+    it. `group`: the field with the group of each row; a link to "#GROUP" leads to its first row. `listing`: a long
+    table that only the page shows; the document has a frame of the same name, which is its CSV.
     """
 
     name: str
@@ -116,10 +110,9 @@ class Table:
         """The columns that hold a text in any row, and those that identify a row."""
         cells = [self._cells(column) for column in self.columns]
         rows = list(zip(*cells, strict=True))
-        wanted = [
-            column.key or any(cell.text not in ("", DASH) for cell in its) for column, its in zip(self.columns, cells)
-        ]
-        return Grid(list(self.columns), rows)._only(wanted if rows else [True] * len(wanted))
+        has_text = [any(cell.text not in ("", DASH) for cell in column) for column in cells]
+        wanted = [column.key or has or not rows for column, has in zip(self.columns, has_text)]
+        return Grid(list(self.columns), rows)._only(wanted)
 
     @property
     def groups(self) -> list[str]:
@@ -163,5 +156,5 @@ def _known(value: Any) -> Any:
 
 def _sort(value: Any) -> str:
     """A number as the page reads it; an unknown value is empty and stands last."""
-    value = _known(value.value if isinstance(value, Estimate) else value)
-    return "" if value == "" else repr(float(value)).replace("inf", "Infinity")
+    value = value.value if isinstance(value, Estimate) else value
+    return "" if words.is_unknown(value) else repr(float(value)).replace("inf", "Infinity")

@@ -28,7 +28,7 @@ def test_a_profile_has_its_points_in_order_and_the_trained_size_among_the_sizes(
     findings = measured(tmp_path, {**SIZES, **FEW, **SHIFTS, "fewshot-val/digits/1": lambda reached: 0.5}, seeds=3)
     profiles = study_profiles(findings.study, findings.means)
     assert [list(profile.points) for profile in profiles] == [[1, 5], [4, 8, 16, 18], [1, 2]]
-    assert profiles[1].points[8] == "test/acc" and profiles[1].trained == 8
+    assert profiles[1].points[8] == "test/acc" and "trained at 8 px" in profiles[1].about
     section = question(findings)
     names = ["fewshot-digits", "img-sizes", "shifts"]
     assert [item.name for item in section.items] == [name for name in names for _ in ("figure", "table")]

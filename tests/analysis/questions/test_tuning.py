@@ -96,7 +96,7 @@ def test_the_figure_shows_every_trial(folder):
     tuning, drawn = study_tuning(findings.study), {line.get_gid(): line for line in trials.lines}
     assert trials.get_xscale() == "log" and len([tick for tick in trials.get_xticklabels() if tick.get_text()]) > 2
     for index, variant in enumerate(BEST):
-        of_variant = tuning.of(variant)
+        of_variant = tuning.trials[tuning.trials["variant"] == variant]
         finished = of_variant[of_variant["status"] == "finished"]
         assert list(drawn[f"v{index}-finished-0"].get_xdata()) == list(finished["optim.lr"])
         assert list(drawn[f"v{index}-finished-0"].get_ydata()) == pytest.approx(list(finished["val/acc"] * 100))
