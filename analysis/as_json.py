@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from analysis.findings import Findings
-from analysis.stats import ALPHA, Estimate, PairedComparison
+from analysis.stats import ALPHA, Comparison, Estimate
 from analysis.words import metric_name
 
 SCHEMA = 1
@@ -58,7 +58,7 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
     return {"value": _known([estimate.value])[0], "low": low, "high": high, "n": estimate.n}
 
 
-def _comparison(one: PairedComparison) -> dict[str, Any]:
+def _comparison(one: Comparison) -> dict[str, Any]:
     p, detectable = _known((one.p_adjusted, one.detectable))
     difference = _estimate(one.adjusted) | {"n": one.n}
     return {**difference, "p_adjusted": p, "verdict": one.verdict, "detectable": detectable}

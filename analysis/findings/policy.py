@@ -11,7 +11,7 @@ from analysis.findings.chance import Chance, study_chance
 from analysis.findings.variants import has_grid
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
-from analysis.stats.comparisons import PairedComparison, Values, near_chance, with_diverged
+from analysis.stats.comparisons import Comparison, Values, near_chance, with_diverged
 from analysis.stats.estimates import accuracy_step, decimal_step
 from experiments.metric import Metric
 
@@ -50,7 +50,7 @@ class Policy:
         floor = stats.floor_of_difference(self.floor)
         return stats.Rule(self.margin, self.metric.lower_is_better, floor, self.families, self.looks, self.variance)
 
-    def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], PairedComparison]:
+    def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Comparison]:
         """Each pair (a, b) as a - b; the pairs are one family. A verdict also holds where diverged runs count.
 
         Where their chance level is not known, nothing is shown of a pair with diverged runs.

@@ -14,7 +14,7 @@ from analysis.findings import Findings
 from analysis.findings.policy import Policy
 from analysis.findings.variants import Variants, levels_by_variant, names_by_levels
 from analysis.runs.runs import Runs, factor_levels
-from analysis.stats.comparisons import estimated_differences
+from analysis.stats.comparisons import compare
 from analysis.write.document import Item, Section
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
@@ -99,9 +99,7 @@ def _trend(
     table = table.reindex(columns=pd.MultiIndex.from_product([rows, points]))
     others = [row for row in rows if row != baseline]
     differences = {
-        at: estimated_differences(
-            {row: table[row, at].to_dict() for row in rows}, [(row, baseline) for row in others], policy.rule
-        )
+        at: compare({row: table[row, at].to_dict() for row in rows}, [(row, baseline) for row in others], policy.rule)
         for at in points
     }
     return Trend(
@@ -110,7 +108,7 @@ def _trend(
         metric=Metric(study.metric.base) if name == "lengths" else study.metric,
         points=points,
         baseline=baseline,
-        diffs={row: {at: estimates[i] for at, estimates in differences.items()} for i, row in enumerate(others)},
+        diffs={row: {at: compared[row, baseline].diff for at, compared in differences.items()} for row in others},
         missing=[row for row in planned if row not in rows],
         diverged=len(study.of("diverged")),
         planned=policy.several_looks,

@@ -8,8 +8,10 @@ one of two neighbouring steps has a standard deviation of at most half a step, w
 of a sum of runs with weights w is sqrt(sum w²) times that; `floor_of_difference` is that of two runs.
 """
 
+from __future__ import annotations
+
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +35,16 @@ class Estimate:
     low: float
     high: float
     n: int
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval lies above or below zero."""
+        return self.low > 0 or self.high < 0
+
+    def covering(self, other: Estimate) -> Estimate:
+        """The same value, with an interval that holds both; unknown where one of them is."""
+        low, high = np.min([self.low, other.low]), np.max([self.high, other.high])
+        return replace(self, low=float(low), high=float(high))
 
 
 UNKNOWN = Estimate(np.nan, np.nan, np.nan, 0)

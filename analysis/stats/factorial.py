@@ -139,7 +139,7 @@ def _adjust(tested: dict[Term, list[Effect]], families: int, looks: Looks) -> li
 
 
 def _verdict(interval: Estimate) -> str:
-    return "shown" if interval.low > 0 or interval.high < 0 else "not shown"
+    return "shown" if interval.excludes_zero else "not shown"
 
 
 def _of_term(effects: pd.DataFrame) -> Effect:
@@ -157,9 +157,7 @@ def cover_diverged(model: Factorial, counted: Factorial | None) -> Factorial:
     def covered(name: str) -> pd.DataFrame:
         frame = getattr(model, name).copy()
         others = [UNKNOWN] * len(frame) if counted is None else getattr(counted, name)["adjusted"]
-        pairs = zip(frame["adjusted"], others, strict=True)
-        ends = [(float(np.min([a.low, b.low])), float(np.max([a.high, b.high]))) for a, b in pairs]
-        frame["adjusted"] = [replace(a, low=low, high=high) for a, (low, high) in zip(frame["adjusted"], ends)]
+        frame["adjusted"] = list(map(Estimate.covering, frame["adjusted"], others))
         frame["verdict"] = frame["adjusted"].map(_verdict)
         frame["p_adjusted"] = frame["p_adjusted"].where(frame["verdict"] == "shown", 1.0 if counted else np.nan)
         return frame
