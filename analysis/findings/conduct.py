@@ -54,10 +54,7 @@ class Conduct:
     not_fixed: dict[str, list[str]]
     """setting that is no factor -> its values, where they differ between runs"""
     changes: dict[str, dict[Any, int]]
-    """changed field of the plan -> its value when runs started -> how many runs that were.
-
-    Planned looks allow new seeds
-    """
+    """changed field of the plan -> its value when runs started -> how many runs; planned looks allow new seeds"""
     decided: dict[str, int | None] | None
     """variant -> the seeds that decide it, or None, without the baseline; None where a study does not stop variants"""
     commits: int

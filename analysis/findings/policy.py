@@ -47,7 +47,7 @@ class Policy:
     @property
     def rule(self) -> stats.Rule:
         """The rule for differences of two runs."""
-        floor = stats.floor_of_difference(self.floor)
+        floor = math.sqrt(2) * self.floor
         return stats.Rule(self.margin, self.metric.lower_is_better, floor, self.families, self.looks, self.variance)
 
     def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Comparison]:
@@ -58,16 +58,12 @@ class Policy:
         pairs, tested, chance = list(pairs), self.looks.limit(values), self.chance
         compared, near = stats.compare(tested, pairs, self.rule), chance.near(tested)
         if failed := {variant for variant, seeds in chance.diverged.items() if tested[variant].keys() & set(seeds)}:
-            counted = stats.compare(self.looks.limit(chance.counted(values)), pairs, self.rule)
-            compared = with_diverged(
-                compared,
-                {
-                    pair: replace(one, adjusted=stats.UNKNOWN) if chance.unknown & set(pair) else one
-                    for pair, one in counted.items()
-                    if failed & set(pair)
-                },
-                self.rule,
-            )
+            counted = {
+                pair: replace(one, adjusted=stats.UNKNOWN) if chance.unknown & set(pair) else one
+                for pair, one in stats.compare(self.looks.limit(chance.counted(values)), pairs, self.rule).items()
+                if failed & set(pair)
+            }
+            compared = with_diverged(compared, counted, self.rule)
         return near_chance(compared, {pair for pair in pairs if near.issuperset(pair)})
 
 
@@ -85,12 +81,11 @@ def study_policy(study: Runs) -> Policy:
 
 
 def smallest_sd(finished: pd.DataFrame, metric: Metric) -> float:
-    """The smallest standard deviation that a run is credited with: half of an accuracy's step, 0 for a loss.
+    """The smallest standard deviation that a run is credited with: half of a metric's step, 0 for a loss.
 
-    A metric that is neither has the step to which its values are rounded.
-
-    The step is one image of its split. Where its size is not recorded, and where accuracies are means over support sets
-    or shifts, it is what the accuracies themselves show; accuracies that are all 0 or 1 show none.
+    The step of an accuracy is one image of its split. Where its size is not recorded, and where accuracies are means
+    over support sets or shifts, it is what the accuracies themselves show; accuracies that are all 0 or 1 show none.
+    Any other metric has the step to which its values are rounded.
     """
     if not metric.is_share:
         return 0.0 if metric.is_loss else 0.5 * decimal_step(finished[metric].to_numpy())

@@ -22,9 +22,7 @@ class Variants:
     metric: Metric
     margin: float | None
     brief: dict[str, str]
-    """variant -> its levels, numbers with the name of the factor (`none, depth = 2`); its name where these are
-    ambiguous
-    """
+    """variant -> its levels, numbers with the name of the factor (`none, depth = 2`); its name if they are ambiguous"""
     factors: dict[str, str]
     """factor -> what the study calls it"""
     levels: pd.DataFrame | None
@@ -83,10 +81,7 @@ def levels_by_variant(study: Runs) -> pd.DataFrame:
 
 
 def names_by_levels(levels: pd.DataFrame, factors: Mapping[str, str]) -> dict[str, str]:
-    """Variant -> its levels as a name, by a row of levels for each variant.
-
-    `factors`: factor -> what the study calls it.
-    """
+    """Variant -> its levels as a name. `factors`: factor -> what the study calls it."""
     heads = [factors[factor] for factor in levels]
     names = (", ".join(map(level_name, heads, map(str, row))) for row in levels.itertuples(index=False))
     return dict(zip(levels.index, names))

@@ -40,8 +40,7 @@ def read_hits(run: record.RunRecord, row: Mapping[str, Any], labels: dict[str, n
 
     `labels` keeps one copy of the labels for each set of images. Raises `RecordError` where the file was changed.
     """
-    digest = run.summary["files"].get(record.PREDICTIONS)
-    if digest is None:
+    if (digest := run.summary["files"].get(record.PREDICTIONS)) is None:
         return None
     stored = predictions.read(run.dir, digest)
     images = _identity(row, stored.labels)

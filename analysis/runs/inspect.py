@@ -87,7 +87,7 @@ def inspect_models(
     inspections, missing = [], []
     finished = study.of("finished").sort_values("seed", kind="stable")
     for variant in variants:
-        for run in finished[finished["variant"] == variant]["run"].head(1):
+        for run in finished.loc[finished["variant"] == variant, "run"].head(1):
             try:
                 inspections.append(_inspect(study.folder / run, variant))
             except UserError as error:

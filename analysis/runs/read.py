@@ -44,9 +44,10 @@ def read(
     if source.startswith(f"{TABLE}:"):
         whole = read_file(Path(source.partition(":")[2]))
         frame = rows_where(whole, source, table.pop("where", ()))
-        return _with_note(
-            read_table(frame, source, metric or "", baseline=baseline, **table), len(whole) - len(frame), len(whole)
-        )
+        study = read_table(frame, source, metric or "", baseline=baseline, **table)
+        left_out = f"Conditions leave out {len(whole) - len(frame)} of {len(whole)} rows. "
+        note = left_out + "If runs failed, keep them with an empty value."
+        return _with_notes(study, [note]) if len(frame) < len(whole) else study
     if metric is not None and not is_metric(metric):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
     source = locate(source)
@@ -61,12 +62,9 @@ def read(
     return check_pooling(study, skip_unreadable)
 
 
-def _with_note(study: Runs, left_out: int, rows: int) -> Runs:
-    """The study with a note on the rows of its table that conditions leave out."""
-    if not left_out:
-        return study
-    note = f"Conditions leave out {left_out} of {rows} rows. If runs failed, keep them with an empty value."
-    return replace(study, plan=study.plan.model_copy(update={"notes": [*study.plan.notes, note]}))
+def _with_notes(study: Runs, notes: list[str], **changes: Any) -> Runs:
+    """The study with more notes in its plan, and other `changes` to it."""
+    return replace(study, plan=study.plan.model_copy(update={**changes, "notes": [*study.plan.notes, *notes]}))
 
 
 def locate(source: str) -> str:
@@ -129,5 +127,4 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
             f"The margin {study.margin:g} is stated for {study.metric.label}, and {wanted.label} has another unit, so "
             "no equivalence is tested."
         )
-    plan = study.plan.model_copy(update={**changes, "notes": [*study.plan.notes, *notes]})
-    return replace(study, plan=plan, stated=study.stated_plan) if changes else study
+    return _with_notes(replace(study, stated=study.stated_plan), notes, **changes) if changes else study

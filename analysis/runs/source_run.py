@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -79,7 +79,7 @@ class SourceRun:
             **{metric: summary.get(metric) for metric in known_metrics(summary)},
             **{column: summary.get(path) for column, path in FROM_SUMMARY.items()},
             "planned_fields": " ".join(f"{name}={hex}" for name, hex in _part(summary, PLANNED_FIELDS).items()) or None,
-            "hardware": ", then ".join(dict.fromkeys(map(_device, _hardware(self.summary)))),
+            "hardware": ", then ".join(dict.fromkeys(_devices(self.summary))),
             "versions": ", ".join(f"{package} {version}" for package, version in sorted(versions.items())),
             "digest": summary.get("digest"),
         }
@@ -91,10 +91,8 @@ class _Settings(BaseModel, extra="allow", strict=True):
     @model_validator(mode="after")
     def _check(self) -> _Settings:
         values = self.model_extra or {}
-        for metric in known_metrics(values):
-            value = values.get(metric)
-            if value is None:
-                continue
+        for metric in (name for name in known_metrics(values) if values.get(name) is not None):
+            value = values[metric]
             if type(value) not in (int, float) or not math.isfinite(value):
                 raise ValueError(f"{metric}: {str(value)[:60]!r} is not allowed: expected a number")
             if metric.is_share and not 0 <= value <= 1:
@@ -139,13 +137,11 @@ def _part(summary: Mapping[str, Any], section: str) -> dict[str, Any]:
     return {path[len(section) + 1 :]: value for path, value in summary.items() if path.startswith(f"{section}.")}
 
 
-def _hardware(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _devices(summary: Mapping[str, Any]) -> Iterator[str]:
     """What each session of a run was trained on. An interrupted run may go on elsewhere."""
     provenance = summary.get("provenance", {})
-    return [part.get("hardware", {}) for part in (*provenance.get("sessions", ()), provenance)]
-
-
-def _device(hardware: Mapping[str, Any]) -> str:
-    threads = hardware.get("threads")
-    name = str(hardware.get("name") or hardware.get("device") or "")
-    return f"{name} ({hardware.get('device')}, {threads} thread{'s' * (threads != 1)})" if threads else name
+    for session in (*provenance.get("sessions", ()), provenance):
+        hardware = session.get("hardware", {})
+        device, threads = hardware.get("device"), hardware.get("threads")
+        name = str(hardware.get("name") or device or "")
+        yield f"{name} ({device}, {threads} thread{'s' * (threads != 1)})" if threads else name

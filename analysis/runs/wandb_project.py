@@ -4,7 +4,7 @@ It is for runs whose local records are not at hand: a record has digests and pro
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +37,10 @@ def find_runs(address: str) -> list[SourceRun]:
         for run in wandb.Api(timeout=TIMEOUT).runs(f"{entity}/{project}", order="+created_at"):
             if run.job_type != TRIAL:
                 runs.setdefault(_key(run) or WITHOUT_TYPE, []).append(run)
-        study = _one_study(where, wanted, runs)
+        study = wanted or (min(runs) if len(runs) == 1 else "")
+        if study not in runs:
+            reason = f"no study {wanted!r}" if wanted or not runs else "holds several studies"
+            raise UserError(f"{where}: {reason}; add /STUDY, one of: {', '.join(sorted(runs)) or 'none'}")
         has_key = study == runs[study][0].config.get(STUDY_KEY)
         name = project if study == WITHOUT_TYPE else study.rpartition("-")[0] if has_key else study
         return [replace(source_run(run), study=name) for run in runs[study]]
@@ -46,15 +49,6 @@ def find_runs(address: str) -> list[SourceRun]:
     except (wandb.errors.Error, ValueError, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"{where}: the runs could not be read from W&B: {reason}") from error
-
-
-def _one_study(where: str, wanted: str, studies: Iterable[str]) -> str:
-    """The name of the study to read: `wanted`, or the only one. Raises `UserError`."""
-    names = sorted(studies)
-    if wanted not in names and (wanted or len(names) != 1):
-        reason = f"no study {wanted!r}" if wanted or not names else "holds several studies"
-        raise UserError(f"{where}: {reason}; add /STUDY, one of: {', '.join(names) or 'none'}")
-    return wanted or names[0]
 
 
 def is_ours(config: Mapping[str, Any]) -> bool:

@@ -116,9 +116,7 @@ def _varying(x: np.ndarray, residual: np.ndarray, floor: float) -> np.ndarray:
 def _scale(s2: np.ndarray, d: np.ndarray, d0: np.ndarray) -> np.ndarray:
     """The prior's variance (..., grid, 1) with the largest likelihood, where its derivative crosses 0."""
     log = np.log(np.where(d > 0, s2, np.nan))
-    low, high = (
-        end + 0 * d0 for end in (np.nanmin(log, axis=-1, keepdims=True), np.nanmax(log, axis=-1, keepdims=True))
-    )
+    low, high = (end(log, axis=-1, keepdims=True) + 0 * d0 for end in (np.nanmin, np.nanmax))
     for _ in range(50):
         middle = (low + high) / 2
         rising = (d * ((d + d0) * s2 / (d0 * np.exp(middle) + d * s2) - 1)).sum(axis=-1, keepdims=True) > 0
