@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.runs.runs import Runs, factor_levels
+from analysis.runs.runs import Runs
 from analysis.words import factor_name, level_name, quoted
 from experiments.errors import UserError
 from experiments.metric import Metric
@@ -75,9 +75,8 @@ def _brief(study: Runs, variants: list[str], factors: dict[str, str]) -> dict[st
 
 
 def levels_by_variant(study: Runs) -> pd.DataFrame:
-    """A row for each variant, a column for each factor."""
-    runs = study.runs.drop_duplicates("variant").set_index("variant").reindex(study.variants)
-    return pd.DataFrame({factor: factor_levels(runs, factor) for factor in study.factors}, index=study.variants)
+    """A row for each planned variant, a column for each factor."""
+    return study.levels(study.factors).reindex(study.variants)
 
 
 def names_by_levels(levels: pd.DataFrame, factors: Mapping[str, str]) -> dict[str, str]:

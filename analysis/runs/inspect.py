@@ -1,7 +1,4 @@
-"""Read trained models from checkpoints, and test images from their dataset, as arrays.
-
-This is the only file of the analysis that imports torch.
-"""
+"""Trained models and test images as arrays. This is the only file of the analysis that imports torch."""
 
 from __future__ import annotations
 
@@ -79,10 +76,9 @@ def load_pictures(
 def inspect_models(
     study: Runs, variants: list[str], skip_unreadable: bool = False
 ) -> tuple[list[ModelInspection], list[tuple[str, str]]]:
-    """Inspect one model for each variant: its finished run with the lowest seed.
+    """Inspect the finished run of each variant with the lowest seed: inspections, and (run, why it has none).
 
-    Returns the inspections, and for each run that could not be inspected its name and the reason. Raises `RecordError`
-    if a checkpoint does not match its record, unless `skip_unreadable`.
+    Raises `RecordError` if a checkpoint does not match its record, unless `skip_unreadable`.
     """
     inspections, missing = [], []
     finished = study.of("finished").sort_values("seed", kind="stable")

@@ -34,12 +34,11 @@ def has_plan(source: str) -> bool:
 def read(
     source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None, **table: Any
 ) -> Runs:
-    """Read a study.
+    """Read a study from a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]" or "csv:FILE".
 
-    `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]" or "csv:FILE". `table`: what the columns of such a
-    file are, the arguments of `read_table`, and `where`, see `rows_where`.
-    `metric` and `baseline` differ from the plan in an exploratory report, which says so. Raises `UserError` naming what
-    is missing or not possible, and where runs of a variant are not of one model.
+    `table`: the arguments of `read_table` for such a file, and `where`, see `rows_where`. `metric` and `baseline`
+    differ from the plan in an exploratory report, which says so. Raises `UserError` naming what is missing or not
+    possible, and where runs of a variant are not of one model.
     """
     if source.startswith(f"{TABLE}:"):
         whole = read_file(Path(source.partition(":")[2]))
@@ -123,8 +122,6 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
         for field, value in changes.items()
     ]
     if metric is not None and (wanted := Metric(metric)).is_share != study.metric.is_share:
-        notes.append(
-            f"The margin {study.margin:g} is stated for {study.metric.label}, and {wanted.label} has another unit, so "
-            "no equivalence is tested."
-        )
+        stated = f"The margin {study.margin:g} is stated for {study.metric.label}"
+        notes.append(f"{stated}, and {wanted.label} has another unit, so no equivalence is tested.")
     return _with_notes(replace(study, stated=study.stated_plan), notes, **changes) if changes else study

@@ -45,10 +45,7 @@ class Runs:
 
     @classmethod
     def of_runs(cls, plan: StudyPlan, runs: Iterable[SourceRun], **parts: Any) -> Runs:
-        """A table of these runs, in their order. `parts`: the other fields.
-
-        Runs that have not ended have planned settings.
-        """
+        """A table of these runs, in their order; those not ended have planned settings. `parts`: the other fields."""
         rows, curves, planned = [], [], {run.name: run for run in plan.runs}
         for run in runs:
             if spec := planned.get(run.name):
@@ -149,8 +146,7 @@ class Runs:
     @property
     def variants(self) -> list[str]:
         """Every planned variant, in the plan's order."""
-        planned = self.runs[self.runs["status"] != "unplanned"]
-        return list(dict.fromkeys(planned["variant"]))
+        return list(dict.fromkeys(self.runs.loc[self.runs["status"] != "unplanned", "variant"]))
 
     @property
     def training_known(self) -> bool:
@@ -161,16 +157,18 @@ class Runs:
         """One row for each variant with an ended run: that run's row. The index is the variant."""
         return self.of(*ENDED).drop_duplicates("variant").set_index("variant")
 
+    def levels(self, factors: Iterable[str]) -> pd.DataFrame:
+        """A row for each variant, a column for each of these factors, as text."""
+        runs = self.runs.drop_duplicates("variant").set_index("variant")
+        return pd.DataFrame({factor: factor_levels(runs, factor) for factor in factors}, index=runs.index)
+
     def of(self, *statuses: str) -> pd.DataFrame:
         """The runs with one of these statuses."""
         return self.runs[self.runs["status"].isin(statuses)]
 
 
 def factor_levels(runs: pd.DataFrame, factor: str) -> pd.Series:
-    """The level of a factor for every run, as text; None where a run lacks the setting.
-
-    `factor`: a dotted path, or several joined by "+".
-    """
+    """The level of a factor, one dotted path or several joined by "+", for every run, as text; None if unknown."""
     paths = factor.split("+")
     if any(path not in runs for path in paths):
         return pd.Series([None] * len(runs), index=runs.index, dtype=object)

@@ -96,10 +96,8 @@ class _Settings(BaseModel, extra="allow", strict=True):
             if type(value) not in (int, float) or not math.isfinite(value):
                 raise ValueError(f"{metric}: {str(value)[:60]!r} is not allowed: expected a number")
             if metric.is_share and not 0 <= value <= 1:
-                raise ValueError(
-                    f"{metric}: {value:g} is not allowed: expected a fraction from 0 to 1; divide percent by 100, "
-                    "or give the column another name, such as acc"
-                )
+                advice = "divide percent by 100, or give the column another name, such as acc"
+                raise ValueError(f"{metric}: {value:g} is not allowed: expected a fraction from 0 to 1; {advice}")
         if nested := [name for name, value in values.items() if isinstance(value, dict | list)]:
             raise ValueError(f"{nested[0]}: {str(values[nested[0]])[:60]!r} is not allowed: expected one value")
         return self

@@ -36,7 +36,8 @@ def find_runs(address: str) -> list[SourceRun]:
     try:
         for run in wandb.Api(timeout=TIMEOUT).runs(f"{entity}/{project}", order="+created_at"):
             if run.job_type != TRIAL:
-                runs.setdefault(_key(run) or WITHOUT_TYPE, []).append(run)
+                key = run.config.get(STUDY_KEY, run.job_type) if is_ours(run.config) else run.job_type
+                runs.setdefault(str(key or WITHOUT_TYPE), []).append(run)
         study = wanted or (min(runs) if len(runs) == 1 else "")
         if study not in runs:
             reason = f"no study {wanted!r}" if wanted or not runs else "holds several studies"
@@ -54,11 +55,6 @@ def find_runs(address: str) -> list[SourceRun]:
 def is_ours(config: Mapping[str, Any]) -> bool:
     """Whether it is the configuration of a run that `vit-sweep` or `vit-train` has sent."""
     return config.keys() >= OURS
-
-
-def _key(run: Any) -> str:
-    """What tells the study of a run from the others in its project: the key, or the job type of a run without one."""
-    return str(run.config.get(STUDY_KEY, run.job_type) if is_ours(run.config) else run.job_type or "")
 
 
 def source_run(run: Any) -> SourceRun:
