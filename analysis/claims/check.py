@@ -27,12 +27,9 @@ class ClaimResult:
     claim: Claim
     outcome: Outcome
     hypotheses: tuple[Hypothesis, ...]
-    decisive: Hypothesis
-    """of the hypotheses that stand as the outcome says, the one with the weakest support"""
-    hits: int
-    """how many hypotheses stand as the outcome says: shown, contradicted or open"""
-    obstacle: str = ""
-    """why the study cannot decide the claim"""
+    decisive: Hypothesis  # of the hypotheses that stand as the outcome says, the one with the weakest support
+    hits: int  # how many hypotheses stand as the outcome says: shown, contradicted or open
+    obstacle: str = ""  # why the study cannot decide the claim
 
     @property
     def estimate(self) -> Estimate:

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import reduce
 from itertools import chain, permutations
 from typing import Any, Literal
@@ -46,12 +46,9 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A difference is "above" `bound`, or "within" ±`bound`.
+    """A difference is "above" `bound`, or "within" ±`bound`."""
 
-    `variants`: (a, b) for a - b, or (a,) for a - a published figure.
-    """
-
-    variants: tuple[str, ...]
+    variants: tuple[str, ...]  # (a, b) for a - b, or (a,) for a - a published figure
     interval: Estimate
     relation: Literal["above", "within"]
     bound: float
@@ -93,18 +90,13 @@ class Claim(ABC):
 
     id: str
     statement: str
-    source: str = ""
-    """empty for a question of our own"""
-    quote: str = field(default="", kw_only=True)
-    """what the source says, in its words or figures"""
-    incomparable: str = field(default="", kw_only=True)
-    """why no study here repeats what the source did; empty where one can"""
-    images: Images = field(default="trained", kw_only=True)
-    """the test images of its accuracies"""
-    both_work: bool = field(default=False, kw_only=True)
-    """whether it ranks two kinds only where both are shown to be better than none, whichever leads"""
-    where: tuple[str, Any] | None = field(default=None, kw_only=True)
-    """a setting, and the level that the variants have which it is about"""
+    source: str = ""  # empty for a question of our own
+    _: KW_ONLY
+    quote: str = ""  # what the source says, in its words or figures
+    incomparable: str = ""  # why no study here repeats what the source did; empty where one can
+    images: Images = "trained"  # the test images of its accuracies
+    both_work: bool = False  # it ranks two kinds only where both are shown to be better than none, whichever leads
+    where: tuple[str, Any] | None = None  # a setting, and the level that the variants have which it is about
 
     def is_about(self, settings: Mapping[str, Any]) -> bool:
         """Whether a variant with these settings has the level of `where`."""
@@ -134,10 +126,8 @@ class Above(Claim):
     """One level of a setting beats another, all else equal, by more than the margin or (`at_all`) by any amount."""
 
     path: str = KIND
-    higher: frozenset[Any] = frozenset()
-    """levels; empty means all but `lower`"""
-    lower: frozenset[Any] = frozenset()
-    """levels; empty means all that are smaller numbers"""
+    higher: frozenset[Any] = frozenset()  # levels; empty means all but `lower`
+    lower: frozenset[Any] = frozenset()  # levels; empty means all that are smaller numbers
     at_all: bool = False
 
     def hypotheses(self, evidence: Evidence) -> list[Hypothesis]:
@@ -157,10 +147,8 @@ class Alike(Claim):
     """The levels of a setting differ by less than the margin, all else equal, for these kinds of embedding only."""
 
     path: str = KIND
-    kinds: frozenset[str] = frozenset()
-    """empty means all but none"""
-    levels: frozenset[Any] = frozenset()
-    """empty means all levels of the setting"""
+    kinds: frozenset[str] = frozenset()  # empty means all but none
+    levels: frozenset[Any] = frozenset()  # empty means all levels of the setting
 
     def hypotheses(self, evidence: Evidence) -> list[Hypothesis]:
         def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:

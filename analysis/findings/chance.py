@@ -18,12 +18,9 @@ class Chance:
     """The metric of guessing, and the runs that diverged, which count as runs at that level."""
 
     metric: Metric
-    margin: float | None
-    """of the study, in the unit of the metric"""
-    level: dict[str, float]
-    """variant -> the metric of guessing, where that is known"""
-    diverged: dict[str, list[int]]
-    """variant -> the seeds of its diverged runs, where there are any"""
+    margin: float | None  # of the study, in the unit of the metric
+    level: dict[str, float]  # variant -> the metric of guessing, where that is known
+    diverged: dict[str, list[int]]  # variant -> the seeds of its diverged runs, where there are any
 
     @property
     def counts_as(self) -> dict[str, float]:

@@ -16,8 +16,7 @@ class Comparisons:
     """The comparisons of a study."""
 
     baseline: str
-    versus: dict[str, Comparison]
-    """each variant against the baseline: the same comparisons as in `pairs`"""
+    versus: dict[str, Comparison]  # each variant against the baseline: the same comparisons as in `pairs`
     pairs: dict[tuple[str, str], Comparison]
     """(a, b) -> a - b, where b is the baseline or comes later; all pairs are one family. Empty where there are too many
     variants; then the pairs with the baseline are the family"""

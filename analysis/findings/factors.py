@@ -16,10 +16,8 @@ from experiments.errors import UserError
 class Factors:
     """The factors of a study. All but `skipped_reason` is empty for a study of one factor."""
 
-    model: stats.Factorial | None = None
-    """the effects. They share alpha with the pairs"""
-    skipped_reason: str = ""
-    """why a study of several factors has no `model`"""
+    model: stats.Factorial | None = None  # the effects. They share alpha with the pairs
+    skipped_reason: str = ""  # why a study of several factors has no `model`
 
     @property
     def divergence_sensitive_terms(self) -> list[str]:

@@ -21,18 +21,13 @@ class Policy:
     """How verdicts of a study are reached."""
 
     metric: Metric
-    margin: float | None
-    """None where the study states none in the unit of the metric: no equivalence is tested"""
-    floor: float
-    """the smallest standard deviation that a run of the metric is credited with: half a step of an accuracy"""
+    margin: float | None  # None where the study states none in the unit of the metric: no equivalence is tested
+    floor: float  # the smallest standard deviation of a run, see `smallest_sd`
     chance: Chance
     looks: stats.Looks = stats.NO_PLAN
-    variance: stats.Variance = "shared"
-    """whether standard errors share what all variants tell about their spread, where there are enough of them"""
-    has_grid: bool = False
-    """whether the plan has a grid of factors: then pairs and factors are tested, and share `stats.ALPHA`"""
-    strictness: int = 1
-    """how many times as strict the intervals are, where a page has those of several studies"""
+    variance: stats.Variance = "shared"  # see `stats.Rule`
+    has_grid: bool = False  # the plan has a grid of factors: pairs and factors are tested, and share `stats.ALPHA`
+    strictness: int = 1  # how many times as strict the intervals are, where a page has those of several studies
 
     @property
     def families(self) -> int:
@@ -51,10 +46,7 @@ class Policy:
         return stats.Rule(self.margin, self.metric.lower_is_better, floor, self.families, self.looks, self.variance)
 
     def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Comparison]:
-        """Each pair (a, b) as a - b; the pairs are one family. A verdict also holds where diverged runs count.
-
-        Where their chance level is not known, nothing is shown of a pair with diverged runs.
-        """
+        """Each pair (a, b) as a - b; the pairs are one family. Verdicts also hold where diverged runs are at chance."""
         pairs, tested, chance = list(pairs), self.looks.limit(values), self.chance
         compared, near = stats.compare(tested, pairs, self.rule), chance.near(tested)
         if failed := {variant for variant, seeds in chance.diverged.items() if tested[variant].keys() & set(seeds)}:

@@ -16,20 +16,17 @@ from vit.registry import nearest
 class Variants:
     """All that a table, figure or sentence needs to name a variant."""
 
-    names: list[str]
-    """every planned variant, in the plan's order"""
+    names: list[str]  # every planned variant, in the plan's order
     baseline: str
     metric: Metric
     margin: float | None
     brief: dict[str, str]
     """variant -> its levels, numbers with the name of the factor (`none, depth = 2`); its name if they are ambiguous"""
-    factors: dict[str, str]
-    """factor -> what the study calls it"""
+    factors: dict[str, str]  # factor -> what the study calls it
     levels: pd.DataFrame | None
     """the grid of a study of several factors: a row for each variant, a column for each factor, levels as text; None
     where the levels are unknown or do not identify the variants"""
-    labelled: bool = False
-    """whether the user has given them names, which may hold math"""
+    labelled: bool = False  # whether the user has given them names, which may hold math
 
     @property
     def others(self) -> list[str]:

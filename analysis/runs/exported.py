@@ -188,10 +188,8 @@ def _joined(older: Runs, study: Runs) -> Runs:
     plans = [table.plan.model_dump(include={*STATED}) for table in both]
     bases = [{path: value for path, value in table.base.items() if path not in LOCATIONS} for table in both]
     if plans[0] != plans[1] or bases[0] != bases[1] or set(names) & set(study.of(*ENDED)["run"]):
-        raise UserError(
-            f"{study.name}: the folder holds {len(lost)} runs of another study, for example {min(names)}; give another "
-            "folder"
-        )
+        held = f"the folder holds {len(lost)} runs of another study, for example {min(names)}"
+        raise UserError(f"{study.name}: {held}; give another folder")
     kept = {run.name: run for table in both for run in table.plan.runs}
     seeds = sorted({run.seed for run in kept.values()})
     ended = pd.concat([table.of(*ENDED) for table in both])

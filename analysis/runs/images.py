@@ -8,8 +8,7 @@ import numpy as np
 from analysis.runs.hits import VariantHits, by_variant
 from analysis.runs.runs import Runs
 
-MOST_IMAGES = 12
-"""The images on which variants differ most that a report shows."""
+MOST_IMAGES = 12  # the images on which variants differ most that a report shows
 
 
 @dataclass(frozen=True)

@@ -31,24 +31,16 @@ class ModelInspection:
 
     variant: str
     run: str
-    table: np.ndarray | None
-    """the position embedding that is added to each token, [T, D]"""
-    similarity: np.ndarray | None
-    """cosine similarity of each patch's position embedding with every other's, [G, G, G, G]"""
-    logits: np.ndarray | None
-    """what position adds to the attention logits, mean over heads, [G, G, G, G]"""
-    distance: np.ndarray | None
-    """mean attention distance in pixels, [depth, H]"""
-    images: np.ndarray
-    """[n, S, S, C], from 0 to 1"""
+    table: np.ndarray | None  # the position embedding that is added to each token, [T, D]
+    similarity: np.ndarray | None  # cosine similarities of the patches' position embeddings, [G, G, G, G]
+    logits: np.ndarray | None  # what position adds to the attention logits, mean over heads, [G, G, G, G]
+    distance: np.ndarray | None  # mean attention distance in pixels, [depth, H]
+    images: np.ndarray  # [n, S, S, C], from 0 to 1
     truth: tuple[str, ...]
     predicted: tuple[str, ...]
-    pool: str
-    """which tokens make the image feature: "cls", "gap" or "map" """
-    attention: np.ndarray
-    """attention of the pooled tokens in the last layer, [n, S, S]"""
-    rollout: np.ndarray
-    """attention of the pooled tokens through all layers, [n, S, S]"""
+    pool: str  # which tokens make the image feature: "cls", "gap" or "map"
+    attention: np.ndarray  # attention of the pooled tokens in the last layer, [n, S, S]
+    rollout: np.ndarray  # attention of the pooled tokens through all layers, [n, S, S]
 
 
 def load_pictures(

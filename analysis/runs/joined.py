@@ -13,8 +13,7 @@ from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.study import RunSpec, StudyPlan
 
-STUDY, VARIANT = "study", "variant of both"
-"""The factors."""
+STUDY, VARIANT = "study", "variant of both"  # the factors
 
 
 def joined(studies: Mapping[str, Runs], command: str) -> Runs:

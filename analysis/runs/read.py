@@ -17,8 +17,7 @@ from experiments.metric import EXPECTED, METRICS, Metric, is_metric
 from experiments.runs import record
 from vit.registry import nearest
 
-WANDB, TABLE = "wandb", "csv"
-"""The first words of sources that are not folders."""
+WANDB, TABLE = "wandb", "csv"  # the first words of sources that are not folders
 
 
 def is_imported(source: str) -> bool:
@@ -67,10 +66,7 @@ def _with_notes(study: Runs, notes: list[str], **changes: Any) -> Runs:
 
 
 def locate(source: str) -> str:
-    """The study that a source means: itself, or the only study in a folder of studies.
-
-    Raises `UserError` where the folder holds no study or several, or cannot be read.
-    """
+    """The study that a source means: itself, or the only one in its folder. Raises `UserError` if there is none."""
     folder = Path(source)
     with reading(folder):
         if is_imported(source) or has_plan(source):

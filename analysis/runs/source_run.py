@@ -47,21 +47,15 @@ NUMBERS = ("epochs", *COST, *IMAGES, "test_copies", "planned_margin")
 
 @dataclass(frozen=True)
 class SourceRun:
-    """A run as its source holds it.
-
-    `status`: one of `ENDED`, "incomplete", "unreadable" (the record is damaged) or "unplanned" (the plan lacks the
-    run). `config`: nested settings. `variant`: its name, or "" where a plan states it or the source has none.
-    `summary`: as in summary.json. `rows`: its epochs, as in metrics.csv. `study`: the name of its study, where the
-    source has one.
-    """
+    """A run as its source holds it."""
 
     name: str
-    status: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-    variant: str = ""
-    summary: Mapping[str, Any] = field(default_factory=dict)
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    study: str = ""
+    status: str  # of `ENDED`, or "incomplete", "unreadable" (a damaged record), "unplanned" (not in the plan)
+    config: Mapping[str, Any] = field(default_factory=dict)  # nested settings
+    variant: str = ""  # "" where a plan states it or the source has none
+    summary: Mapping[str, Any] = field(default_factory=dict)  # as in summary.json
+    rows: list[dict[str, Any]] = field(default_factory=list)  # its epochs, as in metrics.csv
+    study: str = ""  # the name of its study, where the source has one
 
     @cached_property
     def row(self) -> dict[str, Any]:

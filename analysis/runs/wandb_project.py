@@ -21,10 +21,10 @@ MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 
 
 def find_runs(address: str) -> list[SourceRun]:
-    """The runs of ENTITY/PROJECT[/STUDY].
+    """The runs of ENTITY/PROJECT[/STUDY] but trials of a tuning. Raises `UserError` where there are none, or no answer.
 
     A W&B run of ours has the key of its study in its configuration; for any other, the job type is its study. The group
-    is its variant. Trials of a tuning are in no report. Raises `UserError` where there are none, or no answer.
+    is its variant.
     """
     import wandb
 

@@ -39,13 +39,10 @@ Pair = tuple[str, str]
 class Rule:
     """What verdicts depend on besides the values."""
 
-    margin: float | None = 0.01
-    """the smallest difference that would matter, in the metric's units; None where that is not known"""
+    margin: float | None = 0.01  # the smallest difference that would matter, in the metric's units; None: unknown
     lower_is_better: bool = False
-    floor: float = 0.0
-    """the smallest standard deviation of differences (see `estimates`)"""
-    families: int = 1
-    """how many families of tests of differences share `ALPHA` equally"""
+    floor: float = 0.0  # the smallest standard deviation of differences (see `estimates`)
+    families: int = 1  # how many families of tests of differences share `ALPHA` equally
     looks: Looks = NO_PLAN
     """the planned looks, where the study plans any: the seeds are then those of the current look, in the planned order;
     variants that stopped have fewer"""
@@ -70,30 +67,20 @@ class Rule:
 class Comparison:
     """One variant minus another, over the seeds that both have. What so few seeds cannot tell is NaN."""
 
-    diff: Estimate
-    """mean difference of the finished runs with the interval of this pair alone, at the level of the look"""
+    diff: Estimate  # mean difference of the finished runs with the interval of this pair alone, at the look's level
     adjusted: Estimate = UNKNOWN
     """mean difference with the interval that holds for all pairs together, of which the verdict is read. It also covers
     what the runs show where failed runs count at chance level"""
-    p: float = np.nan
-    """two-sided t test of no difference at this look"""
+    p: float = np.nan  # two-sided t test of no difference at this look
     p_adjusted: float = np.nan
     """`p`, adjusted over the family and the looks: at most `ALPHA` where `adjusted` leaves zero out"""
-    verdict: Verdict
-    """what holds for the finished runs, and also where failed runs count as runs at chance level"""
-    verdict_of_finished: Verdict
-    """what the finished runs alone show"""
-    decided_early: bool = False
-    """whether a planned look before the last one shows it: such a mean is too large on average"""
-    shown_at: int | None = None
-    """the seeds of an earlier look that showed a difference or equivalence which this one does not show"""
-
-    dropped: int
-    """seeds that only one side has, or on which a side diverged"""
-    method: str = ""
-    """where the standard error comes from, see `differences`"""
-    detectable: float = np.nan
-    """the smallest true difference that these seeds show with 80 % power"""
+    verdict: Verdict  # what holds for the finished runs, and also where failed runs count as runs at chance level
+    verdict_of_finished: Verdict  # what the finished runs alone show
+    decided_early: bool = False  # a planned look before the last one shows it: such a mean is too large on average
+    shown_at: int | None = None  # seeds of an earlier look that showed what this one does not show
+    dropped: int  # seeds that only one side has, or on which a side diverged
+    method: str = ""  # where the standard error comes from, see `differences`
+    detectable: float = np.nan  # the smallest true difference that these seeds show with 80 % power
 
     @property
     def depends_on_diverged(self) -> bool:

@@ -15,8 +15,7 @@ from analysis.stats.estimates import Estimate, estimates, moments
 from analysis.stats.shared_variance import FEWEST_RUNS, FEWEST_SEEDS, can_share, shared_variance
 from experiments.study import Variance
 
-SHARED, WELCH, PAIRED = "shared", "Welch", "paired"
-"""Where the standard error of a pair comes from."""
+SHARED, WELCH, PAIRED = "shared", "Welch", "paired"  # where the standard error of a pair comes from
 
 
 @dataclass(frozen=True)
@@ -32,12 +31,10 @@ class Differences:
     weights: np.ndarray
     error: np.ndarray
     df: np.ndarray
-    method: np.ndarray
-    """`SHARED`, `WELCH` or `PAIRED` (..., pairs)"""
+    method: np.ndarray  # `SHARED`, `WELCH` or `PAIRED` (..., pairs)
     constant: np.ndarray
     """whether neither side varies over the seeds (..., pairs): they show no spread, so a rare failure may be missed"""
-    equal: np.ndarray
-    """whether both sides have the same value on each of two seeds or more (..., pairs)"""
+    equal: np.ndarray  # whether both sides have the same value on each of two seeds or more (..., pairs)
 
     def __getitem__(self, pairs: np.ndarray) -> "Differences":
         """The differences of some pairs of a single study."""

@@ -16,14 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-ALPHA = 0.05
-"""The level of significance: the rate of false verdicts that is allowed over a family of tests."""
-LEVEL = 1 - ALPHA
-"""The confidence level of intervals."""
-RELATIVE_ROUNDING = 1e-10
-"""A standard deviation below this share of the mean is floating-point rounding."""
-MOST_IMAGES = 100_000
-"""The largest split whose size `accuracy_step` recognises."""
+ALPHA = 0.05  # the level of significance: the rate of false verdicts that is allowed over a family of tests
+LEVEL = 1 - ALPHA  # the confidence level of intervals
+RELATIVE_ROUNDING = 1e-10  # a standard deviation below this share of the mean is floating-point rounding
+MOST_IMAGES = 100_000  # the largest split whose size `accuracy_step` recognises
 
 
 @dataclass(frozen=True)

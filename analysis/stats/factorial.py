@@ -28,12 +28,9 @@ from analysis.stats.estimates import ALPHA, RELATIVE_ROUNDING, UNKNOWN, Estimate
 from analysis.stats.looks import NO_PLAN, Looks, sequential_p
 from experiments.errors import UserError
 
-Term = tuple[str, ...]
-"""a factor, or the two factors of an interaction"""
-Levels = tuple[object, ...]
-"""a level of each factor of a term"""
-Effect = dict[str, Any]
-"""a row of a frame of `Factorial`"""
+Term = tuple[str, ...]  # a factor, or the two factors of an interaction
+Levels = tuple[object, ...]  # a level of each factor of a term
+Effect = dict[str, Any]  # a row of a frame of `Factorial`
 MOST_NAMED = 6  # missing cells that a message names
 
 
@@ -49,10 +46,8 @@ class Factorial:
 
     factors: tuple[str, ...]
     levels: dict[str, Levels]
-    seeds: tuple
-    """seeds used"""
-    seeds_left_out: tuple
-    """seeds without a finite value in every cell"""
+    seeds: tuple  # seeds used
+    seeds_left_out: tuple  # seeds without a finite value in every cell
     means: dict[Term, dict[Levels, Estimate]]
     """the marginal means of factors and of pairs of factors, in which every combination of the other factors has the
     same weight; for a single cell, the mean of all its runs"""

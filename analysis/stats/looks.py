@@ -37,10 +37,8 @@ from analysis.stats.estimates import ALPHA
 if TYPE_CHECKING:
     from scipy import interpolate
 
-FURTHEST = 38.0
-"""Standard errors from which a probability is below the smallest floating-point number."""
-WIDEST = 8.0
-"""Standard errors beyond which the studies that continue have no probability to speak of."""
+FURTHEST = 38.0  # standard errors from which a probability is below the smallest floating-point number
+WIDEST = 8.0  # standard errors beyond which the studies that continue have no probability to speak of
 MOST_NODES = 1024
 GRID = np.linspace(0.02, 7.2, 73)
 """Bounds of a single two-sided test at which the levels are tabulated: from 98 % to 6e-13."""
@@ -54,10 +52,8 @@ class Looks:
     it are not tested before the next planned look, and never after the last one.
     """
 
-    plan: tuple[int, ...] = ()
-    """the planned numbers of seeds"""
-    complete: tuple[int, ...] = ()
-    """the seeds of which all runs have ended, in the planned order"""
+    plan: tuple[int, ...] = ()  # the planned numbers of seeds
+    complete: tuple[int, ...] = ()  # the seeds of which all runs have ended, in the planned order
     stopped: Mapping[str, int] = field(default_factory=dict)
     """variant -> the look after which it got no more seeds; later looks would test it on the same data"""
 

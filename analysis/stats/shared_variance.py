@@ -28,18 +28,14 @@ from analysis.stats.estimates import RELATIVE_ROUNDING, moments
 
 FEWEST_VARIANTS, FEWEST_SEEDS, FEWEST_VARYING = 4, 5, 3
 """Below these numbers the variants say too little about each other, and error rates do not hold."""
-FEWEST_RUNS = 4
-"""A variant with fewer finite runs may hide a larger spread than that of the others."""
+FEWEST_RUNS = 4  # a variant with fewer finite runs may hide a larger spread than that of the others
 SHARES = np.arange(0.05, 1, 0.1)
 """The grid: the prior's share of the degrees of freedom of a typical variance, d0 / (d0 + d)."""
 
 
 @dataclass(frozen=True)
 class SharedVariance:
-    """Variances of variants and their degrees of freedom (..., grid, variants), for each degree of sharing.
-
-    `weights` (..., grid): of the degrees of sharing.
-    """
+    """Variances of variants and their df (..., grid, variants) at degrees of sharing with `weights` (..., grid)."""
 
     weights: np.ndarray
     variance: np.ndarray
