@@ -204,7 +204,7 @@ def _on_pairs(
     relation: Literal["above", "within"],
     bound: float,
 ) -> list[Hypothesis]:
-    """A hypothesis on each pair of variants that it `concerns` and that differs in `path` only ("within": once)."""
+    """A hypothesis on each pair that it `concerns` and that differs in `path` only; "within" takes a pair once."""
     settings, tuned = variant_settings(evidence.study, evidence.values), evidence.study.tuned_settings
     return [
         Hypothesis((a, b), evidence.interval(a, b), relation, bound)
@@ -221,7 +221,7 @@ def site_of(kind: str, site: str | None = None) -> str:
 
 
 def variant_settings(study: StudyPlan, values: Values) -> dict[str, dict[str, Any]]:
-    """Variant -> all its settings by dotted path, also those tuned for it; not for controls, and without values."""
+    """Variant -> all its settings by dotted path, tuned ones too; controls and variants without values are left out."""
     runs = study.variants
     settings = {variant: flat_settings(study.base, runs[variant].settings) for variant in values if variant in runs}
     return {variant: own for variant, own in settings.items() if not is_control(own)}

@@ -32,8 +32,8 @@ def check_pooling(study: Runs, skip: bool = False) -> Runs:
         counts = models.value_counts(sort=False)  # in the order of the runs
         usual = counts.idxmax()
         if len(counts) > 1 and not skip:
-            of = {model: f"{n} runs" if n > 1 else models[models == model].index[0] for model, n in counts.items()}
-            listed = "; ".join(f"{model} ({runs})" for model, runs in of.items())
+            sizes = {model: f"{n} runs" if n > 1 else models[models == model].index[0] for model, n in counts.items()}
+            listed = "; ".join(f"{model} ({runs})" for model, runs in sizes.items())
             advice = f"train them again with one model, or report only those with {usual} by --skip-unreadable"
             raise UserError(f"{study.name}: the runs of {variant!r} are not of one model: {listed}; {advice}")
         for run, model in models[models != usual].items():
@@ -95,7 +95,8 @@ def varying(study: Runs) -> set[str]:
 def plan_changes(study: Runs) -> dict[str, dict[Any, int]]:
     """A field of the plan that differs from what it was when runs started -> its value then -> number of these runs.
 
-    Fields of which records hold only a digest come last, with the value None. Older records hold less.
+    Fields of which records hold only a digest come last, with the value None. Empty for
+    runs whose plan is not known; older records hold less and are not counted.
     """
     if not study.recorded:
         return {}
@@ -121,7 +122,7 @@ def without_locations(study: Runs) -> Runs:
     defaults = {path: DEFAULTS[path] for path in places}
     plan = study.plan.model_copy(update={"base": nested({**study.base, **defaults})})
     runs, now = study.runs.copy(), field_digests(plan)["base"]
-    # a run that was started with the plan's base is still one
+    # what was stated of the base when runs started follows, where it is what the plan says now
     for place, today in zip(runs.index, _digests_today(study, runs), strict=True):
         if isinstance(stated := runs.at[place, "planned_fields"], str):
             runs.at[place, "planned_fields"] = stated.replace(f"base={today['base']}", f"base={now}")

@@ -124,7 +124,7 @@ def _variant_names(
 def _without_copies(
     source: str, runs: list[SourceRun], variants: list[str], settings: list[dict[str, Any]]
 ) -> tuple[dict[tuple[str, int], int], dict[str, str]]:
-    """(variant, seed) -> the index of the first run, and run -> why a copy is excluded. No seed is a `UserError`."""
+    """(variant, seed) -> index of the first run; run -> why a copy is out. `UserError` for copies without a seed."""
     kept: dict[tuple[str, int], int] = {}
     copies = {}
     for index, (run, variant, values) in enumerate(zip(runs, variants, settings)):

@@ -219,11 +219,11 @@ def _runs(
     for row, (value, seeded) in enumerate(zip(frame[metric].map(_text), frame[seed].map(_text)), 1):
         number, whole = _number(value or "nan"), _number(seeded)
         if number is None:
-            expected = "is not a number, such as 0.5 (empty: a failed run)"
-            raise UserError(f"{source}: {metric}: {value!r} in row {row} {expected}")
+            problem = "is not a number, such as 0.5 (empty: a failed run)"
+            raise UserError(f"{source}: {metric}: {value!r} in row {row} {problem}")
         if math.isfinite(number) and number and not SMALLEST <= abs(number) <= LARGEST:
-            expected = "is not between 1e-100 and 1e100; use another unit"
-            raise UserError(f"{source}: {metric}: {value} in row {row} {expected}")
+            problem = "is not between 1e-100 and 1e100; use another unit"
+            raise UserError(f"{source}: {metric}: {value} in row {row} {problem}")
         if whole is None or whole % 1 != 0:
             raise UserError(f"{source}: {seed}: {seeded!r} in row {row} is not a whole number")
         settings = {factor: column[row - 1] for factor, column in levels.items()}
