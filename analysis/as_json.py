@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from analysis.findings import Findings
-from analysis.stats import ALPHA, Estimate, PairedComparison
+from analysis.stats import ALPHA, Comparison, Estimate
 from analysis.words import metric_name
 
 SCHEMA = 1
@@ -50,7 +50,7 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
     return {"value": _known(estimate.value), **ends, "n": estimate.n}
 
 
-def _comparison(one: PairedComparison) -> dict[str, Any]:
+def _comparison(one: Comparison) -> dict[str, Any]:
     tested = {"p_adjusted": _known(one.p_adjusted), "verdict": one.verdict, "detectable": _known(one.detectable)}
     return _estimate(one.adjusted) | {"n": one.n} | tested
 

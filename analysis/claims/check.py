@@ -27,12 +27,9 @@ class ClaimResult:
     claim: Claim
     outcome: Outcome
     hypotheses: tuple[Hypothesis, ...]
-    decisive: Hypothesis
-    """of the hypotheses that stand as the outcome says, the one with the weakest support"""
-    hits: int
-    """how many hypotheses stand as the outcome says: shown, contradicted or open"""
-    obstacle: str = ""
-    """why the study cannot decide the claim"""
+    decisive: Hypothesis  # of the hypotheses that stand as the outcome says, the one with the weakest support
+    hits: int  # how many hypotheses stand as the outcome says: shown, contradicted or open
+    obstacle: str = ""  # why the study cannot decide the claim
 
     @property
     def estimate(self) -> Estimate:
@@ -65,14 +62,12 @@ def check(claims: Iterable[Claim], evidence: Evidence) -> list[ClaimResult]:
 
 
 def _judge(claim: Claim, hypotheses: list[Hypothesis], obstacle: str) -> ClaimResult:
-    failed, shown = [h for h in hypotheses if h.contradicted], [h for h in hypotheses if h.shown]
-    outcome: Outcome = "undecided here"
-    pick = [h for h in hypotheses if h not in shown]
-    if failed:
-        outcome, pick = "does not hold here", failed
-    elif len(shown) == len(hypotheses):
-        outcome, pick = "holds here", shown
-    decisive = min(pick, key=lambda h: h.support)
-    return ClaimResult(
-        claim, "not comparable" if obstacle else outcome, tuple(hypotheses), decisive, len(pick), obstacle
-    )
+    outcome: Outcome
+    if pick := [h for h in hypotheses if h.contradicted]:
+        outcome = "does not hold here"
+    elif pick := [h for h in hypotheses if not h.shown]:
+        outcome = "undecided here"
+    else:
+        outcome, pick = "holds here", hypotheses
+    outcome = "not comparable" if obstacle else outcome
+    return ClaimResult(claim, outcome, tuple(hypotheses), min(pick, key=lambda h: h.support), len(pick), obstacle)

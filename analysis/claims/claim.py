@@ -2,9 +2,10 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import permutations
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import reduce
+from itertools import chain, permutations
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,6 @@ from experiments.study import StudyPlan
 from vit.registry import REGISTRY
 
 KIND, SITE, HEAD, SHUFFLED = "model.pos_embed", "model.pos_site", "model.head", "data.shuffle_patches"
-
 
 Images = Literal["trained", "larger", "permuted"]
 """The test images of an accuracy: as in training, larger than these, or with permuted patches."""
@@ -43,20 +43,12 @@ class Evidence:
         inverse = self.pairs[b, a].adjusted if (b, a) in self.pairs else UNKNOWN
         return Estimate(-inverse.value, -inverse.high, -inverse.low, inverse.n)
 
-    @property
-    def settings(self) -> dict[str, dict[str, Any]]:
-        """Variant -> all its settings, see `variant_settings`."""
-        return variant_settings(self.study, self.values)
-
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A difference is "above" `bound`, or "within" ±`bound`.
+    """A difference is "above" `bound`, or "within" ±`bound`."""
 
-    `variants`: (a, b) for a - b, or (a,) for a - a published figure.
-    """
-
-    variants: tuple[str, ...]
+    variants: tuple[str, ...]  # (a, b) for a - b, or (a,) for a - a published figure
     interval: Estimate
     relation: Literal["above", "within"]
     bound: float
@@ -82,9 +74,10 @@ class Hypothesis:
     def support(self) -> float:
         """How far the interval stays on the side of the hypothesis; below 0 where it does not."""
         found = self.interval
-        low, high = (found.low, found.high) if found.low == found.low else (found.value, found.value)
+        low, high = (found.value, found.value) if math.isnan(found.low) else (found.low, found.high)
         return low - self.bound if self.relation == "above" else self.bound - max(-low, high)
 
+    @property
     def leans_for(self) -> bool:
         """Whether the hypothesis holds if the observed mean is the true one."""
         centre = self.interval.value
@@ -97,18 +90,13 @@ class Claim(ABC):
 
     id: str
     statement: str
-    source: str
-    """empty for a question of our own"""
-    quote: str = field(default="", kw_only=True)
-    """what the source says, in its words or figures"""
-    incomparable: str = field(default="", kw_only=True)
-    """why no study here repeats what the source did; empty where one can"""
-    images: Images = field(default="trained", kw_only=True)
-    """the test images of its accuracies"""
-    both_work: bool = field(default=False, kw_only=True)
-    """whether it ranks two kinds only where both are shown to be better than none, whichever leads"""
-    where: tuple[str, Any] | None = field(default=None, kw_only=True)
-    """a setting, and the level that the variants have which it is about"""
+    source: str = ""  # empty for a question of our own
+    _: KW_ONLY
+    quote: str = ""  # what the source says, in its words or figures
+    incomparable: str = ""  # why no study here repeats what the source did; empty where one can
+    images: Images = "trained"  # the test images of its accuracies
+    both_work: bool = False  # it ranks two kinds only where both are shown to be better than none, whichever leads
+    where: tuple[str, Any] | None = None  # a setting, and the level that the variants have which it is about
 
     def is_about(self, settings: Mapping[str, Any]) -> bool:
         """Whether a variant with these settings has the level of `where`."""
@@ -122,27 +110,15 @@ class Claim(ABC):
         """Why the study cannot decide the claim although it has `hypotheses`; empty where it can."""
         if self.incomparable or not (self.both_work or self.images == "larger"):
             return self.incomparable
+        # A ranking of models that have lost what they learned says nothing about their embeddings.
+        pairs = _on_pairs(evidence, KIND, lambda a, b: b.get(KIND) == "none", "above", evidence.rule.bound)
+        clear = {pair.variants[0] for pair in pairs if pair.shown}
         # that the first is better takes two models that work; the opposite only the second
-        needed = [
-            name
-            for one in hypotheses
-            for name in (one.variants if self.both_work or one.leans_for() else one.variants[1:])
-        ]
-        return _collapsed(dict.fromkeys(needed), evidence)
-
-
-def _collapsed(compared: Iterable[str], evidence: Evidence) -> str:
-    """Which of these variants is not shown to be better than the one without embedding by more than the margin.
-
-    A ranking of models that have lost what they learned says nothing about their embeddings.
-    """
-    pairs = _on_pairs(evidence, KIND, lambda a, b: b.get(KIND) == "none", "above", evidence.rule.bound)
-    clear = {pair.variants[0] for pair in pairs if pair.shown}
-    low = [variant for variant in compared if variant not in clear]
-    verb = "is" if len(low) == 1 else "are"
-    return (
-        f"{' and '.join(low)} {verb} not clearly better than a model without embedding on these images" if low else ""
-    )
+        needed = (one.variants if self.both_work or one.leans_for else one.variants[1:] for one in hypotheses)
+        low = [variant for variant in dict.fromkeys(chain(*needed)) if variant not in clear]
+        verb = "is" if len(low) == 1 else "are"
+        named = f"{' and '.join(low)} {verb} not clearly better than a model without embedding on these images"
+        return named if low else ""
 
 
 @dataclass(frozen=True)
@@ -150,10 +126,8 @@ class Above(Claim):
     """One level of a setting beats another, all else equal, by more than the margin or (`at_all`) by any amount."""
 
     path: str = KIND
-    higher: frozenset[Any] = frozenset()
-    """levels; empty means all but `lower`"""
-    lower: frozenset[Any] = frozenset()
-    """levels; empty means all that are smaller numbers"""
+    higher: frozenset[Any] = frozenset()  # levels; empty means all but `lower`
+    lower: frozenset[Any] = frozenset()  # levels; empty means all that are smaller numbers
     at_all: bool = False
 
     def hypotheses(self, evidence: Evidence) -> list[Hypothesis]:
@@ -173,10 +147,8 @@ class Alike(Claim):
     """The levels of a setting differ by less than the margin, all else equal, for these kinds of embedding only."""
 
     path: str = KIND
-    kinds: frozenset[str] = frozenset()
-    """empty means all but none"""
-    levels: frozenset[Any] = frozenset()
-    """empty means all levels of the setting"""
+    kinds: frozenset[str] = frozenset()  # empty means all but none
+    levels: frozenset[Any] = frozenset()  # empty means all levels of the setting
 
     def hypotheses(self, evidence: Evidence) -> list[Hypothesis]:
         def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
@@ -208,8 +180,11 @@ class Published(Claim):
         from experiments.presets import preset
 
         published = flat_settings(preset(self.preset).model_dump(mode="json"), {})
-        reproduced = [variant for variant, settings in evidence.settings.items() if settings == published]
-        return [Hypothesis((variant,), self._away(variant, evidence), "within", bound) for variant in reproduced]
+        return [
+            Hypothesis((variant,), self._away(variant, evidence), "within", bound)
+            for variant, settings in variant_settings(study, evidence.values).items()
+            if settings == published
+        ]
 
     def _away(self, variant: str, evidence: Evidence) -> Estimate:
         """How far one more run is from the published accuracy, whether diverged runs count or not."""
@@ -219,8 +194,7 @@ class Published(Claim):
             error, level = deviation * np.sqrt(1 + 1 / np.maximum(n, 1)), rule.looks.of([variant]).confidence
             low, high = t_interval(centre - self.accuracy, error, n - 1, level)
             found.append(Estimate(float(centre) - self.accuracy, float(low), float(high), int(n)))
-        lowest, highest = np.min([one.low for one in found]), np.max([one.high for one in found])
-        return replace(found[0], low=float(lowest), high=float(highest))
+        return reduce(Estimate.covering, found)
 
 
 def _on_pairs(
@@ -230,14 +204,11 @@ def _on_pairs(
     relation: Literal["above", "within"],
     bound: float,
 ) -> list[Hypothesis]:
-    """A hypothesis on each pair of variants whose settings it `concerns` and that differ in `path` only.
-
-    A pair whose order does not matter ("within") counts once.
-    """
-    tuned = evidence.study.tuned_settings
+    """A hypothesis on each pair that it `concerns` and that differs in `path` only; "within" takes a pair once."""
+    settings, tuned = variant_settings(evidence.study, evidence.values), evidence.study.tuned_settings
     return [
         Hypothesis((a, b), evidence.interval(a, b), relation, bound)
-        for (i, (a, higher)), (j, (b, lower)) in permutations(enumerate(evidence.settings.items()), 2)
+        for (i, (a, higher)), (j, (b, lower)) in permutations(enumerate(settings.items()), 2)
         if (relation == "above" or i > j) and concerns(higher, lower) and differ_only(higher, lower, path, tuned)
     ]
 
@@ -250,10 +221,7 @@ def site_of(kind: str, site: str | None = None) -> str:
 
 
 def variant_settings(study: StudyPlan, values: Values) -> dict[str, dict[str, Any]]:
-    """Variant -> all its settings by dotted path, with the site resolved and those that were tuned for it.
-
-    Variants without values and controls are left out.
-    """
+    """Variant -> all its settings by dotted path, tuned ones too; controls and variants without values are left out."""
     runs = study.variants
     settings = {variant: flat_settings(study.base, runs[variant].settings) for variant in values if variant in runs}
     return {variant: own for variant, own in settings.items() if not is_control(own)}
@@ -273,10 +241,7 @@ def is_control(settings: Mapping[str, Any]) -> bool:
 
 
 def flat_settings(config: Mapping, levels: Mapping[str, Any]) -> dict[str, Any]:
-    """A nested configuration, overridden by `levels`, as dotted path -> value.
-
-    The seed and file locations are left out.
-    """
+    """A nested configuration, overridden by `levels`, by dotted path; with the site resolved, without `PLACES`."""
     sections = {section: inner for section, inner in config.items() if isinstance(inner, Mapping)}
     flat = {f"{section}.{field}": value for section, inner in sections.items() for field, value in inner.items()}
     flat = {path: value for path, value in (flat | dict(levels)).items() if path not in PLACES}
@@ -286,10 +251,7 @@ def flat_settings(config: Mapping, levels: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differ_only(a: Mapping[str, Any], b: Mapping[str, Any], path: str, tuned: Collection[str]) -> bool:
-    """Whether two variants are equal but for `path` and the `tuned` settings.
-
-    Kinds are compared at one site, or each at its natural site.
-    """
+    """Whether only `path` and `tuned` settings differ. Kinds are compared at one site, or each at its natural site."""
     if any(a.get(other) != b.get(other) for other in (a.keys() | b.keys()) - {path, SITE, *tuned}):
         return False
     natural = all(settings.get(SITE) == site_of(settings.get(KIND, "")) for settings in (a, b))

@@ -15,16 +15,12 @@ from experiments.sections import OTHER_CLASSES
 
 @dataclass(frozen=True)
 class Chance:
-    """The metric of guessing, and the runs that diverged, which count as runs at that level.
-
-    `level`: variant -> the metric of guessing, where that is known. `diverged`: variant -> the seeds of its diverged
-    runs, where there are any. `margin`: of the study, in the unit of the metric.
-    """
+    """The metric of guessing, and the runs that diverged, which count as runs at that level."""
 
     metric: Metric
-    margin: float | None
-    level: dict[str, float]
-    diverged: dict[str, list[int]]
+    margin: float | None  # of the study, in the unit of the metric
+    level: dict[str, float]  # variant -> the metric of guessing, where that is known
+    diverged: dict[str, list[int]]  # variant -> the seeds of its diverged runs, where there are any
 
     @property
     def counts_as(self) -> dict[str, float]:
@@ -48,25 +44,23 @@ class Chance:
         return {variant: {**runs, **lost.get(variant, {})} for variant, runs in values.items()}
 
     def near(self, values: Values) -> set[str]:
-        """The variants with a mean near that of guessing: at most the margin or, for an accuracy c, c (1 - c) / 4
-        away.
-        """
+        """The variants with a mean near guessing: at most the margin or, for an accuracy c, c (1 - c) / 4 away."""
         near = set()
         for variant, level in self.level.items():
             mean = stats.mean([*values.get(variant, {}).values()]).value
-            spread = level * (1 - level) / 4 if self.metric.is_share else 0.0
-            near |= {variant} if abs(mean - level) <= max(self.margin or 0.0, spread) else set()
+            if abs(mean - level) <= max(self.margin or 0.0, level * (1 - level) / 4 * self.metric.is_share):
+                near.add(variant)
         return near
 
 
 def study_chance(study: Runs) -> Chance:
-    """The chance levels of a study."""
-    levels = {str(v): chance_level(settings, study.metric) for v, settings in study.settings().iterrows()}
-    diverged: dict[str, list[int]] = {}
-    for variant, seed in zip(study.of("diverged")["variant"], study.of("diverged")["seed"]):
-        diverged.setdefault(variant, []).append(int(seed))
-    known = {variant: level for variant, level in levels.items() if level is not None}
-    return Chance(study.metric, study.margin, known, diverged)
+    """The chance levels of a study. Guessing among k classes has an accuracy of 1/k, and a cross-entropy of log k."""
+    metric = study.metric
+    shares = {str(variant): chance_accuracy(settings, metric) for variant, settings in study.settings().iterrows()}
+    known = {variant: share for variant, share in shares.items() if share is not None}
+    levels = known if metric.is_share else {variant: -math.log(share) for variant, share in known.items()}
+    seeds = study.of("diverged").groupby("variant", sort=False)["seed"]
+    return Chance(metric, study.margin, levels, {variant: list(map(int, of_variant)) for variant, of_variant in seeds})
 
 
 def chance_accuracy(settings: pd.Series, metric: Metric) -> float | None:
@@ -86,9 +80,3 @@ def chance_accuracy(settings: pd.Series, metric: Metric) -> float | None:
     if classes is None or pd.isna(classes):
         return None
     return 1 / (int(classes) - trained * (name == OTHER_CLASSES))
-
-
-def chance_level(settings: pd.Series, metric: Metric) -> float | None:
-    """The metric of guessing among k classes: an accuracy of 1/k, a cross-entropy of log k; None if unknown."""
-    share = chance_accuracy(settings, metric)
-    return share if share is None or metric.is_share else -math.log(share)

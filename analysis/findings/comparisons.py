@@ -7,7 +7,7 @@ from itertools import combinations
 from analysis import stats
 from analysis.findings.policy import Policy
 from analysis.findings.variants import Variants
-from analysis.stats.comparisons import SHOWN, PairedComparison, Values, Verdict
+from analysis.stats.comparisons import SHOWN, Comparison, Values, Verdict
 from experiments.study import MOST_PAIRS
 
 
@@ -16,14 +16,13 @@ class Comparisons:
     """The comparisons of a study."""
 
     baseline: str
-    versus: dict[str, PairedComparison]
-    """each variant against the baseline: the same comparisons as in `pairs`"""
-    pairs: dict[tuple[str, str], PairedComparison]
+    versus: dict[str, Comparison]  # each variant against the baseline: the same comparisons as in `pairs`
+    pairs: dict[tuple[str, str], Comparison]
     """(a, b) -> a - b, where b is the baseline or comes later; all pairs are one family. Empty where there are too many
     variants; then the pairs with the baseline are the family"""
 
     @property
-    def other_pairs(self) -> dict[tuple[str, str], PairedComparison]:
+    def other_pairs(self) -> dict[tuple[str, str], Comparison]:
         """Every pair without the baseline."""
         return {pair: compared for pair, compared in self.pairs.items() if self.baseline not in pair}
 
@@ -43,7 +42,7 @@ class Comparisons:
         better = {"better": lambda a, b: (a, b), "worse": lambda a, b: (b, a)}
         return [better[c.verdict](*pair) for pair, c in self.pairs.items() if c.verdict in better]
 
-    def with_variant(self, variant: str | None) -> dict[str, PairedComparison]:
+    def with_variant(self, variant: str | None) -> dict[str, Comparison]:
         """Every other variant -> its pair with this one, where that was tested."""
         return {
             (set(pair) - {variant}).pop(): compared

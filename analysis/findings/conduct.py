@@ -33,42 +33,24 @@ class Conduct:
     """The conduct of a study."""
 
     study: Runs
-    looks: tuple[Look, ...]
-    """looks at different numbers of seeds, in order; the last one is this"""
-    counts: pd.DataFrame
-    """a row for each variant, a column for each of `STATUSES`"""
+    looks: tuple[Look, ...]  # looks at different numbers of seeds, in order; the last one is this
+    counts: pd.DataFrame  # a row for each variant, a column for each of `STATUSES`
     planned: int
     finished: int
-    excluded: dict[str, list[str]]
-    """status -> what the runs with another status than "finished" are called; "unplanned" is such a status"""
-    divergence: dict[str, stats.Estimate]
-    """variant -> share of its ended runs, without those stopped early, that diverged, with its exact interval"""
-    dataset: str
-    """of the plan's base; "" where it is not stated"""
-    changed_images: list[str]
-    """variants whose runs used other images than runs with the same settings"""
-    test_copies: int
-    """the largest number of a run's test images that are training images as well; 0 where that is not recorded"""
-    split: Literal["fixed", "by seed", "by seed in some variants"]
-    """how the images are split into those for training and for testing"""
-    not_fixed: dict[str, list[str]]
-    """setting that is no factor -> its values, where they differ between runs"""
-    changes: dict[str, dict[Any, int]]
-    """changed field of the plan -> its value when runs started -> how many runs that were.
-
-    Planned looks allow new seeds
-    """
-    decided: dict[str, int | None] | None
-    """variant -> the seeds that decide it, or None, without the baseline; None where a study does not stop variants"""
+    excluded: dict[str, list[str]]  # status other than "finished", also "unplanned" -> what its runs are called
+    divergence: dict[str, stats.Estimate]  # variant -> share of its finished and diverged runs that diverged
+    dataset: str  # of the plan's base; "" where it is not stated
+    changed_images: list[str]  # variants whose runs used other images than runs with the same settings
+    test_copies: int  # most test images of a run that are training images as well; 0 where not recorded
+    split: Literal["fixed", "by seed", "by seed in some variants"]  # of images into those for training and testing
+    not_fixed: dict[str, list[str]]  # setting that is no factor -> its values, where they differ between runs
+    changes: dict[str, dict[Any, int]]  # changed field of the plan -> its value when runs started -> how many runs
+    decided: dict[str, int | None] | None  # variant -> seeds that decide it, if any; None: none is stopped
     commits: int
-    dirty: bool
-    """whether a run comes from code with uncommitted changes"""
-    hardware: list[str]
-    """the names of the devices that runs used"""
-    torch: list[str]
-    """the versions of PyTorch that runs used"""
-    unrecorded_plugins: list[str]
-    """the plug-ins of runs without a record of their source, one for each run"""
+    dirty: bool  # whether a run comes from code with uncommitted changes
+    hardware: list[str]  # the names of the devices that runs used
+    torch: list[str]  # the versions of PyTorch that runs used
+    unrecorded_plugins: list[str]  # the plug-ins of runs without a record of their source, one for each run
     uncommitted_plugin: bool
 
     @property
@@ -90,7 +72,7 @@ def study_conduct(study: Runs) -> Conduct:
     runs = {status: _named(study.of(status)) for status in (*STATUSES[1:], "unplanned")}
     changes = plan_changes(study)
     if study.plan.looks and "looks" not in changes:
-        changes.pop("seeds", None)
+        changes.pop("seeds", None)  # planned looks allow new seeds
     return Conduct(
         study=study,
         looks=study_looks(study),

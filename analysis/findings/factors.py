@@ -8,7 +8,6 @@ from analysis import stats
 from analysis.findings.means import Means
 from analysis.findings.policy import Policy
 from analysis.runs.runs import Runs, factor_levels
-from analysis.runs.source_run import ENDED
 from analysis.stats.factorial import cover_diverged
 from experiments.errors import UserError
 
@@ -17,10 +16,8 @@ from experiments.errors import UserError
 class Factors:
     """The factors of a study. All but `skipped_reason` is empty for a study of one factor."""
 
-    model: stats.Factorial | None = None
-    """the effects. They share alpha with the pairs"""
-    skipped_reason: str = ""
-    """why a study of several factors has no `model`"""
+    model: stats.Factorial | None = None  # the effects. They share alpha with the pairs
+    skipped_reason: str = ""  # why a study of several factors has no `model`
 
     @property
     def divergence_sensitive_terms(self) -> list[str]:
@@ -60,21 +57,12 @@ def _model(runs: pd.DataFrame, study: Runs, policy: Policy) -> stats.Factorial:
 
 
 def _counted(study: Runs, means: Means, policy: Policy) -> stats.Factorial | None:
-    """The effects where diverged runs count at chance level.
-
-    None where that is not known, or leaves no complete grid.
-    """
+    """The effects where diverged runs count at chance level; None where that is unknown, or leaves no complete grid."""
     if policy.chance.unknown:
         return None
+    runs, counted = study.of("finished", "diverged"), policy.chance.counted(means.values)
+    metric = [counted[variant][int(seed)] for variant, seed in zip(runs["variant"], runs["seed"])]
     try:
-        return _model(_at_chance(study, policy.chance.counted(means.values)), study, policy)
+        return _model(runs.assign(**{study.metric: metric}).dropna(subset=[study.metric]), study, policy)
     except UserError:
         return None
-
-
-def _at_chance(study: Runs, counted: dict[str, dict[int, float]]) -> pd.DataFrame:
-    """The finished and the diverged runs, the latter with their metric in `counted`."""
-    ended = study.of(*ENDED)
-    runs = ended[ended["status"].isin(["finished", "diverged"])]
-    metric = [counted[variant][int(seed)] for variant, seed in zip(runs["variant"], runs["seed"])]
-    return runs.assign(**{study.metric: metric}).dropna(subset=[study.metric])

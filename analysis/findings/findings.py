@@ -21,16 +21,12 @@ from experiments.errors import UserError
 
 @dataclass(frozen=True)
 class Page:
-    """What is asked of a report.
+    """What is asked of a report."""
 
-    `out`: its folder. `renamed`: see `study_variants`. `models`: whether it shows trained models and test images, which
-    takes checkpoints and the dataset; `skip_unreadable`: whether damaged checkpoints are left out.
-    """
-
-    out: Path | None = None
-    renamed: tuple[tuple[str, str], ...] = ()
-    models: bool = False
-    skip_unreadable: bool = False
+    out: Path | None = None  # its folder
+    renamed: tuple[tuple[str, str], ...] = ()  # see `study_variants`
+    models: bool = False  # whether it shows trained models and test images: takes checkpoints and the dataset
+    skip_unreadable: bool = False  # whether damaged checkpoints are left out
 
 
 NO_PAGE = Page()
@@ -70,10 +66,7 @@ class Findings:
 
 
 def analyze(study: Runs, page: Page = NO_PAGE, strictness: int = 1) -> Findings:
-    """The findings of a study. Raises `UserError` where no run has ended.
-
-    `strictness`: see `Policy`.
-    """
+    """The findings of a study. `strictness`: see `Policy`. Raises `UserError` where no run has ended."""
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
     policy, variants, means = study_policy(study), study_variants(study, page.renamed), study_means(study)

@@ -15,8 +15,7 @@ class Means:
     """Values and estimates, in the data's units (accuracies as fractions)."""
 
     metric: Metric
-    values: dict[str, dict[int, float]]
-    """variant -> seed -> the study's metric; NaN where the run has no final value (diverged, pruned)"""
+    values: dict[str, dict[int, float]]  # variant -> seed -> the study's metric; NaN for runs that did not finish
     by_metric: dict[str, dict[str, stats.Estimate]]
     """metric -> variant -> its mean; the metrics that some run has measured, and the study's"""
 

@@ -11,7 +11,7 @@ from analysis.findings.chance import Chance, study_chance
 from analysis.findings.variants import has_grid
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
-from analysis.stats.comparisons import PairedComparison, Values, near_chance, with_diverged
+from analysis.stats.comparisons import Comparison, Values, near_chance, with_diverged
 from analysis.stats.estimates import accuracy_step, decimal_step
 from experiments.metric import Metric
 
@@ -21,18 +21,13 @@ class Policy:
     """How verdicts of a study are reached."""
 
     metric: Metric
-    margin: float | None
-    """None where the study states none in the unit of the metric: no equivalence is tested"""
-    floor: float
-    """the smallest standard deviation that a run of the metric is credited with: half a step of an accuracy"""
+    margin: float | None  # None where the study states none in the unit of the metric: no equivalence is tested
+    floor: float  # the smallest standard deviation of a run, see `smallest_sd`
     chance: Chance
     looks: stats.Looks = stats.NO_PLAN
-    variance: stats.Variance = "shared"
-    """whether standard errors share what all variants tell about their spread, where there are enough of them"""
-    has_grid: bool = False
-    """whether the plan has a grid of factors: then pairs and factors are tested, and share `stats.ALPHA`"""
-    strictness: int = 1
-    """how many times as strict the intervals are, where a page has those of several studies"""
+    variance: stats.Variance = "shared"  # see `stats.Rule`
+    has_grid: bool = False  # the plan has a grid of factors: pairs and factors are tested, and share `stats.ALPHA`
+    strictness: int = 1  # how many times as strict the intervals are, where a page has those of several studies
 
     @property
     def families(self) -> int:
@@ -47,27 +42,20 @@ class Policy:
     @property
     def rule(self) -> stats.Rule:
         """The rule for differences of two runs."""
-        floor = stats.floor_of_difference(self.floor)
+        floor = math.sqrt(2) * self.floor
         return stats.Rule(self.margin, self.metric.lower_is_better, floor, self.families, self.looks, self.variance)
 
-    def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], PairedComparison]:
-        """Each pair (a, b) as a - b; the pairs are one family. A verdict also holds where diverged runs count.
-
-        Where their chance level is not known, nothing is shown of a pair with diverged runs.
-        """
+    def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Comparison]:
+        """Each pair (a, b) as a - b; the pairs are one family. Verdicts also hold where diverged runs are at chance."""
         pairs, tested, chance = list(pairs), self.looks.limit(values), self.chance
         compared, near = stats.compare(tested, pairs, self.rule), chance.near(tested)
         if failed := {variant for variant, seeds in chance.diverged.items() if tested[variant].keys() & set(seeds)}:
-            counted = stats.compare(self.looks.limit(chance.counted(values)), pairs, self.rule)
-            compared = with_diverged(
-                compared,
-                {
-                    pair: replace(one, adjusted=stats.UNKNOWN) if chance.unknown & set(pair) else one
-                    for pair, one in counted.items()
-                    if failed & set(pair)
-                },
-                self.rule,
-            )
+            counted = {
+                pair: replace(one, adjusted=stats.UNKNOWN) if chance.unknown & set(pair) else one
+                for pair, one in stats.compare(self.looks.limit(chance.counted(values)), pairs, self.rule).items()
+                if failed & set(pair)
+            }
+            compared = with_diverged(compared, counted, self.rule)
         return near_chance(compared, {pair for pair in pairs if near.issuperset(pair)})
 
 
@@ -85,12 +73,11 @@ def study_policy(study: Runs) -> Policy:
 
 
 def smallest_sd(finished: pd.DataFrame, metric: Metric) -> float:
-    """The smallest standard deviation that a run is credited with: half of an accuracy's step, 0 for a loss.
+    """The smallest standard deviation that a run is credited with: half of a metric's step, 0 for a loss.
 
-    A metric that is neither has the step to which its values are rounded.
-
-    The step is one image of its split. Where its size is not recorded, and where accuracies are means over support sets
-    or shifts, it is what the accuracies themselves show; accuracies that are all 0 or 1 show none.
+    The step of an accuracy is one image of its split. Where its size is not recorded, and where accuracies are means
+    over support sets or shifts, it is what the accuracies themselves show; accuracies that are all 0 or 1 show none.
+    Any other metric has the step to which its values are rounded.
     """
     if not metric.is_share:
         return 0.0 if metric.is_loss else 0.5 * decimal_step(finished[metric].to_numpy())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.runs.runs import Runs, factor_levels
+from analysis.runs.runs import Runs
 from analysis.words import factor_name, level_name, quoted
 from experiments.errors import UserError
 from experiments.metric import Metric
@@ -16,22 +16,17 @@ from vit.registry import nearest
 class Variants:
     """All that a table, figure or sentence needs to name a variant."""
 
-    names: list[str]
-    """every planned variant, in the plan's order"""
+    names: list[str]  # every planned variant, in the plan's order
     baseline: str
     metric: Metric
     margin: float | None
     brief: dict[str, str]
-    """variant -> its levels, numbers with the name of the factor (`none, depth = 2`); its name where these are
-    ambiguous
-    """
-    factors: dict[str, str]
-    """factor -> what the study calls it"""
+    """variant -> its levels, numbers with the name of the factor (`none, depth = 2`); its name if they are ambiguous"""
+    factors: dict[str, str]  # factor -> what the study calls it
     levels: pd.DataFrame | None
     """the grid of a study of several factors: a row for each variant, a column for each factor, levels as text; None
     where the levels are unknown or do not identify the variants"""
-    labelled: bool = False
-    """whether the user has given them names, which may hold math"""
+    labelled: bool = False  # whether the user has given them names, which may hold math
 
     @property
     def others(self) -> list[str]:
@@ -77,16 +72,12 @@ def _brief(study: Runs, variants: list[str], factors: dict[str, str]) -> dict[st
 
 
 def levels_by_variant(study: Runs) -> pd.DataFrame:
-    """A row for each variant, a column for each factor."""
-    runs = study.runs.drop_duplicates("variant").set_index("variant").reindex(study.variants)
-    return pd.DataFrame({factor: factor_levels(runs, factor) for factor in study.factors}, index=study.variants)
+    """A row for each planned variant, a column for each factor."""
+    return study.levels(study.factors).reindex(study.variants)
 
 
 def names_by_levels(levels: pd.DataFrame, factors: Mapping[str, str]) -> dict[str, str]:
-    """Variant -> its levels as a name, by a row of levels for each variant.
-
-    `factors`: factor -> what the study calls it.
-    """
+    """Variant -> its levels as a name. `factors`: factor -> what the study calls it."""
     heads = [factors[factor] for factor in levels]
     names = (", ".join(map(level_name, heads, map(str, row))) for row in levels.itertuples(index=False))
     return dict(zip(levels.index, names))

@@ -14,7 +14,7 @@ from analysis.findings import Findings
 from analysis.findings.policy import Policy
 from analysis.findings.variants import Variants
 from analysis.runs.source_run import ENDED
-from analysis.stats import Comparison, PairedComparison
+from analysis.stats import Comparison
 from analysis.stats.comparisons import EQUAL, NEAR_CHANCE
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
@@ -246,7 +246,7 @@ def pairs_table(findings: Findings) -> Table | None:
 
 
 def compared_table(
-    name: str, caption: str, compared: Mapping[str, PairedComparison], metric: Metric, notes: Sequence[str]
+    name: str, caption: str, compared: Mapping[str, Comparison], metric: Metric, notes: Sequence[str]
 ) -> Table:
     """One comparison for each variant."""
     rows = [{"variant": variant, "_runs": "", **_fields(comparison)} for variant, comparison in compared.items()]
@@ -259,7 +259,7 @@ def _end(variants: Variants, variant: str, side: str = "") -> dict[str, object]:
     return {side + name: fields[name] for name in ("_name", "_place", "_runs")}
 
 
-def _fields(c: PairedComparison) -> dict[str, object]:
+def _fields(c: Comparison) -> dict[str, object]:
     return {
         "n": c.n,
         "dropped": c.dropped,
@@ -274,7 +274,7 @@ def _fields(c: PairedComparison) -> dict[str, object]:
     }
 
 
-def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple[Column, ...]:
+def _columns(metric: Metric, comparisons: Collection[Comparison]) -> tuple[Column, ...]:
     places = words.shared_places([c.adjusted for c in comparisons], metric)
     most = 1.0 if metric.is_share else math.inf
     detectable = f"minimum detectable difference{metric.difference_unit}"

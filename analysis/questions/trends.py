@@ -14,7 +14,7 @@ from analysis.findings import Findings
 from analysis.findings.policy import Policy
 from analysis.findings.variants import Variants, levels_by_variant, names_by_levels
 from analysis.runs.runs import Runs, factor_levels
-from analysis.stats.comparisons import estimated_differences
+from analysis.stats.comparisons import compare
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
@@ -104,9 +104,9 @@ def _trend(
     others = [row for row in rows if row != baseline]
     pairs = [(row, baseline) for row in others]
     at_point = {at: {row: table[row, at].to_dict() for row in rows} for at in points}
-    differences = {at: estimated_differences(by_row, pairs, policy.rule) for at, by_row in at_point.items()}
+    compared = {at: compare(by_row, pairs, policy.rule) for at, by_row in at_point.items()}
     metric = Metric(study.metric.base) if name == "lengths" else study.metric
-    diffs = {row: {at: estimates[i] for at, estimates in differences.items()} for i, row in enumerate(others)}
+    diffs = {row: {at: here[row, baseline].diff for at, here in compared.items()} for row in others}
     missing = [row for row in planned if row not in rows]
     return Trend(name, unit, metric, points, baseline, diffs, missing, policy.several_looks)
 

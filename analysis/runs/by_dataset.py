@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-import pandas as pd
-
 from analysis.runs.runs import Runs, factor_levels
 from analysis.runs.settings import variant_name
 from experiments.errors import UserError
@@ -28,28 +26,20 @@ def check_one_dataset(study: Runs) -> None:
 def split_by_dataset(study: Runs) -> list[Runs]:
     """A study that has the dataset among its factors, as one study for each dataset, without this factor.
 
-    Raises `UserError` where the dataset differs between runs but is no factor, or belongs to a factor with settings
-    that differ within a dataset.
+    Raises `UserError` where the dataset is no factor, or belongs to one whose settings differ within a dataset.
     """
     factor = next((factor for factor in study.factors if DATASET in factor.split("+")), None)
     names = datasets_of(study)
     if factor is None:
-        raise UserError(
-            f"{study.name}: the runs use several datasets ({', '.join(names)}), which are no factor; {ADVICE}"
-        )
+        several = f"the runs use several datasets ({', '.join(names)}), which are no factor"
+        raise UserError(f"{study.name}: {several}; {ADVICE}")
     levels = factor_levels(study.runs, factor)
     if levels.groupby(study.runs[DATASET]).nunique().max() > 1:
         raise UserError(f"{study.name}: {factor} has several levels for one dataset; {ADVICE}")
     rest = {name: texts for name, texts in study.factors.items() if name != factor}
-    renamed = _names_without(study, list(rest))
+    by_variant = study.levels(rest)
+    renamed = {variant: variant_name(rest, row) for variant, row in zip(by_variant.index, by_variant.to_numpy())}
     return [_part(study, name, rest, renamed) for name in names]
-
-
-def _names_without(study: Runs, rest: list[str]) -> dict[str, str]:
-    """variant -> its name by the factors in `rest`."""
-    runs = study.runs.drop_duplicates("variant").set_index("variant")
-    levels = pd.DataFrame({factor: factor_levels(runs, factor) for factor in rest}, index=runs.index)
-    return {variant: variant_name(rest, row) for variant, row in zip(runs.index, levels.to_numpy())}
 
 
 def _part(study: Runs, dataset: str, factors: dict[str, list[str]], renamed: Mapping[str, str]) -> Runs:

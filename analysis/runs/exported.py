@@ -13,6 +13,7 @@ import io
 import json
 import zlib
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 from zipfile import BadZipFile
@@ -61,9 +62,9 @@ def is_export(folder: Path) -> bool:
 def export(study: Runs, folder: Path) -> Path:
     """Write the study's files and return the folder. The same study gives the same bytes.
 
-    The runs of an older export of the same study in the folder stay: the two are joined, so that a study can be
-    exported in parts, such as one seed from each machine. Settings that only say where files are become their defaults.
-    Raises `UserError` where no run has ended, or where the folder holds anything else.
+    An older export of the same study in the folder is joined with this one, so that a study can be exported in parts,
+    such as one seed from each machine. Settings that only say where files are become their defaults. Raises `UserError`
+    where no run has ended, or where the folder holds anything else.
     """
     folder = Path(folder)
     if study.of(*ENDED).empty:
@@ -73,19 +74,15 @@ def export(study: Runs, folder: Path) -> Path:
     files = _files(_joined(read_export(folder), study) if is_export(folder) else study)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for name in FILES:
-            if name not in files:
-                (folder / name).unlink(missing_ok=True)  # of an older export
+        for name in {*FILES} - {*files}:
+            (folder / name).unlink(missing_ok=True)  # of an older export
     for name, body in files.items():
         write_bytes(folder / name, body)
     return folder
 
 
 def read_export(folder: Path) -> Runs:
-    """Read an exported study.
-
-    Raises `RecordError` naming the file that is missing, was changed, or holds something else.
-    """
+    """Read an exported study. Raises `RecordError` naming the file that is missing, changed or something else."""
     folder = Path(folder)
     plan = StudyPlan.read(folder)
     try:
@@ -94,10 +91,8 @@ def read_export(folder: Path) -> Runs:
         raise RecordError(f"{folder / STUDY}: export.{first_line(error)}") from error
     if part.digest != _digest(plan.tree()):
         raise RecordError(f"{folder / STUDY}: does not match its own digest; it was changed after the export")
-    texts = _texts(plan)
-    runs, curves = (
-        _read(folder / name, part.tables.get(name), lambda body: _from_csv(body, texts)) for name in (RUNS, CURVES)
-    )
+    from_csv = partial(_from_csv, texts=_texts(plan))
+    runs, curves = (_read(folder / name, part.tables.get(name), from_csv) for name in (RUNS, CURVES))
     for row in runs:
         check_row(row, f"{folder / RUNS}: {row.get('run')}")
     planned = {(run.name, run.variant, run.seed) for run in plan.runs}
@@ -119,20 +114,19 @@ def read_export(folder: Path) -> Runs:
 
 def _files(study: Runs) -> dict[str, bytes]:
     """File name -> its content."""
-    files, tables = {}, {}
-    for name, frame in ((RUNS, study.runs), (CURVES, study.curves)):
-        files[name] = _to_csv(frame, _texts(study.plan))
-        tables[name] = {"digest": _cells_digest(files[name])}
+    texts = _texts(study.plan)
+    files = {RUNS: _to_csv(study.runs, texts), CURVES: _to_csv(study.curves, texts)}
     if study.hits:
         files[HITS] = hits.to_bytes(study.hits)
     if study.sources:
         files[PLUGINS] = (json.dumps(study.sources, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
+    digests = {name: {"digest": _file_digest(name, body)} for name, body in files.items()}
     part = Export(
-        tables=tables,
+        tables={name: digests[name] for name in (RUNS, CURVES)},
         troubles=study.troubles,
         looks=study.looks or None,
-        hits={"digest": _sha256(files[HITS])} if HITS in files else None,
-        plugins={"digest": _sha256(files[PLUGINS])} if PLUGINS in files else None,
+        hits=digests.get(HITS),
+        plugins=digests.get(PLUGINS),
     )
     tree = finite({**study.plan.tree(), "export": part.model_dump(by_alias=True, exclude_none=True)})
     tree["export"]["digest"] = _digest(tree)
@@ -145,8 +139,9 @@ def _digest(tree: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical({**tree, "export": part})).hexdigest()
 
 
-def _sha256(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
+def _file_digest(name: str, body: bytes) -> str:
+    """SHA-256 of a file; of a table over its cells, so that it does not depend on line endings or quotes."""
+    return hashlib.sha256(canonical(_cells(body)) if name.endswith(".csv") else body).hexdigest()
 
 
 def _read(path: Path, stated: Mapping[str, Any] | None, parse: Callable[[bytes], Any]) -> Any:
@@ -154,8 +149,7 @@ def _read(path: Path, stated: Mapping[str, Any] | None, parse: Callable[[bytes],
     with reading(path):
         body = path.read_bytes()
     try:
-        digest = _cells_digest(body) if path.suffix == ".csv" else _sha256(body)
-        if stated and digest == stated.get("digest"):
+        if stated and _file_digest(path.name, body) == stated.get("digest"):
             return parse(body)
     except (ValueError, LookupError, TypeError, AttributeError, EOFError, csv.Error, BadZipFile, zlib.error) as error:
         raise RecordError(f"{path}: is not what an export holds: {error!r}") from error
@@ -194,10 +188,8 @@ def _joined(older: Runs, study: Runs) -> Runs:
     plans = [table.plan.model_dump(include={*STATED}) for table in both]
     bases = [{path: value for path, value in table.base.items() if path not in LOCATIONS} for table in both]
     if plans[0] != plans[1] or bases[0] != bases[1] or set(names) & set(study.of(*ENDED)["run"]):
-        raise UserError(
-            f"{study.name}: the folder holds {len(lost)} runs of another study, for example {min(names)}; give another "
-            "folder"
-        )
+        held = f"the folder holds {len(lost)} runs of another study, for example {min(names)}"
+        raise UserError(f"{study.name}: {held}; give another folder")
     kept = {run.name: run for table in both for run in table.plan.runs}
     seeds = sorted({run.seed for run in kept.values()})
     ended = pd.concat([table.of(*ENDED) for table in both])
@@ -250,11 +242,6 @@ def _value(cell: str) -> Any:
         return json.loads({"True": "true", "False": "false"}.get(cell, cell))
     except ValueError:
         return cell
-
-
-def _cells_digest(body: bytes) -> str:
-    """SHA-256 over the cells of a CSV file. It does not depend on line endings or quotes."""
-    return hashlib.sha256(canonical(_cells(body))).hexdigest()
 
 
 def _cells(body: bytes) -> list[list[str]]:

@@ -30,8 +30,8 @@ def has_runs(folder: Path) -> bool:
 def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Runs:
     """Read the study in a folder of run folders, OUT/STUDY.
 
-    Raises `RecordError` naming the first record that is missing, altered or different from the plan. With
-    `skip_unreadable` such records are listed in `troubles` instead. A plan that cannot be read is always an error.
+    Raises `RecordError` naming the plan if it cannot be read, or the first record that is damaged, altered or different
+    from the plan; with `skip_unreadable` such records are listed in `troubles` instead.
     """
     study_dir = Path(study_dir)
     plan = StudyPlan.read(study_dir)
@@ -56,8 +56,7 @@ class _Reader:
     """Reads run folders one by one. What a `Runs` holds besides its frames is collected in the attributes."""
 
     def __init__(self, folder: Path, skip: bool) -> None:
-        self.folder = folder
-        self.skip = skip
+        self.folder, self.skip = folder, skip
         self.troubles: dict[str, str] = {}
         self.sources: dict[str, dict[str, str]] = {}
         self.hits: dict[str, RunHits] = {}
@@ -96,11 +95,8 @@ class _Reader:
         if expected is None or expected in self.sources:
             return
         prefix = f"{record.PLUGIN}/"
-        files = {
-            name.removeprefix(prefix): record.read_bytes(run.dir / name, sha256)
-            for name, sha256 in run.summary["files"].items()
-            if name.startswith(prefix)
-        }
+        digests = {name: sha256 for name, sha256 in run.summary["files"].items() if name.startswith(prefix)}
+        files = {name.removeprefix(prefix): record.read_bytes(run.dir / name, digests[name]) for name in digests}
         if digest(files) != expected:
             raise record.RecordError(f"{run.dir / record.PLUGIN}: does not match its digest in {record.SUMMARY}")
         self.sources[expected] = {name: body.decode(errors="replace") for name, body in files.items()}

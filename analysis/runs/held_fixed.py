@@ -32,13 +32,10 @@ def check_pooling(study: Runs, skip: bool = False) -> Runs:
         counts = models.value_counts(sort=False)  # in the order of the runs
         usual = counts.idxmax()
         if len(counts) > 1 and not skip:
-            listed = "; ".join(
-                f"{model} ({f'{n} runs' if n > 1 else models[models == model].index[0]})" for model, n in counts.items()
-            )
-            raise UserError(
-                f"{study.name}: the runs of {variant!r} are not of one model: {listed}; "
-                f"train them again with one model, or report only those with {usual} by --skip-unreadable"
-            )
+            sizes = {model: f"{n} runs" if n > 1 else models[models == model].index[0] for model, n in counts.items()}
+            listed = "; ".join(f"{model} ({runs})" for model, runs in sizes.items())
+            advice = f"train them again with one model, or report only those with {usual} by --skip-unreadable"
+            raise UserError(f"{study.name}: the runs of {variant!r} are not of one model: {listed}; {advice}")
         for run, model in models[models != usual].items():
             troubles[str(run)] = f"has {model}, but most runs of {variant} have {usual}, so it is another model"
     status = study.runs["status"].mask(study.runs["run"].isin(troubles), "unreadable")
@@ -47,10 +44,9 @@ def check_pooling(study: Runs, skip: bool = False) -> Runs:
 
 def _models(ended: pd.DataFrame) -> pd.Series:
     """Run -> a text that is equal for runs of one model. Runs of which nothing is known are left out."""
-    plugged = set(ended.loc[ended["plugin_digest"].notna(), "variant"])
-    texts = {}
-    columns = (ended[name] for name in ("run", "variant", "params", "params_fixed", "plugin_digest"))
-    for run, variant, params, fixed, digest in zip(*columns):
+    plugged, texts = set(ended.loc[ended["plugin_digest"].notna(), "variant"]), {}
+    columns = ["run", "variant", "params", "params_fixed", "plugin_digest"]
+    for run, variant, params, fixed, digest in ended[columns].itertuples(index=False):
         parts = [f"{int(params):,} parameters"] if pd.notna(params) else []
         parts += [f"{int(fixed):,} fixed values"] if pd.notna(fixed) and fixed else []
         if variant in plugged:
@@ -99,8 +95,8 @@ def varying(study: Runs) -> set[str]:
 def plan_changes(study: Runs) -> dict[str, dict[Any, int]]:
     """A field of the plan that differs from what it was when runs started -> its value then -> number of these runs.
 
-    Metric, margin, baseline and seeds come first. Of other fields, records hold only a digest, so the value is None.
-    Empty for runs whose plan is not known; older records hold less and are not counted.
+    Fields of which records hold only a digest come last, with the value None. Empty for
+    runs whose plan is not known; older records hold less and are not counted.
     """
     if not study.recorded:
         return {}
@@ -119,16 +115,14 @@ def plan_changes(study: Runs) -> dict[str, dict[Any, int]]:
 
 
 def without_locations(study: Runs) -> Runs:
-    """The study with the settings that only say where files are at their defaults, but for those that it varies.
-
-    What was stated of the base when runs started follows, where it is what the plan says now.
-    """
+    """The study with the settings that only say where files are at their defaults, but for those that it varies."""
     if study.base.get("data.name") not in DATASETS:
         return study
     places = [path for path in locations(study.base["data.name"]) if path in study.base and path not in study.varied]
     defaults = {path: DEFAULTS[path] for path in places}
     plan = study.plan.model_copy(update={"base": nested({**study.base, **defaults})})
     runs, now = study.runs.copy(), field_digests(plan)["base"]
+    # what was stated of the base when runs started follows, where it is what the plan says now
     for place, today in zip(runs.index, _digests_today(study, runs), strict=True):
         if isinstance(stated := runs.at[place, "planned_fields"], str):
             runs.at[place, "planned_fields"] = stated.replace(f"base={today['base']}", f"base={now}")

@@ -40,8 +40,7 @@ def read_hits(run: record.RunRecord, row: Mapping[str, Any], labels: dict[str, n
 
     `labels` keeps one copy of the labels for each set of images. Raises `RecordError` where the file was changed.
     """
-    digest = run.summary["files"].get(record.PREDICTIONS)
-    if digest is None:
+    if (digest := run.summary["files"].get(record.PREDICTIONS)) is None:
         return None
     stored = predictions.read(run.dir, digest)
     images = _identity(row, stored.labels)
@@ -59,10 +58,7 @@ def _identity(row: Mapping[str, Any], labels: np.ndarray) -> str:
 
 
 def by_variant(finished: pd.DataFrame, hits: Mapping[str, RunHits]) -> dict[str, VariantHits]:
-    """Stack the hits of the finished runs (rows of `Runs.runs`) by variant.
-
-    Runs without hits are left out, and so is a variant whose runs were tested on different images.
-    """
+    """Stack the hits of finished runs (rows of `Runs.runs`) by variant; not of variants tested on different images."""
     stacked = {}
     for variant, rows in finished[finished["run"].isin(hits)].groupby("variant", sort=False):
         runs = [hits[name] for name in rows["run"]]

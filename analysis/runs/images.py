@@ -8,8 +8,7 @@ import numpy as np
 from analysis.runs.hits import VariantHits, by_variant
 from analysis.runs.runs import Runs
 
-MOST_IMAGES = 12
-"""The images on which variants differ most that a report shows."""
+MOST_IMAGES = 12  # the images on which variants differ most that a report shows
 
 
 @dataclass(frozen=True)
@@ -49,10 +48,7 @@ class StudyImages:
         return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
 
     def disagreements(self) -> list[int]:
-        """At most `MOST_IMAGES` images on which the `comparable` variants differ, the largest differences first.
-
-        Of equal differences, those with the largest standard deviation over the variants come first.
-        """
+        """At most `MOST_IMAGES` images on which the `comparable` variants differ, by largest difference, then SD."""
         shares = np.stack(list(self.shares.values()))
         spread = np.ptp(shares, axis=0)
         order = np.lexsort((-shares.std(axis=0).round(12), -spread))[:MOST_IMAGES]

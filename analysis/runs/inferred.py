@@ -38,10 +38,9 @@ def infer(
     have different settings is split by these. Of several copies of one run (same settings and seed), the one that got
     furthest counts. Raises `UserError` where there are no runs, or where they cannot be told apart.
     """
-    runs = sorted(source_runs, key=lambda run: (PREFERENCE.index(run.status), run.name))
+    runs = sorted(map(_apart_from_columns, source_runs), key=lambda run: (PREFERENCE.index(run.status), run.name))
     if not runs:
         raise UserError(f"{source}: holds no runs")
-    runs = [replace(run, config=_apart_from_columns(run.config)) for run in runs]
     for run in runs:
         check_row(run.row, f"{source}: {run.name}")
     measured = {name for run in runs for name in known_metrics(run.row) if run.row.get(name) is not None}
@@ -82,9 +81,10 @@ def infer(
     return Runs.of_runs(plan, [runs[at] for at in kept.values()], troubles={**copies, **(troubles or {})}, **parts)
 
 
-def _apart_from_columns(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of another program, `config.epochs` for one that is named like a column of `Runs.runs`."""
-    return {f"config.{name}" if name in COLUMNS and name != "seed" else name: value for name, value in config.items()}
+def _apart_from_columns(run: SourceRun) -> SourceRun:
+    """The run, with `config.epochs` for a setting of another program that is named like a column of `Runs.runs`."""
+    clashes = {name: f"config.{name}" for name in COLUMNS if name != "seed"}
+    return replace(run, config={clashes.get(name, name): value for name, value in run.config.items()})
 
 
 def _factors(settings: list[dict[str, Any]]) -> dict[tuple[str, ...], list[Any]]:
@@ -112,10 +112,9 @@ def _variant_names(
 
     W&B groups of other programs can hold runs with different settings. Then the names are both, `GROUP: depth=2`.
     """
-    names = []
-    for values in settings:
-        levels = [level_text([values.get(path) for path in paths]) for paths in factors]
-        names.append(variant_name((paths[0] for paths in factors), levels))
+    factors = list(factors)
+    levels = ([level_text([values.get(path) for path in paths]) for paths in factors] for values in settings)
+    names = [variant_name((paths[0] for paths in factors), texts) for texts in levels]
     given = {run.variant for run in runs}
     if len(given) < len({(run.variant, name) for run, name in zip(runs, names)}):
         return [f"{run.variant}: {name}" if run.variant else name for run, name in zip(runs, names)]
@@ -125,22 +124,17 @@ def _variant_names(
 def _without_copies(
     source: str, runs: list[SourceRun], variants: list[str], settings: list[dict[str, Any]]
 ) -> tuple[dict[tuple[str, int], int], dict[str, str]]:
-    """(variant, seed) -> the index of the first run, and run -> why a copy is excluded.
-
-    Raises `UserError` where runs with the same settings have no seed.
-    """
+    """(variant, seed) -> index of the first run; run -> why a copy is out. `UserError` for copies without a seed."""
     kept: dict[tuple[str, int], int] = {}
     copies = {}
     for index, (run, variant, values) in enumerate(zip(runs, variants, settings)):
         seed = values.get("seed") or 0
-        first = kept.setdefault((variant, seed), index)
-        if first == index:
+        first = runs[kept.setdefault((variant, seed), index)].name
+        if first == run.name:
             continue
         if values.get("seed") is None:
-            raise UserError(
-                f"{source}: {run.name}: has no setting `seed`, and {runs[first].name} has the same settings"
-            )
-        copies[run.name] = f"is another copy of {runs[first].name} ({variant}, seed {seed}), so it is not used"
+            raise UserError(f"{source}: {run.name}: has no setting `seed`, and {first} has the same settings")
+        copies[run.name] = f"is another copy of {first} ({variant}, seed {seed}), so it is not used"
     return kept, copies
 
 
@@ -154,7 +148,6 @@ def _note(
         stated = "no margin is stated for it, so no equivalence is tested"
     unchecked = "" if has_digests else " The source holds no digests, so altered values go unnoticed."
     return (
-        f"Read from {source}, which holds no plan: the factors are {factors_are}, the "
-        f"baseline is {chosen}, the metric is {metric}, and {stated}."
-        f"{unchecked}"
+        f"Read from {source}, which holds no plan: the factors are {factors_are}, the baseline is {chosen}, the metric "
+        f"is {metric}, and {stated}.{unchecked}"
     )

@@ -1,7 +1,4 @@
-"""Read trained models from checkpoints, and test images from their dataset, as arrays.
-
-This is the only file of the analysis that imports torch.
-"""
+"""Trained models and test images as arrays. This is the only file of the analysis that imports torch."""
 
 from __future__ import annotations
 
@@ -34,24 +31,16 @@ class ModelInspection:
 
     variant: str
     run: str
-    table: np.ndarray | None
-    """the position embedding that is added to each token, [T, D]"""
-    similarity: np.ndarray | None
-    """cosine similarity of each patch's position embedding with every other's, [G, G, G, G]"""
-    logits: np.ndarray | None
-    """what position adds to the attention logits, mean over heads, [G, G, G, G]"""
-    distance: np.ndarray | None
-    """mean attention distance in pixels, [depth, H]"""
-    images: np.ndarray
-    """[n, S, S, C], from 0 to 1"""
+    table: np.ndarray | None  # the position embedding that is added to each token, [T, D]
+    similarity: np.ndarray | None  # cosine similarities of the patches' position embeddings, [G, G, G, G]
+    logits: np.ndarray | None  # what position adds to the attention logits, mean over heads, [G, G, G, G]
+    distance: np.ndarray | None  # mean attention distance in pixels, [depth, H]
+    images: np.ndarray  # [n, S, S, C], from 0 to 1
     truth: tuple[str, ...]
     predicted: tuple[str, ...]
-    pool: str
-    """which tokens make the image feature: "cls", "gap" or "map" """
-    attention: np.ndarray
-    """attention of the pooled tokens in the last layer, [n, S, S]"""
-    rollout: np.ndarray
-    """attention of the pooled tokens through all layers, [n, S, S]"""
+    pool: str  # which tokens make the image feature: "cls", "gap" or "map"
+    attention: np.ndarray  # attention of the pooled tokens in the last layer, [n, S, S]
+    rollout: np.ndarray  # attention of the pooled tokens through all layers, [n, S, S]
 
 
 def load_pictures(
@@ -79,15 +68,14 @@ def load_pictures(
 def inspect_models(
     study: Runs, variants: list[str], skip_unreadable: bool = False
 ) -> tuple[list[ModelInspection], list[tuple[str, str]]]:
-    """Inspect one model for each variant: its finished run with the lowest seed.
+    """Inspect the finished run of each variant with the lowest seed: inspections, and (run, why it has none).
 
-    Returns the inspections, and for each run that could not be inspected its name and the reason. Raises `RecordError`
-    if a checkpoint does not match its record, unless `skip_unreadable`.
+    Raises `RecordError` if a checkpoint does not match its record, unless `skip_unreadable`.
     """
     inspections, missing = [], []
     finished = study.of("finished").sort_values("seed", kind="stable")
     for variant in variants:
-        for run in finished[finished["variant"] == variant]["run"].head(1):
+        for run in finished.loc[finished["variant"] == variant, "run"].head(1):
             try:
                 inspections.append(_inspect(study.folder / run, variant))
             except UserError as error:

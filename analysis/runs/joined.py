@@ -13,8 +13,7 @@ from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.study import RunSpec, StudyPlan
 
-STUDY, VARIANT = "study", "variant of both"
-"""The factors."""
+STUDY, VARIANT = "study", "variant of both"  # the factors
 
 
 def joined(studies: Mapping[str, Runs], command: str) -> Runs:
@@ -77,7 +76,7 @@ def check_alike(studies: Sequence[Runs]) -> None:
             raise UserError(f"{both} have different metrics: {one.metric} and {other.metric}")
         for a, b in ((one, other), (other, one)):
             if only := [variant for variant in a.variants if variant not in b.variants]:
-                named = ", ".join(map(repr, only[:6])) + (f" and {len(only) - 6} more" if len(only) > 6 else "")
+                named = ", ".join(map(repr, only[:6])) + f" and {len(only) - 6} more" * (len(only) > 6)
                 raise UserError(f"{both} have different variants: {named} only on {datasets_of(a)[0]}")
         if one.baseline != other.baseline:
             raise UserError(f"{both} have different baselines: {one.baseline!r} and {other.baseline!r}")
@@ -87,9 +86,9 @@ def check_alike(studies: Sequence[Runs]) -> None:
 def check_same_levels(
     command: str, one: Runs, other: Runs, variants: Iterable[str], ignored: Collection[str] = ()
 ) -> None:
-    """Raise `UserError` where a variant of both studies has another level of a factor in one than in the other.
+    """Raise `UserError`, for `command`, where a variant has another level of a factor in one study than in the other.
 
-    `command` begins the message. `ignored`: settings that may differ. A setting that is not recorded is not compared.
+    `ignored`: settings that may differ. A setting that is not recorded is not compared.
     """
     for variant in variants:
         levels = [_settings(study, variant) for study in (one, other)]
@@ -103,10 +102,9 @@ def check_same_levels(
 
 
 def differing_settings(one: Runs, other: Runs, variants: Iterable[str]) -> list[tuple[str, str, str]]:
-    """What differs for a variant of both studies besides the factors: (path, in `one`, in `other`).
+    """What differs for a variant of both studies besides the factors: (path, values in `one`, values in `other`).
 
-    These are settings, the numbers of images and the digest of their files. What differs between variants has its
-    values in the order of the variants. What is not recorded is not compared.
+    These are settings, the numbers of images and the digest of their files. What is not recorded is not compared.
     """
     names = {name for study in (one, other) for name in datasets_of(study)} & DATASETS.keys()
     places = {"seed"} | set(LOCATIONS).intersection(*map(locations, names))  # where files are is no difference

@@ -17,8 +17,7 @@ from experiments.metric import EXPECTED, METRICS, Metric, is_metric
 from experiments.runs import record
 from vit.registry import nearest
 
-WANDB, TABLE = "wandb", "csv"
-"""The first words of sources that are not folders."""
+WANDB, TABLE = "wandb", "csv"  # the first words of sources that are not folders
 
 
 def is_imported(source: str) -> bool:
@@ -34,19 +33,19 @@ def has_plan(source: str) -> bool:
 def read(
     source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None, **table: Any
 ) -> Runs:
-    """Read a study.
+    """Read a study from a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]" or "csv:FILE".
 
-    `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]" or "csv:FILE". `table`: what the columns of such a
-    file are, the arguments of `read_table`, and `where`, see `rows_where`.
-    `metric` and `baseline` differ from the plan in an exploratory report, which says so. Raises `UserError` naming what
-    is missing or not possible, and where runs of a variant are not of one model.
+    `table`: the arguments of `read_table` for such a file, and `where`, see `rows_where`. `metric` and `baseline`
+    differ from the plan in an exploratory report, which says so. Raises `UserError` naming what is missing or not
+    possible, and where runs of a variant are not of one model.
     """
     if source.startswith(f"{TABLE}:"):
         whole = read_file(Path(source.partition(":")[2]))
         frame = rows_where(whole, source, table.pop("where", ()))
-        return _with_note(
-            read_table(frame, source, metric or "", baseline=baseline, **table), len(whole) - len(frame), len(whole)
-        )
+        study = read_table(frame, source, metric or "", baseline=baseline, **table)
+        left_out = f"Conditions leave out {len(whole) - len(frame)} of {len(whole)} rows. "
+        note = left_out + "If runs failed, keep them with an empty value."
+        return _with_notes(study, [note]) if len(frame) < len(whole) else study
     if metric is not None and not is_metric(metric):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
     source = locate(source)
@@ -61,19 +60,13 @@ def read(
     return check_pooling(study, skip_unreadable)
 
 
-def _with_note(study: Runs, left_out: int, rows: int) -> Runs:
-    """The study with a note on the rows of its table that conditions leave out."""
-    if not left_out:
-        return study
-    note = f"Conditions leave out {left_out} of {rows} rows. If runs failed, keep them with an empty value."
-    return replace(study, plan=study.plan.model_copy(update={"notes": [*study.plan.notes, note]}))
+def _with_notes(study: Runs, notes: list[str], **changes: Any) -> Runs:
+    """The study with more notes in its plan, and other `changes` to it."""
+    return replace(study, plan=study.plan.model_copy(update={**changes, "notes": [*study.plan.notes, *notes]}))
 
 
 def locate(source: str) -> str:
-    """The study that a source means: itself, or the only study in a folder of studies.
-
-    Raises `UserError` where the folder holds no study or several, or cannot be read.
-    """
+    """The study that a source means: itself, or the only one in its folder. Raises `UserError` if there is none."""
     folder = Path(source)
     with reading(folder):
         if is_imported(source) or has_plan(source):
@@ -125,9 +118,6 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
         for field, value in changes.items()
     ]
     if metric is not None and (wanted := Metric(metric)).is_share != study.metric.is_share:
-        notes.append(
-            f"The margin {study.margin:g} is stated for {study.metric.label}, and {wanted.label} has another unit, so "
-            "no equivalence is tested."
-        )
-    plan = study.plan.model_copy(update={**changes, "notes": [*study.plan.notes, *notes]})
-    return replace(study, plan=plan, stated=study.stated_plan) if changes else study
+        stated = f"The margin {study.margin:g} is stated for {study.metric.label}"
+        notes.append(f"{stated}, and {wanted.label} has another unit, so no equivalence is tested.")
+    return _with_notes(replace(study, stated=study.stated_plan), notes, **changes) if changes else study

@@ -25,30 +25,22 @@ class Runs:
     """A study's plan and its runs.
 
     `runs`: one row for each run, in the plan's order: `COLUMNS`, then the settings; NaN or None where a value is
-    unknown. `curves`: one row for each run and epoch: run, variant, seed, epoch, lr and the metrics. `plan`: as in
-    study.json, or with the metric and the baseline of an exploratory report. `troubles`: run -> why the record is
-    excluded. `hits`: run -> its hits on the test images, for records that hold them. `sources`: the source of plug-ins:
-    digest -> name of a file -> its text. `looks`: the looks recorded so far. `folder`: the folder of the run folders;
-    None where there is none. `stated`: the plan that the runs state, where it is not `plan`: for a part of a study, and
-    for an exploratory report.
+    unknown. `curves`: one row for each run and epoch: run, variant, seed, epoch, lr and the metrics.
     """
 
-    plan: StudyPlan
+    plan: StudyPlan  # as in study.json, or with the metric and the baseline of an exploratory report
     runs: pd.DataFrame
     curves: pd.DataFrame
-    troubles: dict[str, str] = field(default_factory=dict)
-    hits: dict[str, RunHits] = field(default_factory=dict)
-    sources: dict[str, dict[str, str]] = field(default_factory=dict)
-    looks: tuple[Look, ...] = ()
-    folder: Path | None = None
-    stated: StudyPlan | None = None
+    troubles: dict[str, str] = field(default_factory=dict)  # run -> why the record is excluded
+    hits: dict[str, RunHits] = field(default_factory=dict)  # of the records that hold them
+    sources: dict[str, dict[str, str]] = field(default_factory=dict)  # digest of a plug-in -> file -> its text
+    looks: tuple[Look, ...] = ()  # those recorded so far
+    folder: Path | None = None  # of the run folders, if any
+    stated: StudyPlan | None = None  # the plan that the runs state, if `plan` is of a part or exploratory
 
     @classmethod
     def of_runs(cls, plan: StudyPlan, runs: Iterable[SourceRun], **parts: Any) -> Runs:
-        """A table of these runs, in their order. `parts`: the other fields.
-
-        Runs that have not ended have planned settings.
-        """
+        """A table of these runs, in their order; those not ended have planned settings. `parts`: the other fields."""
         rows, curves, planned = [], [], {run.name: run for run in plan.runs}
         for run in runs:
             if spec := planned.get(run.name):
@@ -149,8 +141,7 @@ class Runs:
     @property
     def variants(self) -> list[str]:
         """Every planned variant, in the plan's order."""
-        planned = self.runs[self.runs["status"] != "unplanned"]
-        return list(dict.fromkeys(planned["variant"]))
+        return list(dict.fromkeys(self.runs.loc[self.runs["status"] != "unplanned", "variant"]))
 
     @property
     def training_known(self) -> bool:
@@ -161,16 +152,18 @@ class Runs:
         """One row for each variant with an ended run: that run's row. The index is the variant."""
         return self.of(*ENDED).drop_duplicates("variant").set_index("variant")
 
+    def levels(self, factors: Iterable[str]) -> pd.DataFrame:
+        """A row for each variant, a column for each of these factors, as text."""
+        runs = self.runs.drop_duplicates("variant").set_index("variant")
+        return pd.DataFrame({factor: factor_levels(runs, factor) for factor in factors}, index=runs.index)
+
     def of(self, *statuses: str) -> pd.DataFrame:
         """The runs with one of these statuses."""
         return self.runs[self.runs["status"].isin(statuses)]
 
 
 def factor_levels(runs: pd.DataFrame, factor: str) -> pd.Series:
-    """The level of a factor for every run, as text; None where a run lacks the setting.
-
-    `factor`: a dotted path, or several joined by "+".
-    """
+    """The level of a factor, one dotted path or several joined by "+", for every run, as text; None if unknown."""
     paths = factor.split("+")
     if any(path not in runs for path in paths):
         return pd.Series([None] * len(runs), index=runs.index, dtype=object)
@@ -179,9 +172,7 @@ def factor_levels(runs: pd.DataFrame, factor: str) -> pd.Series:
 
 
 def _frame(first: Iterable[str], rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """The rows as a frame. The columns are `first`, then every other key in the order of the rows.
-
-    Values stay as they are; pandas would make a column of integers with a missing one floats.
-    """
+    """The rows as a frame. The columns are `first`, then every other key in the order of the rows."""
+    # Values stay as they are; pandas would make a column of integers with a missing one floats.
     missing = dict.fromkeys([*first, *(key for row in rows for key in row)])
     return pd.DataFrame([{**missing, **row} for row in rows], columns=list(missing), dtype=object)

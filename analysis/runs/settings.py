@@ -16,10 +16,7 @@ def flatten(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `flatten`: {"model.depth": 2} -> {"model": {"depth": 2}}.
-
-    Where "model" has a value of its own, "model.depth" keeps its dotted path, so that no value is lost.
-    """
+    """The inverse of `flatten`. Where "model" has a value of its own, "model.depth" keeps its dotted path."""
     tree: dict[str, Any] = {}
     for path, value in flat.items():
         *sections, name = path.split(".")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -47,21 +47,15 @@ NUMBERS = ("epochs", *COST, *IMAGES, "test_copies", "planned_margin")
 
 @dataclass(frozen=True)
 class SourceRun:
-    """A run as its source holds it.
-
-    `status`: one of `ENDED`, "incomplete", "unreadable" (the record is damaged) or "unplanned" (the plan lacks the
-    run). `config`: nested settings. `variant`: its name, or "" where a plan states it or the source has none.
-    `summary`: as in summary.json. `rows`: its epochs, as in metrics.csv. `study`: the name of its study, where the
-    source has one.
-    """
+    """A run as its source holds it."""
 
     name: str
-    status: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-    variant: str = ""
-    summary: Mapping[str, Any] = field(default_factory=dict)
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    study: str = ""
+    status: str  # of `ENDED`, or "incomplete", "unreadable" (a damaged record), "unplanned" (not in the plan)
+    config: Mapping[str, Any] = field(default_factory=dict)  # nested settings
+    variant: str = ""  # "" where a plan states it or the source has none
+    summary: Mapping[str, Any] = field(default_factory=dict)  # as in summary.json
+    rows: list[dict[str, Any]] = field(default_factory=list)  # its epochs, as in metrics.csv
+    study: str = ""  # the name of its study, where the source has one
 
     @cached_property
     def row(self) -> dict[str, Any]:
@@ -79,7 +73,7 @@ class SourceRun:
             **{metric: summary.get(metric) for metric in known_metrics(summary)},
             **{column: summary.get(path) for column, path in FROM_SUMMARY.items()},
             "planned_fields": " ".join(f"{name}={hex}" for name, hex in _part(summary, PLANNED_FIELDS).items()) or None,
-            "hardware": ", then ".join(dict.fromkeys(map(_device, _hardware(self.summary)))),
+            "hardware": ", then ".join(dict.fromkeys(_devices(self.summary))),
             "versions": ", ".join(f"{package} {version}" for package, version in sorted(versions.items())),
             "digest": summary.get("digest"),
         }
@@ -91,17 +85,13 @@ class _Settings(BaseModel, extra="allow", strict=True):
     @model_validator(mode="after")
     def _check(self) -> _Settings:
         values = self.model_extra or {}
-        for metric in known_metrics(values):
-            value = values.get(metric)
-            if value is None:
-                continue
+        for metric in (name for name in known_metrics(values) if values.get(name) is not None):
+            value = values[metric]
             if type(value) not in (int, float) or not math.isfinite(value):
                 raise ValueError(f"{metric}: {str(value)[:60]!r} is not allowed: expected a number")
             if metric.is_share and not 0 <= value <= 1:
-                raise ValueError(
-                    f"{metric}: {value:g} is not allowed: expected a fraction from 0 to 1; divide percent by 100, "
-                    "or give the column another name, such as acc"
-                )
+                advice = "divide percent by 100, or give the column another name, such as acc"
+                raise ValueError(f"{metric}: {value:g} is not allowed: expected a fraction from 0 to 1; {advice}")
         if nested := [name for name, value in values.items() if isinstance(value, dict | list)]:
             raise ValueError(f"{nested[0]}: {str(values[nested[0]])[:60]!r} is not allowed: expected one value")
         return self
@@ -139,13 +129,11 @@ def _part(summary: Mapping[str, Any], section: str) -> dict[str, Any]:
     return {path[len(section) + 1 :]: value for path, value in summary.items() if path.startswith(f"{section}.")}
 
 
-def _hardware(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _devices(summary: Mapping[str, Any]) -> Iterator[str]:
     """What each session of a run was trained on. An interrupted run may go on elsewhere."""
     provenance = summary.get("provenance", {})
-    return [part.get("hardware", {}) for part in (*provenance.get("sessions", ()), provenance)]
-
-
-def _device(hardware: Mapping[str, Any]) -> str:
-    threads = hardware.get("threads")
-    name = str(hardware.get("name") or hardware.get("device") or "")
-    return f"{name} ({hardware.get('device')}, {threads} thread{'s' * (threads != 1)})" if threads else name
+    for session in (*provenance.get("sessions", ()), provenance):
+        hardware = session.get("hardware", {})
+        device, threads = hardware.get("device"), hardware.get("threads")
+        name = str(hardware.get("name") or device or "")
+        yield f"{name} ({device}, {threads} thread{'s' * (threads != 1)})" if threads else name

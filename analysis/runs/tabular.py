@@ -89,9 +89,8 @@ def rows_where(frame: pd.DataFrame, source: str, conditions: Sequence[str]) -> p
         kept = frame[frame[column].map(_text) == value] if list(frame).count(column) == 1 else frame[:0]
         if kept.empty:
             known = ", ".join(sorted(set(frame[column].map(_text)))) if column in frame else ", ".join(frame)
-            raise UserError(
-                f"--where: {condition!r} is true for no row of {source}: expected COLUMN=VALUE, of: {known}"
-            )
+            expected = f"expected COLUMN=VALUE, of: {known}"
+            raise UserError(f"--where: {condition!r} is true for no row of {source}: {expected}")
         frame = kept.reset_index(drop=True)
     return frame
 
@@ -108,9 +107,9 @@ def read_table(
     variance: str = "shared",
     command: str | None = None,
 ) -> Runs:
-    """A study from a table with one row for each run; see `analysis.compare`. `source`: what messages call the table.
+    """A study from a table with one row for each run; see `analysis.compare`.
 
-    `command`: what the report shows to make it again.
+    `source`: what messages call the table. `command`: what the report shows to make it again.
     """
     if not isinstance(frame, pd.DataFrame):
         raise UserError(f"{source}: is a {type(frame).__name__}, not a pandas DataFrame")
@@ -119,33 +118,29 @@ def read_table(
     if not isinstance(lower_is_better, bool):
         raise UserError(f"{source}: lower_is_better: {lower_is_better!r} is not allowed: expected True or False")
     measured = metric_of_column(metric, lower_is_better)
-    for column in _unused(frame, metric, seed, factor):
+    unused = [column for column in frame if column not in (metric, seed, *factor)]
+    for column in unused:
         _check_ended(frame, source, column, metric)
     levels = {name: _levels(frame, source, name) for name in factor}
     runs = _runs(frame, source, measured, metric, seed, levels)
     study = infer(source, runs, measured, baseline, margin=margin, variance=variance, factors_are="the columns given")
     if len(study.variants) < len(set(zip(*levels.values()))):
         raise UserError(f"{source}: two combinations of {', '.join(factor)} have the same name; rename their values")
-    pairs = {(run.variant, run.seed) for run in study.plan.runs}
-    shared = Counter(number for _, number in pairs)
-    if apart := sorted(
-        {variant for variant, _ in pairs} - {variant for variant, number in pairs if shared[number] > 1}
-    ):
+    shared = Counter(run.seed for run in study.plan.runs)
+    paired = {run.variant for run in study.plan.runs if shared[run.seed] > 1}
+    if apart := sorted({*study.variants} - paired):
         raise UserError(
             f"{source}: {seed}: {apart[0]} has no seed in common with another variant, and runs are paired by it; "
             "number runs that are not paired in each variant: 0, 1, 2, ..."
         )
-    notes = _notes(frame, metric, seed, factor, measured)
+    notes = _notes(frame, metric, factor, unused, measured)
     plan = study.plan.model_copy(update={"notes": [*study.plan.notes, *notes], "command": command})
     return replace(study, plan=plan)
 
 
-def _notes(frame: pd.DataFrame, metric: str, seed: str, factors: Sequence[str], measured: Metric) -> list[str]:
-    """What a reader must know of the columns: which are not used, which of them go with the variants, what is "
-    "better."""
-    unused = [
-        column for column in _unused(frame, metric, seed, factors) if column and not column.startswith("Unnamed:")
-    ]
+def _notes(frame: pd.DataFrame, metric: str, factors: Sequence[str], unused: list[str], measured: Metric) -> list[str]:
+    """What to know of the columns: which are not used, which of these go with the variants, what counts as better."""
+    unused = [column for column in unused if column and not column.startswith("Unnamed:")]
     variant = frame[list(factors)].map(_text).agg(", ".join, axis=1)
     texts = {column: frame[column].map(_text) for column in unused if list(frame).count(column) == 1}
     confounded = [
@@ -161,10 +156,6 @@ def _notes(frame: pd.DataFrame, metric: str, seed: str, factors: Sequence[str], 
     if LOW.search(metric) and not measured.lower_is_better:
         notes.append(f"Higher {metric} counts as better. For the opposite, say that lower is better.")
     return notes
-
-
-def _unused(frame: pd.DataFrame, metric: str, seed: str, factors: Sequence[str]) -> list[str]:
-    return [column for column in frame if column not in (metric, seed, *factors)]
 
 
 def _check_ended(frame: pd.DataFrame, source: str, column: str, metric: str) -> None:
@@ -213,9 +204,8 @@ def _levels(frame: pd.DataFrame, source: str, factor: str) -> list[Any]:
     alike = dict[Any, str]()
     for text, level in zip(texts, levels):
         if alike.setdefault(level, text) != text:
-            raise UserError(
-                f"{source}: {factor}: {alike[level]!r} and {text!r} are the same number; write it in one way"
-            )
+            same = f"{alike[level]!r} and {text!r} are the same number"
+            raise UserError(f"{source}: {factor}: {same}; write it in one way")
     if len(set(levels)) < 2:
         raise UserError(f"{source}: {factor}: every row holds {texts[0]!r}; a factor has two values or more")
     return levels
@@ -229,22 +219,19 @@ def _runs(
     for row, (value, seeded) in enumerate(zip(frame[metric].map(_text), frame[seed].map(_text)), 1):
         number, whole = _number(value or "nan"), _number(seeded)
         if number is None:
-            raise UserError(
-                f"{source}: {metric}: {value!r} in row {row} is not a number, such as 0.5 (empty: a failed run)"
-            )
+            problem = "is not a number, such as 0.5 (empty: a failed run)"
+            raise UserError(f"{source}: {metric}: {value!r} in row {row} {problem}")
         if math.isfinite(number) and number and not SMALLEST <= abs(number) <= LARGEST:
-            raise UserError(
-                f"{source}: {metric}: {value} in row {row} is not between 1e-100 and 1e100; use another unit"
-            )
+            problem = "is not between 1e-100 and 1e100; use another unit"
+            raise UserError(f"{source}: {metric}: {value} in row {row} {problem}")
         if whole is None or whole % 1 != 0:
             raise UserError(f"{source}: {seed}: {seeded!r} in row {row} is not a whole number")
         settings = {factor: column[row - 1] for factor, column in levels.items()}
         earlier = first.setdefault((*settings.values(), int(whole)), row)
         if earlier != row:
             same = ", ".join(f"{name} {value}" for name, value in {**settings, seed: int(whole)}.items())
-            lost = [
-                n for n in (earlier, row) if not math.isfinite(_number(_text(frame[metric].iloc[n - 1])) or math.nan)
-            ]
+            values = ((n, _number(_text(frame[metric].iloc[n - 1]))) for n in (earlier, row))
+            lost = [n for n, reached in values if not math.isfinite(reached or math.nan)]
             way = f"row {lost[0]} did not end; leave it out" if len(lost) == 1 else "name what differs as a factor"
             raise UserError(f"{source}: rows {earlier} and {row} both have {same}; {way}")
         status, summary = ("finished", {str(measured): number}) if math.isfinite(number) else ("diverged", {})

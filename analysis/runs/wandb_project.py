@@ -4,7 +4,7 @@ It is for runs whose local records are not at hand: a record has digests and pro
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,10 +21,10 @@ MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 
 
 def find_runs(address: str) -> list[SourceRun]:
-    """The runs of ENTITY/PROJECT[/STUDY].
+    """The runs of ENTITY/PROJECT[/STUDY] but trials of a tuning. Raises `UserError` where there are none, or no answer.
 
     A W&B run of ours has the key of its study in its configuration; for any other, the job type is its study. The group
-    is its variant. Trials of a tuning are in no report. Raises `UserError` where there are none, or no answer.
+    is its variant.
     """
     import wandb
 
@@ -36,8 +36,12 @@ def find_runs(address: str) -> list[SourceRun]:
     try:
         for run in wandb.Api(timeout=TIMEOUT).runs(f"{entity}/{project}", order="+created_at"):
             if run.job_type != TRIAL:
-                runs.setdefault(_key(run) or WITHOUT_TYPE, []).append(run)
-        study = _one_study(where, wanted, runs)
+                key = str(run.config.get(STUDY_KEY, run.job_type) if is_ours(run.config) else run.job_type or "")
+                runs.setdefault(key or WITHOUT_TYPE, []).append(run)
+        study = wanted or (min(runs) if len(runs) == 1 else "")
+        if study not in runs:
+            reason = f"no study {wanted!r}" if wanted or not runs else "holds several studies"
+            raise UserError(f"{where}: {reason}; add /STUDY, one of: {', '.join(sorted(runs)) or 'none'}")
         has_key = study == runs[study][0].config.get(STUDY_KEY)
         name = project if study == WITHOUT_TYPE else study.rpartition("-")[0] if has_key else study
         return [replace(source_run(run), study=name) for run in runs[study]]
@@ -48,23 +52,9 @@ def find_runs(address: str) -> list[SourceRun]:
         raise UserError(f"{where}: the runs could not be read from W&B: {reason}") from error
 
 
-def _one_study(where: str, wanted: str, studies: Iterable[str]) -> str:
-    """The name of the study to read: `wanted`, or the only one. Raises `UserError`."""
-    names = sorted(studies)
-    if wanted not in names and (wanted or len(names) != 1):
-        reason = f"no study {wanted!r}" if wanted or not names else "holds several studies"
-        raise UserError(f"{where}: {reason}; add /STUDY, one of: {', '.join(names) or 'none'}")
-    return wanted or names[0]
-
-
 def is_ours(config: Mapping[str, Any]) -> bool:
     """Whether it is the configuration of a run that `vit-sweep` or `vit-train` has sent."""
     return config.keys() >= OURS
-
-
-def _key(run: Any) -> str:
-    """What tells the study of a run from the others in its project: the key, or the job type of a run without one."""
-    return str(run.config.get(STUDY_KEY, run.job_type) if is_ours(run.config) else run.job_type or "")
 
 
 def source_run(run: Any) -> SourceRun:

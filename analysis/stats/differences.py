@@ -15,8 +15,7 @@ from analysis.stats.estimates import Estimate, estimates, moments
 from analysis.stats.shared_variance import FEWEST_RUNS, FEWEST_SEEDS, can_share, shared_variance
 from experiments.study import Variance
 
-SHARED, WELCH, PAIRED = "shared", "Welch", "paired"
-"""Where the standard error of a pair comes from."""
+SHARED, WELCH, PAIRED = "shared", "Welch", "paired"  # where the standard error of a pair comes from
 
 
 @dataclass(frozen=True)
@@ -32,19 +31,16 @@ class Differences:
     weights: np.ndarray
     error: np.ndarray
     df: np.ndarray
-    method: np.ndarray
-    """`SHARED`, `WELCH` or `PAIRED` (..., pairs)"""
+    method: np.ndarray  # `SHARED`, `WELCH` or `PAIRED` (..., pairs)
     constant: np.ndarray
     """whether neither side varies over the seeds (..., pairs): they show no spread, so a rare failure may be missed"""
-    equal: np.ndarray
-    """whether both sides have the same value on each of two seeds or more (..., pairs)"""
+    equal: np.ndarray  # whether both sides have the same value on each of two seeds or more (..., pairs)
 
-    def __getitem__(self, pairs: int | np.ndarray) -> "Differences":
-        """The differences of one pair, or of some pairs, of a single study."""
-        here = np.atleast_1d(pairs)
-        parts = (self.error[..., here], self.df[..., here])
-        flags = (self.method[here], self.constant[here], self.equal[here])
-        return Differences(self.mean[here], self.n[here], self.weights, *parts, *flags)
+    def __getitem__(self, pairs: np.ndarray) -> "Differences":
+        """The differences of some pairs of a single study."""
+        return Differences(
+            **{name: part if name == "weights" else part[..., pairs] for name, part in vars(self).items()}
+        )
 
     @property
     def known(self) -> np.ndarray:
@@ -77,9 +73,7 @@ class Differences:
         return high
 
     def tail(self, alpha: float) -> np.ndarray:
-        """The half-width at 1 - alpha relative to that of one t distribution with the same error and mean df (...,
-        pairs).
-        """
+        """The half-width at 1 - alpha over that of one t distribution with the same error and mean df (..., pairs)."""
         df, error = self._average(self.df), np.sqrt(self._average(self.error**2))
         return self.half_width(1 - alpha) / (-special.stdtrit(df, alpha / 2) * error)
 

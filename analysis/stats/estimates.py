@@ -5,24 +5,21 @@ A value that is not finite (a diverged run) is left out, and `Estimate.n` says h
 `floor` is the smallest standard deviation that a sample is credited with, in the metric's units. An accuracy moves in
 steps of one image, so several runs can agree by chance although repeated runs would differ. A value that is rounded to
 one of two neighbouring steps has a standard deviation of at most half a step, which is the floor of one run. The floor
-of a sum of runs with weights w is sqrt(sum w²) times that; `floor_of_difference` is that of two runs.
+of a sum of runs with weights w is sqrt(sum w²) times that, so that of a difference of two runs is sqrt(2) times.
 """
 
-import math
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-ALPHA = 0.05
-"""The level of significance: the rate of false verdicts that is allowed over a family of tests."""
-LEVEL = 1 - ALPHA
-"""The confidence level of intervals."""
-RELATIVE_ROUNDING = 1e-10
-"""A standard deviation below this share of the mean is floating-point rounding."""
-MOST_IMAGES = 100_000
-"""The largest split whose size `accuracy_step` recognises."""
+ALPHA = 0.05  # the level of significance: the rate of false verdicts that is allowed over a family of tests
+LEVEL = 1 - ALPHA  # the confidence level of intervals
+RELATIVE_ROUNDING = 1e-10  # a standard deviation below this share of the mean is floating-point rounding
+MOST_IMAGES = 100_000  # the largest split whose size `accuracy_step` recognises
 
 
 @dataclass(frozen=True)
@@ -34,20 +31,24 @@ class Estimate:
     high: float
     n: int
 
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval lies above or below zero."""
+        return self.low > 0 or self.high < 0
+
+    def covering(self, other: Estimate) -> Estimate:
+        """The same value, with an interval that holds both; unknown where one of them is."""
+        low, high = np.min([self.low, other.low]), np.max([self.high, other.high])
+        return replace(self, low=float(low), high=float(high))
+
 
 UNKNOWN = Estimate(np.nan, np.nan, np.nan, 0)
-
-
-def floor_of_difference(floor: float) -> float:
-    """The floor of the difference of two values that have this floor each."""
-    return math.sqrt(2) * floor
 
 
 def moments(x: ArrayLike, floor: ArrayLike = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean, standard deviation (ddof 1, at least `floor`) and count of the finite values along the last axis of x.
 
-    The deviation is NaN where the values say nothing about the spread: for a single value, and for equal values without
-    a floor. The mean is NaN where there are no values.
+    The mean is NaN without values, the deviation NaN for a single value, and for equal values without a floor.
     """
     x = np.atleast_1d(np.asarray(x, dtype=float))
     finite = np.isfinite(x)
@@ -92,20 +93,14 @@ def proportion(hits: ArrayLike, n: ArrayLike) -> list[Estimate]:
     Source: Clopper and Pearson, Biometrika 26 (1934), 404-413.
     """
     hits, n = np.atleast_1d(np.asarray(hits, dtype=float)), np.atleast_1d(np.asarray(n, dtype=int))
-    tail = ALPHA / 2
-    low = np.where(hits > 0, special.betaincinv(np.maximum(hits, 1), n - hits + 1, tail), 0.0)
-    high = np.where(hits < n, special.betaincinv(hits + 1, np.maximum(n - hits, 1), 1 - tail), 1.0)
-    share = np.where(n > 0, hits / np.maximum(n, 1), np.nan)
-    return estimates(
-        share, np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan), np.broadcast_to(n, share.shape)
-    )
+    low = np.where(hits > 0, special.betaincinv(np.maximum(hits, 1), n - hits + 1, ALPHA / 2), 0.0)
+    high = np.where(hits < n, special.betaincinv(hits + 1, np.maximum(n - hits, 1), 1 - ALPHA / 2), 1.0)
+    share, low, high = np.where(n > 0, [hits / np.maximum(n, 1), low, high], np.nan)
+    return estimates(share, low, high, n)
 
 
 def t_test(diffs: ArrayLike, floor: ArrayLike = 0.0) -> np.ndarray:
-    """p-values of Student's two-sided test that diffs (..., seeds) have mean 0.
-
-    NaN where the spread is not known; `floor` is the smallest standard deviation (see `estimates`).
-    """
+    """p-values of Student's two-sided test that diffs (..., seeds) have mean 0; NaN where the spread is not known."""
     centre, deviation, n = moments(diffs, floor)
     return 2 * special.stdtr(n - 1, -np.abs(centre / (deviation / np.sqrt(n))))
 

@@ -28,49 +28,40 @@ from analysis.stats.estimates import ALPHA, RELATIVE_ROUNDING, UNKNOWN, Estimate
 from analysis.stats.looks import NO_PLAN, Looks, sequential_p
 from experiments.errors import UserError
 
-Term = tuple[str, ...]
-"""a factor, or the two factors of an interaction"""
-Levels = tuple[object, ...]
-"""a level of each factor of a term"""
-Effect = dict[str, Any]
-"""a row of a frame of `Factorial`"""
+Term = tuple[str, ...]  # a factor, or the two factors of an interaction
+Levels = tuple[object, ...]  # a level of each factor of a term
+Effect = dict[str, Any]  # a row of a frame of `Factorial`
 MOST_NAMED = 6  # missing cells that a message names
-TESTED = ("p", "adjusted", "p_adjusted", "verdict", "verdict_of_finished")
-"""The columns of effects that are tested, see `Factorial`."""
 
 
 @dataclass(frozen=True)
 class Factorial:
-    """The effects of a study of several factors, most of them as frames. There, the name of a term joins its factors by
-    "+".
+    """The effects of a study of several factors. In frames, the name of a term joins its factors by "+".
 
-    Means, differences and effects in frames are estimates; those of `diff` and `effect` have the interval of the effect
-    alone, `adjusted` has the one for all effects together, of which `verdict` is read: "shown" or "not shown".
-    `p_adjusted` is at most `ALPHA` where that leaves zero out. `verdict_of_finished`: that of the finished runs alone.
+    A tested effect has the columns p, adjusted, p_adjusted, verdict and verdict_of_finished. `diff` and `effect` are
+    estimates with the interval of the effect alone, `adjusted` has the one for all effects together, of which `verdict`
+    is read: "shown" or "not shown". `p_adjusted` is at most `ALPHA` where that leaves zero out. `verdict_of_finished`:
+    that of the finished runs alone.
     """
 
     factors: tuple[str, ...]
     levels: dict[str, Levels]
-    seeds: tuple
-    """seeds used"""
-    seeds_left_out: tuple
-    """seeds without a finite value in every cell"""
+    seeds: tuple  # seeds used
+    seeds_left_out: tuple  # seeds without a finite value in every cell
     means: dict[Term, dict[Levels, Estimate]]
     """the marginal means of factors and of pairs of factors, in which every combination of the other factors has the
     same weight; for a single cell, the mean of all its runs"""
     contrasts: pd.DataFrame
-    """the differences of all pairs of levels of each factor: factor, level, reference, diff, and `TESTED`"""
+    """the differences of all pairs of levels of each factor, tested: factor, level, reference, diff"""
     simple: pd.DataFrame
     """the differences from the first level of a factor at each level of a later one, and the test of their interaction:
     factor, level, reference, other_factor, other_level, diff, interaction_p, interaction_p_adjusted, verdict"""
     interactions: pd.DataFrame
-    """what each combination of two levels has beyond the effects of both: factor, level ("a x b"), mean, effect, and
-    `TESTED`
-    """
+    """what each combination of two levels has beyond the effects of both, tested: factor, level ("a x b"), mean,
+    effect"""
     terms: pd.DataFrame
     """term, contrasts (how many different effects it has), p (their smallest p, times their number), and of its effects
-    the smallest p_adjusted, and whether one is shown: verdict, verdict_of_finished
-    """
+    the smallest p_adjusted, and whether one is shown: verdict, verdict_of_finished"""
 
 
 def factorial(
@@ -97,7 +88,7 @@ def factorial(
     values = runs.groupby([*factors, "seed"], sort=False)[metric].mean().to_dict()
     table = np.array([[values.get((*cell, seed), np.nan) for cell in cells] for seed in seeds], dtype=float)
     _check_complete(levels, cells, table)
-    grid = _Grid(levels, cells, table, floor, looks)
+    grid = _Grid(levels, table, floor, looks)
     pairs = list(combinations(factors, 2))
     tested: dict[Term, list[Effect]] = {(factor,): grid.contrasts(factor) for factor in factors}
     tested |= {pair: grid.interaction(*pair) for pair in pairs}
@@ -120,15 +111,14 @@ def factorial(
 
 
 def _adjust(tested: dict[Term, list[Effect]], families: int, looks: Looks) -> list[Effect]:
-    """Replace `same`, `sample` and `floor` of each effect by `TESTED`, and return the rows of `Factorial.terms`."""
+    """Replace `same`, `sample` and `floor` of each effect by its tests, and return the rows of `Factorial.terms`."""
     known = {(term, e["same"]) for term, effects in tested.items() for e in effects if np.isfinite(e["p"])}
     number, rows = Counter(term for term, _ in known), []
     for term, effects in tested.items():
         factor = families * max(len(number) * number[term], 1)
-        contrasts = len({effect["same"] for effect in effects})
+        contrasts = len({effect.pop("same") for effect in effects})
         for effect in effects:
-            sample, floor, _ = (effect.pop(name) for name in ("sample", "floor", "same"))
-            effect["adjusted"] = mean(sample, 1 - looks.level(ALPHA / factor), floor)
+            effect["adjusted"] = mean(effect.pop("sample"), 1 - looks.level(ALPHA / factor), effect.pop("floor"))
             overall = sequential_p(effect["p"], len(looks.reached) - 1, looks.plan)
             effect["p_adjusted"] = float(np.minimum(factor * overall, 1.0))
             effect["verdict"] = effect["verdict_of_finished"] = _verdict(effect["adjusted"])
@@ -139,7 +129,7 @@ def _adjust(tested: dict[Term, list[Effect]], families: int, looks: Looks) -> li
 
 
 def _verdict(interval: Estimate) -> str:
-    return "shown" if interval.low > 0 or interval.high < 0 else "not shown"
+    return "shown" if interval.excludes_zero else "not shown"
 
 
 def _of_term(effects: pd.DataFrame) -> Effect:
@@ -157,9 +147,7 @@ def cover_diverged(model: Factorial, counted: Factorial | None) -> Factorial:
     def covered(name: str) -> pd.DataFrame:
         frame = getattr(model, name).copy()
         others = [UNKNOWN] * len(frame) if counted is None else getattr(counted, name)["adjusted"]
-        pairs = zip(frame["adjusted"], others, strict=True)
-        ends = [(float(np.min([a.low, b.low])), float(np.max([a.high, b.high]))) for a, b in pairs]
-        frame["adjusted"] = [replace(a, low=low, high=high) for a, (low, high) in zip(frame["adjusted"], ends)]
+        frame["adjusted"] = list(map(Estimate.covering, frame["adjusted"], others))
         frame["verdict"] = frame["adjusted"].map(_verdict)
         frame["p_adjusted"] = frame["p_adjusted"].where(frame["verdict"] == "shown", 1.0 if counted else np.nan)
         return frame
@@ -197,14 +185,12 @@ def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: n
 class _Grid:
     """The values of a complete grid, and the weights of each effect over its cells."""
 
-    def __init__(
-        self, levels: dict[str, Levels], cells: list[Levels], table: np.ndarray, floor: float, looks: Looks
-    ) -> None:
+    def __init__(self, levels: dict[str, Levels], table: np.ndarray, floor: float, looks: Looks) -> None:
         """`table`: values (seeds, cells), NaN where there is none."""
-        self.levels, self.cells, self.table = levels, cells, table
+        self.levels, self.cells, self.table = levels, list(product(*levels.values())), table
         self.floor, self.looks = floor, looks
         self.complete = np.isfinite(table).all(axis=1)
-        self.columns = {factor: [cell[i] for cell in cells] for i, factor in enumerate(levels)}
+        self.columns = {factor: [cell[i] for cell in self.cells] for i, factor in enumerate(levels)}
 
     def weights(self, term: Term, levels: Levels) -> np.ndarray:
         """Weights (cells,) of the marginal mean at these levels of a term: equal for the cells that have them."""
@@ -226,11 +212,10 @@ class _Grid:
 
     def means(self, term: Term) -> dict[Levels, Estimate]:
         """The marginal mean at each combination of the term's levels; for a single cell the mean of all its runs."""
-        places = list(product(*(self.levels[factor] for factor in term)))
         if len(term) == len(self.levels):
             return {cell: mean(runs, floor=self.floor) for cell, runs in zip(self.cells, self.table.T)}
-        marginal = self.estimates([self.weights(term, levels) for levels in places])
-        return dict(zip(places, marginal, strict=True))
+        places = list(product(*(self.levels[factor] for factor in term)))
+        return dict(zip(places, self.estimates([self.weights(term, levels) for levels in places]), strict=True))
 
     def contrasts(self, factor: str) -> list[Effect]:
         """The differences of all pairs of levels."""
@@ -241,16 +226,14 @@ class _Grid:
 
     def interaction(self, first: str, second: str) -> list[Effect]:
         """What each cell has beyond its row's and its column's effects."""
-        means = self.means((first, second))
+        both, overall = (first, second), self.weights((), ())
+        means = self.means(both)
         places = [
             {"factor": f"{first}+{second}", "level": " x ".join(map(str, cell)), "mean": estimate}
             for cell, estimate in means.items()
         ]
         rows = [
-            self.weights((first, second), cell)
-            - self.weights((first,), cell[:1])
-            - self.weights((second,), cell[1:])
-            + self.weights((), ())
+            self.weights(both, cell) - self.weights(both[:1], cell[:1]) - self.weights(both[1:], cell[1:]) + overall
             for cell in means
         ]
         return self._tested(places, "effect", rows)

@@ -6,8 +6,7 @@ Source: Piepho, J. Computational and Graphical Statistics 13 (2004), 456-466 (in
 from collections.abc import Iterable, Sequence
 from string import ascii_lowercase
 
-MOST_LETTERS = 10
-"""With more, nobody compares them."""
+MOST_LETTERS = 10  # with more, nobody compares them
 
 
 def compact_letters(names: Sequence[str], different: Iterable[tuple[str, str]]) -> dict[str, str]:

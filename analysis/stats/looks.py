@@ -37,10 +37,8 @@ from analysis.stats.estimates import ALPHA
 if TYPE_CHECKING:
     from scipy import interpolate
 
-FURTHEST = 38.0
-"""Standard errors from which a probability is below the smallest floating-point number."""
-WIDEST = 8.0
-"""Standard errors beyond which the studies that continue have no probability to speak of."""
+FURTHEST = 38.0  # standard errors from which a probability is below the smallest floating-point number
+WIDEST = 8.0  # standard errors beyond which the studies that continue have no probability to speak of
 MOST_NODES = 1024
 GRID = np.linspace(0.02, 7.2, 73)
 """Bounds of a single two-sided test at which the levels are tabulated: from 98 % to 6e-13."""
@@ -54,15 +52,10 @@ class Looks:
     it are not tested before the next planned look, and never after the last one.
     """
 
-    plan: tuple[int, ...] = ()
-    """the planned numbers of seeds"""
-    complete: tuple[int, ...] = ()
-    """the seeds of which all runs have ended, in the planned order"""
+    plan: tuple[int, ...] = ()  # the planned numbers of seeds
+    complete: tuple[int, ...] = ()  # the seeds of which all runs have ended, in the planned order
     stopped: Mapping[str, int] = field(default_factory=dict)
-    """variant -> the look after which it got no more seeds.
-
-    It is not tested at later looks, as it would be on the same data
-    """
+    """variant -> the look after which it got no more seeds; later looks would test it on the same data"""
 
     def __bool__(self) -> bool:
         return bool(self.plan)
@@ -97,16 +90,12 @@ class Looks:
         return not self.plan or seed in self.seeds
 
     def limit(self, values: Mapping[str, Mapping[int, float]]) -> dict[str, dict[int, float]]:
-        """The values (variant -> seed -> value) that may be tested, with NaN for the seeds of a look that lack one.
+        """The values (variant -> seed -> value) that may be tested, at the last look of each variant.
 
-        A variant that stopped has the seeds of its last look.
+        NaN for the seeds of a look that lack one.
         """
-        if not self.plan:
-            return {variant: dict(runs) for variant, runs in values.items()}
-        return {
-            variant: {seed: runs.get(seed, math.nan) for seed in self.of([variant]).seeds}
-            for variant, runs in values.items()
-        }
+        seeds = {variant: self.of([variant]).seeds if self.plan else runs for variant, runs in values.items()}
+        return {variant: {seed: values[variant].get(seed, math.nan) for seed in seeds[variant]} for variant in values}
 
     def level(self, alpha: float = ALPHA) -> float:
         """The level of the current look, for an overall level `alpha`."""

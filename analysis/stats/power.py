@@ -10,11 +10,9 @@ from scipy import special
 
 from analysis.stats.estimates import ALPHA
 
-POWER = 0.8
-"""The probability with which a true difference is to be found."""
+POWER = 0.8  # the probability with which a true difference is to be found
 
-CLEAREST = 1e4
-"""The largest noncentrality that is computed."""
+CLEAREST = 1e4  # the largest noncentrality that is computed
 
 
 def detectable(sd_diff: ArrayLike, n: ArrayLike, alpha: float = ALPHA, sharing: ArrayLike = 1.0) -> np.ndarray:

@@ -28,18 +28,14 @@ from analysis.stats.estimates import RELATIVE_ROUNDING, moments
 
 FEWEST_VARIANTS, FEWEST_SEEDS, FEWEST_VARYING = 4, 5, 3
 """Below these numbers the variants say too little about each other, and error rates do not hold."""
-FEWEST_RUNS = 4
-"""A variant with fewer finite runs may hide a larger spread than that of the others."""
+FEWEST_RUNS = 4  # a variant with fewer finite runs may hide a larger spread than that of the others
 SHARES = np.arange(0.05, 1, 0.1)
 """The grid: the prior's share of the degrees of freedom of a typical variance, d0 / (d0 + d)."""
 
 
 @dataclass(frozen=True)
 class SharedVariance:
-    """Variances of variants and their degrees of freedom (..., grid, variants), for each degree of sharing.
-
-    `weights` (..., grid): of the degrees of sharing.
-    """
+    """Variances of variants and their df (..., grid, variants) at degrees of sharing with `weights` (..., grid)."""
 
     weights: np.ndarray
     variance: np.ndarray
@@ -116,9 +112,7 @@ def _varying(x: np.ndarray, residual: np.ndarray, floor: float) -> np.ndarray:
 def _scale(s2: np.ndarray, d: np.ndarray, d0: np.ndarray) -> np.ndarray:
     """The prior's variance (..., grid, 1) with the largest likelihood, where its derivative crosses 0."""
     log = np.log(np.where(d > 0, s2, np.nan))
-    low, high = (
-        end + 0 * d0 for end in (np.nanmin(log, axis=-1, keepdims=True), np.nanmax(log, axis=-1, keepdims=True))
-    )
+    low, high = (end(log, axis=-1, keepdims=True) + 0 * d0 for end in (np.nanmin, np.nanmax))
     for _ in range(50):
         middle = (low + high) / 2
         rising = (d * ((d + d0) * s2 / (d0 * np.exp(middle) + d * s2) - 1)).sum(axis=-1, keepdims=True) > 0

@@ -26,7 +26,7 @@ def by_seed(*values: float) -> dict[int, float]:
     return dict(enumerate(values))
 
 
-def against(values: dict, baseline: str, rule: Rule | None = None) -> dict[str, stats.PairedComparison]:
+def against(values: dict, baseline: str, rule: Rule | None = None) -> dict[str, stats.Comparison]:
     """Every other variant minus the baseline, as one family."""
     pairs = [(variant, baseline) for variant in values if variant != baseline]
     return {a: found for (a, _), found in stats.compare(values, pairs, rule or Rule()).items()}
