@@ -231,7 +231,7 @@ def _runs(
         if earlier != row:
             same = ", ".join(f"{name} {value}" for name, value in {**settings, seed: int(whole)}.items())
             values = ((n, _number(_text(frame[metric].iloc[n - 1]))) for n in (earlier, row))
-            lost = [n for n, reached in values if not math.isfinite(reached or math.nan)]
+            lost = [n for n, reached in values if reached is None or not math.isfinite(reached)]
             way = f"row {lost[0]} did not end; leave it out" if len(lost) == 1 else "name what differs as a factor"
             raise UserError(f"{source}: rows {earlier} and {row} both have {same}; {way}")
         status, summary = ("finished", {str(measured): number}) if math.isfinite(number) else ("diverged", {})

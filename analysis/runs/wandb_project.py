@@ -36,8 +36,8 @@ def find_runs(address: str) -> list[SourceRun]:
     try:
         for run in wandb.Api(timeout=TIMEOUT).runs(f"{entity}/{project}", order="+created_at"):
             if run.job_type != TRIAL:
-                key = str(run.config.get(STUDY_KEY, run.job_type) if is_ours(run.config) else run.job_type or "")
-                runs.setdefault(key or WITHOUT_TYPE, []).append(run)
+                key = run.config.get(STUDY_KEY) if is_ours(run.config) else None
+                runs.setdefault(str(key or run.job_type or WITHOUT_TYPE), []).append(run)
         study = wanted or (min(runs) if len(runs) == 1 else "")
         if study not in runs:
             reason = f"no study {wanted!r}" if wanted or not runs else "holds several studies"

@@ -445,3 +445,9 @@ def test_what_the_columns_cannot_exclude_is_noted():
     ]
     lower = analysis.compare(frame[["opt", "seed", "loss"]], metric="loss", factor="opt", lower_is_better=True)
     assert len(lower.study.plan.notes) == 1
+
+
+def test_a_value_of_zero_is_a_result():
+    frame = pd.DataFrame({"opt": ["a", "a", "b", "b"], "seed": [0, 0, 0, 1], "acc": [0, 2, 3, 4]})
+    with pytest.raises(UserError, match="rows 1 and 2 both have opt a, seed 0; name what differs as a factor"):
+        analysis.compare(frame, metric="acc", factor="opt")
