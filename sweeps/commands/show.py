@@ -76,9 +76,8 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
         )
     print(f"baseline  {plan.baseline}")
     print(f"metric    {plan.metric}, equivalence margin {margin_text(plan)}")
-    numbers = ", ".join(str(seeds_for_equivalence(spread, len(planned))) for spread in SPREADS)
-    spreads = ", ".join(f"{spread:g}" for spread in SPREADS)
-    print(f"          equivalence takes about {numbers} seeds if runs have a standard deviation of {spreads} margins")
+    needed = (f"{seeds_for_equivalence(spread, len(planned))} if it is {spread:g} of the margin" for spread in SPREADS)
+    print(f"          seeds for equivalence, by the standard deviation of the runs: {', '.join(needed)}")
     if plan.looks:
         stops = "; variants stop when they are decided" if plan.until_decided else ""
         print(f"looks     tests at {', '.join(map(str, plan.looks))} seeds{stops}")
