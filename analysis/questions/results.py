@@ -40,7 +40,8 @@ def best_mean(findings: Findings) -> list[str]:
     brief = [variants.brief[variant] for variant in best]
     named = words.names(brief) if len(brief) <= MOST_NAMED else f"{len(brief)} variants"
     count = sum(better == means.best for better, _ in comparisons.ranked)
-    beaten = f", shown to be better than {count} of the {len(variants.others)} other variants"
+    others = len(variants.others)
+    beaten = f", shown to be better than {count} of the {others} other variants" * (others > 1)
     above = [variants.brief[better] for better, worse in comparisons.ranked if worse == means.best]
     lost = [f"Shown to be better on the seeds that both have: {words.names(above)}."] if above else []
     alone = len(best) == 1 and bool(comparisons.pairs)
