@@ -250,7 +250,9 @@ class Pape(PosEmbed):
     def bias(self, q: Tensor) -> Tensor:
         heads, patches, (n, _, _) = q.shape[1], q[:, :, -len(self.offset) :], self.offset.shape
         tokens = patches.transpose(1, 2).flatten(2)  # [B, N, D]
-        a, b = (layer(tokens).unflatten(-1, (heads, -1)).transpose(1, 2) for layer in (self.a, self.b))  # [B, H, N, 50]
+        # Contiguous: the compiled backward takes a view that a transpose does not allow.
+        heads_first = [x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (self.a(tokens), self.b(tokens))]
+        a, b = (x.contiguous() for x in heads_first)  # each [B, H, N, 50]
         row, column = self.weight.to(q.dtype).unbind(-1)  # each [H, 50]
         squares, lines = torch.stack([row * row, row * column, column * column], -1), torch.stack([row, column], -1)
         shape = torch.cat([F.softplus(a).to(q.dtype) @ squares, b.to(q.dtype) @ lines], -1)  # [B, H, N, 5]
