@@ -68,7 +68,9 @@ def ledger_rows(findings: Findings, strictness: int = 1) -> list[dict[str, Any]]
     for metric in dict.fromkeys([study.metric, *study.metrics]):
         larger = metric.img_size and metric.base == study.metric
         if metric == study.metric or larger or (metric == PERMUTED and study.metric == "test/acc"):
-            for result in study_claims(analyze(explore(study, metric, None), strictness=strictness)):
+            asked = explore(study, metric, None)
+            same = asked is study and strictness == findings.policy.strictness
+            for result in study_claims(findings if same else analyze(asked, strictness=strictness)):
                 one, decisive = result.estimate, result.decisive
                 numbers = {"value": one.value, "adjusted_low": one.low, "adjusted_high": one.high}
                 tested = {"relation": decisive.relation, "bound": decisive.bound, "metric": str(metric)}

@@ -83,9 +83,7 @@ class Driver:
         Raises `UserError` where no other attempt could help, or where no worker is left. An interrupt writes nothing,
         because it may have come in the middle of a write: the next driver ends what is open.
         """
-        while (
-            True
-        ):  # an interrupt writes nothing: it may have come in the middle of a write; the next driver ends trials
+        while True:
             self._assign()
             if not any(work.cohorts for work in self.assigned.values()) and not self.source.left:
                 return

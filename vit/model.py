@@ -82,9 +82,8 @@ class Attention(nn.Module):
     def __init__(self, cfg: ViTConfig, stream: int) -> None:
         super().__init__()
         self.num_heads, self.head_dim = cfg.num_heads, cfg.head_dim
-        self.q_norm, self.k_norm = (
-            norm_layer(cfg, cfg.head_dim) if cfg.qk_norm else nn.Identity() for _ in range(2)
-        )  # of each head (Dehghani et al. 2023, section 2)
+        # of each head (Dehghani et al. 2023, section 2)
+        self.q_norm, self.k_norm = (norm_layer(cfg, cfg.head_dim) if cfg.qk_norm else nn.Identity() for _ in range(2))
         self.attn_drop = Dropout(cfg.attn_drop_rate, stream)
         self.proj_drop = Dropout(cfg.proj_drop_rate, stream + 1)
         self._projections(cfg)

@@ -16,7 +16,7 @@ def question(findings: Findings) -> Section | None:
     """The planned looks; a warning where the study was tested repeatedly without a plan."""
     looks, seen = findings.policy.looks, findings.conduct.looks
     if not looks:
-        return Section("looks", "Looks", warnings=repeated(seen)) if len(seen) > 1 else None
+        return Section("looks", "Looks", warnings=[_repeated(seen)]) if len(seen) > 1 else None
     once = "once, " * (len(looks.plan) == 1)
     planned = f"The study plans to test {once}at {words.listing(looks.plan)} seeds."
     said = [planned, *([] if looks.waiting else _reached(findings))]
@@ -60,7 +60,7 @@ def _stopped(findings: Findings) -> str:
     )
 
 
-def repeated(looks: Sequence[Look]) -> list[Warn]:
+def _repeated(looks: Sequence[Look]) -> Warn:
     """The warning on looks without a plan."""
     rate = repeated_looks_rate(looks)
     often = f" (in at least {int(100 * rate)} % of studies for a single comparison)" if rate else ""
@@ -70,4 +70,4 @@ def repeated(looks: Sequence[Look]) -> list[Warn]:
         f"Testing again after adding seeds raises the rate of false differences above {words.percent(ALPHA)}{often}. "
         f"With `looks:` in the study file, set before the first run, it stays at about {words.percent(ALPHA)}."
     )
-    return [Warn(line, why)]
+    return Warn(line, why)
