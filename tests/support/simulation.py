@@ -3,7 +3,6 @@
 import numpy as np
 
 MARGIN, ALPHA, SD = 0.01, 0.05, 0.006
-NEVER = 1e-9  # a margin within which nothing is shown to lie
 
 
 def at_most(rate: float, hits: np.ndarray) -> bool:
