@@ -105,8 +105,8 @@ class RunConfig(Section):
 
     @property
     def interpolations(self) -> tuple[bool, ...]:
-        """Whether positions are interpolated, for each evaluation of the run at another image size."""
-        return (False, True) if self.eval.interpolated and REGISTRY[self.model.pos_embed].is_rotary else (False,)
+        """Whether rotary positions are interpolated, for each measurement at another image size."""
+        return (False, True) if self.eval.interpolated else (False,)
 
     @property
     def split_seed(self) -> int:

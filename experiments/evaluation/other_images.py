@@ -1,7 +1,7 @@
 """The evaluation of trained models on other images: at other sizes, shifted, and with permuted patches.
 
 test/acc@16px               accuracy at 16 pixels, without further training, see `vit.resize`; likewise for val and loss
-test/acc@16px/interpolated  the same with interpolated positions of a rotary embedding
+test/acc@16px/interpolated  the same with the positions of a rotary embedding interpolated
 shift/P                     share of test images whose predicted class stays the same when the image is shifted by P
                             pixels; the mean of shifts up, down, left and right; pixels from outside the image are black
 permuted/acc                accuracy on test images whose patches are permuted, each image in an order of its own
@@ -84,9 +84,9 @@ def size_tasks(config: RunConfig, splits: Splits, device: torch.device) -> list[
     can.
     """
     if config.eval.img_sizes and REGISTRY[config.model.pos_embed].is_plugin:
-        model = initial_model(config, len(splits.classes))
+        model, rotary = initial_model(config, len(splits.classes)), REGISTRY[config.model.pos_embed].is_rotary
         for side in config.eval.img_sizes:
-            at_size(model, side, interpolated=True in config.interpolations)
+            at_size(model, side, interpolated=config.eval.interpolated and rotary)
     return [_task(config, side, device) for side in config.eval.img_sizes if side != config.data.image_shape[1]]
 
 
@@ -100,12 +100,16 @@ def _task(config: RunConfig, side: int, device: torch.device) -> SizeTask:
 
 
 def size_metrics(model: Frozen, splits: Splits, tasks: Iterable[SizeTask], test: bool) -> dict[str, float]:
-    """The metrics of a model at every size. Images are normalized as in training. `test`: evaluate test images too."""
+    """The metrics of a model at every size. Images are normalized as in training. `test`: evaluate test images too.
+
+    A kind that is not rotary has no positions to interpolate: its metrics of both ways are the same.
+    """
     metrics: dict[str, float] = {}
-    for task, interpolated in itertools.product(tasks, model.config.interpolations):
-        model_at_size = model.at_size(task.side, interpolated)
-        for part in ("val", "test") if test else ("val",):
-            (evaluation,) = evaluate(model_at_size, splits, getattr(task, part))
+    rotary = REGISTRY[model.config.model.pos_embed].is_rotary
+    for task, part in itertools.product(tasks, ("val", "test") if test else ("val",)):
+        for interpolated in model.config.interpolations:
+            if rotary or not interpolated:
+                (evaluation,) = evaluate(model.at_size(task.side, interpolated), splits, getattr(task, part))
             metrics[Metric(f"{part}/loss").at(task.side, interpolated)] = evaluation.loss
             metrics[Metric(f"{part}/acc").at(task.side, interpolated)] = evaluation.accuracy
     return metrics
