@@ -173,6 +173,25 @@ LITERATURE: tuple[Claim, ...] = (
         f"{BLOG}; against axial RoPE, arXiv 2405.13985 has the opposite at twice the size",
         "ALiBi exhibits better extrapolation performance over RoPE",
     ),
+    _larger(
+        "alibi-2d",
+        "rope-2d",
+        "bias-rotation-larger",
+        "Analysing Extrapolation Capabilities of Modern Positional Embeddings in Vision Transformers, submission 9150 "
+        "to TMLR, 2026, abstract (RoPE, ALiBi, YaRN and FIRE; one ViT-Tiny, ImageNet-100, trained at 224 px)",
+        "additive attention-bias methods consistently outperform rotation-based methods at large scales",
+    ),
+    Above(
+        "pape-larger",
+        f"{LARGER}pape is better than alibi-2d, lookhere, rope-2d and rope-mixed.",
+        "Øhrstrøm et al., arXiv 2602.01418, abstract (ImageNet; the others are those of the authors' code)",
+        quote="PaPE extrapolates remarkably well, improving in absolute terms by up to 10.5% over the next-best "
+        "position encoding",
+        higher=frozenset({"pape"}),
+        lower=frozenset({"alibi-2d", "lookhere", "rope-2d", "rope-mixed"}),
+        at_all=True,
+        images="larger",
+    ),
     Above(
         "none-permuted",
         "On test images with permuted patches, a model without positional embedding is better than one with "

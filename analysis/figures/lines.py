@@ -32,7 +32,7 @@ class Curve(NamedTuple):
 @style()
 def draw_along(
     name: str,
-    estimates: Mapping[str, Sequence[Estimate]],
+    lines: Mapping[str, Mapping[str, Sequence[Estimate]]],
     points: Sequence[int],
     labels: tuple[str, str],
     unit: str,
@@ -42,30 +42,38 @@ def draw_along(
     to_scale: bool = False,
     differences: bool = False,
 ) -> Drawing:
-    """Draw a line along a condition for each variant. `estimates`: variant -> one for each point.
+    """Draw a line along a condition for each variant. `lines`: title of a panel -> variant -> one estimate a point.
 
-    `labels`: of both axes; `unit`: of the points. The points are at equal distances, unless they are `to_scale`.
+    `labels`: of both axes, which all panels share; `unit`: of the points, which are at equal distances, unless they are
+    `to_scale`.
     """
     smallest = min((after - before for before, after in pairwise(points)), default=1)
     places = [point / smallest for point in points] if to_scale else list(map(float, range(len(points))))
-    figure, (axes,) = panels(1, 2.8)
-    if differences:
-        axes.axhline(0, color=FAINT, lw=1, zorder=1)
+    figure, below = panels(len(lines), 2.8 if len(lines) == 1 else 2.3)
     handles = {}
-    for number, (variant, along) in enumerate(estimates.items()):
-        look = styles.by_variant[variant]
-        if look.colour == FAINT or not any(math.isfinite(estimate.value) for estimate in along):
-            axes.plot(places, [estimate.value * metric.scale for estimate in along], color=FAINT, lw=0.6, zorder=1)
-            continue
-        shift = DODGE * ((number + 0.5) / len(estimates) - 0.5)
-        at = [place + shift for place in places]
-        shown = (words.with_interval(estimate, metric, differences) for estimate in along)
-        tips = [f"{styles.names[variant]}, {n:,} {unit}: {value}" for n, value in zip(points, shown, strict=True)]
-        mark: dict[str, Any] = {"size": 5, "line": look.dashes, "id": f"{styles.id(variant)}-{name}", "tips": tips}
-        handles[variant] = intervals(axes, along, at, metric, look, vertical=True, difference=differences, **mark)
-    axes.set_xticks(list(places), [f"{point:,}" for point in points])
-    axes.set(xlabel=labels[0], ylabel=labels[1])
-    axes.grid(axis="y")
+    for axes, (title, estimates) in zip(below, lines.items(), strict=True):
+        if differences:
+            axes.axhline(0, color=FAINT, lw=1, zorder=1)
+        for number, (variant, along) in enumerate(estimates.items()):
+            look = styles.by_variant[variant]
+            if look.colour == FAINT or not any(math.isfinite(estimate.value) for estimate in along):
+                axes.plot(places, [estimate.value * metric.scale for estimate in along], color=FAINT, lw=0.6, zorder=1)
+                continue
+            shift = DODGE * ((number + 0.5) / len(estimates) - 0.5)
+            at = [place + shift for place in places]
+            shown = (words.with_interval(estimate, metric, differences) for estimate in along)
+            tips = [f"{styles.names[variant]}, {n:,} {unit}: {value}" for n, value in zip(points, shown, strict=True)]
+            id = f"{styles.id(variant)}-{name}{f'-{below.index(axes)}' * (len(below) > 1)}"
+            mark: dict[str, Any] = {"size": 5, "line": look.dashes, "id": id, "tips": tips}
+            handles[variant] = intervals(axes, along, at, metric, look, vertical=True, difference=differences, **mark)
+        axes.set_xticks(list(places), [f"{point:,}" for point in points])
+        axes.set_title(title, loc="left")
+        axes.set_ylabel(labels[1])
+        axes.grid(axis="y")
+    ends = [end for axes in below for end in axes.get_ylim()]
+    for axes in below:
+        axes.set_ylim(min(ends), max(ends))
+    below[-1].set_xlabel(labels[0])
     legend(figure, handles, styles)
     return figure
 

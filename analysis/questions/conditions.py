@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from analysis import words
 from analysis.columns import mean_column, variant_table
@@ -17,6 +18,8 @@ from experiments.metric import FEWSHOT, PERMUTED, Metric
 from vit.registry import REGISTRY
 
 SIZES = "img-sizes"
+AS_THEY_ARE, INTERPOLATED = "Positions as they are", "Positions of rotary embeddings interpolated"
+ONLY_ROTARY = "Where positions are interpolated, kinds that are not rotary have the accuracy of positions as they are."
 NO_TRANSFER = (
     "On the dataset that a run was trained on, its features have seen the labels of all its training images, so this "
     "is not transfer to new classes."
@@ -30,23 +33,29 @@ NO_USE = (
 class Profile:
     """How the means of all variants change along a condition.
 
-    `about`: what is measured. `labels`: of both axes; `unit`: of the points. `points`: point, such as an image size ->
-    its metric, in order. `details`: further metrics of the table, such as the accuracy on permuted images, which may be
-    all that there is. `note`: how the accuracies are to be read.
+    `about`: what is measured. `labels`: of both axes; `unit`: of the points. `panels`: title of a panel of the figure
+    -> point, such as an image size -> its metric, in order; all panels have the same points. `details`: further metrics
+    of the table, such as the accuracy on permuted images, which may be all that there is. `notes`: how the accuracies
+    are to be read.
     """
 
     name: str
     about: str
     labels: tuple[str, str]
     unit: str
-    points: dict[int, Metric]
+    panels: dict[str, dict[int, Metric]]
     details: list[Metric]
-    note: str
+    notes: tuple[str, ...]
+
+    @property
+    def points(self) -> dict[int, Metric]:
+        """Those of the first panel."""
+        return next(iter(self.panels.values()))
 
     @property
     def metrics(self) -> list[Metric]:
         """Those of the points, then the further ones."""
-        return [*self.points.values(), *self.details]
+        return list(dict.fromkeys([*chain(*map(dict.values, self.panels.values())), *self.details]))
 
 
 def study_profiles(study: Runs, means: Means) -> list[Profile]:
@@ -66,7 +75,7 @@ def _few_shot(metrics: list[Metric]) -> Iterator[Profile]:
             "(shots) of each class"
         )
         labels = "shots", "few-shot accuracy, %"
-        yield Profile(f"fewshot-{dataset}", about, labels, "shots", points, details, NO_TRANSFER)
+        yield Profile(f"fewshot-{dataset}", about, labels, "shots", {"": points}, details, (NO_TRANSFER,))
 
 
 def _image_sizes(metrics: list[Metric], study: Runs) -> Iterator[Profile]:
@@ -76,13 +85,20 @@ def _image_sizes(metrics: list[Metric], study: Runs) -> Iterator[Profile]:
     trained, used = _trained_size(study), set(study.settings().get("model.pos_embed", []))
     if trained and "test/acc" in metrics:
         sizes.setdefault(trained, Metric("test/acc"))
-    interpolated = [metric for metric in metrics if metric.is_interpolated and metric.startswith("test/acc")]
-    interpolated.sort(key=lambda metric: metric.img_size or 0)
+    points = dict(sorted(sizes.items()))
+    stretched = {at: metric.at(at, True) if metric.img_size else metric for at, metric in points.items()}
+    both = {AS_THEY_ARE: points, INTERPOLATED: stretched}
+    details = sorted(
+        (metric for metric in metrics if metric.is_interpolated and metric.startswith("test/acc")),
+        key=lambda one: one.img_size or 0,
+    )
     resized = ", ".join(f"{name} {kind.resized}" for name, kind in REGISTRY.items() if name in used and kind.resized)
-    note = f"How positional embeddings carry over to another size: {resized}." if resized else ""
+    notes = [f"How positional embeddings carry over to another size: {resized}."] * bool(resized)
+    notes += [ONLY_ROTARY] * bool(details)
     about = f"Test accuracy by image size{f', trained at {trained} px' if trained else ''}, without further training"
     labels = "test image size, px", "test accuracy, %"
-    yield Profile(SIZES, about, labels, "px", dict(sorted(sizes.items())), interpolated, note)
+    panels = both if set(metrics).issuperset(stretched.values()) else {"": points}
+    yield Profile(SIZES, about, labels, "px", panels, details, tuple(notes))
 
 
 def _shifts(metrics: list[Metric]) -> Iterator[Profile]:
@@ -92,7 +108,7 @@ def _shifts(metrics: list[Metric]) -> Iterator[Profile]:
         same = "Share of test images whose predicted class stays the same when the image is shifted"
         about = same if points else "Test accuracy with the patches of each image permuted"
         labels = "px shift", "consistency, %"
-        yield Profile("shifts", about, labels, "px shift", points, permuted, NO_USE if permuted else "")
+        yield Profile("shifts", about, labels, "px shift", {"": points}, permuted, (NO_USE,) * bool(permuted))
 
 
 def _by_number(metrics: list[Metric]) -> dict[int, Metric]:
@@ -122,8 +138,11 @@ def question(findings: Findings) -> Section | None:
 
 def _plot(profile: Profile, findings: Findings) -> Plot:
     points, styles, to_scale = profile.points, findings.styles, profile.name == SIZES
-    by_metric = findings.means.by_metric
-    means = {v: [by_metric[metric][v] for metric in points.values()] for v in findings.variants.names}
+    by_metric, names = findings.means.by_metric, findings.variants.names
+    means = {
+        title: {v: [by_metric[metric][v] for metric in metrics.values()] for v in names}
+        for title, metrics in profile.panels.items()
+    }
     caption = f"{profile.about}. Means and {words.CONFIDENCE} intervals over {_seeds(profile, findings.means)}."
     caption += styles.grey_note + ("" if to_scale else " The distances along the axis are not to scale.")
     shown = [*points], profile.labels, profile.unit, [*points.values()][-1], styles
@@ -137,7 +156,7 @@ def _table(profile: Profile, findings: Findings) -> Table:
     folded = [metric for metric in profile.details if metric != PERMUTED and not metric.is_interpolated]
     columns = (mean_column(metric, metric, detail=metric in folded) for metric in profile.metrics)
     caption = f"{profile.about}: mean and {words.CONFIDENCE} confidence interval over {_seeds(profile, means)}."
-    return variant_table(profile.name, caption, variants, rows, columns, (profile.note,) if profile.note else ())
+    return variant_table(profile.name, caption, variants, rows, columns, profile.notes)
 
 
 def _seeds(profile: Profile, means: Means) -> str:

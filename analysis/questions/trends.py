@@ -138,7 +138,7 @@ def _plot(trend: Trend, findings: Findings) -> Plot:
         f"{words.alone(trend.planned)}.{styles.grey_note} The distances along the axis are not to scale."
     )
     shown = trend.points, labels, trend.unit, metric, styles
-    return Plot(f"trend-{trend.name}", lambda: draw_along(trend.name, diffs, *shown, differences=True), caption)
+    return Plot(f"trend-{trend.name}", lambda: draw_along(trend.name, {"": diffs}, *shown, differences=True), caption)
 
 
 def differences_table(trend: Trend) -> Table:

@@ -55,6 +55,20 @@ def test_each_variant_has_a_line_with_its_means_to_scale(tmp_path):
         assert list(bars.lines[0].get_ydata()) == pytest.approx([mean / 5, mean, mean * 0.8, mean * 0.9])
 
 
+def test_interpolated_positions_have_a_panel_and_columns_of_their_own(tmp_path):
+    interpolated = {f"{name}/interpolated": lambda reached: reached / 3 for name in SIZES}
+    findings = measured(tmp_path, {**SIZES, **interpolated})
+    plot, table = question(findings).items
+    as_they_are, other = plot.figure.axes
+    assert as_they_are.get_ylim() == other.get_ylim()
+    for bars, variant in zip(other.containers, findings.variants.names, strict=True):
+        mean = 100 * findings.means.of(variant).value
+        assert list(bars.lines[0].get_ydata()) == pytest.approx([mean / 3, mean, mean / 3, mean / 3])  # 8 px: trained
+    assert [column.label for column in table.columns[-3:]] == [
+        f"test accuracy at {side} px, interpolated positions, %" for side in (4, 16, 18)
+    ]
+
+
 def test_of_more_variants_than_colours_the_others_are_grey_lines(tmp_path):
     kinds = ["none", *[kind for kind in REGISTRY if kind != "none"][:9]]
     accuracy = {kind: 0.5 + 0.02 * i for i, kind in enumerate(kinds)}
