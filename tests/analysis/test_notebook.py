@@ -5,7 +5,6 @@ import pytest
 from synthetic import write_study
 
 import analysis
-from experiments.errors import UserError
 
 
 def test_a_study_is_read_from_its_folder(tmp_path):
@@ -30,10 +29,3 @@ def test_a_notebook_shows_the_answer_and_the_table():
     html = analysis.compare(frame, metric="acc", factor="opt", baseline="a<b")._repr_html_()
     assert html.startswith("<p>Higher acc than a&lt;b (2.0): c by 6.3 ") and "<b>8.3 ± 2.6</b>" in html
     assert html.count("<tr>") == 3 and "a<b" not in html
-
-
-def test_another_metric_and_a_missing_folder_are_said_in_one_line(tmp_path):
-    study = write_study(tmp_path)
-    assert str(analysis.read(study, metric="val/acc").means.metric) == "val/acc"
-    with pytest.raises(UserError, match="no such folder"):
-        analysis.read(tmp_path / "nothing")

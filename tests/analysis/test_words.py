@@ -95,11 +95,6 @@ def test_shared_decimals_show_the_median_with_two_digits_and_the_smallest_with_o
     assert words.shared_places(estimates, ACCURACY) == places
 
 
-def test_the_level_of_an_interval_is_the_one_level(monkeypatch):
-    monkeypatch.setattr(words, "CONFIDENCE", "99 %")
-    assert words.interval(Estimate(0.1, 0.05, 0.15, 5), Metric("test/acc")).startswith("99 % CI ")
-
-
 @pytest.mark.parametrize(("signed", "text"), [(False, "95 % CI 5.0 to 17.0"), (True, "95 % CI −17.0 to −5.0")])
 def test_the_interval_of_a_negative_difference_rises(signed, text):
     assert words.interval(Estimate(-0.11, -0.17, -0.05, 5), ACCURACY, signed) == text

@@ -63,17 +63,9 @@ def test_the_value_that_a_kind_has_by_default_keeps_its_run_id(kind, field, defa
     assert run_id(override(config, {f"model.{field}": "10000"})) != run_id(config)
 
 
-def test_a_setting_of_other_kinds_is_refused():
-    with pytest.raises(UserError) as refused:
-        override(RunConfig(), {"model.rope_base": 50, "model.pos_embed": "cpe"})
-    assert (
-        str(refused.value)
-        == "model.rope_base: 50 is not allowed for cpe; only for rope-2d, rope-2d-learned-1d, rope-mixed, "
-        "rope-spherical"
-    )
-
-
-@pytest.mark.parametrize(("name", "named"), [("digits", False), ("cifar10", False), ("imagefolder", True)])
+@pytest.mark.parametrize(
+    ("name", "named"), [("digits", False), ("cifar10", False), ("torchvision:SVHN", False), ("imagefolder", True)]
+)
 def test_run_id_depends_on_the_folder_of_an_imagefolder_only(name, named):
     here, there = ({"data.name": name, "data.root": root, "data.download": not named} for root in ("here", "there"))
     assert (run_id(override(RunConfig(), here)) != run_id(override(RunConfig(), there))) == named

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import tiny
 
-from experiments.errors import UserError
 from experiments.files import RecordError
 from experiments.study import RunSpec, StudyPlan
 
@@ -31,10 +30,6 @@ def refusal(folder: Path, text: str) -> str:
         StudyPlan.read(folder)
     assert "\n" not in str(refused.value)
     return str(refused.value).removeprefix(f"{folder / 'study.json'}: ")
-
-
-def test_there_are_reference_studies():
-    assert len(REFERENCE) >= 17
 
 
 @pytest.mark.parametrize("path", REFERENCE, ids=lambda path: path.parent.name)
@@ -104,12 +99,6 @@ def test_a_file_that_is_no_object_is_refused(text, reason, tmp_path):
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(RecordError, match=r"study\.json: cannot be read: No such file or directory$"):
         StudyPlan.read(tmp_path)
-
-
-def test_an_exported_study_has_no_folders():
-    StudyPlan.parse(REQUIRED, "here").check_has_folders("here")
-    with pytest.raises(UserError, match="here holds an exported study"):
-        StudyPlan.parse({**REQUIRED, "export": {}}, "here").check_has_folders("here")
 
 
 def test_a_run_of_a_configuration_is_named_by_its_id():

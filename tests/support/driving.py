@@ -1,6 +1,5 @@
 """An engine driven by hand: the runs, and the events of its workers one by one."""
 
-import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,12 +58,3 @@ def pid_of(worker: Worker) -> int:
 def runs(count: int, **changes: Any) -> list[RunSpec]:
     """Runs of a tiny model that differ in the seed."""
     return [RunSpec.of(f"run-{seed}", tiny.config(seed=seed, **changes)) for seed in range(count)]
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process is alive."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

@@ -1,10 +1,8 @@
 """Simulated studies of known truth: how often the one interval of each difference is wrong, and what it finds.
 
 Differences do not depend on the means of variants, so runs are drawn with a mean of 0 and the truth is set afterwards.
-`python tests/support/error_rates.py STUDIES` prints a row for each cell.
 """
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -84,22 +82,3 @@ def cells() -> Iterator[tuple[str, int, int, tuple[int, ...]]]:
                 yield scenario, variants, seeds, ()
             for plan in PLANS:
                 yield scenario, variants, plan[-1], plan
-
-
-def main(studies: int) -> None:
-    """Print the rates of each cell in percent, and those above their limit by more than two standard errors."""
-    for scenario, variants, seeds, plan in cells():
-        x = runs(scenario, variants, seeds, studies)
-        found = rates(x, plan)
-        over = [
-            name
-            for name, limit, hits in (("difference", 0.05, found.difference), ("equivalence", 0.025, found.equivalence))
-            if hits.mean() > limit + 2 * np.sqrt(limit * (1 - limit) / studies)
-        ]
-        shown = (f"{100 * rate:.1f}" for rate in (found.difference.mean(), found.equivalence.mean(), found.power))
-        print(scenario, variants, seeds, "looks " + ",".join(map(str, plan)) if plan else "-", *shown, *over, sep=" | ")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

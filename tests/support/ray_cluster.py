@@ -8,9 +8,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
+
+from stubbed import until
 
 RAY = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
 os.environ["RAY_AUTH_MODE"] = "disabled"  # whether or not the home folder has a token
@@ -37,7 +37,7 @@ class RayCluster:
         with log.open("wb") as out:
             node = subprocess.Popen([*RAY, *words, STORE, f"--num-cpus={slots}"], stdout=out, stderr=out)
         self.nodes.append(node)
-        wait_until(lambda: b"runtime started" in log.read_bytes() or node.poll() is not None)
+        until(lambda: b"runtime started" in log.read_bytes() or node.poll() is not None)
         assert node.poll() is None, log.read_text()
         return node
 
@@ -81,11 +81,3 @@ def _command(pid: int) -> str:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     return ""
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Wait for a condition."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.02)

@@ -6,10 +6,9 @@ from unittest.mock import Mock
 import pytest
 from stubbed import finish, tiny_plan
 
-from experiments.errors import UserError
 from experiments.runs.record import write_bytes
 from sweeps import driver as module
-from sweeps.driver import ATTEMPTS, Driver
+from sweeps.driver import Driver
 from sweeps.engines.contract import Done, Epoch, Failed, Task
 from sweeps.plan_runs import PlanRuns
 
@@ -104,30 +103,6 @@ def test_runs_that_were_not_begun_have_no_failed_attempt_and_those_that_failed_c
     assert driver.engine.started[-1].given[-2:] == [[name] for name in first]
 
 
-def test_a_run_is_given_up_after_three_attempts_and_its_traceback_is_kept(tmp_path):
-    driver = driver_of(tmp_path, seeds=1)
-    (name,) = driver.engine.started[0].given[0]
-    for _ in range(ATTEMPTS):
-        worker = driver.engine.started[-1]
-        while worker.given[-1] != [name]:  # the other run
-            finish(tmp_path / worker.given[-1][0], driver.assigned[worker].cohorts[0][0])
-            driver._take(worker, Done({}))
-            driver._assign()
-        driver._take(worker, Failed("RuntimeError: boom", "the trace"))
-        driver._assign()
-    assert driver.failed == {name: "RuntimeError: boom"} and (tmp_path / name / "error.txt").read_text() == "the trace"
-    assert not driver.source.left
-
-
-def test_a_run_that_another_process_trains_comes_back_and_is_no_failed_attempt(tmp_path):
-    driver = driver_of(tmp_path)
-    (worker,) = driver.engine.started
-    (name,) = worker.given[0]
-    driver._take(worker, Done({name: "process 7 on node1"}))
-    assert names(driver)[-1] == name and not driver.attempts
-    driver.display.note.assert_called_once_with(f"waiting for {name}: process 7 on node1 trains it")
-
-
 def test_a_run_that_ended_just_before_its_worker_died_has_ended(tmp_path):
     driver = driver_of(tmp_path, cohort=2)
     (worker,) = driver.engine.started
@@ -146,30 +121,6 @@ def test_a_record_that_cannot_be_read_costs_its_run_an_attempt(tmp_path):
     write_bytes(tmp_path / name / "summary.json", b"{")
     driver._take(worker, Done({}))
     assert driver.attempts == {name: 1} and names(driver)[-1] == name
-
-
-def test_bad_input_of_the_user_ends_the_sweep(tmp_path):
-    driver = driver_of(tmp_path)
-    with pytest.raises(UserError, match=r"data\.root: 'x' holds no images \(in logits-s0"):
-        driver._take(driver.engine.started[0], Failed("data.root: 'x' holds no images", users=True))
-
-
-def test_three_runs_that_fail_one_after_another_end_a_worker_for_good_and_the_last_one_the_sweep(tmp_path):
-    driver = driver_of(tmp_path, places=2, seeds=6)
-    for place in (0, 1):
-        for count in range(3):
-            worker = next(worker for worker in driver.assigned if worker.place == place)
-            if (place, count) == (1, 2):
-                with pytest.raises(UserError, match="3 runs failed one after another in worker 1, the last with boom"):
-                    driver._take(worker, Failed("boom"))
-                return
-            driver._take(worker, Failed("boom"))
-            driver.engine.places, restarted = driver.engine.places, driver.engine.room
-            assert restarted == (0 if count == 2 else 1)
-            if restarted:
-                driver.engine.room, replacement = 0, FakeWorker(driver.engine, place)
-                driver.assigned[replacement] = module.Assigned()
-                driver._give_next(replacement)
 
 
 @pytest.mark.parametrize(

@@ -176,19 +176,6 @@ def test_of_two_drivers_at_the_same_instant_one_trains(tmp_path):
         assert len(stubbed.ended()) == 6 and not stubbed.trained_twice()
 
 
-@pytest.mark.slow
-def test_a_worker_that_was_suspended_for_a_minute_goes_on(stubbed):
-    sweep = stubbed.start_run(nap=2)
-    stubbed.wait_for("start", 2)
-    (_, first), *_ = stubbed.noted("start")
-    os.kill(first, signal.SIGSTOP)
-    time.sleep(60)
-    os.kill(first, signal.SIGCONT)
-    _, err = sweep.communicate(timeout=120)
-    assert sweep.returncode == 0, err
-    assert stubbed.started() == stubbed.ended() and len(stubbed.ended()) == 6 and not stubbed.trained_twice()
-
-
 def test_a_run_whose_folder_is_deleted_in_training_has_a_failed_attempt_and_the_sweep_goes_on(tmp_path):
     base = {"data.train_limit": 80, "model.depth": 1, "model.embed_dim": 8, "model.num_heads": 2, "train.epochs": 40}
     study = tmp_path / "tiny.yaml"

@@ -29,21 +29,6 @@ def test_list_names_every_study(vit_sweep):
     assert [line.split()[0] for line in out.splitlines()] == [*FILES, "Each"]
 
 
-@pytest.mark.parametrize("words", [["list"], ["run", "--help"]])
-def test_help_and_list_do_not_import_what_is_slow(words):
-    code = f"""
-import sys
-from sweeps.main import main
-try:
-    main({words!r})
-except SystemExit as exited:
-    assert not exited.code
-print([name for name in ("torch", "optuna", "scipy", "pandas", "sklearn") if name in sys.modules])
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
 def test_show_gives_the_grid_and_counts_what_is_done(vit_sweep, tmp_path):
     factors = {"model.patch_size": [2, 4], "model.embed_dim": [16, 32]}
     path = study(tmp_path, factors=factors, seeds=3, looks=[3, 6])

@@ -6,17 +6,14 @@ from functools import partial
 import pytest
 import timm.layers
 import torch
-import torch.nn.functional as F
 from pydantic import ValidationError
 from timm.models.vision_transformer import VisionTransformer
 from timm_weights import randomised, to_timm
 from torch import Tensor, nn
-from torch.func import vmap
 
 from experiments.presets import preset
 from vit import ViT, ViTConfig
 from vit.dropout import Dropout, keep_mask, uniform
-from vit.kernels import attend
 from vit.model import ACTIVATIONS
 
 SIZES = [
@@ -360,19 +357,3 @@ def test_variants_with_the_same_seed_have_the_same_initial_backbone():
     for kind in REGISTRY:
         other = backbone(kind)
         assert first.keys() == other.keys() and all(torch.equal(first[name], other[name]) for name in first)
-
-
-@pytest.mark.parametrize("bias_shape", [None, (1, 4, 17, 17)], ids=["no bias", "bias"])
-@pytest.mark.parametrize("stacked", [False, True])
-def test_short_attention_on_a_cpu_equals_the_fused_kernel(bias_shape, stacked):
-    """In float32, within its rounding, with all gradients."""
-    generator = torch.Generator().manual_seed(0)
-    shapes = [(3, 4, 17, 8)] * 3 + ([bias_shape] if bias_shape else [])
-    leaves = [torch.randn(2, *shape, generator=generator).requires_grad_() for shape in shapes]
-    weight = torch.randn(2, 3, 4, 17, 8, generator=generator)
-    ours = vmap(attend)(*leaves) if stacked else torch.stack([attend(*run) for run in zip(*leaves, strict=True)])
-    fused = torch.stack([F.scaled_dot_product_attention(*run) for run in zip(*leaves, strict=True)])
-    assert not torch.equal(ours, fused), "the fused kernel was used"
-    torch.testing.assert_close(ours, fused, rtol=1e-5, atol=1e-6)
-    gradients = [torch.autograd.grad((out * weight).sum(), leaves) for out in (ours, fused)]
-    torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-5)

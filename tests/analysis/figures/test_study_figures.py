@@ -9,13 +9,11 @@ import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
-from scipy import stats
 from synthetic import results_of
 
 from analysis.figures import style
 from analysis.figures.points import against_cost
 from analysis.figures.styles import LONGEST, shorts, styles_of
-from analysis.questions.metrics import study_curves
 from analysis.report import study_document
 from analysis.write.files import saved
 
@@ -46,24 +44,6 @@ def test_every_seed_is_a_point(tmp_path):
     assert sum(len(dot.get_xdata()) for dot in dots) == 19
     assert [axes.get_title(loc="left") for axes in figure("accuracy", results).axes] == ["all variants", "enlarged"]
     assert any("1 diverged" in text.get_text() for text in axes.texts)
-
-
-def test_the_interval_of_an_accuracy_ends_at_100_percent(tmp_path):
-    results = results_of(tmp_path, accuracy={"none": 0.5, "learned-1d": 0.99}, spread=0.05)
-    assert results.means.of("learned-1d").high > 1
-    (axes, *_) = figure("accuracy", results).axes
-    bars = [path.vertices for lines in axes.collections for path in lines.get_paths()]
-    assert max(bar[:, 0].max() for bar in bars if len(bar) == 2) == 100
-
-
-def test_bands_are_students_intervals(tmp_path):
-    results = results_of(tmp_path, seeds=4, epochs=3, spread=0.03)
-    band = study_curves(results.study)["val/acc"]["learned-1d"].mean
-    by_epoch = results.study.curves.query("variant == 'learned-1d'").pivot(index="epoch", columns="seed")["val/acc"]
-    low, high = stats.t.interval(0.95, 3, loc=by_epoch.mean(axis=1), scale=stats.sem(by_epoch, axis=1))
-    expected = np.column_stack([by_epoch.mean(axis=1), low, high])
-    np.testing.assert_allclose(band[["value", "low", "high"]], expected, rtol=1e-12)
-    assert band.index.tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("seeds", "bands", "lines"), [(4, 0, 5), (5, 1, 1)])

@@ -2,24 +2,13 @@
 
 from dataclasses import replace
 
-import study_file
 from shown import warnings
 from synthetic import change_summary, results_of, write_study
 
 from analysis.findings import analyze
 from analysis.runs.folder import read_folder
-from experiments.runs.history import read_stated
 
 VARIANTS = {"none": 0.7, "learned-1d": 0.9}
-
-
-def test_an_edited_plan_is_reported(tmp_path):
-    folder = write_study(tmp_path, accuracy=VARIANTS, seeds=4)
-    assert warnings(analyze(read_folder(folder))) == []
-    change_summary(folder / "v0-s0", planned=read_stated(folder))
-    study_file.write_study(folder, {**study_file.read_study(folder), "margin": 0.2})
-    (warning,) = warnings(analyze(read_folder(folder)))
-    assert warning.startswith("The margin was changed after 1 run had started: from 0.01 to 0.2.")
 
 
 def test_runs_on_several_devices_or_versions_of_pytorch_are_reported_with_the_names_of_these(tmp_path):

@@ -130,24 +130,6 @@ def test_a_plan_that_does_not_fit_the_records_is_refused(tmp_path, change, reaso
         read_folder(folder)
 
 
-@pytest.mark.parametrize("half", ["seeds", "runs"])
-def test_a_plan_whose_runs_and_seeds_contradict_each_other_is_refused(tmp_path, half):
-    folder = write_study(tmp_path, seeds=4)
-    plan = json.loads((folder / "study.json").read_text())
-    kept = {"seeds": [0, 1], "runs": [run for run in plan["runs"] if run["seed"] < 2]}
-    (folder / "study.json").write_text(json.dumps({**plan, half: kept[half]}))
-    with pytest.raises(record.RecordError, match="study.json: seeds: .* are not the seeds of the runs"):
-        read_folder(folder)
-
-
-def test_a_plan_that_is_a_folder_is_no_missing_plan(tmp_path):
-    folder = write_study(tmp_path, seeds=2)
-    (folder / "study.json").unlink()
-    (folder / "study.json").mkdir()
-    with pytest.raises(record.RecordError, match="study.json: cannot be read: Is a directory"):
-        read(str(folder))
-
-
 def test_a_run_that_the_plan_does_not_know_is_shown_and_kept_out(tmp_path):
     folder = write_study(tmp_path, seeds=3)
     shutil.copytree(folder / "v1-s1", folder / "mine")

@@ -46,15 +46,6 @@ def test_hits_of_a_variant_are_the_files_of_its_runs(study_dir):
     assert found["none"].images == found["learned-1d"].images
 
 
-def test_an_export_keeps_the_hits(study_dir, tmp_path):
-    study = read(str(study_dir))
-    kept = read(str(export(study, tmp_path / "out"))).hits
-    assert kept.keys() == study.hits.keys() and len(kept) == 6
-    for run, hits in study.hits.items():
-        assert (kept[run].hits == hits.hits).all() and (kept[run].labels == hits.labels).all()
-        assert kept[run].images == hits.images
-
-
 @pytest.mark.parametrize("change", ["altered", "missing"])
 def test_a_changed_file_of_hits_is_refused(change, study_dir, tmp_path):
     path = export(read(str(study_dir)), tmp_path / "out") / HITS

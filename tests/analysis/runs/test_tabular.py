@@ -37,23 +37,6 @@ def compared(frame, metric="score", factor="method", margin=0.5, **options):
     return analysis.compare(frame, metric, factor, margin=margin, **options)
 
 
-def test_two_variants_are_compared_with_a_paired_t_test():
-    a, b = [90.1, 90.3, 90.6, 89.9, 90.2], [91.2, 90.8, 91.9, 91.1, 91.0]
-    versus = compared(table({"a": a, "b": b})).comparisons.versus["b"]
-    expected = scipy_stats.ttest_rel(b, a)
-    low, high = expected.confidence_interval(0.95)
-    assert (versus.diff.value, versus.diff.low, versus.diff.high) == pytest.approx((0.98, low, high), abs=1e-12)
-    assert versus.p_adjusted == pytest.approx(expected.pvalue, rel=1e-9) and versus.verdict == "better"
-
-
-def test_a_difference_of_1_2_and_3_by_hand():
-    """t = 2 sqrt(3) with 2 degrees of freedom, where p = 1 - t / sqrt(t^2 + 2)."""
-    frame = table({"a": [10, 20, 30], "b": [11, 22, 33]})
-    versus = compared(frame, variance="paired").comparisons.versus["b"]
-    assert versus.diff.value == pytest.approx(2) and versus.verdict == "not shown"
-    assert versus.p_adjusted == pytest.approx(1 - math.sqrt(12 / 14), rel=1e-9)
-
-
 def test_the_user_says_what_is_better_and_what_counts_as_equal():
     """Differences -3.1, -3, -2.9: the ends of the 95 % interval are -3 -+ 4.303 * 0.1 / sqrt(3) = -3 -+ 0.248."""
     frame, margins = table({"a": [-10.0, -20.0, -30.0], "b": [-13.1, -23.0, -32.9]}), (3.24, 3.25)

@@ -5,7 +5,6 @@ import pytest
 from scipy import stats as scipy_stats
 
 from analysis.stats.comparisons import Rule, compare
-from analysis.stats.estimates import t_test
 from analysis.stats.looks import Looks, crossing_probabilities, levels, repeated_rate, sequential_p
 
 PLANS = [(5, 10), (5, 10, 20), (3, 5, 10), (4, 8, 12, 16, 20), (9, 10)]
@@ -64,17 +63,6 @@ def test_a_sequential_p_is_the_overall_level_at_which_the_look_rejects(plan):
 def test_a_single_look_is_the_plain_test():
     assert levels((7,), 0.05) == pytest.approx([0.05], rel=1e-9)
     assert sequential_p(0.2, 0, (7,)) == 0.2
-
-
-def test_t_tests_at_each_look_keep_the_level():
-    plan, studies = (5, 10, 20), 40_000
-    diffs = np.random.default_rng(0).normal(size=(studies, plan[-1]))
-    each = np.array([t_test(diffs[:, :n]) for n in plan])
-    beyond = each <= np.array(levels(plan))[:, None]
-    p = np.array([sequential_p(row, look, plan) for look, row in enumerate(each)])
-    assert ((p <= 0.05) == beyond).mean() > 0.9999  # interpolation
-    assert beyond.any(axis=0).mean() <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / studies)
-    assert (each <= 0.05).any(axis=0).mean() == pytest.approx(repeated_rate(plan), abs=0.01)
 
 
 def test_a_pair_is_judged_at_its_last_look_and_says_where_an_earlier_one_showed_it():

@@ -251,7 +251,12 @@ def test_images_of_one_size_in_bytes_are_told_apart_by_their_content(tmp_path):
     one, other = (tmp_path / name / "0.bmp" for name in ("a", "b"))
     Image.new("RGB", (8, 8), (200, 0, 0)).save(one)
     assert one.stat().st_size == other.stat().st_size
-    assert load_folder(tmp_path, test_fraction=0.2).files != before
+    assert (changed := load_folder(tmp_path, test_fraction=0.2).files) != before
+    os.utime(one, (1, 1))
+    os.utime(other, (1, 1))
+    for source, target in ((one, tmp_path / "kept"), (other, one), (tmp_path / "kept", other)):  # exchanged
+        source.rename(target)
+    assert load_folder(tmp_path, test_fraction=0.2).files != changed
 
 
 @pytest.mark.usefixtures("new_process")

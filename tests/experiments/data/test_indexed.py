@@ -16,7 +16,7 @@ from PIL import Image
 from scipy.io import savemat
 from torchvision import datasets
 
-from experiments.config import RunConfig, override, run_id
+from experiments.config import RunConfig, override
 from experiments.data import loading, streaming
 from experiments.data.catalogue import DATASETS, register_dataset
 from experiments.data.images import Splits
@@ -239,21 +239,6 @@ def test_a_name_is_taken_once(plugged):
     for name in ("mine", "digits", "a/b"):
         with pytest.raises(ValueError, match="the name is taken or not allowed"):
             plugged(lambda root: ((COLOURS, NAMES), None), name)
-
-
-def test_the_number_of_classes_can_be_demanded(plugged):
-    plugged(lambda root: ((COLOURS, NAMES), None))
-    assert load("mine", side=10, num_classes=3).classes == ("cat", "cow", "dog")
-    with pytest.raises(UserError, match=r"^data\.num_classes: 4, but mine in 'data' has 3"):
-        load("mine", side=10, num_classes=4)
-
-
-def test_name_and_sizes_identify_a_run_and_the_path_does_not():
-    changes = {"data.name": "torchvision:SVHN", "data.img_size": 32, "data.root": "a"}
-    one = override(RunConfig(), changes)
-    assert run_id(override(one, {"data.root": "b", "data.download": True})) == run_id(one)
-    others = ({"data.img_size": 16}, {"data.name": "torchvision:STL10"}, {"data.num_classes": 10})
-    assert len({run_id(one), *(run_id(override(one, other)) for other in others)}) == 4
 
 
 def test_images_that_do_not_fit_in_memory_are_decoded_when_used(fake, tmp_path, monkeypatch):

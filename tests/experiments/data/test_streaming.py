@@ -1,7 +1,6 @@
 """Images that are decoded when they are used give the same pixels, batches and runs as images in memory."""
 
 import io
-import os
 import re
 import shutil
 from pathlib import Path
@@ -103,23 +102,6 @@ def test_shuffled_patches_need_the_images_in_memory(root, monkeypatch):
         splits(root, monkeypatch, True, shuffle_patches=True)
 
 
-def test_a_run_does_not_go_on_with_other_images(root, tmp_path):
-    """An image that is added would move others between the training and the test set."""
-    shutil.copytree(root, tmp_path / "images")
-    data = {"data.name": "imagefolder", "data.root": str(tmp_path / "images"), "data.img_size": 8}
-    config = override(RunConfig(), {**settings(), **data, "data.train_limit": None})
-    stopped = RunSpec.of("run", config)
-
-    with pytest.raises(KeyboardInterrupt):
-        train([stopped], tmp_path / "runs", device="cpu", on_row=Mock(side_effect=KeyboardInterrupt))
-    shutil.copy(tmp_path / "images" / "a" / "00.jpg", tmp_path / "images" / "a" / "new.jpg")
-    with pytest.raises(UserError, match=r"data\.root: .*images': its files were changed after epoch 1 of .*run"):
-        train([stopped], tmp_path / "runs", device="cpu")
-    (tmp_path / "images" / "a" / "new.jpg").unlink()
-    (summary,) = train([stopped], tmp_path / "runs", device="cpu")
-    assert summary["status"] == "finished"
-
-
 def test_a_broken_test_image_is_found_before_training_and_its_repair_resumes(root, tmp_path, monkeypatch, capsys):
     """The repaired file has other bytes and equal pixels."""
     shutil.copytree(root, tmp_path / "images")
@@ -150,34 +132,4 @@ def test_a_broken_test_image_is_found_before_training_and_its_repair_resumes(roo
     Image.open(io.BytesIO(whole)).save(broken, "png")
     assert broken.read_bytes() != whole
     (summary,) = train([run], tmp_path / "runs", device="cpu")
-    assert summary["status"] == "finished"
-
-
-def test_a_run_does_not_go_on_with_images_that_were_exchanged(tmp_path):
-    """A test image and a training image, compressed, of one size in bytes and one time of writing."""
-    random = np.random.default_rng(0)
-    for name in ("train/a", "train/b", "test/a", "test/b"):
-        (tmp_path / "images" / name).mkdir(parents=True)
-        for i in range(12):
-            pixels = random.integers(0, 256, (8, 8, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "images" / name / f"{i}.png")
-            os.utime(tmp_path / "images" / name / f"{i}.png", (1, 1))
-    one, other = (tmp_path / "images" / name / "0.png" for name in ("train/a", "test/b"))
-    assert one.stat().st_size == other.stat().st_size and one.read_bytes() != other.read_bytes()
-    data = {"data.name": "imagefolder", "data.root": str(tmp_path / "images"), "data.img_size": 8}
-    config = override(RunConfig(), {**settings(), **data, "data.train_limit": None})
-    stopped = RunSpec.of("run", config)
-
-    def exchange() -> None:
-        one.rename(tmp_path / "kept.png")
-        other.rename(one)
-        (tmp_path / "kept.png").rename(other)
-
-    with pytest.raises(KeyboardInterrupt):
-        train([stopped], tmp_path / "runs", device="cpu", on_row=Mock(side_effect=KeyboardInterrupt))
-    exchange()
-    with pytest.raises(UserError, match=r"data\.root: .*images': its files were changed after epoch 1 of .*run"):
-        train([stopped], tmp_path / "runs", device="cpu")
-    exchange()
-    (summary,) = train([stopped], tmp_path / "runs", device="cpu")
     assert summary["status"] == "finished"

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from experiments.config import override
 from experiments.data import loading
 from experiments.errors import UserError
-from experiments.evaluation.other_images import shifted, size_tasks
+from experiments.evaluation.other_images import size_tasks
 from experiments.runs import record
 from vit import ViT
 from vit.pos_embed import Additive, PosEmbed
@@ -90,12 +90,6 @@ def test_shifts_and_permutations_are_measured_on_the_test_images(tmp_path):
         (classes(permuted.x) == permuted.y).double().mean().item(), abs=1e-12
     )
     assert 0 < same[1] < 1 and 0 < same[2] < 1
-
-
-def test_a_shift_of_zero_changes_nothing_and_one_of_the_whole_side_leaves_black():
-    x = torch.randint(1, 255, (2, 1, 4, 4), dtype=torch.uint8)
-    assert torch.equal(shifted(x, 0, 0), x)
-    assert shifted(x, 4, 0).sum() == 0 == shifted(x, 0, -4).sum()
 
 
 def test_a_plugin_that_does_not_say_how_it_carries_over_is_refused_before_it_trains(tmp_path, monkeypatch):

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from analysis.runs.read import read
 from experiments.runs import record, resume, run
-from experiments.runs.resume import read_note
 from experiments.training.fit import fit
 
 
@@ -43,17 +42,6 @@ def test_state_is_that_of_its_epoch(tmp_path, monkeypatch):
         _, expected = resume.read(tmp_path / "early")
         assert expected.keys() == states[epoch].keys()
         assert all(torch.equal(tensor, expected[name]) for name, tensor in states[epoch].items())
-
-
-@pytest.mark.parametrize("epoch", [1, 3])
-def test_interrupted_run_keeps_its_last_finished_epoch(epoch, tmp_path):
-    tiny.run(tmp_path / "whole")
-    tiny.cut(tmp_path / "cut", epoch)
-    assert len(read_note(tmp_path / "cut")["rows"]) == epoch
-    heard: list[float] = []
-    tiny.run(tmp_path / "cut", lambda number, row: heard.append(row["epoch"]))
-    assert heard == list(range(epoch + 1, 4))
-    assert tiny.results(tmp_path / "cut") == tiny.results(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("epoch, interrupted", [(2, False), (2, True), (3, False)])

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 import tiny
 import torch
-import torch.nn.functional as F
 from PIL import Image
-from safetensors.torch import load_file
 
 from experiments.config import RunConfig, override, run_id
 from experiments.data import loading
@@ -22,18 +20,9 @@ from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.run import pick_device, train
 from experiments.study import RunSpec
-from experiments.training.trainer import Solo, initial_model
+from experiments.training.trainer import Solo
 
 README = Path(__file__).resolve().parents[3] / "experiments" / "README.md"
-
-
-def test_the_same_configuration_gives_the_same_bytes(tmp_path):
-    changes = {"data__hflip": True, "model__attn_drop_rate": 0.1}
-    tiny.run(tmp_path / "a", **changes)
-    tiny.run(tmp_path / "b", **changes)
-    tiny.run(tmp_path / "c", **changes, seed=1)
-    assert tiny.results(tmp_path / "a") == tiny.results(tmp_path / "b")
-    assert tiny.results(tmp_path / "a")[record.METRICS] != tiny.results(tmp_path / "c")[record.METRICS]
 
 
 def test_a_finished_run_is_not_trained_again(tmp_path, monkeypatch):
@@ -130,29 +119,14 @@ def test_what_a_record_says_is_so(tmp_path):
         key: value for key, value in last.items() if "/" in key
     }
 
-    # the checkpoint is the trained model: it has the test figures that the record claims
-    model = initial_model(config, 10)
-    model.load_state_dict(load_file(tmp_path / "a" / "checkpoint.safetensors"))
     splits = loading.load(config)
     sizes = {"train_images": len(splits.train.y), "val_images": len(splits.val.y), "test_images": len(splits.test.y)}
     moments = {"mean": splits.mean.tolist(), "std": splits.std.tolist()}
     assert summary["data"] == {**sizes, **moments, "classes": [str(digit) for digit in range(10)]}
-    with torch.no_grad():
-        scores = model.eval()(splits.normalized(splits.scaled(splits.test.x)))
-    assert summary["test/acc"] == pytest.approx(float((scores.argmax(1) == splits.test.y).double().mean()))
-    assert summary["test/loss"] == pytest.approx(float(F.cross_entropy(scores, splits.test.y)), rel=1e-5)
 
 
-def test_cost_by_hand(tmp_path):
-    """The digits model: 8 px, one channel, patch 2: 16 patches and a class token; width 32, two layers, MLP of 128."""
-    shape = {"model__embed_dim": 32, "model__depth": 2, "model__num_heads": 4, "model__mlp_ratio": 4}
-    cost = tiny.run(tmp_path / "a", **shape, train__epochs=1)["cost"]
-    layer = 2 * (32 + 32) + (32 * 96 + 96) + (32 * 32 + 32) + (32 * 128 + 128) + (128 * 32 + 32)
-    assert cost["params"] == (4 * 32 + 32) + 32 + 17 * 32 + 2 * layer + (32 + 32) + (32 * 10 + 10)
-    assert cost["params_fixed"] == 0
-    # projections and MLP; scores and their mixing
-    products = 17 * (32 * 96 + 32 * 32 + 2 * 32 * 128) + 2 * 17 * 17 * 32
-    assert cost["flops_per_image"] == 2 * (16 * 4 * 32 + 2 * products + 32 * 10)
+def test_the_speed_is_that_of_the_training_images(tmp_path):
+    cost = tiny.run(tmp_path / "a", train__epochs=1)["cost"]
     assert cost["cohort"] == 1
     assert cost["wall_seconds"] >= cost["device_seconds"] > 0
     assert cost["images_per_second"] == pytest.approx(80 / cost["device_seconds"])

@@ -126,14 +126,6 @@ def test_frozen_and_unused_parameters_do_not_change(max_norm, monkeypatch):
     assert cost["params"] == sum(t.numel() for name, t in begun[0].items() if name != "pos.0.frozen")
 
 
-def test_a_diverging_run_does_not_change_the_others():
-    good, bad = (config(seed, **{"train.precision": "float64"}) for seed in (0, 1))
-    with tiny.diverging(seed=1):
-        kept, lost = metrics(tiny.trainer([good, bad]))
-    assert not lost["train/loss"] < float("inf")
-    assert_same(metrics(tiny.trainer([good]))[0], kept, TOLERANCE["float64"])
-
-
 def test_a_compiled_step_is_used_again_with_another_learning_rate_and_for_no_other_model():
     assert step_key(config(0)) == step_key(config(1, **{"optim.lr": 1e-2})) != step_key(config(0, **{"model.depth": 3}))
 

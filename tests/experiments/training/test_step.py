@@ -221,7 +221,10 @@ def test_mixed_training_equals_a_plain_loop_with_torchvisions_transforms(runs, r
         monkeypatch.setattr(step_module, "launcher", ReplayedStep)
     changes = {name.replace(".", "__"): value for name, value in MIXED.items()}
     changes |= {"train__precision": "float64", "train__label_smoothing": 0.1, "optim__schedule": "constant"}
-    configs = [tiny.config(seed=seed, optim__name="sgd", optim__weight_decay=0, **changes) for seed in range(runs)]
+    configs = [
+        tiny.config(seed=seed, optim__name="sgd", optim__momentum=0, optim__weight_decay=0, **changes)
+        for seed in range(runs)
+    ]
     splits = loading.load(configs[0])
     trained = tiny.trainer(configs)
     rows = list(fit(trained, splits))

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 import tiny
-from driving import is_alive, pid_of, runs
-from ray_cluster import wait_until
+from driving import pid_of, runs
+from stubbed import lives, until
 
 from experiments.errors import UserError
 from experiments.locks import lock_runs
@@ -36,7 +36,7 @@ def test_an_answer_prunes_and_a_lost_one_is_asked_for_again(driving):
     assert driving.next().row["epoch"] == 1
     worker.answer(False)
     assert driving.next().row["epoch"] == 2
-    wait_until(lambda: len(resume.read_note(driving.folder / run.name)["rows"]) == 2)
+    until(lambda: len(resume.read_note(driving.folder / run.name)["rows"]) == 2)
     worker.stop()  # while it waits for the answer
     worker = driving.worker()
     worker.train([run])
@@ -64,7 +64,7 @@ def test_a_killed_worker_is_seen_and_replaced_and_one_that_was_stopped_is_dead(d
     other.train([run])
     assert driving.next().row["epoch"] > 1
     other.stop(replace=False)
-    wait_until(lambda: not is_alive(pid_of(other)), seconds=1.0)
+    until(lambda: not lives(pid_of(other)), seconds=1.0)
     assert driving.engine.places == places - 1
 
 

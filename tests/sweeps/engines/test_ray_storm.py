@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ray_cluster import RayCluster, descendants, kill, wait_until
+from ray_cluster import RayCluster, descendants, kill
+from stubbed import until
 from tiny import TINY
 
 from experiments.runs import record
@@ -110,7 +111,7 @@ def test_a_storm(tmp_path):
         def go_on(seconds: float) -> None:
             """Let the sweep train until another run has ended, and some time more."""
             before = sweep.noted("end").total()
-            wait_until(lambda: sweep.noted("end").total() > before, 120)
+            until(lambda: sweep.noted("end").total() > before, 120)
             time.sleep(chance.uniform(0, seconds))
             assert driver.poll() is None
 

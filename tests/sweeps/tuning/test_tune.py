@@ -171,13 +171,6 @@ def test_bad_input_is_one_line(refused, tmp_path, fields, options, said):
     assert not list(tmp_path.rglob("metrics.csv"))
 
 
-def test_bad_input_that_a_worker_finds_is_one_line(vit_sweep, tmp_path):
-    path = study(tmp_path, base={"data.name": "mnist", "data.root": "nowhere"})
-    status, _, err = vit_sweep(*words(path, "--trials", 2, "--workers", 1))
-    assert (status, err.count("\n")) == (2, 1) and "data.root: 'nowhere'" in err
-    assert not list(tmp_path.rglob("metrics.csv"))
-
-
 def test_a_folder_that_cannot_be_made_is_one_line(refused, tmp_path):
     path = study(tmp_path)
     line = refused("tune", str(path), "--trials", "2", "--workers", "1", "--out", str(path))
