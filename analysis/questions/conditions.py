@@ -1,15 +1,17 @@
 """How do variants do under other conditions? Few shots, other image sizes, shifted and permuted images."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from analysis import words
-from analysis.columns import mean_column, variant_table
+from analysis import stats, words
+from analysis.columns import mean_column, signed_column, variant_table
 from analysis.figures.lines import draw_along
 from analysis.figures.style import Plot
 from analysis.findings import Findings
 from analysis.findings.means import Means
+from analysis.findings.policy import smallest_sd
 from analysis.runs.runs import Runs
 from analysis.write.document import Item, Section, present
 from analysis.write.table import Table
@@ -132,7 +134,7 @@ def question(findings: Findings) -> Section | None:
     items: list[Item] = []
     for profile in study_profiles(findings.study, findings.means):
         plot = _plot(profile, findings) if len(profile.points) > 1 else None
-        items += present(plot, _table(profile, findings))
+        items += present(plot, _table(profile, findings), _stretching(profile, findings))
     return Section("conditions", "Other test conditions", items) if items else None
 
 
@@ -157,6 +159,27 @@ def _table(profile: Profile, findings: Findings) -> Table:
     columns = (mean_column(metric, metric, detail=metric in folded) for metric in profile.metrics)
     caption = f"{profile.about}: mean and {words.CONFIDENCE} confidence interval over {_seeds(profile, means)}."
     return variant_table(profile.name, caption, variants, rows, columns, profile.notes)
+
+
+def _stretching(profile: Profile, findings: Findings) -> Table | None:
+    """What the same weights gain with interpolated positions; none before the first planned look."""
+    if INTERPOLATED not in profile.panels or findings.policy.looks.waiting:
+        return None
+    finished, looks = findings.study.of("finished"), findings.policy.looks
+    tested = finished.loc[[looks.may_test(seed) for seed in finished["seed"]]]
+    sizes = {at: metric for at, metric in profile.panels[INTERPOLATED].items() if metric.is_interpolated}
+    rows: dict[str, dict[str, object]] = {}
+    for variant in findings.variants.names:
+        runs, level = tested[tested["variant"] == variant], looks.of([variant]).confidence
+        gains = {at: runs[metric] - runs[profile.points[at]] for at, metric in sizes.items()}
+        if any(gain.any() for gain in gains.values()):  # only rotary kinds have positions to interpolate
+            floor = math.sqrt(2) * smallest_sd(finished, Metric("test/acc"))
+            rows[variant] = {f"at_{at}": stats.mean(gain, level, floor) for at, gain in gains.items()}
+    columns = (signed_column(metric, f"{at} px", f"at_{at}") for at, metric in sizes.items())
+    about = "Accuracy with interpolated positions − with positions as they are, of the same weights"
+    caption = f"{about}: mean and {words.CONFIDENCE} interval, {_seeds(profile, findings.means)}."
+    notes = (f"Intervals {words.alone(findings.policy.several_looks)}.",)
+    return variant_table("interpolated", caption, findings.variants, rows, columns, notes) if rows else None
 
 
 def _seeds(profile: Profile, means: Means) -> str:

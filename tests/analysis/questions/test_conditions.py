@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats as scipy_stats
 from synthetic import add_metrics, write_study
 
 from analysis.figures.style import FAINT
@@ -55,18 +56,36 @@ def test_each_variant_has_a_line_with_its_means_to_scale(tmp_path):
         assert list(bars.lines[0].get_ydata()) == pytest.approx([mean / 5, mean, mean * 0.8, mean * 0.9])
 
 
-def test_interpolated_positions_have_a_panel_and_columns_of_their_own(tmp_path):
-    interpolated = {f"{name}/interpolated": lambda reached: reached / 3 for name in SIZES}
-    findings = measured(tmp_path, {**SIZES, **interpolated})
-    plot, table = question(findings).items
+def test_interpolated_positions_have_a_panel_columns_and_gains_of_their_own(tmp_path):
+    """Of the variant `none`, both accuracies are equal: it has no positions to interpolate."""
+
+    def values(summary, variant, seed):
+        reached = summary["test/acc"]
+        stretched = {
+            name: reached / 3 + 0.01 * seed**2 if variant != "none" else SIZES[name](reached) for name in SIZES
+        }
+        as_they_are = {name: value(reached) for name, value in SIZES.items()}
+        return as_they_are | {f"{name}/interpolated": value for name, value in stretched.items()}
+
+    folder = write_study(tmp_path, seeds=4)
+    add_metrics(folder, values)
+    findings = analyze(read(str(folder)))
+    plot, table, gains = question(findings).items
     as_they_are, other = plot.figure.axes
     assert as_they_are.get_ylim() == other.get_ylim()
     for bars, variant in zip(other.containers, findings.variants.names, strict=True):
-        mean = 100 * findings.means.of(variant).value
-        assert list(bars.lines[0].get_ydata()) == pytest.approx([mean / 3, mean, mean / 3, mean / 3])  # 8 px: trained
+        mean, shares = 100 * findings.means.of(variant).value, (0.2, 1, 0.8, 0.9)
+        expected = [share * mean if variant == "none" or share == 1 else mean / 3 + 3.5 for share in shares]
+        assert list(bars.lines[0].get_ydata()) == pytest.approx(expected)  # 8 px: trained
     assert [column.label for column in table.columns[-3:]] == [
         f"test accuracy at {side} px, interpolated positions, %" for side in (4, 16, 18)
     ]
+    runs = findings.study.runs.query("variant == 'learned-1d'")["test/acc"].to_numpy()
+    paired = scipy_stats.ttest_1samp(runs / 3 + 0.01 * np.arange(4) ** 2 - 0.8 * runs, 0).confidence_interval(0.95)
+    frame = gains.data.set_index("variant")
+    gain = frame.loc["learned-1d", ["at_16_low", "at_16_high"]]
+    assert gain.tolist() == pytest.approx([paired.low, paired.high])
+    assert "none" not in frame.index and "at_8" not in frame
 
 
 def test_of_more_variants_than_colours_the_others_are_grey_lines(tmp_path):
