@@ -138,5 +138,6 @@ def frequencies(cfg: ViTConfig, count: int) -> Tensor:
 
 def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Channel pairs (0, 1), (2, 3), ... of x [B, H, T, Dh], rotated by angles [T, Dh/2] or [H, T, Dh/2]."""
-    other = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)  # faster than two halves of the channels, with equal results
+    x = x.contiguous()  # a view of the projection is slower
+    other = x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)  # b, a; faster than separate halves, with equal values
     return x * torch.stack([cos, cos], -1).flatten(-2) + other * torch.stack([-sin, sin], -1).flatten(-2)
