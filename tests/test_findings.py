@@ -138,6 +138,15 @@ def test_a_star_is_at_the_studies_that_were_looked_at_without_a_plan(folder):
     assert early == (f"`{folder}`" in re.search(r"looked at without a plan.*?: (.*?);", PAGE, re.DOTALL)[1])
 
 
+@pytest.mark.parametrize(("spec", "row"), cells("interpolated"), ids=lambda part: part[0])
+def test_a_gain_of_interpolated_positions_is_that_of_the_same_weights(spec, row):
+    folder, _, sizes = spec.partition(": ")
+    runs = finished(folder).query("variant == @row[0]")
+    for side, cell in zip(sizes.split(", "), row[1:], strict=True):
+        gains = 100 * (runs[f"test/acc@{side}px/interpolated"] - runs[f"test/acc@{side}px"])
+        assert cell == points([gains.mean(), *stats.ttest_1samp(gains, 0).confidence_interval(0.95)])
+
+
 @pytest.mark.parametrize("row", [row for _, row in cells("gains")], ids=lambda row: row[0])
 def test_a_difference_of_gains_has_a_paired_interval_for_all_effects_of_its_study(row):
     folder, values = folder_of(row), finished(folder_of(row)).pivot(index="seed", columns="variant", values="test/acc")

@@ -178,13 +178,15 @@ LITERATURE: tuple[Claim, ...] = (
         "rope-2d",
         "bias-rotation-larger",
         "Analysing Extrapolation Capabilities of Modern Positional Embeddings in Vision Transformers, submission 9150 "
-        "to TMLR, 2026, abstract (RoPE, ALiBi, YaRN and FIRE; one ViT-Tiny, ImageNet-100, trained at 224 px)",
+        "to TMLR, 2026, under review, abstract (RoPE, ALiBi, YaRN, FIRE; one ViT-Tiny, ImageNet-100, up to 1024 px, "
+        "trained at 224); against axial RoPE, arXiv 2405.13985 has the opposite at twice the size",
         "additive attention-bias methods consistently outperform rotation-based methods at large scales",
     ),
     Above(
         "pape-larger",
         f"{LARGER}pape is better than alibi-2d, lookhere, rope-2d and rope-mixed.",
-        "Øhrstrøm et al., arXiv 2602.01418, abstract (ImageNet; the others are those of the authors' code)",
+        "Øhrstrøm et al., arXiv 2602.01418v1, abstract (ImageNet, trained at 224 px; the others are those in the "
+        "authors' code, but for an absolute embedding and none)",
         quote="PaPE extrapolates remarkably well, improving in absolute terms by up to 10.5% over the next-best "
         "position encoding",
         higher=frozenset({"pape"}),

@@ -19,9 +19,10 @@ from experiments.data.catalogue import DATASETS
 from experiments.metric import FEWSHOT, PERMUTED, Metric
 from vit.registry import REGISTRY
 
-SIZES = "img-sizes"
+SIZES, KIND = "img-sizes", "model.pos_embed"
 AS_THEY_ARE, INTERPOLATED = "Positions as they are", "Positions of rotary embeddings interpolated"
 ONLY_ROTARY = "Where positions are interpolated, kinds that are not rotary have the accuracy of positions as they are."
+NOT_ALL = "Not all runs have an accuracy with interpolated positions."
 NO_TRANSFER = (
     "On the dataset that a run was trained on, its features have seen the labels of all its training images, so this "
     "is not transfer to new classes."
@@ -63,7 +64,7 @@ class Profile:
 def study_profiles(study: Runs, means: Means) -> list[Profile]:
     """Every profile whose metrics the runs have measured, in the order of the report."""
     metrics = list(map(Metric, means.by_metric))
-    return [*_few_shot(metrics), *_image_sizes(metrics, study), *_shifts(metrics)]
+    return [*_few_shot(metrics), *_image_sizes(metrics, study, means), *_shifts(metrics)]
 
 
 def _few_shot(metrics: list[Metric]) -> Iterator[Profile]:
@@ -80,27 +81,25 @@ def _few_shot(metrics: list[Metric]) -> Iterator[Profile]:
         yield Profile(f"fewshot-{dataset}", about, labels, "shots", {"": points}, details, (NO_TRANSFER,))
 
 
-def _image_sizes(metrics: list[Metric], study: Runs) -> Iterator[Profile]:
+def _image_sizes(metrics: list[Metric], study: Runs, means: Means) -> Iterator[Profile]:
     sizes = {metric.img_size: metric for metric in metrics if metric.base == "test/acc" and metric.img_size}
     if not sizes:
         return
-    trained, used = _trained_size(study), set(study.settings().get("model.pos_embed", []))
+    trained, used = _trained_size(study), set(study.settings().get(KIND, []))
     if trained and "test/acc" in metrics:
         sizes.setdefault(trained, Metric("test/acc"))
     points = dict(sorted(sizes.items()))
     stretched = {at: metric.at(at, True) if metric.img_size else metric for at, metric in points.items()}
-    both = {AS_THEY_ARE: points, INTERPOLATED: stretched}
-    details = sorted(
-        (metric for metric in metrics if metric.is_interpolated and metric.startswith("test/acc")),
-        key=lambda one: one.img_size or 0,
-    )
     resized = ", ".join(f"{name} {kind.resized}" for name, kind in REGISTRY.items() if name in used and kind.resized)
     notes = [f"How positional embeddings carry over to another size: {resized}."] * bool(resized)
-    notes += [ONLY_ROTARY] * bool(details)
+    panels = {"": points}
+    if measured := [at for at, metric in stretched.items() if metric.is_interpolated and metric in metrics]:
+        panels = {AS_THEY_ARE: points, INTERPOLATED: stretched}
+        counts = [[one.n for one in means.by_metric[by[at]].values()] for by in panels.values() for at in measured]
+        notes += [ONLY_ROTARY if counts[: len(measured)] == counts[len(measured) :] else NOT_ALL]
     about = f"Test accuracy by image size{f', trained at {trained} px' if trained else ''}, without further training"
     labels = "test image size, px", "test accuracy, %"
-    panels = both if set(metrics).issuperset(stretched.values()) else {"": points}
-    yield Profile(SIZES, about, labels, "px", panels, details, tuple(notes))
+    yield Profile(SIZES, about, labels, "px", panels, [], tuple(notes))
 
 
 def _shifts(metrics: list[Metric]) -> Iterator[Profile]:
@@ -142,7 +141,7 @@ def _plot(profile: Profile, findings: Findings) -> Plot:
     points, styles, to_scale = profile.points, findings.styles, profile.name == SIZES
     by_metric, names = findings.means.by_metric, findings.variants.names
     means = {
-        title: {v: [by_metric[metric][v] for metric in metrics.values()] for v in names}
+        title: {v: [by_metric.get(metric, {}).get(v, stats.UNKNOWN) for metric in metrics.values()] for v in names}
         for title, metrics in profile.panels.items()
     }
     caption = f"{profile.about}. Means and {words.CONFIDENCE} intervals over {_seeds(profile, findings.means)}."
@@ -154,9 +153,10 @@ def _plot(profile: Profile, findings: Findings) -> Plot:
 def _table(profile: Profile, findings: Findings) -> Table:
     """A metric under several conditions; its further metrics are details."""
     variants, means = findings.variants, findings.means
-    rows = {v: {str(metric): means.by_metric[metric][v] for metric in profile.metrics} for v in variants.names}
-    folded = [metric for metric in profile.details if metric != PERMUTED and not metric.is_interpolated]
-    columns = (mean_column(metric, metric, detail=metric in folded) for metric in profile.metrics)
+    metrics = [metric for metric in profile.metrics if metric in means.by_metric]
+    rows = {v: {str(metric): means.by_metric[metric][v] for metric in metrics} for v in variants.names}
+    folded = [metric for metric in profile.details if metric != PERMUTED]
+    columns = (mean_column(metric, metric, detail=metric in folded) for metric in metrics)
     caption = f"{profile.about}: mean and {words.CONFIDENCE} confidence interval over {_seeds(profile, means)}."
     return variant_table(profile.name, caption, variants, rows, columns, profile.notes)
 
@@ -165,22 +165,28 @@ def _stretching(profile: Profile, findings: Findings) -> Table | None:
     """What the same weights gain with interpolated positions; none before the first planned look."""
     if INTERPOLATED not in profile.panels or findings.policy.looks.waiting:
         return None
-    finished, looks = findings.study.of("finished"), findings.policy.looks
+    study, looks = findings.study, findings.policy.looks
+    finished, kinds, trained = (
+        study.of("finished"),
+        study.settings().reindex(columns=[KIND])[KIND],
+        _trained_size(study),
+    )
     tested = finished.loc[[looks.may_test(seed) for seed in finished["seed"]]]
-    sizes = {at: metric for at, metric in profile.panels[INTERPOLATED].items() if metric.is_interpolated}
-    rows: dict[str, dict[str, object]] = {}
-    for variant in findings.variants.names:
-        runs, level = tested[tested["variant"] == variant], looks.of([variant]).confidence
-        gains = {at: runs[metric] - runs[profile.points[at]] for at, metric in sizes.items()}
-        if any(gain.any() for gain in gains.values()):  # only rotary kinds have positions to interpolate
-            floor = math.sqrt(2) * smallest_sd(finished, Metric("test/acc"))
+    sizes = {at: one for at, one in profile.panels[INTERPOLATED].items() if at != trained and one in tested}
+    floor = math.sqrt(2) * smallest_sd(finished, Metric("test/acc"))
+    rows: dict[str, dict[str, stats.Estimate]] = {}
+    for variant in kinds.index:
+        if kinds[variant] not in REGISTRY or REGISTRY[kinds[variant]].is_rotary:
+            runs, level = tested[tested["variant"] == variant], looks.of([variant]).confidence
+            gains = {at: runs[metric] - runs[profile.points[at]] for at, metric in sizes.items()}
             rows[variant] = {f"at_{at}": stats.mean(gain, level, floor) for at, gain in gains.items()}
     columns = (signed_column(metric, f"{at} px", f"at_{at}") for at, metric in sizes.items())
+    seeds = words.seeds(gain.n for gains in rows.values() for gain in gains.values()) if rows else ""
     about = "Accuracy with interpolated positions − with positions as they are, of the same weights"
-    caption = f"{about}: mean and {words.CONFIDENCE} interval, {_seeds(profile, findings.means)}."
+    caption = f"{about}: mean and {words.CONFIDENCE} interval, {seeds}."
     notes = (f"Intervals {words.alone(findings.policy.several_looks)}.",)
     return variant_table("interpolated", caption, findings.variants, rows, columns, notes) if rows else None
 
 
 def _seeds(profile: Profile, means: Means) -> str:
-    return words.seeds(mean.n for metric in profile.metrics for mean in means.by_metric[metric].values())
+    return words.seeds(mean.n for metric in profile.metrics for mean in means.by_metric.get(metric, {}).values())

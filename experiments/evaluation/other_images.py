@@ -25,7 +25,7 @@ from experiments.data.images import Images, Splits
 from experiments.data.loading import load, shuffle_patches
 from experiments.errors import UserError
 from experiments.metric import PERMUTED, SHIFT, Metric
-from experiments.training.fit import evaluate
+from experiments.training.fit import Evaluation, evaluate
 from experiments.training.stacked import Stacked
 from experiments.training.trainer import Solo, evaluate_batch, initial_model
 from vit import ViT
@@ -105,11 +105,13 @@ def size_metrics(model: Frozen, splits: Splits, tasks: Iterable[SizeTask], test:
     A kind that is not rotary has no positions to interpolate: its metrics of both ways are the same.
     """
     metrics: dict[str, float] = {}
-    rotary = REGISTRY[model.config.model.pos_embed].is_rotary
-    for task, part in itertools.product(tasks, ("val", "test") if test else ("val",)):
-        for interpolated in model.config.interpolations:
-            if rotary or not interpolated:
-                (evaluation,) = evaluate(model.at_size(task.side, interpolated), splits, getattr(task, part))
+    found: dict[str, Evaluation] = {}
+    for task, interpolated in itertools.product(tasks, model.config.interpolations):
+        if REGISTRY[model.config.model.pos_embed].is_rotary or not interpolated:
+            resized_model = model.at_size(task.side, interpolated)
+            for part in ("val", "test") if test else ("val",):
+                (found[part],) = evaluate(resized_model, splits, getattr(task, part))
+        for part, evaluation in found.items():
             metrics[Metric(f"{part}/loss").at(task.side, interpolated)] = evaluation.loss
             metrics[Metric(f"{part}/acc").at(task.side, interpolated)] = evaluation.accuracy
     return metrics

@@ -29,3 +29,7 @@ def test_a_notebook_shows_the_answer_and_the_table():
     html = analysis.compare(frame, metric="acc", factor="opt", baseline="a<b")._repr_html_()
     assert html.startswith("<p>Higher acc than a&lt;b (2.0): c by 6.3 ") and "<b>8.3 ± 2.6</b>" in html
     assert html.count("<tr>") == 3 and "a<b" not in html
+
+
+def test_another_metric_can_be_asked_for(tmp_path):
+    assert str(analysis.read(write_study(tmp_path), metric="val/acc").means.metric) == "val/acc"

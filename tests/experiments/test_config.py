@@ -70,6 +70,8 @@ def test_run_id_depends_on_the_folder_of_an_imagefolder_only(name, named):
     here, there = ({"data.name": name, "data.root": root, "data.download": not named} for root in ("here", "there"))
     assert (run_id(override(RunConfig(), here)) != run_id(override(RunConfig(), there))) == named
     assert named or run_id(override(RunConfig(), here)) == run_id(override(RunConfig(), {"data.name": name}))
+    sides = ({**here, "data.img_size": side} for side in (8, 16))
+    assert len({run_id(override(RunConfig(), changes)) for changes in sides}) == 2
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
-from synthetic import add_metrics, write_study
+from synthetic import add_metrics, change_summary, write_study
 
 from analysis.figures.style import FAINT
 from analysis.findings import analyze
@@ -67,7 +67,7 @@ def test_interpolated_positions_have_a_panel_columns_and_gains_of_their_own(tmp_
         as_they_are = {name: value(reached) for name, value in SIZES.items()}
         return as_they_are | {f"{name}/interpolated": value for name, value in stretched.items()}
 
-    folder = write_study(tmp_path, seeds=4)
+    folder = write_study(tmp_path, accuracy={"none": 0.7, "rope-2d": 0.9}, seeds=4)
     add_metrics(folder, values)
     findings = analyze(read(str(folder)))
     plot, table, gains = question(findings).items
@@ -80,12 +80,28 @@ def test_interpolated_positions_have_a_panel_columns_and_gains_of_their_own(tmp_
     assert [column.label for column in table.columns[-3:]] == [
         f"test accuracy at {side} px, interpolated positions, %" for side in (4, 16, 18)
     ]
-    runs = findings.study.runs.query("variant == 'learned-1d'")["test/acc"].to_numpy()
+    runs = findings.study.runs.query("variant == 'rope-2d'")["test/acc"].to_numpy()
     paired = scipy_stats.ttest_1samp(runs / 3 + 0.01 * np.arange(4) ** 2 - 0.8 * runs, 0).confidence_interval(0.95)
     frame = gains.data.set_index("variant")
-    gain = frame.loc["learned-1d", ["at_16_low", "at_16_high"]]
+    gain = frame.loc["rope-2d", ["at_16_low", "at_16_high"]]
     assert gain.tolist() == pytest.approx([paired.low, paired.high])
     assert "none" not in frame.index and "at_8" not in frame
+
+
+def test_gains_are_over_the_seeds_of_a_planned_look_and_runs_without_them_are_said(tmp_path):
+    sizes = {
+        f"test/acc@{side}px{end}": lambda reached: reached / 2 for side in (8, 16) for end in ("", "/interpolated")
+    }
+    folder = write_study(tmp_path, accuracy={"none": 0.5, "rope-2d": 0.6}, seeds=6, looks=[3])
+    add_metrics(folder, lambda summary, *_: {name: value(summary["test/acc"]) for name, value in sizes.items()})
+    gains = question(analyze(read(str(folder)))).items[2]
+    assert gains.data["variant"].tolist() == ["rope-2d"] and gains.caption.endswith(" interval, 3 seeds.")
+    assert [column.label for column in gains.columns] == ["variant", "16 px, points"]  # trained at 8 px
+    add_metrics(folder, lambda summary, variant, seed: {"test/acc@18px": 0.3})
+    plot, table, _ = question(analyze(read(str(folder)))).items
+    assert len(plot.figure.axes) == 2 and table.notes[-1].startswith("Where positions are interpolated, kinds that are")
+    change_summary(folder / "v0-s0", **{"test/acc@16px/interpolated": None})
+    assert question(analyze(read(str(folder)))).items[1].notes[-1].startswith("Not all runs have")
 
 
 def test_of_more_variants_than_colours_the_others_are_grey_lines(tmp_path):

@@ -125,8 +125,16 @@ def test_what_a_record_says_is_so(tmp_path):
     assert summary["data"] == {**sizes, **moments, "classes": [str(digit) for digit in range(10)]}
 
 
-def test_the_speed_is_that_of_the_training_images(tmp_path):
-    cost = tiny.run(tmp_path / "a", train__epochs=1)["cost"]
+def test_cost_by_hand(tmp_path):
+    """The digits model: 8 px, one channel, patch 2: 16 patches and a class token; width 32, two layers, MLP of 128."""
+    shape = {"model__embed_dim": 32, "model__depth": 2, "model__num_heads": 4, "model__mlp_ratio": 4}
+    cost = tiny.run(tmp_path / "a", **shape, train__epochs=1)["cost"]
+    layer = 2 * (32 + 32) + (32 * 96 + 96) + (32 * 32 + 32) + (32 * 128 + 128) + (128 * 32 + 32)
+    assert cost["params"] == (4 * 32 + 32) + 32 + 17 * 32 + 2 * layer + (32 + 32) + (32 * 10 + 10)
+    assert cost["params_fixed"] == 0
+    # projections and MLP; scores and their mixing
+    products = 17 * (32 * 96 + 32 * 32 + 2 * 32 * 128) + 2 * 17 * 17 * 32
+    assert cost["flops_per_image"] == 2 * (16 * 4 * 32 + 2 * products + 32 * 10)
     assert cost["cohort"] == 1
     assert cost["wall_seconds"] >= cost["device_seconds"] > 0
     assert cost["images_per_second"] == pytest.approx(80 / cost["device_seconds"])
