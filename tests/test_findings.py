@@ -62,9 +62,19 @@ def finished(folder):
 def all_rows():
     """Study, metric, pair and verdict of each row of a difference, with the metric's own name."""
     rows = [(folder_of(row), metric, pair_of(row), row[3]) for metric, row in cells("differences")]
+    rows += [(folder, metric, pair, cell.rpartition(", ")[2]) for folder, metric, pair, cell in by_size()]
     last = {("mnist-small/table-8-lengths", "test/acc"): "test/acc@40"}  # the same values
     named = [(folder, metric or str(results(folder, "").study.metric), *rest) for folder, metric, *rest in rows]
     return [(folder, last.get((folder, metric), metric), *rest) for folder, metric, *rest in named]
+
+
+def by_size():
+    """Study, metric, pair and text of each cell of the tables of a difference by image size."""
+    for spec, (name, *row) in cells("sizes"):
+        folder, pair, sizes = spec.split(": ")
+        for side, cell in zip(sizes.split(", "), row, strict=True):
+            metric = f"test/acc@{side}px" + "/interpolated" * (name == "interpolated")
+            yield folder, metric, tuple(pair.split(" − ")), cell
 
 
 @cache
@@ -111,22 +121,27 @@ def otherwise(folder, metric, how):
         return study_comparisons(found.variants, found.means.values, policy).pairs
 
 
-def check(folder, metric, pair, shown):
+def expected(folder, metric, pair):
     """A difference with its interval, the verdict, the number of seeds, and whether the paired t test agrees."""
     pairs = results(folder, metric).comparisons.pairs
     key, sign = (pair, 1) if pair in pairs else (pair[::-1], -1)
     compared = pairs[key]
     ends = sorted(sign * 100 * end for end in (compared.adjusted.low, compared.adjusted.high))
-    assert shown[0] == points([sign * 100 * compared.diff.value, *ends])
     inverse = {"better": "worse", "worse": "better"} if sign < 0 else {}
     verdict = inverse.get(compared.verdict, compared.verdict)
     same = otherwise(folder, metric, "paired")[key].verdict == compared.verdict
-    assert shown[1:] == [verdict, str(compared.n), "–" if verdict == "not shown" else "yes" if same else "no"]
+    agrees = "–" if verdict == "not shown" else "yes" if same else "no"
+    return [points([sign * 100 * compared.diff.value, *ends]), verdict, str(compared.n), agrees]
 
 
 @pytest.mark.parametrize(("metric", "row"), cells("differences"), ids=lambda part: part and part[0])
 def test_a_difference_and_its_verdict_are_those_of_the_report(metric, row):
-    check(folder_of(row), metric, pair_of(row), row[2:])
+    assert row[2:] == expected(folder_of(row), metric, pair_of(row))
+
+
+@pytest.mark.parametrize(("folder", "metric", "pair", "cell"), [*by_size()], ids=str)
+def test_a_difference_at_an_image_size_and_its_verdict_are_those_of_the_report(folder, metric, pair, cell):
+    assert cell == ", ".join(expected(folder, metric, pair)[:2])
 
 
 @pytest.mark.parametrize("folder", sorted({folder_of(row) for _, row in cells("differences")}))
@@ -190,8 +205,8 @@ def test_the_page_says_how_many_verdicts_other_tests_would_not_give():
             lost[how] += [] if word == verdict else [(folder, pair)]
         counts.append(len(lost[how]))
     pattern = (
-        r"(\d+) rows have a verdict .*?; (\d+) of them repeats? .*? does not give (\d+) of the \d+, .*? give (\d+)\."
-        r" .*?all (\d+) families of pairs .*? undoes (\d+),"
+        r"(\d+) rows and cells have a verdict .*?; (\d+) of them repeats? .*? does not give (\d+) of the \d+, .*? give "
+        r"(\d+)\. .*?all (\d+) families of pairs .*? undoes (\d+),"
     )
     said = re.search(pattern, SENTENCES)
     assert list(map(int, said.groups())) == [*counts[:-1], families(), counts[-1]]

@@ -14,8 +14,8 @@ COUNTS = """
     mnist-small/table-8 80, mnist-small/table-8-lengths 40, mnist-small/table-8-sizes 120,
     mnist-small/table-std 40, owen-cifar10 3, probes/frozen-random-heard 15, probes/probe-arrow 57,
     probes/probe-arrow-std 9, probes/probe-direction 60, probes/probe-distance 60, probes/probe-where 60,
-    pulfer-mnist/head 10, table-8-64 40, few-shot-transfer 20, lape-64 30, positions-64 35, s-chh-cifar10 15,
-    stem-x-kind-64 30, table-8-64-pilot 6, table-8-64-rates 40, table-8-cifar10 40, table-8-tuned 40,
+    pulfer-mnist/head 10, table-8-64 40, few-shot-transfer 20, lape-64 30, larger-64 15, positions-64 35,
+    s-chh-cifar10 15, stem-x-kind-64 30, table-8-64-pilot 6, table-8-64-rates 40, table-8-cifar10 40, table-8-tuned 40,
     table-std-64 30, table-std-init-64 30, tintn-cifar10 5
 """
 RUNS = {name: int(n) for name, n in (entry.split() for entry in COUNTS.split(","))}
