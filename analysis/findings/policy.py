@@ -45,6 +45,11 @@ class Policy:
         floor = math.sqrt(2) * self.floor
         return stats.Rule(self.margin, self.metric.lower_is_better, floor, self.families, self.looks, self.variance)
 
+    def tested(self, study: Runs) -> pd.DataFrame:
+        """The finished runs that tests may use: with planned looks, those of the seeds of the last look."""
+        finished = study.of("finished")
+        return finished.loc[[self.looks.may_test(seed) for seed in finished["seed"]]]
+
     def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Comparison]:
         """Each pair (a, b) as a - b; the pairs are one family. Verdicts also hold where diverged runs are at chance."""
         pairs, tested, chance = list(pairs), self.looks.limit(values), self.chance

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from analysis import stats, words
+from analysis.claims.claim import KIND
 from analysis.columns import mean_column, signed_column, variant_table
 from analysis.figures.lines import draw_along
 from analysis.figures.style import Plot
@@ -19,7 +20,7 @@ from experiments.data.catalogue import DATASETS
 from experiments.metric import FEWSHOT, PERMUTED, Metric
 from vit.registry import REGISTRY
 
-SIZES, KIND = "img-sizes", "model.pos_embed"
+SIZES = "img-sizes"
 AS_THEY_ARE, INTERPOLATED = "Positions as they are", "Positions of rotary embeddings interpolated"
 ONLY_ROTARY = "Where positions are interpolated, kinds that are not rotary have the accuracy of positions as they are."
 NOT_ALL = "Not all runs have an accuracy with interpolated positions."
@@ -95,8 +96,8 @@ def _image_sizes(metrics: list[Metric], study: Runs, means: Means) -> Iterator[P
     panels = {"": points}
     if measured := [at for at, metric in stretched.items() if metric.is_interpolated and metric in metrics]:
         panels = {AS_THEY_ARE: points, INTERPOLATED: stretched}
-        counts = [[one.n for one in means.by_metric[by[at]].values()] for by in panels.values() for at in measured]
-        notes += [ONLY_ROTARY if counts[: len(measured)] == counts[len(measured) :] else NOT_ALL]
+        plain, other = ([[m.n for m in means.by_metric[by[at]].values()] for at in measured] for by in panels.values())
+        notes += [ONLY_ROTARY if plain == other else NOT_ALL]
     about = f"Test accuracy by image size{f', trained at {trained} px' if trained else ''}, without further training"
     labels = "test image size, px", "test accuracy, %"
     yield Profile(SIZES, about, labels, "px", panels, [], tuple(notes))
@@ -163,29 +164,26 @@ def _table(profile: Profile, findings: Findings) -> Table:
 
 def _stretching(profile: Profile, findings: Findings) -> Table | None:
     """What the same weights gain with interpolated positions; none before the first planned look."""
-    if INTERPOLATED not in profile.panels or findings.policy.looks.waiting:
+    study, policy = findings.study, findings.policy
+    if INTERPOLATED not in profile.panels or policy.looks.waiting:
         return None
-    study, looks = findings.study, findings.policy.looks
-    finished, kinds, trained = (
-        study.of("finished"),
-        study.settings().reindex(columns=[KIND])[KIND],
-        _trained_size(study),
-    )
-    tested = finished.loc[[looks.may_test(seed) for seed in finished["seed"]]]
+    tested, kinds, trained = policy.tested(study), study.settings().reindex(columns=[KIND])[KIND], _trained_size(study)
     sizes = {at: one for at, one in profile.panels[INTERPOLATED].items() if at != trained and one in tested}
-    floor = math.sqrt(2) * smallest_sd(finished, Metric("test/acc"))
+    floor = math.sqrt(2) * smallest_sd(study.of("finished"), Metric("test/acc"))
     rows: dict[str, dict[str, stats.Estimate]] = {}
     for variant in kinds.index:
         if kinds[variant] not in REGISTRY or REGISTRY[kinds[variant]].is_rotary:
-            runs, level = tested[tested["variant"] == variant], looks.of([variant]).confidence
+            runs, level = tested[tested["variant"] == variant], policy.looks.of([variant]).confidence
             gains = {at: runs[metric] - runs[profile.points[at]] for at, metric in sizes.items()}
             rows[variant] = {f"at_{at}": stats.mean(gain, level, floor) for at, gain in gains.items()}
+    if not (rows and sizes):
+        return None
     columns = (signed_column(metric, f"{at} px", f"at_{at}") for at, metric in sizes.items())
-    seeds = words.seeds(gain.n for gains in rows.values() for gain in gains.values()) if rows else ""
     about = "Accuracy with interpolated positions − with positions as they are, of the same weights"
+    seeds = words.seeds(gain.n for gains in rows.values() for gain in gains.values())
     caption = f"{about}: mean and {words.CONFIDENCE} interval, {seeds}."
-    notes = (f"Intervals {words.alone(findings.policy.several_looks)}.",)
-    return variant_table("interpolated", caption, findings.variants, rows, columns, notes) if rows else None
+    notes = (f"Intervals {words.alone(policy.several_looks)}.",)
+    return variant_table("interpolated", caption, findings.variants, rows, columns, notes)
 
 
 def _seeds(profile: Profile, means: Means) -> str:

@@ -58,8 +58,7 @@ class Trend:
 def study_trends(study: Runs, variants: Variants, policy: Policy) -> list[Trend]:
     """Every trend of a study with at least two rows and two points; none before the first planned look."""
     policy = replace(policy, looks=policy.looks.of(study.variants))  # the rows of a trend have the same seeds
-    finished = study.of("finished")
-    runs = finished.loc[[policy.looks.may_test(seed) for seed in finished["seed"]]]
+    runs = policy.tested(study)
     if runs.empty:
         return []
     trends = [_lengths(study, runs, policy)]

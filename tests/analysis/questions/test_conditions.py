@@ -104,6 +104,12 @@ def test_gains_are_over_the_seeds_of_a_planned_look_and_runs_without_them_are_sa
     assert question(analyze(read(str(folder)))).items[1].notes[-1].startswith("Not all runs have")
 
 
+def test_the_trained_size_alone_has_no_gains(tmp_path):
+    sizes = {f"test/acc@8px{end}": lambda reached: reached for end in ("", "/interpolated")}
+    (table,) = question(measured(tmp_path, sizes, accuracy={"none": 0.5, "rope-2d": 0.6})).items
+    assert table.name == "img-sizes"
+
+
 def test_of_more_variants_than_colours_the_others_are_grey_lines(tmp_path):
     kinds = ["none", *[kind for kind in REGISTRY if kind != "none"][:9]]
     accuracy = {kind: 0.5 + 0.02 * i for i, kind in enumerate(kinds)}
