@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from vit import init, pos_embed
 from vit.config import NORM_EPS, ViTConfig
 from vit.dropout import Dropout
-from vit.kernels import Linear, attend, gelu
+from vit.kernels import Linear, attend
 
 ACTIVATIONS = {"gelu": "none", "gelu-tanh": "tanh"}  # our names -> F.gelu's `approximate`
 
@@ -151,7 +151,7 @@ class Mlp(nn.Module):
         self.drop = Dropout(cfg.mlp_drop_rate, stream + 1)
 
     def forward(self, x: Tensor, key: Tensor | None = None) -> Tensor:
-        x = self.act_drop(gelu(self.fc1(x), self.approximate), key)  # [B, T, D mlp_ratio]
+        x = self.act_drop(F.gelu(self.fc1(x), approximate=self.approximate), key)  # [B, T, D mlp_ratio]
         return self.drop(self.fc2(x), key)  # [B, T, D]
 
 

@@ -1,11 +1,10 @@
-"""Attention, linear layers and GELU, each in the form that is fastest on the device at hand.
+"""Attention and linear layers, each in the form that is fastest on the device at hand.
 
 Each computes what PyTorch's own function computes, within rounding, alone and under `vmap`. The model can be read
-without them: `attend` is `F.scaled_dot_product_attention`, `Linear` is `nn.Linear`, `gelu` is `F.gelu`.
+without them: `attend` is `F.scaled_dot_product_attention`, `Linear` is `nn.Linear`.
 """
 
 from vit.kernels.attention import attend
 from vit.kernels.linear import Linear
-from vit.kernels.tanh_gelu import gelu
 
-__all__ = ["Linear", "attend", "gelu"]
+__all__ = ["Linear", "attend"]

@@ -30,7 +30,7 @@ from experiments.training.stacked import Stacked
 from experiments.training.step import DeviceStep, model_input
 from experiments.training.tables import epoch_tables
 from vit import ViT
-from vit.kernels import attention, linear, tanh_gelu
+from vit.kernels import attention, linear
 from vit.registry import REGISTRY
 
 CPU = torch.device("cpu")
@@ -41,8 +41,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def forms_of_a_gpu(monkeypatch):
-    """Attention, GELU and linear layers as on a GPU."""
-    monkeypatch.setattr(tanh_gelu, "has_faster_form", lambda x: False)
+    """Attention and linear layers as on a GPU."""
     monkeypatch.setattr(attention, "is_faster_in_parts", lambda q, k: False)
     monkeypatch.setattr(linear, "in_parts", lambda x: True)
 
