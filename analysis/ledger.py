@@ -51,6 +51,8 @@ NOTES = (
     "Holds here: the interval of every pair of variants that the claim is about lies on the side that it says. Does "
     "not hold here: that of at least one pair lies on the other side. Undecided here: neither.",
     f"Intervals hold for all pairs of the study together ({words.CONFIDENCE}).",
+    "One rate for all: it need not be the best one for each variant. Where it was chosen for one of them, that one is "
+    "favoured.",
     "“Much lower” and “clearly better” mean by more than the margin of the study (1 point), “little” means within it.",
     "The statements are ours, read off the text or the table of a source, which need not claim them as a rule. The "
     "sources use other models, data or training: “does not hold here” concerns the statement as a rule, in the setting "
@@ -122,10 +124,12 @@ def _counted(
 ) -> str:
     """How many statements, sources and studies there are, and which studies share runs."""
     studies, sources = set(frame["study"]), published["source"].str.split(",").str[0].nunique()
+    decided, tested = (int((published[[*which]] != "").any(axis=1).sum()) for which in (DECIDED, OUTCOMES))
     shared = [[study for study in names if study in studies] for names in groups]
     repeats = "; ".join(words.listing(names) for names in shared if len(names) > 1)
     return (
-        f"{len(published)} statements of {sources} sources, tested on {len(studies)} studies. Studies that share runs "
+        f"{len(published)} statements of {sources} sources, on {len(studies)} studies: {tested} can be tested in a "
+        f"study here, and {decided} hold or do not hold in one. Studies that share runs "
         "(the same settings and seeds, up to the precision) are one piece of evidence; there are "
         f"{len({group[study] for study in studies})} groups of studies that share no run."
         + (f" Shared runs: {repeats}." if repeats else "")

@@ -122,7 +122,7 @@ class DataConfig(Section):
         if dataset.cell:
             moving = "img_size", "hflip", *crops, "random_erasing", "mixup", "cutmix"
             yield from self._changed(moving, f"for {self.name}: it would move or blur the marks")
-            yield from self._changed(("classes",), f"for {self.name}: its derived accuracies are for all classes")
+            yield from self._changed(("classes",), f"for {self.name}: its marks show every class")
 
     def _changed(self, fields: Iterable[str], reason: str) -> Iterator[str]:
         """The fields that do not have their default value, which is the only one allowed."""

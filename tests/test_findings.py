@@ -343,9 +343,23 @@ def test_counts_in_sentences():
 
 def test_the_readme_counts_the_statements_of_the_ledger():
     ledger = (REFERENCE / "ledger" / "report.md").read_text(encoding="utf-8")
-    (counted,) = re.findall(r"(\d+) statements of (\d+) \w+, .*?on (\d+) studies", ledger)
-    said = r"(\d+) published statements of (\d+) sources on (\d+) studies"
-    assert re.findall(said, " ".join(README.split())) == [counted]
+    rest = r"statements of (\d+) sources, on (\d+) studies: (\d+) can be tested in a study here, and (\d+) hold"
+    (counted,) = re.findall(rf"(\d+) {rest}", ledger)
+    assert re.findall(rf"(\d+) published {rest}", " ".join(README.split())) == [counted]
+
+
+def test_which_studies_have_the_best_of_five_rates_for_a_table_at_the_stem():
+    tried, folders = finished("table-8-64-rates"), ("positions-64", "larger-64", "stem-x-kind-64", "lape-64")
+    stem = tried[(tried["model.pos_embed"] == "learned-1d") & (tried["model.pos_site"] == "stem")]
+    named = f"In `{'`, `'.join(folders[:-1])}` and `{folders[-1]}` it is the best of five for `learned-1d, stem`"
+    assert len(stem) == 5 and named in SENTENCES
+    for folder in folders:
+        assert set(finished(folder)["optim.lr"]) == {stem.loc[stem["val/acc"].idxmax(), "optim.lr"]}
+
+
+def test_which_embeddings_do_not_tell_directions_or_distances():
+    for folder, kind in {"probes/probe-direction": "alibi-2d", "probes/probe-distance": "frozen-random"}.items():
+        assert [name for name, word in verdicts_with_none(folder).items() if word != "better"] == [kind]
 
 
 def test_no_sentence_has_a_decimal_number_that_no_table_has():

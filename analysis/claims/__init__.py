@@ -1,1 +1,1 @@
-"""Published claims: hypotheses, how they are checked, the literature, the theory of the probes."""
+"""Published claims: hypotheses, how they are checked, the literature."""

@@ -96,6 +96,7 @@ class Claim(ABC):
     incomparable: str = ""  # why no study here repeats what the source did; empty where one can
     images: Images = "trained"  # the test images of its accuracies
     both_work: bool = False  # it ranks two kinds only where both are shown to be better than none, whichever leads
+    fewest_tokens: int = 0  # of an image in training, with which a study can decide it
     where: tuple[str, Any] | None = None  # a setting, and the level that the variants have which it is about
 
     def is_about(self, settings: Mapping[str, Any]) -> bool:
@@ -110,6 +111,10 @@ class Claim(ABC):
         """Why the study cannot decide the claim although it has `hypotheses`; empty where it can."""
         if self.incomparable or not (self.both_work or self.images == "larger"):
             return self.incomparable
+        settings = variant_settings(evidence.study, evidence.values)
+        tokens = [_tokens(settings[variant]) for one in hypotheses for variant in one.variants]
+        if (fewest := min(tokens, default=math.inf)) < self.fewest_tokens:
+            return f"an image has {fewest:.0f} tokens in training, and the claim is about {self.fewest_tokens} or more"
         # A ranking of models that have lost what they learned says nothing about their embeddings.
         pairs = _on_pairs(evidence, KIND, lambda a, b: b.get(KIND) == "none", "above", evidence.rule.bound)
         clear = {pair.variants[0] for pair in pairs if pair.shown}
@@ -229,9 +234,21 @@ def variant_settings(study: StudyPlan, values: Values) -> dict[str, dict[str, An
 
 def is_enlarged(metric: Metric, settings: Mapping[str, Any]) -> bool:
     """Whether a metric is measured on images that are larger than those in training."""
-    dataset = DATASETS.get(settings.get("data.name", ""))
-    trained = settings.get("data.img_size") or (dataset and dataset.img_size)
+    trained = _trained_size(settings)
     return bool(metric.img_size and trained and metric.img_size > trained)
+
+
+def _trained_size(settings: Mapping[str, Any]) -> int | None:
+    """The side of the training images (pixels), where it is known."""
+    dataset = DATASETS.get(settings.get("data.name", ""))
+    size: int | None = settings.get("data.img_size") or (dataset.img_size if dataset else None)
+    return size
+
+
+def _tokens(settings: Mapping[str, Any]) -> float:
+    """The patches of a training image; infinite where they are not known."""
+    side, patch = _trained_size(settings), settings.get("model.patch_size")
+    return (side // patch) ** 2 if side and patch else math.inf
 
 
 def is_control(settings: Mapping[str, Any]) -> bool:

@@ -63,14 +63,16 @@ HEO = (
 BLOG = "Positional Embeddings in Transformer Models, ICLR Blogposts 2025 (ImageNet-100, trained at 224 px)"
 NONE, LEARNED = frozenset({"none"}), frozenset({"learned-1d"})
 LARGER = "On larger images than in training (here enlarged, and no training at other sizes), "
+ROTARY_LARGER = LARGER.replace(")", ", rotary positions as they are)")
 
 
 def _better(kind: str, than: str, id: str, source: str, quote: str, images: Images = "trained", **more: Any) -> Above:
     """One kind of embedding is better than another, by any amount."""
     statement = f"{kind} is better than {than}."
     higher, lower = frozenset({kind}), frozenset({than})
-    text = LARGER * (images == "larger") + statement
-    return Above(id, text, source, quote=quote, higher=higher, lower=lower, at_all=True, images=images, **more)
+    if images == "larger":
+        statement = (ROTARY_LARGER if "rope" in kind + than else LARGER) + statement
+    return Above(id, statement, source, quote=quote, higher=higher, lower=lower, at_all=True, images=images, **more)
 
 
 _larger = partial(_better, images="larger")
@@ -134,7 +136,14 @@ LITERATURE: tuple[Claim, ...] = (
         CPVT_TABLE,
         incomparable="whether the source's relative embedding acts on values and is clamped, as here, is not known",
     ),
-    _larger("cpe", "learned-1d", "cpe-larger", CPVT, "384 px, trained at 224: DeiT-Ti (learned) 71.2, CPVT-Ti 73.2"),
+    _larger(
+        "cpe",
+        "learned-1d",
+        "cpe-larger",
+        CPVT,
+        "384 px, trained at 224: DeiT-Ti (learned) 71.2, CPVT-Ti 73.2",
+        fewest_tokens=64,  # of 4 x 4 tokens, 12 touch the border from which cpe reads positions; the source has 14 x 14
+    ),
     _better(
         "sincos-2d",
         "learned-1d",
@@ -184,7 +193,7 @@ LITERATURE: tuple[Claim, ...] = (
     ),
     Above(
         "pape-larger",
-        f"{LARGER}pape is better than alibi-2d, lookhere, rope-2d and rope-mixed.",
+        f"{ROTARY_LARGER}pape is better than alibi-2d, lookhere, rope-2d and rope-mixed.",
         "Øhrstrøm et al., arXiv 2602.01418v1, abstract (ImageNet, trained at 224 px; the others are those in the "
         "authors' code, but for an absolute embedding and none)",
         quote="PaPE extrapolates remarkably well, improving in absolute terms by up to 10.5% over the next-best "
@@ -205,6 +214,7 @@ LITERATURE: tuple[Claim, ...] = (
         lower=LEARNED,
         at_all=True,
         images="permuted",
+        incomparable="without an embedding, permuted patches change no prediction, so it follows from the construction",
     ),
     Alike(
         "optional-with-stem",
@@ -246,12 +256,9 @@ LITERATURE: tuple[Claim, ...] = (
         lower=frozenset({"softmax"}),
         at_all=True,
     ),
-    Above(
+    Above(  # arXiv 2406.08272v3 says so of relational reasoning and brain data, not of images
         "small-table",
         "A table of positions with a small initial standard deviation (0.002) is better than one with a larger.",
-        "Ito et al., arXiv 2406.08272v3, abstract (relational reasoning, networks and brain data, no images)",
-        quote="a learned PE initialized from a small-norm distribution can 1) uncover interpretable PEs that mirror "
-        "ground truth positions in multiple dimensions, and 2) lead to improved downstream generalization",
         path="model.pos_std",
         higher=frozenset({0.002}),
         lower=frozenset({0.02, 0.2, 1.0}),

@@ -6,7 +6,7 @@ import pandas as pd
 
 from analysis import words
 from analysis.claims.check import ClaimResult, check
-from analysis.claims.claim import Evidence
+from analysis.claims.claim import Evidence, Hypothesis
 from analysis.claims.literature import published_claims
 from analysis.findings import Findings
 from analysis.runs.runs import Runs
@@ -118,13 +118,20 @@ def evidence(result: ClaimResult) -> str:
     if words.is_unknown(estimate.low):
         return f"{obstacle}{subject}: no interval ({seeds})."
     places = words.decimals(100 * words.half_width(estimate))
+    while places < words.MOST_PLACES and _hides_outcome(one, places):
+        places += 1
     counted = SHOWN.get(result.outcome, "").format(hits=result.hits, total=total) if total > 1 else ""
     kind = "interval for one more run" if one.is_published else "interval"
     size = words.number(100 * estimate.value, places, signed=True)
     bound = words.margin(one.bound, ACCURACY)
     says = f"within ±{bound}" if one.relation == "within" else f"more than {bound}" if one.bound else "above zero"
     neither = " Neither this nor the opposite is shown." * (result.outcome == "undecided here")
-    return (
-        f"{obstacle}{counted}{subject}: {size} points ({kind} {words.bounds(estimate, ACCURACY)}, {seeds}); the claim "
-        f"says {says}.{neither}"
-    )
+    interval = f"{kind} {words.bounds(estimate, ACCURACY, places)}, {seeds}"
+    return f"{obstacle}{counted}{subject}: {size} points ({interval}); the claim says {says}.{neither}"
+
+
+def _hides_outcome(one: Hypothesis, places: int) -> bool:
+    """Whether an end of the interval and a bound of the hypothesis look equal with so many decimals (in points)."""
+    bounds = (one.bound, -one.bound) if one.relation == "within" else (one.bound,)
+    ends = one.interval.low, one.interval.high
+    return any(words.number(100 * end, places) == words.number(100 * bound, places) for end in ends for bound in bounds)

@@ -66,6 +66,27 @@ def test_a_claim_stands_once_with_each_study_and_its_setting_under_its_outcome(t
         assert named == dict(zip(decided["study"], decided["setting"]))
 
 
+def test_an_outcome_can_be_read_from_the_printed_interval(tables):
+    tests, read = tables[0], 0
+    for row in tests[tests["verdict"] != "not comparable"].itertuples():
+        low, high = (float(end.replace("−", "-")) for end in re.search(r"\[([^,]+), ([^\]]+)\]", row.evidence).groups())
+        bound = 100 * row.bound
+        above = {"holds here": low > bound, "does not hold here": high < bound}
+        within = {"holds here": max(-low, high) <= bound, "does not hold here": low > bound or high < -bound}
+        shown = [outcome for outcome, shows in (above if row.relation == "above" else within).items() if shows]
+        assert (shown or ["undecided here"]) == [row.verdict], row.evidence
+        read += 1
+    assert read >= 100
+
+
+def test_the_page_counts_the_statements_that_a_study_can_test_or_decides(tables, written):
+    published = tables[2][0]
+    decided = published[["holds here", "does not hold here"]].notna().any(axis=1)
+    tested = decided | published["undecided here"].notna()
+    said = f"{len(published)} statements of .*: {tested.sum()} can be tested in a study here, and {decided.sum()} hold"
+    assert re.search(said, (written / "report.md").read_text()) and 0 < decided.sum() < tested.sum() < len(published)
+
+
 def test_studies_that_share_runs_count_once(tables):
     """bfloat16/table-8 and mnist-small/positions repeat runs of mnist-small/table-8."""
     tests, claims, _ = tables

@@ -75,6 +75,21 @@ def test_the_paper_bears_out_its_own_claims():
     )
 
 
+@pytest.mark.parametrize(("patch", "verdict"), [(4, "holds here"), (8, "not comparable")])
+def test_cpe_on_larger_images_needs_a_grid_with_tokens_away_from_its_border(patch, verdict):
+    base = {"data": {"name": "cifar10"}, "model": {"patch_size": patch}}
+    means = {"variant 0": 0.3, "variant 1": 0.6, "variant 2": 0.7}
+    found = outcome(kinds("none", "learned-1d", "cpe"), means, base=base, metric="test/acc@64px")
+    assert found["cpe-larger"].outcome == verdict
+    assert bool(found["cpe-larger"].obstacle) == (verdict == "not comparable")
+
+
+def test_a_model_without_embedding_shows_nothing_on_permuted_patches():
+    means = {"variant 0": 0.7, "variant 1": 0.4}
+    found = outcome(kinds("none", "learned-1d"), means, metric="permuted/acc")
+    assert found["none-permuted"].outcome == "not comparable" and "construction" in found["none-permuted"].obstacle
+
+
 def test_natural_sites(monkeypatch):
     from vit.pos_embed import PosEmbed
     from vit.registry import REGISTRY, Kind
