@@ -20,7 +20,7 @@ from analysis.runs import exported
 from analysis.runs.by_dataset import check_one_dataset, datasets_of
 from analysis.runs.read import TABLE, has_plan, is_imported, locate, read, studies_in
 from analysis.runs.runs import Runs
-from analysis.several import compare_document, index_document
+from analysis.several import index_document
 from analysis.words import plain
 from analysis.write import files as write
 from analysis.write.document import Document
@@ -104,17 +104,6 @@ def _json(source: str, arguments: Namespace) -> int:
     print(json.dumps(as_dict(analyze(study)), indent=1))
     record_look(study)
     return 0
-
-
-def compare(arguments: Namespace) -> int:
-    """The report that compares two studies."""
-    if len({plain(label) for label in arguments.labels} - {""}) < 2:
-        raise UserError(f"--labels: {arguments.labels} is not allowed: expected two different labels")
-    a, b = _located(arguments.a), _located(arguments.b)
-    out = _out(b, f"report-against-{Path(a).resolve().name}", arguments)
-    studies = [_of_one_dataset(source, arguments) for source in (a, b)]
-    first, second = map(analyze, studies)
-    return _finish(compare_document(first, second, arguments.command, arguments.labels), studies, out, arguments)
 
 
 def across(arguments: Namespace) -> int:

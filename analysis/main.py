@@ -20,16 +20,10 @@ COMMANDS = {
         """runs/position
 
 other commands (a folder that has the name of a command: ./compare):
-  vit-report compare A B         compare two studies
   vit-report across A B C        one table over several datasets
   vit-report export STUDY DIR    write a study as JSON and CSV
   vit-report decided STUDY       which variants are decided at a planned look""",
         "STUDY/report",
-    ),
-    "compare": (
-        "Compare the variants and seeds that two studies have in common, for example of two commits or scales.",
-        "compare runs-before/position runs/position",
-        "B/report-against-A",
     ),
     "across": (
         "Write one table over studies of the same variants, each on another dataset, with the verdicts of each study.",
@@ -50,17 +44,22 @@ other commands (a folder that has the name of a command: ./compare):
     ),
 }
 """Command -> what it does, an example, and the default folder of its report, if it writes one."""
-GONE = "--without-models: is gone: figures of trained models and test images are drawn only with --models"
+GONE = {
+    "compare": "use analysis.compare with the study as a factor: analysis/README.md, Two studies",
+    "--without-models": "figures of trained models and test images are drawn only with --models",
+}
+"""A command or flag of older versions -> what to use instead."""
 
 
 def body(argv: Sequence[str]) -> int:
     """Write the report or the export, and print its path."""
-    if "--without-models" in argv:  # a flag of older versions
-        raise UserError(GONE)
+    for word in (*argv[:1], *(word for word in argv if word.startswith("--"))):
+        if word in GONE:
+            raise UserError(f"{word}: is gone: {GONE[word]}")
     name = argv[0] if argv and argv[0] in COMMANDS else "report"
     arguments = _parser(name).parse_args(argv if name == "report" else argv[1:])
     if name == "report" and arguments.more:
-        raise UserError(f"{arguments.more[0]}: is a second study; {PROG} compare A B, or {PROG} across A B C")
+        raise UserError(f"{arguments.more[0]}: is a second study; {PROG} across A B C: one table over several datasets")
     from analysis import commands
 
     arguments.command = shlex.join([PROG, *argv])
@@ -73,17 +72,12 @@ def _parser(name: str) -> Parser:
     description, example, out = COMMANDS[name]
     prog = PROG if name == "report" else f"{PROG} {name}"
     parser = Parser(prog, description=description, epilog=f"example: {PROG} {example}")
-    if name == "compare":
-        parser.add_argument("a", metavar="A", type=folder, help=SOURCE)
-        parser.add_argument("b", metavar="B", type=folder, help="the study that is compared with A")
-        about = "what the report calls the studies (default: A B)"
-        parser.add_argument("--labels", metavar=("A", "B"), nargs=2, default=["A", "B"], help=about)
-    elif name == "across":
+    if name == "across":
         parser.add_argument("studies", metavar="STUDY", type=folder, nargs="+", help=f"two or more, each: {SOURCE}")
     else:
         parser.add_argument("study", metavar="STUDY", type=folder, help=SOURCE)
     if name == "export":
-        about = "folder of the export; an earlier one of the same study there keeps its runs"
+        about = "folder of the export; replaces an earlier one of the same runs"
         parser.add_argument("out", metavar="DIR", type=_folder, help=about)
     about = "exclude records that are damaged or altered, and list them; without this flag they are an error"
     parser.add_argument("--skip-unreadable", action="store_true", help=about)

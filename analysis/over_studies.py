@@ -12,8 +12,7 @@ from analysis.columns import NAME, difference_fields, verdict_fields
 from analysis.findings import NO_PAGE, Findings, Page, analyze
 from analysis.questions.provenance import origin, reproduce
 from analysis.report import headline, study_document, study_sections, summary, title, warnings
-from analysis.runs.by_dataset import DATASET, datasets_of, split_by_dataset
-from analysis.runs.joined import check_alike
+from analysis.runs.by_dataset import DATASET, check_alike, datasets_of, split_by_dataset
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.stats.estimates import moments

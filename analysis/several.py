@@ -1,8 +1,7 @@
-"""Make the report that compares two studies, and the index of the studies in a folder."""
+"""Make the index of the studies in a folder, with what they say about published claims."""
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,15 +12,13 @@ from analysis import words
 from analysis.findings import Findings, analyze
 from analysis.findings.conduct import Conduct, study_conduct
 from analysis.ledger import ledger_rows, ledger_section, mark_strict
-from analysis.over_studies import all_excluded, all_origins, all_warnings, by_dataset_document
-from analysis.questions.pairs import compared_table, outcomes
+from analysis.over_studies import by_dataset_document
 from analysis.repeats import independent_groups
-from analysis.report import headline, study_document, study_sections
+from analysis.report import headline, study_sections
 from analysis.runs.by_dataset import datasets_of
-from analysis.runs.joined import VARIANT, differing_settings, joined
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
-from analysis.write.document import Document, Facts, Section, Warn
+from analysis.write.document import Document, Section
 from analysis.write.table import Column, Table
 from experiments.errors import UserError
 
@@ -34,7 +31,6 @@ CAPTION = (
     "A study links to its report, where there is one. State: its planned runs. Answer: the first paragraph of its "
     "answer."
 )
-MOST_DIFFERING = 3  # settings that the answer names
 SETTING = {
     "data.name": "{}",
     "model.patch_size": "patches of {} px",
@@ -42,84 +38,6 @@ SETTING = {
     "model.depth": "depth {}",
     "train.epochs": "{} epochs",
 }  # a setting that the index shows of a study -> its text
-STOPPING = "Variants of {} get no more seeds once they are decided. The tests of this report do not account for that."
-
-
-def compare_document(a: Findings, b: Findings, command: str, labels: Sequence[str] = "AB") -> Document:
-    """Make the report on studies A and B; `command` is the command that makes it. Raises the errors of `joined`.
-
-    It is the report of one study that has the study among its factors, with the difference of each variant between A
-    and B first. `labels`: what it calls the two.
-    """
-    studies = dict(zip(labels, (a, b), strict=True))
-    both = analyze(joined({name: findings.study for name, findings in studies.items()}, command))
-    document, variants, policy = study_document(both), both.study.factors[VARIANT], both.policy
-    pairs = [(f"{labels[1]}: {variant}", f"{labels[0]}: {variant}") for variant in variants]
-    changes = dict(zip(variants, policy.compare(both.means.values, pairs).values(), strict=True))
-    differing = differing_settings(a.study, b.study, variants)
-    notes = _left_out(studies, variants, both.study.plan.seeds)
-    half = ", at half of the 5 %" * policy.has_grid
-    caption = (
-        f"{labels[1]} − {labels[0]} for each variant of both, over the seeds of both. Intervals hold for all these "
-        f"variants together{half}; the pairs and factors below are another family. Looks that a study plans are for "
-        "its own tests."
-    )
-    tested = {variant: one for variant, one in changes.items() if one.n > 1}
-    untested = [variant for variant in changes if variant not in tested]
-    said = [
-        f"{labels[1]} compared with {labels[0]}, each variant by its runs with the same seeds.",
-        *outcomes(tested, labels[0], policy),
-        *([f"Not tested, for lack of two seeds that finished in both: {words.names(untested)}."] if untested else []),
-        _difference_sentence(differing, labels),
-    ]
-    further = [section for section in document.sections if section.id not in ("provenance", "reproduce")]
-    stopping = [name for name, findings in studies.items() if findings.study.stated_plan.until_decided]
-    stopped = [Warn(STOPPING.format(words.listing(stopping)))] * bool(stopping)
-    return replace(
-        document,
-        headline=(*(notes if len(variants) == 1 else []), " ".join(said), *document.headline),
-        warnings=[*stopped, *all_warnings({name: study_sections(findings) for name, findings in studies.items()})],
-        sections=[
-            Section("compared", "Each variant", [compared_table("compared", caption, changes, policy.metric, notes)]),
-            Section("settings", "Settings that differ", [_settings(studies, differing)]),
-            *further,
-            *all_origins(studies, command),
-        ],
-        excluded=all_excluded(studies),
-    )
-
-
-def _left_out(studies: Mapping[str, Findings], variants: Sequence[str], seeds: Sequence[int]) -> list[str]:
-    """The variants and seeds that only one of the studies has."""
-    notes = []
-    for name, findings in studies.items():
-        only = [variant for variant in findings.variants.names if variant not in variants]
-        more = [seed for seed in findings.study.plan.seeds if seed not in seeds]
-        if parts := [words.names(only)] * bool(only) + [f"seeds {words.listing(more)}"] * bool(more):
-            notes.append(f"Not compared, because only {name} has them: {'; '.join(parts)}.")
-    return notes
-
-
-def _difference_sentence(differing: Sequence[tuple[str, str, str]], labels: Sequence[str]) -> str:
-    (a, b), shown = labels, differing[:MOST_DIFFERING]
-    cause = "Code, versions and hardware can cause a difference"
-    if not differing:
-        return f"The settings are the same. {cause}."
-    listed = ", ".join(f"{path} ({a}: {before}; {b}: {now})" for path, before, now in shown)
-    more = f" and {len(differing) - len(shown)} more" * (len(differing) > len(shown))
-    return f"Settings that differ: {listed}{more}. {cause}, and so can each setting."
-
-
-def _settings(studies: Mapping[str, Findings], differing: Sequence[tuple[str, str, str]]) -> Facts:
-    """What differs between two studies, and whether code, hardware and versions do."""
-    plans = [findings.study.plan for findings in studies.values()]
-    stated = [(name, *(getattr(plan, name) for plan in plans)) for name in ("margin", "baseline")]
-    rows: list[Any] = [*differing, *(row for row in stated if row[1] != row[2])]
-    for name in ("commit", "hardware", "versions"):
-        columns = (findings.study.runs[name].dropna() for findings in studies.values())
-        rows.append((name, *("; ".join(sorted({*column} - {""})) or "unknown" for column in columns)))
-    (a, b), same = studies, "the same"
-    return Facts(tuple((name, same if was == now else f"{a}: {was}; {b}: {now}") for name, was, now in rows))
 
 
 def index_document(folder: Path, studies: Mapping[Path, Runs | UserError], out: Path) -> Document:

@@ -48,7 +48,9 @@ def shortened(line: str) -> str:
 
 
 def write_files(page: str, folder: Path) -> None:
-    """The files that a page shows, and a folder of images."""
+    """The files that a page shows, the folder of our records, and a folder of images."""
+    (folder / "analysis").mkdir()
+    (folder / "analysis" / "reference").symlink_to(ROOT / "analysis" / "reference")
     for text in blocks(page, "yaml"):
         (folder / f"{re.search('name: ([a-z]+)', text)[1]}.yaml").write_text(text.replace("seeds: 5", "seeds: 2"))
     for text in blocks(page, "csv"):

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from analysis import compare
 from analysis.claims.literature import PAPER_TABLE_8
 from analysis.findings import analyze
 from analysis.findings.comparisons import study_comparisons
@@ -355,6 +356,19 @@ def test_which_studies_have_the_best_of_five_rates_for_a_table_at_the_stem():
     assert len(stem) == 5 and named in SENTENCES
     for folder in folders:
         assert set(finished(folder)["optim.lr"]) == {stem.loc[stem["val/acc"].idxmax(), "optim.lr"]}
+
+
+def test_table_8_on_mnist_is_equivalent_in_both_precisions():
+    found = {at: results(f"{at}/table-8", "") for at in ("mnist-small", "bfloat16")}
+    frame = pd.concat([one.study.runs.assign(study=at) for at, one in found.items()])
+    both = compare(frame, metric="test/acc", factor=["study", "variant"], margin=0.01, variance="paired")
+    names = [[f"study={at}, variant={variant}" for at in found] for variant in found["bfloat16"].variants.names]
+    pairs = {frozenset(pair): one.verdict for pair, one in both.comparisons.pairs.items()}
+    assert [pairs[frozenset(pair)] for pair in names] == 8 * ["equivalent"] and len(pairs) == 120
+    assert "each of the 8 variants is equivalent in both precisions, within 1 point" in SENTENCES
+    settings = [one.study.runs.filter(regex=r"^[a-z]+\.").astype(str).apply(set) for one in found.values()]
+    differ = {path for path, values in settings[0].items() if values != settings[1][path]}
+    assert differ == {"train.precision"} and "only `train.precision` does" in SENTENCES
 
 
 def test_which_embeddings_do_not_tell_directions_or_distances():

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pandas as pd
@@ -243,15 +243,6 @@ def pairs_table(findings: Findings) -> Table | None:
     caption = "Pairs of variants without the baseline (variant − reference), over the seeds that both have."
     shown = (*names, *_columns(variants.metric, others.values()))
     return Table("pairs", caption, pd.DataFrame(rows, dtype=object), shown)
-
-
-def compared_table(
-    name: str, caption: str, compared: Mapping[str, Comparison], metric: Metric, notes: Sequence[str]
-) -> Table:
-    """One comparison for each variant."""
-    rows = [{"variant": variant, "_runs": "", **_fields(comparison)} for variant, comparison in compared.items()]
-    shown = (columns.NAME, *_columns(metric, compared.values()))
-    return Table(name, caption, pd.DataFrame(rows, dtype=object), shown, tuple(notes))
 
 
 def _end(variants: Variants, variant: str, side: str = "") -> dict[str, object]:

@@ -1,10 +1,10 @@
-"""A study that has the dataset among its factors, as one study for each dataset."""
+"""Studies of several datasets: whether their variants are the same, and one that has the dataset among its factors."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from analysis.runs.runs import Runs, factor_levels
-from analysis.runs.settings import variant_name
+from analysis.runs.settings import level_text, variant_name
 from experiments.errors import UserError
 from experiments.tuned import Tuned
 
@@ -21,6 +21,46 @@ def check_one_dataset(study: Runs) -> None:
     """Raise `UserError` for a study whose runs use several datasets: its variants cannot be compared as they are."""
     if len(names := datasets_of(study)) > 1:
         raise UserError(f"{study.name}: the runs use several datasets ({', '.join(names)}); {ADVICE}")
+
+
+def check_alike(studies: Sequence[Runs]) -> None:
+    """Raise `UserError` where a study differs from the first one in its metric, variants or baseline."""
+    one = studies[0]
+    for other in studies[1:]:
+        both = f"across: {one.name} ({datasets_of(one)[0]}) and {other.name} ({datasets_of(other)[0]})"
+        if one.metric != other.metric:
+            raise UserError(f"{both} have different metrics: {one.metric} and {other.metric}")
+        for a, b in ((one, other), (other, one)):
+            if only := [variant for variant in a.variants if variant not in b.variants]:
+                named = ", ".join(map(repr, only[:6])) + f" and {len(only) - 6} more" * (len(only) > 6)
+                raise UserError(f"{both} have different variants: {named} only on {datasets_of(a)[0]}")
+        if one.baseline != other.baseline:
+            raise UserError(f"{both} have different baselines: {one.baseline!r} and {other.baseline!r}")
+        _check_same_levels(one, other)
+
+
+def _check_same_levels(one: Runs, other: Runs) -> None:
+    """Raise `UserError` where a variant has another level of a factor in one study than in the other.
+
+    The dataset may differ. A setting that is not recorded is not compared.
+    """
+    for variant in one.variants:
+        levels = [_settings(study, variant) for study in (one, other)]
+        for path in dict.fromkeys([*one.varied, *other.varied]):
+            if path != DATASET and all(path in own for own in levels) and levels[0][path] != levels[1][path]:
+                raise UserError(
+                    f"across: the variant {variant!r} has {path} = {levels[0][path]} in one study ({one.name}) and "
+                    f"{levels[1][path]} in the other ({other.name}); variants are matched by their names, so these "
+                    "studies cannot be compared"
+                )
+
+
+def _settings(study: Runs, variant: str) -> dict[str, str]:
+    """The recorded settings of a variant as text; one that differs between its runs is left out."""
+    runs = study.runs[study.runs["variant"] == variant]
+    paths = [path for path in runs if "." in str(path)]
+    texts = {str(path): {level_text(cell) for cell in runs[path].dropna()} for path in paths}
+    return {path: values.pop() for path, values in texts.items() if len(values) == 1}
 
 
 def split_by_dataset(study: Runs) -> list[Runs]:

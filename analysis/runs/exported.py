@@ -26,7 +26,7 @@ from analysis.runs.held_fixed import without_locations
 from analysis.runs.runs import Runs
 from analysis.runs.settings import flatten, nested
 from analysis.runs.source_run import COLUMNS, ENDED, TEXTS, check_row
-from experiments.config import DEFAULTS, LOCATIONS, completed
+from experiments.config import DEFAULTS, completed
 from experiments.errors import UserError, first_line, writing
 from experiments.files import RecordError, canonical, check_replaceable, finite, read_json, reading, write_bytes
 from experiments.metric import is_metric
@@ -34,7 +34,6 @@ from experiments.runs.history import Look
 from experiments.study import STUDY, StudyPlan
 
 RUNS, CURVES, HITS, PLUGINS = "runs.csv", "curves.csv", "test_hits.npz", "plugins.json"
-STATED = ("name", "metric", "margin", "looks", "variance", "baseline", "factors", "extra", "tuned", "until_decided")
 FILES = (RUNS, CURVES, HITS, PLUGINS, STUDY)
 
 
@@ -62,16 +61,16 @@ def is_export(folder: Path) -> bool:
 def export(study: Runs, folder: Path) -> Path:
     """Write the study's files and return the folder. The same study gives the same bytes.
 
-    An older export of the same study in the folder is joined with this one, so that a study can be exported in parts,
-    such as one seed from each machine. Settings that only say where files are become their defaults. Raises `UserError`
-    where no run has ended, or where the folder holds anything else.
+    It replaces an older export that has no other runs. Settings that only say where files are become their defaults.
+    Raises `UserError` where no run has ended, or where the folder holds anything else.
     """
     folder = Path(folder)
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to export")
     _check_replaceable(folder)
     study = without_locations(study)
-    files = _files(_joined(read_export(folder), study) if is_export(folder) else study)
+    _check_held(folder, study)
+    files = _files(study)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name in {*FILES} - {*files}:
@@ -176,34 +175,12 @@ def _check_replaceable(folder: Path) -> None:
     check_replaceable(folder, objection)
 
 
-def _joined(older: Runs, study: Runs) -> Runs:
-    """The study with the runs of an older export that it lacks, ordered by seed.
-
-    Raises `UserError` where there are such runs and they are of another study, or are others of the same name.
-    """
-    lost = _identities(older) - _identities(study)
-    if not lost:
-        return study
-    both, names = (older, study), [name for name, _ in lost]
-    plans = [table.plan.model_dump(include={*STATED}) for table in both]
-    bases = [{path: value for path, value in table.base.items() if path not in LOCATIONS} for table in both]
-    if plans[0] != plans[1] or bases[0] != bases[1] or set(names) & set(study.of(*ENDED)["run"]):
-        held = f"the folder holds {len(lost)} runs of another study, for example {min(names)}"
+def _check_held(folder: Path, study: Runs) -> None:
+    """Raise `UserError` where an older export in the folder holds ended runs that the study has not."""
+    lost = _identities(read_export(folder)) - _identities(study) if is_export(folder) else set()
+    if lost:
+        held = f"the folder holds {len(lost)} runs that the study has not, for example {min(lost)[0]}"
         raise UserError(f"{study.name}: {held}; give another folder")
-    kept = {run.name: run for table in both for run in table.plan.runs}
-    seeds = sorted({run.seed for run in kept.values()})
-    ended = pd.concat([table.of(*ENDED) for table in both])
-    rows = pd.concat([ended, *(table.runs for table in both)]).drop_duplicates("run").set_index("run", drop=False)
-    runs = sorted(kept.values(), key=lambda run: run.seed)  # within a seed in the order of the plans
-    return Runs.of_rows(
-        study.plan.model_copy(update={"seeds": seeds, "runs": runs}),
-        rows.loc[[run.name for run in runs]].to_dict("records"),
-        pd.concat([older.curves, study.curves]).drop_duplicates(["run", "epoch"]).to_dict("records"),
-        troubles={**older.troubles, **study.troubles},
-        hits={**older.hits, **study.hits},
-        sources={**older.sources, **study.sources},
-        looks=(*older.looks, *study.looks),
-    )
 
 
 def _identities(study: Runs) -> set[tuple[str, str]]:

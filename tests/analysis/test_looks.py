@@ -18,7 +18,6 @@ from analysis.questions.claims import study_claims
 from analysis.report import study_document
 from analysis.runs.exported import export, read_export
 from analysis.runs.folder import read_folder
-from analysis.several import compare_document
 from analysis.write import files as write
 from experiments.errors import UserError
 from experiments.runs import record
@@ -255,16 +254,6 @@ def test_a_variant_that_stopped_is_tested_at_the_looks_that_it_reached(tmp_path)
     assert report(stopped) == 0
     again = read_export(export(read_folder(stopped), tmp_path / "exported"))
     assert analyze(again).comparisons.pairs[("learned-1d", "none")] == pairs["learned-1d", "none"]
-
-
-def test_a_report_on_several_studies_says_that_it_does_not_account_for_stopping(tmp_path):
-    plain, stopped = (
-        analyze(read_folder(study_that_stops(tmp_path / name, ends)))
-        for name, ends in (("a", {}), ("b", {"learned-1d": 5, "sinusoidal": 5}))
-    )
-    assert study_document(stopped).summary.startswith("4 variants × 5 to 10 seeds on digits.")
-    (warning, *_) = compare_document(plain, stopped, "").warnings
-    assert warning.line.startswith("Variants of A and B get no more seeds once") and "do not account" in warning.line
 
 
 def test_a_study_whose_variants_are_all_decided_has_no_next_look(tmp_path):

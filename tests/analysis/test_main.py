@@ -48,7 +48,7 @@ def test_a_damaged_record_is_an_error_unless_told_otherwise(tmp_path, capsys):
     assert run(capsys, folder, "--skip-unreadable")[0] == 0
 
 
-EMPTY = ([""], ["runs", "--out", ""], ["compare", "", "b"], ["export", "runs", " "])
+EMPTY = ([""], ["runs", "--out", ""], ["across", "", "b"], ["export", "runs", " "])
 """As from a shell variable that is not set: it would mean the current folder."""
 
 
@@ -58,8 +58,7 @@ EMPTY = ([""], ["runs", "--out", ""], ["compare", "", "b"], ["export", "runs", "
         ([], "STUDY"),
         (["nowhere"], "nowhere: no such folder"),
         (["x" * 300], "expected the path of a folder"),
-        (["compare", "a"], "required: B"),
-        (["compare", "a", "b", "--labels", "x", "x"], "--labels: ['x', 'x'] is not allowed: expected two different la"),
+        (["compare", "a", "b"], "compare: is gone: use analysis.compare with the study as a factor: analysis/RE"),
         (
             ["nowhere", "--table", "x.docx"],
             "--table: 'x.docx' is not allowed: expected a file that ends with .tex, .md, ",
@@ -69,12 +68,11 @@ EMPTY = ([""], ["runs", "--out", ""], ["compare", "", "b"], ["export", "runs", "
         (["nowhere", "--figures", "jpg"], "--figures: invalid choice: 'jpg' (choose from 'png', 'pdf')"),
         (["nowhere", "--watch"], "--watch: no such flag"),
         (["nowhere", "--without-models"], "--without-models: is gone: figures of trained models and test images are "),
-        (["compare", "a", "b"], "a: no such folder"),
         (["./compare"], "./compare: no such folder"),
         (["export", "a", "b", "--out", "c"], "--out: no such flag"),
         (["across"], "required: STUDY"),
         (["across", "a", "b"], "a: no such folder"),
-        (["a", "b"], "b: is a second study; vit-report compare A B, or vit-report across A B C"),
+        (["a", "b"], "b: is a second study; vit-report across A B C"),
         (["export", "nowhere", "b"], "nowhere: no such folder"),
         (["--compare", "a", "b"], "--compare: no such flag"),
         (["--frobnicate", "x"], "--frobnicate"),
@@ -89,17 +87,6 @@ def test_bad_input_is_one_line_and_status_2(tmp_path, capsys, monkeypatch, argum
         (status, out, err.count("\n")) == (2, "", 1) and re.match("vit-report( [a-z]+)?: error: ", err) and said in err
     )
     assert list(tmp_path.iterdir()) == []
-
-
-def test_two_studies_side_by_side(tmp_path, capsys):
-    before, after = write_study(tmp_path / "before", seeds=3), write_study(tmp_path / "after", seeds=3, epochs=6)
-    status, out, _ = run(capsys, "compare", before, after)
-    page = after / "report-against-position" / "report.html"
-    assert (status, out.splitlines()[-1]) == (0, str(page))
-    assert f"vit-report compare {before} {after}" in page.read_text()
-    other = ["compare", before, after, "--metric", "val/acc", "--out", tmp_path / "both"]
-    assert run(capsys, *other)[0] == 0
-    assert "exploratory: its metric is val/acc" in (tmp_path / "both" / "report.md").read_text()
 
 
 def test_several_datasets_in_one_report_or_table(tmp_path, capsys):
@@ -123,7 +110,7 @@ def test_a_study_with_the_dataset_as_a_factor_is_reported_by_dataset(tmp_path, c
     options = {"factors": {"data.name": ["digits", "mnist"]}, "levels": lambda variant: {"data.name": variant}}
     folder = write_study(tmp_path, accuracy={"digits": 0.9, "mnist": 0.3}, **options)
     assert run(capsys, folder)[0] == 0 and (folder / "report" / "tables" / "across.csv").is_file()
-    status, _, err = run(capsys, "compare", folder, folder)
+    status, _, err = run(capsys, folder, "--json")
     assert status == 2 and "vit-report across A B" in err
 
 
@@ -209,7 +196,7 @@ def test_a_report_of_an_exported_study_needs_no_torch(tmp_path):
         "stopped.code\n"
         "print('torch' in sys.modules)"
     )
-    for arguments in (["export", folder, exported], [exported], ["compare", exported, exported]):
+    for arguments in (["export", folder, exported], [exported]):
         command = [sys.executable, "-c", code, *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.stdout.splitlines()[-1:] == ["False"], done.stderr
@@ -224,7 +211,7 @@ def test_a_folder_with_one_study_has_an_index_and_is_that_study_for_what_is_of_o
     assert err == f"vit-report: the only study in {tmp_path} is {one}\n"
     assert (status, out.splitlines()[-1]) == (0, str(one / "report-exploratory" / "report.html"))
     two = write_study(tmp_path, "two", seeds=2)
-    status, out, err = run(capsys, "compare", tmp_path, tmp_path)
+    status, out, err = run(capsys, "export", tmp_path, tmp_path / "exported")
     assert (status, out) == (2, "")
     assert err == f"vit-report: error: {tmp_path}: holds 2 studies; give one of them: {one}, {two}\n"
 

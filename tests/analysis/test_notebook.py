@@ -2,9 +2,12 @@
 
 import pandas as pd
 import pytest
+from scipy import stats as scipy_stats
 from synthetic import write_study
 
 import analysis
+
+SPREADS = {"old": 0.02, "new": 0.03}  # study -> how far its seeds scatter
 
 
 def test_a_study_is_read_from_its_folder(tmp_path):
@@ -29,6 +32,22 @@ def test_a_notebook_shows_the_answer_and_the_table():
     html = analysis.compare(frame, metric="acc", factor="opt", baseline="a<b")._repr_html_()
     assert html.startswith("<p>Higher acc than a&lt;b (2.0): c by 6.3 ") and "<b>8.3 ± 2.6</b>" in html
     assert html.count("<tr>") == 3 and "a<b" not in html
+
+
+def test_two_studies_are_one_table_with_the_study_as_a_factor(tmp_path):
+    """A variant is compared with itself by paired t tests, at the level of all pairs and factors together."""
+    studies = {name: analysis.read(write_study(tmp_path / name, spread=spread)) for name, spread in SPREADS.items()}
+    frame = pd.concat([study.runs.assign(study=name) for name, study in studies.items()])
+    both = analysis.compare(frame, metric="test/acc", factor=["study", "variant"], margin=0.01, variance="paired")
+    assert len(both.comparisons.pairs) == 28
+    for variant in ("none", "sinusoidal"):
+        names = [f"study={name}, variant={variant}" for name in SPREADS]
+        pairs = both.comparisons.pairs
+        found, sign = (pairs[*names], -1) if tuple(names) in pairs else (pairs[*names[::-1]], 1)
+        old, new = (study.runs.set_index("variant").loc[variant, "test/acc"].to_numpy() for study in studies.values())
+        ends = scipy_stats.ttest_1samp(sign * (new - old), 0).confidence_interval(1 - 0.05 / 2 / 28)
+        assert found.diff.value == pytest.approx(sign * (new - old).mean()) and found.n == 5
+        assert (found.adjusted.low, found.adjusted.high) == pytest.approx([*ends])
 
 
 def test_another_metric_can_be_asked_for(tmp_path):
