@@ -28,7 +28,7 @@ def compare(
     """Compare variants over seeds, as `vit-report csv:FILE` does.
 
     `frame`: one row for each run (runs, columns). `metric`: the column of the result, in any unit; a missing or
-    infinite value is a failed run, and nothing is shown of its variant. Higher is better, whatever the metric is
+    infinite value is a failed run, and its variant is not tested. Higher is better, whatever the metric is
     called, unless `lower_is_better` or the metric is one of ours, such as `test/loss`. `factor`: the column or columns
     of which each combination of values is a variant. `seed`: the column of seeds, whole numbers; differences are over
     those that two variants have. `baseline`: a variant (default: the first by name), `a`, or `method=a, lr=0.1` for two

@@ -51,8 +51,9 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 
 
 def _comparison(one: Comparison) -> dict[str, Any]:
-    tested = {"p_adjusted": _known(one.p_adjusted), "verdict": one.verdict, "detectable": _known(one.detectable)}
-    return _estimate(one.adjusted) | {"n": one.n} | tested
+    verdict = {"verdict": one.verdict, "reason": one.reason}
+    p, smallest = (_known(value) if one.tested else None for value in (one.p_adjusted, one.detectable))
+    return _estimate(one.adjusted) | {"n": one.n, "p_adjusted": p, **verdict, "detectable": smallest}
 
 
 def _known(value: float) -> float | None:

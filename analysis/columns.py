@@ -10,7 +10,7 @@ from analysis import words
 from analysis.findings import Findings
 from analysis.findings.variants import Variants
 from analysis.stats import UNKNOWN, Comparison, Estimate
-from analysis.stats.comparisons import NEAR_CHANCE
+from analysis.stats.comparisons import NO_ROOM, NOT_TESTED
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
 
@@ -67,10 +67,10 @@ def signed_column(metric: Metric, label: str, field: str) -> Column:
 
 
 def verdict_fields(compared: Comparison) -> dict[str, object]:
-    """The verdict, with whether it depends on diverged runs; and its colour."""
+    """The verdict, with the reason of one that is not tested, or whether it depends on diverged runs; its colour."""
     shown = compared.verdict + (f" (shown at {compared.shown_at} seeds)" if compared.shown_at else "")
-    shown += " (no common seed)" * (compared.n == 0)
-    shown += f" (finished runs alone: {compared.verdict_of_finished})" if compared.depends_on_diverged else ""
+    alone = f"finished runs alone: {compared.verdict_of_finished}" if compared.depends_on_diverged else ""
+    shown += f" ({compared.reason or alone})" if compared.reason or alone else ""
     return {"verdict": shown, "_verdict_mark": compared.verdict.replace(" ", "-")}
 
 
@@ -105,39 +105,42 @@ def share_text(share: Estimate) -> str:
 def mark(variant: str, findings: Findings) -> str:
     """ "equal" for a variant shown to be equivalent to the best, "best" for one that a test does not show to be worse.
 
-    Without a test it is "", and so it is for all if nothing is worse than the best.
+    The best is one of those that are tested; "untested" for a variant without a test against it. All marks are "" if
+    nothing is worse than the best.
     """
-    means, comparisons = findings.means, findings.comparisons
-    best = means.best
-    if best is None or not means.of(variant).n or not _some_worse(findings):
+    means, comparisons, best = findings.means, findings.comparisons, findings.all_best
+    if not means.of(variant).n or not _some_worse(findings):
         return ""
-    if means.of(variant).value == means.of(best).value:
-        return "best"
-    if variant in comparisons.with_verdict(best, "equivalent"):
+    if variant in best or not comparisons.pairs:
+        return "best" * (variant in best)
+    if variant in comparisons.with_verdict(best[0], "equivalent"):
         return "equal"
-    pair = comparisons.with_variant(best).get(variant)
-    return "best" if pair and pair.verdict in ("not shown", NEAR_CHANCE) else ""
+    if variant in comparisons.with_verdict(best[0], NOT_TESTED):
+        return "untested"
+    return "best" if variant in comparisons.with_verdict(best[0], "not shown", *NO_ROOM) else ""
 
 
 def mark_note(findings: Findings) -> str:
     """What the marks of `mark` mean."""
-    best, comparisons, metric = findings.means.best, findings.comparisons, findings.means.metric
+    comparisons, metric = findings.comparisons, findings.means.metric
     if not _some_worse(findings):
         return ""
-    if not comparisons.with_variant(best):
-        return f"Bold: {'lowest' if metric.lower_is_better else 'highest'} mean." if best is not None else ""
-    equal = comparisons.with_verdict(best, "equivalent")
+    (best, *_), end = findings.all_best, ", of the variants that are tested" * bool(comparisons.untested)
+    if not comparisons.pairs:
+        return f"Bold: {'lowest' if metric.lower_is_better else 'highest'} mean{end}."
+    equal, untested = (comparisons.with_verdict(best, *chosen) for chosen in (("equivalent",), (NOT_TESTED,)))
     within = words.margin(findings.policy.margin, metric)
-    note = "Bold: the best mean, and every mean that is not shown to be worse than the best."
-    return note + f" †: equivalent to the best (within ±{within})." * bool(equal)
+    note = f"Bold: the best mean{end}, and every mean that is not shown to be worse than the best."
+    note += f" †: equivalent to the best (within ±{within})." * bool(equal)
+    return note + " ‡: not tested against the best." * bool(untested)
 
 
 def _some_worse(findings: Findings) -> bool:
-    """Whether a variant is worse than the best: shown by a test or, where the best was not tested, by its mean."""
-    means, comparisons = findings.means, findings.comparisons
-    if comparisons.with_variant(means.best):
-        return bool(comparisons.with_verdict(means.best, "better", "worse"))
-    return len({mean.value for mean in means.of_variants.values() if mean.n}) > 1
+    """Whether a variant is worse than the best: shown by a test or, where pairs are not compared, by its mean."""
+    means, comparisons, best = findings.means, findings.comparisons, findings.all_best
+    if best and comparisons.pairs:
+        return bool(comparisons.with_verdict(best[0], "better", "worse"))
+    return bool(best) and len({mean.value for mean in means.of_variants.values() if mean.n}) > 1
 
 
 COST = {

@@ -16,7 +16,7 @@ from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from experiments.metric import PERMUTED
 
-ALL_OUTCOMES = (*OUTCOMES, "not comparable")
+ALL_OUTCOMES = (*OUTCOMES, "not tested", "not comparable")
 DECIDED = ("holds here", "does not hold here")
 OWN = (
     Column("claim", "id", key=True),

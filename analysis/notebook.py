@@ -51,6 +51,7 @@ def _html(grid: Grid) -> Markup:
         cells = (f'<{tag} style="text-align: {side}">{escape(text)}</{tag}>' for side, text in zip(align, texts))
         return Markup(f"<tr>{''.join(cells)}</tr>")
 
-    lines = [[Markup("<b>{}</b>").format(cell.text) if cell.bold else cell.text for cell in line] for line in grid.rows]
+    bold = Markup("<b>{}</b>").format
+    lines = [[(bold(cell.text) if cell.bold else cell.text) + cell.dagger for cell in line] for line in grid.rows]
     head = row("th", [column.label for column in grid.columns])
     return Markup("<table>{}{}</table>").format(head, Markup("").join(row("td", line) for line in lines))

@@ -111,7 +111,7 @@ def studies_table(studies: Mapping[str, Findings], spread: Spread | None = None)
     equal = ", = equivalent" * (variants.margin is not None)
     caption = (
         f"{words.capital(metric.label)}: mean and {after}, {words.seeds(counts)}. Marks against "
-        f"{variants.name(variants.baseline)}: + better, − worse{equal}; no mark: not shown."
+        f"{variants.name(variants.baseline)}: + better, − worse{equal}, × not tested; no mark: none of these."
     )
     return Table("across", caption, pd.DataFrame(rows, dtype=object), tuple(columns), (NOTE,))
 

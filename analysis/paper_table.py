@@ -86,9 +86,9 @@ def _with_deviations(frame: pd.DataFrame, column: Column, metric: Metric, findin
 
 
 def _mark(variant: str, findings: Findings) -> str:
-    """ "best", or "tied" for a variant that is not shown to differ from the best."""
+    """ "best", "tied" for a variant that is not shown to differ from the best, or "untested" for one not compared."""
     found = mark(variant, findings)
-    return "tied" if found and variant not in findings.means.all_best else found
+    return "tied" if found in ("best", "equal") and variant not in findings.all_best else found
 
 
 def _caption(findings: Findings, names: Sequence[str], spread: Spread | None) -> str:
@@ -102,8 +102,10 @@ def _caption(findings: Findings, names: Sequence[str], spread: Spread | None) ->
     seeds = words.seeds(mean.n for mean in findings.means.of_variants.values())
     parts = [
         f"{words.capital(metric.label)}: mean and {after}, {seeds}.",
-        "Bold: the best mean." * ("best" in marks),
+        f"Bold: the best mean{', of the variants that are tested' * bool(findings.comparisons.untested)}."
+        * ("best" in marks),
         "†: not shown to differ from it." * ("tied" in marks),
+        "‡: not tested against it." * ("untested" in marks),
         f"Differences from {baseline} have {words.CONFIDENCE} intervals for all pairs together (Bonferroni{look}; "
         f"{tests})." * compared,
     ]

@@ -2,8 +2,9 @@
 
 A claim makes a hypothesis about each pair of variants that it is about. It "holds here" where the interval of each pair
 lies on the side that the claim says, and "does not hold here" where one lies on the other side. The intervals are those
-of the study: adjusted over all its pairs, so all its outcomes hold together. Every other claim is "undecided here". One
-that the study cannot decide (`Claim.obstacle`) is "not comparable". One that makes no hypothesis about it is left out.
+of the study: adjusted over all its pairs, so all its outcomes hold together. Every other claim is "undecided here", or
+"not tested" where no pair has an interval. One that the study cannot decide (`Claim.obstacle`) is "not comparable". One
+that makes no hypothesis about it is left out.
 
 Claims are checked at the study's own scale, which is rarely that of the source: "does not hold here" concerns the
 statement as a rule, not the source's measurement.
@@ -17,7 +18,7 @@ from analysis.claims.claim import Claim, Evidence, Hypothesis
 from analysis.stats.estimates import Estimate
 from experiments.metric import PERMUTED, Metric
 
-Outcome = Literal["holds here", "does not hold here", "undecided here", "not comparable"]
+Outcome = Literal["holds here", "does not hold here", "undecided here", "not tested", "not comparable"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class ClaimResult:
     outcome: Outcome
     hypotheses: tuple[Hypothesis, ...]
     decisive: Hypothesis  # of the hypotheses that stand as the outcome says, the one with the weakest support
-    hits: int  # how many hypotheses stand as the outcome says: shown, contradicted or open
+    hits: int  # how many hypotheses stand as the outcome says: shown, contradicted, open or not tested
     obstacle: str = ""  # why the study cannot decide the claim
 
     @property
@@ -65,7 +66,9 @@ def _judge(claim: Claim, hypotheses: list[Hypothesis], obstacle: str) -> ClaimRe
     outcome: Outcome
     if pick := [h for h in hypotheses if h.contradicted]:
         outcome = "does not hold here"
-    elif pick := [h for h in hypotheses if not h.shown]:
+    elif not any(h.tested for h in hypotheses):
+        outcome, pick = "not tested", hypotheses
+    elif pick := [h for h in hypotheses if h.tested and not h.shown] or [h for h in hypotheses if not h.tested]:
         outcome = "undecided here"
     else:
         outcome, pick = "holds here", hypotheses

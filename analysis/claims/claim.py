@@ -59,6 +59,11 @@ class Hypothesis:
         return len(self.variants) == 1
 
     @property
+    def tested(self) -> bool:
+        """Whether there is an interval."""
+        return not math.isnan(self.interval.low)
+
+    @property
     def shown(self) -> bool:
         """Whether the interval lies on the side that the hypothesis says."""
         low, high = self.interval.low, self.interval.high

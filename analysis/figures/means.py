@@ -91,7 +91,8 @@ def differences(
     for row, (variant, compared) in enumerate(versus.items()):
         look = VariantStyle(styles.by_variant[variant].colour, VERDICTS[compared.verdict][1])
         value = words.with_interval(compared.adjusted, metric, signed=True)
-        tips = [f"{styles.names[variant]}: {value}{metric.points}, {compared.verdict}"]
+        why = f" ({compared.reason})" if compared.reason else ""
+        tips = [f"{styles.names[variant]}: {value}{metric.points}, {compared.verdict}{why}"]
         mark: dict[str, Any] = {"id": f"{styles.id(variant)}-difference", "tips": tips}
         intervals(axes, [compared.adjusted], [row], metric, look, difference=True, **mark)
     drawn = {compared.verdict for compared in versus.values() if math.isfinite(compared.adjusted.value)}

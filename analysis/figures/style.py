@@ -28,8 +28,10 @@ VERDICTS = {
     "worse": ("#d55e00", "v"),
     "equivalent": ("#029e73", "s"),
     "equal on all seeds": ("#029e73", "o"),
+    "both at the ceiling": (FAINT, "s"),
     "both near chance": (FAINT, "s"),
     "not shown": (FAINT, "o"),
+    "not tested": (FAINT, "x"),
     "baseline": (INK, "D"),
 }
 """verdict -> its colour and marker; tables show the same markers"""

@@ -1,13 +1,12 @@
 """The comparisons of a study: every pair of variants, and each variant with the baseline."""
 
-import math
 from dataclasses import dataclass
 from itertools import combinations
 
 from analysis import stats
 from analysis.findings.policy import Policy
 from analysis.findings.variants import Variants
-from analysis.stats.comparisons import SHOWN, Comparison, Values, Verdict
+from analysis.stats.comparisons import NOT_TESTED, SHOWN, Comparison, Values, Verdict
 from experiments.study import MOST_PAIRS
 
 
@@ -34,7 +33,13 @@ class Comparisons:
     @property
     def methods(self) -> set[str]:
         """Where standard errors come from, see `stats.differences`."""
-        return {compared.method for compared in (self.pairs or self.versus).values() if math.isfinite(compared.p)}
+        return {compared.method for compared in (self.pairs or self.versus).values() if compared.tested}
+
+    @property
+    def untested(self) -> list[str]:
+        """The variants of which no comparison has a verdict, so that nothing is known of their place."""
+        known = [pair for pair, one in self._family.items() if one.verdict != NOT_TESTED]
+        return [variant for variant in self.versus if not any(variant in pair for pair in known)]
 
     @property
     def ranked(self) -> list[tuple[str, str]]:
@@ -42,22 +47,17 @@ class Comparisons:
         better = {"better": lambda a, b: (a, b), "worse": lambda a, b: (b, a)}
         return [better[c.verdict](*pair) for pair, c in self.pairs.items() if c.verdict in better]
 
-    def with_variant(self, variant: str | None) -> dict[str, Comparison]:
-        """Every other variant -> its pair with this one, where that was tested."""
-        return {
-            (set(pair) - {variant}).pop(): compared
-            for pair, compared in self.pairs.items()
-            if variant in pair and math.isfinite(compared.p_adjusted)
-        }
-
     def with_verdict(self, variant: str | None, *verdicts: Verdict) -> frozenset[str]:
         """The variants with which this one has one of these verdicts."""
-        pairs = self.pairs or {(other, self.baseline): compared for other, compared in self.versus.items()}
         return frozenset(
             (set(pair) - {variant}).pop()
-            for pair, compared in pairs.items()
+            for pair, compared in self._family.items()
             if variant in pair and compared.verdict in verdicts
         )
+
+    @property
+    def _family(self) -> dict[tuple[str, str], Comparison]:
+        return self.pairs or {(v, self.baseline): one for v, one in self.versus.items() if v != self.baseline}
 
     @property
     def undecided(self) -> dict[str, list[str]]:

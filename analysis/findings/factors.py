@@ -21,11 +21,11 @@ class Factors:
 
     @property
     def divergence_sensitive_terms(self) -> list[str]:
-        """The terms that the finished runs alone would show."""
+        """The terms that are not shown, and that the finished runs alone would show."""
         if self.model is None:
             return []
         terms = self.model.terms
-        return list(terms["term"][terms["verdict"] != terms["verdict_of_finished"]])
+        return list(terms["term"][(terms["verdict"] == "not shown") & (terms["verdict_of_finished"] == "shown")])
 
 
 def study_factors(study: Runs, means: Means, policy: Policy) -> Factors:

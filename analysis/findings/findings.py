@@ -43,6 +43,11 @@ class Findings:
     comparisons: Comparisons
     page: Page = NO_PAGE
 
+    @property
+    def all_best(self) -> list[str]:
+        """The variants with the best mean of those that are tested; several where they are equal."""
+        return self.means.best_of(set(self.means.of_variants) - set(self.comparisons.untested))
+
     @cached_property
     def conduct(self) -> Conduct:
         """How the study was carried out."""

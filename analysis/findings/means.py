@@ -1,6 +1,7 @@
 """The metrics of each variant: their values, means and spread."""
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from analysis import stats, words
@@ -32,17 +33,16 @@ class Means:
         """The variant's mean as text, with the decimals that all means share: `72.4 %`."""
         return words.value(self.of(variant), self.metric, words.shared_places(self.of_variants.values(), self.metric))
 
-    @property
-    def all_best(self) -> list[str]:
-        """The variants with the best mean of the study's metric; several where they are equal."""
-        known = {variant: mean.value for variant, mean in self.of_variants.items() if mean.n}
+    def best_of(self, variants: Collection[str]) -> list[str]:
+        """Those of the variants with the best mean of the study's metric; several where they are equal."""
+        known = {variant: mean.value for variant, mean in self.of_variants.items() if mean.n and variant in variants}
         best = (min if self.metric.lower_is_better else max)(known.values(), default=None)
         return [variant for variant, value in known.items() if value == best]
 
     @property
     def best(self) -> str | None:
         """The first of the variants with the best mean; None where no variant has one."""
-        return next(iter(self.all_best), None)
+        return next(iter(self.best_of(self.values)), None)
 
 
 def study_means(study: Runs) -> Means:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -11,7 +11,15 @@ from analysis.findings.chance import Chance, study_chance
 from analysis.findings.variants import has_grid
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
-from analysis.stats.comparisons import Comparison, Values, near_chance, with_diverged
+from analysis.stats.comparisons import (
+    CEILING,
+    NEAR_CHANCE,
+    Comparison,
+    Values,
+    with_diverged,
+    without_room,
+    without_test,
+)
 from analysis.stats.estimates import accuracy_step, decimal_step
 from experiments.metric import Metric
 
@@ -24,6 +32,7 @@ class Policy:
     margin: float | None  # None where the study states none in the unit of the metric: no equivalence is tested
     floor: float  # the smallest standard deviation of a run, see `smallest_sd`
     chance: Chance
+    image: float = 0.0  # see `one_image`
     looks: stats.Looks = stats.NO_PLAN
     variance: stats.Variance = "shared"  # see `stats.Rule`
     has_grid: bool = False  # the plan has a grid of factors: pairs and factors are tested, and share `stats.ALPHA`
@@ -50,18 +59,26 @@ class Policy:
         finished = study.of("finished")
         return finished.loc[[self.looks.may_test(seed) for seed in finished["seed"]]]
 
+    def at_ceiling(self, values: Values) -> set[str]:
+        """The variants of which each finished run errs on at most one image."""
+        runs = {variant: [run for run in of.values() if math.isfinite(run)] for variant, of in values.items()}
+        most = 1.0000001 * self.image
+        return {v for v, own in runs.items() if self.metric.is_share and own and 1 - min(own) <= most}
+
     def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Comparison]:
         """Each pair (a, b) as a - b; the pairs are one family. Verdicts also hold where diverged runs are at chance."""
         pairs, tested, chance = list(pairs), self.looks.limit(values), self.chance
-        compared, near = stats.compare(tested, pairs, self.rule), chance.near(tested)
+        compared = stats.compare(tested, pairs, self.rule)
         if failed := {variant for variant, seeds in chance.diverged.items() if tested[variant].keys() & set(seeds)}:
             counted = {
-                pair: replace(one, adjusted=stats.UNKNOWN) if chance.unknown & set(pair) else one
+                pair: without_test(one, "failed runs, chance level unknown") if chance.unknown & set(pair) else one
                 for pair, one in stats.compare(self.looks.limit(chance.counted(values)), pairs, self.rule).items()
                 if failed & set(pair)
             }
             compared = with_diverged(compared, counted, self.rule)
-        return near_chance(compared, {pair for pair in pairs if near.issuperset(pair)})
+        for word, variants in ((CEILING, self.at_ceiling(tested)), (NEAR_CHANCE, chance.near(tested))):
+            compared = without_room(compared, {pair for pair in pairs if variants.issuperset(pair)}, word)
+        return compared
 
 
 def study_policy(study: Runs) -> Policy:
@@ -71,10 +88,18 @@ def study_policy(study: Runs) -> Policy:
         margin=study.margin,
         floor=smallest_sd(study.of("finished"), study.metric),
         chance=study_chance(study),
+        image=one_image(study.of("finished"), study.metric),
         looks=stats.Looks(tuple(study.plan.looks), _complete(study), study.plan.stopped),
         variance=study.plan.variance,
         has_grid=has_grid(study),
     )
+
+
+def one_image(finished: pd.DataFrame, metric: Metric) -> float:
+    """The share of one image of the metric's split; 0 for another metric, and where the size is not recorded."""
+    column = f"{metric.partition('/')[0]}_images"
+    images = finished[column].min() if metric.is_share and column in finished else math.nan
+    return 1 / images if images > 0 else 0.0
 
 
 def smallest_sd(finished: pd.DataFrame, metric: Metric) -> float:
@@ -86,10 +111,8 @@ def smallest_sd(finished: pd.DataFrame, metric: Metric) -> float:
     """
     if not metric.is_share:
         return 0.0 if metric.is_loss else 0.5 * decimal_step(finished[metric].to_numpy())
-    column = f"{metric.partition('/')[0]}_images"
-    images = finished[column].min() if column in finished else math.nan
-    if images > 0:
-        return 0.5 / images
+    if image := one_image(finished, metric):
+        return 0.5 * image
     step = accuracy_step(finished[metric].to_numpy())
     return 0.5 * step if step < 1 else 0.0
 

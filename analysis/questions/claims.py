@@ -1,6 +1,6 @@
 """Do published claims hold here?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -42,8 +42,13 @@ def study_claims(findings: Findings) -> list[ClaimResult]:
     values, chance = policy.looks.limit(means.values), policy.chance
     counted = policy.looks.limit(chance.counted(means.values)) if chance.diverged else None
     results = check(published_claims(), Evidence(plan, values, findings.comparisons.pairs, policy.rule, counted))
-    near = chance.near(values)  # where all variants of a difference are, nothing was learned
-    return [one for one in results if any(h.is_published or not near.issuperset(h.variants) for h in one.hypotheses)]
+    # where both variants of a difference learned nothing, or leave no room, it says nothing about what they vary
+    alike = chance.near(values), policy.at_ceiling(values)
+    return [one for one in results if any(h.is_published or not _inside(h, alike) for h in one.hypotheses)]
+
+
+def _inside(hypothesis: Hypothesis, groups: Iterable[set[str]]) -> bool:
+    return any(group.issuperset(hypothesis.variants) for group in groups)
 
 
 def claims_table(results: Sequence[ClaimResult], findings: Findings) -> Table:
@@ -67,6 +72,7 @@ def _notes(results: Sequence[ClaimResult], findings: Findings) -> tuple[str, ...
         f"A published accuracy comes from a single run, so it is compared with the {words.CONFIDENCE} interval for one "
         "more run of this study."
     )
+    untested = "Not tested: there is no interval, for the reason given."
     return (
         "Holds here: the interval of every pair that the claim is about lies on the side that it says. Does not hold "
         "here: that of at least one pair lies on the other side. Undecided here: neither. Not comparable: the study "
@@ -74,6 +80,7 @@ def _notes(results: Sequence[ClaimResult], findings: Findings) -> tuple[str, ...
         "study.",
         f'The sources state no margin, so this study\'s is used: "much lower" and "clearly better" mean by more than '
         f'{margin}, "little" and "has a test accuracy of" mean within ±{margin}.',
+        *([untested] if any(result.outcome == "not tested" for result in results) else []),
         *([one_run] if any(result.decisive.is_published for result in results) else []),
     )
 
@@ -115,8 +122,10 @@ def evidence(result: ClaimResult) -> str:
     if one.is_published:
         subject += f" − the published {100 * result.claim.accuracy:.2f} %"  # type: ignore[attr-defined]
     seeds = words.plural(estimate.n, "seed")
-    if words.is_unknown(estimate.low):
-        return f"{obstacle}{subject}: no interval ({seeds})."
+    untested = sum(not h.tested for h in result.hypotheses)
+    obstacle += f"Not tested: {untested} of {total} pairs. " * bool(untested and total > 1)
+    if not one.tested:
+        return f"{obstacle}{subject}: not tested ({seeds})."
     places = words.decimals(100 * words.half_width(estimate))
     while places < words.MOST_PLACES and _hides_outcome(one, places):
         places += 1

@@ -78,7 +78,7 @@ def _diverged(findings: Findings) -> list[Warn]:
     variants, comparisons, counts = findings.variants, findings.comparisons, findings.conduct.counts["diverged"]
     lost = {variants.brief[variant]: n for variant, n in counts.items() if n}
     pairs = [*comparisons.versus.values(), *comparisons.other_pairs.values()]
-    unknown = " Their chance level is not known: their variants have means, but no intervals of differences."
+    unknown = " Their chance level is not known: their variants have means, but are not tested."
     covered = (
         " Intervals and verdicts also cover what the runs show if diverged runs count at chance level; verdicts that "
         f"this changes: {sum(compared.depends_on_diverged for compared in pairs)}."

@@ -82,20 +82,29 @@ def factor_sentences(findings: Findings) -> list[str]:
     """What the answer says: main effects, and interactions."""
     model, names, metric = findings.factors.model, _names(findings.variants.factors), findings.means.metric
     assert model is not None
-    effects = {"shown": list[str](), "not shown": list[str]()}
-    for factor in model.factors:
-        effect = _largest(model, factor)
-        effects[effect["verdict"]].append(_effect(effect, names, metric))
+    largest = [_largest(model, factor) for factor in model.factors]
     heads = {"shown": f"Main effects on {metric.label}", "not shown": "Main effects not shown"}
-    said = [f"{heads[verdict]}: {'; '.join(texts)}." for verdict, texts in effects.items() if texts]
+    effects = {
+        head: [_effect(e, names, metric) for e in largest if e["verdict"] == word] for word, head in heads.items()
+    }
+    said = [f"{head}: {'; '.join(texts)}." for head, texts in effects.items() if texts]
     if model.seeds_left_out:
         lost = ", ".join(map(str, model.seeds_left_out))
         said.append(f"Seeds left out for lack of a finished run in some combination: {lost}.")
     if sensitive := [names[term] for term in findings.factors.divergence_sensitive_terms]:
-        unknown = findings.policy.chance.unknown
-        why = "whose chance level is not known" if unknown else "counted at chance level"
+        why = "counted at chance level"
         said.append(f"Shown by the finished runs alone, but not with diverged runs {why}: {words.listing(sensitive)}.")
-    return [*said, *_interactions(model, names, metric)]
+    said += _interactions(model, names, metric)
+    if missing := [names[term] for term in model.terms["term"][model.terms["verdict"] == "not tested"]]:
+        said.append(f"Not tested ({_reason(findings)}): {words.listing(missing)}.")
+    return said
+
+
+def _reason(findings: Findings) -> str:
+    """Why there is no interval of an effect."""
+    chance = findings.policy.chance
+    failed = "failed runs" + ", chance level unknown" * bool(chance.unknown)
+    return failed if chance.diverged else "no spread over the seeds"
 
 
 def _effect(effect: Mapping[str, Any], names: Mapping[str, str], metric: Metric) -> str:
@@ -113,8 +122,8 @@ def _interactions(model: Factorial, names: Mapping[str, str], metric: Metric) ->
     verdict = dict(zip(model.terms["term"], model.terms["verdict"]))
     said, missing = list[str](), list[str]()
     for a, b in combinations(model.factors, 2):
-        if verdict[f"{a}+{b}"] != "shown":
-            missing.append(f"{names[a]} and {names[b]}")
+        if (found := verdict[f"{a}+{b}"]) != "shown":
+            missing += [f"{names[a]} and {names[b]}"] * (found == "not shown")
             continue
         simple = _simple(model, a, b)
         each = [f"{words.points(one['diff'], metric, True)} with {names[b]} = {one['other_level']}" for one in simple]
@@ -201,7 +210,8 @@ def _largest(model: Factorial, factor: str) -> dict[str, Any]:
     """The largest difference of two levels; of those that are shown if there are any. `count`: of how many."""
     contrasts = model.contrasts[model.contrasts["factor"] == factor].to_dict("records")
     shown = [contrast for contrast in contrasts if contrast["verdict"] == "shown"]
-    largest = max(shown or contrasts, key=lambda contrast: abs(contrast["diff"].value))
+    tested = [contrast for contrast in contrasts if contrast["verdict"] != "not tested"]
+    largest = max(shown or tested or contrasts, key=lambda contrast: abs(contrast["diff"].value))
     return largest | {"count": len(contrasts)}
 
 

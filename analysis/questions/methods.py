@@ -5,7 +5,7 @@ from analysis.columns import held_for
 from analysis.findings import Findings
 from analysis.findings.conduct import Conduct
 from analysis.stats import ALPHA
-from analysis.stats.comparisons import NEAR_CHANCE
+from analysis.stats.comparisons import CEILING, NEAR_CHANCE, NOT_TESTED
 from analysis.stats.shared_variance import FEWEST_RUNS
 from analysis.write.document import Facts, Section
 
@@ -77,14 +77,18 @@ def _errors(findings: Findings) -> str:
 
 def _verdict(findings: Findings) -> str:
     policy, conduct = findings.policy, findings.conduct
+    said = {
+        NEAR_CHANCE: '"Both near chance": both means are near that of guessing, so they are not called equivalent.',
+        CEILING: '"Both at the ceiling": each run errs on at most one image, so they are not called equivalent.',
+        NOT_TESTED: '"Not tested": there is no interval, for the reason given.',
+    }
+    more = [text for word, text in said.items() if word in findings.comparisons.verdicts]
     rest = '"better" or "worse" beyond zero, else "not shown", which does not mean equal.'
     if policy.margin is None:
         none = f"No margin is stated in the unit of the {policy.metric.label}, so nothing is called equivalent."
-        return f"Read from the interval: {rest} {none}"
+        return " ".join([f"Read from the interval: {rest} {none}", *more])
     changed = ", which was changed after runs had started" * ("margin" in conduct.changes)
     stated = ", which the study fixes before its runs" * (not changed and conduct.study.recorded)
     within = words.margin(policy.margin, policy.metric)
-    near = ' "Both near chance": both means are near that of guessing, so they are not called equivalent.'
-    return f'Read from the interval: "equivalent" within the margin, ±{within}{changed}{stated}; otherwise {rest}' + (
-        near if NEAR_CHANCE in findings.comparisons.verdicts else ""
-    )
+    equal = f'"equivalent" within the margin, ±{within}{changed}{stated}; otherwise {rest}'
+    return " ".join([f"Read from the interval: {equal}", *more])

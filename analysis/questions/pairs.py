@@ -15,7 +15,7 @@ from analysis.findings.policy import Policy
 from analysis.findings.variants import Variants
 from analysis.runs.source_run import ENDED
 from analysis.stats import Comparison
-from analysis.stats.comparisons import EQUAL, NEAR_CHANCE
+from analysis.stats.comparisons import CEILING, EQUAL, NEAR_CHANCE, NO_ROOM, NOT_TESTED
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
@@ -67,6 +67,7 @@ def outcomes(compared: Mapping[str, Comparison], than: str, policy: Policy) -> l
         "worse": down,
         "equivalent": f"Equivalent, within ±{margin}",
         EQUAL: "Equal on all seeds, which does not exclude that other seeds fail",
+        CEILING: "Both at the ceiling, at most one wrong image a run, so not called equivalent",
         NEAR_CHANCE: "Both near chance, so not called equivalent",
         "not shown": f"No difference is shown{', and no equivalence' * (policy.margin is not None)}",
     }
@@ -101,24 +102,26 @@ def _outcome(head: str, chosen: Mapping[str, Comparison], compared: Mapping[str,
 
 
 def against_baseline(findings: Findings) -> list[str]:
-    """How the variants compare with the baseline, and which were not compared and why."""
+    """How the variants compare with the baseline, and which were not tested and why."""
     variants, means = findings.variants, findings.means
     versus = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in variants.others}
-    constant = [n for n, c in versus.items() if c.n > 1 and c.verdict == "not shown" and not math.isfinite(c.p)]
-    tested = {name: c for name, c in versus.items() if c.n > 1 and name not in constant}
-    if not tested and not constant:
+    tested = {name: c for name, c in versus.items() if c.verdict != NOT_TESTED}
+    if not tested:
         return not_testable(findings)
     baseline = variants.name(variants.baseline)
     past = [f"{words.quoted(name)} (at {c.shown_at} seeds)" for name, c in tested.items() if c.shown_at]
     notes = {
         "Shown at an earlier look, but not at this one": ", ".join(past),
         "Shown by the finished runs alone": words.names(name for name, c in tested.items() if c.depends_on_diverged),
-        "Not tested, because no run of either varies": words.names(constant),
-        f"Not compared, without a result on a seed of {baseline}": words.names(n for n, c in versus.items() if not c.n),
-        f"Not tested, with a result on one seed of {baseline}": words.names(n for n, c in versus.items() if c.n == 1),
     }
     said = outcomes(tested, f"{baseline} ({means.text(variants.baseline)})", findings.policy)
-    return said + [f"{head}: {names}." for head, names in notes.items() if names]
+    return [*said, *(f"{head}: {names}." for head, names in notes.items() if names), *_not_tested(versus)]
+
+
+def _not_tested(versus: Mapping[str, Comparison], than: str = "") -> list[str]:
+    """A sentence for each reason. `versus`: brief name of a variant -> its comparison with the baseline."""
+    reasons = {one.reason: [n for n, c in versus.items() if c.reason == one.reason] for one in versus.values()}
+    return [f"Not tested{than} ({reason}): {words.names(names)}." for reason, names in reasons.items() if reason]
 
 
 def among_pairs(findings: Findings, factorial: bool) -> list[str]:
@@ -127,12 +130,13 @@ def among_pairs(findings: Findings, factorial: bool) -> list[str]:
     if len(variants.others) > 1 and not comparisons.pairs:
         return ["With so many variants, pairs without the baseline are not compared."]
     pairs = comparisons.pairs if factorial else comparisons.other_pairs
-    tested = [compared for compared in pairs.values() if compared.n > 1]
-    if not tested:
+    tested = [compared for compared in pairs.values() if compared.verdict != NOT_TESTED]
+    if not pairs:
         return limits(findings)
     shown = [(a, b) for a, b in comparisons.ranked if (a, b) in pairs or (b, a) in pairs]
     ranked = [f"{variants.name(a)} better than {variants.name(b)}" for a, b in shown]
     counts, untested = Counter(compared.verdict for compared in tested), len(pairs) - len(tested)
+    reasons = dict.fromkeys(str(compared.reason) for compared in pairs.values() if compared.reason)
     unclear = [compared.diff for compared in tested if compared.verdict == "not shown"]
     listed = f" ({'; '.join(ranked)})" * (len(ranked) <= MOST_RANKED)
     none = "no difference is shown" if len(unclear) == len(tested) else f"{len(unclear)} not shown to differ"
@@ -140,9 +144,9 @@ def among_pairs(findings: Findings, factorial: bool) -> list[str]:
     parts = [
         f"{len(ranked)} differ{'s' * (len(ranked) == 1)}{listed}" * bool(ranked),
         f"{counts['equivalent']} equivalent (within ±{within})" * bool(counts["equivalent"]),
-        *(f"{counts[word]} {word}" for word in (EQUAL, NEAR_CHANCE) if counts[word]),
+        *(f"{counts[word]} {word}" for word in (EQUAL, *NO_ROOM) if counts[word]),
         f"{none} ({words.points_range(unclear, metric)})" if unclear else "",
-        f"{untested} not tested (fewer than two common seeds)" * bool(untested),
+        f"{untested} not tested ({'; '.join(reasons)})" * bool(untested),
     ]
     other = f"The other {len(pairs)} pairs" if len(pairs) > 1 else "The other pair"
     head = f"All {len(pairs)} pairs of combinations" if factorial else other
@@ -153,8 +157,8 @@ def limits(findings: Findings) -> list[str]:
     """How large a difference must be for the seeds of the study to show it, of pairs of which nothing is shown."""
     metric, margin, comparisons = findings.means.metric, findings.policy.margin, findings.comparisons
     pairs = comparisons.pairs or comparisons.versus
-    unclear = [c for c in pairs.values() if c.verdict == "not shown" and not c.depends_on_diverged]
-    known = [c for c in unclear if math.isfinite(c.detectable) and math.isfinite(c.p)]
+    unclear = [c for c in pairs.values() if c.verdict == c.verdict_of_finished == "not shown"]
+    known = [c for c in unclear if math.isfinite(c.detectable)]
     if not known:
         return []
     seeds, size = words.seeds(c.n for c in known), words.margin(margin, metric)
@@ -182,36 +186,41 @@ def without_comparison(findings: Findings) -> list[str]:
             "ended. So no variant can be called better, worse or equivalent.",
             f"Best mean {means.metric.label} so far: {name}." * bool(name),
         ]
-    versus = (findings.comparisons.versus[variant] for variant in variants.others)
-    tested = any(compared.n > 1 for compared in (*versus, *findings.comparisons.pairs.values()))
-    return [] if tested else not_testable(findings)
+    return [] if findings.comparisons.verdicts - {"baseline", NOT_TESTED} else not_testable(findings)
 
 
 def not_testable(findings: Findings) -> list[str]:
     """Why nothing is tested against the baseline, and what to do."""
-    variants, means = findings.variants, findings.means
-    known = [variant for variant in variants.others if findings.comparisons.versus[variant].n]
-    metric, baseline, counts = means.metric, variants.baseline, findings.conduct.counts.loc[variants.baseline]
-    name = words.quoted(baseline)
-    if known:
+    variants, means, baseline = findings.variants, findings.means, findings.variants.baseline
+    name, metric = words.quoted(baseline), means.metric
+    if not means.of(baseline).n:
+        said = f"Nothing can be compared with the baseline {name}: no run of it has {words.article(metric.label)}."
+        return [said, *_without_baseline(findings)]
+    compared = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in variants.others}
+    reasons = {one.reason for one in compared.values()}
+    said = " ".join(_not_tested(compared, f" against {name}"))
+    if reasons <= {"one common seed", "no common seed"} and (known := [v for v in variants.others if means.of(v).n]):
         best = means.best if means.best in known else known[0]
         each = ", ".join(f"{words.quoted(variant)} {means.text(variant)}" for variant in (best, baseline))
-        untested = f"With a single seed no statistical test against {name} is possible."
-        said = f"{words.capital(metric.label)}: {each}. {untested}"
-    elif means.of(baseline).n:
-        said = f"Nothing can be compared with {name}: no other variant has finished on one of its seeds."
-    else:
-        said = f"Nothing can be compared with the baseline {name}: no run of it has {words.article(metric.label)}."
-    if means.of(baseline).n:
-        return [said, "For more runs, train more seeds: a test needs at least two, better five."]
+        each = f"{words.capital(metric.label)}: {each}"
+        said = f"{each}. With a single seed no statistical test against {name} is possible."
+    if any(str(reason).startswith("failed runs") for reason in reasons):
+        return [said, "Find out why runs failed before you train more seeds."]
+    more = "For more runs, train more seeds: a test needs at least two, better five."
+    return [said, *([more] if reasons != {"no spread over the seeds"} else [])]
+
+
+def _without_baseline(findings: Findings) -> list[str]:
+    """What to do where no run of the baseline has a result."""
+    means, counts = findings.means, findings.conduct.counts.loc[findings.variants.baseline]
     if counts["finished"]:
-        others = words.listing([name for name in means.by_metric if name != metric]) or "none"
-        tested = " Runs that were trained with --test false have no test metrics." * metric.startswith("test/")
-        return [said, f"More seeds will not help; choose another metric with --metric. The runs have {others}.{tested}"]
-    if counts[list(ENDED)].sum() == counts.sum():
-        lost = f"All runs of the baseline ({counts.sum()}) ended without a result."
-        return [said, f"{lost} More seeds will not help; choose another baseline."]
-    return [said]
+        others = words.listing([name for name in means.by_metric if name != means.metric]) or "none"
+        tested = " Runs that were trained with --test false have no test metrics." * means.metric.startswith("test/")
+        return [f"More seeds will not help; choose another metric with --metric. The runs have {others}.{tested}"]
+    if counts[list(ENDED)].sum() < counts.sum():
+        return []
+    advice = "choose another baseline" if means.best else "find out why all runs failed"
+    return [f"All runs of the baseline ({counts.sum()}) ended without a result. More seeds will not help; {advice}."]
 
 
 def baseline_table(findings: Findings) -> Table:
@@ -219,7 +228,7 @@ def baseline_table(findings: Findings) -> Table:
     variants, comparisons = findings.variants, findings.comparisons
     compared = {variant: comparisons.versus[variant] for variant in variants.others}
     rows = {variant: _fields(comparison) for variant, comparison in compared.items()}
-    family = sum(math.isfinite(c.p_adjusted) for c in (comparisons.pairs or compared).values())
+    family = sum(c.tested for c in (comparisons.pairs or compared).values())
     note = f"Intervals hold for {columns.held_for(findings)} (pairs: {family}), and verdicts are read from them."
     early = any(comparison.decided_early for comparison in compared.values())
     caption = f"Differences from the baseline (variant − {variants.name(variants.baseline)}), over the seeds of both."

@@ -35,17 +35,18 @@ def question(findings: Findings) -> Section:
 def best_mean(findings: Findings) -> list[str]:
     """Which variant has the best mean, and of how many others it is shown to be better."""
     variants, means, comparisons = findings.variants, findings.means, findings.comparisons
-    if not (best := means.all_best):
+    if not (best := findings.all_best):
         return []
     brief = [variants.brief[variant] for variant in best]
     named = words.names(brief) if len(brief) <= MOST_NAMED else f"{len(brief)} variants"
-    count = sum(better == means.best for better, _ in comparisons.ranked)
+    count = sum(better == best[0] for better, _ in comparisons.ranked)
     others = len(variants.others)
     beaten = f", shown to be better than {count} of the {others} other variants" * (others > 1)
-    above = [variants.brief[better] for better, worse in comparisons.ranked if worse == means.best]
+    above = [variants.brief[better] for better, worse in comparisons.ranked if worse == best[0]]
     lost = [f"Shown to be better on the seeds that both have: {words.names(above)}."] if above else []
     alone = len(best) == 1 and bool(comparisons.pairs)
-    return [" ".join([f"Best mean {means.metric.label}: {named} ({means.text(best[0])}){beaten * alone}.", *lost])]
+    label = means.metric.label + " of the variants that are tested" * bool(comparisons.untested)
+    return [" ".join([f"Best mean {label}: {named} ({means.text(best[0])}){beaten * alone}.", *lost])]
 
 
 def _alone(findings: Findings) -> str:
@@ -109,6 +110,8 @@ def variant_letters(findings: Findings) -> dict[str, str]:
     means, comparisons = findings.means, findings.comparisons
     if len(comparisons.versus) < columns.FEWEST_LETTERS or not comparisons.pairs:
         return {}
-    known = [variant for variant in comparisons.versus if means.of(variant).n > 1]
+    known = [variant for variant in comparisons.versus if variant not in comparisons.untested]
+    if any(one.reason for pair, one in comparisons.pairs.items() if set(pair) <= set(known)):
+        return {}  # two variants with one letter would be called not shown to differ
     ordered = sorted(known, key=lambda variant: means.of(variant).value, reverse=not means.metric.lower_is_better)
     return stats.compact_letters(ordered, [pair for pair in comparisons.ranked if set(pair) <= set(known)])

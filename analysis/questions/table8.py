@@ -56,7 +56,7 @@ def paper_table(places: dict[tuple[str, str], str], findings: Findings) -> Table
     caption = (
         f"Table 8 of the ViT paper / this study ({metric.label}: mean and {words.CONFIDENCE} interval; in brackets: "
         f"number of seeds). Marks against {variants.name(variants.baseline)}: + or ▲ better, − or ▼ worse, = or ■ "
-        "equivalent."
+        "equivalent, × not tested."
     )
     note = (
         "Paper: ViT-B/16 on ImageNet, 5-shot linear evaluation, one number for each cell, no intervals. Compare "

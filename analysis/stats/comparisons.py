@@ -9,13 +9,15 @@ is the verdict:
 2. "better" or "worse": it lies above or below zero.
 3. "not shown" otherwise, which does not mean "no difference".
 
+Without an interval, the verdict is "not tested", with its reason.
+
 A difference can be shown to exist and to be smaller than the margin. Its verdict is "equivalent", because the margin
 says what would matter.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,11 +26,25 @@ from analysis.stats.estimates import ALPHA, UNKNOWN, Estimate
 from analysis.stats.looks import NO_PLAN, Looks, levels, sequential_p
 from analysis.stats.power import detectable
 
-Verdict = Literal["better", "worse", "equivalent", "equal on all seeds", "both near chance", "not shown", "baseline"]
+# fmt: off
+Verdict = Literal[
+    "better", "worse", "equivalent", "equal on all seeds", "both at the ceiling", "both near chance", "not shown",
+    "not tested", "baseline",
+]
+Reason = Literal[
+    "waiting for a look", "no common seed", "one common seed", "failed runs", "failed runs, chance level unknown",
+    "no spread over the seeds",
+]
+# fmt: on
 EQUAL: Verdict = "equal on all seeds"
 """Of two variants whose runs have the same value on each seed. Nothing is tested: their differences show no spread."""
+CEILING: Verdict = "both at the ceiling"
+"""Instead of "equivalent" or `EQUAL`: each run of both variants errs on at most one image, which leaves no room."""
 NEAR_CHANCE: Verdict = "both near chance"
 """Instead of "equivalent" or `EQUAL`: two variants that learned nothing say nothing about what they vary."""
+NOT_TESTED: Verdict = "not tested"
+"""There is no interval, so nothing can be said; `Comparison.reason` says why."""
+NO_ROOM = (CEILING, NEAR_CHANCE)
 SHOWN: tuple[Verdict, ...] = ("better", "worse", "equivalent")
 Values = Mapping[str, Mapping[int, float]]
 """variant -> seed -> the metric's value, not finite where the run diverged"""
@@ -55,7 +71,9 @@ class Rule:
         return np.nan if self.margin is None else self.margin
 
     def verdict(self, interval: Estimate) -> Verdict:
-        """What an interval shows."""
+        """What an interval shows: nothing where it is unknown."""
+        if np.isnan(interval.low):
+            return NOT_TESTED
         if -self.bound <= interval.low and interval.high <= self.bound:
             return "equivalent"
         if interval.excludes_zero:
@@ -76,6 +94,7 @@ class Comparison:
     """`p`, adjusted over the family and the looks: at most `ALPHA` where `adjusted` leaves zero out"""
     verdict: Verdict  # what holds for the finished runs, and also where failed runs count as runs at chance level
     verdict_of_finished: Verdict  # what the finished runs alone show
+    reason: Reason | None = None  # why it is not tested
     decided_early: bool = False  # a planned look before the last one shows it: such a mean is too large on average
     shown_at: int | None = None  # seeds of an earlier look that showed what this one does not show
     dropped: int  # seeds that only one side has, or on which a side diverged
@@ -86,6 +105,11 @@ class Comparison:
     def depends_on_diverged(self) -> bool:
         """Whether the finished runs alone show what does not hold where diverged runs count at chance level."""
         return self.verdict != self.verdict_of_finished
+
+    @property
+    def tested(self) -> bool:
+        """Whether there is an interval, of which the verdict is read. There is none of `EQUAL` and `NOT_TESTED`."""
+        return self.verdict != "baseline" and not np.isnan(self.adjusted.low)
 
     @property
     def n(self) -> int:
@@ -106,17 +130,18 @@ def compare(values: Values, pairs: Sequence[Pair], rule: Rule) -> dict[Pair, Com
     for number in np.unique(numbers):
         here = np.flatnonzero(numbers == number)
         looks, own = looks_of_pairs[here[0]], [at[here] for at in at_looks[:number]]
-        either = (present[first[here]] | present[second[here]])[:, : looks.reached[-1]]
-        judged = _judge(own, either.sum(axis=-1), tests, replace(rule, looks=looks))
+        sides = [present[side[here]][:, : looks.reached[-1]] for side in (first, second)]
+        seeds = [join(*sides).sum(axis=-1) for join in (np.logical_or, np.logical_and)]
+        judged = _judge(own, seeds, tests, replace(rule, looks=looks))
         compared |= zip([pairs[i] for i in here.tolist()], judged, strict=True)
     return {pair: compared[pair] for pair in pairs}
 
 
-def _judge(at_looks: Sequence[Differences], seeds: np.ndarray, tests: int, rule: Rule) -> list[Comparison]:
+def _judge(at_looks: Sequence[Differences], seeds: Sequence[np.ndarray], tests: int, rule: Rule) -> list[Comparison]:
     """The comparisons of pairs of one study with these differences at each look so far; `tests`: of the family.
 
-    `seeds` (pairs,): those that a side has. A pair of which neither side varies has no interval within the margin: a
-    rare failure may be missed.
+    `seeds` (2, pairs): of which a side has a run, and of which both have one, failed or not. A pair of which neither
+    side varies has no interval within the margin: a rare failure may be missed.
     """
     *earlier, now = at_looks
     looks, alpha = rule.looks, ALPHA / (rule.families * max(tests, 1))  # of each test, over all looks (Bonferroni)
@@ -141,12 +166,31 @@ def _judge(at_looks: Sequence[Differences], seeds: np.ndarray, tests: int, rule:
             verdict_of_finished=verdict,
             decided_early=looks.next is not None and verdict in ("better", "worse"),
             shown_at=past[-1] if past and verdict == "not shown" else None,
-            dropped=int(seeds[i] - now.n[i]),
+            dropped=int(seeds[0][i] - now.n[i]),
             method=str(now.method[i]),
             detectable=float(smallest[i]),
         )
-        compared.append(one)
+        compared.append(without_test(one, _reason(one.n, int(seeds[1][i]), looks)) if verdict == NOT_TESTED else one)
     return compared
+
+
+def _reason(n: int, both: int, looks: Looks) -> Reason:
+    """Why a pair with `n` common seeds has no interval; of `both` seeds, both sides have a run."""
+    if looks.waiting:
+        return "waiting for a look"
+    if n > 1:
+        return "no spread over the seeds"
+    return "failed runs" if both > n else "one common seed" if n else "no common seed"
+
+
+def without_test(one: Comparison, reason: Reason) -> Comparison:
+    """The comparison without its test: the mean difference stays, and what the finished runs alone show."""
+    blank: dict[str, Any] = {
+        name: replace(getattr(one, name), low=np.nan, high=np.nan) for name in ("diff", "adjusted")
+    }
+    blank |= dict.fromkeys(("p", "p_adjusted", "detectable"), np.nan)
+    blank |= {"method": "", "decided_early": False, "shown_at": None}
+    return replace(one, verdict=NOT_TESTED, reason=reason, **blank)
 
 
 def _intervals(found: Differences, level: float, rule: Rule) -> list[Estimate]:
@@ -162,28 +206,31 @@ def with_diverged(
     compared: Mapping[Pair, Comparison], counted: Mapping[Pair, Comparison], rule: Rule
 ) -> dict[Pair, Comparison]:
     """The results. Those in `counted`, where failed runs count as runs at chance level, cover both: the interval holds
-    what either shows, and the verdict is read from it. A comparison in `counted` without an interval is not known.
+    what either shows, and the verdict is read from it. Where one of them is not tested, neither is the result.
     """
     return {pair: _covering(one, counted[pair], rule) if pair in counted else one for pair, one in compared.items()}
 
 
 def _covering(one: Comparison, other: Comparison, rule: Rule) -> Comparison:
+    if {one.verdict, other.verdict} == {EQUAL}:
+        return one
+    if not (one.tested and other.tested):
+        return without_test(one, one.reason or other.reason or "failed runs")
     both = one.adjusted.covering(other.adjusted)
-    p = max(one.p_adjusted, other.p_adjusted) if both.excludes_zero else np.nan if np.isnan(both.low) else 1.0
-    verdict = EQUAL if {one.verdict, other.verdict} == {EQUAL} else rule.verdict(both)
+    p, verdict = max(one.p_adjusted, other.p_adjusted) if both.excludes_zero else 1.0, rule.verdict(both)
     early = one.decided_early and verdict in ("better", "worse")
     return replace(one, adjusted=both, p_adjusted=p, verdict=verdict, decided_early=early)
 
 
-def near_chance(compared: Mapping[Pair, Comparison], near: Collection[Pair]) -> dict[Pair, Comparison]:
-    """The results; those that are `near` the metric of guessing on both sides are called so and not equivalent."""
+def without_room(compared: Mapping[Pair, Comparison], pairs: Collection[Pair], word: Verdict) -> dict[Pair, Comparison]:
+    """The results; those of the `pairs` are called `word`, which is `NEAR_CHANCE` or `CEILING`, and not equivalent."""
 
-    def word(verdict: Verdict) -> Verdict:
-        return NEAR_CHANCE if verdict in ("equivalent", EQUAL) else verdict
+    def named(verdict: Verdict) -> Verdict:
+        return word if verdict in ("equivalent", EQUAL) else verdict
 
     return {
-        pair: replace(one, verdict=word(one.verdict), verdict_of_finished=word(one.verdict_of_finished))
-        if pair in near
+        pair: replace(one, verdict=named(one.verdict), verdict_of_finished=named(one.verdict_of_finished))
+        if pair in pairs
         else one
         for pair, one in compared.items()
     }

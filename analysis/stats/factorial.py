@@ -40,8 +40,8 @@ class Factorial:
 
     A tested effect has the columns p, adjusted, p_adjusted, verdict and verdict_of_finished. `diff` and `effect` are
     estimates with the interval of the effect alone, `adjusted` has the one for all effects together, of which `verdict`
-    is read: "shown" or "not shown". `p_adjusted` is at most `ALPHA` where that leaves zero out. `verdict_of_finished`:
-    that of the finished runs alone.
+    is read: "shown", "not shown", or "not tested" where there is none. `p_adjusted` is at most `ALPHA` where that
+    leaves zero out. `verdict_of_finished`: that of the finished runs alone.
     """
 
     factors: tuple[str, ...]
@@ -129,13 +129,13 @@ def _adjust(tested: dict[Term, list[Effect]], families: int, looks: Looks) -> li
 
 
 def _verdict(interval: Estimate) -> str:
-    return "shown" if interval.excludes_zero else "not shown"
+    return "not tested" if np.isnan(interval.low) else "shown" if interval.excludes_zero else "not shown"
 
 
 def _of_term(effects: pd.DataFrame) -> Effect:
-    words = ("verdict", "verdict_of_finished")
-    shown = {word: "shown" if "shown" in set(effects[word]) else "not shown" for word in words}
-    return {"p_adjusted": effects["p_adjusted"].min(), **shown}
+    order = ("shown", "not shown", "not tested")
+    first = {word: min(effects[word], key=order.index) for word in ("verdict", "verdict_of_finished")}
+    return {"p_adjusted": effects["p_adjusted"].min(), **first}
 
 
 def cover_diverged(model: Factorial, counted: Factorial | None) -> Factorial:
@@ -149,16 +149,20 @@ def cover_diverged(model: Factorial, counted: Factorial | None) -> Factorial:
         others = [UNKNOWN] * len(frame) if counted is None else getattr(counted, name)["adjusted"]
         frame["adjusted"] = list(map(Estimate.covering, frame["adjusted"], others))
         frame["verdict"] = frame["adjusted"].map(_verdict)
-        frame["p_adjusted"] = frame["p_adjusted"].where(frame["verdict"] == "shown", 1.0 if counted else np.nan)
+        frame["p_adjusted"] = frame["p_adjusted"].where(frame["verdict"] == "shown", 1.0)
+        untested = frame["verdict"] == "not tested"
+        frame[["p", "p_adjusted"]] = frame[["p", "p_adjusted"]].mask(untested)
         return frame
 
     contrasts, interactions = covered("contrasts"), covered("interactions")
     effects = pd.concat([contrasts, interactions])
     rows = [{**row, **_of_term(effects[effects["factor"] == row["term"]])} for row in model.terms.to_dict("records")]
-    verdict = {row["term"]: row["verdict"] for row in rows}
-    simple = model.simple.copy()
-    simple["verdict"] = [verdict[f"{a}+{b}"] for a, b in zip(simple["factor"], simple["other_factor"])]
-    return replace(model, contrasts=contrasts, simple=simple, interactions=interactions, terms=pd.DataFrame(rows))
+    terms, simple = pd.DataFrame(rows), model.simple.copy()
+    terms["p"] = terms["p"].mask(terms["verdict"] == "not tested")
+    tests, pairs = terms.set_index("term"), simple["factor"] + "+" + simple["other_factor"]
+    for column in ("p", "p_adjusted", "verdict"):
+        simple[column if column == "verdict" else f"interaction_{column}"] = pairs.map(tests[column])
+    return replace(model, contrasts=contrasts, simple=simple, interactions=interactions, terms=terms)
 
 
 def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: np.ndarray) -> None:

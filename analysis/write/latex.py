@@ -21,8 +21,10 @@ FORMS = {
     **{character: f"${symbol}$" for character, symbol in zip("±−×≥≤·²→√", SYMBOLS, strict=True)},
     **dict(zip("“”‘’–—", ("``", "''", "`", "'", "--", "---"))),
     "ß": r"\ss{}",
+    "‡": r"\ddag{}",
     **{'"': r"\char34{}", "`": r"\char96{}", "'": "'{}", "-": "-{}"},  # two in a row would be a quotation mark, a dash
 }
+FOOTNOTES = {"†": r"$^\dagger$", "‡": r"$^\ddagger$"}
 ACCENTS = dict(zip("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327", r"""`'^~"rvc"""))  # mark -> LaTeX's accent
 
 
@@ -51,7 +53,7 @@ def _cell(cell: Shown, column: Column) -> str:
     parts = MATH.split(cell.text) if column.math else [cell.text]
     text = "".join(part if column.math and MATH.fullmatch(part) else escaped(part) for part in parts)
     text += f" {escaped(cell.sign)}" * bool(cell.sign)
-    return (rf"\textbf{{{text}}}" if cell.bold else text) + r"$^\dagger$" * bool(cell.dagger)
+    return (rf"\textbf{{{text}}}" if cell.bold else text) + FOOTNOTES.get(cell.dagger, "")
 
 
 def escaped(text: str) -> str:

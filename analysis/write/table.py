@@ -15,8 +15,13 @@ from analysis.words import DASH, Format, plain
 
 Spread = Literal["interval", "sd"]
 """What stands after ± of a mean in a table for a paper: half its interval (the default), or the runs' deviation."""
-DAGGER = "†"
-SIGNS = {"better": "+", "worse": "−", "equivalent": "="}  # verdict -> sign after a number, in files without colours
+DAGGERS = {"equal": "†", "tied": "†", "untested": "‡"}  # mark -> what follows the text
+SIGNS = {
+    "better": "+",
+    "worse": "−",
+    "equivalent": "=",
+    "not-tested": "×",
+}  # verdict -> sign after a number, in files without colours
 
 
 @dataclass(frozen=True)
@@ -25,8 +30,9 @@ class Column:
 
     `sort`: the field that orders the rows, where it is another one. `note`: shown under the pointer. `key`: whether the
     column identifies the row, as the name of a variant does. `detail`: whether the page shows it in a second, folded
-    table. `link`: an address for each row. `mark`: "best" (bold), "equal" (bold with a dagger), "tied" (a dagger) or a
-    verdict (a colour, only in HTML). `math`: whether what stands between "$" in its texts is math.
+    table. `link`: an address for each row. `mark`: "best" (bold), "equal" (bold with a dagger), "tied" (a dagger),
+    "untested" (a double dagger) or a verdict (a colour, only in HTML). `math`: whether what stands between "$" in its
+    texts is math.
     """
 
     label: str
@@ -63,7 +69,7 @@ class Shown(NamedTuple):
     @property
     def dagger(self) -> str:
         """What follows the text, not bold."""
-        return DAGGER if self.mark in ("equal", "tied") else ""
+        return DAGGERS.get(self.mark, "")
 
 
 class Grid(NamedTuple):

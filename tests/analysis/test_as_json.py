@@ -13,7 +13,9 @@ from analysis.main import main
 
 NUMBER = {"type": ["number", "null"]}
 ESTIMATE = {"value": NUMBER, "low": NUMBER, "high": NUMBER, "n": {"type": "integer", "minimum": 0}}
-VERDICT = {"enum": ["better", "worse", "equivalent", "equal on all seeds", "both near chance", "not shown"]}
+ALIKE = ["equivalent", "equal on all seeds", "both at the ceiling", "both near chance"]
+VERDICT = {"enum": ["better", "worse", *ALIKE, "not shown", "not tested"]}
+REASON = {"type": ["string", "null"]}
 NAMES = {"variant": {"type": "string"}, "reference": {"type": "string"}}
 LOOK = {
     "planned": {"type": "array", "items": {"type": "integer"}},
@@ -27,7 +29,7 @@ def closed(properties):
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
-COMPARISON = {**NAMES, **ESTIMATE, "p_adjusted": NUMBER, "verdict": VERDICT, "detectable": NUMBER}
+COMPARISON = {**NAMES, **ESTIMATE, "p_adjusted": NUMBER, "verdict": VERDICT, "reason": REASON, "detectable": NUMBER}
 SCHEMA = closed(
     {
         "schema": {"const": 1},
@@ -79,7 +81,9 @@ def test_a_look_says_what_is_open_and_one_seed_shows_nothing(tmp_path, capsys):
     assert json.loads(printed(capsys, "decided", planned)[1]) == {n: look[n] for n in ("look", "undecided")}
     alone = as_dict(results_of(tmp_path, seeds=1, name="alone"))
     jsonschema.validate(alone, SCHEMA)
-    assert {(pair["low"], pair["verdict"]) for pair in alone["comparisons"]} == {(None, "not shown")}
+    blank = {(pair["low"], pair["p_adjusted"], pair["detectable"]) for pair in alone["comparisons"]}
+    said = {(pair["verdict"], pair["reason"]) for pair in alone["comparisons"]}
+    assert (blank, said) == ({(None, None, None)}, {("not tested", "one common seed")})
 
 
 def test_the_column_of_a_table_is_the_metric(tmp_path, capsys):

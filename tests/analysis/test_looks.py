@@ -158,7 +158,8 @@ def test_beyond_the_last_look_there_are_no_new_verdicts(tmp_path):
 )
 def test_before_the_first_look_nothing_is_tested(write, tmp_path):
     results = analyze(read_folder(write(tmp_path, 3, looks=[5, 10])))
-    assert {compared.verdict for compared in results.comparisons.pairs.values()} == {"not shown"}
+    found = {(compared.verdict, compared.reason) for compared in results.comparisons.pairs.values()}
+    assert found == {("not tested", "waiting for a look")}
     assert study_claims(results) == [] and results.factors.model is None
     assert "first planned look is at 5 seeds, and all runs of 3 seeds have ended" in answer(results)
     assert "Best mean test accuracy so far: " in answer(results)

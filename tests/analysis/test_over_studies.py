@@ -146,11 +146,12 @@ def test_a_dataset_as_a_factor_is_not_pooled(tmp_path):
     ],
     ids=["one run", "before the first look"],
 )
-def test_a_dataset_on_which_nothing_can_be_tested_has_no_marks(tmp_path, options, said):
+def test_a_dataset_on_which_nothing_can_be_tested_is_marked_as_not_tested(tmp_path, options, said):
     document = by_dataset(tmp_path, **options)
     assert document.headline[0].startswith(said) and document.headline[1].startswith("mnist: Higher")
     (rows,) = (table.shown().rows for table in document.tables)
-    assert [[cell.mark for cell in row[1:]] for row in rows] == [["", ""], ["not-shown", "better"]]
+    assert [[cell.mark for cell in row[1:]] for row in rows] == [["", ""], ["not-tested", "better"]]
+    assert [[cell.sign for cell in row[1:]] for row in rows] == [["", ""], ["×", "+"]]
 
 
 def test_with_runs_of_one_dataset_only_it_is_the_report_of_that_dataset(tmp_path):

@@ -234,12 +234,25 @@ def test_another_system_says_nothing_of_a_headline(change):
     assert headline(0.788, elsewhere).outcome == "holds here"
 
 
-@pytest.mark.parametrize(("n", "spread"), [(9, 15), (1, 1), (0, 1)])
-def test_few_seeds_leave_a_claim_undecided(n, spread):
+@pytest.mark.parametrize(
+    ("n", "spread", "outcome"), [(9, 15, "undecided here"), (1, 1, "not tested"), (0, 1, "not tested")]
+)
+def test_few_seeds_leave_a_claim_undecided_or_not_tested(n, spread, outcome):
     runs = values({"variant 0": 0.950, "variant 1": 0.954}, n, spread)
     plan = study_file.plan(kinds("learned-1d", "learned-2d"))
     (found,) = check(literature.LITERATURE, evidence(plan, runs))
-    assert (found.outcome, found.n) == ("undecided here", n)
+    assert (found.outcome, found.n) == (outcome, n)
+
+
+@pytest.mark.parametrize(("third", "outcome"), [(0.9504, "undecided here"), (0.99, "does not hold here")])
+def test_a_claim_of_which_one_pair_is_not_tested_does_not_hold_by_the_others(third, outcome):
+    """The pairs of the second variant, which has one seed, are not tested; the other pair is shown to be alike."""
+    runs = values({"variant 0": 0.95, "variant 1": 0.9502, "variant 2": third}, 9)
+    runs["variant 1"] = {0: runs["variant 1"][0]}
+    plan = study_file.plan(kinds("learned-1d", "learned-2d", "relative"))
+    results = check(literature.published_claims(), evidence(plan, runs))
+    (found,) = (result for result in results if result.claim.id == "paper-kinds")
+    assert (found.outcome, found.n, [h.tested for h in found.hypotheses].count(True)) == (outcome, 1, 1)
 
 
 def test_a_claim_does_not_hold_on_the_surviving_runs_alone():
@@ -281,7 +294,7 @@ def test_kinds_whose_runs_all_agree_are_not_shown_to_be_alike():
     """A failure in 5 % of the runs passes unseen in five of them more often than not."""
     equal = {variant: dict.fromkeys(range(5), 1.0) for variant in ("variant 0", "variant 1")}
     (found,) = check(literature.LITERATURE, evidence(study_file.plan(kinds("learned-1d", "learned-2d")), equal))
-    assert found.outcome == "undecided here"
+    assert found.outcome == "not tested"
 
 
 def test_settings_tuned_for_each_variant_count():

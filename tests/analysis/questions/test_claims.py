@@ -45,7 +45,7 @@ def test_the_evidence_for_a_claim_that_holds():
     [
         ({"learned-1d": 0.9, "learned-2d": 0.95}, {}, "paper-kinds", "the claim says within ±1 point.", "of 1 pairs"),
         ({"none": 0.9, "learned-1d": 0.95, "cpe": 0.901}, {}, "any-none", "opposite is shown for 1 of 2", "Not"),
-        ({"none": 0.7, "learned-1d": 0.9}, {"n": 1}, "paper-none", "no interval (1 seed).", "Not"),
+        ({"none": 0.7, "learned-1d": 0.9}, {"n": 1}, "paper-none", "not tested (1 seed).", "Not"),
     ],
 )
 def test_which_evidence_is_shown(means, options, claim, said, not_said):

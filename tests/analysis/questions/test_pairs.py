@@ -136,8 +136,8 @@ def test_a_single_seed_gets_no_verdict(tmp_path):
 
 def test_a_variant_with_one_seed_cannot_be_tested(tmp_path):
     said = answer(results_of(tmp_path, statuses={("learned-2d", seed): "absent" for seed in (1, 2, 3, 4)}))
-    assert "Not tested, with a result on one seed of none: learned-2d." in said and "learned-2d by" not in said
-    assert "1 differs (sinusoidal better than learned-1d), 2 not tested" in said
+    assert "Not tested (one common seed): learned-2d." in said and "learned-2d by" not in said
+    assert "1 differs (sinusoidal better than learned-1d), 2 not tested (one common seed)." in said
 
 
 def test_pairs_are_tested_where_the_baseline_cannot_be(tmp_path):
@@ -169,8 +169,8 @@ def test_variants_of_which_no_run_finished_do_not_change_the_verdicts_of_the_oth
     findings = results_of(tmp_path, accuracy=kinds, statuses=lost, spread=0.012)
     compared = findings.comparisons.versus["cpe"]
     assert compared.verdict == "better" and compared.p == compared.p_adjusted and not compared.depends_on_diverged
-    assert {findings.comparisons.versus[kind].verdict for kind in ("rope-2d", "relative")} == {"not shown"}
-    assert "Not compared, without a result on a seed of none: rope-2d and relative." in answer(findings)
+    assert {findings.comparisons.versus[kind].verdict for kind in ("rope-2d", "relative")} == {"not tested"}
+    assert "Not tested (failed runs): rope-2d and relative." in answer(findings)
 
 
 def test_nothing_is_shown_of_a_variant_with_diverged_runs_whose_chance_level_is_not_known(tmp_path):
@@ -179,9 +179,11 @@ def test_nothing_is_shown_of_a_variant_with_diverged_runs_whose_chance_level_is_
     study = read_folder(write_study(tmp_path, metric="test/loss", margin=0.05, statuses=lost, seeds=6))
     findings = analyze(replace(study, runs=study.runs.assign(**{"data.name": "mine", "data.num_classes": None})))
     versus = findings.comparisons.versus
-    assert (versus["sinusoidal"].verdict, versus["sinusoidal"].verdict_of_finished) == ("not shown", "better")
+    assert (versus["sinusoidal"].verdict, versus["sinusoidal"].verdict_of_finished) == ("not tested", "better")
     assert versus["learned-1d"].verdict == "better"
-    assert "Their chance level is not known: their variants have means, but no" in shown.warnings(findings)[0]
+    assert (
+        "Their chance level is not known: their variants have means, but are not tested." in shown.warnings(findings)[0]
+    )
 
 
 def test_nothing_finished_is_an_error(tmp_path):

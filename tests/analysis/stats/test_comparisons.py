@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from statsmodels.stats.multitest import multipletests
 
 from analysis import stats
 from analysis.stats import Rule
-from analysis.stats.comparisons import with_diverged
+from analysis.stats.comparisons import with_diverged, without_test
 from analysis.stats.power import detectable
 
 NAN = float("nan")
@@ -98,10 +97,10 @@ def test_seeds_are_paired_and_the_rest_counted():
         ([0.03, -0.02, 0.01, -0.03, 0.02], "not shown"),
         ([0.009, 0.011, 0.010, 0.0105, 0.0095], "better"),  # about the margin: there, but not shown to be small
         ([0.1] * 5, "better"),
-        ([0.001] * 5, "not shown"),  # neither side varies: a rare failure may be missed
+        ([0.001] * 5, "not tested"),  # neither side varies: a rare failure may be missed
         ([0.0] * 5, "equal on all seeds"),
-        ([0.1], "not shown"),
-        ([NAN, NAN, NAN], "not shown"),
+        ([0.1], "not tested"),
+        ([NAN, NAN, NAN], "not tested"),
     ],
 )
 def test_verdicts(diffs, verdict):
@@ -121,7 +120,8 @@ def test_equal_differences_of_one_image_are_equal_by_chance_and_of_ten_images_ar
 def test_equal_differences_without_a_known_step_are_no_evidence(diffs):
     """Also where the floats differ in the last digits."""
     found = against(shifted(diffs), "a")["b"]
-    assert found.verdict == "not shown" and math.isnan(found.p) and math.isnan(found.diff.low)
+    assert (found.verdict, found.reason) == ("not tested", "no spread over the seeds")
+    assert np.isnan([found.p, found.p_adjusted, found.diff.low, found.detectable]).all()
 
 
 @pytest.mark.parametrize("base", [0.0, 0.1, 0.3, 0.7, 0.8])
@@ -173,7 +173,7 @@ def test_an_open_comparison_says_which_difference_its_seeds_would_find():
         ([0.1, 0.11, 0.09, 0.1, 0.1], "better"),
         ([-0.1, -0.11, -0.09, -0.1, -0.1], "not shown"),
         ([0.1, 0.11, 0.09, 0.1, -0.8], "not shown"),
-        (None, "not shown"),
+        (None, "not tested"),
     ],
 )
 def test_a_verdict_also_holds_where_failed_runs_count_at_chance_level(counted, verdict):
@@ -181,7 +181,7 @@ def test_a_verdict_also_holds_where_failed_runs_count_at_chance_level(counted, v
     rule, pair = Rule(), ("b", "a")
     found = stats.compare(shifted([0.1, 0.12, 0.09, 0.1, 0.11]), [pair], rule)
     assert found[pair].verdict == "better"
-    other = replace(found[pair], adjusted=stats.UNKNOWN)
+    other = without_test(found[pair], "failed runs, chance level unknown")
     if counted is not None:
         other = stats.compare(shifted(counted), [pair], rule)[pair]
     both = with_diverged(found, {pair: other}, rule)[pair]

@@ -121,7 +121,15 @@ def test_effects_that_need_the_surviving_runs_are_not_shown():
     assert (wide.low, wide.high) == (min(own.low, other.low), max(own.high, other.high))
     assert both.contrasts["verdict_of_finished"].tolist() == finished.contrasts["verdict"].tolist()
     unknown = cover_diverged(finished, None)
-    assert set(unknown.contrasts["verdict"]) | set(unknown.terms["verdict"]) == {"not shown"}
+    assert set(unknown.contrasts["verdict"]) | set(unknown.terms["verdict"]) == {"not tested"}
+    for frame in (unknown.contrasts, unknown.interactions, unknown.terms):
+        assert frame[["p", "p_adjusted"]].isna().all(axis=None)
+    for model in (both, unknown):  # the dependence of a simple effect is the interaction's
+        assert model.simple["verdict"].tolist() == [model.terms["verdict"].iloc[-1]] * len(model.simple)
+        assert model.simple["interaction_p_adjusted"].nunique(dropna=False) == 1
+        assert model.simple["interaction_p_adjusted"].iloc[0] == pytest.approx(
+            model.terms["p_adjusted"].iloc[-1], nan_ok=True
+        )
 
 
 def test_means_and_interactions_by_hand():

@@ -133,7 +133,7 @@ def test_tables_mark_a_verdict_as_figures_do(files):
     signs = {word.strip().removeprefix("td."): sign for words, sign in rules for word in words.split(",")}
     drawn = {verdict: marker for verdict, (_, marker) in VERDICTS.items() if verdict != "baseline"}
     drawn |= {outcome: look.marker for outcome, look in OUTCOMES.items()}
-    as_text = {"^": "▲", "v": "▼", "s": "■", "o": "●"}
+    as_text = {"^": "▲", "v": "▼", "s": "■", "o": "●", "x": "×"}
     assert {word: signs[word.replace(" ", "-")] for word in drawn} == {word: as_text[drawn[word]] for word in drawn}
 
 
