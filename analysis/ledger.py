@@ -31,7 +31,6 @@ TESTS = (
     Column("metric", "metric"),
     Column("setting", "setting"),
     Column("outcome", "verdict", mark="_mark"),
-    Column("also adjusted over this page", "_page"),
     Column("evidence", "evidence"),
     Column("n", "n", words.counts),
 )
@@ -64,31 +63,19 @@ NOTES = (
 )
 
 
-def ledger_rows(findings: Findings, strictness: int = 1) -> list[dict[str, Any]]:
-    """What a study says about each claim, by its metric and on other test images. `strictness`: see `Policy`."""
+def ledger_rows(findings: Findings) -> list[dict[str, Any]]:
+    """What a study says about each claim, by its metric and on other test images."""
     study, rows = findings.study, list[dict[str, Any]]()
     for metric in dict.fromkeys([study.metric, *study.metrics]):
         larger = metric.img_size and metric.base == study.metric
         if metric == study.metric or larger or (metric == PERMUTED and study.metric == "test/acc"):
             asked = explore(study, metric, None)
-            same = asked is study and strictness == findings.policy.strictness
-            for result in study_claims(findings if same else analyze(asked, strictness=strictness)):
+            for result in study_claims(findings if asked is study else analyze(asked)):
                 one, decisive = result.estimate, result.decisive
                 numbers = {"value": one.value, "adjusted_low": one.low, "adjusted_high": one.high}
                 tested = {"relation": decisive.relation, "bound": decisive.bound, "metric": str(metric)}
                 rows.append(claim_fields(result) | numbers | tested)
     return [{**row, "setting": training(study), "_own": row["metric"] == study.metric} for row in rows]
-
-
-def mark_strict(rows: Sequence[dict[str, Any]], strict: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows, and whether an outcome that is decided is the same in the `strict` rows; None for other outcomes."""
-
-    def key(row: Mapping[str, Any]) -> tuple[str, ...]:
-        return row["study"], row["metric"], row["id"]
-
-    known = {key(row): row["verdict"] for row in strict}
-    stays = [known.get(key(row)) == row["verdict"] if row["verdict"] in DECIDED else None for row in rows]
-    return [row | {"also_on_page": same} for row, same in zip(rows, stays)]
 
 
 def ledger_section(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[str]]) -> list[Section]:
@@ -97,24 +84,24 @@ def ledger_section(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[
         return []
     order = [claim.id for claim in published_claims()]
     frame = pd.DataFrame(sorted(rows, key=lambda row: order.index(row["id"])), dtype=object)
-    frame["_page"] = frame["also_on_page"].map({True: "yes", False: "no"}).fillna(words.DASH)
     claims = frame.drop_duplicates("id")[["id", "statement", "quote", "source", "_source"]]
     for outcome in ALL_OUTCOMES:
         decided = frame[frame["verdict"] == outcome]
         claims[outcome] = [_by_setting(decided[decided["id"] == id]) for id in claims["id"]]
     group = {study: place for place, studies in enumerate(groups) for study in studies}
     claims["groups"] = [frame.loc[frame["id"] == id, "study"].map(group).nunique() for id in claims["id"]]
-    published, decided_here = claims["source"] != "", frame["also_on_page"].dropna()
+    published = claims["source"] != ""
     items = present(
         Table("claims", CLAIMS_CAPTION, claims[published], CLAIMS),
         Table("own", OWN_CAPTION, claims[~published], OWN) if not published.all() else None,
         Plot("claims", lambda: draw_ledger(frame), FIGURE_CAPTION),
         Table("claim_tests", "The tests behind each outcome, by study and metric.", frame, TESTS, NOTES),
     )
+    families, decided = len(frame[["study", "metric"]].drop_duplicates()), int(frame["verdict"].isin(DECIDED).sum())
     said = [
         _counted(frame, claims[published], group, groups),
-        f"Outcomes “holds here” and “does not hold here”: {len(decided_here)}. With an adjustment over all studies and "
-        f"metrics of this page, {list(decided_here).count(False)} of them are undecided; they are marked “no”.",
+        f"Outcomes “holds here” and “does not hold here”: {decided}. Each study has 5 % of its own: nothing is "
+        f"adjusted over the {families} pairs of a study and a metric on this page, so some outcomes can be false.",
     ]
     return [Section("claims", "Published claims", items, said)]
 

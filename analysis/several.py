@@ -11,7 +11,7 @@ import pandas as pd
 from analysis import words
 from analysis.findings import Findings, analyze
 from analysis.findings.conduct import Conduct, study_conduct
-from analysis.ledger import ledger_rows, ledger_section, mark_strict
+from analysis.ledger import ledger_rows, ledger_section
 from analysis.over_studies import by_dataset_document
 from analysis.repeats import independent_groups
 from analysis.report import headline, study_sections
@@ -53,11 +53,9 @@ def index_document(folder: Path, studies: Mapping[Path, Runs | UserError], out: 
     table = Table("studies", CAPTION, pd.DataFrame(rows), COLUMNS)
     groups = independent_groups({str(at.relative_to(folder)): s for at, s in studies.items() if isinstance(s, Runs)})
     claims = [place | row for place, findings in analyzed for row in ledger_rows(findings)]
-    families = len({(row["study"], row["metric"]) for row in claims})
-    strict = [place | row for place, findings in analyzed for row in ledger_rows(findings, families)] if claims else []
     left = [f"{row['study']}: {row['state']}" for row in rows if row["_left"]]
     complete = f"{words.plural(len(rows), 'study', 'studies')}, {len(rows) - len(left)} complete."
-    sections = [Section("studies", "Studies", [table]), *ledger_section(mark_strict(claims, strict), groups)]
+    sections = [Section("studies", "Studies", [table]), *ledger_section(claims, groups)]
     return Document(f"Studies in {folder.resolve().name}", "", "", (complete, *left), [], sections)
 
 

@@ -1,6 +1,6 @@
 """`Findings`: what every question of a report starts from."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -70,11 +70,10 @@ class Findings:
         return styles_of(self.variants.brief, self.variants.baseline, known)
 
 
-def analyze(study: Runs, page: Page = NO_PAGE, strictness: int = 1) -> Findings:
-    """The findings of a study. `strictness`: see `Policy`. Raises `UserError` where no run has ended."""
+def analyze(study: Runs, page: Page = NO_PAGE) -> Findings:
+    """The findings of a study. Raises `UserError` where no run has ended."""
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
     policy, variants, means = study_policy(study), study_variants(study, page.renamed), study_means(study)
-    policy = replace(policy, strictness=strictness)
     comparisons = study_comparisons(variants, means.values, policy)
     return Findings(study, policy, variants, means, comparisons, page)

@@ -95,14 +95,6 @@ def test_studies_that_share_runs_count_once(tables):
     assert claims.loc["paper-kinds", "groups"] == 8  # undecided ones as well, such as digits and table-8-64
 
 
-def test_outcomes_that_an_adjustment_over_the_page_would_undo_are_counted(tables, written):
-    tests, _, _ = tables
-    decided = tests[tests["verdict"].isin(["holds here", "does not hold here"])]
-    lost = (~decided["also_on_page"].astype(bool)).sum()
-    assert decided["also_on_page"].notna().all() and 0 < lost < len(decided)
-    assert f"{lost} of them are undecided" in (written / "report.md").read_text()
-
-
 def test_the_figure_has_a_row_for_each_test(tables, written):
     tests, _, _ = tables
     shown = re.findall(r"<text[^>]*>([^<]+)</text>", (written / "figures" / "claims.svg").read_text())
