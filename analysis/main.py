@@ -44,18 +44,10 @@ other commands (a folder that has the name of a command: ./compare):
     ),
 }
 """Command -> what it does, an example, and the default folder of its report, if it writes one."""
-GONE = {
-    "compare": "use analysis.compare with the study as a factor: analysis/README.md, Two studies",
-    "--without-models": "figures of trained models and test images are drawn only with --models",
-}
-"""A command or flag of older versions -> what to use instead."""
 
 
 def body(argv: Sequence[str]) -> int:
     """Write the report or the export, and print its path."""
-    for word in (*argv[:1], *(word for word in argv if word.startswith("--"))):
-        if word in GONE:
-            raise UserError(f"{word}: is gone: {GONE[word]}")
     name = argv[0] if argv and argv[0] in COMMANDS else "report"
     arguments = _parser(name).parse_args(argv if name == "report" else argv[1:])
     if name == "report" and arguments.more:

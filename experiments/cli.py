@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_origin
 
-from experiments.errors import UserError
+from experiments.errors import GONE, UserError, removed
 from vit.registry import REGISTRY, PluginError
 
 if TYPE_CHECKING:
@@ -27,12 +27,7 @@ MAX_NAME = 255  # characters of a folder's name, in most file systems
 INTERRUPTS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # signals that end a command as Ctrl-C does
 AGAIN_SECONDS = 0.2  # after which an interrupt that was dropped is raised again
 
-METAVARS = {
-    "data.root": "DIR",
-    "data.split_seed": "INT|per-seed",
-    "init_from": "DIR|none",
-    "init_weights": "SHA256|none",
-}
+METAVARS = {"data.root": "DIR", "data.split_seed": "INT|per-seed"}
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -185,7 +180,7 @@ def run_command(
     set_up_streams()
     try:
         with _signals_as_interrupts():
-            status = _run(body, sys.argv[1:] if argv is None else argv)
+            status = _run(prog, body, sys.argv[1:] if argv is None else argv)
     except (UserError, PluginError) as error:
         print(f"{prog}: error: {error}", file=sys.stderr)
         status = 2
@@ -222,9 +217,12 @@ def set_up_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _run(body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> Any:
+def _run(prog: str, body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> Any:
     if undecoded := [word for word in argv if word.encode(errors="ignore").decode() != word]:
         raise UserError(f"argument {undecoded[0]!r}: is not UTF-8; a record contains the command as UTF-8 text")
+    for name in (f"{prog} {argv[0]}" if argv else "", *(word.partition("=")[0].replace("_", "-") for word in argv)):
+        if name in GONE:
+            raise removed(name, name)
     REGISTRY.import_plugins()
     status: int | str | None
     try:

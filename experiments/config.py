@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import Field, ValidationError
 
 from experiments.data.catalogue import DATASETS
-from experiments.errors import UserError, first_line, setting_text
-from experiments.files import canonical, weights_digest
+from experiments.errors import UserError, first_line, removed, setting_text
+from experiments.files import canonical
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, REPEATED, SHIFT, Metric
 from experiments.sections import OTHER_CLASSES, PER_SEED, DataConfig, EvalConfig, OptimConfig, Section, TrainConfig
 from vit.config import Architecture, ViTConfig
@@ -32,22 +32,8 @@ class RunConfig(Section):
     seed: int = Field(
         0, ge=0, lt=2**31, description="random seed of initialization, data order, augmentation and dropout"
     )
-    init_from: str | None = Field(
-        None,
-        description="start from the final weights of this finished run (its folder), interpolated to data.img_size; "
-        "the model must be the same; with another number of classes the last layer starts at zero; default: random "
-        "weights",
-    )
-    init_weights: str | None = Field(
-        None,
-        pattern="^[0-9a-f]{64}$",
-        description="SHA-256 of the checkpoint in init_from, part of the run id; default: that of the file",
-    )
 
     def _problems(self) -> Iterator[str]:
-        for field, other in (("init_from", "init_weights"), ("init_weights", "init_from")):
-            if getattr(self, field) is not None and getattr(self, other) is None:
-                yield f"{field}: {getattr(self, field)!r} is not allowed without {other}"
         self.vit_config(self.data.num_classes or 2)
         if (cell := DATASETS[self.data.name].cell) and self.model.patch_size != cell:
             yield f"model.patch_size: {self.model.patch_size} is not the cell size of {self.data.name}; allowed: {cell}"
@@ -176,7 +162,8 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 def changed_settings(tree: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a nested configuration that differ from the defaults, by dotted path."""
-    return {path: value for path, value in flatten(tree) if value != DEFAULTS.get(path, ...)}
+    defaults = {**REMOVED, **DEFAULTS}
+    return {path: value for path, value in flatten(tree) if value != defaults.get(path, ...)}
 
 
 def _settings(section: Any, prefix: str = "") -> Iterator[Setting]:
@@ -192,7 +179,8 @@ _DEFAULT_TREE: dict[str, Any] = RunConfig.model_construct().model_dump()
 DEFAULTS: dict[str, Any] = dict(flatten(_DEFAULT_TREE))
 SETTINGS: dict[str, Setting] = {setting.path: setting for setting in _settings(RunConfig)}
 SECTIONS = {path.partition(".")[0] for path in DEFAULTS if "." in path}
-LOCATIONS = ("data.root", "data.download", "init_from")  # the settings that say where files are, not what they hold
+LOCATIONS = ("data.root", "data.download")  # the settings that say where files are, not what they hold
+REMOVED = {"init_from": None, "init_weights": None}  # settings of earlier records -> the value that changes nothing
 
 
 def locations(dataset: str) -> tuple[str, ...]:
@@ -207,7 +195,7 @@ def run_id(config: RunConfig) -> str:
     A hash of the settings that differ from `RunConfig()`, so a new setting whose default changes nothing keeps all ids.
     For the same reason a published default must never change. Where files are stored is left out, except for an
     imagefolder, whose folder is its only name. Settings count as in `plain_settings`. The source of a plug-in counts: a
-    changed class is another run. So do the initial weights, and not the folder that they are read from.
+    changed class is another run.
     """
     places = locations(config.data.name)
     changed = {
@@ -243,12 +231,14 @@ def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     """A new configuration with dotted paths set to values: `override(c, {"model.pos_embed": "none"})`.
 
     Values may be strings, as on a command line; the string "none" unsets an optional setting. A path may contain `-`
-    for `_`. With `init_from`, `init_weights` is read from that folder unless it is given as well. Raises `UserError`
-    naming the path, the value and what is allowed.
+    for `_`. Raises `UserError` naming the path, the value and what is allowed.
     """
     tree = config.model_dump()
     for path, value in changes.items():
         name = path.replace("-", "_")
+        if name in REMOVED:
+            tree[name] = value  # `load` checks it
+            continue
         if name not in SETTINGS:
             same_end = [known for known in SETTINGS if known.rpartition(".")[2] == name]
             close = " or ".join(same_end or difflib.get_close_matches(name, SETTINGS, n=1))
@@ -256,15 +246,15 @@ def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
             raise UserError(f"{path}: no such setting; {hint}")
         section, _, field = name.rpartition(".")
         (tree[section] if section else tree)[field] = SETTINGS[name].parse(value)
-    named = {path.replace("-", "_") for path in changes}
-    if "init_from" in named and "init_weights" not in named:
-        folder = tree["init_from"]
-        tree["init_weights"] = weights_digest(folder) if isinstance(folder, str) else None
     return load(tree)
 
 
 def load(tree: Mapping[str, Any]) -> RunConfig:
-    """A configuration from its nested plain form (`config.json`). Raises `UserError`."""
+    """A configuration from its nested plain form (`config.json`), also of an earlier version. Raises `UserError`."""
+    if isinstance(tree, Mapping):
+        for name in (name for name, value in REMOVED.items() if tree.get(name, value) != value):
+            raise removed(name, f"--{name.replace('_', '-')}")
+        tree = {name: value for name, value in tree.items() if name not in REMOVED}
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:

@@ -9,6 +9,13 @@ from pydantic import ValidationError
 
 from vit.registry import nearest
 
+FINE_TUNING = 'use `experiments.load_model(RUN)`: "Fine-tuning" in experiments/README.md'
+GONE = {  # flags, and commands such as "vit-report NAME", of the release before: what to use instead
+    "--init-from": FINE_TUNING,
+    "--init-weights": FINE_TUNING,
+    "vit-report compare": 'use `analysis.compare` with the study as a factor: "Two studies" in analysis/README.md',
+}
+
 
 class UserError(ValueError):
     """Bad input. The message is one line that names the field, the value and what is allowed.
@@ -18,6 +25,11 @@ class UserError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(str(message).split()))
+
+
+def removed(name: str, flag: str) -> UserError:
+    """What is said of a flag, command or setting in `GONE`."""
+    return UserError(f"{name}: was removed; {GONE[flag]}")
 
 
 def first_line(error: ValidationError, sections: Collection[str] = (), known: Collection[str] = ()) -> str:

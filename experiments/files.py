@@ -1,7 +1,6 @@
-"""Files written atomically, JSON, and the digest of trained weights."""
+"""Files written atomically, and JSON."""
 
 import contextlib
-import hashlib
 import json
 import math
 import os
@@ -12,7 +11,6 @@ from typing import Any
 
 from experiments.errors import UserError
 
-CHECKPOINT = "checkpoint.safetensors"  # in a run's folder: its final weights
 PART = ".part-"  # prefix of a file that is being written
 
 
@@ -90,17 +88,6 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RecordError(f"{path}: holds a JSON {type(value).__name__}, not an object")
     return value
-
-
-def weights_digest(run_dir: str) -> str:
-    """The SHA-256 of the checkpoint in a run's folder, the identity of its weights. Raises `UserError` without one."""
-    try:
-        with (Path(run_dir) / CHECKPOINT).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, ValueError) as error:
-        reason = "does not exist" if not os.path.exists(run_dir) else f"holds no {CHECKPOINT}"
-        expected = "expected the folder of a finished run, or init_weights too, for a run that has begun"
-        raise UserError(f"init_from: {run_dir!r} {reason}; {expected}") from error
 
 
 def canonical(value: Any) -> bytes:

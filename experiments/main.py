@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 PROG = "vit-train"
 USAGE = f"""{PROG} [--preset NAME] [--SETTING VALUE ...] [--out DIR] [--device DEVICE] [--threads N] [--tracking MODE]
-       {PROG} --init-from RUN [--SETTING VALUE ...]
        {PROG} data [--SETTING VALUE ...]
        {PROG} presets
        {PROG} variants"""
@@ -25,8 +24,6 @@ EPILOG = f"""examples:
   {PROG}                                            train the preset digits: seconds on one core
   {PROG} --model.pos-embed rope-2d --seed 3         change settings
   {PROG} --preset tintn-cifar10 --data.root data    train another preset
-  {PROG} --init-from runs/single/RUN --data.img-size 16
-                                                       fine-tune a finished run at another image size
 
 as the command of a W&B sweep over settings:
   command: [{PROG}, --test, "false", "${{args}}"]     the metric: val/acc

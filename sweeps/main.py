@@ -14,14 +14,6 @@ from sweeps.commands.arguments import PROG
 MODULES = (show, run, tune, cell, status, sync, wandb_sweep)  # in the order of --help
 RESUMES = ("run", "tune", "cell", "sync", "wandb")  # the same command again continues the work
 
-GONE = {  # commands and flags of earlier versions, and what to use instead
-    "worker": "`vit-sweep run STUDY --ray HOST:PORT` trains on many machines, `vit-sweep cell` one run on any machine",
-    "submit": "sweeps/README.md has a job script for Slurm, which starts Ray",
-    "retry": "`vit-sweep run` tries failed runs again",
-    "cancel": "end `vit-sweep run` with Ctrl-C, or by SIGTERM; `vit-sweep status` names its process",
-    "--storage": "the records decide, so no database is shared; to train on many machines, see --ray",
-}
-
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Entry point. Exit status: 0; 1 if runs failed in every attempt; 2 for bad input; 130 on Ctrl-C."""
@@ -30,9 +22,6 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _body(argv: Sequence[str]) -> int:
-    for word in (*argv[:1], *(word.partition("=")[0] for word in argv[1:] if word.startswith("--"))):
-        if word in GONE:
-            raise UserError(f"{word}: is not there any more: {GONE[word]}")
     parser = Parser(PROG, description="Train every variant of a study with several seeds.")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     for module in MODULES:

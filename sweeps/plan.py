@@ -46,7 +46,6 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
     runs = [
         make_run(label, settings, config, seed) for seed in study.seed_list for label, _, settings, config in variants
     ]
-    _check_sources(study, runs)
     names = [variant.label for variant in variants]
     if unknown := [name for name in study.labels if name not in names]:
         raise UserError(f"{study.name}: labels: {unknown[0]!r} is not a variant; {nearest(unknown[0], names)}")
@@ -148,18 +147,6 @@ def _check_variants(study: Study, variants: Sequence[Variant]) -> None:
         need = missing_need(path, [variant.config for variant in variants])
         if need and len({variant.settings[path] for variant in variants}) > 1:
             raise UserError(f"{study.name}: factors: {path}: has no effect in any variant; it needs {need}")
-
-
-def _check_sources(study: Study, runs: Sequence[RunSpec]) -> None:
-    """Raise `UserError` where a variant cannot start from the run in its `init_from`."""
-    starting = {(run.variant, run.config.split_seed): run for run in runs if run.config.init_from is not None}
-    for run in starting.values():
-        from experiments.runs.init_from import check_planned  # it imports torch
-
-        try:
-            check_planned(run.config)
-        except UserError as error:
-            raise UserError(f"{study.name}: variant {run.variant!r}: {error}") from error
 
 
 def _baseline(study: Study, variants: Sequence[Variant]) -> str:

@@ -76,15 +76,13 @@ def plan_of(study_dir: Path) -> StudyPlan:
     """The plan in STUDY/study.json, to train it. Only images.json is read as well, so any machine can join a sweep.
 
     Raises `UserError` where the file cannot be read, holds an exported study, or lists a run that has another id here:
-    the source of its plug-in or its initial weights are others, or this version computes something else.
+    the source of its plug-in is another, or this version computes something else.
     """
     path, plan = study_dir / record.STUDY, StudyPlan.read(study_dir)
     plan.check_has_folders(f"{path}:")
     for run in plan.runs:
         if (here := run_id(run.config)) != run.run_id:
             reason = "this version differs, or the source of its plug-in was changed"
-            if run.config.init_from:
-                reason = f"the weights in {run.config.init_from!r} were changed; restore them"
             raise UserError(f"{path}: {run.name} has the run id {here} here, not {run.run_id}: {reason}")
     for root in {run.config.data.root for run in plan.runs}:
         PLACES[root] = Place(read_moved(study_dir, root))

@@ -77,11 +77,10 @@ def changed_images(study: Runs) -> list[str]:
 def not_held_fixed(study: Runs) -> dict[str, list[str]]:
     """Settings outside the factors that differ between ended runs: path -> values. Empty for a clean ablation.
 
-    Settings that were tuned for each variant are not listed, nor the initial weights that follow from a factor.
+    Settings that were tuned for each variant are not listed.
     """
     ended = study.of(*ENDED)
     ignored = {*study.varied, *PLACES, *study.plan.tuned_settings}
-    ignored |= {"init_weights"} if "init_from" in study.varied else set()
     settings = [column for column in ended.columns if column in study.base and column not in ignored]
     values = {path: list(dict.fromkeys(level_text(value) for value in ended[path].unique())) for path in settings}
     return {path: texts for path, texts in values.items() if len(texts) > 1}

@@ -91,12 +91,12 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
     from safetensors import SafetensorError
 
     from experiments.data import loading
-    from experiments.runs import init_from
+    from experiments.runs import trained
     from vit import diagnostics
 
     if not (folder / record.CHECKPOINT).exists():
         raise UserError("the checkpoint is missing")
-    source = init_from.read(str(folder), "run")
+    source = trained.read(str(folder), "run")
     splits = loading.load(source.config)
     cfg = source.config.vit_config(len(splits.classes))
     try:

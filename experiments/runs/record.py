@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.files import CHECKPOINT, RecordError, canonical, finite, read_json, write_json
 from experiments.files import PART as PART
+from experiments.files import RecordError, canonical, finite, read_json, write_json
 from experiments.files import reading as reading
 from experiments.files import write_bytes as write_bytes
 from experiments.files import write_text as write_text
@@ -30,7 +30,8 @@ from experiments.study import STUDY as STUDY
 from experiments.study import RunSpec
 
 SCHEMA = 1
-CONFIG, METRICS, SUMMARY, PREDICTIONS = "config.json", "metrics.csv", "summary.json", "test_predictions.npz"
+CONFIG, METRICS, SUMMARY = "config.json", "metrics.csv", "summary.json"
+CHECKPOINT, PREDICTIONS = "checkpoint.safetensors", "test_predictions.npz"
 PLUGIN, DATA_PLUGIN, DIFF = "plugin", "data_plugin", "uncommitted.diff"
 TRIALS = "trials.txt"  # marks a folder whose runs are trials of a tuning and belong to no comparison
 STATUSES = ("finished", "diverged", "pruned")

@@ -17,7 +17,7 @@ from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure
 from experiments.gpus import free_gpus
 from experiments.locks import lock_runs
 from experiments.memory import check_model, free_memory, is_out_of_memory
-from experiments.runs import init_from, predictions, provenance, record
+from experiments.runs import predictions, provenance, record
 from experiments.runs.images import check_unchanged, settle_place
 from experiments.runs.state import RunState, is_finite, remove_temporary_files
 from experiments.runs.summary import summary_of
@@ -216,21 +216,14 @@ def _measure_length(runs: list[RunState], rows: list[Row], trainer: Solo | Stack
 
 
 def _start(runs: list[RunState], splits: loading.Splits, device: torch.device) -> Solo | Stacked:
-    """Build the model of a group, load its state or its initial weights where it has any, and make the folders."""
+    """Build the model of a group, load its state where it has one, and make the folders."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    config = runs[0].spec.config
     stacked = len(runs) > 1 if runs[0].stacked is None else runs[0].stacked
     trainer = (Stacked if stacked else Solo)([run.spec.config for run in runs], len(splits.classes), device)
     resumed = bool(runs[0].rows)
     if resumed:
         trainer.load_states([run.tensors or {} for run in runs])
-    elif config.init_from is not None:
-        source = init_from.read(config.init_from, weights=config.init_weights)
-        for run in runs:
-            source.check(run.spec.config, splits.files)
-            run.init = source.described(len(splits.classes))
-        trainer.load_states([source.initial_state(config, len(splits.classes))] * len(runs))
     members = [run.spec.run_id for run in runs] if stacked else []
     for run in runs:
         run.check_files(splits.files)

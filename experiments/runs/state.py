@@ -39,9 +39,8 @@ class Saved:
 
     `seconds`: over all sessions. `stacked`: trained in a stack, which rounds differently; None before the first epoch.
     `members`: run ids of its stack; empty for a run that is trained alone. `files`: a hash of the files of its images.
-    `measured`: metrics after the epochs in eval.epochs so far. `init`: see `TrainedRun.described`. `planned`: see
-    `read_stated`. `sessions`: each with its first epoch, see `provenance.session`; one like the session before is left
-    out.
+    `measured`: metrics after the epochs in eval.epochs so far. `planned`: see `read_stated`. `sessions`: each with its
+    first epoch, see `provenance.session`; one like the session before is left out.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -52,7 +51,6 @@ class Saved:
     members: list[str] = field(default_factory=list)
     files: str = ""
     measured: dict[str, float | None] = field(default_factory=dict)
-    init: dict[str, Any] = field(default_factory=dict)
     planned: dict[str, Any] | None = None
     sessions: list[dict[str, Any]] = field(default_factory=list)
 
@@ -86,6 +84,7 @@ class RunState(Saved):
             raise record.RecordError(f"{path}: belongs to run {found_id}, not {spec.run_id}; choose another --out")
         if saved := resume.read(folder):
             note, tensors = saved
+            note.pop("init", None)  # of an earlier version
             run = cls(spec=spec, dir=folder, tensors=tensors, **note)
             run.update_status(prune=run.status == "pruned")  # decided just before the interruption
             return run

@@ -34,7 +34,6 @@ def summary_of(run: RunState, trainer: Solo | Stacked, splits: Splits, measured:
         **(measured or UNTESTED),
         **at_lengths,
         "data": images,
-        "init": run.init,
         "planned": run.planned,
         "cost": _cost(run, trainer, len(splits.train)),
         "provenance": {
@@ -48,7 +47,7 @@ def summary_of(run: RunState, trainer: Solo | Stacked, splits: Splits, measured:
             **({"sessions": run.sessions} if len(run.sessions) > 1 else {}),
         },
     }
-    return {name: part for name, part in parts.items() if part or name not in ("init", "planned")}
+    return {name: part for name, part in parts.items() if part or name != "planned"}
 
 
 def _cost(run: RunState, trainer: Solo | Stacked, images: int) -> dict[str, Any]:

@@ -1,24 +1,71 @@
 """The model of a finished run without the rest: it says which classes images belong to."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
+from safetensors.torch import load as load_tensors
 from torch import Tensor
 
-from experiments.config import RunConfig, override
+from experiments.config import RunConfig, completed, load, override
 from experiments.data import loading
 from experiments.data.catalogue import DATASETS
 from experiments.data.images import normalized
 from experiments.data.indexed import to_pixels
 from experiments.errors import UserError
-from experiments.runs import init_from
+from experiments.runs import record
 from experiments.runs.images import check_unchanged, settle_place
-from experiments.training.trainer import DTYPES, EVAL_BATCH, autocast, probabilities
+from experiments.training.trainer import DTYPES, EVAL_BATCH, autocast, initial_model, load_weights, probabilities
 from vit import ViT
+from vit.registry import REGISTRY
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A finished run and its folder."""
+
+    folder: str
+    config: RunConfig
+    summary: dict[str, Any]
+
+    @cached_property
+    def weights(self) -> Mapping[str, Tensor]:
+        """Its final weights by name."""
+        digest = self.summary["files"][record.CHECKPOINT]
+        return load_tensors(record.read_bytes(Path(self.folder) / record.CHECKPOINT, digest))
+
+    def model(self) -> ViT:
+        """The model with its final weights. Raises `UserError` where the source of its plug-in was changed."""
+        name, recorded = self.config.model.pos_embed, self.summary["provenance"].get("plugin") or {}
+        plugin = REGISTRY[name].plugin
+        if plugin and recorded.get("digest") not in (None, plugin.digest):
+            raise UserError(
+                f"model.pos_embed: the source of the plug-in {name!r} was changed after "
+                f"{self.folder} was trained; restore it from {record.PLUGIN}/ in that folder, or train that run again"
+            )
+        last = max(name for name in self.weights if name.startswith("head."))
+        model = initial_model(self.config, num_classes=self.weights[last].shape[0])
+        load_weights(model, self.weights)
+        return model
+
+
+def read(folder: str, field: str) -> TrainedRun:
+    """A finished run. Raises `UserError`, which begins with `field`, where it is missing or not finished."""
+    where, path = f"{field}: {folder!r}", Path(folder)
+    if not os.path.isdir(path):
+        raise UserError(f"{where} does not exist; expected the folder of a finished run")
+    if not record.is_finished(path):
+        raise UserError(f"{where} is not finished: it has no {record.SUMMARY}; finish that run first")
+    run = record.read_run(path, checkpoint=True)
+    if run.summary["status"] != "finished":
+        raise UserError(f"{where} has the status {run.summary['status']}; allowed: finished")
+    return TrainedRun(folder, load(completed(run.config)), run.summary)
 
 
 @dataclass(frozen=True)
@@ -65,7 +112,7 @@ def load_model(run_folder: str | Path, data_root: str | None = None) -> TrainedM
     `data_root`: the folder of the images, for a record without class names and normalization, as older versions wrote.
     Raises `UserError` where the run is not finished, its record was changed, or its plug-in is missing or was changed.
     """
-    run = init_from.read(str(run_folder), "run_folder")
+    run = read(str(run_folder), "run_folder")
     known, config = run.summary.get("data", {}), run.config
     if "classes" in known:
         of_data = tuple(known["classes"]), torch.tensor(known["mean"]), torch.tensor(known["std"])

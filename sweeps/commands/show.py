@@ -63,7 +63,7 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
     planned = Counter(run.variant for run in plan.runs)
     done = Counter(run.variant for run in plan.runs if read_ended(study_dir, run))
     usual = dict(flatten(preset(plan.preset).model_dump()))
-    changed = [f", {path}={format_level(value)}" for path, value in flatten(plan.base) if value != usual[path]]
+    changed = [f", {path}={format_level(value)}" for path, value in flatten(plan.base) if value != usual.get(path)]
     print(f"{plan.name}: {plan.description}".rstrip(": "))
     print(f"base      preset {plan.preset}{''.join(changed)}")
     for factor, levels in plan.factors.items():

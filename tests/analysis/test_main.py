@@ -58,7 +58,7 @@ EMPTY = ([""], ["runs", "--out", ""], ["across", "", "b"], ["export", "runs", " 
         ([], "STUDY"),
         (["nowhere"], "nowhere: no such folder"),
         (["x" * 300], "expected the path of a folder"),
-        (["compare", "a", "b"], "compare: is gone: use analysis.compare with the study as a factor: analysis/RE"),
+        (["compare", "a", "b"], "vit-report compare: was removed; use `analysis.compare`"),
         (
             ["nowhere", "--table", "x.docx"],
             "--table: 'x.docx' is not allowed: expected a file that ends with .tex, .md, ",
@@ -67,7 +67,6 @@ EMPTY = ([""], ["runs", "--out", ""], ["across", "", "b"], ["export", "runs", " 
         (["nowhere", "--table", "x.md", "--figures", "pdf"], "--table: writes only the table; it is not allowed with "),
         (["nowhere", "--figures", "jpg"], "--figures: invalid choice: 'jpg' (choose from 'png', 'pdf')"),
         (["nowhere", "--watch"], "--watch: no such flag"),
-        (["nowhere", "--without-models"], "--without-models: is gone: figures of trained models and test images are "),
         (["./compare"], "./compare: no such folder"),
         (["export", "a", "b", "--out", "c"], "--out: no such flag"),
         (["across"], "required: STUDY"),

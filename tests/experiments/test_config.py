@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from experiments.config import SETTINGS, RunConfig, cohort_key, flatten, load, override, run_id
+from experiments.config import SETTINGS, RunConfig, changed_settings, cohort_key, flatten, load, override, run_id
 from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
 from vit.pos_embed import PosEmbed
@@ -304,10 +304,25 @@ def test_lists_without_such_names_are_recorded_as_before():
     assert config.model_dump()["data"]["classes"] == "0,1" and config.model_dump()["eval"]["shots"] == "5,10"
 
 
-@pytest.mark.parametrize("path", ["data.root", "init_from"])
-def test_a_tilde_is_the_home_folder(path, tmp_path, monkeypatch):
+def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x" / "checkpoint.safetensors").write_bytes(b"")
-    config = override(RunConfig(), {path: "~/x"})
-    assert dict(flatten(config.model_dump()))[path] == f"{tmp_path}/x"
+    assert override(RunConfig(), {"data.root": "~/x"}).data.root == f"{tmp_path}/x"
+
+
+OF_0_1_0 = {"init_from": None, "init_weights": None}  # every config.json and study.json of that version has them
+
+
+def test_settings_that_were_removed_change_nothing_where_they_had_no_effect():
+    config = override(RunConfig(), {"model.depth": 3})
+    earlier = {**config.model_dump(), **OF_0_1_0}
+    assert load(earlier) == override(config, OF_0_1_0) == config
+    assert changed_settings(earlier) == changed_settings(config.model_dump()) == {"model.depth": 3}
+
+
+@pytest.mark.parametrize("name", OF_0_1_0)
+def test_another_value_of_a_removed_setting_is_one_line(name):
+    said = f'^{name}: was removed; use `experiments.load_model.RUN.`: "Fine-tuning" in experiments/README.md$'
+    with pytest.raises(UserError, match=said):
+        load({**RunConfig().model_dump(), name: "runs/a"})
+    with pytest.raises(UserError, match=said):
+        override(RunConfig(), {name.replace("_", "-"): "runs/a"})

@@ -53,6 +53,7 @@ BAD = {  # test_config has the settings
         ["model.embed_dim: 65536 with model.depth 10000 needs ", "GiB", "allowed: "],
     ),
     "a model of too many layers": (["--model.depth", "1000000"], ["model.depth: '1000000'", "equal to 10000"]),
+    "a removed flag": (["--init-from", "runs/a"], ["--init-from: was removed; use `experiments.load_model(RUN)`"]),
     "a model that is too wide": (["--model.embed-dim", "1000000000"], ["model.embed_dim: '1000000000'", "65536"]),
 }
 

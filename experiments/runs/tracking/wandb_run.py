@@ -17,7 +17,7 @@ from experiments.version import code, remote
 BYTES_PER_SECOND = 250_000  # the slowest upload of a checkpoint that is waited for
 MAX_TAG = 64  # characters, a limit of W&B
 INTERRUPTED = 255  # the exit code of a run that was stopped; W&B shows it as failed
-NOT_IN_SUMMARY = ("files", "schema", "provenance", "planned", "init")
+NOT_IN_SUMMARY = ("files", "schema", "provenance", "planned")
 LIMITS = {"init_timeout": ANSWER_SECONDS, "finish_timeout": ANSWER_SECONDS, "finish_timeout_raises": True}
 QUIET = {"silent": True, "console": "off", "x_save_requirements": False}  # 0.3 s a run; the record states the versions
 

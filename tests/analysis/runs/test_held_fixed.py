@@ -1,6 +1,5 @@
 """Runs are compared only where they differ in what the study varies, and pooled only where they are of one model."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -68,22 +67,6 @@ def test_settings_that_were_not_held_fixed_are_found(tmp_path):
     lost = {("none", seed): "diverged" for seed in range(2)}  # such runs count as well
     diverged = read_folder(write_study(tmp_path, name="diverged", seeds=2, levels=levels, statuses=lost))
     assert not_held_fixed(diverged) == {"optim.lr": ["0.01", "0.001"]}
-
-
-def test_initial_weights_follow_from_a_factor(tmp_path):
-    folder = write_study(tmp_path, seeds=2)
-    plan = json.loads((folder / "study.json").read_text())
-    plan["factors"] = {"init_from": [None, "a"]}
-    for entry in plan["runs"]:
-        place = None if entry["variant"] == "none" else "a"
-        entry["levels"] = {"init_from": place}
-        run = folder / entry["run"]
-        config = {**record.read_json(run / record.CONFIG), "init_from": place, "init_weights": place and "0" * 64}
-        config["model"]["pos_embed"] = "none"
-        record.write_json(run / "config.json", config)
-        change_summary(run)
-    study_file.write_study(folder, plan)
-    assert not_held_fixed(read_folder(folder)) == {}
 
 
 def test_images_may_differ_between_datasets_only(tmp_path):

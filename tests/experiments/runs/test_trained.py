@@ -12,6 +12,9 @@ import experiments
 from experiments.data import loading
 from experiments.errors import UserError
 from experiments.runs import predictions, record
+from vit.plugins import Source
+from vit.pos_embed import Additive
+from vit.registry import REGISTRY, Kind
 
 DIGITS = [str(digit) for digit in range(10)]
 
@@ -102,10 +105,37 @@ def test_an_older_record_needs_the_folder_of_its_images(tmp_path):
 
 
 def test_a_folder_without_a_finished_run_is_one_line(tmp_path):
-    tiny.cut(tmp_path / "a", 1)
-    for folder, reason in ((tmp_path / "no", "does not exist"), (tmp_path / "a", "is not finished")):
-        with pytest.raises(UserError, match=f"^run_folder: '{folder}' {reason}"):
-            experiments.load_model(folder)
+    tiny.cut(tmp_path / "cut", 1)
+    tiny.run(tmp_path / "diverged", optim__lr=1e30, optim__name="sgd", optim__schedule="constant")
+    tiny.run(tmp_path / "pruned", lambda job, row: row["epoch"] == 2)
+    status = "has the status {}; allowed: finished"
+    reasons = {"no": "does not exist", "cut": "is not finished: it has no summary.json"}
+    for name, reason in {**reasons, **{name: status.format(name) for name in ("diverged", "pruned")}}.items():
+        with pytest.raises(UserError, match=f"^run_folder: '{tmp_path / name}' {reason}"):
+            experiments.load_model(tmp_path / name)
+
+
+def test_a_changed_checkpoint_is_refused(tmp_path):
+    with (_finished(tmp_path) / record.CHECKPOINT).open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(UserError, match="does not match the digest"):
+        experiments.load_model(tmp_path / "a")
+
+
+def test_a_plugin_whose_source_was_changed_is_refused(tmp_path, monkeypatch):
+    class Shift(Additive):
+        def add(self, x):
+            return x + 1
+
+    def saved(text):
+        return Kind(Shift, ("stem",), plugin=Source("mine", tmp_path, {"mine.py": text}))
+
+    monkeypatch.setitem(REGISTRY.data, "mine", saved(b"x + 1"))
+    tiny.run(tmp_path / "a", model__pos_embed="mine")
+    experiments.load_model(tmp_path / "a")
+    monkeypatch.setitem(REGISTRY.data, "mine", saved(b"x + 2"))
+    with pytest.raises(UserError, match=f"^model.pos_embed: the source of the plug-in 'mine' was .* {tmp_path / 'a'} "):
+        experiments.load_model(tmp_path / "a")
 
 
 @pytest.mark.parametrize(
