@@ -123,9 +123,7 @@ def _add_report_flags(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help=about)
     about = "columns of the table, such as variant,test/acc,difference; a wrong name lists them all"
     parser.add_argument("--columns", metavar="NAME,NAME", help=about)
-    about = (
-        "also show what trained models look like inside, and test images on which variants differ; needs the dataset"
-    )
+    about = "also show position embeddings of trained models, and their attention on test images; needs the dataset"
     parser.add_argument("--models", action="store_true", help=about)
     about = (
         "also save a workspace in Weights & Biases: the differences, and plots of the runs by variant; again: update "

@@ -1,4 +1,4 @@
-"""Figures of trained models and test images, arrays in: embeddings, attention, images on which variants differ."""
+"""Figures of trained models, arrays in: position embeddings, and attention on test images."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -7,11 +7,10 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import CenteredNorm
 from matplotlib.ticker import MaxNLocator
 
 from analysis.figures.drawing import legend
-from analysis.figures.style import BAND, FAINT, VERDICTS, WIDTH, Drawing, style, text_size
+from analysis.figures.style import VERDICTS, WIDTH, Drawing, style, text_size
 from analysis.figures.styles import Styles, short
 from analysis.words import MINUS, plain
 
@@ -19,9 +18,6 @@ ACROSS = 2  # heat maps side by side
 IMAGES_ACROSS = 4
 TITLE_LINE = 24  # characters of the title of a heat map
 CLASS_NAME = 9  # characters of a class that fit above an image
-PICTURES_ACROSS = 2  # images with their bars side by side
-HEIGHT, PITCH = 1.24, 2.5  # of an image with its title, and of an image with its bars; the side of an image is 1
-UNIT = 0.95  # inches: about the side of an image
 
 
 def mosaic(tiles: np.ndarray) -> np.ndarray:
@@ -35,33 +31,26 @@ def mosaic(tiles: np.ndarray) -> np.ndarray:
 OPTIONS: dict[str, dict[str, Any]] = {
     "similarity": {"vmin": -1, "vmax": 1, "cmap": "PuOr"},
     "logits": {"cmap": "viridis"},
-    "table": {"cmap": "PuOr", "aspect": "auto"},
 }
 
-ENDS = {
-    "similarity": (f"{MINUS}1", "0", "1"),
-    "logits": ("lowest", "", "highest"),
-    "table": ("negative", "0", "positive"),
-}
+ENDS = {"similarity": (f"{MINUS}1", "0", "1"), "logits": ("lowest", "", "highest")}
 """What the ends and the middle of the scale of colours are called."""
 
 
 @style()
 def heat_maps(values: Mapping[str, np.ndarray], kind: str) -> Drawing:
-    """Draw a heat map for each variant: of tiles [G, G, G, G] ("similarity", "logits"), or of tokens [T, D] ("table").
+    """Draw a heat map of tiles [G, G, G, G] for each variant; `kind`: "similarity" or "logits".
 
-    All have one scale of colours. A title states the values at its ends, but for similarities, which end at -1 and 1;
-    zero is in the middle of the scale of a table.
+    A title states the values at the ends of the scale of colours, but for similarities, which end at -1 and 1.
     """
-    across, table = min(ACROSS, len(values)), kind == "table"
+    across = min(ACROSS, len(values))
     down = -(-len(values) // across)
     names = {variant: textwrap.fill(short(variant), TITLE_LINE) for variant in values}
     lines = 1 + max(name.count("\n") for name in names.values()) + (kind != "similarity")
     figure = Drawing((WIDTH / ACROSS + 0.15 * lines) * down + 0.4)
     panels = figure.subplots(down, across, squeeze=False)
     for axes, (variant, array) in zip(panels.ravel(), values.items()):
-        shown, norm = (array, CenteredNorm()) if table else (mosaic(array), None)
-        image = axes.imshow(shown, interpolation="none", norm=norm, **OPTIONS[kind])
+        image = axes.imshow(mosaic(array), interpolation="none", **OPTIONS[kind])
         ends = "" if kind == "similarity" else f"\n{image.norm.vmin:.3g} to {image.norm.vmax:.3g}".replace("-", MINUS)
         axes.set_title(names[variant] + ends, loc="left", fontsize=text_size(9))
         axes.set_axis_off()
@@ -134,51 +123,3 @@ def _over(grey: np.ndarray, attention: np.ndarray) -> np.ndarray:
 def _name(text: str) -> str:
     text = plain(text)
     return text if len(text) <= CLASS_NAME else f"{text[: CLASS_NAME - 1]}…"
-
-
-@style()
-def disagreement_figure(
-    shares: Mapping[str, Sequence[float]], pictures: np.ndarray, titles: Sequence[str], styles: Styles
-) -> Drawing:
-    """Draw each image with its title and, for each variant with a colour, a bar: the share of its correct runs."""
-    down = -(-len(pictures) // PICTURES_ACROSS)
-    figure = Drawing(UNIT * HEIGHT * down)
-    axes = figure.subplots()
-    axes.set_axis_off()
-    variants = [variant for variant in styles.coloured if variant in shares]
-    colours = [styles.by_variant[variant].colour for variant in variants]
-    for place, (picture, title) in enumerate(zip(pictures, titles)):
-        top, left = HEIGHT * (place // PICTURES_ACROSS), PITCH * (place % PICTURES_ACROSS)
-        extent = (left, left + 1, top + 1, top)
-        axes.imshow(picture.squeeze(), cmap="gray", vmin=0, vmax=1, interpolation="none", extent=extent)
-        axes.text(left, top - 0.03, title, fontsize=text_size(8), va="bottom")
-        _bars(axes, left + 1.1, top, [shares[variant][place] for variant in variants], colours)
-    axes.set_xlim(0, PITCH * PICTURES_ACROSS - 0.1)
-    axes.set_ylim(HEIGHT * down - 0.2, 1 - HEIGHT)
-    handles = [axes.plot([], [], "s", color=colour, ms=7)[0] for colour in colours]
-    legend(figure, dict(zip([styles.names[variant] for variant in variants], handles)))
-    return figure
-
-
-@style()
-def examples_figure(images: np.ndarray, classes: Sequence[str]) -> Drawing:
-    """Draw images [n, S, S, C] with their classes."""
-    down = -(-len(images) // IMAGES_ACROSS)
-    figure = Drawing(UNIT * HEIGHT * down)
-    panels = figure.subplots(down, IMAGES_ACROSS, squeeze=False).ravel()
-    for axes in panels:
-        axes.set_axis_off()
-    for axes, image, name in zip(panels, images, classes):
-        axes.imshow(image.squeeze(), cmap="gray", vmin=0, vmax=1, interpolation="none")
-        axes.set_title(name, fontsize=text_size(8), fontweight="normal", loc="left")
-    return figure
-
-
-def _bars(axes: Axes, left: float, top: float, shares: Sequence[float], colours: Sequence[str]) -> None:
-    """Draw shares of correct runs from 0 to 100 %, on a grey track, beside an image."""
-    rows = top + (np.arange(len(shares)) + 0.5) / len(shares)
-    axes.barh(rows, 1, height=0.7 / len(shares), left=left, color=BAND, lw=0)
-    axes.barh(rows, shares, height=0.7 / len(shares), left=left, color=colours, lw=0)
-    axes.plot([left, left], [top, top + 1], color=FAINT, lw=1)
-    for row, share in zip(rows, shares):
-        axes.text(left + 1.03, row, f"{100 * share:.0f}", va="center", fontsize=text_size(7))

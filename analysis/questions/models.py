@@ -1,25 +1,16 @@
-"""What do trained models look like inside, and on which test images do variants differ? For `--models`."""
+"""What do trained models look like inside? The figures of papers and tutorials, for `--models`."""
 
 import re
 from collections.abc import Sequence
 from operator import eq
 
-import numpy as np
-import pandas as pd
-
 from analysis import words
 from analysis.figures import models as figures
 from analysis.figures.style import Plot
-from analysis.figures.styles import short
 from analysis.findings import Findings
-from analysis.runs.images import StudyImages, study_images
-from analysis.runs.inspect import ModelInspection, inspect_models, load_pictures
-from analysis.write.document import Item, Section, present
-from analysis.write.table import Column, Table
-from experiments.errors import UserError
+from analysis.runs.inspect import ModelInspection, inspect_models
+from analysis.write.document import Item, Section
 
-MOST_EXAMPLES = 12  # classes of which an image is shown
-LONGEST_CLASS = 16  # characters of a class above an image
 MOST_REASONS = 3  # runs without figures that the page names
 CAPTIONS = {
     "similarity": (
@@ -33,10 +24,6 @@ CAPTIONS = {
         "attention logit for every key patch: the mean over the heads of the first layer that see it. For embeddings "
         "that act on queries and keys, the values are those for a query and a key of length 1 with equal components."
     ),
-    "table": (
-        "Values of the position embeddings that are added to the tokens, in the first layer that adds them: one row "
-        "for each token (the class token first, if there is one), one column for each dimension."
-    ),
 }
 POOLED = {
     "cls": "the class token",
@@ -45,7 +32,7 @@ POOLED = {
 }
 
 
-def models(findings: Findings) -> Section | None:
+def question(findings: Findings) -> Section | None:
     """Position embeddings and attention of one model for each variant; nothing without checkpoints. Imports torch."""
     if findings.study.folder is None or not findings.page.models:
         return None
@@ -71,7 +58,7 @@ def models(findings: Findings) -> Section | None:
 
 
 def _position_plots(models: Sequence[ModelInspection]) -> list[Plot]:
-    """The embeddings' similarity, what they add to attention, and their values, each of the models that have it."""
+    """The embeddings' similarity and what they add to attention, each of the models that have it."""
     plots = []
     for kind, caption in CAPTIONS.items():
         values = {model.variant: getattr(model, kind) for model in models if getattr(model, kind) is not None}
@@ -94,62 +81,3 @@ def _overlay(model: ModelInspection) -> Plot:
     )
     shown = model.images, (model.attention, model.rollout), model.truth, model.predicted
     return Plot(f"attention-{run}", lambda: figures.overlay(*shown), caption, alt)
-
-
-def images(findings: Findings) -> Section | None:
-    """The test images on which the variants differ most, and one of each class; nothing without test predictions."""
-    tested = study_images(findings.study) if findings.page.models else None
-    if tested is None:
-        return None
-    section = Section("images", "Test images on which variants differ", present(disagreement_table(tested)))
-    try:
-        section.items.extend(_picture_plots(tested, findings))
-    except (UserError, KeyError) as error:
-        reason = f"the record lacks {error}" if isinstance(error, KeyError) else str(error)
-        section.paragraphs.append(f"The images cannot be shown, because they cannot be loaded: {reason}.")
-    return section
-
-
-def _picture_plots(tested: StudyImages, findings: Findings) -> list[Plot]:
-    """The images of disagreement and examples, from the dataset. Raises `UserError` or `KeyError` if it is missing."""
-    places, styles = tested.disagreements(), findings.styles
-    examples = np.unique(tested.labels, return_index=True)[1][:MOST_EXAMPLES].tolist()
-    pictures, classes = load_pictures(findings.study, tested.comparable[0], [*places, *examples], tested.labels)
-    names = [short(name, LONGEST_CLASS) for name in classes]
-    plots, differing = list[Plot](), len(places)
-    if places:
-        shares = {variant: shares[places].tolist() for variant, shares in tested.shares.items()}
-        titles = [f"{name} (image {place})" for name, place in zip(names, places)]
-        caption = (
-            "The test images on which the variants differ most. Above each: its class and its index in the test set. "
-            "Bars: percentage of a variant's runs that classify it correctly."
-        )
-        if not set(tested.comparable) <= set(styles.coloured):
-            caption += " Bars are shown for the baseline and the variants with the highest and lowest means."
-        shown = shares, pictures[:differing], titles, styles
-        plots.append(Plot("disagreement", lambda: figures.disagreement_figure(*shown), caption))
-    caption = "The first test image of each class, as the model gets it; with many classes, only the first classes."
-    drawn = pictures[differing:], names[differing:]
-    return [*plots, Plot("examples", lambda: figures.examples_figure(*drawn), caption)]
-
-
-def disagreement_table(tested: StudyImages) -> Table | None:
-    """The test images on which the variants differ most; None where they do not differ."""
-    rows = list[dict[str, object]]()
-    for image in tested.disagreements():
-        rows.append({"image": image, "class": tested.classes[tested.labels[image]]})
-        shares = {variant: float(by_image[image]) for variant, by_image in tested.shares.items()}
-        share = shares.__getitem__  # of several variants with one share, the first
-        for end, v in {"highest": max(shares, key=share), "lowest": min(shares, key=share)}.items():
-            rows[-1] |= {end: v, f"{end}_share": share(v), f"_{end}": f"{v}: {100 * share(v):.0f} %"}
-    columns = (
-        Column("test image", "image", words.digits, note="index in the test set, from 0"),
-        Column("class", "class"),
-        Column("highest", "_highest"),
-        Column("lowest", "_lowest"),
-    )
-    caption = (
-        "Test images on which the variants differ most, with the variants that have the highest and the lowest "
-        "percentage of runs that classify the image correctly (of several, the first)."
-    )
-    return Table("disagreement", caption, pd.DataFrame(rows), columns) if rows else None

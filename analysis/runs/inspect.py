@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,14 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from analysis.runs.runs import Runs
-from analysis.runs.settings import nested
 from experiments.errors import UserError
 from experiments.runs import record
 
 if TYPE_CHECKING:
     import torch
 
-PATCH_SIZE = "model.patch_size"
 EXAMPLES = 8  # the first test images, which are shown
 AVERAGED = 128  # test images over which attention distances are averaged
 
@@ -26,12 +23,11 @@ AVERAGED = 128  # test images over which attention distances are averaged
 class ModelInspection:
     """What was read from one trained model; None where the model has no such thing.
 
-    S: pixels per side, G: patches per side, T: tokens, H: heads, n: images.
+    S: pixels per side, G: patches per side, H: heads, n: images.
     """
 
     variant: str
     run: str
-    table: np.ndarray | None  # the position embedding that is added to each token, [T, D]
     similarity: np.ndarray | None  # cosine similarities of the patches' position embeddings, [G, G, G, G]
     logits: np.ndarray | None  # what position adds to the attention logits, mean over heads, [G, G, G, G]
     distance: np.ndarray | None  # mean attention distance in pixels, [depth, H]
@@ -41,28 +37,6 @@ class ModelInspection:
     pool: str  # which tokens make the image feature: "cls", "gap" or "map"
     attention: np.ndarray  # attention of the pooled tokens in the last layer, [n, S, S]
     rollout: np.ndarray  # attention of the pooled tokens through all layers, [n, S, S]
-
-
-def load_pictures(
-    study: Runs, variant: str, indices: Sequence[int], labels: np.ndarray
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Load test images of a variant at `indices`, [n, S, S, C] from 0 to 1, and their classes; nothing is downloaded.
-
-    `labels`: the recorded classes of all test images. Raises `UserError` where the dataset cannot be read or its test
-    images have other classes, and `KeyError` where a record lacks a setting.
-    """
-    from experiments import config as configuration
-    from experiments.data import loading
-
-    finished = study.of("finished")
-    settings = {str(path): value for path, value in finished[finished["variant"] == variant].iloc[0].items()}
-    wanted = {path: settings[path] for path in settings if path.startswith("data.") or path in ("seed", PATCH_SIZE)}
-    splits = loading.load(configuration.load(nested({**wanted, "data.download": False})))
-    if not np.array_equal(splits.test.y.numpy(), labels):
-        raise UserError(f"data.root: {settings['data.root']!r} holds other test images than those of the records")
-    shown = splits.test.x[list(indices)]
-    classes = tuple(splits.classes[labels[index]] for index in indices)
-    return _array(splits.scaled(shown).permute(0, 2, 3, 1)), classes
 
 
 def inspect_models(
@@ -117,7 +91,6 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
     return ModelInspection(
         variant=variant,
         run=folder.name,
-        table=_optional(diagnostics.position_table(pos, cfg)),
         similarity=_optional(diagnostics.position_similarity(pos, cfg)),
         logits=None if logits is None else _array(logits.nanmean(0)),
         distance=_array(diagnostics.mean_attention_distance(maps, cfg)) if cfg.grid_size > 1 else None,

@@ -58,8 +58,8 @@ def test_predictions_are_the_models_own(study_dir, inspections):
 
 def test_each_kind_has_the_arrays_that_apply_to_it(inspections):
     none, learned, rope = (inspections[kind] for kind in ("none", "learned-2d", "rope-2d"))
-    assert none.similarity is None and none.table is None and none.logits is None
-    assert learned.similarity.shape == (4, 4, 4, 4) and learned.table.shape == (17, 32)
+    assert none.similarity is None and none.logits is None
+    assert learned.similarity.shape == (4, 4, 4, 4)
     assert rope.similarity is None and rope.logits.shape == (4, 4, 4, 4)
     to_itself = [inspections["learned-1d"].similarity[r, c, r, c] for r in range(4) for c in range(4)]
     assert to_itself == pytest.approx([1] * 16, abs=1e-6)
@@ -83,17 +83,17 @@ def test_a_mosaic_has_each_patchs_tile_in_its_place():
 
 def test_the_section_has_the_figures_of_every_variant_and_the_attention_of_baseline_and_best(study_dir):
     study = read_folder(study_dir)
-    names = {plot.name for plot in models.models(analyze(study, Page(models=True))).items}
-    of_variants = {"position-similarity", "position-logits", "position-table", "attention-distance"}
+    names = {plot.name for plot in models.question(analyze(study, Page(models=True))).items}
+    of_variants = {"position-similarity", "position-logits", "attention-distance"}
     assert names == of_variants | {"attention-v0-s0", "attention-v3-s0"}
-    assert models.models(analyze(study)) is None  # unless it is asked for
+    assert models.question(analyze(study)) is None  # unless it is asked for
 
 
 def test_titles_of_neighbouring_panels_do_not_overlap(inspections):
     names = [f"patch_size={size}, embed_dim={width}" for size in (2, 4) for width in (32, 64)]
     renamed = [replace(inspections["learned-1d"], variant=name) for name in names]
-    for kind in ("table", "similarity"):
-        figure = figures.heat_maps({model.variant: getattr(model, kind) for model in renamed}, kind)
+    for kind in ("logits", "similarity"):
+        figure = figures.heat_maps({model.variant: model.similarity for model in renamed}, kind)
         figure.draw_without_rendering()
         titled = [axes for axes in figure.axes if axes.get_title(loc="left")]
         shown = [axes.get_title(loc="left").replace("\n", " ") for axes in titled]
@@ -127,5 +127,5 @@ def test_a_checkpoint_that_cannot_be_used_is_named(tmp_path):
 def test_without_the_data_the_section_has_a_reason(tmp_path):
     levels = lambda variant: {"model.pos_embed": variant, "data.name": "cifar10", "model.patch_size": 8}  # noqa: E731
     results = results_of(tmp_path, accuracy=ACCURACY, seeds=1, levels=levels, weights=untrained)
-    section = models.models(replace(results, page=Page(models=True)))
+    section = models.question(replace(results, page=Page(models=True)))
     assert section.items == [] and "data.root" in section.paragraphs[0]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from synthetic import add_metrics, add_predictions, write_study
 
+from analysis.questions.classes import study_images
 from analysis.runs.exported import HITS, export
 from analysis.runs.hits import by_variant
-from analysis.runs.images import study_images
 from analysis.runs.read import read
 from experiments.runs import record
 
