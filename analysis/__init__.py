@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ def compare(
     margin: float | None = None,
     lower_is_better: bool = False,
     variance: str = "shared",
+    failed: str | Sequence[str] = (),
 ) -> Results:
     """Compare variants over seeds, as `vit-report csv:FILE` does.
 
@@ -34,7 +35,8 @@ def compare(
     those that two variants have. `baseline`: a variant (default: the first by name), `a`, or `method=a, lr=0.1` for two
     factors. `margin`: smaller differences count as equal, in the unit of the metric; without it, nothing is called
     equivalent, unless the metric is one of ours, such as `test/acc`. `variance`: "paired" for the paired t test of each
-    pair, "shared" where the variants share what they tell about their spread.
+    pair, "shared" where the variants share what they tell about their spread. `failed`: which rows are failed runs,
+    whatever their value: conditions such as "State!=finished" or ["State=crashed", "State=killed"].
 
     In the result, `comparisons.versus[variant]` and `comparisons.pairs[a, b]` hold the difference, `adjusted` with the
     interval for all pairs together, and the verdict that is read from it; `means.of(variant)` the mean; `factors.model`
@@ -46,7 +48,7 @@ def compare(
 
     factors = [*map(str, factor)] if isinstance(factor, (list, tuple)) else [str(factor)]
     named = None if baseline is None else str(baseline)
-    asked = (str(metric), factors, str(seed), named, margin, lower_is_better, variance)
+    asked = (str(metric), factors, str(seed), named, margin, lower_is_better, variance, _conditions(failed))
     return results(read_table(frame, "the table", *asked, command=f"analysis.compare(frame, *{asked})"))
 
 
@@ -61,8 +63,9 @@ def read(
 
     `source`: the folder of a study or of an export, `wandb:ENTITY/PROJECT[/STUDY]`, or a table of runs such as
     `runs.csv`. `metric`, `baseline`: others than the plan's, as for `vit-report --metric`. `table`: what the columns of
-    a table are: `factor`, `seed`, `margin`, `lower_is_better`, `variance` as in `compare`, and `where`, conditions such
-    as ["State=finished"]. `skip_unreadable`: leave out damaged records. Raises `UserError` naming what is missing.
+    a table are: `factor`, `seed`, `margin`, `lower_is_better`, `variance`, `failed` as in `compare`, and `where`, the
+    conditions for the rows that are read, such as "dataset=mnist". `skip_unreadable`: leave out damaged records. Raises
+    `UserError` naming what is missing.
     """
     from analysis.notebook import results
     from analysis.runs import read as reading
@@ -73,4 +76,12 @@ def read(
         name = f"{reading.TABLE}:{name}"
     if isinstance(table.get("factor"), str):
         table["factor"] = [table["factor"]]
+    table |= {name: _conditions(table[name]) for name in ("where", "failed") if name in table}
     return results(reading.read(name, skip_unreadable, metric, baseline, **table))
+
+
+def _conditions(given: str | Sequence[str] | Mapping[str, object]) -> list[str]:
+    """Conditions from one, several, or a mapping of columns to values."""
+    if isinstance(given, Mapping):
+        return [f"{column}={value}" for column, value in given.items()]
+    return [given] if isinstance(given, str) else list(given)

@@ -103,8 +103,10 @@ def _add_table_flags(parser: Parser) -> None:
     table = parser.add_argument_group("csv:FILE", "What the columns are; --metric names the column of the metric.")
     about = "column of a factor; several: repeat the flag. Runs with the same levels are one variant"
     table.add_argument("--factor", metavar="COLUMN", action="append", help=about)
-    about = "keep only the rows with this value, such as State=finished; several conditions: repeat the flag"
+    about = "keep only the rows with this value, such as dataset=mnist; several conditions: repeat the flag"
     table.add_argument("--where", metavar="COLUMN=VALUE", action="append", help=about)
+    about = "count the rows with this value as failed runs, such as State=crashed or 'State!=finished'; several: repeat"
+    table.add_argument("--failed", metavar="COLUMN=VALUE", action="append", help=about)
     table.add_argument("--seed", metavar="COLUMN", help="column of the seed, by which runs are paired (default: seed)")
     about = "equivalence margin in the unit of the metric; without it, only differences are tested"
     table.add_argument("--margin", metavar="NUMBER", type=float, help=about)

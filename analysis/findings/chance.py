@@ -59,7 +59,7 @@ def study_chance(study: Runs) -> Chance:
     shares = {str(variant): chance_accuracy(settings, metric) for variant, settings in study.settings().iterrows()}
     known = {variant: share for variant, share in shares.items() if share is not None}
     levels = known if metric.is_share else {variant: -math.log(share) for variant, share in known.items()}
-    seeds = study.of("diverged").groupby("variant", sort=False)["seed"]
+    seeds = study.of("diverged", "pruned").groupby("variant", sort=False)["seed"]
     return Chance(metric, study.margin, levels, {variant: list(map(int, of_variant)) for variant, of_variant in seeds})
 
 

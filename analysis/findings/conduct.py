@@ -22,7 +22,7 @@ MOST_NAMED = 6  # runs that a sentence names
 REASONS = {
     "diverged": "diverged (no finite result; excluded from means)",
     "pruned": "pruned (stopped early; excluded from means)",
-    "incomplete": "incomplete (not started or not finished; the sweep's command resumes them)",
+    "incomplete": "incomplete (not started or not finished{})",
     "unreadable": "unreadable (changed or damaged records; skipped on request)",
     "unplanned": "in the folder but not in the plan (not used)",
 }
@@ -57,9 +57,10 @@ class Conduct:
     def counted(self) -> str:
         """How many runs finished, and which are not used and why, as text."""
         said = [f"{self.finished} of {self.planned} runs finished."]
+        way = "; the sweep's command resumes them" * self.study.recorded
         for status, runs in self.excluded.items():
             more = f"; and {len(runs) - MOST_NAMED} more" * (len(runs) > MOST_NAMED)
-            said.append(f"{len(runs)} {REASONS[status]}: {'; '.join(runs[:MOST_NAMED])}{more}.")
+            said.append(f"{len(runs)} {REASONS[status].format(way)}: {'; '.join(runs[:MOST_NAMED])}{more}.")
         return " ".join(said)
 
 

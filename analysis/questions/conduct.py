@@ -85,7 +85,7 @@ def _diverged(findings: Findings) -> list[Warn]:
     )
     more = (unknown if findings.policy.chance.unknown else covered) * bool(variants.others)
     listed = ", ".join(f"{words.plural(n, 'run')} of {words.quoted(name)}" for name, n in lost.items())
-    head = "Diverged" if findings.study.training_known else "Failed"
+    head = "Diverged" if findings.study.recorded else "Failed"
     return [Warn(f"{head}: {listed}.", f"Means use the finished runs.{more}")]
 
 

@@ -4,7 +4,7 @@ Such a source holds the runs that were made, not what was planned. The factors a
 runs. The user gives baseline and metric, or they have defaults; the report says so.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from experiments.study import StudyPlan
 
 METRIC = "test/acc"  # the default
 MARGIN = 0.01
+MOST = 6  # runs, variants and seeds that a note names
 PREFERENCE = (*ENDED, "incomplete")  # which of several copies of one run counts: the first status in this order
 
 
@@ -38,13 +39,15 @@ def infer(
     have different settings is split by these. Of several copies of one run (same settings and seed), the one that got
     furthest counts. Raises `UserError` where there are no runs, or where they cannot be told apart.
     """
-    runs = sorted(map(_apart_from_columns, source_runs), key=lambda run: (PREFERENCE.index(run.status), run.name))
+    runs = list(map(_apart_from_columns, source_runs))
     if not runs:
         raise UserError(f"{source}: holds no runs")
     for run in runs:
         check_row(run.row, f"{source}: {run.name}")
     measured = {name for run in runs for name in known_metrics(run.row) if run.row.get(name) is not None}
-    metric = metric or (METRIC if METRIC in measured or len(measured) != 1 else measured.pop())
+    metric = metric or (METRIC if METRIC in measured or len(measured) != 1 else next(iter(measured)))
+    runs = [_ended(run, metric) for run in runs] if metric in measured else runs
+    runs = sorted(runs, key=lambda run: (PREFERENCE.index(run.status), run.name))
     settings = [dict(flatten(run.config)) for run in runs]
     factors = _factors(settings)
     kept, copies = _without_copies(source, runs, _variant_names(runs, settings, factors), settings)
@@ -73,7 +76,10 @@ def infer(
             for (variant, seed), at in kept.items()
         ],
         "source": source,
-        "notes": [_note(source, metric, baseline, margin, factors_are, "folder" in parts)],
+        "notes": [
+            _note(source, metric, baseline, margin, factors_are, "folder" in parts),
+            *_lost({run.name for run in runs if run.status in ("diverged", "pruned")} & {*copies}, kept),
+        ],
     }
     plan = StudyPlan.parse(tree, source)
     if margin is None:  # the default is for accuracies
@@ -85,6 +91,24 @@ def _apart_from_columns(run: SourceRun) -> SourceRun:
     """The run, with `config.epochs` for a setting of another program that is named like a column of `Runs.runs`."""
     clashes = {name: f"config.{name}" for name in COLUMNS if name != "seed"}
     return replace(run, config={clashes.get(name, name): value for name, value in run.config.items()})
+
+
+def _ended(run: SourceRun, metric: str) -> SourceRun:
+    """The run, as diverged where another program finished it without a finite value of the metric."""
+    lost = run.status == "finished" and not run.row["run_id"] and run.row.get(metric) is None
+    return replace(run, status="diverged") if lost else run
+
+
+def _lost(replaced: Collection[str], kept: Collection[tuple[str, int]]) -> Iterator[str]:
+    """What to know of failed runs `replaced` by a copy that finished, and of the seeds that only some variants have."""
+    why = "Runs that failed and are left out make a variant look better than it is."
+    if replaced:
+        yield f"Another copy counts of runs that failed: {', '.join(sorted(replaced)[:MOST])}. {why}"
+    variants, seeds = ({run[part]: None for run in kept} for part in (0, 1))
+    lacking = {variant: [seed for seed in sorted(seeds) if (variant, seed) not in kept] for variant in variants}
+    texts = [f"{variant} (seed {', '.join(map(str, none[:MOST]))})" for variant, none in lacking.items() if none]
+    if texts:
+        yield f"No run of a seed that another variant has: {'; '.join(texts[:MOST])}. {why}"
 
 
 def _factors(settings: list[dict[str, Any]]) -> dict[tuple[str, ...], list[Any]]:

@@ -44,7 +44,7 @@ def read(
         frame = rows_where(whole, source, table.pop("where", ()))
         study = read_table(frame, source, metric or "", baseline=baseline, **table)
         left_out = f"Conditions leave out {len(whole) - len(frame)} of {len(whole)} rows. "
-        note = left_out + "If runs failed, keep them with an empty value."
+        note = left_out + "If runs failed, keep them, and name them by --failed."
         return _with_notes(study, [note]) if len(frame) < len(whole) else study
     if metric is not None and not is_metric(metric):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")

@@ -19,6 +19,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.runs.ended import lost_values
 from analysis.runs.inferred import infer
 from analysis.runs.runs import Runs
 from analysis.runs.settings import PLACES
@@ -28,11 +29,6 @@ from experiments.files import reading
 from experiments.metric import Metric, metric_of_column
 
 FORMATS = (".csv", ".parquet", ".jsonl", ".csv.gz", ".tsv")
-NOT_ENDED = re.compile(  # in W&B, MLflow, Optuna, Ray and Slurm
-    r"(trialstate\.)?(crash|fail|kill|running|prun|preempt|pending|wait|queue|schedul|pause|suspend|stop|error|abort|"
-    r"interrupt|incomplete|timeout|timed.out|cancel|node_fail|boot_fail|out_of_me|deadline|starting|initiali)",
-    re.IGNORECASE,
-)
 LOW = re.compile(r"loss|err|perplexity|ppl|rmse|mae|mse|fid|latency", re.IGNORECASE)  # usually, lower is better
 SEPARATORS = "cells are separated by {}, and decimals have a point"
 SMALLEST, LARGEST = 1e-100, 1e100
@@ -83,16 +79,21 @@ def _json_lines(text: str) -> list[Any]:
 
 
 def rows_where(frame: pd.DataFrame, source: str, conditions: Sequence[str]) -> pd.DataFrame:
-    """The rows that meet all conditions, `COLUMN=VALUE`. Raises `UserError` where no row does."""
+    """The rows that meet all conditions, see `_meets`."""
     for condition in conditions:
-        column, _, value = condition.partition("=")
-        kept = frame[frame[column].map(_text) == value] if list(frame).count(column) == 1 else frame[:0]
-        if kept.empty:
-            known = ", ".join(sorted(set(frame[column].map(_text)))) if column in frame else ", ".join(frame)
-            expected = f"expected COLUMN=VALUE, of: {known}"
-            raise UserError(f"--where: {condition!r} is true for no row of {source}: {expected}")
-        frame = kept.reset_index(drop=True)
+        frame = frame[_meets(frame, source, "--where", condition)].reset_index(drop=True)
     return frame
+
+
+def _meets(frame: pd.DataFrame, source: str, field: str, condition: str) -> pd.Series:
+    """Which rows meet `COLUMN=VALUE` or `COLUMN!=VALUE`. Raises `UserError` where no row has the value."""
+    column, _, value = condition.partition("=")
+    column, is_not = column.removesuffix("!"), column.endswith("!")
+    has = frame[column].map(_text) == value if list(frame).count(column) == 1 else pd.Series(dtype=bool)
+    if not has.any():
+        known = ", ".join(sorted(set(frame[column].map(_text)))) if column in frame else ", ".join(frame)
+        raise UserError(f"{field}: {condition!r}: no row of {source} has it: expected COLUMN=VALUE, of: {known}")
+    return ~has if is_not else has
 
 
 def read_table(
@@ -105,6 +106,7 @@ def read_table(
     margin: float | None = None,
     lower_is_better: bool = False,
     variance: str = "shared",
+    failed: Sequence[str] = (),
     command: str | None = None,
 ) -> Runs:
     """A study from a table with one row for each run; see `analysis.compare`.
@@ -118,9 +120,10 @@ def read_table(
     if not isinstance(lower_is_better, bool):
         raise UserError(f"{source}: lower_is_better: {lower_is_better!r} is not allowed: expected True or False")
     measured = metric_of_column(metric, lower_is_better)
+    for condition in failed:
+        frame = frame.assign(**{metric: frame[metric].mask(_meets(frame, source, "failed", condition))})
     unused = [column for column in frame if column not in (metric, seed, *factor)]
-    for column in unused:
-        _check_ended(frame, source, column, metric)
+    _check_ended(frame.drop(columns=[metric, seed, *factor]), source, frame[metric].map(_text) != "", failed)
     levels = {name: _levels(frame, source, name) for name in factor}
     runs = _runs(frame, source, measured, metric, seed, levels)
     study = infer(source, runs, measured, baseline, margin=margin, variance=variance, factors_are="the columns given")
@@ -158,18 +161,23 @@ def _notes(frame: pd.DataFrame, metric: str, factors: Sequence[str], unused: lis
     return notes
 
 
-def _check_ended(frame: pd.DataFrame, source: str, column: str, metric: str) -> None:
-    """Raise `UserError` where the column says that runs with a value did not end: the value is not their last one."""
-    if column.lower() not in ("state", "status") or list(frame).count(column) != 1:
-        return
-    texts = frame[column].map(_text)
-    not_ended = texts.map(lambda text: bool(NOT_ENDED.match(text)))
-    lost, ended = texts[not_ended & (frame[metric].map(_text) != "")], texts[~not_ended & (texts != "")].tolist()
-    if len(lost):
-        keep = max(sorted({*ended}), key=ended.count, default="VALUE")
+def _check_ended(columns: pd.DataFrame, source: str, valued: pd.Series, failed: Sequence[str]) -> None:
+    """Raise `UserError` where a column says that runs with a value did not end: the value is not their last one.
+
+    A column that the user names in `failed` says no more than that.
+    """
+    for column, cells in columns.items():
+        texts = cells.map(_text)
+        lost = lost_values(column, {*texts})
+        rows, ended = texts[texts.isin(lost) & valued], sorted({*texts} - lost)
+        if rows.empty or any(condition.startswith((f"{column}=", f"{column}!=")) for condition in failed):
+            continue
+        named = [f"{column}!={ended[0]}"] if len(ended) == 1 else [f"{column}={value}" for value in sorted(lost)]
+        flags = " ".join(f"--failed {shlex.quote(condition)}" for condition in named)
+        listed = ", ".join(value or "empty" for value in sorted({*rows}))
         raise UserError(
-            f"{source}: {column}: {len(lost)} of {len(texts)} rows did not end ({', '.join(sorted({*lost}))}); keep "
-            f"the others: --where {shlex.quote(f'{column}={keep}')}, in Python frame[frame[{column!r}] == {keep!r}]"
+            f"{source}: {column}: {len(rows)} of {len(texts)} rows did not end ({listed}); count them as failed runs: "
+            f"{flags}, in Python failed={named}; or, if it says something else, leave {column} out of the table"
         )
 
 
@@ -232,7 +240,11 @@ def _runs(
             same = ", ".join(f"{name} {value}" for name, value in {**settings, seed: int(whole)}.items())
             values = ((n, _number(_text(frame[metric].iloc[n - 1]))) for n in (earlier, row))
             lost = [n for n, reached in values if reached is None or not math.isfinite(reached)]
-            way = f"row {lost[0]} did not end; leave it out" if len(lost) == 1 else "name what differs as a factor"
+            way = (
+                f"row {lost[0]} did not end; leave it out if its variant is not the cause"
+                if len(lost) == 1
+                else "name what differs as a factor"
+            )
             raise UserError(f"{source}: rows {earlier} and {row} both have {same}; {way}")
         status, summary = ("finished", {str(measured): number}) if math.isfinite(number) else ("diverged", {})
         name = f"row {row:0{len(str(len(frame)))}d}"

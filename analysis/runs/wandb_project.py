@@ -17,6 +17,7 @@ from experiments.runs.tracking.settings import STUDY_KEY, TRIAL
 TIMEOUT = 20  # seconds to wait for the server
 WITHOUT_TYPE = "-"  # stands for the study of runs without a job type
 OURS = {"run", "variant", "data", "model", "optim", "train", "seed"}  # in the configuration of a run of ours
+FAILED = ("crashed", "failed", "killed")  # the states of runs that another program never goes on with
 MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 
 
@@ -58,20 +59,25 @@ def is_ours(config: Mapping[str, Any]) -> bool:
 
 
 def source_run(run: Any) -> SourceRun:
-    """A run of the API. Its status is that of the record where the summary has it, else W&B's."""
+    """A run of the API. The status of a run of ours is that of the record where the summary has it, else W&B's.
+
+    A run of ours that is interrupted is incomplete, since it resumes; one of another program is a failed run.
+    """
     values = {key: _value(value) for key, value in run.summary.items() if not key.startswith("_")}
     epochs: dict[float, dict[str, Any]] = {}
     for row in run.history(samples=MAX_ROWS, keys=None, pandas=False):
         if isinstance(row.get("epoch"), int | float):  # a resumed run logs an epoch twice: the last row counts
             logged = {key: _value(row[key]) for key in ("lr", *METRICS) if key in row}
             epochs.setdefault(float(row["epoch"]), {}).update(logged)
-    ended = "finished" if run.state == "finished" else "incomplete"
-    status = values["status"] if values.get("status") in ENDED else ended  # another program's status may be any text
-    if isinstance(values.get("epochs"), int) and 0 < len(epochs) < values["epochs"]:
-        status = "incomplete"  # W&B lost epochs: the curve would end too early
     settings = {key: value for key, value in run.config.items() if not key.startswith("_")}
-    if is_ours(settings):  # without the names that the mirror adds
-        settings = {key: settings[key] for key in RunConfig.model_fields if key in settings}
+    ours = is_ours(settings)
+    lost = "diverged" if run.state in FAILED and not ours else "incomplete"
+    status = "finished" if run.state == "finished" else lost
+    if ours:  # another program's status may be any text, and its epochs those that were planned
+        status = values["status"] if values.get("status") in ENDED else status
+        if isinstance(values.get("epochs"), int) and 0 < len(epochs) < values["epochs"]:
+            status = "incomplete"  # W&B lost epochs: the curve would end too early
+        settings = {key: settings[key] for key in RunConfig.model_fields if key in settings}  # not the mirror's names
     summary = {"epochs": len(epochs), **values, "provenance": {"commit": getattr(run, "commit", None)}}
     rows = [{"epoch": epoch, **row} for epoch, row in sorted(epochs.items())]
     return SourceRun(f"{run.name} ({run.id})", status, settings, run.group or "", summary, rows)

@@ -31,6 +31,14 @@ def test_a_diverged_run_counts_as_chance_among_the_classes_of_the_metric(tmp_pat
     assert results.policy.chance.counted(results.means.values)["sinusoidal"][1] == pytest.approx(level)
 
 
+def test_a_pruned_run_counts_as_one_that_failed(tmp_path):
+    """It was stopped for its low results: the four that are left show a difference, and the five do not."""
+    lost = {status: {("sinusoidal", 1): status} for status in ("pruned", "diverged")}
+    pairs = [results_of(tmp_path, name=name, statuses=lost[name]).comparisons.versus["sinusoidal"] for name in lost]
+    assert {(one.verdict, one.verdict_of_finished) for one in pairs} == {("not shown", "better")}
+    assert pairs[0].adjusted == pairs[1].adjusted
+
+
 @pytest.mark.parametrize(
     ("metric", "level"),
     [("test/acc", 1 / 3), ("fewshot/digits/5", 1 / 3), ("fewshot/other-classes/5", 1 / 7), ("fewshot/mnist/5", 0.1)],

@@ -19,6 +19,7 @@ from analysis.findings import analyze
 from analysis.main import main
 from analysis.questions.pairs import baseline_table
 from analysis.questions.provenance import reproduce
+from analysis.runs.ended import lost_values
 from analysis.runs.read import read
 from analysis.stats.estimates import decimal_step
 from experiments.errors import UserError
@@ -118,19 +119,19 @@ def test_a_failed_run_is_no_result_and_leaves_no_verdict_standing():
     results = compared(frame)
     assert results.conduct.counts.loc["b", "diverged"] == 1
     versus = results.comparisons.versus["b"]
-    assert (versus.n, versus.verdict, versus.verdict_of_finished) == (3, "not shown", "better")
+    assert (versus.n, versus.verdict, versus.verdict_of_finished) == (3, "not tested", "better")
 
 
 def test_a_pair_without_a_common_seed_says_so():
     seeds, scores = [0, 1, 2, 3, 0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0, 1.0, 2.5, 3.0, 4.5]
     frame = pd.DataFrame({"method": list("aabbcccc"), "seed": seeds, "score": scores})
     (row,) = (row for row in rows(baseline_table(compared(frame))) if row["variant"] == "b")
-    assert row["verdict"] == "not shown (no common seed)"
+    assert row["verdict"] == "not tested (no common seed)"
 
 
 def test_a_report_on_a_frame_shows_the_call_that_makes_it():
     (code,) = reproduce(compared(table({"a": [1, 2], "b": [3, 4]}))).items
-    assert code.text == "analysis.compare(frame, *('score', ['method'], 'seed', None, 0.5, False, 'shared'))"
+    assert code.text == "analysis.compare(frame, *('score', ['method'], 'seed', None, 0.5, False, 'shared', []))"
 
 
 def run(capsys, *arguments):
@@ -258,7 +259,7 @@ def test_small_and_large_values_are_shown_and_what_is_not_tested_says_why():
     assert said.startswith("Score: b 3e−09, a 1.1e−09.")
     large = [10**12 + i for i in (1, 2, 3, 2)], [10**12 + i for i in (1, 3, 3, 2)]
     said = answer(compared(table(dict(zip("ab", large))), margin=5))
-    assert "Not tested, because no run of either varies: b." in said
+    assert "Not tested against a (no spread over the seeds): b." in said
 
 
 def test_an_export_of_a_table_has_the_same_verdicts(tmp_path, capsys):
@@ -269,21 +270,31 @@ def test_an_export_of_a_table_has_the_same_verdicts(tmp_path, capsys):
 
 
 def test_the_readme_says_how_to_report_an_optuna_study(tmp_path, monkeypatch):
-    """Its expression leaves the running trial out, and the trial that failed is a failed run."""
+    """It leaves the running trial out; the trials that failed or were pruned are failed runs."""
     monkeypatch.chdir(tmp_path)
     study = optuna.create_study(storage="sqlite:///o.db", direction="maximize")
-    for kind, seed, value in [("a", 0, 0.7), ("b", 0, 0.9), ("a", 1, 0.8), ("b", 1, None), ("b", 2, "running")]:
+    for kind, seed, value in [
+        ("a", 0, 0.7),
+        ("b", 0, 0.9),
+        ("a", 1, 0.8),
+        ("b", 1, None),
+        ("b", 2, "running"),
+        ("a", 2, "pruned"),
+    ]:
         study.enqueue_trial({"kind": kind, "seed": seed})
         trial = study.ask()
         trial.suggest_categorical("kind", ["a", "b"]), trial.suggest_int("seed", 0, 9)
-        if value != "running":
+        if value == "pruned":
+            trial.report(0.3, 1)
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        elif value != "running":
             study.tell(trial, value, state=optuna.trial.TrialState.FAIL if value is None else None)
     exec(re.search(r"`(study\.trials_dataframe.*?)`", README)[1], {"study": study})
-    columns = {"factor": ["params_kind"], "seed": "params_seed", "margin": 0.01}
+    columns = {"factor": ["params_kind"], "seed": "params_seed", "margin": 0.01, "failed": ["state!=COMPLETE"]}
     found = read("csv:trials.csv", metric="value", **columns)
     finished = found.of("finished")[["variant", "seed", found.metric]]
     assert finished.to_numpy().tolist() == [["a", 0, 0.7], ["a", 1, 0.8], ["b", 0, 0.9]]
-    assert found.of("diverged")[["variant", "seed"]].to_numpy().tolist() == [["b", 1]]
+    assert found.of("diverged")[["variant", "seed"]].to_numpy().tolist() == [["a", 2], ["b", 1]]
 
 
 @pytest.mark.parametrize(
@@ -320,38 +331,99 @@ EXPORT = (
         ("State", "COMPLETED", "CANCELLED by 1001"),  # Slurm
         ("STATE", "COMPLETED", "OUT_OF_ME+"),
         ("Status", "done", "failed"),
+        ("run.status", "COMPLETED", "DIED"),  # Sacred
+        ("sys/failed", "False", "True"),  # Neptune
+        ("ExitCode", "0:0", "137:0"),
+        ("exit_code", "0", "-9"),
+        ("is_done", "1", "0"),
+        ("trainStatus", "Succeeded", "Evicted"),
+        ("job/state", "ok", ""),
     ],
 )
 def test_rows_of_runs_that_did_not_end_are_an_error_with_the_way_out(column, good, bad, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = EXPORT.replace("State", column).format("finished", bad, "finished").replace("finished", good)
-    Path("runs.csv").write_text(text + f"b,1,{good},91\n")
+    Path("runs.csv").write_text(text)
     words = ["csv:runs.csv", "--metric", "acc", "--factor", "method", "--out", "report"]
     status, _, line = run(capsys, *words)
-    assert status == 2 and f"csv:runs.csv: {column}: 1 of 7 rows did not end ({bad})" in line
-    condition = f"{column}={good}"
-    assert f"--where {condition}, in Python frame[frame['{column}'] == '{good}']" in line
-    assert run(capsys, *words, "--where", condition)[0] == 0
-    study = read("csv:runs.csv", metric="acc", factor=["method"], where=[condition])
-    assert study.runs.query("variant == 'b'")[study.metric].tolist() == [90, 91, 92]
-    assert study.plan.notes[-1].startswith("Conditions leave out 1 of 7 rows.")
-    with pytest.raises(UserError, match=rf"{column}: 1 of 7 rows did not end"):
-        analysis.compare(pd.read_csv("runs.csv"), "acc", "method")
+    assert status == 2 and f"csv:runs.csv: {column}: 1 of 6 rows did not end ({bad or 'empty'})" in line
+    condition = f"{column}!={good}"
+    assert f"--failed '{condition}', in Python failed=['{condition}']" in line
+    status, said, _ = run(capsys, *words, "--failed", condition)
+    assert status == 0 and "Failed: 1 run of b." in said and "left out" not in said
+    study = analysis.read("runs.csv", metric="acc", factor="method", failed=condition)
+    assert study.conduct.counts.loc["b", "diverged"] == 1 and study.means.values["b"][0] == 90
+    assert study.comparisons.versus["b"].verdict not in ("better", "worse", "equivalent")
+    with pytest.raises(UserError, match=rf"{column}: 1 of 6 rows did not end"):
+        analysis.compare(pd.read_csv("runs.csv", dtype=str, keep_default_na=False), "acc", "method")
 
 
-@pytest.mark.parametrize("states", [("CA", "NY", "TX"), ("finished", "finished", "finished"), ("1", "2", "3")])
-def test_another_column_called_state_is_not_used(states, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("column", "states"),
+    [
+        ("state", ("CA", "NY", "OK")),  # of the US
+        ("State", ("finished", "finished", "finished")),
+        ("state", ("1", "2", "3")),
+        ("test_error", ("0.1", "0", "0.3")),
+        ("abandoned", ("True", "False", "True")),
+        ("status", ("public", "private", "public")),
+        ("exit_layer", ("0", "3", "6")),
+        ("steps_done", ("100", "50", "100")),
+        ("failed_images", ("3", "0", "12")),
+        ("restate", ("done", "other", "third")),
+    ],
+)
+def test_a_column_that_says_something_else_is_not_used(column, states, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("runs.csv").write_text(EXPORT.format(*states))
+    text = EXPORT.replace("State", column).format(*states).replace("finished", states[0])
+    Path("runs.csv").write_text(text)
     assert len(read("csv:runs.csv", metric="acc", factor=["method"]).runs) == 6
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "lost"),
+    [
+        ("status", ["running", "weird"], ["running"]),  # all of an export made too early
+        ("status", ["COMPLETED", "TERMINATED"], ["TERMINATED"]),  # ended by the user, as in Guild
+        ("status", ["completed", "completed with errors", "not completed"], ["completed with errors", "not completed"]),
+        ("fail_reason", ["", "CUDA out of memory", "none"], ["CUDA out of memory"]),
+        ("crashed", ["", "yes"], ["yes"]),
+        ("done", ["True", "", "False"], ["", "False"]),
+        ("state", ["finished", *map(str, range(10))], []),  # too many values
+        ("state", [""], []),
+    ],
+)
+def test_values_are_read_by_their_sense(column, values, lost):
+    assert lost_values(column, values) == {*lost}
+
+
+def test_rows_can_be_kept_and_counted_as_failed_by_what_they_are_not(tmp_path):
+    """m2 has 3 of 5 runs: nothing is said of it, whether its other rows are named as failed or are left out."""
+    rows = "".join(
+        f"{m},{s},{'crashed' if m == 'm2' and s > 2 else 'ok'},{s + 2 * (m == 'm2')}\n"
+        for m in ("m1", "m2")
+        for s in range(5)
+    )
+    (tmp_path / "t.csv").write_text("m,seed,State,acc\n" + rows)
+    asked = {"metric": "acc", "factor": "m", "baseline": "m1"}
+    failed = analysis.read(tmp_path / "t.csv", failed=["State!=ok"], **asked)
+    assert failed.conduct.counts.loc["m2", ["finished", "diverged"]].tolist() == [3, 2]
+    left_out = analysis.read(tmp_path / "t.csv", where={"State": "ok"}, **asked)
+    assert left_out.study.plan.notes[-1].startswith("Conditions leave out 2 of 10 rows.")
+    (missing,) = [note for note in left_out.study.plan.notes if note.startswith("No run of a seed that")]
+    assert "another variant has: m2 (seed 3, 4). Runs that failed and are left out make" in missing
+    assert not any("another variant has" in note for note in failed.study.plan.notes)
+    kept = analysis.read(tmp_path / "t.csv", where="State!=crashed", **asked)
+    assert len(kept.runs) == 8
 
 
 @pytest.mark.parametrize(
     ("condition", "said"),
     [
-        ("State", "--where: 'State' is true for no row of csv:runs.csv: expected COLUMN=VALUE, of: crashed, finished"),
-        ("Stat=finished", "'Stat=finished' is true for no row of csv:runs.csv: expected COLUMN=VALUE, of: method, se"),
-        ("State=done", "'State=done' is true for no row of csv:runs.csv: expected COLUMN=VALUE, of: crashed, finished"),
+        ("State", "--where: 'State': no row of csv:runs.csv has it: expected COLUMN=VALUE, of: crashed, finished"),
+        ("Stat=finished", "'Stat=finished': no row of csv:runs.csv has it: expected COLUMN=VALUE, of: method, se"),
+        ("State=done", "'State=done': no row of csv:runs.csv has it: expected COLUMN=VALUE, of: crashed, finished"),
+        ("State!=done", "'State!=done': no row of csv:runs.csv has it: expected COLUMN=VALUE, of: crashed, finished"),
     ],
 )
 def test_a_condition_that_no_row_meets_is_one_line(condition, said, tmp_path, capsys, monkeypatch):

@@ -6,6 +6,7 @@ import mirrored
 import pytest
 from wandb_server import WandbServer
 
+from analysis.findings.conduct import study_conduct
 from analysis.runs.read import read
 from analysis.runs.wandb_project import find_runs, source_run
 from experiments.errors import UserError
@@ -46,7 +47,7 @@ def api_run(name="r", variant=None, seed=0, job="", config=None, **given):
         id=job,
         group=variant,
         job_type=job,
-        state="finished",
+        state=given.get("state", "finished"),
         commit="c0ffee",
         config={"seed": seed} if config is None else config,
         summary=given["summary"],
@@ -113,3 +114,42 @@ def test_studies_of_one_name_in_a_project_are_told_apart_and_trials_are_left_out
         find_runs("me/project")
     assert {run.name[:11] for run in find_runs("me/project/position-bb")} == {"position-bb"}
     assert {run.study for run in find_runs("me/project/position-bb")} == {"position"}
+
+
+THEIRS = {"lr": 0.1, "seed": 0}
+OURS = {"run": "r", "variant": "none", "data": {}, "model": {}, "optim": {}, "train": {}, "seed": 0}
+
+
+@pytest.mark.parametrize(
+    ("state", "config", "status"),
+    [
+        *((state, THEIRS, "diverged") for state in ("crashed", "failed", "killed")),
+        *((state, THEIRS, "incomplete") for state in ("running", "pending", "preempted")),
+        *((state, OURS, "incomplete") for state in ("crashed", "failed", "killed", "running")),
+        ("finished", THEIRS, "finished"),
+    ],
+)
+def test_a_run_of_another_program_that_crashed_has_failed_and_one_of_ours_resumes(state, config, status):
+    """Also where its own summary says that it finished, and whatever it calls its epochs."""
+    summary = {"test/acc": 0.5, "status": "finished" if config is THEIRS else "running", "epochs": 9}
+    found = source_run(api_run(state=state, config=config, summary=summary, rows=[{"epoch": 1}] * (config is THEIRS)))
+    assert found.status == status
+
+
+def test_a_run_without_a_result_has_failed_and_its_retry_is_named(monkeypatch):
+    """The one that lost its metric, too. What is incomplete is not said to be resumed by a sweep of ours."""
+    values = [("a", 0, 0.5), ("a", 1, "NaN"), ("b", 0, None), ("b", 1, 0.7), ("a", 1, 0.9)]
+    runs = [
+        api_run(f"r{i}", seed=seed, config={"kind": kind, "seed": seed}, summary={"val/acc": value} if value else {})
+        for i, (kind, seed, value) in enumerate(values)
+    ]
+    runs.append(api_run("r5", state="running", config={"kind": "b", "seed": 2}, summary={}))
+    monkeypatch.setattr("wandb.Api", lambda timeout: SimpleNamespace(runs=lambda path, order: runs))
+    study = read("wandb:me/project")
+    found = {row["run"][:2]: row["status"] for row in study.runs.to_dict("records")}
+    assert found == {"r0": "finished", "r4": "finished", "r2": "diverged", "r3": "finished", "r5": "incomplete"}
+    notes = "\n".join(study.plan.notes)
+    assert "Another copy counts of runs that failed: r1 ()." in notes
+    assert "No run of a seed that another variant has: a (seed 2)." in notes
+    counted = study_conduct(study).counted
+    assert "1 incomplete (not started or not finished): b, seed 2." in counted and "sweep" not in counted
