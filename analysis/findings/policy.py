@@ -16,6 +16,7 @@ from analysis.stats.comparisons import (
     NEAR_CHANCE,
     Comparison,
     Values,
+    Verdict,
     with_diverged,
     without_room,
     without_test,
@@ -59,11 +60,11 @@ class Policy:
         finished = study.of("finished")
         return finished.loc[[self.looks.may_test(seed) for seed in finished["seed"]]]
 
-    def at_ceiling(self, values: Values) -> set[str]:
-        """The variants of which each finished run errs on at most one image."""
+    def without_room(self, values: Values) -> dict[Verdict, set[str]]:
+        """The variants of which each finished run errs on at most one image, and those near the metric of guessing."""
         runs = {variant: [run for run in of.values() if math.isfinite(run)] for variant, of in values.items()}
-        most = 1.0000001 * self.image
-        return {v for v, own in runs.items() if self.metric.is_share and own and 1 - min(own) <= most}
+        least = 1 - 1.0000001 * self.image if self.metric.is_share else math.inf
+        return {CEILING: {v for v in runs if min(runs[v], default=-1) >= least}, NEAR_CHANCE: self.chance.near(values)}
 
     def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Comparison]:
         """Each pair (a, b) as a - b; the pairs are one family. Verdicts also hold where diverged runs are at chance."""
@@ -76,7 +77,7 @@ class Policy:
                 if failed & set(pair)
             }
             compared = with_diverged(compared, counted, self.rule)
-        for word, variants in ((CEILING, self.at_ceiling(tested)), (NEAR_CHANCE, chance.near(tested))):
+        for word, variants in self.without_room(tested).items():
             compared = without_room(compared, {pair for pair in pairs if variants.issuperset(pair)}, word)
         return compared
 

@@ -1,6 +1,6 @@
 """Do published claims hold here?"""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -43,12 +43,9 @@ def study_claims(findings: Findings) -> list[ClaimResult]:
     counted = policy.looks.limit(chance.counted(means.values)) if chance.diverged else None
     results = check(published_claims(), Evidence(plan, values, findings.comparisons.pairs, policy.rule, counted))
     # where both variants of a difference learned nothing, or leave no room, it says nothing about what they vary
-    alike = chance.near(values), policy.at_ceiling(values)
-    return [one for one in results if any(h.is_published or not _inside(h, alike) for h in one.hypotheses)]
-
-
-def _inside(hypothesis: Hypothesis, groups: Iterable[set[str]]) -> bool:
-    return any(group.issuperset(hypothesis.variants) for group in groups)
+    groups = policy.without_room(values).values()
+    alike = [h for one in results for h in one.hypotheses if any(group.issuperset(h.variants) for group in groups)]
+    return [one for one in results if any(h.is_published or h not in alike for h in one.hypotheses)]
 
 
 def claims_table(results: Sequence[ClaimResult], findings: Findings) -> Table:

@@ -40,7 +40,7 @@ def best_mean(findings: Findings) -> list[str]:
     brief = [variants.brief[variant] for variant in best]
     named = words.names(brief) if len(brief) <= MOST_NAMED else f"{len(brief)} variants"
     count = sum(better == best[0] for better, _ in comparisons.ranked)
-    others = len(variants.others)
+    others = len(variants.names) - len(comparisons.untested) - 1
     beaten = f", shown to be better than {count} of the {others} other variants" * (others > 1)
     above = [variants.brief[better] for better, worse in comparisons.ranked if worse == best[0]]
     lost = [f"Shown to be better on the seeds that both have: {words.names(above)}."] if above else []

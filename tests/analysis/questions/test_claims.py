@@ -73,8 +73,11 @@ def test_the_table_has_every_claim_of_the_study_and_how_its_runs_were_trained(tm
 
 @pytest.mark.parametrize(
     "options",
-    [{"looks": [10, 20]}, {"metric": "test/loss", "margin": 0.05}, {"accuracy": dict.fromkeys(KINDS, 0.1)}],
-    ids=["before the first look", "a loss", "near chance"],
+    [
+        *({"looks": [10, 20]}, {"metric": "test/loss", "margin": 0.05}),
+        *({"accuracy": dict.fromkeys(KINDS, level), "spread": 0.0001} for level in (0.1, 1.0)),
+    ],
+    ids=["before the first look", "a loss", "near chance", "at the ceiling"],
 )
 def test_some_studies_test_no_claim(options, tmp_path):
     assert question(results_of(tmp_path, **{"accuracy": KINDS, **options})) is None
