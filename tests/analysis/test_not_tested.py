@@ -70,6 +70,7 @@ def test_an_untested_baseline_is_said_to_be_untested_and_nothing_else(reason, tm
     for variant, one in findings.comparisons.versus.items():
         assert variant == baseline or (one.verdict, one.reason, one.tested) == ("not tested", reason, False)
         assert variant == baseline or np.isnan([one.p, one.p_adjusted, one.detectable, one.diff.low]).all()
+    assert findings.comparisons.undecided[baseline] == findings.variants.others  # more seeds are trained
     rows = shown.rows(baseline_table(findings))
     assert {row["verdict"] for row in rows} == {f"not tested ({reason})"}
     first = differences(findings).answer[0]
