@@ -1,13 +1,15 @@
-"""Settings that have an effect only together with a value of another setting, and a warm-up that is too long."""
+"""Settings that have an effect only together with others, a warm-up that is too long, a precision that is slow here."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from experiments.config import RunConfig, flatten
 from experiments.data.catalogue import DATASETS
 from experiments.sections import OTHER_CLASSES
 from vit.registry import REGISTRY
 
+CPU_INFO = Path("/proc/cpuinfo")  # only Linux has it
 # Setting -> (whether it has an effect on a run, what that needs):
 NEEDS: dict[str, tuple[Callable[[RunConfig], bool], str]] = {
     "optim.momentum": (lambda config: config.optim.name == "sgd", "optim.name sgd"),
@@ -56,3 +58,15 @@ def warn_of_long_warmup(configs: Sequence[RunConfig], prog: str) -> None:
                 file=sys.stderr,
             )
             return
+
+
+def warn_of_slow_bfloat16(configs: Iterable[RunConfig], prog: str) -> None:
+    """Print a line where one of these runs trains in bfloat16 on this CPU, which has no instructions for it."""
+    if not CPU_INFO.exists() or {"avx512_bf16", "amx_bf16", "bf16"} & set(CPU_INFO.read_text().split()):
+        return
+    if any(config.train.precision == "bfloat16" for config in configs):
+        print(
+            f"{prog}: warning: train.precision: bfloat16 takes about ten times as long as float32 on this CPU, which "
+            "has neither AVX512-BF16 nor AMX",
+            file=sys.stderr,
+        )

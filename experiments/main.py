@@ -75,13 +75,13 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     import torch
 
     from experiments.config import override
-    from experiments.effects import warn_of_long_warmup, warn_of_no_effect
+    from experiments.effects import warn_of_long_warmup, warn_of_no_effect, warn_of_slow_bfloat16
     from experiments.errors import UserError
     from experiments.locks import LOCKS, holder
     from experiments.memory import batch_named
     from experiments.runs.images import first_path
     from experiments.runs.record import is_finished
-    from experiments.runs.run import train
+    from experiments.runs.run import pick_device, train
     from experiments.runs.tracking.mirror import Mirror
     from experiments.runs.tracking.settings import AgentRun, Tracking
     from experiments.study import RunSpec
@@ -98,6 +98,8 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     tracking = Tracking(arguments.tracking if is_mirrored else "off", arguments.project, arguments.entity, agent=agent)
     warn_of_long_warmup([config], PROG)
     warn_of_no_effect(settings(arguments), config, PROG)
+    if pick_device(arguments.device).type == "cpu":
+        warn_of_slow_bfloat16([config], PROG)
     test = arguments.test == "true"
     with Mirror(tracking, out, [name], show=said.append), batch_named(config):
         on_row = _on_row(config.train.epochs, agent is not None)

@@ -164,9 +164,7 @@ class TrainConfig(Section):
     batch_size: Count = Field(64, description="images per step")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing of the training loss")
     precision: Literal["float32", "bfloat16", "float64"] = Field(
-        "float32",
-        description="floating-point precision; bfloat16 is autocast with float32 weights; in a study also auto: the "
-        "faster of float32 and bfloat16, measured once",
+        "float32", description="floating-point precision; bfloat16 is autocast with float32 weights"
     )
     compile: Literal["none", "default"] = Field(
         "none", description="torch.compile mode; on a GPU with CUDA graphs. Changes floating-point rounding only"

@@ -14,9 +14,7 @@ from experiments.effects import warn_of_long_warmup
 from experiments.errors import UserError
 from experiments.study import STUDY, StudyPlan, UntilDecided
 from sweeps.builtin import load_study
-from sweeps.engines.contract import Engine
 from sweeps.plan import apply_tuned, make_plan
-from sweeps.precision import PRECISION, resolved
 from sweeps.study import parse_study, parse_yaml
 from sweeps.study_folder import at_first_path, plan_of, with_known_runs
 from sweeps.until_decided import with_looks
@@ -75,11 +73,8 @@ def _seeds(text: str) -> int | list[int]:
         ) from None
 
 
-def parse_plan(arguments: argparse.Namespace, engine: Callable[[], Engine] | None = None) -> StudyPlan:
-    """The plan of the study that the arguments name, with their changes. Raises `UserError`; may print a warning.
-
-    `engine` gives the engine that measures what `auto` leaves open; by default, this machine's.
-    """
+def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
+    """The plan of the study that the arguments name, with their changes. Raises `UserError`; may print a warning."""
     study = load_study(arguments.study)
     if study.name == study.base and arguments.preset not in (None, study.base):
         raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.base}")
@@ -89,9 +84,6 @@ def parse_plan(arguments: argparse.Namespace, engine: Callable[[], Engine] | Non
     if until_decided:
         study = with_looks(study, arguments.max_seeds, arguments.pairs)
     changes, study_dir = settings_for_all(arguments), out_dir(arguments) / study.name
-    if precision := resolved(study, arguments.preset, changes, study_dir, engine or local_engine):
-        changes[PRECISION] = precision
-        setattr(arguments, PRECISION, precision)  # for the commands that this one prints
     plan = make_plan(study, arguments.preset, changes)
     if first := at_first_path(plan, study_dir):
         plan = make_plan(study, arguments.preset, {**changes, "data.root": first})
@@ -154,13 +146,11 @@ def out_dir(arguments: argparse.Namespace) -> Path:
     return Path(arguments.out or OUT)
 
 
-def plan_and_folder(
-    arguments: argparse.Namespace, engine: Callable[[], Engine] | None = None
-) -> tuple[StudyPlan, Path]:
+def plan_and_folder(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
     """The plan of the study, or of the study's folder, that the arguments name; and the folder. See `parse_plan`."""
     study_dir = Path(arguments.study)
     if not os.path.exists(study_dir / STUDY):
-        plan = parse_plan(arguments, engine)
+        plan = parse_plan(arguments)
         return plan, out_dir(arguments) / plan.name
     flags = ("preset", "seeds", "until_decided", "max_seeds", "pairs", "tuned", "set", "out", *settings(arguments))
     for flag in flags:
@@ -201,13 +191,6 @@ def existing_study(arguments: argparse.Namespace) -> Path:
         raise UserError(f"STUDY_DIR: {arguments.study_dir!r} holds no {STUDY}; {hint}")
     StudyPlan.read(study_dir).check_has_folders(f"STUDY_DIR: {arguments.study_dir!r}")
     return study_dir
-
-
-def local_engine() -> Engine:
-    """The engine of this machine, as `auto` chooses it."""
-    from sweeps.engines.local import LocalEngine, local_slots
-
-    return LocalEngine(local_slots())
 
 
 def counted(things: Collection[Any], name: str) -> str:

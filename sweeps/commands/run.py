@@ -1,24 +1,22 @@
-"""`vit-sweep run`: train a study or resume it; with --dry-run, estimate the time."""
+"""`vit-sweep run`: train a study or resume it; with --dry-run, show what it would train."""
 
 import argparse
-import contextlib
-import functools
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from experiments.cli import positive
+from experiments.effects import warn_of_slow_bfloat16
 from experiments.errors import UserError
 from experiments.runs.record import read_ended
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_alert_argument, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
-from sweeps.commands.arguments import add_study_command, add_until_decided, counted, plan_and_folder
+from sweeps.commands.arguments import PROG, add_study_command, add_until_decided, counted, plan_and_folder
 from sweeps.commands.show import margin_text, print_plan
 from sweeps.engines.contract import Engine
-from sweeps.estimate import estimate
 from sweeps.study_folder import ERROR, check_plan, check_records, the_only_driver, write_plan
 from sweeps.until_decided import runs_by_look
 
@@ -45,9 +43,7 @@ def add(commands: Any) -> None:
         "resume, and to try failed runs again. The exit status is 0 if every run has ended, and 1 if runs failed in "
         "every attempt.",
     )
-    command.add_argument(
-        "--dry-run", action="store_true", help="show the grid and an estimate of the time; train nothing"
-    )
+    command.add_argument("--dry-run", action="store_true", help="show the grid and what is left; train nothing")
     add_until_decided(command)
     command.add_argument("--cohort", type=_cohort, metavar="N|auto", help=COHORT)
     add_worker_arguments(command)
@@ -66,22 +62,8 @@ def _cohort(text: str) -> int | None:
     return None if text == "auto" else positive(text)
 
 
-@contextlib.contextmanager
-def engine_of(arguments: argparse.Namespace) -> Iterator[Callable[[], Engine]]:
-    """A function that gives the engine of the arguments, which is made at the first call. It ends with the body.
-
-    The function raises `UserError` where there is no such device or cluster.
-    """
-    with contextlib.ExitStack() as stack:
-
-        @functools.cache
-        def engine() -> Engine:
-            return stack.enter_context(_engine(arguments))
-
-        yield engine
-
-
-def _engine(arguments: argparse.Namespace) -> Engine:
+def engine_of(arguments: argparse.Namespace, plan: StudyPlan) -> Engine:
+    """The engine of the arguments, a context manager. Raises `UserError` where there is no such device or cluster."""
     if arguments.ray:
         try:
             from sweeps.engines.ray import RayEngine
@@ -90,25 +72,26 @@ def _engine(arguments: argparse.Namespace) -> Engine:
         return RayEngine(arguments.ray, arguments.device, arguments.workers)
     from sweeps.engines.local import LocalEngine, local_slots
 
-    return LocalEngine(local_slots(arguments.device, arguments.workers))
+    engine = LocalEngine(local_slots(arguments.device, arguments.workers))
+    if not engine.on_gpu:
+        warn_of_slow_bfloat16([run.config for run in plan.variants.values()], PROG)
+    return engine
 
 
 def run(arguments: argparse.Namespace, command: str) -> int:
     """Train the study. Returns 1 if runs failed in every attempt."""
-    with engine_of(arguments) as engine:
-        plan, study_dir = plan_and_folder(arguments, engine)
-        check_plan(plan, study_dir)
-        left = [run for run in plan.runs if read_ended(study_dir, run) is None]
-        if arguments.dry_run:
-            return _print_estimate(plan, study_dir, left, engine())
-        engine()  # before anything is written: there may be no such device
-        with the_only_driver(study_dir):
-            check_records(plan, study_dir)
-            write_plan(plan, study_dir, command)
-            print(_start_line(plan, left, engine()), flush=True)
-            with Mirror(tracking_of(arguments), study_dir, alert=arguments.alert):
-                failed = _train(plan, study_dir, engine(), arguments.cohort)
-            return _print_result(plan, study_dir, failed)
+    plan, study_dir = plan_and_folder(arguments)
+    check_plan(plan, study_dir)
+    left = [run for run in plan.runs if read_ended(study_dir, run) is None]
+    if arguments.dry_run:
+        return _print_left(plan, study_dir, left)
+    with engine_of(arguments, plan) as engine, the_only_driver(study_dir):
+        check_records(plan, study_dir)
+        write_plan(plan, study_dir, command)
+        print(_start_line(plan, left, engine), flush=True)
+        with Mirror(tracking_of(arguments), study_dir, alert=arguments.alert):
+            failed = _train(plan, study_dir, engine, arguments.cohort)
+        return _print_result(plan, study_dir, failed)
 
 
 def _train(plan: StudyPlan, study_dir: Path, engine: Engine, cohort: int | None) -> dict[str, str]:
@@ -126,23 +109,26 @@ def tracking_of(arguments: argparse.Namespace) -> Tracking:
     return Tracking(arguments.tracking, arguments.project, arguments.entity)
 
 
-def _print_estimate(plan: StudyPlan, study_dir: Path, left: Sequence[RunSpec], engine: Engine) -> int:
-    """Print the grid, and about how long the runs take that are left. Bad input is found before anything is printed."""
-    from sweeps.progress import format_duration
+def _print_left(plan: StudyPlan, study_dir: Path, left: Sequence[RunSpec]) -> int:
+    """Print the grid, and the runs, epochs and operations that are left. Needs no data and no GPU."""
+    from experiments.runs.provenance import model_cost  # it imports torch
+    from vit import ViT
 
-    seconds = estimate(left, engine) if left else None
+    epochs, operations, flops = 0, 0, dict[str, int]()
+    for run in left:
+        config = run.config
+        if run.variant not in flops:
+            flops[run.variant] = model_cost(ViT(config.vit_config(config.data.num_classes or 2)))["flops_per_image"]
+        epochs += config.train.epochs
+        operations += 3 * config.train.epochs * flops[run.variant]  # a backward pass is about two forward passes
     print_plan(plan, study_dir)
     if left:
         most = "up to " if plan.until_decided else ""
-        duration = "not known, because no epoch could be measured in time"
-        if seconds is not None:
-            duration = f"about {format_duration(seconds)}, based on a short measurement"
-        print(f"Estimated time for {most}{counted(left, 'run')} with {_workers(engine)}: {duration}")
+        print(
+            f"To train: {most}{counted(left, 'run')}, {most}{counted(range(epochs), 'epoch')}, "
+            f"{most}{operations / 1e9:.3g} GFLOPs for each training image"
+        )
     return 0
-
-
-def _workers(engine: Engine) -> str:
-    return counted(range(engine.places), "worker")
 
 
 def _start_line(plan: StudyPlan, left: Sequence[RunSpec], engine: Engine) -> str:
@@ -150,7 +136,7 @@ def _start_line(plan: StudyPlan, left: Sequence[RunSpec], engine: Engine) -> str
     most = "up to " if plan.until_decided else ""
     return (
         f"{plan.name}: {counted(plan.labels, 'variant')} x {most}{counted({run.seed for run in plan.runs}, 'seed')}, "
-        f"{most}{counted(left, 'run')} to train with {_workers(engine)} on {engine.where}; "
+        f"{most}{counted(left, 'run')} to train with {counted(range(engine.places), 'worker')} on {engine.where}; "
         f"metric {plan.metric}, equivalence margin {margin_text(plan)}"
     )
 

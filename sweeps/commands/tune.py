@@ -2,7 +2,7 @@
 
 import argparse
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from experiments.study import STUDY, StudyPlan
 from experiments.tuned import TunedTrial, best_trial
 from sweeps.commands.arguments import PROG, add_study_command, counted, out_dir, parse_plan, settings_for_all
 from sweeps.commands.run import add_worker_arguments, engine_of, tracking_of
-from sweeps.engines.contract import Engine
 from sweeps.study import format_level
 from sweeps.study_folder import ERROR, check_images, the_only_driver
 from sweeps.tuning.space import make_space, range_text
@@ -67,27 +66,27 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     """Tune the study. Returns 1 if a trial failed in every attempt, or if a variant has no finished trial."""
     from sweeps.tuning.tune import tune as train_trials
 
-    with engine_of(arguments) as engine:
-        plan = _plan(arguments, engine)
-        study_dir = out_dir(arguments) / plan.study.name
-        check_data(plan.study, study_dir)
+    plan = _plan(arguments)
+    study_dir = out_dir(arguments) / plan.study.name
+    check_data(plan.study, study_dir)
+    with engine_of(arguments, plan.study) as engine:
         tried = ", ".join(f"{path} {range_text(tried)}" for path, tried in plan.space.items())
         seeds = f" of {plan.seeds} seeds" if plan.seeds > 1 else ""
         intro = (
             f"{plan.study.name}: tune {counted(plan.study.variants, 'variant')} by {plan.trials} trials{seeds} each "
-            f"({plan.sampler}, pruner {plan.pruner}) with {counted(range(engine().places), 'worker')}; {tried}"
+            f"({plan.sampler}, pruner {plan.pruner}) with {counted(range(engine.places), 'worker')}; {tried}"
         )
         with the_only_driver(study_dir), Mirror(tracking_of(arguments), study_dir / RUNS, alert=arguments.alert):
             check_images(plan.study, study_dir)
-            trials = train_trials(plan, study_dir, engine(), intro)
+            trials = train_trials(plan, study_dir, engine, intro)
     return _report(plan, trials, study_dir, arguments)
 
 
-def _plan(arguments: argparse.Namespace, engine: Callable[[], Engine]) -> TuningPlan:
+def _plan(arguments: argparse.Namespace) -> TuningPlan:
     """The plan of the tuning that the arguments describe. Raises `UserError`."""
     if arguments.trials > MAX_TRIALS:
         raise UserError(f"--trials: {arguments.trials} is not allowed: expected up to {MAX_TRIALS:,}")
-    study = parse_plan(arguments, engine)
+    study = parse_plan(arguments)
     space = make_space(arguments.params, load(study.base), list(study.variants.values()))
     if arguments.seeds_per_trial > MAX_SEEDS:
         raise UserError(f"--seeds-per-trial: {arguments.seeds_per_trial} is not allowed: expected up to {MAX_SEEDS}")

@@ -4,11 +4,9 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self
 
 from experiments.study import RunSpec
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -60,22 +58,7 @@ class Failed:
     users: bool = False
 
 
-@dataclass(frozen=True)
-class Returned:
-    """What a function has returned."""
-
-    value: Any
-
-
-Event = Epoch | Done | Failed | Returned
-
-
-@dataclass(frozen=True)
-class Call:
-    """A function of a module that a worker calls: `function(device, *arguments)`."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
+Event = Epoch | Done | Failed
 
 
 class Worker(Hashable, Protocol):
@@ -128,12 +111,6 @@ class Engine(Protocol):
 
     def events(self, seconds: float) -> Sequence[tuple[Worker, Event]]:
         """What the workers tell, in order for each. Waits up to so many seconds for the first."""
-
-    def call(self, function: Callable[..., T], *arguments: Any, seconds: float = 600.0) -> T | None:
-        """Call `function(device, *arguments)`, of a module, in a worker; None where it takes longer.
-
-        Raises its `UserError`.
-        """
 
     def __enter__(self) -> Self: ...
 

@@ -11,19 +11,17 @@ import threading
 from collections.abc import Callable, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import cast
 
 from experiments.cli import INTERRUPTS
 from experiments.errors import UserError, writing
 from experiments.gpus import free_gpus
 from experiments.study import RunSpec
-from sweeps.engines.contract import Call, Event, Failed, Returned, Slot, Task
+from sweeps.engines.contract import Event, Failed, Slot, Task
 from sweeps.engines.training import Training, failure, redirect_output
 
-T = TypeVar("T")
-# To a worker: runs to train; a function to call; whether to prune the run of an epoch; None: end.
-Message = list[RunSpec] | Call | bool | None
+# To a worker: runs to train; whether to prune the run of an epoch; None: end.
+Message = list[RunSpec] | bool | None
 END_SECONDS = 10.0  # that an idle worker has to end
 
 
@@ -94,19 +92,6 @@ class LocalEngine:
         pipes = {worker.pipe: worker for worker in self.workers}
         ready = wait(list(pipes), seconds) if pipes else []
         return [(worker, worker.receive()) for pipe, worker in pipes.items() if pipe in ready]
-
-    def call(self, function: Callable[..., T], *arguments: Any, seconds: float = 600.0) -> T | None:
-        self.begin(Task(Path(os.curdir), Path(os.devnull)))
-        worker = self.start()
-        assert worker is not None
-        worker.send(Call(function, arguments))
-        try:
-            event = worker.receive() if worker.pipe.poll(seconds) else None
-        finally:
-            worker.stop()
-        if isinstance(event, Failed):
-            raise UserError(event.reason)
-        return event.value if isinstance(event, Returned) else None
 
     def _end_all(self, seconds: float) -> None:
         for worker in self.workers:
@@ -191,9 +176,7 @@ def worker_main(pipe: Connection, task: Task, slot: Slot) -> None:
         sys.exit(1)
     training = Training(task, slot)
     while (message := inbox.get()) is not None:
-        if isinstance(message, Call):
-            pipe.send(training.call(message))
-        elif not training.train(cast("list[RunSpec]", message), pipe.send, lambda: inbox.get() is True):
+        if not training.train(cast("list[RunSpec]", message), pipe.send, lambda: inbox.get() is True):
             sys.exit(1)  # the next runs get a fresh process
 
 

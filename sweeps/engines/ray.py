@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import ray
 from ray.exceptions import ActorUnavailableError, ActorUnschedulableError, GetTimeoutError, RayActorError, RayError
@@ -25,13 +25,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from experiments.cli import INTERRUPTS
 from experiments.errors import UserError
 from experiments.study import RunSpec
-from sweeps.engines.contract import Call, Event, Failed, Returned, Slot, Task
+from sweeps.engines.contract import Event, Failed, Slot, Task
 from sweeps.engines.ray_actor import Actor, Expected, Proof, versions
 from sweeps.engines.training import failure
 from sweeps.study_folder import DRIVER_LOCK
 from vit.plugins import VARIABLE
 
-T = TypeVar("T")
 Place = tuple[str, int]  # a node, and the number of a worker there
 CONNECT_SECONDS = 10.0  # that a cluster has to answer
 ASK_SECONDS = 2.0  # after which the head is asked for the nodes again
@@ -170,21 +169,6 @@ class RayEngine:
                 raise UserError(line)
             self.say(line)
 
-    def call(self, function: Callable[..., T], *arguments: Any, seconds: float = 600.0) -> T | None:
-        end = time.monotonic() + seconds
-        self.begin(Task(Path(os.curdir), Path(os.devnull), most=1))
-        try:
-            while time.monotonic() < end:
-                for _, event in self.events(1.0):
-                    if isinstance(event, Failed):
-                        raise UserError(event.reason)
-                    return event.value if isinstance(event, Returned) else None
-                if worker := self.start():
-                    worker.send(Call(function, arguments))
-            return None
-        finally:
-            self._end_all()
-
     def _all(self) -> list[RayWorker]:
         return [*self.workers, *self.ready, *self.candidates]
 
@@ -227,11 +211,7 @@ class RayWorker:
         self.streams: deque[Any] = deque([self.actor.prove.remote()])
 
     def train(self, runs: Sequence[RunSpec]) -> None:
-        self.send(list(runs))
-
-    def send(self, work: list[RunSpec] | Call) -> None:
-        """Give the actor something to do, after what it has."""
-        self.streams.append(self.actor.work.remote(work))
+        self.streams.append(self.actor.train.remote(list(runs)))
 
     def answer(self, prune: bool) -> None:
         self.actor.answer.remote(prune)

@@ -18,7 +18,7 @@ import ray
 
 from experiments.locks import holder
 from experiments.study import RunSpec
-from sweeps.engines.contract import Call, Event, Slot, Task
+from sweeps.engines.contract import Event, Slot, Task
 from sweeps.engines.training import Training, failure, redirect_output
 from vit.plugins import OWN_PACKAGES, digest
 
@@ -100,13 +100,11 @@ class Actor:
         return ""
 
     @ray.method(concurrency_group="work", num_returns="streaming")
-    def work(self, work: list[RunSpec] | Call) -> Iterator[Event]:
-        """Train runs as one cohort, or call a function. Yields what happens. After a failure it does nothing."""
-        if isinstance(work, Call):
-            yield self.training.call(work)
-        elif self.is_sound:
+    def train(self, runs: list[RunSpec]) -> Iterator[Event]:
+        """Train runs as one cohort. Yields what happens. After a failure it does nothing."""
+        if self.is_sound:
             events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-            threading.Thread(target=self._train, args=(work, events.put), daemon=True).start()
+            threading.Thread(target=self._train, args=(runs, events.put), daemon=True).start()
             while event := events.get():
                 yield event
 

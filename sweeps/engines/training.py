@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.errors import UserError
 from experiments.files import RecordError
 from experiments.locks import LOCKS, holder, lock_runs
-from sweeps.engines.contract import Call, Done, Epoch, Event, Failed, Returned, Slot, Task
+from sweeps.engines.contract import Done, Epoch, Event, Failed, Slot, Task
 
 if TYPE_CHECKING:
     import torch
@@ -75,13 +75,6 @@ class Training:
         left = [run.name for run, summary in zip(runs, summaries, strict=True) if summary is None]
         send(Done({name: str(holder(self.task.folder / LOCKS / name) or "another process") for name in left}))
         return True
-
-    def call(self, call: Call) -> Event:
-        """Call a function on the device of the slot. Returns what to send."""
-        try:
-            return Returned(call.function(self.slot.device, *call.arguments))
-        except BaseException as error:
-            return failure(error)
 
     def _load(self, config: RunConfig, device: torch.device) -> Splits:
         """The splits of a run's dataset on the device. Raises `UserError`."""

@@ -4,7 +4,6 @@ import pytest
 import torch
 from stubbed import Stubbed
 
-from sweeps.engines.local import LocalEngine
 from sweeps.main import main
 
 
@@ -19,14 +18,6 @@ def every_gpu_is_free(monkeypatch):
     """Also one that a test makes up."""
     for module in ("sweeps.engines.local", "experiments.runs.run"):
         monkeypatch.setattr(f"{module}.free_gpus", lambda: [f"cuda:{i}" for i in range(torch.cuda.device_count())])
-
-
-@pytest.fixture
-def measuring_here(monkeypatch):
-    """What an engine calls in a worker is called in this process."""
-    monkeypatch.setattr(
-        LocalEngine, "call", lambda engine, function, *arguments, seconds=0: function("cpu", *arguments)
-    )
 
 
 @pytest.fixture

@@ -2,17 +2,21 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 from stubbed import tiny_plan
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
+from experiments.config import RunConfig, override
 from experiments.errors import UserError
 from sweeps.builtin import FILES
 from sweeps.study_folder import write_plan
+from vit import ViT
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,13 +62,21 @@ def test_a_warm_up_as_long_as_the_training_is_one_warning(vit_sweep, tmp_path):
     assert (status, err) == (0, "")
 
 
-def test_a_dry_run_measures_and_writes_nothing(vit_sweep, tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+def test_a_dry_run_counts_runs_epochs_and_operations_without_data_or_a_gpu(vit_sweep, tmp_path, monkeypatch):
+    """Three forward passes an epoch, whose operations PyTorch counts."""
     monkeypatch.chdir(tmp_path)
-    path = study(tmp_path, factors={"model.head": ["logits"]}, base={"data.train_limit": 80}, seeds=1)
-    status, out, err = vit_sweep("run", path, "--dry-run", "--workers", 1, "--device", "cpu")
+    base = {"data.name": "cifar10", "data.root": "nowhere", "model.patch_size": 8, "train.epochs": 7}
+    path = study(tmp_path, base=base, seeds=3)
+    models = [ViT(override(RunConfig(), {**base, "model.depth": depth}).vit_config()).eval() for depth in (1, 2)]
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
+        for model in models:
+            model(torch.zeros(1, 3, 32, 32))
+    operations = 3 * 7 * 3 * counter.get_total_flops()
+    status, out, err = vit_sweep("run", path, "--dry-run", "--device", "cuda:7")
     assert (status, err) == (0, "")
-    assert re.search(r"Estimated time for 1 run with 1 worker: about \d+ (s|min), based on a short measurement", out)
+    said = f"To train: 6 runs, 42 epochs, {operations / 1e9:.3g} GFLOPs for each training image"
+    assert out.splitlines()[-1] == said
+    assert vit_sweep("run", path, "--dry-run", "--until-decided")[1].endswith(" for each training image\n")
     assert os.listdir(tmp_path) == ["mine.yaml"]
 
 
@@ -101,10 +113,6 @@ BAD = [
     (["position"], "'position' is a study, not a command; did you mean: vit-sweep run position?"),
     (["run", "mine.yaml", "--set", "train.epochs=[1, 2]"], "train.epochs: '[1, 2]' is not allowed"),
     (["run", "mine.yaml", "--set", "model.pos_embed+model.pos_site=cpe"], "expected a list of 2 values"),
-    (
-        ["run", "mine.yaml", "--dry-run", "--workers=1", "--data.name=mnist", "--data.root=nowhere"],
-        "data.root: 'nowhere'",
-    ),
     ([], "list"),
     (["wandb", "mine.yaml", "--project", "a/b"], "--project: 'a/b' is not allowed"),
     (["status", "nowhere"], "STUDY_DIR: 'nowhere' holds no study.json; `vit-sweep run` makes such a folder"),

@@ -3,15 +3,12 @@
 import os
 import signal
 
-import pytest
 import tiny
 from driving import pid_of, runs
 from stubbed import lives, until
 
-from experiments.errors import UserError
 from experiments.locks import lock_runs
 from experiments.runs import record, resume
-from experiments.runs.run import pick_device
 from sweeps.engines.contract import Done, Epoch, Failed
 
 
@@ -91,9 +88,3 @@ def test_a_run_that_another_process_trains_is_left_out_and_its_process_named(dri
         *epochs, done = driving.to_end()
     assert {event.index for event in epochs} == {1}
     assert list(done.locked) == [first.name] and f"process {os.getpid()} on" in done.locked[first.name]
-
-
-def test_a_function_is_called_on_the_device_of_a_worker(engine):
-    assert engine.call(pick_device).type == "cpu"
-    with pytest.raises(UserError, match="takes 1 positional argument"):
-        engine.call(pick_device, 1)

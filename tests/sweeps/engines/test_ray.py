@@ -1,12 +1,12 @@
 """The engine of Ray: what it refuses, and what it proves before a node trains."""
 
-import os
 import subprocess
 import sys
 
 import pytest
 import tiny
 from driving import Driving, runs
+from PIL import Image
 
 from experiments.errors import UserError
 from experiments.runs import record
@@ -76,9 +76,16 @@ def test_different_hardware_is_one_line(ray_driving, monkeypatch):
     )
 
 
-def test_a_relative_path_starts_where_the_driver_is(ray_engine, monkeypatch, tmp_path):
+def test_a_relative_path_starts_where_the_driver_is(ray_driving, monkeypatch, tmp_path):
+    for label in "ab":
+        (tmp_path / "mine" / label).mkdir(parents=True)
+        for grey in range(10):
+            Image.new("RGB", (8, 8), (grey, 0, 0)).save(tmp_path / "mine" / label / f"{grey}.png")
     monkeypatch.chdir(tmp_path)
-    assert ray_engine.call(os.path.abspath) == str(tmp_path / "cpu")  # of the device
+    ray_driving.begin()
+    data = {"data__name": "imagefolder", "data__root": "mine", "data__img_size": 8, "data__train_limit": None}
+    ray_driving.worker().train(runs(1, **data, data__val_fraction=0.2))
+    assert ray_driving.to_end()[-1] == Done({})
 
 
 @pytest.mark.parametrize(
