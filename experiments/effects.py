@@ -1,10 +1,11 @@
 """Settings that have an effect only together with others, a warm-up that is too long, a precision that is slow here."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 
-from experiments.config import RunConfig, flatten
+from experiments.config import DEFAULTS, RunConfig, flatten, override, run_id
 from experiments.data.catalogue import DATASETS
 from experiments.sections import OTHER_CLASSES
 from vit.registry import REGISTRY
@@ -45,6 +46,18 @@ def warn_of_no_effect(paths: Iterable[str], config: RunConfig, prog: str) -> Non
     for path in paths:
         if values[path] and (need := missing_need(path, [config])):
             print(f"{prog}: warning: {path}: has no effect on this run; it needs {need}", file=sys.stderr)
+
+
+def warn_of_equal_variants(variants: Mapping[str, RunConfig], prog: str) -> None:
+    """Print a line for each variant that differs from an earlier one only in settings without an effect on both."""
+    known: dict[str, str] = {}
+    for label, config in variants.items():
+        unused = {path: DEFAULTS[path] for path, (has_effect, _) in NEEDS.items() if not has_effect(config)}
+        other = known.setdefault(run_id(override(config, unused)), label)
+        if other != label:
+            path = next(path for path in NEEDS if attrgetter(path)(config) != attrgetter(path)(variants[other]))
+            why = f"{path} has no effect there; it needs {NEEDS[path][1]}"
+            print(f"{prog}: warning: {label!r} and {other!r} train the same: {why}", file=sys.stderr)
 
 
 def warn_of_long_warmup(configs: Sequence[RunConfig], prog: str) -> None:

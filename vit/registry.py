@@ -200,7 +200,8 @@ def _own_settings() -> dict[str, list[str]]:
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of an error line: the closest known name, and all allowed names."""
     known = list(known)
-    close = difflib.get_close_matches(name, known, n=1)
+    lower = {one.lower(): one for one in known}
+    close = [lower[one] for one in difflib.get_close_matches(name.lower(), lower, n=1)]
     between = "; " if any(", " in each for each in known) else ", "
     return (f"did you mean {close[0]!r}? " if close else "") + f"allowed: {between.join(known)}"
 

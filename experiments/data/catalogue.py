@@ -40,6 +40,9 @@ class Dataset:
         return self.source in ("torchvision", "generated")
 
 
+UNREAD = Dataset("plugin", None, 3, None)  # of a plug-in that is not here: enough to use a trained model
+
+
 class Catalogue(UserDict[Any, Dataset]):
     """Name -> `Dataset`. Plug-ins are imported when an unknown name is asked for."""
 
@@ -79,7 +82,7 @@ def register_dataset(name: str) -> Callable[[Read], Read]:
     or [H, W, 3], of any sizes, such as one array; labels: whole numbers or names. Raises `ValueError` where the name
     is not allowed or taken.
     """
-    if not isinstance(name, str) or not NAME.fullmatch(name) or name in DATASETS.data:
+    if not isinstance(name, str) or not NAME.fullmatch(name) or DATASETS.data.get(name, UNREAD) != UNREAD:
         raise ValueError(f"register_dataset({name!r}): the name is taken or not allowed; allowed: {NAME.pattern}")
 
     def add(read: Read) -> Read:

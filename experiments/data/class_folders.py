@@ -8,6 +8,7 @@ from typing import NoReturn
 from experiments.errors import UserError
 
 TYPES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")  # as torchvision's ImageFolder
+MOST_PIXELS = "VIT_MAX_PIXELS"  # an environment variable: the most pixels of one image; workers inherit it
 HIDDEN = (".", "__")  # so begin the names that file managers and archives add
 NAMED = 3  # unused files of each kind that are named
 

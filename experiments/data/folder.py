@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import re
 import warnings
@@ -20,10 +21,10 @@ from PIL import Image
 from PIL.Image import DecompressionBombError
 from torch import Tensor
 
-from experiments.data.class_folders import HIDDEN, NAMED, list_images
+from experiments.data.class_folders import HIDDEN, MOST_PIXELS, NAMED, list_images
 from experiments.data.images import Images, Parts, fitted
 from experiments.data.places import place_of
-from experiments.data.streaming import MOST_THREADS, StreamedPixels, in_memory
+from experiments.data.streaming import THREADS, StreamedPixels, in_memory
 from experiments.errors import UserError
 from experiments.files import RecordError, write_text
 from experiments.sections import DataConfig
@@ -38,9 +39,13 @@ RULES = "2"  # version of the rules by which files become pixels; 2: turned upri
 ORIENTATION = 0x0112  # the tag in EXIF data
 TURNS = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"}
 TURNS |= {6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"}
-
+LARGER = f"; {MOST_PIXELS}=N in the environment allows up to N pixels"
 
 warnings.filterwarnings("ignore", module="PIL")  # Pillow's, which do not name the file
+if limit := os.environ.get(MOST_PIXELS):
+    if not limit.isdecimal():
+        raise UserError(f"{MOST_PIXELS}: {limit!r} is not allowed: expected a number of pixels")
+    Image.MAX_IMAGE_PIXELS = int(limit)  # Pillow refuses twice as many before we can
 
 
 class BrokenImage(UserError):
@@ -145,7 +150,7 @@ def _pixel_hashes(paths: list[str]) -> list[tuple[str, str]]:
         return (stored if turn is None else _hash_image(image.transpose(turn))), stored
 
     console = Console(stderr=True)
-    with ThreadPool(MOST_THREADS) as pool:
+    with ThreadPool(THREADS) as pool:
         hashes = pool.imap(decode, paths, chunksize=16)
         shown = track(hashes, "checking images", len(paths), console=console) if console.is_terminal else hashes
         every = list(shown)
@@ -165,7 +170,8 @@ def _naming(path: str) -> Iterator[None]:
     try:
         yield
     except (DecompressionBombError, OSError, SyntaxError, ValueError) as error:
-        raise BrokenImage(f"data.root: {path!r} cannot be read as an image ({error})") from error
+        hint = LARGER * isinstance(error, DecompressionBombError)
+        raise BrokenImage(f"data.root: {path!r} cannot be read as an image ({error}{hint})") from error
 
 
 def _part_folders(data_root: str) -> dict[str, Path]:
@@ -233,8 +239,12 @@ def to_tensor(image: Image.Image, turn: Image.Transpose | None, upright: bool = 
 def to_rgb(opened: Any) -> tuple[Image.Image, Image.Transpose | None]:
     """An image of Pillow with 8 bits per channel as it is stored, and how to turn it upright, if its EXIF data say so.
 
-    Raises `ValueError` if the range of its pixels is unknown.
+    Raises `ValueError` if the range of its pixels is unknown, or it has more pixels than Pillow's limit, or none.
     """
+    pixels, most = opened.width * opened.height, Image.MAX_IMAGE_PIXELS or math.inf
+    if not 0 < pixels <= most:
+        hint = LARGER * (pixels > 0)
+        raise ValueError(f"{opened.width:,} x {opened.height:,} pixels; allowed: 1 to {most:,} in all{hint}")
     tile = getattr(opened, "tile", None)  # of an image that is not decoded yet
     codec, *_, described = tile[0] if tile else ("", (0, 0))
     is_deep = ";16" in str(described) or (codec.startswith("ppm") and described[1] > 255)
@@ -253,7 +263,7 @@ def to_rgb(opened: Any) -> tuple[Image.Image, Image.Transpose | None]:
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.has_transparency_data and np.asarray(image.convert("RGBA"))[..., 3].min() < 255:
         _say_once("images have transparent pixels; transparency is ignored, and the colour under it is used")
-    return image.convert("RGB"), None if turn is None else Image.Transpose[turn]
+    return image if image.mode == "RGB" else image.convert("RGB"), None if turn is None else Image.Transpose[turn]
 
 
 def _say_once(text: str) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -40,13 +40,26 @@ def _refusing(where: str) -> Iterator[None]:
 
 def read_plugin(data: DataConfig) -> Parts:
     """The parts of a plug-in's dataset. Raises `UserError` naming what cannot be used."""
-    read = DATASETS[data.name].read
-    assert read
-    with _refusing(f"data.name: {data.name!r}: {read.__name__}({data.root!r})"):
-        train, test = read(data.root)
-        parts = {"train": train, **({} if test is None else {"test": test})}
-        raw = {name: (images.__getitem__, np.asarray(list(y)), len(images)) for name, (images, y) in parts.items()}
+    where, read = f"data.name: {data.name!r}", DATASETS[data.name].read
+    if read is None:
+        raise UserError(f"{where} needs its plug-in; set {plugins.VARIABLE}")
+    with _refusing(call := f"{where}: {read.__name__}({data.root!r})"):
+        returned = read(data.root)
+    train, test = _pair(returned, f"{call} returns")
+    parts = {"train": train} | ({} if test is None else {"test": test})
+    pairs = {name: _pair(part, f"{call} returns for {name}") for name, part in parts.items()}
+    with _refusing(call):
+        raw = {name: (images.__getitem__, y, len(images)) for name, (images, y) in pairs.items()}
     return _parts(data, raw)
+
+
+def _pair(value: Any, where: str) -> Sequence[Any]:
+    """What a function has to return, and each part of it. Raises `UserError` for anything but two things."""
+    if isinstance(value, tuple | list) and len(value) == 2:
+        return value
+    size = f" of {len(value)}" if isinstance(value, Sized) else ""
+    expected = "expected (train, test), each of them (images, labels); test may be None"
+    raise UserError(f"{where} a {type(value).__name__}{size}; {expected}")
 
 
 def read_class(data: DataConfig) -> Parts:
@@ -58,8 +71,9 @@ def read_class(data: DataConfig) -> Parts:
             listed: list[Any] = [getattr(part, name, ()) for name in LABELS]
             same = [labels for labels in listed if np.shape(labels) == (len(part),) and labels[0] == label]
             labels = same[0] if same else [part[i][1] for i in range(len(part))]
-            raw[name] = (lambda i, part=part: part[i][0]), np.asarray(labels), len(part)
-    return _parts(data, raw, getattr(opened["train"], "classes", ()))
+            raw[name] = (lambda i, part=part: part[i][0]), labels, len(part)
+    names = (getattr(opened["train"], name, None) for name in ("classes", "categories"))
+    return _parts(data, raw, next(filter(None, names), ()))
 
 
 def open_class(data: DataConfig) -> dict[str, Any]:
@@ -70,48 +84,53 @@ def open_class(data: DataConfig) -> dict[str, Any]:
     from torchvision import datasets
 
     name, where, opened = DATASETS[data.name].torchvision, f"data.name: {data.name!r}", dict[str, Any]()
-    if name not in datasets.__all__:
+    if not isinstance(cls := getattr(datasets, name, None), type):
         raise UserError(f"{where} is not a class of torchvision.datasets; {nearest(name, datasets.__all__)}")
-    known = inspect.signature(getattr(datasets, name)).parameters
+    known: dict[str, inspect.Parameter] = {}
+    for parent in cls.__mro__:  # QMNIST passes `download` on
+        known = {**(own := inspect.signature(parent).parameters), **known}
+        if all(argument.kind is not argument.VAR_KEYWORD for argument in own.values()):
+            break
     required = {p.name for p in known.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD}
     if more := sorted(required - {*ARGUMENTS}):
         raise UserError(f"{where} needs {', '.join(more)}; allowed: classes that need only {', '.join(ARGUMENTS)}")
     usual = {key: value for key, value in (("root", data.root), ("download", data.download)) if key in known}
-    values = {"train": (True, False), "split": ("train", "test")}
+    values = {"split": ("train", "test"), "train": (True, False)}
     chosen = next((argument for argument in values if argument in known), None)
     choices = [{chosen: value} for value in values[chosen]] if chosen else [{}]
     lock = wait_for_lock(Path(data.root) / ".download.lock", 3600.0) if data.download else contextlib.nullcontext()
     with lock:
         for part, choice in zip(("train", "test"), choices):
             try:
-                opened[part] = getattr(datasets, name)(**usual, **choice)
+                opened[part] = cls(**usual, **choice)
             except (RuntimeError, OSError, ValueError, AssertionError, TypeError, ImportError) as error:
                 if "argument split" in str(error) and part == "test":  # it has no such part
                     break
                 if "argument split" in str(error):
                     raise UserError(f"{where} has no split named train: {error}") from error
                 remedy = "set --data.root to their folder, or add --data.download true"
-                field, remedy = ("download", "check the connection") if data.download else ("root", remedy)
+                if data.download or "download" not in known:
+                    remedy = f"torchvision {'could' if 'download' in known else 'does'} not download them"
                 raise UserError(  # a truncated file is a `TypeError`
-                    f"data.{field}: {data.root!r} does not hold the files of {data.name} as torchvision stores them "
+                    f"data.root: {data.root!r} does not hold the files of {data.name} as torchvision stores them "
                     f"({error}); {remedy}"
                 ) from error
     return opened
 
 
-Raw = Mapping[str, tuple[Callable[[int], Any], np.ndarray, int]]  # of each part: an image by its index, labels, number
+Raw = Mapping[str, tuple[Callable[[int], Any], Any, int]]  # of each part: an image by its index, labels, number
 
 
 def _parts(data: DataConfig, raw: Raw, names: Sequence[Any] = ()) -> Parts:
     """The images, decoded if they fit in memory, with labels from 0. `names`: of the labels from 0, where known."""
     where, side = f"data.name: {data.name!r}", data.image_shape[1]
-    for part, (_, labels, count) in raw.items():
-        if labels.shape != (count,) or labels.dtype.kind not in "iuU":
-            given = f"{count} images and labels {list(labels.shape)} of type {labels.dtype}"
-            raise UserError(f"{where} has {given} in {part}; expected a whole number or a name for each image")
-    values = np.unique(np.concatenate([labels for _, labels, _ in raw.values()]))
+    raw = _labelled(raw, where)
+    every = np.concatenate([labels for _, labels, _ in raw.values()])
+    values = np.unique(every[: raw["train"][2]])
     if len(values) < 2:
         raise UserError(f"{where} has {len(values)} class(es); two are needed")
+    for other in np.setdiff1d(every, values):
+        raise UserError(f"{where}: test has the class {other} ({(every == other).sum()} images), which train lacks")
     if len(names) and values.dtype.kind != "U" and {*values.tolist()} <= {*range(len(names))}:
         values = np.arange(len(names))
     else:
@@ -128,8 +147,33 @@ def _parts(data: DataConfig, raw: Raw, names: Sequence[Any] = ()) -> Parts:
     parts, one_at_a_time = {}, Lock()  # a class or a function may not work in several threads
     for part, (_, labels, count) in raw.items():
         pixels = in_memory(StreamedPixels(range(count), side, partial(decode, part=part)))
-        parts[part] = Images(pixels, torch.from_numpy(np.searchsorted(values, labels)))
+        parts[part] = Images(pixels, torch.from_numpy(np.searchsorted(values, labels.astype(every.dtype))))
     return parts, tuple(map(str, names)), _digest(raw)
+
+
+def _labelled(raw: Raw, where: str) -> Raw:
+    """The parts with their labels as arrays, without a test part that has none. Raises `UserError`."""
+    import pandas as pd  # most datasets do without it
+
+    labelled = {}
+    for part, (image, given, count) in raw.items():
+        with _refusing(f"{where}: the labels of {part}"):
+            given = list([None] * count if given is None else given.tolist() if hasattr(given, "tolist") else given)
+            labels = np.asarray(given)
+        if labels.shape == (count,):
+            listed = pd.Series(labels if labels.dtype.kind in "iuf" else given, dtype=object)
+            missing = (listed.isna() | listed.eq("") | (pd.to_numeric(listed, errors="coerce") < 0)).sum()
+            if part == "test" and 0 < missing == count:
+                print(f"{where}: the {count:,} test images have no labels; part of train is the test set", flush=True)
+                continue
+            if missing:
+                what = "none, NaN, an empty name, or below 0; leave out these images"
+                raise UserError(f"{where}: {missing} of the {count} labels of {part} are missing: {what}")
+        if labels.shape != (count,) or labels.dtype.kind not in "iuU":
+            shape = f"{count} images and labels {list(labels.shape)} of type {labels.dtype}"
+            raise UserError(f"{where} has {shape} in {part}; expected a whole number or a name for each image")
+        labelled[part] = image, labels, count
+    return labelled
 
 
 def _digest(raw: Raw) -> str:

@@ -21,7 +21,8 @@ from experiments.memory import GIB, check_images, machine_memory
 
 IN_MEMORY = 1 / 8  # of this machine's memory, for decoded images: the parts of a split and each worker need a copy
 AHEAD = 2  # batches that are decoded before they are asked for
-MOST_THREADS = 16
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+THREADS = min(16, CORES)  # that decode: each holds a whole image
 
 
 @dataclass
@@ -58,8 +59,7 @@ class StreamedPixels:
 
     def batches(self, indices: Iterable[Tensor]) -> Iterator[Tensor]:
         """The pixels [..., 3, S, S] of each index [...], in order. The next `AHEAD` ones are decoded meanwhile."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        pool = ThreadPoolExecutor(min(cores, MOST_THREADS), "decode")
+        pool = ThreadPoolExecutor(THREADS, "decode")
         try:
             waiting: deque[Callable[[], Tensor]] = deque()
             for index in indices:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from experiments.config import RunConfig, completed, load, override
 from experiments.data import loading
-from experiments.data.catalogue import DATASETS
+from experiments.data.catalogue import DATASETS, UNREAD
 from experiments.data.images import normalized
 from experiments.data.indexed import to_pixels
 from experiments.errors import UserError
@@ -65,6 +65,8 @@ def read(folder: str, field: str) -> TrainedRun:
     run = record.read_run(path, checkpoint=True)
     if run.summary["status"] != "finished":
         raise UserError(f"{where} has the status {run.summary['status']}; allowed: finished")
+    if "data_plugin" in run.summary["provenance"] and (name := run.config["data"]["name"]) not in DATASETS:
+        DATASETS[name] = UNREAD
     return TrainedRun(folder, load(completed(run.config)), run.summary)
 
 
@@ -96,7 +98,7 @@ class TrainedModel:
         for start in range(0, len(images), EVAL_BATCH):
             try:
                 pixels = torch.stack([to_pixels(image, *shape) for image in images[start : start + EVAL_BATCH]])
-            except ValueError as error:
+            except (OSError, SyntaxError, ValueError) as error:  # of Pillow, which decodes it only now
                 raise UserError(f"images: {error}") from error
             x = normalized(pixels.to(DTYPES[self.config.train.precision]) / 255, self.mean, self.std).to(device)
             with autocast(self.config, device):
@@ -110,9 +112,10 @@ def load_model(run_folder: str | Path, data_root: str | None = None) -> TrainedM
     """The model of a finished run, on the CPU, in evaluation mode.
 
     `data_root`: the folder of the images, for a record without class names and normalization, as older versions wrote.
-    Raises `UserError` where the run is not finished, its record was changed, or its plug-in is missing or was changed.
+    Raises `UserError` where the run is not finished, its record was changed, or the plug-in of its positional embedding
+    is missing or was changed.
     """
-    run = read(str(run_folder), "run_folder")
+    run = read(os.path.expanduser(run_folder), "run_folder")
     known, config = run.summary.get("data", {}), run.config
     if "classes" in known:
         of_data = tuple(known["classes"]), torch.tensor(known["mean"]), torch.tensor(known["std"])
@@ -123,8 +126,8 @@ def load_model(run_folder: str | Path, data_root: str | None = None) -> TrainedM
                 f"expected the folder of the images of {config.data.name}"
             )
         config = override(config, {} if data_root is None else {"data.root": data_root})
-        settle_place(config.data, Path(run_folder).parent, config.data.root)
-        check_unchanged(config, known.get("files"), Path(run_folder))
+        settle_place(config.data, Path(run.folder).parent, config.data.root)
+        check_unchanged(config, known.get("files"), Path(run.folder))
         splits = loading.load(config)
         of_data = splits.classes, splits.mean, splits.std
     return TrainedModel(run.model().eval(), *of_data, run.config)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli import add_settings, folder, positive, settings
-from experiments.effects import warn_of_long_warmup
+from experiments.effects import warn_of_equal_variants, warn_of_long_warmup
 from experiments.errors import UserError
 from experiments.study import STUDY, StudyPlan, UntilDecided
 from sweeps.builtin import load_study
@@ -98,7 +98,9 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
         if twice := [path for path in changes if path in tuned.space]:
             raise UserError(f"{twice[0]}: is not allowed with --tuned: {arguments.tuned} sets it for each variant")
         plan = apply_tuned(plan, tuned)
-    warn_of_long_warmup([run.config for run in plan.variants.values()], PROG)
+    configs = {label: run.config for label, run in plan.variants.items()}
+    warn_of_long_warmup([*configs.values()], PROG)
+    warn_of_equal_variants(configs, PROG)
     return with_known_runs(plan, study_dir)
 
 

@@ -23,6 +23,7 @@ from ray.exceptions import ActorUnavailableError, ActorUnschedulableError, GetTi
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from experiments.cli import INTERRUPTS
+from experiments.data.class_folders import MOST_PIXELS
 from experiments.errors import UserError
 from experiments.study import RunSpec
 from sweeps.engines.contract import Event, Failed, Slot, Task
@@ -271,7 +272,7 @@ def _connect(address: str) -> str:
     handlers = {number: signal.getsignal(number) for name in INTERRUPTS if (number := getattr(signal, name, None))}
     is_there = _answers(address)
     here: dict[str, Any] = {} if is_there else {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
-    variables = {VARIABLE: os.environ.get(VARIABLE, "")}
+    variables = {name: os.environ.get(name, "") for name in (VARIABLE, MOST_PIXELS)}
     if "PYTHONPATH" in os.environ:
         variables["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
     ray.init(

@@ -62,6 +62,31 @@ def test_a_warm_up_as_long_as_the_training_is_one_warning(vit_sweep, tmp_path):
     assert (status, err) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("factors", "unused"),
+    [
+        ({"model.mlp": ["plain", "swiglu"], "model.act": ["gelu", "gelu-tanh"]}, "model.act"),
+        ({"optim.name": ["adamw", "sgd"], "optim.momentum": [0.9, 0.5]}, "optim.momentum"),
+        ({"optim.schedule": ["cosine", "constant"], "optim.warmup_epochs": [0, 2]}, "optim.warmup_epochs"),
+        ({"optim.schedule": ["cosine", "constant"], "optim.min_lr": [0, 1e-4]}, "optim.min_lr"),
+        ({"model.depth": [2, 1], "model.drop_path_rate": [0, 0.1]}, "model.drop_path_rate"),
+        ({"model.mlp+model.act": [["plain", "gelu"], ["swiglu", "gelu"], ["swiglu", "gelu-tanh"]]}, "model.act"),
+        (
+            {"model.mlp": ["plain", "swiglu"], "model.pool": ["cls", "map"], "model.act": ["gelu", "gelu-tanh"]},
+            "model.act",
+        ),
+        ({"model.mlp": ["plain", "swiglu"], "model.depth": [1, 2]}, ""),
+        ({"model.mlp+model.act": [["plain", "gelu"], ["swiglu", "gelu-tanh"]]}, ""),
+    ],
+    ids=str,
+)
+def test_two_variants_that_train_the_same_are_said(factors, unused, vit_sweep, tmp_path):
+    """Wherever a setting has no effect in one variant and is varied there: one pair in each of these grids."""
+    status, _, err = vit_sweep("show", study(tmp_path, factors=factors), "--out", tmp_path)
+    assert status == 0 and err.count("\n") == bool(unused)
+    assert f" train the same: {unused} has no effect there; it needs " in err or not unused
+
+
 def test_a_dry_run_counts_runs_epochs_and_operations_without_data_or_a_gpu(vit_sweep, tmp_path, monkeypatch):
     """Three forward passes an epoch, whose operations PyTorch counts."""
     monkeypatch.chdir(tmp_path)

@@ -405,7 +405,9 @@ def test_all_broken_images_are_named_at_once(tmp_path):
 
 
 def test_warnings_of_pillow_are_not_shown(tmp_path):
-    """A palette with transparency as bytes, damaged EXIF data, and a picture of more than 89 million pixels."""
+    """A palette with transparency as bytes, damaged EXIF data, and a picture of more than 89 million pixels, which the
+    environment allows.
+    """
     for label in ("a", "b"):
         paint(tmp_path / label, (1, 2, 3), 5)
     Image.new("P", (8, 8)).save(tmp_path / "a" / "p.png", transparency=bytes(range(200)))
@@ -415,11 +417,36 @@ def test_warnings_of_pillow_are_not_shown(tmp_path):
     root = str(Path(__file__).resolve().parents[3])
     done = subprocess.run(
         [sys.executable, "-W", "always", "-c", code, str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": root},
+        env={**os.environ, "PYTHONPATH": root, "VIT_MAX_PIXELS": "90000000"},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0 and "PIL" not in done.stderr and "Warning" not in done.stderr, done.stderr
+
+
+@pytest.mark.filterwarnings("ignore:Image size")
+@pytest.mark.parametrize("mode", ["RGB", "L", "1", "P", "RGBA"])
+def test_an_image_of_more_pixels_than_allowed_is_named_before_it_is_decoded(mode, tmp_path, monkeypatch):
+    for label in ("a", "b"):
+        paint(tmp_path / label, (1, 2, 3), 10)
+    large = tmp_path / "a" / "large.png"
+    for most, side, said in ((500, 30, "30 x 30 pixels; allowed: 1 to 500 in all"), (500, 40, "exceeds limit of 1000")):
+        Image.new(mode, (side, side)).save(large)
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", most)
+        for read in (load_folder, lambda root: files_digest(str(root))):
+            with pytest.raises(UserError, match=rf"large\.png' cannot be .*{said}.*; VIT_MAX_PIXELS=N in the env"):
+                read(tmp_path)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1600)
+    assert load_folder(tmp_path).classes == ("a", "b")
+
+
+@pytest.mark.parametrize("limit", ["many", "-1", "1e9", "1,000"])
+def test_a_limit_that_is_no_number_is_one_line(limit, tmp_path):
+    command = [sys.executable, "-m", "experiments.main", "data", "--data.name", "imagefolder"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3]), "VIT_MAX_PIXELS": limit}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+    line = f"vit-train: error: VIT_MAX_PIXELS: {limit!r} is not allowed: expected a number of pixels\n"
+    assert (done.returncode, done.stderr) == (2, line)
 
 
 def _cut(path: Path) -> None:

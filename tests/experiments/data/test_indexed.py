@@ -1,14 +1,17 @@
 """Datasets by a class of torchvision, and by a user's own function: against the arrays that their files hold."""
 
 import gzip
+import math
 import os
 import struct
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
+import pandas as pd
 import pytest
 import tiny
 import torch
@@ -157,13 +160,40 @@ def test_images_of_several_sizes_are_resized_and_cropped(plugged):
     ("read", "line"),
     [
         (lambda root: Path(root, "a.csv").read_text(), "data.name: 'mine': <lambda>('no'): FileNotFoundError: "),
-        (lambda root: ((COLOURS, NAMES),), "data.name: 'mine': <lambda>('no'): ValueError: not enough values"),
-        (lambda root: (None, (COLOURS, NAMES)), "data.name: 'mine': <lambda>('no'): TypeError: cannot unpack"),
+        (lambda root: ((COLOURS, [[1], [1, 2]] * 12), None), "data.name: 'mine': the labels of train: ValueError: set"),
+        (lambda root: (None, (COLOURS, NAMES)), "data.name: 'mine': <lambda>('no') returns for train a NoneType; exp"),
+        (lambda root: None, "data.name: 'mine': <lambda>('no') returns a NoneType; expected (train, test), each of"),
         (
-            lambda root: ((COLOURS, [[1], [1, 2]] * 12), None),
-            "data.name: 'mine': <lambda>('no'): ValueError: setting an",
+            lambda root: ((COLOURS, NAMES),),
+            "data.name: 'mine': <lambda>('no') returns a tuple of 1; expected (train, t",
+        ),
+        (lambda root: ((COLOURS, NAMES),) * 3, "data.name: 'mine': <lambda>('no') returns a tuple of 3; expected (tra"),
+        (lambda root: [*zip(COLOURS, NAMES)], "data.name: 'mine': <lambda>('no') returns a list of 24; expected (trai"),
+        (
+            lambda root: (COLOURS, NAMES),
+            "data.name: 'mine': <lambda>('no') returns for train a ndarray of 24; expected",
+        ),
+        (
+            lambda root: {"train": (COLOURS, NAMES), "test": (COLOURS, NAMES)},
+            "data.name: 'mine': <lambda>('no') returns a dict of 2; expected (train, test), each of them (images, lab",
+        ),
+        (
+            lambda root: ({"image": COLOURS, "label": NAMES}, None),
+            "data.name: 'mine': <lambda>('no') returns for train a dict of 2; expected",
+        ),
+        (
+            lambda root: ([*zip(COLOURS, NAMES)], None),
+            "data.name: 'mine': <lambda>('no') returns for train a list of 24; expected",
         ),
         (lambda root: ((COLOURS, NAMES[1:]), None), "data.name: 'mine' has 24 images and labels [23] of type <U3"),
+        (
+            lambda root: ((COLOURS, np.eye(3)[[0, 1, 2] * 8]), None),
+            "data.name: 'mine' has 24 images and labels [24, 3] of",
+        ),
+        (
+            lambda root: ((COLOURS, None), None),
+            "data.name: 'mine': 24 of the 24 labels of train are missing: none, NaN",
+        ),
         (lambda root: ((COLOURS, [0.5] * 24), None), "data.name: 'mine' has 24 images and labels [24] of type float64"),
         (lambda root: ((COLOURS, [1] * 24), None), "data.name: 'mine' has 1 class(es); two are needed"),
         (
@@ -177,6 +207,40 @@ def test_a_function_that_cannot_be_used_is_one_line(read, line, plugged):
     with pytest.raises(UserError) as refusal:
         load("mine", "no", side=10)
     assert str(refusal.value).startswith(line)
+
+
+NONE = [-1, None, math.nan, pd.NA, pd.NaT, "", "-1"]
+FOREIGN = [255, 3, "eel"]
+
+
+@pytest.mark.parametrize("known", [[0, 1, 2], [10, 20, 30], ["a", "b", "c"]], ids=str)
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [(none, ": 1 of the 24 labels of test are missing: ") for none in NONE]
+    + [(label, f": test has the class {label} (1 images), which train lacks") for label in FOREIGN],
+    ids=repr,
+)
+def test_a_label_that_is_no_class_of_train_does_not_become_one(other, reason, known, plugged):
+    """By its number where it says that there is none, else by its name, in the second of 24 test images."""
+    labels = known * 8
+    plugged(lambda root: ((COLOURS, labels), (COLOURS, [labels[0], other, *labels[2:]])))
+    with pytest.raises(UserError) as refusal:
+        load("mine", side=10)
+    assert reason in str(refusal.value)
+
+
+@pytest.mark.parametrize("none", NONE, ids=repr)
+def test_labels_that_are_missing_are_refused_in_train_and_are_no_test_set(none, plugged, capsys):
+    plugged(lambda root: ((COLOURS, [none] * 3 + NAMES[3:]), None))
+    with pytest.raises(UserError, match="'mine': 3 of the 24 labels of train are missing: "):
+        load("mine", side=10)
+    plugged(lambda root: ((COLOURS, NAMES), (COLOURS[:6], [none] * 6)), "other")
+    splits = load("other", side=10, test_fraction=0.25)
+    assert sizes(splits) == [13, 5, 6] and splits.classes == ("cat", "cow", "dog")
+    assert (
+        capsys.readouterr().out
+        == "data.name: 'other': the 6 test images have no labels; part of train is the test set\n"
+    )
 
 
 def test_names_may_be_in_a_column_of_pandas(plugged):
@@ -203,6 +267,54 @@ class Others(datasets.FakeData):
     def __init__(self, root="data"):
         super().__init__(60, (3, 12, 12), 3)
         self.targets = np.array([[super(Others, self).__getitem__(i)[1], 7] for i in range(60)])
+
+
+class Parent(datasets.FakeData):
+    def __init__(self, root="data", download=False):
+        super().__init__(60, (3, 12, 12), 3)
+        self.categories = ["ant", "bee", "cow"]
+        if download:
+            raise OSError("no network")
+
+
+class ByParent(Parent):
+    """As QMNIST and Caltech101: its parent downloads, and `categories` has the names of its classes."""
+
+    def __init__(self, root="data", **kwargs):
+        super().__init__(root, **kwargs)
+
+
+class Without(Parent):
+    """As ImageNet: nothing downloads it."""
+
+    def __init__(self, root):
+        raise OSError("no file")
+
+
+def test_a_class_is_downloaded_by_its_parent_and_its_categories_are_names(monkeypatch, tmp_path):
+    monkeypatch.setattr(datasets, "Caltech101", ByParent)
+    monkeypatch.setattr(datasets, "ImageNet", Without)
+    assert load("torchvision:Caltech101", tmp_path, side=12).classes == ("ant", "bee", "cow")
+    with pytest.raises(UserError, match=r"^data\.root: .*\(no network\); torchvision could not download them$"):
+        load("torchvision:Caltech101", tmp_path, download=True)
+    for download in (True, False):
+        with pytest.raises(UserError, match=r"^data\.root: .*\(no file\); torchvision does not download them$"):
+            load("torchvision:ImageNet", tmp_path, download=download)
+
+
+def test_qmnist_tries_a_download(monkeypatch, tmp_path):
+    """torchvision's own class takes `download` through its parent."""
+    monkeypatch.setattr("torchvision.datasets.mnist.download_and_extract_archive", Mock(side_effect=OSError("tried")))
+    monkeypatch.setattr("torchvision.datasets.mnist.download_url", Mock(side_effect=OSError("tried")), raising=False)
+    with pytest.raises(UserError, match=r"\(tried\); torchvision could not download them$"):
+        load("torchvision:QMNIST", tmp_path, download=True)
+
+
+@pytest.mark.parametrize("known", ["SVHN", "STL10", "Omniglot", "Flowers102", "EuroSAT", "DTD"])
+def test_the_nearest_class_is_named_whatever_its_case(known):
+    for name in (known.lower(), known[:-1].swapcase()):
+        with pytest.raises(UserError, match=f"did you mean {known!r}"):
+            load(f"torchvision:{name}")
 
 
 def test_labels_are_those_of_the_items(monkeypatch):

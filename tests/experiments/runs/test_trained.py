@@ -10,6 +10,7 @@ from PIL import Image
 
 import experiments
 from experiments.data import loading
+from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.runs import predictions, record
 from vit.plugins import Source
@@ -144,6 +145,12 @@ def test_a_plugin_whose_source_was_changed_is_refused(tmp_path, monkeypatch):
         (np.zeros((8, 8), np.uint8), "expected a list of images, also for a single one"),
         ([np.zeros((8, 8))], r"an array of float64, \[8, 8\] is not allowed: expected uint8"),
         ([np.zeros((2, 8, 8), np.uint8)], r"an array of uint8, \[2, 8, 8\] is not allowed"),
+        ([np.zeros((0, 5), np.uint8)], "5 x 0 pixels; allowed: 1 to"),
+        ([np.zeros((5, 0, 3), np.uint8)], "0 x 5 pixels; allowed: 1 to"),
+        (np.zeros((2, 0, 0, 3), np.uint8), "0 x 0 pixels; allowed: 1 to"),
+        ([Image.new("L", (0, 5))], "0 x 5 pixels; allowed: 1 to"),
+        ([Image.new("RGBA", (5, 0))], "5 x 0 pixels; allowed: 1 to"),
+        ([Image.new("1", (10_000, 9_000))], "10,000 x 9,000 pixels; allowed: 1 to 89,478,485 in all; VIT_MAX_PIXELS=N"),
     ],
 )
 def test_what_is_no_image_is_one_line(images, reason, tmp_path):
@@ -151,6 +158,33 @@ def test_what_is_no_image_is_one_line(images, reason, tmp_path):
     with pytest.raises(UserError, match=f"^images: {reason}"):
         model.predict(images)
     assert model.predict([])[1].shape == (0, 10)
+
+
+def test_a_model_needs_neither_its_registered_dataset_nor_an_expanded_path(tmp_path, monkeypatch):
+    """In a later process, without VIT_PLUGINS; there, the plug-in may still be registered."""
+    monkeypatch.setattr(DATASETS, "data", dict(DATASETS.data))
+    images = np.random.default_rng(0).integers(0, 255, (24, 10, 10, 3), dtype=np.uint8)
+    read = lambda root: ((images, ["cat", "dog", "cow"] * 8), (images[:6], ["cat", "dog", "cow"] * 2))  # noqa: E731
+    experiments.register_dataset("mine")(read)
+    data = {"data__name": "mine", "data__img_size": 8, "data__train_limit": None, "data__val_fraction": 0.25}
+    tiny.run(tmp_path / "a", **data)
+    del DATASETS.data["mine"]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    trained = experiments.load_model("~/a")
+    assert trained.config.data.name == "mine" and agree(trained.predict(list(images[:6])), tmp_path / "a")
+    with pytest.raises(UserError, match="^data.name: 'mine' needs its plug-in; set VIT_PLUGINS$"):
+        loading.load(trained.config)
+    experiments.register_dataset("mine")(read)
+    assert len(loading.load(trained.config).test) == 6
+
+
+def test_a_broken_file_is_one_line(tmp_path):
+    """Pillow decodes an image when it is used."""
+    path = tmp_path / "cut.png"
+    Image.effect_noise((64, 64), 50).save(path)
+    path.write_bytes(path.read_bytes()[:2000])
+    with pytest.raises(UserError, match="^images: image file is truncated"):
+        experiments.load_model(_finished(tmp_path)).predict([Image.open(path)])
 
 
 def _finished(tmp_path: Path) -> Path:
