@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping
 from functools import lru_cache
@@ -21,6 +22,8 @@ STUDY = "study.json"
 GRID = ("tuned", "base", "factors", "extra")  # fields that decide which runs a study has
 COMPARISON = ("baseline", "metric", "margin", "looks", "variance")  # how they are compared: stays after the first run
 MAX_LOOK = 10_000
+OTHER_FOLDERS = ("locks", "report", "tuning", "wandb")  # in a study's folder, beside those of its runs
+OTHER_FILES = (".db", ".json", ".jsonl", ".lock", ".log", ".yaml")  # endings of the files there
 MOST_PAIRS = 150  # variants of which every pair is compared; more pairs are too many to compute and to read
 
 
@@ -154,7 +157,8 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         for run in self.runs:
             _check_names(run.levels)
             is_folder = run.name.isprintable() and Path(run.name).name == run.name and run.name not in ("", "..")
-            if self.source is None and not is_folder:
+            is_other = run.name in OTHER_FOLDERS or run.name.endswith(OTHER_FILES)
+            if self.source is None and (is_other or not is_folder):
                 raise ValueError(f"runs: {run.name!r} is not the name of a folder")
             variant = run.variant, run.seed
             for key, what in ((run.name, "is listed twice"), (variant, "has the variant and seed of")):
@@ -213,9 +217,10 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         return {**tree, "tuned": self.tuned.tree()} if self.tuned else tree
 
     def check_has_folders(self, place: str, advice: str = "see vit-report") -> None:
-        """Raise `UserError` for an exported study."""
-        if self.export is not None:
-            raise UserError(f"{place} holds an exported study, which has no run folders; {advice}")
+        """Raise `UserError` for an exported study, and for one of runs of W&B or of a table."""
+        if self.export is not None or self.source is not None:
+            kind = f"a study of {self.source!r}" if self.export is None else "an exported study"
+            raise UserError(f"{place} holds {kind}, which has no run folders; {advice}")
 
     @property
     def tuned_settings(self) -> tuple[str, ...]:
@@ -225,6 +230,14 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     def tuned_for(self, variant: str) -> dict[str, Any]:
         """The settings that were tuned for a variant, and their values."""
         return self.tuned.variants[variant].settings if self.tuned else {}
+
+    @property
+    def has_grid(self) -> bool:
+        """Whether the variants are every combination of two levels or more of two factors or more."""
+        paths, levels = [factor.split("+") for factor in self.factors], [run.levels for run in self.variants.values()]
+        rows = {tuple(str([of.get(path) for path in linked]) for linked in paths) for of in levels}
+        numbers = [len(set(column)) for column in zip(*rows, strict=True)]
+        return len(numbers) > 1 and min(numbers) > 1 and len(rows) == math.prod(numbers)
 
     def undecided(self, without_verdict: Mapping[str, Collection[str]]) -> list[str]:
         """The variants that lack a verdict that they need to get no more seeds.

@@ -11,7 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 from experiments.errors import UserError
 from experiments.files import RecordError, write_text
@@ -125,21 +125,27 @@ class Driver:
 
     def _take(self, worker: Worker, event: Event) -> None:
         """Handle what a worker tells."""
+        cohorts = self.assigned[worker].cohorts
         if isinstance(event, Epoch):
             self._take_epoch(worker, event)
-            return
-        if isinstance(event, Failed) and event.users:  # another attempt would fail the same way
-            raise UserError(f"{event.reason} (in {self.assigned[worker].cohorts[0][0].name})")
-        runs = self.assigned[worker].cohorts.popleft()
-        if isinstance(event, Done):
+        elif isinstance(event, Done):
+            runs = cohorts.popleft()
             self.failing.pop(worker.place, None)
             self._begin(worker)
             for run in runs:
                 self._settle(run, "the worker left neither a record nor an error", "", event.locked.get(run.name, ""))
-        elif isinstance(event, Failed):
+        elif isinstance(event, Failed) and event.users:  # another attempt would fail the same way
+            raise UserError(event.reason + (f" (in {cohorts[0][0].name})" if cohorts else ""))
+        elif isinstance(event, Failed) and cohorts:
+            runs = cohorts.popleft()
             for run in runs:
                 self._settle(run, event.reason, event.trace)
             self._replace(worker, runs[0], event.reason)
+        elif isinstance(event, Failed):  # it was idle: another one starts when there are runs for it
+            self.display.note(f"{worker.name} had no run: {event.reason}")
+            self._remove(worker)
+        else:
+            assert_never(event)
 
     def _take_epoch(self, worker: Worker, event: Epoch) -> None:
         """Take in an epoch. A worker in its last one gets its next runs, unless a sampler learns from each result."""

@@ -15,7 +15,7 @@ from experiments.runs.resume import read_note
 from experiments.study import RunSpec, StudyPlan
 from sweeps.study_folder import DRIVER_LOCK, ERROR
 
-STATES = ("running", "waiting", "interrupted", "failed", "finished", "diverged", "pruned")
+STATES = ("running", "waiting", "interrupted", "failed", "finished", "diverged", "pruned", "unreadable")
 ACTIVE = ("running", "waiting", "interrupted")  # states of runs that are left to train
 
 
@@ -23,9 +23,10 @@ ACTIVE = ("running", "waiting", "interrupted")  # states of runs that are left t
 class RunStatus:
     """One run of a study.
 
-    `state` is one of `STATES`: ended by its record; running where its lock is held; failed where an attempt has left
-    error.txt; interrupted where it has begun; else waiting. `host` and `pid` name the process that trains it, `error`
-    is the last line of error.txt, `last_epoch` is the time since its last epoch in seconds; None unless it is running.
+    `state` is one of `STATES`: ended by its record; unreadable where that is damaged or of another run; running where
+    its lock is held; failed where an attempt has left error.txt; interrupted where it has begun; else waiting. `host`
+    and `pid` name the process that trains it, `error` is the last line of error.txt or what is wrong with the record,
+    `last_epoch` is the time since its last epoch in seconds; None unless it is running.
     """
 
     run: str
@@ -63,18 +64,24 @@ class StudyStatus:
 
 
 def read_status(study_dir: Path) -> StudyStatus:
-    """The status of a study now. Raises `RecordError` where study.json or a record cannot be read."""
+    """The status of a study now. Raises `RecordError` where study.json cannot be read."""
     plan = StudyPlan.read(study_dir)
     runs = [run_status(study_dir, run) for run in plan.runs]
     return StudyStatus(plan.name, holder(study_dir / DRIVER_LOCK), runs, _seconds_left(study_dir, runs))
 
 
 def run_status(study_dir: Path, run: RunSpec) -> RunStatus:
-    """The status of a run. Raises `RecordError`."""
+    """The status of a run."""
     folder, holding = study_dir / run.name, None
     planned = int(run.settings.get("train.epochs", DEFAULTS["train.epochs"]))
-    error = None
-    if summary := record.read_ended(study_dir, run):
+    summary = error = None
+    try:
+        summary = record.read_ended(study_dir, run)
+    except record.RecordError as damage:
+        error = str(damage)
+    if error:
+        state, done = "unreadable", 0
+    elif summary:
         state, done = summary["status"], int(summary.get("epochs", planned))
     else:
         done, holding, error = _progress(folder)[0], holder(study_dir / LOCKS / run.name), _last_error(folder)

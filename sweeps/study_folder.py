@@ -130,10 +130,9 @@ def with_last_looks(plan: StudyPlan, last: Mapping[str, int]) -> StudyPlan:
 def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSpec]:
     """The runs of study.json, which is `old`, and those of the plan, ordered by seed, the seeds of the former first.
 
-    Raises `UserError` where the folder holds an exported study, or another study, naming the first difference. More
-    seeds, levels and factors make no other study if the plan has every run of the folder.
+    Raises `UserError` where the folder holds another study, naming the first difference. More seeds, levels and factors
+    make no other study if the plan has every run of the folder.
     """
-    old.check_has_folders(f"out: {str(study_dir)!r}", "choose another --out")
     seeds = dict.fromkeys(run.seed for run in (*old.runs, *plan.runs))
     every = (
         make_run(run.variant, run.levels, run.config, seed, run.settings)
@@ -190,9 +189,12 @@ def at_first_path(plan: StudyPlan, study_dir: Path) -> str | None:
 
 
 def _old_plan(study_dir: Path) -> StudyPlan | None:
-    """The plan in study.json; None where there is none."""
+    """The plan in study.json; None where there is none. Raises `UserError` where its runs have no folders."""
     with writing(study_dir):
-        return StudyPlan.read(study_dir) if (study_dir / record.STUDY).exists() else None
+        old = StudyPlan.read(study_dir) if (study_dir / record.STUDY).exists() else None
+    if old:
+        old.check_has_folders(f"out: {str(study_dir)!r}", "choose another --out")
+    return old
 
 
 def _record_look(old: StudyPlan, study_dir: Path) -> None:

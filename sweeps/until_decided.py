@@ -46,15 +46,15 @@ def with_looks(study: Study, most: int | None, pairs: bool = False) -> Study:
     return parse_study({**study.model_dump(), "seeds": seeds, "looks": looks}, study.name)
 
 
-def runs_by_look(plan: StudyPlan, study_dir: Path) -> Iterator[set[str] | None]:
+def runs_by_look(plan: StudyPlan, study_dir: Path) -> Iterator[set[str]]:
     """The names of the runs of one look after the other, those that have ended included. After each look, variants
     stop.
 
-    None, once, for a study that stops no variants: it stands for all runs. A look that was reached before is passed
-    over. Raises `UserError` where the study cannot be tested.
+    A study that stops no variants has all runs at once. A look that was reached before is passed over. Raises
+    `UserError` where the study cannot be tested.
     """
     if plan.until_decided is None:
-        yield None
+        yield {run.name for run in plan.runs}
         return
     reached = 0
     for look in plan.looks:

@@ -8,7 +8,6 @@ import pandas as pd
 
 from analysis import stats
 from analysis.findings.chance import Chance, study_chance
-from analysis.findings.variants import has_grid
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.stats.comparisons import (
@@ -92,7 +91,7 @@ def study_policy(study: Runs) -> Policy:
         image=one_image(study.of("finished"), study.metric),
         looks=stats.Looks(tuple(study.plan.looks), _complete(study), study.plan.stopped),
         variance=study.plan.variance,
-        has_grid=has_grid(study),
+        has_grid=study.plan.has_grid,
     )
 
 

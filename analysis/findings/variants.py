@@ -83,13 +83,6 @@ def names_by_levels(levels: pd.DataFrame, factors: Mapping[str, str]) -> dict[st
     return dict(zip(levels.index, names))
 
 
-def has_grid(study: Runs) -> bool:
-    """Whether the study plans every combination of two levels or more of two factors or more."""
-    levels = levels_by_variant(study).fillna("none")
-    numbers = levels.nunique()
-    return len(numbers) > 1 and bool(numbers.min() > 1 and len(levels.drop_duplicates()) == numbers.prod())
-
-
 def _grid(study: Runs) -> pd.DataFrame | None:
     if len(study.factors) < 2:
         return None

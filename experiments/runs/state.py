@@ -116,12 +116,15 @@ class RunState(Saved):
         self.clock = time.perf_counter() - self.seconds["wall"]
         with writing(self.dir):
             self.dir.mkdir(parents=True, exist_ok=True)
-            if not (self.dir / record.CONFIG).exists():
-                record.write_json(self.dir / record.CONFIG, self.spec.config.model_dump())
-            for name, body in source_files(self.spec.config).items():
-                (self.dir / name).parent.mkdir(parents=True, exist_ok=True)
-                record.write_bytes(self.dir / name, body)
+            self._write_settings()
             self._add_session(session, uncommitted_diff())
+
+    def _write_settings(self) -> None:
+        """Write the configuration and the source of the plug-ins that the run is trained with."""
+        record.write_json(self.dir / record.CONFIG, self.spec.config.model_dump())
+        for name, body in source_files(self.spec.config).items():
+            (self.dir / name).parent.mkdir(parents=True, exist_ok=True)
+            record.write_bytes(self.dir / name, body)
 
     def _add_session(self, session: Mapping[str, Any], diff: bytes) -> None:
         """Add a session with its uncommitted changes. One that saved no epoch is forgotten."""
@@ -166,7 +169,8 @@ class RunState(Saved):
         return {saved.name: getattr(self, saved.name) for saved in fields(Saved)}
 
     def seal(self, weights: Mapping[str, Tensor], summary: Mapping[str, Any], predictions: bytes | None) -> None:
-        """Write checkpoint, metrics, test predictions and, last, the summary; delete the resume file."""
+        """Write settings, checkpoint, metrics, test predictions and, last, the summary; delete the resume file."""
+        self._write_settings()  # the files may have been edited during training
         cpu = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
         record.write_bytes(self.dir / record.CHECKPOINT, save(cpu, {"run_id": self.spec.run_id}))
         record.write_text(self.dir / record.METRICS, record.metrics_csv(self.rows))

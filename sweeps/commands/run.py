@@ -3,7 +3,7 @@
 import argparse
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def engine_of(arguments: argparse.Namespace, plan: StudyPlan) -> Engine:
 
 
 def run(arguments: argparse.Namespace, command: str) -> int:
-    """Train the study. Returns 1 if runs failed in every attempt."""
+    """Train the study. Returns 1 if runs failed in every attempt, or have no record at the end."""
     plan, study_dir = plan_and_folder(arguments)
     check_plan(plan, study_dir)
     left = [run for run in plan.runs if read_ended(study_dir, run) is None]
@@ -90,18 +90,21 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         write_plan(plan, study_dir, command)
         print(_start_line(plan, left, engine), flush=True)
         with Mirror(tracking_of(arguments), study_dir, alert=arguments.alert):
-            failed = _train(plan, study_dir, engine, arguments.cohort)
-        return _print_result(plan, study_dir, failed)
+            names, failed = _train(plan, study_dir, engine, arguments.cohort)
+        return _print_result(plan, study_dir, names, failed)
 
 
-def _train(plan: StudyPlan, study_dir: Path, engine: Engine, cohort: int | None) -> dict[str, str]:
-    """Train the runs that are left, look by look where variants stop. Returns the failed runs and why."""
+def _train(plan: StudyPlan, study_dir: Path, engine: Engine, cohort: int | None) -> tuple[set[str], dict[str, str]]:
+    """Train the runs that are left, look by look where variants stop. Returns all of them, and why some failed."""
     from sweeps.train_plan import train_plan
 
+    names, failed = set[str](), dict[str, str]()
     for only in runs_by_look(plan, study_dir):
-        if failed := train_plan(plan, study_dir, engine, cohort=cohort, only=only):
-            return failed
-    return {}
+        names |= only
+        failed = train_plan(plan, study_dir, engine, cohort=cohort, only=only)
+        if failed:
+            break
+    return names, failed
 
 
 def tracking_of(arguments: argparse.Namespace) -> Tracking:
@@ -146,12 +149,18 @@ def counts_text(counts: Counter[str], what: str) -> str:
     return f"{counted([*counts.elements()], what)}: {', '.join(f'{n} {status}' for status, n in counts.items())}"
 
 
-def _print_result(plan: StudyPlan, study_dir: Path, failed: Mapping[str, str]) -> int:
-    """Print what was trained, where it is, and the next command. Returns 1 if runs failed."""
-    ended = [summary for run in plan.runs if (summary := read_ended(study_dir, run))]
-    print(counts_text(Counter([*(summary["status"] for summary in ended), *["failed"] * len(failed)]), "run"))
+def _print_result(plan: StudyPlan, study_dir: Path, names: Iterable[str], failed: Mapping[str, str]) -> int:
+    """Print what was trained, where it is, and the next command. Returns 1 if runs failed, or have no record now.
+
+    `names`: of the runs that this command was to train, those that had ended before included.
+    """
+    ended = {run.name: summary["status"] for run in plan.runs if (summary := read_ended(study_dir, run))}
+    deleted = [name for name in names if name not in ended and name not in failed]
+    print(counts_text(Counter([*ended.values(), *["failed"] * len(failed), *["deleted"] * len(deleted)]), "run"))
+    for name in deleted:
+        print(f"deleted: {name}: its record was deleted meanwhile; the same command trains it again")
     for name, reason in failed.items():
         print(f"failed: {name}: {reason} (see {study_dir / name / ERROR})")
     print(f"study: {study_dir}")
     print(f"next: vit-report {shlex.quote(str(study_dir))}")
-    return 1 if failed else 0
+    return 1 if failed or deleted else 0

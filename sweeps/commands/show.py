@@ -76,7 +76,9 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
         )
     print(f"baseline  {plan.baseline}")
     print(f"metric    {plan.metric}, equivalence margin {margin_text(plan)}")
-    needed = (f"{seeds_for_equivalence(spread, len(planned))} if it is {spread:g} of the margin" for spread in SPREADS)
+    families = 2 if plan.has_grid else 1
+    enough = {spread: seeds_for_equivalence(spread, len(planned), families) for spread in SPREADS}
+    needed = (f"{number} if it is {spread:g} of the margin" for spread, number in enough.items())
     print(f"          seeds for equivalence, by the standard deviation of the runs: {', '.join(needed)}")
     if plan.looks:
         stops = "; variants stop when they are decided" if plan.until_decided else ""
@@ -88,16 +90,17 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
     print(f"\n{counted(plan.runs, 'run')}, {done.total()} done, in {study_dir}")
 
 
-def seeds_for_equivalence(spread: float, variants: int) -> int:
+def seeds_for_equivalence(spread: float, variants: int, families: int = 1) -> int:
     """The seeds with which two equal variants of a study are shown to be equivalent in four of five studies.
 
-    `spread`: the standard deviation of a run, in margins. The 95 % interval for all pairs (Bonferroni) must lie within
-    the margin; standard errors are from the variances of both variants.
+    `spread`: the standard deviation of a run, in margins. `families`: of tests that share the 5 %; a grid has two, as
+    its factors are tested as well. The interval for all pairs (Bonferroni) must lie within the margin; standard errors
+    are from the variances of both variants.
     """
     import numpy as np  # slow to import, as scipy
     from scipy.special import chdtri, ndtr, stdtrit
 
-    level, seeds = 0.025 / max(variants * (variants - 1) // 2, 1), 2
+    level, seeds = 0.025 / families / max(variants * (variants - 1) // 2, 1), 2
     quantiles = (np.arange(1000) + 0.5) / 1000
 
     def power(n: int) -> float:

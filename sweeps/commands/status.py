@@ -26,7 +26,7 @@ WATCH_SECONDS = 5.0
 DESCRIPTION = """\
 Show what every run of a study is doing. It changes nothing, and works during a sweep, after it and without one.
 
-The table lists the runs in training and the failed ones; --all lists every run. --json prints one object:
+The table lists the runs in training, failed and unreadable ones; --all lists every run. --json prints one object:
   schema, study, time (UTC), counts (state -> runs), seconds_left, driver (host, pid, command, since: the command that
   trains the study); for each run in `runs`
   run, variant, seed, state, epochs, epochs_done, error, host, pid, last_epoch.
@@ -35,7 +35,8 @@ Times are in seconds; what is not known is null. last_epoch is the time since th
   waiting      not begun
   interrupted  begun, but no process trains it; the next sweep continues it
   failed       its last attempt has failed; the next sweep tries it again
-  finished, diverged, pruned  it has ended, with a record"""
+  finished, diverged, pruned  it has ended, with a record
+  unreadable   its record is damaged or that of another run; the next sweep says what to do"""
 FOLDED = {"variant", "run", "worker", "last error"}  # columns of a table that may need several lines
 
 
@@ -111,7 +112,7 @@ def _parts(study: StudyStatus, every: bool) -> Iterator[str | Table | None]:
             "last error": run.error,
         }
         for run in study.runs
-        if every or run.state in ("running", "failed")
+        if every or run.state in ("running", "failed", "unreadable")
     )
 
 

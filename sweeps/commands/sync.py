@@ -17,6 +17,7 @@ from experiments.runs.tracking import server
 from experiments.runs.tracking.notes import changed_runs, lacking
 from experiments.runs.tracking.sender import Sender
 from experiments.runs.tracking.settings import AgentRun, Tracking, add_alert_argument, add_tracking_arguments
+from experiments.study import STUDY, StudyPlan
 from sweeps.commands.arguments import PROG, counted
 from sweeps.study_folder import ERROR
 
@@ -49,6 +50,8 @@ def sync(arguments: argparse.Namespace, _: str) -> int:
     tracking = Tracking(arguments.tracking, arguments.project, arguments.entity, agent=agent)
     if not tracking.is_on:
         raise UserError(f"--tracking: {arguments.tracking} sends nothing; expected auto, online or offline")
+    if (study_dir / STUDY).is_file():
+        StudyPlan.read(study_dir).check_has_folders(f"STUDY_DIR: {arguments.folder!r}")
     parent, since = map(float, arguments.beside.split(":"))
     if arguments.follow:
         _follow(study_dir, tracking, lambda: names or changed_runs(study_dir, since), parent, arguments.alert)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from experiments.study import RunSpec
 
 MAX_REASON = 500  # characters of an error in one line
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # a disk to which no run can be written
 
 
 def redirect_output(task: Task) -> None:
@@ -100,7 +102,8 @@ class Training:
 
 
 def failure(error: BaseException) -> Failed:
-    """What a worker tells of an error. The user can mend bad input; a record's error is of one run, and may pass."""
-    users = isinstance(error, UserError) and not isinstance(error, RecordError)
+    """What a worker tells of an error. The user can mend bad input and a full disk; a record's error is of one run."""
+    is_full = any(isinstance(one, OSError) and one.errno in FULL for one in (error, error.__cause__))
+    users = is_full or (isinstance(error, UserError) and not isinstance(error, RecordError))
     line = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_REASON]
     return Failed(str(error) if users else line, "".join(traceback.format_exception(error)), users)

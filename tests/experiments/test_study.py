@@ -55,7 +55,7 @@ def test_a_study_without_one_of_its_parts_is_refused(missing, tmp_path):
     assert refusal(tmp_path, text) == f"{missing}: is required"
 
 
-BAD_NAMES = ("", "..", "../x", "a/b", "x\0y")
+BAD_NAMES = ("", "..", "../x", "a/b", "x\0y", "locks", "wandb", "driver.lock", "optuna.db", "sweep.log", "study.json")
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 Run as a script with STUB, a JSON object: "log": file that gets a line for each thing done; "nap": seconds an epoch;
 "accuracy": variant -> its accuracy with each seed; "environment": file that gets the names of the environment
-variables; "seed N": what befalls the runs of seed N: raise, raise-once, kill, kill-once, diverge, refuse. Workers are
-spawned, and so import this script too: the replacements are in place there as well.
+variables; "seed N": what befalls the runs of seed N: raise, raise-once, kill, kill-once, diverge, refuse, full. Workers
+are spawned, and so import this script too: the replacements are in place there as well.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -61,10 +62,13 @@ def train_one(i, run, run_dir, on_row):
 
 def befall(fate, run):
     from experiments.errors import UserError
+    from experiments.files import RecordError
 
     tried = Path(f"{STUB['log']}.{run.name}")  # not in the run's folder, where it would be something to lose
     first = not tried.exists()
     tried.touch()
+    if fate == "full":  # as `write_bytes` does on a full disk
+        raise RecordError(f"{tried}: cannot be written: No space left on device") from OSError(errno.ENOSPC, "")
     if fate == "refuse":
         raise UserError("data.root: 'nowhere' holds no images")
     if fate == "raise" or (fate == "raise-once" and first):

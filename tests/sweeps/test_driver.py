@@ -1,16 +1,23 @@
 """The driver, with an engine whose events the test gives: who gets which runs, and what counts as an attempt."""
 
+import random
+from collections import Counter
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 from stubbed import finish, tiny_plan
 
+from experiments.config import load
+from experiments.errors import UserError
 from experiments.runs.record import write_bytes
 from sweeps import driver as module
 from sweeps.driver import Driver
 from sweeps.engines.contract import Done, Epoch, Failed, Task
 from sweeps.plan_runs import PlanRuns
+from sweeps.tuning.space import make_space
+from sweeps.tuning.trials import Trials
+from sweeps.tuning.tuning_plan import RUNS, TuningPlan
 
 
 class FakeWorker:
@@ -144,3 +151,81 @@ def test_a_worker_without_an_epoch_for_ten_of_its_longest_is_stopped_and_no_atte
     assert names(driver)[:2] == worker.given[0] if hangs else len(names(driver)) == 4
     said = f"no epoch for {round(silence / 60)} min; its worker hangs and is stopped"
     assert [said in call.args[0] for call in driver.display.note.call_args_list] == [True] * hangs
+
+
+class Storm(FakeEngine):
+    """An engine whose workers die at any moment: idle, in a run, at its end, between two. The others train."""
+
+    def __init__(self, places, folder, rng):
+        super().__init__(places)
+        self.folder, self.rng, self.ended = folder, rng, Counter()
+
+    def start(self):
+        worker = super().start()
+        worker.cohorts, worker.epoch = [], 0
+        worker.train = worker.cohorts.append
+        return worker
+
+    def events(self, seconds):
+        worker = self.rng.choice([worker for worker in self.started if not worker.stopped])
+        death = [(worker, Failed("the worker was killed by SIGKILL"))] if self.rng.random() < 0.2 else []
+        if not worker.cohorts or (death and self.rng.random() < 0.5):
+            return death
+        runs = worker.cohorts[0]
+        worker.epoch += 1
+        if worker.epoch <= runs[0].config.train.epochs:
+            row = {"epoch": worker.epoch, "val/acc": 0.5, "val/loss": 1.0}
+            return [(worker, Epoch(index, row)) for index in range(len(runs))] + death
+        for run in worker.cohorts.pop(0):
+            if not (self.folder / run.name / "summary.json").exists():
+                finish(self.folder / run.name, run, epochs=run.config.train.epochs)
+                self.ended[run.name] += 1
+        worker.epoch = 0
+        return self.rng.choice([[(worker, Done({})), *death], death or [(worker, Done({}))]])
+
+
+def of_plan(folder):
+    plan = tiny_plan(seeds=6)
+    return PlanRuns(plan.runs, folder, 2), [run.name for run in plan.runs]
+
+
+def of_tuning(folder):
+    plan = tiny_plan(seeds=1)
+    tuning = TuningPlan(plan, make_space(None, load(plan.base), plan.runs), 4, "random", "none", seeds=2)
+    (folder / RUNS).mkdir()
+    return Trials(tuning, folder, print), None
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("source_of", [of_plan, of_tuning])
+def test_workers_that_die_at_any_moment_cost_no_run_and_no_run_ends_twice(source_of, seed, tmp_path, monkeypatch):
+    for limit in ("ATTEMPTS", "FAILURES"):
+        monkeypatch.setattr(module, limit, 1000)
+    source, names = source_of(tmp_path)
+    engine = Storm(3, source.folder, random.Random(seed))
+    task = Task(source.folder, tmp_path / "log", asks=source_of is of_tuning)
+    driver = Driver(source, engine, task, Mock(), "val/acc")
+    driver.run()
+    runs = [run.name for trial in source.closed() for run in trial.runs] if names is None else names
+    assert engine.ended == Counter(runs) and len(runs) in (12, 16) and not driver.failed
+
+
+def test_an_idle_worker_that_dies_is_named_and_its_place_is_free_again(tmp_path):
+    driver, (run, *_) = driver_of(tmp_path), tiny_plan().runs
+    (worker,) = driver.engine.started
+    driver.source.waiting.clear()
+    finish(tmp_path / run.name, run)
+    driver._take(worker, Done({}))
+    driver._take(worker, Failed("the worker was killed by SIGKILL (possibly out of memory)"))
+    said = "worker 0 had no run: the worker was killed by SIGKILL (possibly out of memory)"
+    assert [call.args[0] for call in driver.display.note.call_args_list] == [said]
+    assert worker.stopped and driver.engine.room == 1 and not driver.attempts
+
+
+def test_what_the_user_can_mend_ends_a_sweep_also_where_an_idle_worker_says_it(tmp_path):
+    driver, (run, *_) = driver_of(tmp_path), tiny_plan().runs
+    (worker,) = driver.engine.started
+    finish(tmp_path / run.name, run)
+    driver._take(worker, Done({}))
+    with pytest.raises(UserError, match="^out: 'sweep.log' cannot be written$"):
+        driver._take(worker, Failed("out: 'sweep.log' cannot be written", users=True))

@@ -149,6 +149,17 @@ BAD = [
     (["sync", "folders/tiny"], "folders/tiny: holds no finished runs"),
     (["status", "runs/broken"], "study.json: is not JSON"),
     (["status", ROOT / "analysis/reference/digits/position"], "holds an exported study, which has no run folders"),
+    *[
+        ([command, "runs/table", *more], "holds a study of 'csv:t.csv', which has no run folders")
+        for command, *more in (
+            ["status"],
+            ["sync", "--tracking", "offline"],
+            ["run"],
+            ["wandb"],
+            ["cell", "../../EVIL"],
+        )
+    ],
+    (["run", "mine.yaml", "--out", "foreign"], "holds a study of 'csv:t.csv', which has no run folders"),
     (["cell", "runs/tiny"], "run=NAME"),
     (["cell", "runs/tiny", "run=logits-s1"], "RUN: 'logits-s1' is not a run of tiny; did you mean 'logits-s1-"),
     (["cell", "runs/tiny", "run="], "`vit-sweep status runs/tiny --all` lists them"),
@@ -163,6 +174,11 @@ def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(refused, tmp_p
     write_plan(tiny_plan(), tmp_path / "runs" / "tiny", "vit-sweep run tiny")
     (tmp_path / "runs" / "broken").mkdir()
     (tmp_path / "runs" / "broken" / "study.json").write_text("{")
+    run = tiny_plan().runs[0].model_copy(update={"name": "../../EVIL"})
+    evil = tiny_plan().model_copy(update={"source": "csv:t.csv", "runs": [run], "seeds": [run.seed]})
+    for folder in ("runs/table", "foreign/mine"):
+        (tmp_path / folder).mkdir(parents=True)
+        evil.write(tmp_path / folder)
     (tmp_path / "folders" / "tiny" / "study.json").mkdir(parents=True)
     (tmp_path / "link").symlink_to("nowhere")
     (tmp_path / "tiny.yaml").write_text('{"name": "tiny", "factors": {"model.depth": [1, 2]}}')

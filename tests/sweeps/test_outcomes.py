@@ -4,8 +4,11 @@ Training is replaced by stub_sweep.py.
 """
 
 import re
+import shutil
+import time
 
-from stubbed import Stubbed
+import pytest
+from stubbed import Stubbed, until
 
 
 def test_a_run_that_always_fails_is_given_up_with_its_reason_and_the_others_finish(stubbed):
@@ -49,6 +52,30 @@ def test_a_machine_where_every_run_fails_stops_early_in_one_line_and_leaves_the_
     line = r"error: 3 runs failed one after another in worker \d+, the last with RuntimeError: out of cheese; it leaves"
     assert len(re.findall(line, err)) == 1
     assert stubbed.run()[0] == 0 and len(stubbed.ended()) == 16  # the cause is gone
+
+
+@pytest.mark.parametrize("seeds", [2, 20])
+def test_a_full_disk_ends_a_sweep_of_any_size_in_one_line(tmp_path, seeds):
+    stubbed = Stubbed(tmp_path, seeds=seeds)
+    status, _, err = stubbed.run(**{f"seed {n}": "full" for n in range(seeds)})
+    assert (status, err.count("\n")) == (2, 1) and len(stubbed.started()) <= 2
+    assert re.search(
+        r"^vit-sweep: error: .*: cannot be written: No space left on device \(in (logits|softmax)-s0-", err
+    ), err
+    assert stubbed.run()[0] == 0 and len(stubbed.ended()) == 2 * seeds  # there is space again
+
+
+def test_a_run_whose_record_is_deleted_meanwhile_is_named_and_the_status_is_1(stubbed):
+    sweep = stubbed.start_run(nap=0.5)
+    stubbed.wait_for("end")
+    (first, _), *_ = stubbed.noted("end")
+    until(lambda: (stubbed.dir / first / "summary.json").exists())
+    time.sleep(0.2)  # until the driver has settled it
+    shutil.rmtree(stubbed.dir / first)
+    out, err = sweep.communicate(timeout=60)
+    assert sweep.returncode == 1 and "6 runs: 5 finished, 1 deleted" in out, err
+    assert f"deleted: {first}: its record was deleted meanwhile" in out
+    assert stubbed.run()[0] == 0
 
 
 def test_a_few_runs_that_all_fail_are_given_up_one_by_one(stubbed):

@@ -310,3 +310,44 @@ def test_a_record_names_the_code_of_each_session_and_holds_its_changes_if_it_sav
 def test_a_record_names_no_session_that_is_alike_or_has_saved_no_epoch(first, tmp_path):
     summary = in_sessions(tmp_path / "a", first, ("aaa", b"", 9))
     assert "sessions" not in summary["provenance"] and record.DIFF not in summary["files"]
+
+
+EDITS = {
+    "a setting": lambda path: path.write_bytes(path.read_bytes().replace(b'"depth": 1', b'"depth": 9')),
+    "a place": lambda path: path.write_bytes(path.read_bytes().replace(b'"root": "', b'"root": "elsewhere/')),
+    "cut short": lambda path: path.write_bytes(path.read_bytes()[:100]),
+    "deleted": lambda path: path.unlink(),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("resumed", [False, True], ids=["in training", "before a resume"])
+def test_a_configuration_that_is_edited_is_written_anew_or_refused(edit, resumed, tmp_path):
+    """The record must state the settings that the run was trained with."""
+    tiny.run(tmp_path / "whole")
+    path = tmp_path / "a" / record.CONFIG
+
+    def edit_after_two(job, row):
+        if row["epoch"] == 2:
+            EDITS[edit](path)
+
+    if resumed:
+        tiny.cut(tmp_path / "a", 2)
+        EDITS[edit](path)
+        with contextlib.suppress(UserError):
+            tiny.run(tmp_path / "a")
+        if not record.is_finished(tmp_path / "a"):
+            return
+    else:
+        tiny.run(tmp_path / "a", edit_after_two)
+    assert tiny.results(tmp_path / "a") == tiny.results(tmp_path / "whole")
+    record.read_run(tmp_path / "a", checkpoint=True)
+
+
+def test_the_source_of_a_plug_in_that_is_edited_in_training_is_written_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.runs.state.source_files", lambda config: {"plugin/mine.py": b"as it was imported"})
+    path = tmp_path / "a" / "plugin" / "mine.py"
+    summary = tiny.run(tmp_path / "a", lambda job, row: path.write_bytes(b"edited") and None)
+    assert path.read_bytes() == b"as it was imported"
+    assert summary["files"]["plugin/mine.py"] == hashlib.sha256(b"as it was imported").hexdigest()

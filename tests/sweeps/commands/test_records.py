@@ -1,11 +1,13 @@
 """A record that is damaged, or that of another run, is refused in one line by every command that reads it."""
 
+import json
 import os
+import re
 
 import pytest
 from stubbed import finish, tiny_plan
 
-COMMANDS = ["run", "dry-run", "show", "status", "cell"]
+COMMANDS = ["run", "dry-run", "show", "cell"]
 
 
 def words(command, stubbed, name):
@@ -14,7 +16,6 @@ def words(command, stubbed, name):
         "run": ["run", *study],
         "dry-run": ["run", *study, "--dry-run"],
         "show": ["show", *study],
-        "status": ["status", stubbed.dir],
         "cell": ["cell", stubbed.dir, name],
     }[command]
 
@@ -42,8 +43,19 @@ def test_every_command_refuses_a_record_that_is_not_that_of_its_run(stubbed, ref
     assert status == 0, err
     first, second = (stubbed.dir / name for name in stubbed.write_plan()[:2])
     change(first, second)
+    changed = [first.name, *([second.name] if change is exchanged else [])]
     for command in COMMANDS:
         assert f"{first}/summary.json: {reason}" in refused(*words(command, stubbed, first.name)), command
+    shown = {run["run"]: run for run in json.loads(stubbed("status", stubbed.dir, "--json")[1])["runs"]}
+    bad = [name for name, run in shown.items() if run["state"] == "unreadable"]
+    assert len(shown) == 6 and bad == [name for name in shown if name in changed]
+    assert all(f"{stubbed.dir / name}/summary.json: {reason}" in shown[name]["error"] for name in bad)
+    status, out, _ = stubbed("status", stubbed.dir)
+    assert (
+        status == 0
+        and len(re.findall("-s0-[0-9a-f]+ +unreadable", out)) == len(bad)
+        and f"{len(bad)} unreadable" in out
+    )
 
 
 def test_a_sweep_trains_no_run_again_for_its_checkpoint_which_only_a_report_of_its_model_reads(stubbed, vit_sweep):

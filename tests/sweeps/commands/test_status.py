@@ -57,7 +57,7 @@ def test_every_state_is_shown_with_what_belongs_to_it(every_state, tmp_path, vit
     found = as_json(vit_sweep, tmp_path)
     expected = ["finished", "diverged", "failed", "interrupted", "running", "waiting"]
     assert states(found) == dict(zip(every_state, expected, strict=True))
-    assert found["counts"] == {**dict.fromkeys(expected, 1), "pruned": 0} and found["schema"] == 2
+    assert found["counts"] == {**dict.fromkeys(expected, 1), "pruned": 0, "unreadable": 0} and found["schema"] == 2
     failed, running = found["runs"][2], found["runs"][4]
     assert [run["epochs_done"] for run in found["runs"]] == [4, 2, 0, 0, 3, 0]
     assert {run["epochs"] for run in found["runs"]} == {4}

@@ -65,6 +65,18 @@ def test_a_killed_worker_is_seen_and_replaced_and_one_that_was_stopped_is_dead(d
     assert driving.engine.places == places - 1
 
 
+def test_an_idle_worker_that_is_killed_says_so_and_is_replaced(driving):
+    driving.begin()
+    worker, (run, other) = driving.worker(), runs(2)
+    worker.train([run])
+    assert driving.to_end()[-1] == Done({})
+    os.kill(pid_of(worker), signal.SIGKILL)
+    assert isinstance(driving.next(), Failed)
+    worker.stop()
+    driving.worker().train([other])
+    assert driving.to_end()[-1] == Done({})
+
+
 def test_bad_input_and_a_failure_are_told_apart(driving):
     driving.begin()
     worker = driving.worker()
