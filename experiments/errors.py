@@ -78,3 +78,8 @@ def setting_text(value: Any) -> str:
     if isinstance(value, tuple | list) or value == "":
         return ",".join(map(str, value)) or '""'
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def counted(things: Collection[Any], name: str) -> str:
+    """A number of things in words: "1 run", "8 runs"."""
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"

@@ -20,7 +20,7 @@ from experiments.runs import record
 from experiments.study import RunSpec
 from sweeps.engines.contract import Done, Engine, Epoch, Event, Failed, Task, Worker
 from sweeps.progress import ProgressDisplay, format_duration, result_text
-from sweeps.study_folder import DRIVER_LOCK, ERROR
+from sweeps.study_folder import DRIVER_LOCK
 
 ATTEMPTS = 3  # at a run in one command; then it has failed
 FAILURES = 3  # of different runs, without a success in between, after which a worker stops: the machine may be at fault
@@ -166,7 +166,7 @@ class Driver:
         except RecordError as error:
             summary, reason = None, str(error)
         if summary:
-            (self.task.folder / run.name / ERROR).unlink(missing_ok=True)  # of an earlier attempt
+            (self.task.folder / run.name / record.ERROR).unlink(missing_ok=True)  # of an earlier attempt
             self.source.ended(run, summary)
             self.display.ended(run, result_text(summary, self.metric))
         elif locked_by:
@@ -196,7 +196,7 @@ class Driver:
         folder = self.task.folder / run.name
         with contextlib.suppress(OSError, RecordError):  # the display shows the reason
             folder.mkdir(exist_ok=True)
-            write_text(folder / ERROR, trace or reason + "\n")
+            write_text(folder / record.ERROR, trace or reason + "\n")
         self.source.stopped(run, reason, given_up)
         self.display.failed(run, reason, given_up)
         if given_up:

@@ -13,7 +13,7 @@ from experiments.runs import record
 from experiments.runs.resume import NAME as RESUME
 from experiments.runs.resume import read_note
 from experiments.study import RunSpec, StudyPlan
-from sweeps.study_folder import DRIVER_LOCK, ERROR
+from sweeps.study_folder import DRIVER_LOCK
 
 STATES = ("running", "waiting", "interrupted", "failed", "finished", "diverged", "pruned", "unreadable")
 ACTIVE = ("running", "waiting", "interrupted")  # states of runs that are left to train
@@ -104,7 +104,7 @@ def run_status(study_dir: Path, run: RunSpec) -> RunStatus:
 def _last_error(folder: Path) -> str | None:
     """The last line of the traceback of the last failed attempt; None where none failed since the run went on."""
     with contextlib.suppress(OSError):
-        lines = (folder / ERROR).read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (folder / record.ERROR).read_text(encoding="utf-8", errors="replace").splitlines()
         return next((line.strip() for line in reversed(lines) if line.strip()), "unknown")
     return None
 

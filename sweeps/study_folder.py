@@ -21,7 +21,6 @@ from sweeps.study import format_level
 DRIVER_LOCK = "driver.lock"  # held by the one process that trains the study, or writes its plan
 DRIVER_SECONDS = 1.0  # in which a driver that is ending ends, and one that only looks at the lock has looked
 QUEUE_NOTE = "queue.json"  # of earlier versions, whose queue could be in a database elsewhere
-ERROR = "error.txt"  # in a run's folder: the traceback of its last failed attempt
 LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
 
 

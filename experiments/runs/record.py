@@ -9,6 +9,7 @@ STUDY/RUN/test_predictions.npz        the prediction for each test image, of fin
 STUDY/RUN/plugin/, data_plugin/       the source of the run's plug-in, an embedding or a dataset: see `provenance`
 STUDY/RUN/uncommitted.diff            changes of this project since its commit, where there are any
 STUDY/RUN/uncommitted-EPOCH.diff      other changes, of a session that resumed the run with this epoch
+STUDY/RUN/error.txt                   the traceback of its last failed attempt, until one succeeds
 STUDY/RUN/summary.json                written last, by rename: a run has ended if and only if it exists
 """
 
@@ -33,6 +34,7 @@ SCHEMA = 1
 CONFIG, METRICS, SUMMARY = "config.json", "metrics.csv", "summary.json"
 CHECKPOINT, PREDICTIONS = "checkpoint.safetensors", "test_predictions.npz"
 PLUGIN, DATA_PLUGIN, DIFF = "plugin", "data_plugin", "uncommitted.diff"
+ERROR = "error.txt"
 TRIALS = "trials.txt"  # marks a folder whose runs are trials of a tuning and belong to no comparison
 STATUSES = ("finished", "diverged", "pruned")
 

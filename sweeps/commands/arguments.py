@@ -5,7 +5,7 @@ The commands import modules that need torch, Optuna or rich in the functions tha
 
 import argparse
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -193,8 +193,3 @@ def existing_study(arguments: argparse.Namespace) -> Path:
         raise UserError(f"STUDY_DIR: {arguments.study_dir!r} holds no {STUDY}; {hint}")
     StudyPlan.read(study_dir).check_has_folders(f"STUDY_DIR: {arguments.study_dir!r}")
     return study_dir
-
-
-def counted(things: Collection[Any], name: str) -> str:
-    """A number of things in words: "1 run", "8 runs"."""
-    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"

@@ -9,14 +9,14 @@ from typing import Any
 from experiments.errors import UserError
 from experiments.locks import has_locks
 from experiments.metric import Metric
-from experiments.runs.record import read_summary
+from experiments.runs.record import ERROR, read_summary
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import AgentRun, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
 from sweeps.commands.run import DEVICE, tracking_of
 from sweeps.progress import result_text
-from sweeps.study_folder import DRIVER_LOCK, ERROR
+from sweeps.study_folder import DRIVER_LOCK
 
 
 def add(commands: Any) -> None:

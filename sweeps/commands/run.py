@@ -9,15 +9,15 @@ from typing import Any
 
 from experiments.cli import positive
 from experiments.effects import warn_of_slow_bfloat16
-from experiments.errors import UserError
-from experiments.runs.record import read_ended
+from experiments.errors import UserError, counted
+from experiments.runs.record import ERROR, read_ended
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_alert_argument, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
-from sweeps.commands.arguments import PROG, add_study_command, add_until_decided, counted, plan_and_folder
+from sweeps.commands.arguments import PROG, add_study_command, add_until_decided, plan_and_folder
 from sweeps.commands.show import margin_text, print_plan
 from sweeps.engines.contract import Engine
-from sweeps.study_folder import ERROR, check_plan, check_records, the_only_driver, write_plan
+from sweeps.study_folder import check_plan, check_records, the_only_driver, write_plan
 from sweeps.until_decided import runs_by_look
 
 WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU core)"

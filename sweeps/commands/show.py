@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config import flatten
+from experiments.errors import counted
 from experiments.metric import Metric
 from experiments.presets import preset
 from experiments.runs.record import read_ended
 from experiments.study import StudyPlan
 from sweeps.builtin import FILES, load_study
-from sweeps.commands.arguments import add_study_command, counted, out_dir, parse_plan
+from sweeps.commands.arguments import add_study_command, out_dir, parse_plan
 from sweeps.study import format_level
 
 SPREADS = (0.2, 0.5, 1)  # standard deviations of a run, in margins

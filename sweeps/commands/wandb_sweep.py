@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from experiments.errors import UserError
+from experiments.errors import UserError, counted
 from experiments.files import read_json, write_json, write_text
 from experiments.runs.record import read_ended
 from experiments.runs.tracking.settings import add_tracking_arguments
-from sweeps.commands.arguments import PROG, add_study_command, counted, plan_and_folder
+from sweeps.commands.arguments import PROG, add_study_command, plan_and_folder
 from sweeps.commands.run import DEVICE, tracking_of
 from sweeps.study_folder import check_images, the_only_driver, write_plan
 

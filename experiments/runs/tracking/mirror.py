@@ -1,4 +1,4 @@
-"""Start `vit-sweep sync --follow` beside a command that trains runs, and end it in bounded time.
+"""Start the process that sends runs to W&B beside a command that trains them, and end it in bounded time.
 
 Training never waits for W&B. Only the end of the command waits, for at most `END_SECONDS`.
 """
@@ -79,7 +79,7 @@ class Mirror:
         options = [f"--{flag}={value}" for flag, value in place.items() if value is not None] + ["--alert"] * self.alert
         words = [f"--beside={os.getpid()}:{self.since}", *options, "--", str(self.folder)]
         words += [f"run={run}" for run in self.runs]
-        command = [sys.executable, "-P", "-m", "sweeps.main", "sync", "--follow", *words]
+        command = [sys.executable, "-P", "-m", "experiments.runs.tracking", "--follow", *words]
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # inherited: see `sync`
         try:
             return Popen(

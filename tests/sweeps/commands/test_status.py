@@ -14,7 +14,7 @@ from stubbed import finish, tiny_plan, until
 
 from experiments.locks import lock_runs
 from experiments.runs import record
-from sweeps.study_folder import ERROR, the_only_driver, write_plan
+from sweeps.study_folder import the_only_driver, write_plan
 
 
 def status(vit_sweep, folder: Path, *options: str) -> str:
@@ -47,7 +47,7 @@ def every_state(plan, tmp_path):
     for run in (failed, interrupted, running):
         (tmp_path / run.name).mkdir()
         (tmp_path / run.name / record.CONFIG).write_text("{}")
-    (tmp_path / failed.name / ERROR).write_text("Traceback:\n  in a file\nRuntimeError: out of memory\n")
+    (tmp_path / failed.name / record.ERROR).write_text("Traceback:\n  in a file\nRuntimeError: out of memory\n")
     (tmp_path / running.name / record.METRICS).write_text("epoch,lr\n1,0.1\n2,0.1\n3,0.1\n")
     with lock_runs(tmp_path, [running.name], 0), the_only_driver(tmp_path):
         yield [run.name for run in plan.runs]
