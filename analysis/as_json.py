@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from analysis.findings import Findings
-from analysis.stats import ALPHA, Comparison, Estimate
+from analysis.verdicts import ALPHA, Comparison, Estimate
 from analysis.words import metric_name
 
 SCHEMA = 1

@@ -9,8 +9,8 @@ import pandas as pd
 from analysis import words
 from analysis.findings import Findings
 from analysis.findings.variants import Variants
-from analysis.stats import UNKNOWN, Comparison, Estimate
-from analysis.stats.comparisons import NO_ROOM, NOT_TESTED
+from analysis.verdicts import UNKNOWN, Comparison, Estimate
+from analysis.verdicts.comparisons import NO_ROOM, NOT_TESTED
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
 

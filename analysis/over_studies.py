@@ -15,7 +15,7 @@ from analysis.report import headline, study_document, study_sections, summary, t
 from analysis.runs.by_dataset import DATASET, check_alike, datasets_of, split_by_dataset
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
-from analysis.stats.estimates import moments
+from analysis.verdicts.estimates import moments
 from analysis.write.document import Code, Document, Section, Warn
 from analysis.write.table import Column, Spread, Table
 from experiments.data.catalogue import DATASETS

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from analysis.stats.estimates import LEVEL, Estimate
+from analysis.verdicts.estimates import LEVEL, Estimate
 from experiments.metric import Metric
 
 MINUS, DASH = "−", "–"

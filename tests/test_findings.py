@@ -16,7 +16,7 @@ from analysis.claims.literature import PAPER_TABLE_8
 from analysis.findings import analyze
 from analysis.findings.comparisons import study_comparisons
 from analysis.runs.read import read
-from analysis.stats import differences
+from analysis.verdicts import differences
 
 REFERENCE = Path(__file__).resolve().parents[1] / "analysis" / "reference"
 PAGE = (REFERENCE / "README.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from analysis.claims.claim import Claim, Evidence, Hypothesis
-from analysis.stats.estimates import Estimate
+from analysis.verdicts.estimates import Estimate
 from experiments.metric import PERMUTED, Metric
 
 Outcome = Literal["holds here", "does not hold here", "undecided here", "not tested", "not comparable"]

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from analysis.runs.settings import PLACES
-from analysis.stats.comparisons import Comparison, Rule, Values
-from analysis.stats.estimates import UNKNOWN, Estimate, moments, t_interval
+from analysis.verdicts.comparisons import Comparison, Rule, Values
+from analysis.verdicts.estimates import UNKNOWN, Estimate, moments, t_interval
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
 from experiments.study import StudyPlan

@@ -12,7 +12,7 @@ from matplotlib.container import ErrorbarContainer
 from analysis import words
 from analysis.figures.style import WIDTH, Drawing, text_size
 from analysis.figures.styles import Styles, VariantStyle
-from analysis.stats import Estimate
+from analysis.verdicts import Estimate
 from experiments.metric import Metric
 
 ROW, LINE = 0.3, 0.17  # inches: of a row, and of a line of its name

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from analysis.figures.drawing import intervals, rows
 from analysis.figures.style import FAINT, INK, MARKERS, PAPER, Drawing, style
 from analysis.figures.styles import VariantStyle, shorts
-from analysis.stats import Factorial
+from analysis.verdicts import Factorial
 from analysis.words import level_name, named_mean
 from experiments.metric import Metric
 

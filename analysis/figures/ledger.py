@@ -8,7 +8,7 @@ import pandas as pd
 from analysis.figures.drawing import intervals, label_rows, legend, panels
 from analysis.figures.style import BAND, FAINT, PALETTE, Drawing, style
 from analysis.figures.styles import VariantStyle
-from analysis.stats import Estimate
+from analysis.verdicts import Estimate
 from experiments.metric import Metric
 
 OUTCOMES = {

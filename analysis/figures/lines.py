@@ -14,7 +14,7 @@ from analysis import words
 from analysis.figures.drawing import identify, intervals, legend, panels
 from analysis.figures.style import FAINT, Drawing, style
 from analysis.figures.styles import Styles
-from analysis.stats import Estimate
+from analysis.verdicts import Estimate
 from experiments.metric import Metric
 
 FEWEST_FOR_BAND = 5  # runs from which a curve has a band; the interval of fewer can fill the panel

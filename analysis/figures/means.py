@@ -12,7 +12,7 @@ from analysis import words
 from analysis.figures.drawing import identify, intervals, legend, rows
 from analysis.figures.style import BAND, FAINT, INK, VERDICTS, Drawing, style, text_size
 from analysis.figures.styles import Styles, VariantStyle
-from analysis.stats import Comparison, Estimate
+from analysis.verdicts import Comparison, Estimate
 from experiments.metric import Metric
 
 Values = Mapping[str, Mapping[int, float]]  # variant -> seed -> value

@@ -11,7 +11,7 @@ from analysis import words
 from analysis.figures.drawing import identify, intervals, legend, panels
 from analysis.figures.style import FAINT, Drawing, style
 from analysis.figures.styles import Styles
-from analysis.stats import Estimate
+from analysis.verdicts import Estimate
 from experiments.metric import Metric
 
 ALIKE, SPREAD = 0.01, 0.08  # of the axis: costs that are drawn apart, and over how much of it

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis import stats
+from analysis import verdicts
 from analysis.runs.runs import Runs
-from analysis.stats.comparisons import Values
+from analysis.verdicts.comparisons import Values
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
 from experiments.sections import OTHER_CLASSES
@@ -47,7 +47,7 @@ class Chance:
         """The variants with a mean near guessing: at most the margin or, for an accuracy c, c (1 - c) / 4 away."""
         near = set()
         for variant, level in self.level.items():
-            mean = stats.mean([*values.get(variant, {}).values()]).value
+            mean = verdicts.mean([*values.get(variant, {}).values()]).value
             if abs(mean - level) <= max(self.margin or 0.0, level * (1 - level) / 4 * self.metric.is_share):
                 near.add(variant)
         return near

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from itertools import combinations
 
-from analysis import stats
+from analysis import verdicts
 from analysis.findings.policy import Policy
 from analysis.findings.variants import Variants
-from analysis.stats.comparisons import NOT_TESTED, SHOWN, Comparison, Values, Verdict
+from analysis.verdicts.comparisons import NOT_TESTED, SHOWN, Comparison, Values, Verdict
 from experiments.study import MOST_PAIRS
 
 
@@ -32,7 +32,7 @@ class Comparisons:
 
     @property
     def methods(self) -> set[str]:
-        """Where standard errors come from, see `stats.differences`."""
+        """Where standard errors come from, see `verdicts.differences`."""
         return {compared.method for compared in (self.pairs or self.versus).values() if compared.tested}
 
     @property
@@ -75,5 +75,5 @@ def study_comparisons(variants: Variants, values: Values, policy: Policy) -> Com
         else [(variant, baseline) for variant in variants.others]
     )
     compared = policy.compare(values, pairs)
-    versus = stats.against_baseline(compared, policy.looks.limit(values), baseline)
+    versus = verdicts.against_baseline(compared, policy.looks.limit(values), baseline)
     return Comparisons(baseline, versus, compared if few else {})

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from analysis import stats
+from analysis import verdicts
 from analysis.findings.comparisons import study_comparisons
 from analysis.findings.means import study_means
 from analysis.findings.policy import study_policy
@@ -38,7 +38,7 @@ class Conduct:
     planned: int
     finished: int
     excluded: dict[str, list[str]]  # status other than "finished", also "unplanned" -> what its runs are called
-    divergence: dict[str, stats.Estimate]  # variant -> share of its finished and diverged runs that diverged
+    divergence: dict[str, verdicts.Estimate]  # variant -> share of its finished and diverged runs that diverged
     dataset: str  # of the plan's base; "" where it is not stated
     changed_images: list[str]  # variants whose runs used other images than runs with the same settings
     test_copies: int  # most test images of a run that are training images as well; 0 where not recorded
@@ -81,7 +81,7 @@ def study_conduct(study: Runs) -> Conduct:
         planned=len(study.runs) - len(runs["unplanned"]),
         finished=len(finished),
         excluded={status: names for status, names in runs.items() if names},
-        divergence=dict(zip(study.variants, stats.proportion(lost, lost + kept), strict=True)),
+        divergence=dict(zip(study.variants, verdicts.proportion(lost, lost + kept), strict=True)),
         dataset=str(study.base.get("data.name") or ""),
         changed_images=changed_images(study),
         test_copies=int(max(ended["test_copies"].fillna(0), default=0)),
@@ -137,4 +137,4 @@ def study_looks(study: Runs) -> tuple[Look, ...]:
 def repeated_looks_rate(looks: Sequence[Look]) -> float | None:
     """How often tests at each look so far find a false difference; None where the numbers of seeds do not rise."""
     rising = sorted({look.most for look in looks if look.most > 1})
-    return stats.repeated_rate(rising) if len(rising) > 1 else None
+    return verdicts.repeated_rate(rising) if len(rising) > 1 else None

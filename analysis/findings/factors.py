@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from analysis import stats
+from analysis import verdicts
 from analysis.findings.means import Means
 from analysis.findings.policy import Policy
 from analysis.runs.runs import Runs, factor_levels
-from analysis.stats.factorial import cover_diverged
+from analysis.verdicts.factorial import cover_diverged
 from experiments.errors import UserError
 
 
@@ -16,7 +16,7 @@ from experiments.errors import UserError
 class Factors:
     """The factors of a study. All but `skipped_reason` is empty for a study of one factor."""
 
-    model: stats.Factorial | None = None  # the effects. They share alpha with the pairs
+    model: verdicts.Factorial | None = None  # the effects. They share alpha with the pairs
     skipped_reason: str = ""  # why a study of several factors has no `model`
 
     @property
@@ -46,17 +46,17 @@ def study_factors(study: Runs, means: Means, policy: Policy) -> Factors:
     return Factors(cover_diverged(model, _counted(study, means, policy)) if policy.chance.diverged else model)
 
 
-def _model(runs: pd.DataFrame, study: Runs, policy: Policy) -> stats.Factorial:
+def _model(runs: pd.DataFrame, study: Runs, policy: Policy) -> verdicts.Factorial:
     runs = runs.loc[[policy.looks.may_test(seed) for seed in runs["seed"]]]
     order = {variant: place for place, variant in enumerate(study.variants)}
     runs = runs.sort_values("variant", key=lambda variant: variant.map(order), kind="stable")  # levels as planned
     frame = runs[["seed", study.metric]].copy()
     for factor in study.factors:
         frame[factor] = factor_levels(runs, factor)
-    return stats.factorial(frame, study.metric, list(study.factors), policy.floor, policy.families, policy.looks)
+    return verdicts.factorial(frame, study.metric, list(study.factors), policy.floor, policy.families, policy.looks)
 
 
-def _counted(study: Runs, means: Means, policy: Policy) -> stats.Factorial | None:
+def _counted(study: Runs, means: Means, policy: Policy) -> verdicts.Factorial | None:
     """The effects where diverged runs count at chance level; None where that is unknown, or leaves no complete grid."""
     if policy.chance.unknown:
         return None

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from analysis import stats, words
+from analysis import verdicts, words
 from analysis.findings.policy import smallest_sd
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
@@ -17,15 +17,15 @@ class Means:
 
     metric: Metric
     values: dict[str, dict[int, float]]  # variant -> seed -> the study's metric; NaN for runs that did not finish
-    by_metric: dict[str, dict[str, stats.Estimate]]
+    by_metric: dict[str, dict[str, verdicts.Estimate]]
     """metric -> variant -> its mean; the metrics that some run has measured, and the study's"""
 
     @property
-    def of_variants(self) -> dict[str, stats.Estimate]:
+    def of_variants(self) -> dict[str, verdicts.Estimate]:
         """Variant -> its mean of the study's metric."""
         return self.by_metric[self.metric]
 
-    def of(self, variant: str) -> stats.Estimate:
+    def of(self, variant: str) -> verdicts.Estimate:
         """The variant's mean of the study's metric."""
         return self.by_metric[self.metric][variant]
 
@@ -54,8 +54,8 @@ def study_means(study: Runs) -> Means:
         values[variant][int(seed)] = float(value) if status == "finished" else math.nan
     measured = [other for other in study.metrics if finished[other].notna().any()]
     runs = {variant: finished[finished["variant"] == variant] for variant in values}
-    by_metric: dict[str, dict[str, stats.Estimate]] = {
-        other: {variant: stats.mean(own[other], floor=floor) for variant, own in runs.items()}
+    by_metric: dict[str, dict[str, verdicts.Estimate]] = {
+        other: {variant: verdicts.mean(own[other], floor=floor) for variant, own in runs.items()}
         for other in dict.fromkeys([*measured, metric])
         for floor in [smallest_sd(finished, other)]
     }

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis import stats
+from analysis import verdicts
 from analysis.findings.chance import Chance, study_chance
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
-from analysis.stats.comparisons import (
+from analysis.verdicts.comparisons import (
     CEILING,
     NEAR_CHANCE,
     Comparison,
@@ -20,7 +20,7 @@ from analysis.stats.comparisons import (
     without_room,
     without_test,
 )
-from analysis.stats.estimates import accuracy_step, decimal_step
+from analysis.verdicts.estimates import accuracy_step, decimal_step
 from experiments.metric import Metric
 
 
@@ -33,14 +33,14 @@ class Policy:
     floor: float  # the smallest standard deviation of a run, see `smallest_sd`
     chance: Chance
     image: float = 0.0  # see `one_image`
-    looks: stats.Looks = stats.NO_PLAN
-    variance: stats.Variance = "shared"  # see `stats.Rule`
-    has_grid: bool = False  # the plan has a grid of factors: pairs and factors are tested, and share `stats.ALPHA`
+    looks: verdicts.Looks = verdicts.NO_PLAN
+    variance: verdicts.Variance = "shared"  # see `verdicts.Rule`
+    has_grid: bool = False  # the plan has a grid of factors: pairs and factors are tested, and share `verdicts.ALPHA`
     strictness: int = 1  # how many times as strict the intervals are, where a page has those of several studies
 
     @property
     def families(self) -> int:
-        """How many families of tests share `stats.ALPHA` equally."""
+        """How many families of tests share `verdicts.ALPHA` equally."""
         return self.strictness * (2 if self.has_grid else 1)
 
     @property
@@ -49,10 +49,10 @@ class Policy:
         return len(self.looks.plan) > 1
 
     @property
-    def rule(self) -> stats.Rule:
+    def rule(self) -> verdicts.Rule:
         """The rule for differences of two runs."""
         floor = math.sqrt(2) * self.floor
-        return stats.Rule(self.margin, self.metric.lower_is_better, floor, self.families, self.looks, self.variance)
+        return verdicts.Rule(self.margin, self.metric.lower_is_better, floor, self.families, self.looks, self.variance)
 
     def tested(self, study: Runs) -> pd.DataFrame:
         """The finished runs that tests may use: with planned looks, those of the seeds of the last look."""
@@ -68,11 +68,11 @@ class Policy:
     def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Comparison]:
         """Each pair (a, b) as a - b; the pairs are one family. Verdicts also hold where diverged runs are at chance."""
         pairs, tested, chance = list(pairs), self.looks.limit(values), self.chance
-        compared = stats.compare(tested, pairs, self.rule)
+        compared = verdicts.compare(tested, pairs, self.rule)
         if failed := {variant for variant, seeds in chance.diverged.items() if tested[variant].keys() & set(seeds)}:
             counted = {
                 pair: without_test(one, "failed runs, chance level unknown") if chance.unknown & set(pair) else one
-                for pair, one in stats.compare(self.looks.limit(chance.counted(values)), pairs, self.rule).items()
+                for pair, one in verdicts.compare(self.looks.limit(chance.counted(values)), pairs, self.rule).items()
                 if failed & set(pair)
             }
             compared = with_diverged(compared, counted, self.rule)
@@ -89,7 +89,7 @@ def study_policy(study: Runs) -> Policy:
         floor=smallest_sd(study.of("finished"), study.metric),
         chance=study_chance(study),
         image=one_image(study.of("finished"), study.metric),
-        looks=stats.Looks(tuple(study.plan.looks), _complete(study), study.plan.stopped),
+        looks=verdicts.Looks(tuple(study.plan.looks), _complete(study), study.plan.stopped),
         variance=study.plan.variance,
         has_grid=study.plan.has_grid,
     )

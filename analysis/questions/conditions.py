@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from analysis import stats, words
+from analysis import verdicts, words
 from analysis.claims.claim import KIND
 from analysis.columns import mean_column, signed_column, variant_table
 from analysis.figures.lines import draw_along
@@ -142,7 +142,7 @@ def _plot(profile: Profile, findings: Findings) -> Plot:
     points, styles, to_scale = profile.points, findings.styles, profile.name == SIZES
     by_metric, names = findings.means.by_metric, findings.variants.names
     means = {
-        title: {v: [by_metric.get(metric, {}).get(v, stats.UNKNOWN) for metric in metrics.values()] for v in names}
+        title: {v: [by_metric.get(metric, {}).get(v, verdicts.UNKNOWN) for metric in metrics.values()] for v in names}
         for title, metrics in profile.panels.items()
     }
     caption = f"{profile.about}. Means and {words.CONFIDENCE} intervals over {_seeds(profile, findings.means)}."
@@ -170,12 +170,12 @@ def _stretching(profile: Profile, findings: Findings) -> Table | None:
     tested, kinds, trained = policy.tested(study), study.settings().reindex(columns=[KIND])[KIND], _trained_size(study)
     sizes = {at: one for at, one in profile.panels[INTERPOLATED].items() if at != trained and one in tested}
     floor = math.sqrt(2) * smallest_sd(study.of("finished"), Metric("test/acc"))
-    rows: dict[str, dict[str, stats.Estimate]] = {}
+    rows: dict[str, dict[str, verdicts.Estimate]] = {}
     for variant in kinds.index:
         if kinds[variant] not in REGISTRY or REGISTRY[kinds[variant]].is_rotary:
             runs, level = tested[tested["variant"] == variant], policy.looks.of([variant]).confidence
             gains = {at: runs[metric] - runs[profile.points[at]] for at, metric in sizes.items()}
-            rows[variant] = {f"at_{at}": stats.mean(gain, level, floor) for at, gain in gains.items()}
+            rows[variant] = {f"at_{at}": verdicts.mean(gain, level, floor) for at, gain in gains.items()}
     if not (rows and sizes):
         return None
     columns = (signed_column(metric, f"{at} px", f"at_{at}") for at, metric in sizes.items())

@@ -13,7 +13,7 @@ from analysis.columns import VERDICT, signed_column
 from analysis.figures.factors import draw_grid, draw_levels, draw_pairs, drawn_pairs
 from analysis.figures.style import Plot
 from analysis.findings import Findings
-from analysis.stats import Factorial
+from analysis.verdicts import Factorial
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from experiments.metric import Metric

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from analysis import words
 from analysis.findings import Findings
 from analysis.findings.conduct import repeated_looks_rate
-from analysis.stats import ALPHA
+from analysis.verdicts import ALPHA
 from analysis.write.document import Section, Warn
 from experiments.runs.history import Look
 

@@ -4,9 +4,9 @@ from analysis import words
 from analysis.columns import held_for
 from analysis.findings import Findings
 from analysis.findings.conduct import Conduct
-from analysis.stats import ALPHA
-from analysis.stats.comparisons import CEILING, NEAR_CHANCE, NOT_TESTED
-from analysis.stats.shared_variance import FEWEST_RUNS
+from analysis.verdicts import ALPHA
+from analysis.verdicts.comparisons import CEILING, NEAR_CHANCE, NOT_TESTED
+from analysis.verdicts.shared_variance import FEWEST_RUNS
 from analysis.write.document import Facts, Section
 
 README = "analysis/README.md, “Methods in plain words”, has the rules, their sources and error rates."

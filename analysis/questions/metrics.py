@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from analysis import stats, words
+from analysis import verdicts, words
 from analysis.columns import mean_column, variant_table
 from analysis.figures.lines import FEWEST_FOR_BAND, Curve, draw_curves
 from analysis.figures.style import Plot
@@ -62,7 +62,7 @@ def study_curves(study: Runs) -> dict[Metric, dict[str, Curve]]:
 def _curve(table: pd.DataFrame, metric: Metric, floor: float) -> Curve:
     """A variant's curve, an accuracy's cut at 0 and 1; `table`: a row for each epoch, a column for each of its runs."""
     table = table.dropna(how="all")
-    means = stats.means(table.to_numpy(dtype=float), floor=floor) if len(table) else []
+    means = verdicts.means(table.to_numpy(dtype=float), floor=floor) if len(table) else []
     curve = pd.DataFrame(means, index=table.index, columns=["value", "low", "high", "n"], dtype=float).drop(columns="n")
     return Curve(curve.clip(0, 1) if metric.is_share else curve, table)
 

@@ -14,8 +14,8 @@ from analysis.findings import Findings
 from analysis.findings.policy import Policy
 from analysis.findings.variants import Variants
 from analysis.runs.source_run import ENDED
-from analysis.stats import Comparison
-from analysis.stats.comparisons import CEILING, EQUAL, NEAR_CHANCE, NO_ROOM, NOT_TESTED
+from analysis.verdicts import Comparison
+from analysis.verdicts.comparisons import CEILING, EQUAL, NEAR_CHANCE, NO_ROOM, NOT_TESTED
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from experiments.metric import Metric

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from analysis import columns, stats, words
+from analysis import columns, verdicts, words
 from analysis.figures import means as figures
 from analysis.figures.style import Plot
 from analysis.findings import Findings
@@ -114,4 +114,4 @@ def variant_letters(findings: Findings) -> dict[str, str]:
     if any(one.reason for pair, one in comparisons.pairs.items() if set(pair) <= set(known)):
         return {}  # two variants with one letter would be called not shown to differ
     ordered = sorted(known, key=lambda variant: means.of(variant).value, reverse=not means.metric.lower_is_better)
-    return stats.compact_letters(ordered, [pair for pair in comparisons.ranked if set(pair) <= set(known)])
+    return verdicts.compact_letters(ordered, [pair for pair in comparisons.ranked if set(pair) <= set(known)])

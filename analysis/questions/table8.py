@@ -10,7 +10,7 @@ from analysis.claims.claim import variant_settings
 from analysis.claims.literature import PAPER_TABLE_8, paper_places
 from analysis.columns import verdict_fields
 from analysis.findings import Findings
-from analysis.stats import UNKNOWN, Estimate
+from analysis.verdicts import UNKNOWN, Estimate
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from analysis import stats, words
+from analysis import verdicts, words
 from analysis.columns import NAME
 from analysis.figures.lines import draw_along
 from analysis.figures.style import Plot
@@ -14,7 +14,7 @@ from analysis.findings import Findings
 from analysis.findings.policy import Policy
 from analysis.findings.variants import Variants, levels_by_variant, names_by_levels
 from analysis.runs.runs import Runs, factor_levels
-from analysis.stats.comparisons import compare
+from analysis.verdicts.comparisons import compare
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
@@ -39,7 +39,7 @@ class Trend:
     metric: Metric
     points: list[int]
     baseline: str
-    diffs: dict[str, dict[int, stats.Estimate]]
+    diffs: dict[str, dict[int, verdicts.Estimate]]
     missing: list[str]
     planned: bool
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from analysis import words
-from analysis.stats import Estimate
+from analysis.verdicts import Estimate
 from analysis.words import DASH, Format, plain
 
 Spread = Literal["interval", "sd"]

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from analysis import words
-from analysis.stats.estimates import Estimate
+from analysis.verdicts.estimates import Estimate
 from experiments.metric import Metric, metric_of_column
 
 ACCURACY, LOSS = Metric("test/acc"), Metric("test/loss")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.stats.differences import Differences, differences
-from analysis.stats.estimates import ALPHA
-from analysis.stats.looks import Looks
+from analysis.verdicts.differences import Differences, differences
+from analysis.verdicts.estimates import ALPHA
+from analysis.verdicts.looks import Looks
 
 VARIANTS, SEEDS = (2, 3, 4, 8, 18), (3, 5, 10)
 SCENARIOS = ("equal", "one x3", "half x0.2", "correlated", "t3", "missing", "stopped", "skewed")

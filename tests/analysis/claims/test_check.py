@@ -11,8 +11,8 @@ from scipy import stats as scipy_stats
 from analysis.claims import literature
 from analysis.claims.check import ClaimResult, check
 from analysis.claims.claim import Evidence, Hypothesis, Published, site_of
-from analysis.stats.comparisons import Rule, compare, with_diverged
-from analysis.stats.estimates import Estimate
+from analysis.verdicts.comparisons import Rule, compare, with_diverged
+from analysis.verdicts.estimates import Estimate
 from experiments.presets import PRESETS, preset
 
 RULE = Rule(0.01, variance="paired")

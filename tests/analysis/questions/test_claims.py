@@ -12,8 +12,8 @@ from analysis.claims.check import check
 from analysis.claims.claim import Evidence
 from analysis.claims.literature import published_claims
 from analysis.questions.claims import evidence, question
-from analysis.stats import Rule
-from analysis.stats.comparisons import compare
+from analysis.verdicts import Rule
+from analysis.verdicts.comparisons import compare
 from experiments.presets import preset
 
 NOISE = np.array([0.0010, -0.0004, 0.0007, -0.0011, -0.0002, 0.0005, -0.0008, 0.0003, 0.0004, -0.0004])

@@ -9,7 +9,7 @@ from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 from synthetic import results_of, write_factorial
 
-from analysis import stats
+from analysis import verdicts
 from analysis.figures.factors import draw_pairs
 from analysis.findings import analyze
 from analysis.questions.factors import _largest, factor_sentences, factor_tables, question, untested
@@ -120,7 +120,7 @@ def test_the_largest_of_the_differences_that_are_shown_is_named():
         for i, level in enumerate(levels)
         for seed in range(5)
     )
-    model = stats.factorial(frame, "test/acc", ["kind", "depth"])
+    model = verdicts.factorial(frame, "test/acc", ["kind", "depth"])
     effect = _largest(model, "kind")
     means = frame.groupby(["seed", "kind"])["test/acc"].mean().unstack()
     assert means.mean().idxmax() == "c"
@@ -129,7 +129,7 @@ def test_the_largest_of_the_differences_that_are_shown_is_named():
     assert (effect["level"], effect["reference"], effect["verdict"] == "shown", effect["count"]) == ("b", "a", True, 3)
     assert (effect["diff"].low, effect["diff"].high) == pytest.approx(interval)
     assert effect["diff"].value == pytest.approx(diffs.mean())
-    none_shown = stats.factorial(frame[frame["seed"] < 2], "test/acc", ["kind", "depth"])
+    none_shown = verdicts.factorial(frame[frame["seed"] < 2], "test/acc", ["kind", "depth"])
     assert set(none_shown.contrasts["verdict"]) == {"not shown"}
     largest = _largest(none_shown, "kind")
     assert (largest["level"], largest["reference"]) == ("c", "a")

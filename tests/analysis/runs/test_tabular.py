@@ -21,7 +21,7 @@ from analysis.questions.pairs import baseline_table
 from analysis.questions.provenance import reproduce
 from analysis.runs.ended import lost_values
 from analysis.runs.read import read
-from analysis.stats.estimates import decimal_step
+from analysis.verdicts.estimates import decimal_step
 from experiments.errors import UserError
 
 README = Path("analysis/README.md").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ from analysis import words
 from analysis.findings import analyze
 from analysis.report import study_document
 from analysis.runs.read import read
-from analysis.stats import Estimate
+from analysis.verdicts import Estimate
 from analysis.words import plain
 from analysis.write import latex, markdown
 from analysis.write.table import Column, Table

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.stats.estimates import ALPHA, RELATIVE_ROUNDING, UNKNOWN, Estimate, mean, means, t_test
-from analysis.stats.looks import NO_PLAN, Looks, sequential_p
+from analysis.verdicts.estimates import ALPHA, RELATIVE_ROUNDING, UNKNOWN, Estimate, mean, means, t_test
+from analysis.verdicts.looks import NO_PLAN, Looks, sequential_p
 from experiments.errors import UserError
 
 Term = tuple[str, ...]  # a factor, or the two factors of an interaction

@@ -10,8 +10,8 @@ from scipy import stats as scipy_stats
 from simulation import ALPHA
 from statsmodels.formula.api import ols
 
-from analysis.stats.differences import differences
-from analysis.stats.shared_variance import SHARES, can_share, residual_variances, shared_variance
+from analysis.verdicts.differences import differences
+from analysis.verdicts.shared_variance import SHARES, can_share, residual_variances, shared_variance
 
 
 def pairs(variants: int) -> np.ndarray:

@@ -5,7 +5,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.stats import compact_letters
+from analysis.verdicts import compact_letters
 
 NAMES = list("PQRSTUVW")
 PAIRS = list(combinations(NAMES, 2))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from analysis.stats.comparisons import Rule, compare
-from analysis.stats.looks import Looks, crossing_probabilities, levels, repeated_rate, sequential_p
+from analysis.verdicts.comparisons import Rule, compare
+from analysis.verdicts.looks import Looks, crossing_probabilities, levels, repeated_rate, sequential_p
 
 PLANS = [(5, 10), (5, 10, 20), (3, 5, 10), (4, 8, 12, 16, 20), (9, 10)]
 

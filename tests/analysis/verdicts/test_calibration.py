@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from simulation import ALPHA, SD, at_most
 
-from analysis import stats
-from analysis.stats import Looks
+from analysis import verdicts
+from analysis.verdicts import Looks
 
 SEEDS = (3, 5, 10)
 
@@ -27,7 +27,7 @@ def test_factors_keep_their_level_whatever_varies_with_the_seed(n, crossed):
         noise = rng.normal(0, SD, (3, 2, n)) + rng.normal(0, 0.02, n)
         noise += crossed * (rng.normal(0, SD, (3, 1, n)) + rng.normal(0, SD, (1, 2, n)))
         frame["acc"] = frame["kind"].map(shift) + noise.ravel()
-        found = stats.factorial(frame, "acc", ["kind", "site"])
+        found = verdicts.factorial(frame, "acc", ["kind", "site"])
         contrasts = found.contrasts[["level", "reference", "diff"]].itertuples(index=False)
         covered += [diff.low <= true[level, reference] <= diff.high for level, reference, diff in contrasts]
         cell_covered += [m.low <= shift[kind] <= m.high for (kind, _), m in found.means["kind", "site"].items()]
@@ -48,7 +48,7 @@ def test_levels_that_do_not_differ_are_rarely_told_apart_beside_levels_that_do(l
     shift, false, power = np.array(levels)[frame[factors]].sum(axis=1), [], []
     for _ in range(250):
         frame["acc"] = shift + rng.normal(0, 1, len(frame))
-        found = stats.factorial(frame, "acc", factors, families=2)
+        found = verdicts.factorial(frame, "acc", factors, families=2)
         shown = found.contrasts["verdict"].to_numpy() == "shown"
         true = np.diff(np.array(levels)[found.contrasts[["reference", "level"]].to_numpy(dtype=int)])[:, 0] != 0
         false.append(any(shown & ~true) or "shown" in set(found.interactions["verdict"]))
@@ -67,7 +67,7 @@ def test_effects_of_factors_over_two_planned_looks():
         )
         frame["acc"] = noise.ravel()
         found = [
-            stats.factorial(frame[frame["seed"] < n], "acc", ["kind", "site"], looks=Looks(plan, tuple(range(n))))
+            verdicts.factorial(frame[frame["seed"] < n], "acc", ["kind", "site"], looks=Looks(plan, tuple(range(n))))
             for n in plan
         ]
         false.append(any("shown" in set(each.terms["verdict"]) for each in found))

@@ -6,9 +6,9 @@ what a number of seeds can show. `looks`: tests at several planned numbers of se
 shown to differ.
 """
 
-from analysis.stats.comparisons import Comparison, Rule, against_baseline, compare
-from analysis.stats.differences import Variance
-from analysis.stats.estimates import ALPHA, UNKNOWN, Estimate, mean, means, proportion
-from analysis.stats.factorial import Factorial, factorial
-from analysis.stats.letters import compact_letters
-from analysis.stats.looks import NO_PLAN, Looks, repeated_rate
+from analysis.verdicts.comparisons import Comparison, Rule, against_baseline, compare
+from analysis.verdicts.differences import Variance
+from analysis.verdicts.estimates import ALPHA, UNKNOWN, Estimate, mean, means, proportion
+from analysis.verdicts.factorial import Factorial, factorial
+from analysis.verdicts.letters import compact_letters
+from analysis.verdicts.looks import NO_PLAN, Looks, repeated_rate

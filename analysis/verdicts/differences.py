@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from analysis.stats.estimates import Estimate, estimates, moments
-from analysis.stats.shared_variance import FEWEST_RUNS, FEWEST_SEEDS, can_share, shared_variance
+from analysis.verdicts.estimates import Estimate, estimates, moments
+from analysis.verdicts.shared_variance import FEWEST_RUNS, FEWEST_SEEDS, can_share, shared_variance
 from experiments.study import Variance
 
 SHARED, WELCH, PAIRED = "shared", "Welch", "paired"  # where the standard error of a pair comes from

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from analysis.stats.estimates import ALPHA
+from analysis.verdicts.estimates import ALPHA
 
 POWER = 0.8  # the probability with which a true difference is to be found
 

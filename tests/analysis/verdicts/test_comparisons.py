@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 
-from analysis import stats
-from analysis.stats import Rule
-from analysis.stats.comparisons import with_diverged, without_test
-from analysis.stats.power import detectable
+from analysis import verdicts
+from analysis.verdicts import Rule
+from analysis.verdicts.comparisons import with_diverged, without_test
+from analysis.verdicts.power import detectable
 
 NAN = float("nan")
 CLOSE = {"rel": 1e-9, "abs": 1e-12}
@@ -25,10 +25,10 @@ def by_seed(*values: float) -> dict[int, float]:
     return dict(enumerate(values))
 
 
-def against(values: dict, baseline: str, rule: Rule | None = None) -> dict[str, stats.Comparison]:
+def against(values: dict, baseline: str, rule: Rule | None = None) -> dict[str, verdicts.Comparison]:
     """Every other variant minus the baseline, as one family."""
     pairs = [(variant, baseline) for variant in values if variant != baseline]
-    return {a: found for (a, _), found in stats.compare(values, pairs, rule or Rule()).items()}
+    return {a: found for (a, _), found in verdicts.compare(values, pairs, rule or Rule()).items()}
 
 
 def shifted(diffs: list[float]) -> dict[str, dict[int, float]]:
@@ -51,7 +51,7 @@ def test_the_interval_of_which_a_verdict_is_read_is_bonferronis(families):
     rng = np.random.default_rng(0)
     values = {f"v{i}": by_seed(*rng.normal(0.9 + 0.004 * i, 0.005, 6)) for i in range(6)}
     pairs = list(itertools.combinations(values, 2))
-    family = stats.compare(values, pairs, Rule(families=families, variance="paired"))
+    family = verdicts.compare(values, pairs, Rule(families=families, variance="paired"))
     p = [scipy_stats.ttest_rel([*values[a].values()], [*values[b].values()]).pvalue for a, b in pairs]
     adjusted = multipletests(p, method="bonferroni")[1]
     assert [c.p_adjusted for c in family.values()] == pytest.approx(np.minimum(families * adjusted, 1), **CLOSE)
@@ -67,7 +67,7 @@ def test_a_verdict_says_what_its_interval_shows_and_p_agrees(seed):
     runs = rng.normal(rng.normal(0, 2, (6, 1)), 1, (6, 5))
     values = {f"v{i}": by_seed(*row) for i, row in enumerate(runs)}
     pairs = [(f"v{i}", f"v{j}") for i in range(6) for j in range(i)]
-    for compared in stats.compare(values, pairs, Rule(margin)).values():
+    for compared in verdicts.compare(values, pairs, Rule(margin)).values():
         low, high = compared.adjusted.low, compared.adjusted.high
         inside, beyond = -margin <= low and high <= margin, low > 0 or high < 0
         expected = "equivalent" if inside else "not shown" if not beyond else "better" if low > 0 else "worse"
@@ -77,8 +77,8 @@ def test_a_verdict_says_what_its_interval_shows_and_p_agrees(seed):
 
 def test_seeds_are_paired_and_the_rest_counted():
     values = {"base": {0: 0.1, 1: 0.2, 2: 0.3, 7: 0.4, 8: NAN}, "v": {2: 0.35, 1: 0.22, 0: 0.11, 3: 0.9, 7: math.inf}}
-    pairs = stats.compare(values, [("v", "base")], Rule())
-    found = stats.against_baseline(pairs, values, "base")
+    pairs = verdicts.compare(values, [("v", "base")], Rule())
+    found = verdicts.against_baseline(pairs, values, "base")
     assert found["v"] is pairs["v", "base"]
     assert (found["v"].n, found["v"].dropped) == (3, 3)  # used 0, 1, 2; not 3 (no partner), 7 and 8 (diverged)
     assert found["v"].diff.value == pytest.approx((0.01 + 0.02 + 0.05) / 3, **CLOSE)
@@ -179,11 +179,11 @@ def test_an_open_comparison_says_which_difference_its_seeds_would_find():
 def test_a_verdict_also_holds_where_failed_runs_count_at_chance_level(counted, verdict):
     """The interval covers both; without a known chance level there is none."""
     rule, pair = Rule(), ("b", "a")
-    found = stats.compare(shifted([0.1, 0.12, 0.09, 0.1, 0.11]), [pair], rule)
+    found = verdicts.compare(shifted([0.1, 0.12, 0.09, 0.1, 0.11]), [pair], rule)
     assert found[pair].verdict == "better"
     other = without_test(found[pair], "failed runs, chance level unknown")
     if counted is not None:
-        other = stats.compare(shifted(counted), [pair], rule)[pair]
+        other = verdicts.compare(shifted(counted), [pair], rule)[pair]
     both = with_diverged(found, {pair: other}, rule)[pair]
     assert (both.verdict, both.verdict_of_finished) == (verdict, "better")
     assert both.depends_on_diverged == (verdict != "better")

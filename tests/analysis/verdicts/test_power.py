@@ -5,7 +5,7 @@ import math
 import pytest
 from statsmodels.stats.power import TTestPower
 
-from analysis.stats.power import detectable
+from analysis.verdicts.power import detectable
 
 CLOSE = {"rel": 1e-9, "abs": 1e-12}
 

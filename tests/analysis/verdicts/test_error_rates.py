@@ -12,9 +12,9 @@ import pytest
 from error_rates import cells, rates, runs
 from simulation import ALPHA, at_most
 
-from analysis.stats.comparisons import Rule, compare, with_diverged
-from analysis.stats.differences import differences
-from analysis.stats.looks import Looks
+from analysis.verdicts.comparisons import Rule, compare, with_diverged
+from analysis.verdicts.differences import differences
+from analysis.verdicts.looks import Looks
 
 LIMIT = {"skewed": (0.065, 0.045)}
 """Skewed values of one variant do not keep the levels; all else does: 5 % and 2.5 %."""

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from simulation import ALPHA, at_most
 
-from analysis.stats.comparisons import Rule, compare
-from analysis.stats.looks import Looks
+from analysis.verdicts.comparisons import Rule, compare
+from analysis.verdicts.looks import Looks
 
 
 @pytest.mark.parametrize(("means", "spreads", "saved"), [

@@ -15,7 +15,7 @@ With five seeds, a variant's own variance is poorly known, and a test over many 
    - A variant with an unlikely large variance gets fewer degrees of freedom from the others (after Phipson, Lee,
      Majewski, Alexander and Smyth, Annals of Applied Statistics 10 (2016), 946-963).
 
-Arrays in, numbers out; leading axes (...) are separate studies. `tests/analysis/stats/test_error_rates.py` simulates
+Arrays in, numbers out; leading axes (...) are separate studies. `tests/analysis/verdicts/test_error_rates.py` simulates
 it.
 """
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from analysis.stats.estimates import RELATIVE_ROUNDING, moments
+from analysis.verdicts.estimates import RELATIVE_ROUNDING, moments
 
 FEWEST_VARIANTS, FEWEST_SEEDS, FEWEST_VARYING = 4, 5, 3
 """Below these numbers the variants say too little about each other, and error rates do not hold."""

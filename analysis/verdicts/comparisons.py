@@ -21,10 +21,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from analysis.stats.differences import Differences, Variance, differences
-from analysis.stats.estimates import ALPHA, UNKNOWN, Estimate
-from analysis.stats.looks import NO_PLAN, Looks, levels, sequential_p
-from analysis.stats.power import detectable
+from analysis.verdicts.differences import Differences, Variance, differences
+from analysis.verdicts.estimates import ALPHA, UNKNOWN, Estimate
+from analysis.verdicts.looks import NO_PLAN, Looks, levels, sequential_p
+from analysis.verdicts.power import detectable
 
 # fmt: off
 Verdict = Literal[

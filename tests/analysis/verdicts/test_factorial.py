@@ -8,8 +8,8 @@ import pytest
 from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 
-from analysis import stats
-from analysis.stats.factorial import cover_diverged
+from analysis import verdicts
+from analysis.verdicts.factorial import cover_diverged
 from experiments.errors import UserError
 
 NAN = float("nan")
@@ -35,14 +35,14 @@ def per_seed(frame: pd.DataFrame, at: dict, less: dict) -> np.ndarray:
     return (means[0] - means[1]).to_numpy()
 
 
-def interval(estimate: stats.Estimate) -> tuple[float, float, float]:
+def interval(estimate: verdicts.Estimate) -> tuple[float, float, float]:
     return estimate.value, estimate.low, estimate.high
 
 
 @pytest.mark.parametrize("factors", [{KIND: ["a", "b"]}, GRID, {**GRID, "model.depth": [1, 2]}])
 def test_contrasts_are_t_tests_over_the_seeds(factors):
     frame = grid(**factors)
-    found = stats.factorial(frame, "acc", list(factors))
+    found = verdicts.factorial(frame, "acc", list(factors))
     counts = found.contrasts["factor"].value_counts().to_dict()
     assert counts == {factor: math.comb(len(levels), 2) for factor, levels in factors.items()}
     for _, contrast in found.contrasts.iterrows():
@@ -55,7 +55,7 @@ def test_contrasts_are_t_tests_over_the_seeds(factors):
 
 def test_interaction_of_two_by_two_is_the_t_test_of_the_difference_of_differences():
     frame = grid(**{KIND: ["a", "b"], SITE: ["x", "y"]})
-    found = stats.factorial(frame, "acc", [KIND, SITE])
+    found = verdicts.factorial(frame, "acc", [KIND, SITE])
     at = {site: per_seed(frame, {KIND: "b", SITE: site}, {KIND: "a", SITE: site}) for site in "xy"}
     test = found.terms.set_index("term").loc[f"{KIND}+{SITE}"]
     assert test["contrasts"] == 1
@@ -71,7 +71,7 @@ def test_interaction_of_two_by_two_is_the_t_test_of_the_difference_of_difference
 
 
 def test_effects_of_all_terms_are_one_family_in_which_every_term_has_the_same_weight():
-    found = stats.factorial(grid(**GRID), "acc", [KIND, SITE])
+    found = verdicts.factorial(grid(**GRID), "acc", [KIND, SITE])
     kinds, (site,) = (found.contrasts.loc[found.contrasts["factor"] == factor, "p"] for factor in (KIND, SITE))
     cells = found.interactions.loc[found.interactions["level"].str.endswith(" x x"), "p"]  # those at y: their negatives
     p = [min(multipletests(each, method="bonferroni")[1]) for each in (kinds, [site], cells)]
@@ -85,14 +85,14 @@ def test_effects_of_all_terms_are_one_family_in_which_every_term_has_the_same_we
         np.minimum(np.repeat(9 * cells.to_numpy(), 2), 1).tolist(), **CLOSE
     )
     assert found.terms["p_adjusted"].tolist() == pytest.approx(np.minimum(3 * np.array(p), 1).tolist(), **CLOSE)
-    shared = stats.factorial(grid(**GRID), "acc", [KIND, SITE], families=2)
+    shared = verdicts.factorial(grid(**GRID), "acc", [KIND, SITE], families=2)
     assert shared.terms["p_adjusted"].tolist() == pytest.approx(np.minimum(6 * np.array(p), 1).tolist(), **CLOSE)
 
 
 @pytest.mark.parametrize("families", [1, 2])
 def test_an_effect_is_shown_where_its_interval_for_all_effects_leaves_zero_out(families):
     frame = grid(**GRID)
-    found = stats.factorial(frame, "acc", [KIND, SITE], families=families)
+    found = verdicts.factorial(frame, "acc", [KIND, SITE], families=families)
     for _, contrast in found.contrasts.iterrows():
         diffs = per_seed(frame, {contrast["factor"]: contrast["level"]}, {contrast["factor"]: contrast["reference"]})
         share = 0.05 / families / 3 / (3 if contrast["factor"] == KIND else 1)
@@ -108,9 +108,9 @@ def test_an_effect_is_shown_where_its_interval_for_all_effects_leaves_zero_out(f
 def test_effects_that_need_the_surviving_runs_are_not_shown():
     """Where diverged runs count at chance level, the intervals cover both; where that is not known, there are none."""
     frame = grid(seeds=6, **GRID)
-    finished = stats.factorial(frame, "acc", [KIND, SITE])
+    finished = verdicts.factorial(frame, "acc", [KIND, SITE])
     lost = frame.assign(acc=frame["acc"].where((frame[KIND] != "c") | (frame["seed"] > 2), 0.1))
-    counted = stats.factorial(lost, "acc", [KIND, SITE])
+    counted = verdicts.factorial(lost, "acc", [KIND, SITE])
     both = cover_diverged(finished, counted)
     assert set(finished.contrasts["verdict"]) == {"shown"}
     by_pair = both.contrasts.set_index(["level", "reference"])
@@ -134,7 +134,7 @@ def test_effects_that_need_the_surviving_runs_are_not_shown():
 
 def test_means_and_interactions_by_hand():
     frame = grid(**GRID)
-    found = stats.factorial(frame, "acc", [KIND, SITE])
+    found = verdicts.factorial(frame, "acc", [KIND, SITE])
     grand = frame["acc"].mean()
     kinds, cells = frame.groupby(KIND)["acc"].mean(), frame.groupby([KIND, SITE])["acc"].mean()
     sites = frame.groupby(SITE)["acc"].mean()
@@ -152,20 +152,20 @@ def test_a_seed_counts_only_if_it_has_every_cell():
     frame = grid(**GRID)
     gone = frame.copy()
     gone.loc[[2, 9], "acc"] = [NAN, math.inf]  # seeds 2 and 1
-    found = stats.factorial(gone, "acc", [KIND, SITE])
+    found = verdicts.factorial(gone, "acc", [KIND, SITE])
     assert (found.seeds, found.seeds_left_out) == ((0, 3), (1, 2))
-    whole = stats.factorial(frame[frame["seed"].isin([0, 3])], "acc", [KIND, SITE])
+    whole = verdicts.factorial(frame[frame["seed"].isin([0, 3])], "acc", [KIND, SITE])
     for frame in ("contrasts", "simple", "terms"):
         pd.testing.assert_frame_equal(getattr(found, frame), getattr(whole, frame), check_exact=True)
     assert found.interactions["effect"].tolist() == whole.interactions["effect"].tolist()
     for (kind, site), mean in found.means[KIND, SITE].items():
-        assert mean == stats.mean(gone[(gone[KIND] == kind) & (gone[SITE] == site)]["acc"].to_numpy())
+        assert mean == verdicts.mean(gone[(gone[KIND] == kind) & (gone[SITE] == site)]["acc"].to_numpy())
 
 
 def test_numeric_and_unset_levels():
     frame = grid(**{"model.depth": [1, 2], "model.drop_rate": [0.0, 0.1]})
     frame["model.drop_rate"] = frame["model.drop_rate"].replace(0.0, NAN)
-    found = stats.factorial(frame, "acc", ["model.depth", "model.drop_rate"])
+    found = verdicts.factorial(frame, "acc", ["model.depth", "model.drop_rate"])
     assert found.levels == {"model.depth": (1, 2), "model.drop_rate": ("none", 0.1)}
 
 
@@ -181,5 +181,5 @@ def test_numeric_and_unset_levels():
 )
 def test_an_incomplete_grid_is_refused_by_the_names_of_what_is_missing(change, said):
     with pytest.raises(UserError) as error:
-        stats.factorial(change(grid(**GRID)), "acc", [KIND, SITE])
+        verdicts.factorial(change(grid(**GRID)), "acc", [KIND, SITE])
     assert any(each in str(error.value) for each in said.split("|"))

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from analysis.stats.estimates import ALPHA
+from analysis.verdicts.estimates import ALPHA
 
 if TYPE_CHECKING:
     from scipy import interpolate
