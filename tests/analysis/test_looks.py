@@ -161,6 +161,7 @@ def test_before_the_first_look_nothing_is_tested(write, tmp_path):
     found = {(compared.verdict, compared.reason) for compared in results.comparisons.pairs.values()}
     assert found == {("not tested", "waiting for a look")}
     assert study_claims(results) == [] and results.factors.model is None
+    assert ("first planned look is at 5 seeds" in results.factors.skipped_reason) == (len(results.study.factors) > 1)
     assert "first planned look is at 5 seeds, and all runs of 3 seeds have ended" in answer(results)
     assert "Best mean test accuracy so far: " in answer(results)
     assert all(

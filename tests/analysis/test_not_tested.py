@@ -96,6 +96,15 @@ def test_the_advice_follows_from_the_reason(reason, advice, tmp_path):
     assert advice in said and ("For more runs, train more seeds" in said) == (advice == "train more seeds")
 
 
+@pytest.mark.parametrize("status", ["pruned", "diverged"])
+def test_a_run_that_did_not_finish_has_no_value_and_is_counted(status, tmp_path):
+    """A pruned run has an accuracy, which is too low or too lucky to count."""
+    findings = results_of(tmp_path, accuracy=ACCURACY, statuses=gone("cpe", (1,), status))
+    one = findings.comparisons.versus["cpe"]
+    assert np.isnan(findings.means.values["cpe"][1]) and (one.n, one.dropped) == (4, 1)
+    assert any(said.lower().startswith(status) for said in shown.warnings(findings))
+
+
 def test_where_all_runs_failed_more_seeds_are_no_advice(tmp_path):
     for name, lost in {"a": KINDS[1:], "b": KINDS}.items():
         statuses = {key: s for kind in lost for key, s in gone(kind, range(3), "diverged").items()}
