@@ -1,5 +1,6 @@
 """Loads a dataset: read it, split it, resize it. The split is stratified and fixed by the run's `split_seed`."""
 
+import math
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -15,7 +16,6 @@ from experiments.data.folder import read_folder
 from experiments.data.images import CHUNK, Images, Parts, Pixels, Splits, copies, fitted
 from experiments.data.indexed import open_class, read_class, read_plugin
 from experiments.data.probes import generate
-from experiments.data.split import stratified_split
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
 from experiments.memory import check_images
@@ -123,6 +123,47 @@ def _split(
         raise UserError(f"data.{field}: {getattr(config.data, field)} is not allowed: {why}") from error
     first, rest = (images.pick(torch.from_numpy(part)) for part in parts)
     return first, rest
+
+
+def stratified_split(labels: np.ndarray, second: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The indices of two parts, sorted, the same as scikit-learn's `train_test_split`, whose import takes a second.
+
+    `second`: a fraction (float) or a number (int) of images. labels: [N], classes from 0. Raises `ValueError` where a
+    class has one image, or a part fewer images than classes.
+    """
+    _, labels, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    n = len(labels)
+    n_second = math.ceil(second * n) if isinstance(second, float) else second
+    if counts.min() < 2 or not len(counts) <= n_second <= n - len(counts):
+        raise ValueError(
+            f"{n} images of {len(counts)} classes cannot be split into {n - n_second} and {n_second}: each part needs "
+            "one of each"
+        )
+    random = np.random.RandomState(seed)
+    first_counts = _proportional(counts, n - n_second, random)
+    second_counts = _proportional(counts - first_counts, n_second, random)
+    parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    for label, count in enumerate(counts):
+        members = np.flatnonzero(labels == label)[random.permutation(count)]
+        one, two = first_counts[label], second_counts[label]
+        parts[0].append(members[:one])
+        parts[1].append(members[one : one + two])
+    return np.sort(np.concatenate(parts[0])), np.sort(np.concatenate(parts[1]))
+
+
+def _proportional(counts: np.ndarray, total: int, random: np.random.RandomState) -> np.ndarray:
+    """`total` in proportion to `counts`, rounded down; the largest remainders get one more, equal ones at random."""
+    exact = counts / counts.sum() * total
+    rounded = np.floor(exact)
+    remainders, missing = exact - rounded, int(total - rounded.sum())
+    for value in np.unique(remainders)[::-1]:
+        if missing <= 0:
+            break
+        equal = np.flatnonzero(remainders == value)
+        chosen = random.choice(equal, size=min(len(equal), missing), replace=False)
+        rounded[chosen] += 1
+        missing -= len(chosen)
+    return rounded.astype(int)
 
 
 def shuffle_patches(images: Images, patch_size: int, seed: int) -> Images:

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
+import itertools
 import platform
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from experiments.data.catalogue import DATASETS
 from experiments.runs import record
 from experiments.version import code, is_committed, uncommitted_diff
 from vit import ViT, plugins
-from vit.flops import forward_flops
+from vit.config import ViTConfig
 from vit.registry import REGISTRY
 
 PACKAGES = ("vit-ablation", "torch", "torchvision", "numpy", "optuna", "wandb", "scikit-learn")
@@ -107,3 +108,44 @@ def _counted_flops(model: ViT) -> int:
         model.eval()(like.new_zeros(1, cfg.in_chans, cfg.img_size, cfg.img_size))
     model.train(training)
     return counter.get_total_flops()
+
+
+def forward_flops(model: ViT) -> int:
+    """FLOPs of a forward pass of one image in closed form: matrix products and convolutions, two FLOPs a multiply-add.
+
+    The kinds of positional embedding state their own (`PosEmbed.flops`). torch's `FlopCounterMode` counts the same
+    operations; importing it takes a second.
+    """
+    cfg = model.cfg
+    position = sum(model.position(layer).flops() for layer in range(cfg.depth))
+    return (
+        _stem_flops(cfg) + position + 2 * (cfg.depth * _block_products(cfg) + _pool_products(cfg) + _head_products(cfg))
+    )
+
+
+def _stem_flops(cfg: ViTConfig) -> int:
+    if cfg.stem == "patchify":
+        return 2 * cfg.num_patches * cfg.in_chans * cfg.patch_size**2 * cfg.embed_dim
+    widths, side, products = [cfg.in_chans, *cfg.stem_widths], cfg.img_size, cfg.num_patches * cfg.embed_dim**2
+    for before, after in itertools.pairwise(widths):
+        side //= 2
+        products += side**2 * 9 * before * after
+    return 2 * products
+
+
+def _block_products(cfg: ViTConfig) -> int:
+    """Multiply-adds of an encoder layer: projections, attention (scores and their mixing) and MLP."""
+    t, d = cfg.num_tokens, cfg.embed_dim
+    return t * (cfg.layer_weights + 2 * t * d)
+
+
+def _pool_products(cfg: ViTConfig) -> int:
+    """Multiply-adds of attention pooling: a query, the keys and values, attention, output projection and MLP."""
+    if cfg.pool != "map":
+        return 0
+    t, d = cfg.num_tokens, cfg.embed_dim
+    return 2 * d * d + 2 * t * d * d + 2 * t * d + 2 * d * cfg.hidden_dim
+
+
+def _head_products(cfg: ViTConfig) -> int:
+    return (cfg.embed_dim**2 if cfg.head == "mlp" else 0) + cfg.embed_dim * cfg.num_classes

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
-from experiments.data.split import stratified_split
+from experiments.data.loading import stratified_split
 
 SECOND = st.one_of(st.floats(0.01, 0.99), st.integers(1, 60))
 

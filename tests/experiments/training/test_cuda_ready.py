@@ -22,8 +22,8 @@ from experiments.data.loading import Images, Splits
 from experiments.presets import preset
 from experiments.runs.run import train
 from experiments.study import RunSpec
-from experiments.training import casting, fit, stacked
 from experiments.training import compile as compile_module
+from experiments.training import fit, stacked
 from experiments.training import step as step_module
 from experiments.training import trainer as trainers
 from experiments.training.stacked import Stacked
@@ -377,7 +377,7 @@ def test_a_stack_in_bfloat16_computes_what_a_single_run_computes(kind):
 
 def test_unused_parameters_get_no_gradient_through_the_cast():
     used, spare = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
-    cast = casting.to_bfloat16({"used": used, "spare": spare})
+    cast = stacked.to_bfloat16({"used": used, "spare": spare})
     assert {t.dtype for t in cast.values()} == {torch.bfloat16}
     (cast["used"] * 3).sum().backward()
     assert used.grad is not None

@@ -7,8 +7,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from experiments.runs.provenance import forward_flops
 from vit import ViT, ViTConfig
-from vit.flops import forward_flops
 from vit.registry import REGISTRY
 
 SHAPE = {"img_size": 16, "patch_size": 4, "in_chans": 3, "embed_dim": 24, "depth": 3, "num_heads": 3, "num_classes": 7}
