@@ -129,7 +129,7 @@ def _print_left(plan: StudyPlan, study_dir: Path, left: Sequence[RunSpec]) -> in
         most = "up to " if plan.until_decided else ""
         print(
             f"To train: {most}{counted(left, 'run')}, {most}{counted(range(epochs), 'epoch')}, "
-            f"{most}{operations / 1e9:.3g} GFLOPs for each training image"
+            f"{most}{operations:.3g} FLOPs for each training image"
         )
     return 0
 
