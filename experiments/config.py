@@ -162,8 +162,12 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 def changed_settings(tree: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a nested configuration that differ from the defaults, by dotted path."""
-    defaults = {**REMOVED, **DEFAULTS}
-    return {path: value for path, value in flatten(tree) if value != defaults.get(path, ...)}
+    return {path: value for path, value in flatten(_without_removed(tree)) if value != DEFAULTS.get(path, ...)}
+
+
+def _without_removed(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """A nested configuration without the settings in `REMOVED` that have their value there."""
+    return {name: value for name, value in tree.items() if value != REMOVED.get(name, ...)}
 
 
 def _settings(section: Any, prefix: str = "") -> Iterator[Setting]:
@@ -237,8 +241,7 @@ def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     for path, value in changes.items():
         name = path.replace("-", "_")
         if name in REMOVED:
-            tree[name] = value  # `load` checks it
-            continue
+            raise removed(path, f"--{name.replace('_', '-')}")
         if name not in SETTINGS:
             same_end = [known for known in SETTINGS if known.rpartition(".")[2] == name]
             close = " or ".join(same_end or difflib.get_close_matches(name, SETTINGS, n=1))
@@ -252,9 +255,9 @@ def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
 def load(tree: Mapping[str, Any]) -> RunConfig:
     """A configuration from its nested plain form (`config.json`), also of an earlier version. Raises `UserError`."""
     if isinstance(tree, Mapping):
-        for name in (name for name, value in REMOVED.items() if tree.get(name, value) != value):
+        tree = _without_removed(tree)
+        for name in REMOVED.keys() & tree.keys():
             raise removed(name, f"--{name.replace('_', '-')}")
-        tree = {name: value for name, value in tree.items() if name not in REMOVED}
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
@@ -262,7 +265,8 @@ def load(tree: Mapping[str, Any]) -> RunConfig:
 
 
 def completed(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """A recorded configuration, plain and nested, with the defaults of settings that are newer than the record.
+    """A recorded configuration, plain and nested, with the defaults of settings that are newer than the record, and
+    without those that were removed and changed nothing.
 
     Unlike `load` it validates nothing: a record stays readable when the allowed values change.
     """
@@ -271,4 +275,4 @@ def completed(tree: Mapping[str, Any]) -> dict[str, Any]:
     if sections.keys() >= {"data", "model", "optim", "train"}:  # a record of ours: a whole section may be newer
         sections = {name: sections.get(name, known[name]) for name in known if name in sections or name not in tree}
         sections |= {name: value for name, value in _DEFAULT_TREE.items() if name not in {*known, *tree, "seed"}}
-    return {**tree, **sections}
+    return {**_without_removed(tree), **sections}
