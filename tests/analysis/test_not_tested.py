@@ -15,6 +15,7 @@ from analysis.findings import analyze
 from analysis.over_studies import studies_table
 from analysis.paper_table import paper_table
 from analysis.questions.factors import question as factors
+from analysis.questions.methods import question as methods
 from analysis.questions.pairs import baseline_table
 from analysis.questions.pairs import question as differences
 from analysis.questions.results import best_mean, variant_letters, variants_table
@@ -73,6 +74,7 @@ def test_an_untested_baseline_is_said_to_be_untested_and_nothing_else(reason, tm
     assert findings.comparisons.undecided[baseline] == findings.variants.others  # more seeds are trained
     rows = shown.rows(baseline_table(findings))
     assert {row["verdict"] for row in rows} == {f"not tested ({reason})"}
+    assert '"Not tested": there is no interval' in str(methods(findings).items)
     first = differences(findings).answer[0]
     assert not [said for said in STATEMENTS if said in first.lower()]
     versus = [one for one in as_dict(findings)["comparisons"] if baseline in (one["variant"], one["reference"])]

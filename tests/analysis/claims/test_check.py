@@ -255,8 +255,11 @@ def test_a_claim_of_which_one_pair_is_not_tested_does_not_hold_by_the_others(thi
     assert (found.outcome, found.n, [h.tested for h in found.hypotheses].count(True)) == (outcome, 1, 1)
 
 
-def test_a_claim_does_not_hold_on_the_surviving_runs_alone():
+@pytest.mark.parametrize("order", [("variant 0", "variant 1"), ("variant 1", "variant 0")])
+def test_a_claim_does_not_hold_on_the_surviving_runs_alone(order):
+    """Whichever variant comes first, and so is the first of the pair."""
     runs = values({"variant 0": 0.7, "variant 1": 0.9})
+    runs = {variant: runs[variant] for variant in order}
     at_chance, nearly = (
         {**runs, "variant 1": runs["variant 1"] | lost} for lost in ({0: 0.1, 1: 0.1}, {0: 0.89, 1: 0.88})
     )

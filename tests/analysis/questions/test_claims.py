@@ -62,6 +62,23 @@ def test_a_published_system_alone_is_compared_with_its_figure(tmp_path):
     assert any("comes from a single run" in note for note in section.items[0].notes)
 
 
+def test_a_published_figure_does_not_hold_on_the_surviving_runs_alone(tmp_path):
+    """One of five runs diverged, and counts as one at 10 %."""
+    base = preset("pulfer-mnist").model_dump()
+    options = {"name": "pulfer-mnist", "preset": "pulfer-mnist", "base": base, "accuracy": {"sinusoidal": 0.788}}
+    lost = {("sinusoidal", 2): "diverged"}
+    (claim,) = question(results_of(tmp_path, **options, spread=1e-4, seeds=5, statuses=lost)).answer
+    assert "Undecided here: sinusoidal" in claim
+
+
+def test_the_pairs_of_a_claim_that_are_not_tested_are_counted(tmp_path):
+    """learned-2d has one run; the other kind is much better than none."""
+    lost = {("learned-2d", seed): "absent" for seed in range(1, 5)}
+    (table,) = question(results_of(tmp_path, accuracy=KINDS, statuses=lost)).items
+    said = dict(zip(table.data["id"], table.data["evidence"]))["paper-none"]
+    assert said == "Not tested: 1 of 2 pairs. learned-2d − none: not tested (1 seed)."
+
+
 def test_the_table_has_every_claim_of_the_study_and_how_its_runs_were_trained(tmp_path):
     section = question(results_of(tmp_path, accuracy=KINDS, seeds=10))
     (table,), expected = section.items, claims(KINDS)
