@@ -100,7 +100,9 @@ def test_the_advice_follows_from_the_reason(reason, advice, tmp_path):
 
 def test_pairs_that_are_not_tested_are_counted_as_such_among_the_others():
     """m1 failed once, and has four seeds in common with m2 and m3."""
-    (_, second) = differences(compared({("m1", 2)})).answer
+    findings = compared({("m1", 2)})
+    (_, second) = differences(findings).answer
+    assert "(pairs: 3)" in baseline_table(findings).notes[0]  # sgd, m2 and m3 with each other
     assert second.startswith(
         "The other 3 pairs: 1 differs (m3 better than m2), 2 not tested (failed runs, chance level"
     )
