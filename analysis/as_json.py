@@ -26,7 +26,7 @@ def as_dict(findings: Findings) -> dict[str, Any]:
         "baseline": comparisons.baseline,
         "margin": policy.margin,
         "level": 1 - ALPHA,
-        "look": look(findings),
+        "look": _look(findings),
         "variants": [
             {"variant": v, **_estimate(mean), "failed": int(failed[v])} for v, mean in means.of_variants.items()
         ],
@@ -34,7 +34,7 @@ def as_dict(findings: Findings) -> dict[str, Any]:
     }
 
 
-def look(findings: Findings) -> dict[str, Any] | None:
+def _look(findings: Findings) -> dict[str, Any] | None:
     """The planned look that is reached, the `next` one, and which variants have no verdict; None: no looks are planned.
 
     `look`: its seeds. `undecided`: variant -> those with which it is not better, worse or equivalent. A verdict that

@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.as_json import as_dict, look
+from analysis.as_json import as_dict
 from analysis.figures.style import use_file
 from analysis.findings import Page, analyze
 from analysis.findings.conduct import this_look
@@ -125,17 +125,6 @@ def export(arguments: Namespace) -> int:
         if has_plan(source) and getattr(arguments, flag) is not None:
             raise UserError(f"--{flag}: is not allowed: the plan of {source} states it")
     print(exported.export(_read(source, arguments), arguments.out))
-    return 0
-
-
-def decided(arguments: Namespace) -> int:
-    """Print which variants have no verdict yet. A verdict that depends on diverged runs is none."""
-    study = _of_one_dataset(_located(arguments.study), arguments)
-    if not study.plan.looks:
-        says = "plans no looks; only planned looks can be repeated until a study is decided"
-        raise UserError(f"{arguments.study}: {says}")
-    now = look(analyze(study)) or {}
-    print(json.dumps({name: now[name] for name in ("look", "undecided")}))
     return 0
 
 

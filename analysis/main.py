@@ -21,20 +21,13 @@ COMMANDS = {
 
 other commands (a folder that has the name of a command: ./compare):
   vit-report across A B C        one table over several datasets
-  vit-report export STUDY DIR    write a study as JSON and CSV
-  vit-report decided STUDY       which variants are decided at a planned look""",
+  vit-report export STUDY DIR    write a study as JSON and CSV""",
         "STUDY/report",
     ),
     "across": (
         "Write one table over studies of the same variants, each on another dataset, with the verdicts of each study.",
         "across digits/position mnist/position",
         "report-across in the folder of the first study",
-    ),
-    "decided": (
-        "Print as JSON which variants are decided at the planned look that is reached: `look` (its seeds) and "
-        "`undecided` (variant -> the variants with which it is not better, worse or equivalent).",
-        "decided runs/position",
-        "",
     ),
     "export": (
         "Write a study as study.json, runs.csv, curves.csv and, where records hold test predictions, test_hits.npz. "

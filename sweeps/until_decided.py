@@ -1,19 +1,17 @@
 """Seeds until decided: train the seeds of one look after the other, and stop variants that have their verdicts.
 
-The verdicts are those of `vit-report decided`, which shares the 5 % among the looks. study.json holds no more runs
-of a variant that has stopped.
+The verdicts are those of the report, which shares the 5 % among the looks. study.json holds no more runs of a variant
+that has stopped.
 """
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.config import DEFAULTS
 from experiments.errors import UserError
-from experiments.study import MAX_LOOK, MOST_PAIRS, StudyPlan
+from experiments.runs.record import read_ended
+from experiments.study import MAX_LOOK, MOST_PAIRS, RunSpec, StudyPlan
 from sweeps.study import Study, parse_study
 from sweeps.study_folder import with_last_looks, with_stopped
 
@@ -77,15 +75,21 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def _verdicts(study_dir: Path) -> dict[str, Any]:
-    """What `vit-report decided` says: `look`, and in `undecided` variant -> those with which it has no verdict."""
-    command = [sys.executable, "-P", "-m", "analysis.main", "decided", str(study_dir)]
-    path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    # so that no analysis.py of the user is imported instead
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
-    if done.returncode:
-        raise UserError(f"vit-report decided: {done.stderr.strip().rpartition('error: ')[2] or 'has ended early'}")
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    """`look`: the seeds of the look that is reached; `undecided`: variant -> those with which it has no verdict."""
+    from analysis.verdicts import study  # imports numpy and scipy
+
+    plan = StudyPlan.read(study_dir)
+    policy, values = study.from_rows(plan, [_row(plan, run, study_dir) for run in plan.runs], plan.margin)
+    compared = study.compare_variants(values, plan.baseline, policy)
+    return {"look": len(policy.looks.seeds), "undecided": compared.undecided}
+
+
+def _row(plan: StudyPlan, run: RunSpec, study_dir: Path) -> dict[str, Any]:
+    """What a verdict needs of a run; see `analysis.verdicts.study.from_rows`."""
+    summary = read_ended(study_dir, run) or {"status": "incomplete"}
+    known = {name: summary[name] for name in ("status", plan.metric) if name in summary}
+    named = {"run": run.name, "variant": run.variant, "seed": run.seed}
+    return {**DEFAULTS, **run.settings, **summary.get("data", {}), **known, **named}
 
 
 def _stop(answer: dict[str, Any], study_dir: Path) -> StudyPlan:

@@ -14,9 +14,9 @@ from scipy import stats
 from analysis import compare
 from analysis.claims.literature import PAPER_TABLE_8
 from analysis.findings import analyze
-from analysis.findings.comparisons import study_comparisons
 from analysis.runs.read import read
 from analysis.verdicts import differences
+from analysis.verdicts.study import compare_variants
 
 REFERENCE = Path(__file__).resolve().parents[1] / "analysis" / "reference"
 PAGE = (REFERENCE / "README.md").read_text(encoding="utf-8")
@@ -119,7 +119,7 @@ def otherwise(folder, metric, how):
         if how == "Welch":
             patch.setattr(differences, "can_share", lambda *_: False)
             patch.setattr(differences, "FEWEST_SEEDS", 1000)
-        return study_comparisons(found.variants, found.means.values, policy).pairs
+        return compare_variants(found.means.values, found.study.baseline, policy).pairs
 
 
 def expected(folder, metric, pair):

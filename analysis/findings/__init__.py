@@ -1,4 +1,4 @@
-"""What a study found, before any question is asked of it: names, values, means, policy and comparisons."""
+"""What a study found, before any question is asked of it: names, values, means and comparisons."""
 
 from analysis.findings.findings import NO_PAGE, Findings, Page, analyze
 

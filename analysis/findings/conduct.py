@@ -7,13 +7,10 @@ from typing import Any, Literal
 import pandas as pd
 
 from analysis import verdicts
-from analysis.findings.comparisons import study_comparisons
-from analysis.findings.means import study_means
-from analysis.findings.policy import study_policy
-from analysis.findings.variants import study_variants
 from analysis.runs.held_fixed import changed_images, not_held_fixed, plan_changes, unrecorded_plugins
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
+from analysis.verdicts.study import compare_variants
 from experiments.runs.history import Look
 from experiments.sections import PER_SEED
 
@@ -104,8 +101,8 @@ def _decided(study: Runs) -> dict[str, int | None] | None:
     if plan.until_decided is None:
         return None
     stated = replace(study, plan=plan, stated=None)
-    policy = study_policy(stated)
-    compared = study_comparisons(study_variants(stated), study_means(stated).values, policy)
+    policy, values = stated.for_verdicts()
+    compared = compare_variants(values, stated.baseline, policy)
     looks = {label: plan.stopped.get(label, len(policy.looks.seeds)) for label in plan.labels if label != plan.baseline}
     return {**looks, **dict.fromkeys(plan.undecided(compared.undecided))}
 

@@ -6,9 +6,9 @@ import pandas as pd
 
 from analysis import verdicts
 from analysis.findings.means import Means
-from analysis.findings.policy import Policy
 from analysis.runs.runs import Runs, factor_levels
 from analysis.verdicts.factorial import cover_diverged
+from analysis.verdicts.policy import Policy
 from experiments.errors import UserError
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.figures.styles import Styles, styles_of
-from analysis.findings.comparisons import Comparisons, study_comparisons
 from analysis.findings.conduct import Conduct, study_conduct
 from analysis.findings.cost import study_cost
 from analysis.findings.factors import Factors, study_factors
 from analysis.findings.means import Means, study_means
-from analysis.findings.policy import Policy, study_policy
 from analysis.findings.variants import Variants, study_variants
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
+from analysis.verdicts.policy import Policy
+from analysis.verdicts.study import Comparisons, compare_variants
 from experiments.errors import UserError
 
 
@@ -74,6 +74,6 @@ def analyze(study: Runs, page: Page = NO_PAGE) -> Findings:
     """The findings of a study. Raises `UserError` where no run has ended."""
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
-    policy, variants, means = study_policy(study), study_variants(study, page.renamed), study_means(study)
-    comparisons = study_comparisons(variants, means.values, policy)
-    return Findings(study, policy, variants, means, comparisons, page)
+    (policy, values), variants = study.for_verdicts(), study_variants(study, page.renamed)
+    comparisons = compare_variants(values, variants.baseline, policy)
+    return Findings(study, policy, variants, study_means(study, values), comparisons, page)

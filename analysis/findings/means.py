@@ -1,13 +1,12 @@
 """The metrics of each variant: their values, means and spread."""
 
-import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from analysis import verdicts, words
-from analysis.findings.policy import smallest_sd
 from analysis.runs.runs import Runs
-from analysis.runs.source_run import ENDED
+from analysis.verdicts.comparisons import Values
+from analysis.verdicts.policy import smallest_sd
 from experiments.metric import Metric
 
 
@@ -16,7 +15,7 @@ class Means:
     """Values and estimates, in the data's units (accuracies as fractions)."""
 
     metric: Metric
-    values: dict[str, dict[int, float]]  # variant -> seed -> the study's metric; NaN for runs that did not finish
+    values: Values  # variant -> seed -> the study's metric; NaN for runs that did not finish
     by_metric: dict[str, dict[str, verdicts.Estimate]]
     """metric -> variant -> its mean; the metrics that some run has measured, and the study's"""
 
@@ -45,13 +44,9 @@ class Means:
         return next(iter(self.best_of(self.values)), None)
 
 
-def study_means(study: Runs) -> Means:
-    """The means over finished runs."""
-    finished, ended, metric = study.of("finished"), study.of(*ENDED), study.metric
-    values: dict[str, dict[int, float]] = {variant: {} for variant in study.variants}
-    for variant, seed, status, value in zip(ended["variant"], ended["seed"], ended["status"], ended[metric]):
-        # NaN for a run that did not finish: its seed is dropped, not absent
-        values[variant][int(seed)] = float(value) if status == "finished" else math.nan
+def study_means(study: Runs, values: Values) -> Means:
+    """The means over finished runs. `values`: variant -> seed -> the study's metric."""
+    finished, metric = study.of("finished"), study.metric
     measured = [other for other in study.metrics if finished[other].notna().any()]
     runs = {variant: finished[finished["variant"] == variant] for variant in values}
     by_metric: dict[str, dict[str, verdicts.Estimate]] = {

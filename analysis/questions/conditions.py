@@ -12,8 +12,8 @@ from analysis.figures.lines import draw_along
 from analysis.figures.style import Plot
 from analysis.findings import Findings
 from analysis.findings.means import Means
-from analysis.findings.policy import smallest_sd
 from analysis.runs.runs import Runs
+from analysis.verdicts.policy import smallest_sd
 from analysis.write.document import Item, Section, present
 from analysis.write.table import Table
 from experiments.data.catalogue import DATASETS
@@ -167,7 +167,11 @@ def _stretching(profile: Profile, findings: Findings) -> Table | None:
     study, policy = findings.study, findings.policy
     if INTERPOLATED not in profile.panels or policy.looks.waiting:
         return None
-    tested, kinds, trained = policy.tested(study), study.settings().reindex(columns=[KIND])[KIND], _trained_size(study)
+    tested, kinds, trained = (
+        study.tested(policy.looks),
+        study.settings().reindex(columns=[KIND])[KIND],
+        _trained_size(study),
+    )
     sizes = {at: one for at, one in profile.panels[INTERPOLATED].items() if at != trained and one in tested}
     floor = math.sqrt(2) * smallest_sd(study.of("finished"), Metric("test/acc"))
     rows: dict[str, dict[str, verdicts.Estimate]] = {}

@@ -7,8 +7,8 @@ from analysis.columns import mean_column, variant_table
 from analysis.figures.lines import FEWEST_FOR_BAND, Curve, draw_curves
 from analysis.figures.style import Plot
 from analysis.findings import Findings
-from analysis.findings.policy import smallest_sd
 from analysis.runs.runs import Runs
+from analysis.verdicts.policy import smallest_sd
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from experiments.metric import METRICS, Metric

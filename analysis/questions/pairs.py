@@ -11,11 +11,11 @@ from analysis import columns, words
 from analysis.figures import means as figures
 from analysis.figures.style import Plot
 from analysis.findings import Findings
-from analysis.findings.policy import Policy
 from analysis.findings.variants import Variants
 from analysis.runs.source_run import ENDED
 from analysis.verdicts import Comparison
 from analysis.verdicts.comparisons import CEILING, EQUAL, NEAR_CHANCE, NO_ROOM, NOT_TESTED
+from analysis.verdicts.policy import Policy
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from experiments.metric import Metric

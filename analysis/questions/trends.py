@@ -11,10 +11,10 @@ from analysis.figures.lines import draw_along
 from analysis.figures.style import Plot
 from analysis.figures.styles import row_styles
 from analysis.findings import Findings
-from analysis.findings.policy import Policy
 from analysis.findings.variants import Variants, levels_by_variant, names_by_levels
 from analysis.runs.runs import Runs, factor_levels
 from analysis.verdicts.comparisons import compare
+from analysis.verdicts.policy import Policy
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
@@ -58,7 +58,7 @@ class Trend:
 def study_trends(study: Runs, variants: Variants, policy: Policy) -> list[Trend]:
     """Every trend of a study with at least two rows and two points; none before the first planned look."""
     policy = replace(policy, looks=policy.looks.of(study.variants))  # the rows of a trend have the same seeds
-    runs = policy.tested(study)
+    runs = study.tested(policy.looks)
     if runs.empty:
         return []
     trends = [_lengths(study, runs, policy)]

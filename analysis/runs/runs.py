@@ -13,6 +13,10 @@ import pandas as pd
 from analysis.runs.hits import RunHits
 from analysis.runs.settings import flatten, level_text
 from analysis.runs.source_run import COLUMNS, ENDED, NUMBERS, SourceRun
+from analysis.verdicts.comparisons import Values
+from analysis.verdicts.looks import Looks
+from analysis.verdicts.policy import Policy
+from analysis.verdicts.study import columns, from_rows
 from experiments.config import completed
 from experiments.files import RecordError
 from experiments.metric import Metric, known_metrics
@@ -156,6 +160,16 @@ class Runs:
         """A row for each variant, a column for each of these factors, as text."""
         runs = self.runs.drop_duplicates("variant").set_index("variant")
         return pd.DataFrame({factor: factor_levels(runs, factor) for factor in factors}, index=runs.index)
+
+    def for_verdicts(self) -> tuple[Policy, Values]:
+        """How verdicts are reached, and variant -> seed -> the study's metric; see `from_rows`."""
+        known = [name for name in columns(self.metric) if name in self.runs]
+        return from_rows(self.plan, self.runs[known].to_dict("records"), self.margin)
+
+    def tested(self, looks: Looks) -> pd.DataFrame:
+        """The finished runs that tests may use: with planned looks, those of the seeds of the last look."""
+        finished = self.of("finished")
+        return finished.loc[[looks.may_test(seed) for seed in finished["seed"]]]
 
     def of(self, *statuses: str) -> pd.DataFrame:
         """The runs with one of these statuses."""

@@ -1,9 +1,9 @@
-"""Statistics: arrays in, estimates out. No I/O, no plots, no wording.
+"""Verdicts: arrays in, estimates and verdicts out. No I/O, no plots, no wording. `sweeps` imports this floor as well.
 
 `estimates`: means, shares and t tests of one sample. `comparisons`: the interval of each difference, and its verdict.
 `differences`, `shared_variance`: standard errors of differences. `factorial`: the effects of several factors. `power`:
 what a number of seeds can show. `looks`: tests at several planned numbers of seeds. `letters`: which variants are not
-shown to differ.
+shown to differ. `study`: from the rows of a study's runs to its comparisons, by its `policy` and `chance` levels.
 """
 
 from analysis.verdicts.comparisons import Comparison, Rule, against_baseline, compare

@@ -1,8 +1,10 @@
-"""What a number of seeds can show: the power of the paired t test, and the smallest difference that it finds.
+"""What a number of seeds can show: the smallest difference that the paired t test finds, and what equivalence takes.
 
 `sd_diff` is the standard deviation of the differences paired by seed, in the metric's units. `sharing` is the degrees
 of freedom as a multiple of n - 1: above 1 where the variants of a study share what they tell about their spread.
 """
+
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,3 +37,23 @@ def detectable(sd_diff: ArrayLike, n: ArrayLike, alpha: float = ALPHA, sharing: 
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     effect = np.where(critical > CLEAREST / 2, np.inf, high)
     return sd_diff * effect[place.ravel()].reshape(sd_diff.shape)
+
+
+def seeds_for_equivalence(spread: float, variants: int, families: int = 1) -> int:
+    """The seeds with which two equal variants of a study are shown to be equivalent in four of five studies.
+
+    `spread`: the standard deviation of a run, in margins. `families`: of tests that share the 5 %; a grid has two, as
+    its factors are tested as well. The interval for all pairs (Bonferroni) must lie within the margin; standard errors
+    are from the variances of both variants.
+    """
+    level, seeds = ALPHA / 2 / families / max(variants * (variants - 1) // 2, 1), 2
+    quantiles = (np.arange(1000) + 0.5) / 1000
+
+    def power(n: int) -> float:
+        df, error = 2 * (n - 1), spread * math.sqrt(2 / n)
+        half_widths = -special.stdtrit(df, level) * np.sqrt(special.chdtri(df, quantiles) / df)  # in standard errors
+        return float(np.maximum(2 * special.ndtr(1 / error - half_widths) - 1, 0).mean())
+
+    while power(seeds) < POWER:
+        seeds += 1
+    return seeds

@@ -1,7 +1,6 @@
 """`vit-sweep list`, `show` and `init`: the built-in studies, the grid of one study, an example of a study file."""
 
 import argparse
-import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -77,6 +76,8 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
         )
     print(f"baseline  {plan.baseline}")
     print(f"metric    {plan.metric}, equivalence margin {margin_text(plan)}")
+    from analysis.verdicts.power import seeds_for_equivalence  # imports numpy and scipy
+
     families = 2 if plan.has_grid else 1
     enough = {spread: seeds_for_equivalence(spread, len(planned), families) for spread in SPREADS}
     needed = (f"{number} if it is {spread:g} of the margin" for spread, number in enough.items())
@@ -89,29 +90,6 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
     for variant, seeds in planned.items():
         print(f"{variant:{width}}  {seeds:5}  {done[variant]:4}")
     print(f"\n{counted(plan.runs, 'run')}, {done.total()} done, in {study_dir}")
-
-
-def seeds_for_equivalence(spread: float, variants: int, families: int = 1) -> int:
-    """The seeds with which two equal variants of a study are shown to be equivalent in four of five studies.
-
-    `spread`: the standard deviation of a run, in margins. `families`: of tests that share the 5 %; a grid has two, as
-    its factors are tested as well. The interval for all pairs (Bonferroni) must lie within the margin; standard errors
-    are from the variances of both variants.
-    """
-    import numpy as np  # slow to import, as scipy
-    from scipy.special import chdtri, ndtr, stdtrit
-
-    level, seeds = 0.025 / families / max(variants * (variants - 1) // 2, 1), 2
-    quantiles = (np.arange(1000) + 0.5) / 1000
-
-    def power(n: int) -> float:
-        df, error = 2 * (n - 1), spread * math.sqrt(2 / n)
-        half_widths = -stdtrit(df, level) * np.sqrt(chdtri(df, quantiles) / df)  # in standard errors
-        return float(np.maximum(2 * ndtr(1 / error - half_widths) - 1, 0).mean())
-
-    while power(seeds) < 0.8:
-        seeds += 1
-    return seeds
 
 
 def margin_text(plan: StudyPlan) -> str:

@@ -195,16 +195,11 @@ def test_seeds_that_the_planned_looks_foresee_are_no_warning(tmp_path):
     assert warnings(analyze(read_folder(folder))) == []
 
 
-def test_decided_says_for_each_variant_with_which_others_it_has_no_verdict(tmp_path, capsys):
-    def decided(folder):
-        with pytest.raises(SystemExit) as stopped:
-            main(["decided", str(folder)])
-        return stopped.value.code, *capsys.readouterr()
-
+def test_json_says_for_each_variant_with_which_others_it_has_no_verdict(tmp_path, capsys):
     def answer(folder):
-        status, out, err = decided(folder)
-        assert (status, err) == (0, "")
-        return json.loads(out)
+        assert report(folder, "--json") == 0
+        look = json.loads(capsys.readouterr().out)["look"]
+        return look and {name: look[name] for name in ("look", "undecided")}
 
     every = {name: [other for other in ACCURACY if other != name] for name in ACCURACY}
     assert answer(study_at(tmp_path / "a", 4, looks=[5, 10])) == {"look": 0, "undecided": every}
@@ -214,8 +209,7 @@ def test_decided_says_for_each_variant_with_which_others_it_has_no_verdict(tmp_p
     diverged = unfinished(7, 10) | {("none", 0): "diverged"}  # at chance level, none would not be worse
     study = study_at(tmp_path / "c", 7, looks=[5, 10], spread=0.01, statuses=diverged)
     assert answer(study)["undecided"]["none"] == every["none"]
-    status, out, err = decided(study_at(tmp_path / "d", 5))
-    assert (status, out) == (2, "") and "plans no looks" in err
+    assert answer(study_at(tmp_path / "d", 5)) is None
     assert answer(study_at(tmp_path / "e", 10, looks=[5, 10])) == {"look": 10, "undecided": {n: [] for n in ACCURACY}}
 
 
@@ -268,9 +262,8 @@ def test_two_variants_near_chance_are_not_decided_for_the_report_and_for_what_st
     near, far = {"none": 0.1, "learned-1d": 0.1}, {"sinusoidal": 0.9}
     study = write_study(tmp_path, accuracy={**near, **far}, seeds=5, epochs=2, spread=0.001)
     study = with_stops(study, {"sinusoidal": 5})
-    with pytest.raises(SystemExit):
-        main(["decided", str(study)])
-    assert json.loads(capsys.readouterr().out)["undecided"] == {
+    assert report(study, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["look"]["undecided"] == {
         "none": ["learned-1d"],
         "learned-1d": ["none"],
         "sinusoidal": [],

@@ -3,11 +3,19 @@
 import json
 import os
 import signal
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from stubbed import Stubbed, finish, tiny_plan
 from study_file import read_study
+from synthetic import write_study
 
+from analysis.findings import analyze
+from analysis.runs.folder import read_folder
+from analysis.runs.read import read
+from analysis.verdicts.study import compare_variants, from_rows
 from experiments.errors import UserError
 from experiments.study import StudyPlan, UntilDecided
 from sweeps import until_decided
@@ -15,6 +23,8 @@ from sweeps.study import parse_study
 from sweeps.study_folder import plan_of, with_known_runs, write_plan
 from sweeps.until_decided import runs_by_look, with_looks
 
+REFERENCE = Path(__file__).parents[2] / "analysis" / "reference"
+EXPORTS = sorted(path.parent for path in REFERENCE.rglob("study.json"))
 FLAG = "--until-decided"
 THREE = {"factors": {"model.depth": [1, 2, 3]}, "looks": [3, 6]}
 # of six seeds; beside the first variant, the second is worse by 80 points and the third neither better nor equivalent
@@ -53,7 +63,7 @@ def look(monkeypatch, reached, undecided):
 
 
 def sweep(plan, folder, answers, monkeypatch):
-    """The number of runs trained before each look, where `vit-report decided` gives these answers: look ->
+    """The number of runs trained before each look, where these are the answers: look ->
     undecided.
     """
     numbers = []
@@ -148,3 +158,47 @@ def test_studies_that_cannot_be_tested_are_refused(tmp_path, refused):
     tree["runs"] = [run for run in tree["runs"] if run["variant"] != "1" or run["seed"] < 4]
     (tmp_path / "tiny" / "study.json").write_text(json.dumps(tree))
     assert "runs: '1' has 4 run(s); expected one of the looks, [3, 6, 9]" in refused("run", tmp_path / "tiny")
+
+
+def simulated(folder, seed):
+    """A study of three to five variants whose runs finish, diverge, are stopped early or are left out, at random."""
+    rng = np.random.default_rng(seed)
+    kinds = ["none", "learned-1d", "learned-2d", "rope-2d", "cpe"][: rng.integers(3, 6)]
+    accuracy = dict(zip(kinds, rng.choice([0.1, 0.6, 0.605, 0.7, 0.998], len(kinds))))
+    chances = [0.75, 0.1, 0.1, 0.05]
+    statuses = {
+        (kind, n): str(rng.choice(["finished", "diverged", "pruned", "absent"], p=chances))
+        for kind in kinds
+        for n in range(4)
+    }
+    options = {"looks": [2, 4], "metric": str(rng.choice(["test/acc", "val/loss"])), "spread": 0.002}
+    return write_study(folder, accuracy=accuracy, seeds=4, epochs=1, statuses=statuses, **options)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_a_sweep_and_a_report_leave_the_same_pairs_undecided(block, tmp_path):
+    """Of simulated studies with failed runs: the sweep reads summaries, the report a frame of runs."""
+    undecided = set()
+    for seed in range(20 * block, 20 * block + 20):
+        folder = simulated(tmp_path / str(seed), seed)
+        found = analyze(read_folder(folder))
+        answer = until_decided._verdicts(folder)
+        assert answer == {"look": len(found.policy.looks.seeds), "undecided": found.comparisons.undecided}
+        undecided.add(sum(map(len, answer["undecided"].values())))
+    assert len(undecided) > 3
+
+
+@pytest.mark.parametrize("folder", EXPORTS, ids=lambda path: path.parent.name)
+def test_rows_of_an_export_lead_to_the_verdicts_of_its_report(folder):
+    """The rows are read from the CSV file, as far as it states them; older exports leave out defaults."""
+    found = analyze(read(str(folder)))
+    rows = pd.read_csv(folder / "runs.csv", dtype={"variant": str}).to_dict("records")
+    defaults = {"data.classes": "", "data.num_classes": None}
+    plan = StudyPlan.read(folder)
+    stated = [defaults | {name: value for name, value in row.items() if value == value} for row in rows]
+    policy, values = from_rows(plan, stated, plan.margin)
+    compared = compare_variants(values, plan.baseline, policy)
+    assert policy == found.policy and compared.undecided == found.comparisons.undecided
+    assert {pair: one.verdict for pair, one in compared.pairs.items()} == {
+        pair: one.verdict for pair, one in found.comparisons.pairs.items()
+    }

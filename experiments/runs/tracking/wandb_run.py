@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.metric import METRICS, last_and_best
-from experiments.runs import predictions, record
+from experiments.runs import record
 from experiments.runs.tracking.notes import study_key
 from experiments.runs.tracking.server import ANSWER_SECONDS
 from experiments.runs.tracking.settings import STUDY_KEY, TRIAL
@@ -91,6 +91,8 @@ class WandbRun:
         if self.is_online:
             self._upload(whole)
             if digest := whole.summary["files"].get(record.PREDICTIONS):
+                from experiments.runs import predictions  # imports numpy
+
                 rows = predictions.read(whole.dir, digest).by_class()
                 table = wandb.Table(columns=["class", "images", "accuracy"], data=[list(row) for row in rows])
                 self.run.log({"test/classes": table}, step=len(whole.rows) + 1)  # an epoch is sent once

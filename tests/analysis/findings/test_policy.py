@@ -10,9 +10,9 @@ from shown import answer
 from synthetic import add_metrics, results_of, write_factorial, write_study
 
 from analysis.findings import analyze
-from analysis.findings.chance import chance_accuracy
 from analysis.questions.claims import study_claims
 from analysis.runs.read import read
+from analysis.verdicts.chance import chance_level
 from experiments.metric import Metric
 
 
@@ -46,7 +46,7 @@ def test_a_pruned_run_counts_as_one_that_failed(tmp_path):
 def test_chance_with_three_of_ten_classes(metric, level):
     """The run's own dataset has the chosen classes, `other-classes` the seven that are left, MNIST all of its ten."""
     settings = pd.Series({"data.name": "digits", "data.classes": "1,4,7"})
-    assert chance_accuracy(settings, Metric(metric)) == pytest.approx(level)
+    assert chance_level(settings, Metric(metric)) == pytest.approx(level)
 
 
 @pytest.mark.parametrize(

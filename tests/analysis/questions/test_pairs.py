@@ -193,7 +193,7 @@ def test_nothing_finished_is_an_error(tmp_path):
 
 
 def test_too_many_variants_are_compared_with_the_baseline_only(tmp_path, monkeypatch):
-    monkeypatch.setattr("analysis.findings.comparisons.MOST_PAIRS", 3)
+    monkeypatch.setattr("analysis.verdicts.study.MOST_PAIRS", 3)
     findings = results_of(tmp_path, seeds=3)
     assert findings.comparisons.pairs == {} and list(findings.comparisons.versus) == findings.variants.names
     assert "With so many variants, pairs without the baseline are not compared." in answer(findings)

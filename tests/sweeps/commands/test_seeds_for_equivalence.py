@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sweeps.commands.show import seeds_for_equivalence
+from analysis.verdicts.power import seeds_for_equivalence
 
 
 @pytest.mark.parametrize(("variants", "spread", "families"), [(2, 0.5, 1), (3, 0.5, 1), (8, 0.3, 1), (8, 0.3, 2)])

@@ -1,26 +1,28 @@
 """How verdicts of a study are reached: margin, family, planned looks, diverged runs. All comparisons are made here."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import pandas as pd
+import numpy as np
+from numpy.typing import ArrayLike
 
-from analysis import verdicts
-from analysis.findings.chance import Chance, study_chance
-from analysis.runs.runs import Runs
-from analysis.runs.source_run import ENDED
+from analysis.verdicts.chance import Chance
 from analysis.verdicts.comparisons import (
     CEILING,
     NEAR_CHANCE,
     Comparison,
+    Rule,
     Values,
     Verdict,
+    compare,
     with_diverged,
     without_room,
     without_test,
 )
+from analysis.verdicts.differences import Variance
 from analysis.verdicts.estimates import accuracy_step, decimal_step
+from analysis.verdicts.looks import NO_PLAN, Looks
 from experiments.metric import Metric
 
 
@@ -33,14 +35,14 @@ class Policy:
     floor: float  # the smallest standard deviation of a run, see `smallest_sd`
     chance: Chance
     image: float = 0.0  # see `one_image`
-    looks: verdicts.Looks = verdicts.NO_PLAN
-    variance: verdicts.Variance = "shared"  # see `verdicts.Rule`
-    has_grid: bool = False  # the plan has a grid of factors: pairs and factors are tested, and share `verdicts.ALPHA`
+    looks: Looks = NO_PLAN
+    variance: Variance = "shared"  # see `Rule`
+    has_grid: bool = False  # the plan has a grid of factors: pairs and factors are tested, and share `ALPHA`
     strictness: int = 1  # how many times as strict the intervals are, where a page has those of several studies
 
     @property
     def families(self) -> int:
-        """How many families of tests share `verdicts.ALPHA` equally."""
+        """How many families of tests share `ALPHA` equally."""
         return self.strictness * (2 if self.has_grid else 1)
 
     @property
@@ -49,15 +51,10 @@ class Policy:
         return len(self.looks.plan) > 1
 
     @property
-    def rule(self) -> verdicts.Rule:
+    def rule(self) -> Rule:
         """The rule for differences of two runs."""
         floor = math.sqrt(2) * self.floor
-        return verdicts.Rule(self.margin, self.metric.lower_is_better, floor, self.families, self.looks, self.variance)
-
-    def tested(self, study: Runs) -> pd.DataFrame:
-        """The finished runs that tests may use: with planned looks, those of the seeds of the last look."""
-        finished = study.of("finished")
-        return finished.loc[[self.looks.may_test(seed) for seed in finished["seed"]]]
+        return Rule(self.margin, self.metric.lower_is_better, floor, self.families, self.looks, self.variance)
 
     def without_room(self, values: Values) -> dict[Verdict, set[str]]:
         """The variants of which each finished run errs on at most one image, and those near the metric of guessing."""
@@ -68,11 +65,11 @@ class Policy:
     def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Comparison]:
         """Each pair (a, b) as a - b; the pairs are one family. Verdicts also hold where diverged runs are at chance."""
         pairs, tested, chance = list(pairs), self.looks.limit(values), self.chance
-        compared = verdicts.compare(tested, pairs, self.rule)
+        compared = compare(tested, pairs, self.rule)
         if failed := {variant for variant, seeds in chance.diverged.items() if tested[variant].keys() & set(seeds)}:
             counted = {
                 pair: without_test(one, "failed runs, chance level unknown") if chance.unknown & set(pair) else one
-                for pair, one in verdicts.compare(self.looks.limit(chance.counted(values)), pairs, self.rule).items()
+                for pair, one in compare(self.looks.limit(chance.counted(values)), pairs, self.rule).items()
                 if failed & set(pair)
             }
             compared = with_diverged(compared, counted, self.rule)
@@ -81,46 +78,32 @@ class Policy:
         return compared
 
 
-def study_policy(study: Runs) -> Policy:
-    """The policy of a study, as its plan and records are now."""
-    return Policy(
-        metric=study.metric,
-        margin=study.margin,
-        floor=smallest_sd(study.of("finished"), study.metric),
-        chance=study_chance(study),
-        image=one_image(study.of("finished"), study.metric),
-        looks=verdicts.Looks(tuple(study.plan.looks), _complete(study), study.plan.stopped),
-        variance=study.plan.variance,
-        has_grid=study.plan.has_grid,
-    )
+def one_image(finished: Mapping[str, ArrayLike], metric: Metric) -> float:
+    """The share of one image of the metric's split; 0 for another metric, and where the size is not recorded.
+
+    `finished`: column -> its value in each finished run, with `test_images` for a metric of the test set.
+    """
+    sizes = np.asarray(finished.get(images_column(metric), []), dtype=float)
+    known = sizes[sizes == sizes] if metric.is_share else sizes[:0]
+    return 1 / float(known.min()) if len(known) and known.min() > 0 else 0.0
 
 
-def one_image(finished: pd.DataFrame, metric: Metric) -> float:
-    """The share of one image of the metric's split; 0 for another metric, and where the size is not recorded."""
-    column = f"{metric.partition('/')[0]}_images"
-    images = finished[column].min() if metric.is_share and column in finished else math.nan
-    return 1 / images if images > 0 else 0.0
+def images_column(metric: Metric) -> str:
+    """The column with the number of images of the metric's split: `test_images`."""
+    return f"{metric.partition('/')[0]}_images"
 
 
-def smallest_sd(finished: pd.DataFrame, metric: Metric) -> float:
+def smallest_sd(finished: Mapping[str, ArrayLike], metric: Metric) -> float:
     """The smallest standard deviation that a run is credited with: half of a metric's step, 0 for a loss.
 
     The step of an accuracy is one image of its split. Where its size is not recorded, and where accuracies are means
     over support sets or shifts, it is what the accuracies themselves show; accuracies that are all 0 or 1 show none.
-    Any other metric has the step to which its values are rounded.
+    Any other metric has the step to which its values are rounded. `finished`: see `one_image`.
     """
+    values = np.asarray(finished[metric], dtype=float)
     if not metric.is_share:
-        return 0.0 if metric.is_loss else 0.5 * decimal_step(finished[metric].to_numpy())
+        return 0.0 if metric.is_loss else 0.5 * decimal_step(values)
     if image := one_image(finished, metric):
         return 0.5 * image
-    step = accuracy_step(finished[metric].to_numpy())
+    step = accuracy_step(values)
     return 0.5 * step if step < 1 else 0.0
-
-
-def _complete(study: Runs) -> tuple[int, ...]:
-    """The seeds before the first one that has a run left to end, in the planned order."""
-    planned = study.runs[study.runs["status"] != "unplanned"]
-    left = set(planned.loc[~planned["status"].isin([*ENDED, "unreadable"]), "seed"])
-    seeds = list(dict.fromkeys(planned["seed"]))
-    first = next((i for i, seed in enumerate(seeds) if seed in left), len(seeds))
-    return tuple(map(int, seeds[:first]))

@@ -1,13 +1,12 @@
 """What guessing reaches, and what follows from it for runs that diverged and variants that learned nothing."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-import pandas as pd
-
-from analysis import verdicts
-from analysis.runs.runs import Runs
 from analysis.verdicts.comparisons import Values
+from analysis.verdicts.estimates import mean
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
 from experiments.sections import OTHER_CLASSES
@@ -47,36 +46,31 @@ class Chance:
         """The variants with a mean near guessing: at most the margin or, for an accuracy c, c (1 - c) / 4 away."""
         near = set()
         for variant, level in self.level.items():
-            mean = verdicts.mean([*values.get(variant, {}).values()]).value
-            if abs(mean - level) <= max(self.margin or 0.0, level * (1 - level) / 4 * self.metric.is_share):
+            reached = mean([*values.get(variant, {}).values()]).value
+            if abs(reached - level) <= max(self.margin or 0.0, level * (1 - level) / 4 * self.metric.is_share):
                 near.add(variant)
         return near
 
 
-def study_chance(study: Runs) -> Chance:
-    """The chance levels of a study. Guessing among k classes has an accuracy of 1/k, and a cross-entropy of log k."""
-    metric = study.metric
-    shares = {str(variant): chance_accuracy(settings, metric) for variant, settings in study.settings().iterrows()}
-    known = {variant: share for variant, share in shares.items() if share is not None}
-    levels = known if metric.is_share else {variant: -math.log(share) for variant, share in known.items()}
-    seeds = study.of("diverged", "pruned").groupby("variant", sort=False)["seed"]
-    return Chance(metric, study.margin, levels, {variant: list(map(int, of_variant)) for variant, of_variant in seeds})
+def chance_level(row: Mapping[str, Any], metric: Metric) -> float | None:
+    """What guessing reaches on the images of a run: an accuracy of 1 / k for k classes, a cross-entropy of log k.
 
-
-def chance_accuracy(settings: pd.Series, metric: Metric) -> float | None:
-    """The accuracy of guessing: 1 / the classes of the metric's images; None where they are not known.
-
-    A few-shot metric names its dataset; every other metric is about a run's own data. Consistency under shifts is no
-    accuracy and has no such level.
+    `row`: its settings by dotted path. A few-shot metric names its dataset; every other metric is about a run's own
+    data. None where the classes are not known, and for consistency under shifts, which has no such level.
     """
-    if metric.is_consistency or not (metric.is_share or metric.is_loss):
+    if metric.is_consistency or not (metric.is_share or metric.is_loss) or not (classes := _classes(row, metric)):
         return None
-    own, chosen = settings.get("data.name"), settings.get("data.classes")
+    return 1 / classes if metric.is_share else math.log(classes)
+
+
+def _classes(row: Mapping[str, Any], metric: Metric) -> int:
+    """The number of classes that are guessed among; 0 where it is not known."""
+    own, chosen = row.get("data.name"), row.get("data.classes")
     name, trained = metric.fewshot_dataset or own, len(str(chosen).split(",")) if chosen else 0
     if trained and name == own:
-        return 1 / trained
-    dataset = DATASETS.get(own if name == OTHER_CLASSES else name)
-    classes = (dataset and dataset.num_classes) or settings.get("data.num_classes")
-    if classes is None or pd.isna(classes):
-        return None
-    return 1 / (int(classes) - trained * (name == OTHER_CLASSES))
+        return trained
+    dataset = DATASETS.get(str(own if name == OTHER_CLASSES else name))
+    classes = (dataset and dataset.num_classes) or row.get("data.num_classes")
+    if classes is None or classes != classes:
+        return 0
+    return int(classes) - trained * (name == OTHER_CLASSES)

@@ -1,0 +1,143 @@
+"""What the verdicts of a study are reached from, and its comparisons. The only reading of a study for them.
+
+A report and `vit-sweep run --until-decided` both start here, so they cannot differ.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from analysis.verdicts.chance import Chance, chance_level
+from analysis.verdicts.comparisons import NOT_TESTED, SHOWN, Comparison, Values, Verdict, against_baseline
+from analysis.verdicts.looks import Looks
+from analysis.verdicts.policy import Policy, images_column, one_image, smallest_sd
+from experiments.metric import Metric
+from experiments.runs.record import STATUSES as ENDED
+from experiments.study import MOST_PAIRS, StudyPlan
+
+DATA = ("data.name", "data.classes", "data.num_classes")  # the settings that say how many classes there are
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """The comparisons of a study."""
+
+    baseline: str
+    versus: dict[str, Comparison]  # each variant against the baseline: the same comparisons as in `pairs`
+    pairs: dict[tuple[str, str], Comparison]
+    """(a, b) -> a - b, where b is the baseline or comes later; all pairs are one family. Empty where there are too many
+    variants; then the pairs with the baseline are the family"""
+
+    @property
+    def other_pairs(self) -> dict[tuple[str, str], Comparison]:
+        """Every pair without the baseline."""
+        return {pair: compared for pair, compared in self.pairs.items() if self.baseline not in pair}
+
+    @property
+    def verdicts(self) -> set[str]:
+        """The verdicts that there are."""
+        return {compared.verdict for compared in (*self.pairs.values(), *self.versus.values())}
+
+    @property
+    def methods(self) -> set[str]:
+        """Where standard errors come from, see `verdicts.differences`."""
+        return {compared.method for compared in (self.pairs or self.versus).values() if compared.tested}
+
+    @property
+    def untested(self) -> list[str]:
+        """The variants of which no comparison has a verdict, so that nothing is known of their place."""
+        known = [pair for pair, one in self._family.items() if one.verdict != NOT_TESTED]
+        return [variant for variant in self.versus if not any(variant in pair for pair in known)]
+
+    @property
+    def ranked(self) -> list[tuple[str, str]]:
+        """The pairs of which a difference is shown, the better variant first."""
+        better = {"better": lambda a, b: (a, b), "worse": lambda a, b: (b, a)}
+        return [better[c.verdict](*pair) for pair, c in self.pairs.items() if c.verdict in better]
+
+    def with_verdict(self, variant: str | None, *verdicts: Verdict) -> frozenset[str]:
+        """The variants with which this one has one of these verdicts."""
+        return frozenset(
+            (set(pair) - {variant}).pop()
+            for pair, compared in self._family.items()
+            if variant in pair and compared.verdict in verdicts
+        )
+
+    @property
+    def _family(self) -> dict[tuple[str, str], Comparison]:
+        return self.pairs or {(v, self.baseline): one for v, one in self.versus.items() if v != self.baseline}
+
+    @property
+    def undecided(self) -> dict[str, list[str]]:
+        """Variant -> the others with which neither a difference nor equivalence is shown."""
+        shown = {name: {name} | self.with_verdict(name, *SHOWN) for name in self.versus}
+        return {name: [other for other in shown if other not in known] for name, known in shown.items()}
+
+
+def columns(metric: Metric) -> tuple[str, ...]:
+    """What `from_rows` reads of a run: name, variant, seed, status, the metric, the images of its split, classes."""
+    return "run", "variant", "seed", "status", metric, images_column(metric), *DATA
+
+
+def from_rows(plan: StudyPlan, rows: Iterable[Mapping[str, Any]], margin: float | None) -> tuple[Policy, Values]:
+    """How the verdicts of a study are reached, and its values, in the order of the runs. One row for each run.
+
+    A row has the `columns` that are known. `margin`: that of the plan; None where it is stated in another unit.
+    """
+    metric = Metric(plan.metric)
+    rows = [row for row in rows if row["status"] != "unplanned"]
+    finished = [row for row in rows if row["status"] == "finished"]
+    known = {name: [row.get(name, math.nan) for row in finished] for name in (metric, images_column(metric))}
+    values: dict[str, dict[int, float]] = {row["variant"]: {} for row in rows}
+    for row in rows:
+        if row["status"] in ENDED:  # NaN for a run that did not finish: its seed is dropped, not absent
+            value = row.get(metric) if row["status"] == "finished" else None
+            values[row["variant"]][int(row["seed"])] = math.nan if value is None else float(value)
+    policy = Policy(
+        metric=metric,
+        margin=margin,
+        floor=smallest_sd(known, metric),
+        chance=_chance(rows, metric, margin),
+        image=one_image(known, metric),
+        looks=Looks(tuple(plan.looks), _complete(rows), plan.stopped),
+        variance=plan.variance,
+        has_grid=plan.has_grid,
+    )
+    return policy, values
+
+
+def _chance(rows: Rows, metric: Metric, margin: float | None) -> Chance:
+    """The chance level of each variant, by its first run that has ended, and the runs that failed."""
+    first: dict[str, Mapping[str, Any]] = {}
+    failed: dict[str, list[int]] = {}
+    for row in rows:
+        if row["status"] in ENDED:
+            first.setdefault(row["variant"], row)
+        if row["status"] in ("diverged", "pruned"):
+            failed.setdefault(row["variant"], []).append(int(row["seed"]))
+    levels = {variant: chance_level(row, metric) for variant, row in first.items()}
+    return Chance(metric, margin, {name: level for name, level in levels.items() if level is not None}, failed)
+
+
+def _complete(rows: Rows) -> tuple[int, ...]:
+    """The seeds before the first one that has a run left to end, in the planned order."""
+    left = {row["seed"] for row in rows if row["status"] not in (*ENDED, "unreadable")}
+    seeds = list(dict.fromkeys(row["seed"] for row in rows))
+    first = next((i for i, seed in enumerate(seeds) if seed in left), len(seeds))
+    return tuple(map(int, seeds[:first]))
+
+
+def compare_variants(values: Values, baseline: str, policy: Policy) -> Comparisons:
+    """Every pair of variants, or each variant with the baseline where there are too many."""
+    others, few = [variant for variant in values if variant != baseline], len(values) <= MOST_PAIRS
+    pairs = (
+        [(b, a) if a == baseline else (a, b) for a, b in combinations(values, 2)]
+        if few
+        else [(variant, baseline) for variant in others]
+    )
+    compared = policy.compare(values, pairs)
+    versus = against_baseline(compared, policy.looks.limit(values), baseline)
+    return Comparisons(baseline, versus, compared if few else {})
