@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,9 @@ from synthetic import change_summary, results_of, write_factorial, write_study
 
 import analysis
 from analysis.as_json import as_dict
+from analysis.claims.check import Outcome
 from analysis.findings import analyze
+from analysis.ledger import ALL_OUTCOMES
 from analysis.over_studies import studies_table
 from analysis.paper_table import paper_table
 from analysis.questions.factors import question as factors
@@ -115,6 +118,17 @@ def test_a_run_that_did_not_finish_has_no_value_and_is_counted(status, tmp_path)
     one = findings.comparisons.versus["cpe"]
     assert np.isnan(findings.means.values["cpe"][1]) and (one.n, one.dropped) == (4, 1)
     assert any(said.lower().startswith(status) for said in shown.warnings(findings))
+
+
+def test_finished_runs_that_are_equal_are_not_equal_on_all_seeds_where_one_failed(tmp_path):
+    lost, accuracy = gone("cpe", (1,), "diverged"), {"none": 0.5, "cpe": 0.9, "rope-2d": 0.9}
+    findings = results_of(tmp_path, accuracy=accuracy, spread=0, statuses=lost)
+    one = findings.comparisons.pairs["cpe", "rope-2d"]
+    assert (one.verdict_of_finished, one.verdict, one.reason) == ("equal on all seeds", "not tested", "failed runs")
+
+
+def test_the_ledger_has_every_outcome_of_a_claim():
+    assert set(ALL_OUTCOMES) == set(get_args(Outcome))
 
 
 def test_where_all_runs_failed_more_seeds_are_no_advice(tmp_path):
