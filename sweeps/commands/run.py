@@ -28,8 +28,8 @@ DEVICE = """\
 auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU with at least half of its memory free; the CPU if
 there is no GPU (default: auto)"""
 RAY = """\
-train on the workers of a Ray cluster, which share the study's folder: auto is the cluster of this node, else one that
-is started here (pip install -e ".[ray]")"""
+train on the workers of a Ray cluster, which share the study's folder: auto is that of RAY_ADDRESS, else of this user's
+last `ray start` on this machine, else a new one (pip install -e ".[ray]")"""
 
 
 def add(commands: Any) -> None:

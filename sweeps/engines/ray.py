@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -33,14 +34,26 @@ from sweeps.study_folder import DRIVER_LOCK
 from vit.plugins import VARIABLE
 
 Place = tuple[str, int]  # a node, and the number of a worker there
-CONNECT_SECONDS = 10.0  # that a cluster has to answer
+CONNECT_SECONDS = 60.0  # that a cluster has to answer
+CONNECT_SAID_AFTER = 10.0  # seconds without an answer that pass in silence
 ASK_SECONDS = 2.0  # after which the head is asked for the nodes again
 LOST_SECONDS = 20.0  # without its answer, after which the head is lost; after 60 Ray ends this process without a word
 DEATH_SECONDS = 60.0  # that an actor has to end, on a node that is lost too
 DEATHS = 3  # of actors at their start, one after another, after which a node gets none
 SAID_AFTER = 15.0  # seconds without a worker that pass in silence
-OBJECT_STORE = 100 * 2**20  # bytes; only rows pass through it
-CONNECT = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False)"
+FOLDER = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp") / "ray"  # of Ray on this machine
+NOTE = FOLDER / "ray_current_cluster"  # where `ray start` writes the address; the documentation of `ray.init` names it
+TOKEN = Path.home() / ".ray" / "auth_token"
+# A process of its own asks the cluster, because Ray may wait without end, also at a port where nothing listens.
+ASK = """
+import ray, socket, sys
+host, _, port = sys.argv[1].rpartition(":")
+try:
+    socket.create_connection((host.strip("[]"), int(port))).close()
+    ray.init(sys.argv[1], log_to_driver=False)
+except Exception as error:
+    sys.exit(" ".join(str(error).split()))
+"""
 
 
 class RayEngine:
@@ -100,7 +113,8 @@ class RayEngine:
         taken = {worker.place for worker in self._all()}
         count = min(self.limit, self.task.most) - len(taken)
         free = [place for place in self._places() if place not in taken]
-        self.candidates += [RayWorker(self, place) for i, place in enumerate(free) if i < count]
+        for place in [place for i, place in enumerate(free) if i < count]:
+            self._start_candidate(place)
 
     def start(self) -> RayWorker | None:
         if not self.ready:
@@ -120,6 +134,14 @@ class RayEngine:
         told, _ = ray.wait(list(streams), num_returns=len(streams), timeout=0)
         received = [(worker, worker.receive()) for worker in map(streams.__getitem__, told)]
         return [(worker, event) for worker, event in received if event]
+
+    def _start_candidate(self, place: Place) -> None:
+        """Start a candidate in a thread of its own, which waits for the head: where it is lost, for a minute."""
+        thread = threading.Thread(target=lambda: self.candidates.append(RayWorker(self, place)), daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(1.0)
+            self.check_head()
 
     def check_head(self) -> None:
         """Raise `UserError` where the head is lost. Without it no actor can be started or ended."""
@@ -195,7 +217,8 @@ class RayEngine:
         with contextlib.suppress(UserError):  # the head is lost: its nodes end a minute after it
             self.check_head()
             self._end_all()
-        ray.shutdown()
+        if kind is None:  # else this process ends, and Ray with it: its `shutdown` drops the handler of SIGTERM
+            ray.shutdown()
 
 
 class RayWorker:
@@ -262,43 +285,71 @@ class RayWorker:
             time.sleep(0.02)
 
 
-def _connect(address: str) -> str:
-    """Connect this process to a cluster, or for `auto` start one where there is none. Returns its address."""
-    if address != "auto" and not re.fullmatch(r"[^\s:/]+:\d+|\[[^\s/]+\]:\d+", address):
-        raise UserError(
-            f"--ray: {address!r} is not allowed: expected auto or HOST:PORT; the command runs on a node of the cluster"
-        )
+def _connect(flag: str) -> str:
+    """Connect this process to the cluster that `--ray` names: auto or HOST:PORT. Returns its address.
+
+    `auto` is RAY_ADDRESS, else the cluster of the last `ray start` of this user on this machine, else a new one; a line
+    says which. Raises `UserError` where a cluster cannot be used, or does not answer in time.
+    """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     handlers = {number: signal.getsignal(number) for name in INTERRUPTS if (number := getattr(signal, name, None))}
-    is_there = _answers(address)
-    here: dict[str, Any] = {} if is_there else {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
+    address, source = _named(flag)
+    if address and (problem := _problem(address, source)):
+        if source != str(NOTE) or not problem.endswith("Connection refused"):
+            raise UserError(f"{source}: no Ray cluster can be used at {address}: {problem}")
+        address, source = "", f"{source} names {address}, where none answers"
+    here: dict[str, Any] = {} if address else _new_cluster()
     variables = {name: os.environ.get(name, "") for name in (VARIABLE, MOST_PIXELS)}
     if "PYTHONPATH" in os.environ:
         variables["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
-    ray.init(
-        address if is_there else "local",
-        runtime_env={"env_vars": variables},
-        log_to_driver=False,
-        logging_level=logging.CRITICAL,
-        **here,
-    )
+    environment = {"env_vars": variables}
+    ray.init(address or "local", runtime_env=environment, log_to_driver=False, logging_level=logging.CRITICAL, **here)
     for number, handler in handlers.items():  # Ray replaces that of SIGTERM
         signal.signal(number, handler)
-    return str(ray.get_runtime_context().gcs_address)
+    address = str(ray.get_runtime_context().gcs_address)
+    if flag == "auto":
+        print(f"--ray auto: {'a new' if here else 'the'} Ray cluster {address} ({source})", file=sys.stderr, flush=True)
+    return address
 
 
-def _answers(address: str) -> bool:
-    """Whether there is a cluster: `auto` may find none. A process of its own asks, because Ray may wait for minutes.
+def _named(flag: str) -> tuple[str, str]:
+    """The address of the cluster to use, "" for a new one; and what names it."""
+    address, source = (os.environ.get("RAY_ADDRESS", ""), "RAY_ADDRESS") if flag == "auto" else (flag, "--ray")
+    if not address:
+        if not NOTE.exists() or NOTE.stat().st_uid != os.getuid():
+            return "", f"there is no RAY_ADDRESS, and no {NOTE} of this user"
+        address, source = NOTE.read_text(encoding="utf-8").strip(), str(NOTE)
+    if not re.fullmatch(r"[^\s:/]+:\d+|\[[^\s/]+\]:\d+", address):
+        expected = "auto or HOST:PORT; the command runs on a node of the cluster" if source == "--ray" else "HOST:PORT"
+        raise UserError(f"{source}: {address!r} is not allowed: expected {expected}")
+    return address, source
 
-    Raises `UserError` where an address was given, here or in RAY_ADDRESS, and cannot be used.
-    """
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        command = [sys.executable, "-c", CONNECT, address]
-        if not subprocess.run(command, capture_output=True, timeout=CONNECT_SECONDS).returncode:
-            return True
-    if address == "auto" and (address := os.environ.get("RAY_ADDRESS", "")) == "":
-        return False
-    raise UserError(
-        f"--ray: no Ray cluster can be used at {address}: this is no node of one, Ray has another version there, or a "
-        "token is needed (RAY_AUTH_MODE=token)"
-    )
+
+def _problem(address: str, source: str) -> str:
+    """Why a cluster cannot be used; "" if it answers."""
+    line = f"waiting for an answer of the Ray cluster {address} ({source})"
+    timer = threading.Timer(CONNECT_SAID_AFTER, print, [line], {"file": sys.stderr, "flush": True})
+    timer.start()
+    try:
+        command = [sys.executable, "-c", ASK, address]
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=CONNECT_SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"it did not answer in {CONNECT_SECONDS:.0f} s"
+    finally:
+        timer.cancel()
+    if asked.returncode and "InvalidAuthToken" in asked.stderr:
+        return f"it needs the token of its head in {TOKEN}, and RAY_AUTH_MODE=token"
+    return (asked.stderr.strip().split("\n")[-1] or "Ray ended") if asked.returncode else ""
+
+
+def _new_cluster() -> dict[str, Any]:
+    """The arguments of `ray.init` for a new cluster. Makes the token as Ray would, but readable by its user only."""
+    if FOLDER.exists() and not os.access(FOLDER, os.W_OK | os.X_OK):
+        raise UserError(f"--ray: {FOLDER} belongs to {FOLDER.owner()}; set RAY_TMPDIR to a folder with a short path")
+    has_token = TOKEN.exists() or {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & {*os.environ}
+    if os.environ.get("RAY_AUTH_MODE", "token").lower() == "token" and not has_token:
+        TOKEN.parent.mkdir(mode=0o700, exist_ok=True)
+        TOKEN.touch(mode=0o600, exist_ok=False)
+        TOKEN.write_text(secrets.token_hex(32), encoding="utf-8")
+        print(f"made {TOKEN}, which `ray start` of this user needs from now on", file=sys.stderr, flush=True)
+    return {"include_dashboard": False, "object_store_memory": 100 * 2**20}  # bytes; only rows pass through it

@@ -18,10 +18,15 @@ STORE = "--object-store-memory=80000000"
 
 
 class RayCluster:
-    """A head with so many CPU slots. Its folder has a short path, because those of sockets are limited."""
+    """A head with so many CPU slots. Its folder has a short path, because those of sockets are limited.
+
+    `root` as RAY_TMPDIR makes it the cluster of this machine.
+    """
 
     def __init__(self, slots: int = 0) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))
+        self.root = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))
+        self.folder = self.root / "ray"
+        self.folder.mkdir()
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self.address = f"127.0.0.1:{port}"
@@ -52,7 +57,7 @@ class RayCluster:
         for node in self.nodes:
             node.kill()
             node.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.root, ignore_errors=True)
 
 
 def kill(pid: int) -> None:

@@ -1,7 +1,11 @@
 """The engine of Ray: what it refuses, and what it proves before a node trains."""
 
+import os
+import socket
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 import tiny
@@ -88,17 +92,81 @@ def test_a_relative_path_starts_where_the_driver_is(ray_driving, monkeypatch, tm
     assert ray_driving.to_end()[-1] == Done({})
 
 
+AUTO = ("--ray", "auto")
+
+
 @pytest.mark.parametrize(
-    "words, line",
+    "words, variables, line",
     [
-        (["--ray", "ray://host:10001"], "--ray: 'ray://host:10001' is not allowed: expected auto or HOST:PORT"),
-        (["--ray", "127.0.0.1:1"], "--ray: no Ray cluster can be used at 127.0.0.1:1"),
-        (["--ray", "auto", "--device", "cuda:1"], "--device: 'cuda:1' is not allowed with --ray"),
+        (("--ray", "ray://h:1"), {}, "--ray: 'ray://h:1' is not allowed: expected auto or HOST:PORT"),
+        (
+            ("--ray", "127.0.0.1:1"),
+            {},
+            "--ray: no Ray cluster can be used at 127.0.0.1:1: [Errno 111] Connection refused\n",
+        ),
+        (("--ray", "no.invalid:1"), {}, "--ray: no Ray cluster can be used at no.invalid:1: [Errno "),
+        (AUTO, {"RAY_ADDRESS": "http://h:1"}, "RAY_ADDRESS: 'http://h:1' is not allowed: expected HOST:PORT"),
+        (AUTO, {"RAY_ADDRESS": "127.0.0.1:1"}, "RAY_ADDRESS: no Ray cluster can be used at 127.0.0.1:1: [Errno 111]"),
+        (AUTO, {"owner": "root"}, "--ray: FOLDER belongs to root; set RAY_TMPDIR to a folder with a short path"),
+        ((*AUTO, "--device", "cuda:1"), {}, "--device: 'cuda:1' is not allowed with --ray"),
     ],
 )
-def test_what_cannot_work_is_one_line(words, line, tmp_path, monkeypatch):
-    script = "import sweeps.engines.ray as engine; engine.CONNECT_SECONDS = 3; from sweeps.main import main; main()"
-    assert _error(script, "run", "digits", "--out", tmp_path, *words).startswith(f"vit-sweep: error: {line}")
+def test_what_cannot_work_is_one_line(words, variables, line, tmp_path):
+    script = "from sweeps.main import main; main()"
+    if owner := variables.get("owner"):  # of a folder that this process cannot write to
+        (tmp_path / "ray").mkdir()
+        change = f"engine.Path.owner = lambda _: {owner!r}; engine.os.access = lambda path, _: path.name != 'ray'"
+        script = f"import sweeps.engines.ray as engine; {change}; {script}"
+    words = ("run", "digits", "--out", tmp_path, *words)
+    error = _error(script, *words, RAY_TMPDIR=str(tmp_path), **variables)
+    assert error.startswith(f"vit-sweep: error: {line.replace('FOLDER', str(tmp_path / 'ray'))}")
+
+
+@pytest.mark.parametrize("source", ["--ray", "RAY_ADDRESS", "FOLDER/ray_current_cluster"])
+def test_a_cluster_that_does_not_answer_is_named_and_no_other_one_is_started(source, tmp_path):
+    change = "import sweeps.engines.ray as engine; engine.CONNECT_SAID_AFTER, engine.CONNECT_SECONDS = 1, 3"
+    script = f"{change}; from sweeps.main import main; main()"
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections, and says nothing
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        (tmp_path / "ray").mkdir()
+        (tmp_path / "ray" / "ray_current_cluster").write_text(address)
+        variables = {"RAY_TMPDIR": str(tmp_path), **({source: address} if source == "RAY_ADDRESS" else {})}
+        words = ("--out", tmp_path, "--ray", address if source == "--ray" else "auto")
+        error = _error(script, "run", "digits", *words, lines=2, **variables)
+    source = source.replace("FOLDER", str(tmp_path / "ray"))
+    assert error.splitlines() == [
+        f"waiting for an answer of the Ray cluster {address} ({source})",
+        f"vit-sweep: error: {source}: no Ray cluster can be used at {address}: it did not answer in 3 s",
+    ]
+
+
+def test_auto_is_no_cluster_of_another_user(monkeypatch, tmp_path):
+    note = tmp_path / "ray_current_cluster"
+    note.write_text("192.0.2.1:6379")
+    monkeypatch.setattr(rayengine, "NOTE", note)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert rayengine._named("auto") == ("192.0.2.1:6379", str(note))
+    other = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: other)
+    assert rayengine._named("auto") == ("", f"there is no RAY_ADDRESS, and no {note} of this user")
+
+
+def test_a_new_cluster_has_a_token_that_only_its_user_can_read():
+    """And it takes the place of one that has ended."""
+    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as home:
+        current = Path(home, "ray", "ray_current_cluster")
+        current.parent.mkdir()
+        current.write_text("127.0.0.1:1")
+        token = Path(home, ".ray", "auth_token")
+        variables = {**os.environ, "HOME": home, "RAY_TMPDIR": home}
+        del variables["RAY_AUTH_MODE"]
+        script = "from sweeps.engines.ray import RayEngine; RayEngine('auto', 'cpu', None)"
+        done = subprocess.run([sys.executable, "-c", script], env=variables, capture_output=True, text=True)
+        made, new = done.stderr.splitlines()
+        assert made == f"made {token}, which `ray start` of this user needs from now on"
+        assert new.startswith("--ray auto: a new Ray cluster ")
+        assert new.endswith(f" ({current} names 127.0.0.1:1, where none answers)")
+        assert (token.stat().st_mode & 0o777, len(token.read_text())) == (0o600, 64)
 
 
 def test_without_ray_the_line_names_the_extra(tmp_path):
@@ -107,9 +175,9 @@ def test_without_ray_the_line_names_the_extra(tmp_path):
     assert line == 'vit-sweep: error: --ray: Ray is not installed; pip install -e ".[ray]"\n'
 
 
-def _error(script: str, *words: object) -> str:
-    """What `vit-sweep WORDS` writes on stderr, which is one line, with status 2."""
+def _error(script: str, *words: object, lines: int = 1, **variables: str) -> str:
+    """What `vit-sweep WORDS` writes on stderr, with status 2."""
     command = [sys.executable, "-c", script, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", lines), done.stderr
     return done.stderr

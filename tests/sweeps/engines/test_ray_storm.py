@@ -1,4 +1,4 @@
-"""A sweep on a Ray cluster of a head and two nodes, under kills of everything: each run is trained once."""
+"""A sweep on a Ray cluster of a head and two nodes, under kills of everything; and a head that is slow or dies."""
 
 import os
 import random
@@ -164,3 +164,74 @@ def test_a_storm(tmp_path):
     assert not sweep.noted("twice")
     assert max(sweep.noted("end").values()) == 1 and len(sweep.noted("begin")) == 2 * SEEDS
     assert files(tmp_path / "ray" / "tiny") == files(tmp_path / "local" / "tiny")
+
+
+def test_auto_is_the_cluster_of_this_user_though_it_is_slow(tmp_path):
+    """No other cluster is started beside it: the command itself starts no head."""
+    cluster = RayCluster(slots=1)
+    current = (cluster.folder / "ray_current_cluster").read_text()
+    (head,) = cluster.processes("gcs_server")
+    command = [
+        sys.executable,
+        "-m",
+        "sweeps.main",
+        "run",
+        "digits",
+        "--out",
+        str(tmp_path),
+        "--ray",
+        "auto",
+        "--dry-run",
+    ]
+    os.kill(head, signal.SIGSTOP)
+    slowed = subprocess.Popen(
+        command, env={**os.environ, "RAY_TMPDIR": str(cluster.root)}, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        line = slowed.stderr.readline()  # after ten seconds
+        time.sleep(2)
+        assert not descendants(slowed.pid, "gcs_server")
+        os.kill(head, signal.SIGCONT)
+        _, other = slowed.communicate(timeout=100)
+    finally:
+        slowed.kill()
+        cluster.end()
+    address = f"{current} ({cluster.folder}/ray_current_cluster)"
+    assert line == f"waiting for an answer of the Ray cluster {address}\n"
+    assert other.startswith(f"--ray auto: the Ray cluster {address}\n") and slowed.returncode == 0
+
+
+LOST = """
+import sys
+from pathlib import Path
+from experiments.cli import run_command
+from sweeps.engines.contract import Task
+from sweeps.engines.ray import RayEngine
+
+def begin(arguments):
+    with RayEngine(arguments[0], "cpu", None) as engine:
+        print("connected", flush=True)
+        sys.stdin.readline()
+        engine.begin(Task(Path("."), Path("/dev/null")))
+        while True:
+            engine.events(1.0)
+
+run_command(begin, "vit-sweep", sys.argv[1:])
+"""
+
+
+def test_a_head_that_dies_while_an_actor_is_started_is_one_line():
+    cluster, pipe = RayCluster(slots=1), subprocess.PIPE
+    command = [sys.executable, "-c", LOST, cluster.address]
+    driver = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    try:
+        assert driver.stdout.readline() == "connected\n"
+        (head,) = cluster.processes("gcs_server")
+        kill(head)
+        _, error = driver.communicate("\n", timeout=100)
+    finally:
+        driver.kill()
+        cluster.end()
+    lost = "does not answer; once there is a cluster, run the same command again to resume\n"
+    assert driver.returncode == 2
+    assert error.startswith("vit-sweep: error: the head of the Ray cluster ") and error.endswith(lost)
