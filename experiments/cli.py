@@ -265,6 +265,8 @@ def _signals_as_interrupts() -> Iterator[None]:
                 replaced[number] = signal.signal(number, interrupt)
     try:
         yield
+    except KeyboardInterrupt as error:  # Ray raises one without the number
+        raise KeyboardInterrupt(*first) from error
     finally:
         over.set()
         for number, handler in replaced.items():

@@ -35,12 +35,11 @@ from vit.plugins import VARIABLE
 
 Place = tuple[str, int]  # a node, and the number of a worker there
 CONNECT_SECONDS = 60.0  # that a cluster has to answer
-CONNECT_SAID_AFTER = 10.0  # seconds without an answer that pass in silence
 ASK_SECONDS = 2.0  # after which the head is asked for the nodes again
 LOST_SECONDS = 20.0  # without its answer, after which the head is lost; after 60 Ray ends this process without a word
 DEATH_SECONDS = 60.0  # that an actor has to end, on a node that is lost too
 DEATHS = 3  # of actors at their start, one after another, after which a node gets none
-SAID_AFTER = 15.0  # seconds without a worker that pass in silence
+SAID_AFTER = 10.0  # seconds without an answer, or without a worker, that pass in silence
 FOLDER = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp") / "ray"  # of Ray on this machine
 NOTE = FOLDER / "ray_current_cluster"  # where `ray start` writes the address; the documentation of `ray.init` names it
 TOKEN = Path.home() / ".ray" / "auth_token"
@@ -286,10 +285,9 @@ class RayWorker:
 
 
 def _connect(flag: str) -> str:
-    """Connect this process to the cluster that `--ray` names: auto or HOST:PORT. Returns its address.
+    """Connect this process to the cluster of `--ray`; for `auto`, a line says which it is. Returns its address.
 
-    `auto` is RAY_ADDRESS, else the cluster of the last `ray start` of this user on this machine, else a new one; a line
-    says which. Raises `UserError` where a cluster cannot be used, or does not answer in time.
+    Raises `UserError` where a cluster cannot be used, or does not answer in time.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     handlers = {number: signal.getsignal(number) for name in INTERRUPTS if (number := getattr(signal, name, None))}
@@ -320,15 +318,14 @@ def _named(flag: str) -> tuple[str, str]:
             return "", f"there is no RAY_ADDRESS, and no {NOTE} of this user"
         address, source = NOTE.read_text(encoding="utf-8").strip(), str(NOTE)
     if not re.fullmatch(r"[^\s:/]+:\d+|\[[^\s/]+\]:\d+", address):
-        expected = "auto or HOST:PORT; the command runs on a node of the cluster" if source == "--ray" else "HOST:PORT"
-        raise UserError(f"{source}: {address!r} is not allowed: expected {expected}")
+        raise UserError(f"{source}: {address!r} is not allowed: expected {'auto or ' * (flag != 'auto')}HOST:PORT")
     return address, source
 
 
 def _problem(address: str, source: str) -> str:
     """Why a cluster cannot be used; "" if it answers."""
     line = f"waiting for an answer of the Ray cluster {address} ({source})"
-    timer = threading.Timer(CONNECT_SAID_AFTER, print, [line], {"file": sys.stderr, "flush": True})
+    timer = threading.Timer(SAID_AFTER, print, [line], {"file": sys.stderr, "flush": True})
     timer.start()
     try:
         command = [sys.executable, "-c", ASK, address]

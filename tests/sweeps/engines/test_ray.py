@@ -124,7 +124,7 @@ def test_what_cannot_work_is_one_line(words, variables, line, tmp_path):
 
 @pytest.mark.parametrize("source", ["--ray", "RAY_ADDRESS", "FOLDER/ray_current_cluster"])
 def test_a_cluster_that_does_not_answer_is_named_and_no_other_one_is_started(source, tmp_path):
-    change = "import sweeps.engines.ray as engine; engine.CONNECT_SAID_AFTER, engine.CONNECT_SECONDS = 1, 3"
+    change = "import sweeps.engines.ray as engine; engine.SAID_AFTER, engine.CONNECT_SECONDS = 1, 3"
     script = f"{change}; from sweeps.main import main; main()"
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections, and says nothing
         address = f"127.0.0.1:{silent.getsockname()[1]}"

@@ -171,18 +171,8 @@ def test_auto_is_the_cluster_of_this_user_though_it_is_slow(tmp_path):
     cluster = RayCluster(slots=1)
     current = (cluster.folder / "ray_current_cluster").read_text()
     (head,) = cluster.processes("gcs_server")
-    command = [
-        sys.executable,
-        "-m",
-        "sweeps.main",
-        "run",
-        "digits",
-        "--out",
-        str(tmp_path),
-        "--ray",
-        "auto",
-        "--dry-run",
-    ]
+    command = [sys.executable, "-m", "sweeps.main", "run", "digits", "--seeds", "1", "--train.epochs", "3"]
+    command += ["--out", str(tmp_path), "--tracking", "off", "--ray", "auto"]
     os.kill(head, signal.SIGSTOP)
     slowed = subprocess.Popen(
         command, env={**os.environ, "RAY_TMPDIR": str(cluster.root)}, stderr=subprocess.PIPE, text=True
