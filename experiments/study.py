@@ -103,12 +103,10 @@ def _config_of(settings: str) -> RunConfig:
 class UntilDecided(BaseModel, frozen=True, extra="forbid"):
     """How a study gets seeds until its variants are decided (see `sweeps.until_decided`).
 
-    `pairs`: whether a variant needs a verdict with every other variant, or with the baseline. `stopped`: of earlier
-    versions, not used: the runs say where a variant stopped.
+    `pairs`: whether a variant needs a verdict with every other variant, or with the baseline.
     """
 
     pairs: bool = False
-    stopped: dict[str, StrictInt] = {}
 
 
 class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):

@@ -2,14 +2,12 @@
 
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from experiments.config import cohort_key
-from experiments.runs.record import read_ended
 from experiments.runs.resume import read_members
 from experiments.study import RunSpec
-from sweeps.dashboard import Dashboard
+from sweeps.study_folder import StudyFolder
 
 
 class PlanRuns:
@@ -17,20 +15,12 @@ class PlanRuns:
 
     `cohort`: the largest number of runs that are trained as one stack. Runs that were interrupted in a stack go on
     together, however many they are. A run that has failed is trained alone: the stack may have been too large for the
-    memory. `dashboard` is told what happens.
+    memory.
     """
 
-    def __init__(
-        self, runs: Sequence[RunSpec], study_dir: Path, cohort: int = 1, dashboard: Dashboard | None = None
-    ) -> None:
-        self.folder, self.cohort, self.dashboard = study_dir, cohort, dashboard
-        self.waiting: list[RunSpec] = []
-        self.ended_before: list[str] = []
-        for run in runs:
-            if read_ended(study_dir, run) is None:
-                self.waiting.append(run)
-            else:
-                self.ended_before.append(run.name)
+    def __init__(self, runs: Sequence[RunSpec], folder: StudyFolder, cohort: int = 1) -> None:
+        self.folder, self.cohort = folder, cohort
+        self.waiting = [run for run in runs if run.name not in folder.ended]
         self._alone, self._keys = set[str](), dict[str, bytes]()
 
     @property
@@ -45,14 +35,14 @@ class PlanRuns:
 
     def _next_cohort(self) -> list[RunSpec]:
         first = self.waiting[0]
-        members = read_members(self.folder / first.name)
+        members = read_members(self.folder.dir / first.name)
         if first.name in self._alone or (self.cohort == 1 and not members):
             return [first]
         key = self._key(first)
         alike = (run for run in self.waiting if run.name not in self._alone and self._key(run) == key)
         if members:
             return [run for run in alike if run.run_id in members]
-        fresh = (run for run in alike if not read_members(self.folder / run.name))
+        fresh = (run for run in alike if not read_members(self.folder.dir / run.name))
         return list(itertools.islice(fresh, self.cohort))
 
     def _key(self, run: RunSpec) -> bytes:
@@ -68,14 +58,10 @@ class PlanRuns:
 
     def epoch(self, run: RunSpec, row: dict[str, float]) -> bool:
         """See `Source`. No run of a plan is pruned."""
-        if self.dashboard:
-            self.dashboard.epoch(run, row)
         return False
 
     def ended(self, run: RunSpec, summary: dict[str, Any]) -> None:
-        if self.dashboard:
-            self.dashboard.ended(run, summary)
+        self.folder.ended[run.name] = summary
 
     def stopped(self, run: RunSpec, reason: str, given_up: bool) -> None:
-        if self.dashboard:
-            self.dashboard.stopped(run, reason)
+        """See `Source`. The driver keeps the reasons."""

@@ -4,8 +4,9 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from experiments.config import flatten, locations, run_id
 from experiments.data.catalogue import DATASETS
@@ -20,8 +21,29 @@ from sweeps.study import format_level
 
 DRIVER_LOCK = "driver.lock"  # held by the one process that trains the study, or writes its plan
 DRIVER_SECONDS = 1.0  # in which a driver that is ending ends, and one that only looks at the lock has looked
-QUEUE_NOTE = "queue.json"  # of earlier versions, whose queue could be in a database elsewhere
+Ended = dict[str, dict[str, Any]]
+"""run -> the summary of its record"""
 LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """A study, and the records that a command has read in its folder, once. A driver adds those of runs that end."""
+
+    dir: Path
+    plan: StudyPlan
+    ended: Ended
+
+    @classmethod
+    def read(cls, plan: StudyPlan, study_dir: Path) -> Self:
+        """Read the records. Raises `RecordError` where one is damaged, or that of another run."""
+        summaries = ((run.name, record.read_ended(study_dir, run)) for run in plan.runs)
+        return cls(study_dir, plan, {name: summary for name, summary in summaries if summary})
+
+    @property
+    def left(self) -> list[RunSpec]:
+        """The runs that have not ended, in the order of the plan."""
+        return [run for run in self.plan.runs if run.name not in self.ended]
 
 
 @contextlib.contextmanager
@@ -41,17 +63,18 @@ def the_only_driver(study_dir: Path) -> Iterator[None]:
         yield
 
 
-def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:
+def write_plan(plan: StudyPlan, study_dir: Path, command: str, ended: Ended | None = None) -> None:
     """Write the plan to STUDY/study.json, together with the runs that earlier commands planned there.
 
-    The caller is `the_only_driver`. Raises `UserError` where the folder holds another study or cannot be written.
+    `ended`: the records that are read already. The caller is `the_only_driver`. Raises `UserError` where the folder
+    holds another study or cannot be written.
     """
     with writing(study_dir):
         study_dir.mkdir(parents=True, exist_ok=True)
         old = _old_plan(study_dir)
         plan = with_planned_runs(plan, old, study_dir)
         if old and {run.seed for run in plan.runs} > {run.seed for run in old.runs}:
-            _record_look(old, study_dir)
+            _record_look(old, study_dir, ended or {})
         seeds = sorted({run.seed for run in plan.runs})
         plan.model_copy(update={"seeds": seeds, "command": command}).write(study_dir)
 
@@ -146,13 +169,6 @@ def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSp
     return [run.model_copy(update={"name": names[key]}) for key, run in planned.items() if key in names]
 
 
-def check_records(plan: StudyPlan, study_dir: Path) -> None:
-    """Raise `UserError` where a record is damaged or that of another run, and see `check_images`."""
-    for run in plan.runs:
-        record.read_ended(study_dir, run)
-    check_images(plan, study_dir)
-
-
 def check_images(plan: StudyPlan, study_dir: Path) -> None:
     """Raise `UserError` where runs are left to train and the user's images cannot be read or were changed since another
     run of the study; also where a command has given another path for them. Note in the folder where they are.
@@ -196,11 +212,11 @@ def _old_plan(study_dir: Path) -> StudyPlan | None:
     return old
 
 
-def _record_look(old: StudyPlan, study_dir: Path) -> None:
+def _record_look(old: StudyPlan, study_dir: Path, ended: Ended) -> None:
     """Record a look at the finished runs: new seeds are planned, and the results may be the reason."""
     finished = Counter({run.variant: 0 for run in old.runs})
     for run in old.runs:
-        summary = record.read_ended(study_dir, run)
+        summary = ended.get(run.name) or record.read_ended(study_dir, run)
         finished[run.variant] += summary is not None and summary["status"] == "finished"
     add_look(study_dir, Look.now(finished.values(), old.metric, "vit-sweep"))
 

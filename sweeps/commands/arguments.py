@@ -182,14 +182,10 @@ def existing_plan(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
 
 
 def existing_study(arguments: argparse.Namespace) -> Path:
-    """The folder that a command of `add_study_dir_command` names.
-
-    Raises `UserError` where it holds no study, or an exported one.
-    """
+    """The folder that a command of `add_study_dir_command` names. Raises `UserError` where it holds no study."""
     study_dir = Path(arguments.study_dir)
     if not os.path.exists(study_dir / STUDY):
         inside = Path(OUT) / study_dir
         hint = f"did you mean {inside}?" if os.path.exists(inside / STUDY) else f"`{PROG} run` makes such a folder"
         raise UserError(f"STUDY_DIR: {arguments.study_dir!r} holds no {STUDY}; {hint}")
-    StudyPlan.read(study_dir).check_has_folders(f"STUDY_DIR: {arguments.study_dir!r}")
     return study_dir

@@ -9,14 +9,14 @@ from typing import Any
 from experiments.errors import UserError
 from experiments.locks import has_locks
 from experiments.metric import Metric
-from experiments.runs.record import ERROR, read_summary
+from experiments.runs.record import ERROR
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import AgentRun, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
 from sweeps.commands.run import DEVICE, tracking_of
 from sweeps.progress import result_text
-from sweeps.study_folder import DRIVER_LOCK
+from sweeps.study_folder import DRIVER_LOCK, StudyFolder
 
 
 def add(commands: Any) -> None:
@@ -47,13 +47,14 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     run = _named(arguments.run, plan, study_dir)
     if not has_locks(study_dir / DRIVER_LOCK):
         raise UserError(f"{study_dir}: its file system has no locks; use `{PROG} run`, from one host")
+    folder = StudyFolder.read(plan.model_copy(update={"runs": [run]}), study_dir)
     tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
     with Mirror(tracking, study_dir, [run.name]), LocalEngine(local_slots(arguments.device, 1)) as engine:
-        failed = train_plan(plan, study_dir, engine, cohort=1, only={run.name}, with_dashboard=False)
+        failed = train_plan(folder, engine, cohort=1)
     if failed:
         print(f"failed: {run.name}: {failed[run.name]} (see {study_dir / run.name / ERROR})")
         return 1
-    print(f"{run.name}: {result_text(read_summary(study_dir / run.name, run.run_id), Metric(plan.metric))}")
+    print(f"{run.name}: {result_text(folder.ended[run.name], Metric(plan.metric))}")
     return 0
 
 

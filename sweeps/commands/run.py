@@ -1,23 +1,25 @@
 """`vit-sweep run`: train a study or resume it; with --dry-run, show what it would train."""
 
 import argparse
+import contextlib
+import functools
 import shlex
+import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from experiments.cli import positive
 from experiments.effects import warn_of_slow_bfloat16
 from experiments.errors import UserError, counted
-from experiments.runs.record import ERROR, read_ended
+from experiments.runs.record import ERROR, is_finished
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_alert_argument, add_tracking_arguments
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import StudyPlan
 from sweeps.commands.arguments import PROG, add_study_command, add_until_decided, plan_and_folder
 from sweeps.commands.show import margin_text, print_plan
 from sweeps.engines.contract import Engine
-from sweeps.study_folder import check_plan, check_records, the_only_driver, write_plan
+from sweeps.study_folder import StudyFolder, check_images, check_plan, the_only_driver, write_plan
 from sweeps.until_decided import runs_by_look
 
 WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU core)"
@@ -82,29 +84,30 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     """Train the study. Returns 1 if runs failed in every attempt, or have no record at the end."""
     plan, study_dir = plan_and_folder(arguments)
     check_plan(plan, study_dir)
-    left = [run for run in plan.runs if read_ended(study_dir, run) is None]
+    folder = StudyFolder.read(plan, study_dir)
     if arguments.dry_run:
-        return _print_left(plan, study_dir, left)
-    with engine_of(arguments, plan) as engine, the_only_driver(study_dir):
-        check_records(plan, study_dir)
-        write_plan(plan, study_dir, command)
-        print(_start_line(plan, left, engine), flush=True)
+        return _print_left(folder)
+    engine_or_none = engine_of(arguments, plan) if folder.left else contextlib.nullcontext()
+    with engine_or_none as engine, the_only_driver(study_dir):
+        check_images(plan, study_dir)
+        write_plan(plan, study_dir, command, folder.ended)
+        print(_start_line(folder, engine), flush=True)
         with Mirror(tracking_of(arguments), study_dir, alert=arguments.alert):
-            names, failed = _train(plan, study_dir, engine, arguments.cohort)
-        return _print_result(plan, study_dir, names, failed)
+            failed = _train(folder, engine, arguments.cohort)
+        from sweeps.dashboard import write_trials  # it imports Optuna
+
+        write_trials(folder, functools.partial(print, file=sys.stderr, flush=True))
+        return _print_result(folder, failed)
 
 
-def _train(plan: StudyPlan, study_dir: Path, engine: Engine, cohort: int | None) -> tuple[set[str], dict[str, str]]:
-    """Train the runs that are left, look by look where variants stop. Returns all of them, and why some failed."""
+def _train(folder: StudyFolder, engine: Engine | None, cohort: int | None) -> dict[str, str]:
+    """Train the runs that are left, look by look where variants stop. Returns the failed runs and why."""
     from sweeps.train_plan import train_plan
 
-    names, failed = set[str](), dict[str, str]()
-    for only in runs_by_look(plan, study_dir):
-        names |= only
-        failed = train_plan(plan, study_dir, engine, cohort=cohort, only=only)
-        if failed:
-            break
-    return names, failed
+    for only in runs_by_look(folder.plan, folder.dir):
+        if engine and (failed := train_plan(folder, engine, cohort=cohort, only=only)):
+            return failed
+    return {}
 
 
 def tracking_of(arguments: argparse.Namespace) -> Tracking:
@@ -112,34 +115,35 @@ def tracking_of(arguments: argparse.Namespace) -> Tracking:
     return Tracking(arguments.tracking, arguments.project, arguments.entity)
 
 
-def _print_left(plan: StudyPlan, study_dir: Path, left: Sequence[RunSpec]) -> int:
+def _print_left(folder: StudyFolder) -> int:
     """Print the grid, and the runs, epochs and operations that are left. Needs no data and no GPU."""
     from experiments.runs.provenance import model_cost  # it imports torch
     from vit import ViT
 
     epochs, operations, flops = 0, 0, dict[str, int]()
-    for run in left:
+    for run in folder.left:
         config = run.config
         if run.variant not in flops:
             flops[run.variant] = model_cost(ViT(config.vit_config(config.data.num_classes or 2)))["flops_per_image"]
         epochs += config.train.epochs
         operations += 3 * config.train.epochs * flops[run.variant]  # a backward pass is about two forward passes
-    print_plan(plan, study_dir)
-    if left:
-        most = "up to " if plan.until_decided else ""
+    print_plan(folder)
+    if folder.left:
+        most = "up to " if folder.plan.until_decided else ""
         print(
-            f"To train: {most}{counted(left, 'run')}, {most}{counted(range(epochs), 'epoch')}, "
+            f"To train: {most}{counted(folder.left, 'run')}, {most}{counted(range(epochs), 'epoch')}, "
             f"{most}{operations:.3g} FLOPs for each training image"
         )
     return 0
 
 
-def _start_line(plan: StudyPlan, left: Sequence[RunSpec], engine: Engine) -> str:
-    """What the sweep is about to do."""
-    most = "up to " if plan.until_decided else ""
+def _start_line(folder: StudyFolder, engine: Engine | None) -> str:
+    """What the sweep is about to do. Without runs to train, there is no engine."""
+    plan, most = folder.plan, "up to " if folder.plan.until_decided else ""
+    workers = f" with {counted(range(engine.places), 'worker')} on {engine.where}" if engine else ""
     return (
         f"{plan.name}: {counted(plan.labels, 'variant')} x {most}{counted({run.seed for run in plan.runs}, 'seed')}, "
-        f"{most}{counted(left, 'run')} to train with {counted(range(engine.places), 'worker')} on {engine.where}; "
+        f"{most}{counted(folder.left, 'run')} to train{workers}; "
         f"metric {plan.metric}, equivalence margin {margin_text(plan)}"
     )
 
@@ -149,18 +153,16 @@ def counts_text(counts: Counter[str], what: str) -> str:
     return f"{counted([*counts.elements()], what)}: {', '.join(f'{n} {status}' for status, n in counts.items())}"
 
 
-def _print_result(plan: StudyPlan, study_dir: Path, names: Iterable[str], failed: Mapping[str, str]) -> int:
-    """Print what was trained, where it is, and the next command. Returns 1 if runs failed, or have no record now.
-
-    `names`: of the runs that this command was to train, those that had ended before included.
-    """
-    ended = {run.name: summary["status"] for run in plan.runs if (summary := read_ended(study_dir, run))}
-    deleted = [name for name in names if name not in ended and name not in failed]
-    print(counts_text(Counter([*ended.values(), *["failed"] * len(failed), *["deleted"] * len(deleted)]), "run"))
+def _print_result(folder: StudyFolder, failed: Mapping[str, str]) -> int:
+    """Print what was trained, where it is, and the next command. Returns 1 if runs failed, or have no record now."""
+    names = [run.name for run in folder.plan.runs if run.name in folder.ended]
+    deleted = [name for name in names if not is_finished(folder.dir / name)]
+    ended = [folder.ended[name]["status"] for name in names if name not in deleted]
+    print(counts_text(Counter([*ended, *["failed"] * len(failed), *["deleted"] * len(deleted)]), "run"))
     for name in deleted:
         print(f"deleted: {name}: its record was deleted meanwhile; the same command trains it again")
     for name, reason in failed.items():
-        print(f"failed: {name}: {reason} (see {study_dir / name / ERROR})")
-    print(f"study: {study_dir}")
-    print(f"next: vit-report {shlex.quote(str(study_dir))}")
+        print(f"failed: {name}: {reason} (see {folder.dir / name / ERROR})")
+    print(f"study: {folder.dir}")
+    print(f"next: vit-report {shlex.quote(str(folder.dir))}")
     return 1 if failed or deleted else 0

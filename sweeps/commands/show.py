@@ -9,11 +9,11 @@ from experiments.config import flatten
 from experiments.errors import counted
 from experiments.metric import Metric
 from experiments.presets import preset
-from experiments.runs.record import read_ended
 from experiments.study import StudyPlan
 from sweeps.builtin import FILES, load_study
 from sweeps.commands.arguments import add_study_command, out_dir, parse_plan
 from sweeps.study import format_level
+from sweeps.study_folder import StudyFolder
 
 SPREADS = (0.2, 0.5, 1)  # standard deviations of a run, in margins
 EXAMPLE = Path(__file__).parents[1] / "example.yaml"
@@ -54,14 +54,15 @@ def print_example(arguments: argparse.Namespace, _: str) -> int:
 def show(arguments: argparse.Namespace, _: str) -> int:
     """Print the grid of a study and what is done."""
     plan = parse_plan(arguments)
-    print_plan(plan, out_dir(arguments) / plan.name)
+    print_plan(StudyFolder.read(plan, out_dir(arguments) / plan.name))
     return 0
 
 
-def print_plan(plan: StudyPlan, study_dir: Path) -> None:
+def print_plan(folder: StudyFolder) -> None:
     """Print the grid and what is done."""
+    plan = folder.plan
     planned = Counter(run.variant for run in plan.runs)
-    done = Counter(run.variant for run in plan.runs if read_ended(study_dir, run))
+    done = Counter(run.variant for run in plan.runs if run.name in folder.ended)
     usual = dict(flatten(preset(plan.preset).model_dump()))
     changed = [f", {path}={format_level(value)}" for path, value in flatten(plan.base) if value != usual.get(path)]
     print(f"{plan.name}: {plan.description}".rstrip(": "))
@@ -89,7 +90,7 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
     print(f"\n{'variant':{width}}  seeds  done")
     for variant, seeds in planned.items():
         print(f"{variant:{width}}  {seeds:5}  {done[variant]:4}")
-    print(f"\n{counted(plan.runs, 'run')}, {done.total()} done, in {study_dir}")
+    print(f"\n{counted(plan.runs, 'run')}, {done.total()} done, in {folder.dir}")
 
 
 def margin_text(plan: StudyPlan) -> str:

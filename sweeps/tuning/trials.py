@@ -20,6 +20,7 @@ from experiments.runs import record, resume
 from experiments.study import RunSpec
 from experiments.tuned import TunedTrial
 from sweeps.optuna_db import DATABASE, open_storage, open_study
+from sweeps.study_folder import Ended
 from sweeps.tuning.sampling import LAST_RUNG, NUMBER, make_pruner, make_sampler, suggest
 from sweeps.tuning.tuning_plan import FIRST_SEED, MAX_TRIALS, OBJECTIVE, RUNS, TuningPlan, rounded
 
@@ -43,14 +44,14 @@ class SeveralSeeds:
     answers: dict[int, bool] = field(default_factory=dict)
     error: str = ""
 
-    def ended(self, folder: Path) -> list[dict[str, Any]]:
+    def ended(self, records: Ended) -> list[dict[str, Any]]:
         """The summaries of its runs with a record, up to the first that did not finish."""
         summaries = []
         for run in self.runs:
-            if (summary := record.read_ended(folder, run)) is None:
+            if run.name not in records:
                 break
-            summaries.append(summary)
-            if summary["status"] != "finished":
+            summaries.append(records[run.name])
+            if summaries[-1]["status"] != "finished":
                 break
         return summaries
 
@@ -83,9 +84,12 @@ class Trials:
         self.again: deque[SeveralSeeds] = deque()  # begun by an earlier driver, and not ended
         self.waiting: list[RunSpec] = []
         self._trial_of: dict[str, SeveralSeeds] = {}
+        self.records: Ended = {}  # each is read once
         for label, number, settings, is_closed in self._from_records() if is_new else self._from_database(study_dir):
             trial = self._add(label, number, settings)
-            if not (is_closed and trial.status(trial.ended(self.folder))):
+            read = ((run.name, record.read_ended(self.folder, run)) for run in trial.runs)
+            self.records.update((name, summary) for name, summary in read if summary)
+            if not (is_closed and trial.status(trial.ended(self.records))):
                 self.again.append(trial)
         if (made := max(map(len, self.trials.values()))) > plan.trials:
             raise UserError(f"--trials: {plan.trials} is not allowed: there are {made} trials of a variant already")
@@ -163,7 +167,7 @@ class Trials:
 
     def _advance(self, trial: SeveralSeeds) -> None:
         """Queue the first run of a trial that has no record. Where a run did not finish, or all did, end the trial."""
-        ended = trial.ended(self.folder)
+        ended = trial.ended(self.records)
         status = trial.status(ended)
         if status is None:
             run = trial.runs[len(ended)]
@@ -196,6 +200,7 @@ class Trials:
         return trial.answers[step]
 
     def ended(self, run: RunSpec, summary: dict[str, Any]) -> None:
+        self.records[run.name] = summary
         self._advance(self._trial_of.pop(run.name))
 
     def stopped(self, run: RunSpec, reason: str, given_up: bool) -> None:
@@ -219,7 +224,7 @@ class Trials:
 
     def _row(self, trial: SeveralSeeds) -> TunedTrial | None:
         """The result of a trial, by the records of its runs; None while it has runs to train."""
-        ended = trial.ended(self.folder)
+        ended = trial.ended(self.records)
         status = trial.status(ended)
         if status is None:
             return None

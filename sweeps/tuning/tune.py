@@ -10,7 +10,7 @@ from sweeps.driver import Driver
 from sweeps.engines.contract import Engine, Task
 from sweeps.optuna_db import DATABASE, DatabaseErrors, reason
 from sweeps.progress import ProgressDisplay
-from sweeps.study_folder import LOG, QUEUE_NOTE
+from sweeps.study_folder import LOG
 from sweeps.tuning.trials import Trials
 from sweeps.tuning.tuned import TUNED, check_result, make_tuned, write_tuned
 from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan
@@ -26,11 +26,6 @@ def tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str = "") -> 
     If each variant has a finished trial, it writes STUDY/tuned.yaml. Raises `UserError` for bad input, where
     STUDY/tuned.yaml is of another tuning, and where Optuna's database cannot be used. The caller is the only driver.
     """
-    if (study_dir / QUEUE_NOTE).exists():
-        raise UserError(
-            f"{study_dir / QUEUE_NOTE}: this tuning began in a database of an earlier version, --storage, "
-            "which is not read any more; choose another --out"
-        )
     with writing(study_dir):
         (study_dir / RUNS).mkdir(parents=True, exist_ok=True)
     record.write_text(study_dir / RUNS / record.TRIALS, NOTE)

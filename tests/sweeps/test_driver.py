@@ -15,6 +15,7 @@ from sweeps import driver as module
 from sweeps.driver import Driver
 from sweeps.engines.contract import Done, Epoch, Failed, Task
 from sweeps.plan_runs import PlanRuns
+from sweeps.study_folder import StudyFolder
 from sweeps.tuning.space import make_space
 from sweeps.tuning.trials import Trials
 from sweeps.tuning.tuning_plan import RUNS, TuningPlan
@@ -59,7 +60,7 @@ class FakeEngine:
 
 def driver_of(folder, places=1, cohort=1, asks=False, **fields):
     """A driver of the study of two heads and three seeds, whose workers have their first runs."""
-    source = PlanRuns(tiny_plan(**fields).runs, folder, cohort)
+    source = PlanRuns(tiny_plan(**fields).runs, StudyFolder(folder, tiny_plan(**fields), {}), cohort)
     driver = Driver(source, FakeEngine(places), Task(folder, folder / "log", asks=asks), Mock(), "test/acc")
     driver._assign()
     return driver
@@ -186,7 +187,7 @@ class Storm(FakeEngine):
 
 def of_plan(folder):
     plan = tiny_plan(seeds=6)
-    return PlanRuns(plan.runs, folder, 2), [run.name for run in plan.runs]
+    return PlanRuns(plan.runs, StudyFolder(folder, plan, {}), 2), [run.name for run in plan.runs]
 
 
 def of_tuning(folder):
@@ -202,8 +203,9 @@ def test_workers_that_die_at_any_moment_cost_no_run_and_no_run_ends_twice(source
     for limit in ("ATTEMPTS", "FAILURES"):
         monkeypatch.setattr(module, limit, 1000)
     source, names = source_of(tmp_path)
-    engine = Storm(3, source.folder, random.Random(seed))
-    task = Task(source.folder, tmp_path / "log", asks=source_of is of_tuning)
+    folder = tmp_path / RUNS if names is None else tmp_path
+    engine = Storm(3, folder, random.Random(seed))
+    task = Task(folder, tmp_path / "log", asks=source_of is of_tuning)
     driver = Driver(source, engine, task, Mock(), "val/acc")
     driver.run()
     runs = [run.name for trial in source.closed() for run in trial.runs] if names is None else names

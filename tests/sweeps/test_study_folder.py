@@ -23,7 +23,7 @@ from sweeps.builtin import FILES, load_study
 from sweeps.main import main
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.study import parse_study, read_study_file
-from sweeps.study_folder import check_records, plan_of, write_plan
+from sweeps.study_folder import check_images, plan_of, write_plan
 
 OWN = [
     {
@@ -50,16 +50,16 @@ def test_a_study_is_not_extended_on_changed_images(tmp_path):
     data = {"data.name": "imagefolder", "data.root": str(images), "data.num_classes": 2}
     plan = make_plan(parse_study({"name": "own", "factors": {"model.depth": [1, 2]}, "base": data, "seeds": 1}, "own"))
     write_plan(plan, tmp_path / "own", "here")
-    check_records(plan, tmp_path / "own")
+    check_images(plan, tmp_path / "own")
     folder = tmp_path / "own" / plan.runs[0].name
     finish(folder, plan.runs[0], data={"files": files_digest(str(images))})
-    check_records(plan, tmp_path / "own")
+    check_images(plan, tmp_path / "own")
     Image.new("RGB", (8, 8)).save(images / "b" / "2.png")
     with pytest.raises(UserError, match=f"data.root: the files of '{images}' were changed after the run in '{folder}'"):
-        check_records(plan, tmp_path / "own")
+        check_images(plan, tmp_path / "own")
     (images / "b" / "2.png").write_bytes(b"no image")
     with pytest.raises(UserError, match=f"data.root: '{images}/b/2.png' cannot be read as an image"):
-        check_records(plan, tmp_path / "new")
+        check_images(plan, tmp_path / "new")
 
 
 def test_images_of_finished_runs_may_be_gone(tmp_path):
@@ -74,10 +74,10 @@ def test_images_of_finished_runs_may_be_gone(tmp_path):
     (first,) = (run for run in plan.runs if run.config.data.root == roots[0])
     finish(tmp_path / "own" / first.name, first, data={"files": files_digest(roots[0])})
     (tmp_path / "one").rename(tmp_path / "away")
-    check_records(plan, tmp_path / "own")
+    check_images(plan, tmp_path / "own")
     (tmp_path / "two").rename(tmp_path / "gone")
     with pytest.raises(UserError, match=f"data.root: '{tmp_path}/two'"):  # a run that is left needs these
-        check_records(plan, tmp_path / "own")
+        check_images(plan, tmp_path / "own")
 
 
 @pytest.fixture

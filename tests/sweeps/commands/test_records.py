@@ -3,9 +3,12 @@
 import json
 import os
 import re
+from collections import Counter
 
 import pytest
 from stubbed import finish, tiny_plan
+
+from experiments.runs import record
 
 COMMANDS = ["run", "dry-run", "show", "cell"]
 
@@ -66,4 +69,17 @@ def test_a_sweep_trains_no_run_again_for_its_checkpoint_which_only_a_report_of_i
         (stubbed.dir / run.name / "checkpoint.safetensors").write_text("damaged")
     options = ["--out", stubbed.folder, "--tracking", "off", "--workers", 1, "--device", "cpu"]
     status, out, err = vit_sweep("run", stubbed.study, *options)
-    assert status == 0 and "6 of 6 runs are already done" in err and "6 runs: 6 finished" in out
+    assert (status, err) == (0, "") and "0 runs to train; metric" in out and "6 runs: 6 finished" in out
+
+
+@pytest.mark.parametrize("options", [["run"], ["run", "--dry-run"], ["show"], ["wandb", "--seeds", "4"]], ids=" ".join)
+def test_a_command_reads_each_record_once(stubbed, vit_sweep, monkeypatch, options):
+    """Also where it notes a look, because it plans more seeds."""
+    stubbed.write_plan()
+    for run in tiny_plan().runs:
+        finish(stubbed.dir / run.name, run)
+    reads, read_run = Counter(), record.read_run
+    monkeypatch.setattr(record, "read_run", lambda path, **more: reads.update([path.name]) or read_run(path, **more))
+    command, *more = options
+    status, *_ = vit_sweep(command, stubbed.study, "--out", stubbed.folder, *more)
+    assert status == 0 and reads == Counter(run.name for run in tiny_plan().runs)

@@ -139,13 +139,6 @@ def test_each_seed_of_a_trial_is_trained_once_and_a_choice_at_an_end_of_its_rang
     assert seeds == {1_000_000, 1_000_001, 1_000_002, 1_010_000, 1_010_001, 1_010_002}
 
 
-def test_a_tuning_in_a_database_of_an_earlier_version_is_refused_in_one_line(refused, tmp_path):
-    path = study(tmp_path)
-    (tmp_path / "runs" / "mine").mkdir(parents=True)
-    (tmp_path / "runs" / "mine" / "queue.json").write_text('{"storage": "postgresql+psycopg://h/d", "token": "0"}')
-    assert "mine/queue.json: this tuning began in a database" in refused(*words(path, "--trials", 2))
-
-
 @pytest.mark.parametrize(
     "fields, options, said",
     [
