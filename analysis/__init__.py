@@ -70,7 +70,10 @@ def read(
     from analysis.notebook import results
     from analysis.runs import read as reading
     from analysis.runs.tabular import FORMATS
+    from experiments.errors import UserError
 
+    if not isinstance(source, str | Path):
+        raise UserError(f"read: expected a folder or a file, not a {type(source).__name__}; compare takes a DataFrame")
     name = str(source)
     if name.lower().endswith(FORMATS) and not name.startswith(f"{reading.TABLE}:"):
         name = f"{reading.TABLE}:{name}"

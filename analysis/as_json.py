@@ -4,29 +4,31 @@ import math
 from typing import Any
 
 from analysis.findings import Findings
+from analysis.report import study_sections, warnings
 from analysis.verdicts import ALPHA, Comparison, Estimate
-from analysis.words import metric_name
+from analysis.words import plain
 
 SCHEMA = 1
 
 
 def as_dict(findings: Findings) -> dict[str, Any]:
-    """Metric, margin, means and every comparison, with what the seeds can detect. What is not known is None.
+    """Metric, margin, means, warnings and every comparison, with what the seeds can detect; None: what is not known.
 
     Values, intervals and differences are in the unit of the metric: accuracies are fractions.
     """
     comparisons, policy, means = findings.comparisons, findings.policy, findings.means
     pairs = comparisons.pairs or {(v, comparisons.baseline): comparisons.versus[v] for v in findings.variants.others}
-    failed = findings.conduct.counts["diverged"]
+    failed = findings.conduct.counts[["diverged", "pruned"]].sum(axis=1)
     return {
         "schema": SCHEMA,
         "study": findings.study.name,
-        "metric": metric_name(means.metric),
+        "metric": str(means.metric),
         "lower_is_better": means.metric.lower_is_better,
         "baseline": comparisons.baseline,
         "margin": policy.margin,
         "level": 1 - ALPHA,
         "look": _look(findings),
+        "warnings": [plain(f"{warning.line} {warning.detail}") for warning in warnings(study_sections(findings))],
         "variants": [
             {"variant": v, **_estimate(mean), "failed": int(failed[v])} for v, mean in means.of_variants.items()
         ],

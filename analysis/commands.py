@@ -31,8 +31,8 @@ from experiments.runs.record import RecordError
 from experiments.runs.tracking.settings import Tracking
 
 ALONE = (
-    ("table", "writes only the table", ("out", "figures", "open", "wandb", "json")),
-    ("json", "prints JSON and writes no report", ("out", "figures", "open", "wandb")),
+    ("table", "writes only the table", ("out", "figures", "open", "wandb", "json", "style", "models")),
+    ("json", "prints JSON and writes no report", ("out", "figures", "open", "wandb", "rename", "style", "models")),
     ("wandb", "shows the planned comparison", ("metric", "baseline")),
 )
 """A flag, what it does, and the flags that do not go with it."""
@@ -150,6 +150,8 @@ def _check_flags(arguments: Namespace) -> None:
             raise UserError(f"--{flag}: is allowed only with --{needed}")
     if arguments.table:
         check_file(arguments.table)
+    if "style" in given:
+        use_file(arguments.style)
 
 
 def _located(source: str) -> str:
@@ -186,8 +188,6 @@ def _of_one_dataset(source: str, arguments: Namespace) -> Runs:
 
 
 def _page(out: Path, arguments: Namespace) -> Page:
-    if arguments.style:
-        use_file(arguments.style)
     return Page(out, _renamed(arguments), arguments.models, arguments.skip_unreadable)
 
 

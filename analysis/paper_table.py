@@ -38,8 +38,8 @@ def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread 
     there are.
     """
     variants, metric = findings.variants, findings.means.metric
-    known, named = _known(findings), words.metric_name(metric)
-    names = [VARIANT, "n", named, "difference", "p", "verdict"] if names is None else names
+    known = _known(findings)
+    names = [VARIANT, "n", metric, "difference", "p", "verdict"] if names is None else names
     for name in names:
         if name != VARIANT and name not in known:
             raise UserError(f"--columns: {name!r} is not allowed: expected {', '.join([VARIANT, *known])}")
@@ -54,10 +54,10 @@ def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread 
         column, source = known[name]
         frame[name] = source[column.field].reindex(variants.names).astype(object).to_numpy()
         column = replace(column, field=name, sort="", link="", mark="", detail=False)
-        measured = [metric for metric in map(Metric, findings.means.by_metric) if words.metric_name(metric) == name]
+        measured = next((metric for metric in findings.study.metrics if metric == name), None)
         if spread == "sd" and measured:
-            column = _with_deviations(frame, column, measured[0], findings)
-        columns.append(replace(column, mark="_mark") if name == named else column)
+            column = _with_deviations(frame, column, measured, findings)
+        columns.append(replace(column, mark="_mark") if name == metric else column)
     frame["_mark"] = [_mark(variant, findings) for variant in variants.names]
     return Table("variants", _caption(findings, names, spread), frame, tuple(columns))
 
@@ -69,7 +69,7 @@ def _known(findings: Findings) -> dict[str, tuple[Column, pd.DataFrame]]:
     known: dict[str, tuple[Column, pd.DataFrame]] = {}
     for table in tables:
         for column in table.columns:
-            name = PUBLIC.get(column.field, words.metric_name(column.field))
+            name = PUBLIC.get(column.field, column.field)
             if not column.key and column.field != "diff" and not name.startswith("_"):
                 known.setdefault(name, (column, table.frame.set_index(VARIANT)))
     return known

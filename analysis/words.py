@@ -201,11 +201,6 @@ def names(variants: Iterable[str]) -> str:
     return listing(list(map(quoted, variants)))
 
 
-def metric_name(metric: str) -> str:
-    """Return the name of a metric, or of a column of a table of runs without what is better: `acc`."""
-    return metric.partition(" (")[0]
-
-
 def factor_name(factor: str, names: Mapping[str, str]) -> str:
     """Return a factor's name in `names`, else the factor without sections, linked settings joined by "+"."""
     if factor in names:

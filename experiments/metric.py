@@ -14,9 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from experiments.errors import UserError
+
 FEWSHOT, FEWSHOT_VAL, FEWSHOT_L2 = "fewshot", "fewshot-val", "fewshot-l2"
 SHIFT, PERMUTED = "shift", "permuted/acc"
-COLUMN = "a column of a table of runs"
 _NUMBER = "[1-9][0-9]*"
 _SHOTS = f"/(?P<dataset>[A-Za-z0-9:._-]+)/(?P<shots>{_NUMBER})"
 _EPOCHS = f"(?:@(?P<epochs>{_NUMBER}))?"
@@ -61,8 +62,6 @@ TABLE = (
     _few(FEWSHOT_L2, "test", ", L2 chosen on validation images"),
     Entry(f"{SHIFT}/(?P<pixels>{_NUMBER})", "consistency under shifts by {pixels} px", "test", needs="eval.max_shift"),
     Entry(PERMUTED, "test accuracy with permuted patches", "test", needs="eval.permuted"),
-    Entry(r"(?P<column>.+) \(higher is better\)", "{column}", "", "", needs=COLUMN),  # see `metric_of_column`
-    Entry(r"(?P<column>.+) \(lower is better\)", "{column}", "", "", "lower", needs=COLUMN),
 )
 
 
@@ -76,14 +75,21 @@ def _find(name: str) -> tuple[Entry, dict[str, str]]:
 class Metric(str):
     """The name of a metric, as in a record ("test/acc"), which is also the name of its column in a table of runs.
 
-    Accuracies are fractions in the data; tables and figures show them in percent, and differences in points.
+    Accuracies are fractions in the data; tables and figures show them in percent, and differences in points. `better`:
+    "higher" or "lower" for a column of a user's table, which `TABLE` does not know.
     """
 
-    __slots__ = ()
+    __slots__ = ("_better",)
+    _better: str
+
+    def __new__(cls, name: str, better: str = "") -> Metric:
+        metric = super().__new__(cls, name)
+        metric._better = better or getattr(name, "_better", "")
+        return metric
 
     @property
     def _entry(self) -> Entry:
-        return _find(self)[0]
+        return Entry(self, self, "", "", self._better) if self._better else _find(self)[0]
 
     def _part(self, name: str) -> int | None:
         text = _find(self)[1].get(name)
@@ -138,15 +144,17 @@ class Metric(str):
     @property
     def is_loss(self) -> bool:
         """Whether it is a cross-entropy, which is never below 0."""
-        return self.partition("@")[0].endswith("/loss")
+        return self._entry.name.endswith("/loss") and not self._better
 
     @property
     def label(self) -> str:
         """The metric in words: "test accuracy"."""
-        entry, parts = _find(self)
+        label, parts = self._entry.label, _find(self)[1]
         after = "" if self.epochs is None else f" after {self.epochs} epoch{'s' * (self.epochs != 1)}"
         at = "" if self.img_size is None else f" at {self.img_size} px"
-        return entry.label.format(**parts) + after + at + ", interpolated positions" * self.is_interpolated
+        return (
+            (label.format(**parts) if parts else label) + after + at + ", interpolated positions" * self.is_interpolated
+        )
 
     @property
     def unit(self) -> str:
@@ -206,15 +214,16 @@ EXPECTED = (
 
 def is_metric(name: object) -> bool:
     """Whether this is the name of a metric that runs can be compared by."""
-    return isinstance(name, str) and _find(name)[0].better != ""
+    return isinstance(name, str) and Metric(name)._entry.better != ""
 
 
 def metric_of_column(column: str, lower_is_better: bool = False) -> Metric:
-    """The metric in a column of a user's table: one of `TABLE`, else one without a unit, whose name says what is
-    better.
-    """
-    known = is_metric(column) and not lower_is_better
-    return Metric(column if known else f"{column} ({'lower' if lower_is_better else 'higher'} is better)")
+    """The metric in a column of a user's table: one of `TABLE`, else one without a unit. Raises `UserError`."""
+    if not is_metric(column):
+        return Metric(column, "lower" if lower_is_better else "higher")
+    if lower_is_better > Metric(column).lower_is_better:
+        raise UserError(f"lower_is_better: {column} is a metric of ours, of which more is better; rename the column")
+    return Metric(column)
 
 
 def known_metrics(names: Iterable[object]) -> list[Metric]:

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, Field, StrictInt, ValidationErro
 from experiments.config import SECTIONS, RunConfig, changed_settings, override, run_id
 from experiments.errors import UserError, first_line
 from experiments.files import RecordError, read_json, write_json
-from experiments.metric import EXPECTED, is_metric
+from experiments.metric import EXPECTED, Metric, is_metric
 from experiments.tuned import Tuned
 
 STUDY = "study.json"
@@ -113,8 +113,9 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     """A study: what is compared and how, and its runs. The fields are those of study.json, in its order.
 
     `factors`: levels as the configuration parses them. `base`: the nested settings that every run starts from. `seeds`:
-    those of all runs. `study`: the study file as the sweep read it. `source` and
-    `notes`: of a plan that was inferred from runs. `export`: of an exported study, whose runs are in tables beside it.
+    those of all runs. `study`: the study file as the sweep read it. `source` and `notes`: of a plan that was inferred
+    from runs. `lower_is_better`: of a metric that is a column of a table. `export`: of an exported study, whose runs
+    are in tables beside it.
     """
 
     format: Literal[1] = Field(1, alias="schema")
@@ -124,8 +125,9 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     factors: dict[str, list[Any]]
     extra: list[dict[str, Any]] = []
     baseline: str
-    metric: MetricName
-    margin: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+    metric: str
+    lower_is_better: bool | None = None
+    margin: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None
     looks: Looks = []
     variance: Variance = "shared"
     until_decided: UntilDecided | None = None
@@ -151,6 +153,10 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     @model_validator(mode="after")
     def _check_runs(self) -> StudyPlan:
         """No two runs may be counted as one, and each has a folder of its own in the study's folder."""
+        if self.lower_is_better is None and not is_metric(self.metric):
+            raise ValueError(f"metric: {self.metric!r} is not allowed: {EXPECTED}")
+        if self.margin is None and self.source is None:
+            raise ValueError("margin: is required")
         known: dict[Any, str] = {}
         for run in self.runs:
             _check_names(run.levels)
@@ -219,6 +225,11 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         if self.export is not None or self.source is not None:
             kind = f"a study of {self.source!r}" if self.export is None else "an exported study"
             raise UserError(f"{place} holds {kind}, which has no run folders; {advice}")
+
+    @property
+    def compared_by(self) -> Metric:
+        """The metric, which knows what is better."""
+        return Metric(self.metric, {True: "lower", False: "higher", None: ""}[self.lower_is_better])
 
     @property
     def tuned_settings(self) -> tuple[str, ...]:

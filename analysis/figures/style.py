@@ -85,6 +85,9 @@ def use_file(file: Path) -> None:
             given = matplotlib.rc_params_from_file(file, fail_on_error=True, use_default_template=False)
         except (ValueError, KeyError, UnicodeDecodeError) as error:
             raise UserError(f"--style: {file}: {str(error).splitlines()[0]}") from error
+    if given.get("text.usetex"):
+        problem = "text.usetex: True is not allowed: figures are drawn without LaTeX; set it to False"
+        raise UserError(f"--style: {file}: {problem}")
     scale = given.get("font.size", TEXT) / TEXT
     STYLE.update({name: scale * STYLE[name] for name in ("axes.titlesize", "legend.fontsize", "legend.title_fontsize")})
     STYLE.update({name: value for name, value in given.items() if name not in OURS})

@@ -4,7 +4,7 @@ Such a source holds the runs that were made, not what was planned. The factors a
 runs. The user gives baseline and metric, or they have defaults; the report says so.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from analysis.runs.runs import Runs
 from analysis.runs.settings import PLACES, flatten, level_text, nested, variant_name
 from analysis.runs.source_run import COLUMNS, ENDED, SourceRun, check_row
 from experiments.errors import UserError
-from experiments.metric import Metric, known_metrics
+from experiments.metric import Metric, is_metric, known_metrics
 from experiments.study import StudyPlan
 
 METRIC = "test/acc"  # the default
@@ -46,8 +46,10 @@ def infer(
         check_row(run.row, f"{source}: {run.name}")
     measured = {name for run in runs for name in known_metrics(run.row) if run.row.get(name) is not None}
     metric = metric or (METRIC if METRIC in measured or len(measured) != 1 else next(iter(measured)))
-    runs = [_ended(run, metric) for run in runs] if metric in measured else runs
-    runs = sorted(runs, key=lambda run: (PREFERENCE.index(run.status), run.name))
+    for at, run in enumerate(runs):  # another program finished it without a finite value
+        if run.status == "finished" and not run.row["run_id"] and metric in measured and run.row.get(metric) is None:
+            runs[at] = replace(run, status="diverged")
+    runs.sort(key=lambda run: (PREFERENCE.index(run.status), run.name))
     settings = [dict(flatten(run.config)) for run in runs]
     factors = _factors(settings)
     kept, copies = _without_copies(source, runs, _variant_names(runs, settings, factors), settings)
@@ -61,7 +63,8 @@ def infer(
         "factors": {"+".join(paths): levels for paths, levels in factors.items()},
         "baseline": variants[0],
         "metric": metric,
-        "margin": MARGIN if margin is None else margin,
+        **({} if is_metric(str(metric)) else {"lower_is_better": Metric(metric).lower_is_better}),
+        "margin": MARGIN if margin is None and Metric(metric).is_share else margin,  # the default is for accuracies
         "variance": variance,
         "seeds": sorted({seed for _, seed in kept}),
         "base": nested({path: value for path, value in settings[0].items() if path not in (*varied, *PLACES)}),
@@ -78,12 +81,10 @@ def infer(
         "source": source,
         "notes": [
             _note(source, metric, baseline, margin, factors_are, "folder" in parts),
-            *_lost({run.name for run in runs if run.status in ("diverged", "pruned")} & {*copies}, kept),
+            *_lost([run.name for run in runs if run.name in copies and run.status != "finished"], kept),
         ],
     }
     plan = StudyPlan.parse(tree, source)
-    if margin is None:  # the default is for accuracies
-        parts["stated"] = plan.model_copy(update={"metric": METRIC})
     return Runs.of_runs(plan, [runs[at] for at in kept.values()], troubles={**copies, **(troubles or {})}, **parts)
 
 
@@ -93,22 +94,17 @@ def _apart_from_columns(run: SourceRun) -> SourceRun:
     return replace(run, config={clashes.get(name, name): value for name, value in run.config.items()})
 
 
-def _ended(run: SourceRun, metric: str) -> SourceRun:
-    """The run, as diverged where another program finished it without a finite value of the metric."""
-    lost = run.status == "finished" and not run.row["run_id"] and run.row.get(metric) is None
-    return replace(run, status="diverged") if lost else run
-
-
-def _lost(replaced: Collection[str], kept: Collection[tuple[str, int]]) -> Iterator[str]:
+def _lost(replaced: Collection[str], kept: Collection[tuple[str, int]]) -> list[str]:
     """What to know of failed runs `replaced` by a copy that finished, and of the seeds that only some variants have."""
+    variants, seeds = dict.fromkeys(variant for variant, _ in kept), sorted({seed for _, seed in kept})
+    lacking = {variant: [str(seed) for seed in seeds if (variant, seed) not in kept] for variant in variants}
+    texts = [f"{variant} (seed {', '.join(absent[:MOST])})" for variant, absent in lacking.items() if absent]
+    lines = {
+        "Another copy counts of runs that failed": ", ".join(sorted(replaced)[:MOST]),
+        "No run of a seed that another variant has": "; ".join(texts[:MOST]),
+    }
     why = "Runs that failed and are left out make a variant look better than it is."
-    if replaced:
-        yield f"Another copy counts of runs that failed: {', '.join(sorted(replaced)[:MOST])}. {why}"
-    variants, seeds = ({run[part]: None for run in kept} for part in (0, 1))
-    lacking = {variant: [seed for seed in sorted(seeds) if (variant, seed) not in kept] for variant in variants}
-    texts = [f"{variant} (seed {', '.join(map(str, none[:MOST]))})" for variant, none in lacking.items() if none]
-    if texts:
-        yield f"No run of a seed that another variant has: {'; '.join(texts[:MOST])}. {why}"
+    return [f"{line}: {listed}. {why}" for line, listed in lines.items() if listed]
 
 
 def _factors(settings: list[dict[str, Any]]) -> dict[tuple[str, ...], list[Any]]:

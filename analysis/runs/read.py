@@ -46,10 +46,10 @@ def read(
         left_out = f"Conditions leave out {len(whole) - len(frame)} of {len(whole)} rows. "
         note = left_out + "If runs failed, keep them, and name them by --failed."
         return _with_notes(study, [note]) if len(frame) < len(whole) else study
-    if metric is not None and not is_metric(metric):
-        raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
     source = locate(source)
     folder = Path(source)
+    if metric is not None and not is_metric(metric) and not is_export(folder):
+        raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
     if is_imported(source):
         study = infer(source, wandb_project.find_runs(source.removeprefix(f"{WANDB}:")), metric, baseline)
     elif not has_plan(source):
@@ -71,8 +71,10 @@ def locate(source: str) -> str:
     with reading(folder):
         if is_imported(source) or has_plan(source):
             return source
-        if folder.is_file() and source.lower().endswith(FORMATS):
-            raise UserError(f"{source}: is a file; did you mean {TABLE}:{source}?")
+        if folder.is_file():
+            table = f"did you mean {TABLE}:{source}?"
+            other = f"save a table as {', '.join(FORMATS)}"
+            raise UserError(f"{source}: is a file; {table if source.lower().endswith(FORMATS) else other}")
         if not folder.is_dir():
             raise UserError(f"{source}: no such folder; give the folder of a study, OUT/STUDY")
         if (folder / record.CONFIG).is_file():
@@ -117,7 +119,9 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
         "A choice made after the results are known makes false differences more frequent."
         for field, value in changes.items()
     ]
-    if metric is not None and (wanted := Metric(metric)).is_share != study.metric.is_share:
+    if study.margin and metric is not None and (wanted := Metric(metric)).is_share != study.metric.is_share:
         stated = f"The margin {study.margin:g} is stated for {study.metric.label}"
         notes.append(f"{stated}, and {wanted.label} has another unit, so no equivalence is tested.")
-    return _with_notes(replace(study, stated=study.stated_plan), notes, **changes) if changes else study
+    better = None if "metric" in changes else study.plan.lower_is_better
+    changed = _with_notes(replace(study, stated=study.stated_plan), notes, **changes, lower_is_better=better)
+    return changed if changes else study

@@ -65,7 +65,7 @@ class Runs:
         if plan.source is None:
             plan = plan.model_copy(update={"base": completed(plan.base)})
         runs, epochs = _frame([*COLUMNS, plan.metric], rows), _frame(("run", "variant", "seed", "epoch"), curves)
-        numbers = [*NUMBERS, *known_metrics(runs.columns)]
+        numbers = list(dict.fromkeys([*NUMBERS, *known_metrics(runs.columns), plan.metric]))
         runs[numbers] = runs[numbers].apply(pd.to_numeric)
         for name in epochs.columns[3:]:
             try:
@@ -87,7 +87,7 @@ class Runs:
     @property
     def metric(self) -> Metric:
         """The metric by which variants are compared."""
-        return Metric(self.plan.metric)
+        return self.plan.compared_by
 
     @property
     def margin(self) -> float | None:
@@ -135,7 +135,7 @@ class Runs:
     @property
     def metrics(self) -> list[Metric]:
         """Every metric that a run has measured, those of every record first."""
-        return known_metrics(self.runs.columns)
+        return known_metrics(self.metric if name == self.metric else name for name in self.runs)
 
     @property
     def measured(self) -> list[Metric]:

@@ -12,7 +12,7 @@ import re
 import shlex
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,29 @@ import pandas as pd
 from analysis.runs.ended import lost_values
 from analysis.runs.inferred import infer
 from analysis.runs.runs import Runs
-from analysis.runs.settings import PLACES
-from analysis.runs.source_run import SourceRun
+from analysis.runs.settings import PLACES, flatten
+from analysis.runs.source_run import COLUMNS, FROM_SUMMARY, SourceRun
 from experiments.errors import UserError
 from experiments.files import reading
-from experiments.metric import Metric, metric_of_column
+from experiments.metric import Metric, is_metric, metric_of_column
 
 FORMATS = (".csv", ".parquet", ".jsonl", ".csv.gz", ".tsv")
 LOW = re.compile(r"loss|err|perplexity|ppl|rmse|mae|mse|fid|latency", re.IGNORECASE)  # usually, lower is better
+FIELDS = (
+    "n",
+    "diverged",
+    "diff",
+    "difference",
+    "adjusted_low",
+    "adjusted_high",
+    "p",
+    "p_adjusted",
+    "verdict",
+    "letters",
+)
+TAKEN = (*COLUMNS, *FROM_SUMMARY.values(), *FIELDS)
+"""The names of other columns in the tables of a report."""
+STEP = re.compile("epoch|step|iter", re.IGNORECASE)
 SEPARATORS = "cells are separated by {}, and decimals have a point"
 SMALLEST, LARGEST = 1e-100, 1e100
 """Limits of a value other than 0: squares of what lies beyond are no floating-point numbers."""
@@ -48,7 +63,10 @@ def read_file(path: Path) -> pd.DataFrame:
             body = gzip.decompress(path.read_bytes()) if ending.endswith(".gz") else path.read_bytes()
             text = body.decode("utf-8-sig")
             if ending == ".jsonl":
-                return pd.DataFrame(_json_lines(text), dtype=object)
+                lines = _json_lines(text)
+                return pd.DataFrame(
+                    [dict(flatten(row)) if isinstance(row, dict) else row for row in lines], dtype=object
+                )
             reader = csv.reader(io.StringIO(text), delimiter="\t" if ending == ".tsv" else ",")
             head, *rows = [row for row in reader if row] or [[]]
         except ImportError as error:
@@ -114,7 +132,8 @@ def read_table(
     `source`: what messages call the table. `command`: what the report shows to make it again.
     """
     if not isinstance(frame, pd.DataFrame):
-        raise UserError(f"{source}: is a {type(frame).__name__}, not a pandas DataFrame")
+        way = "; reset_index() makes one of a Series" * isinstance(frame, pd.Series)
+        raise UserError(f"{source}: is a {type(frame).__name__}, not a pandas DataFrame{way}")
     frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
     _check_columns(frame, source, metric, seed, factor)
     if not isinstance(lower_is_better, bool):
@@ -191,12 +210,26 @@ def _check_columns(frame: pd.DataFrame, source: str, metric: str, seed: str, fac
     for column, role in roles.items():
         if (count := held.count(column)) != 1:
             problem = f"has {count} columns {column!r}" if count else f"has no column {column!r}"
-            raise UserError(f"{source}: {problem} ({role}); its columns: {', '.join(held)}")
+            raise UserError(f"{source}: {problem} ({role}); its columns: {', '.join(held)}{_way(frame, column, named)}")
     if len(set(named)) < len(named):
         raise UserError(f"{source}: metric, seed and factors are different columns, not {', '.join(named)}")
+    if not is_metric(metric) and (metric in TAKEN or metric.startswith("_")):
+        raise UserError(f"{source}: rename the column {metric!r}; a metric cannot have this name")
     for factor in factors:
         if "+" in factor or factor in PLACES:
             raise UserError(f"{source}: rename the column {factor!r}; a factor cannot have this name")
+
+
+def _way(frame: pd.DataFrame, column: str, named: Collection[str]) -> str:
+    """What makes a table with this column of one that is grouped, nested or wide; "" for any other."""
+    others = [cells for name, cells in frame.items() if name not in named]
+    if column in frame.index.names:
+        return "; it is in the index: reset_index()"
+    if any(isinstance(cell, dict) for cell in frame.iloc[0]):
+        return "; pandas.json_normalize makes columns of nested values"
+    if sum(all(_number(_text(cell)) is not None for cell in cells) for cells in others) > 1:
+        return "; of a table with a column for each seed or variant, pandas.melt makes one with a row for each run"
+    return ""
 
 
 def _levels(frame: pd.DataFrame, source: str, factor: str) -> list[Any]:
@@ -238,18 +271,26 @@ def _runs(
         earlier = first.setdefault((*settings.values(), int(whole)), row)
         if earlier != row:
             same = ", ".join(f"{name} {value}" for name, value in {**settings, seed: int(whole)}.items())
-            values = ((n, _number(_text(frame[metric].iloc[n - 1]))) for n in (earlier, row))
-            lost = [n for n, reached in values if reached is None or not math.isfinite(reached)]
-            way = (
-                f"row {lost[0]} did not end; leave it out if its variant is not the cause"
-                if len(lost) == 1
-                else "name what differs as a factor"
-            )
+            way = _one_of(frame, metric, earlier, row)
             raise UserError(f"{source}: rows {earlier} and {row} both have {same}; {way}")
         status, summary = ("finished", {str(measured): number}) if math.isfinite(number) else ("diverged", {})
         name = f"row {row:0{len(str(len(frame)))}d}"
-        runs.append(SourceRun(name, status, {**settings, "seed": int(whole)}, summary=summary, study=study))
+        runs.append(
+            SourceRun(name, status, {**settings, "seed": int(whole)}, summary=summary, study=study, metric=measured)
+        )
     return runs
+
+
+def _one_of(frame: pd.DataFrame, metric: str, *numbers: int) -> str:
+    """What to do about two rows of one variant and seed: a retry, two epochs of one run, or another setting."""
+    rows = frame.iloc[[n - 1 for n in numbers]].map(_text)
+    lost = [n for n, value in zip(numbers, rows[metric]) if not math.isfinite(_number(value or "nan") or 0)]
+    if len(lost) == 1:
+        return f"row {lost[0]} did not end; leave it out if its variant is not the cause"
+    for step in (name for name, (first, second) in rows.items() if STEP.search(name) and first != second):
+        last = max(frame[step].map(_text), key=lambda text: _number(text) or 0)
+        return f"keep the last row of each run: --where {step}={last}, in Python frame[frame[{step!r}] == {last}]"
+    return "name what differs as a factor"
 
 
 def _text(cell: Any) -> str:

@@ -87,7 +87,7 @@ def from_rows(plan: StudyPlan, rows: Iterable[Mapping[str, Any]], margin: float 
 
     A row has the `columns` that are known. `margin`: that of the plan; None where it is stated in another unit.
     """
-    metric = Metric(plan.metric)
+    metric = plan.compared_by
     rows = [row for row in rows if row["status"] != "unplanned"]
     finished = [row for row in rows if row["status"] == "finished"]
     known = {name: [row.get(name, math.nan) for row in finished] for name in (metric, images_column(metric))}

@@ -17,6 +17,7 @@ from analysis.figures.style import BAND, INK, PAPER, Plot
 from analysis.words import plain
 from analysis.write import pages
 from analysis.write.document import Document
+from analysis.write.table import as_csv
 from experiments.errors import writing
 from experiments.files import check_replaceable
 
@@ -40,7 +41,7 @@ def make(document: Document, kinds: Iterable[str] = ()) -> dict[str, bytes]:
         **{f"figures/{plot.name}.{kind}": saved(plot, kind) for plot in document.plots for kind in kinds},
     }
     tables = {table.name: table.csv() for table in document.tables}
-    tables |= {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in document.frames.items()}
+    tables |= {name: as_csv(frame) for name, frame in document.frames.items()}
     return files | {f"tables/{name}.csv": text.encode() for name, text in tables.items()}
 
 

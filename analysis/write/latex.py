@@ -51,7 +51,7 @@ def table(table: Table) -> str:
 
 def _cell(cell: Shown, column: Column) -> str:
     parts = MATH.split(cell.text) if column.math else [cell.text]
-    text = "".join(part if column.math and MATH.fullmatch(part) else escaped(part) for part in parts)
+    text = "".join(part if column.math and MATH.fullmatch(part) else "".join(map(_form, part)) for part in parts)
     text += f" {escaped(cell.sign)}" * bool(cell.sign)
     return (rf"\textbf{{{text}}}" if cell.bold else text) + FOOTNOTES.get(cell.dagger, "")
 

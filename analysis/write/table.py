@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Literal, NamedTuple
@@ -13,6 +14,7 @@ from analysis import words
 from analysis.verdicts import Estimate
 from analysis.words import DASH, Format, plain
 
+FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+(e[+-]?\d+)?$)")  # numbers stay as they are
 Spread = Literal["interval", "sd"]
 """What stands after ± of a mean in a table for a paper: half its interval (the default), or the runs' deviation."""
 DAGGERS = {"equal": "†", "tied": "†", "untested": "‡"}  # mark -> what follows the text
@@ -142,7 +144,7 @@ class Table:
 
     def csv(self) -> str:
         """The data: numbers in full precision, text in quotes, since a lone "\r" would end a line without them."""
-        return self.data.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+        return as_csv(self.data, csv.QUOTE_NONNUMERIC)
 
     def _cells(self, column: Column) -> list[Shown]:
         unknown = [None] * len(self.frame)
@@ -153,6 +155,15 @@ class Table:
             Shown(plain(text), _known(link), _known(mark), _sort(value) if order else None, signs.get(mark, ""))
             for text, link, mark, value in zip(column.show(self.frame[column.field].tolist()), *fields, strict=True)
         ]
+
+
+def as_csv(frame: pd.DataFrame, quoting: int = csv.QUOTE_MINIMAL) -> str:
+    """A frame as CSV. "'" stands before a text that a spreadsheet would compute: one with "=" first, for example."""
+
+    def shown(cell: Any) -> Any:
+        return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
+
+    return frame.map(shown).rename(columns=shown).to_csv(index=False, lineterminator="\n", quoting=quoting)
 
 
 def _known(value: Any) -> Any:

@@ -96,5 +96,5 @@ def print_plan(folder: StudyFolder) -> None:
 def margin_text(plan: StudyPlan) -> str:
     """The margin as a reader means it: "1 point" of accuracy, or a loss."""
     metric = Metric(plan.metric)
-    shown = f"{plan.margin * metric.scale:g}"
+    shown = f"{(plan.margin or 0) * metric.scale:g}"
     return shown + (metric.points.removesuffix("s") if shown == "1" else metric.points)

@@ -4,12 +4,17 @@ import json
 
 import jsonschema
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from synthetic import exact, results_of, write_study
 
+import analysis
 from analysis.as_json import as_dict
 from analysis.main import main
+from analysis.paper_table import paper_table
+from analysis.runs.exported import export
+from experiments.errors import UserError
 
 NUMBER = {"type": ["number", "null"]}
 ESTIMATE = {"value": NUMBER, "low": NUMBER, "high": NUMBER, "n": {"type": "integer", "minimum": 0}}
@@ -40,6 +45,7 @@ SCHEMA = closed(
         "margin": NUMBER,
         "level": {"const": 0.95},
         "look": {"anyOf": [{"type": "null"}, closed(LOOK)]},
+        "warnings": {"type": "array", "items": {"type": "string"}},
         "variants": {
             "type": "array",
             "items": closed({"variant": NAMES["variant"], **ESTIMATE, "failed": {"type": "integer"}}),
@@ -93,3 +99,63 @@ def test_the_column_of_a_table_is_the_metric(tmp_path, capsys):
     answer = json.loads(printed(capsys, f"csv:{tmp_path / 't.csv'}", *flags)[1])
     jsonschema.validate(answer, SCHEMA)
     assert (answer["metric"], answer["lower_is_better"], answer["margin"]) == ("err", True, None)
+
+
+@pytest.mark.parametrize("name", ["acc (top-1)", "err{x}", "val.acc", "acc@5", "loss (lower is better)", "eval/loss"])
+def test_any_name_of_a_column_is_the_name_of_its_metric(name, tmp_path, capsys):
+    """In JSON, in Python, in a table for a paper and in an export; its direction is a field."""
+    frame = pd.DataFrame({"kind": ["a"] * 3 + ["b"] * 3, "seed": [0, 1, 2] * 2, name: [1, 2, 3.5, 4, 6, 7]})
+    for lower in (False, True):
+        results = analysis.compare(frame, name, "kind", lower_is_better=lower, margin=9 if lower else None)
+        answer = results.as_dict()
+        assert (answer["metric"], answer["lower_is_better"]) == (name, lower)
+        assert results.runs[name].tolist() == frame[name].tolist()
+        assert paper_table(results, ["variant", name], "sd").data[name].tolist() == [6.5 / 3, 17 / 3]
+        assert answer["margin"] == (9 if lower else None)
+        assert results.all_best == (["a"] if lower else ["b"])
+        again = export(results.study, tmp_path / f"{lower}")
+        code, out = printed(capsys, again, "--json", "--metric", name)
+        assert code == 0 and json.loads(out) == {**answer, "study": "the table"}
+
+
+@pytest.mark.parametrize("name", ["epochs", "status", "n", "p", "difference", "cost.params", "_acc"])
+def test_a_metric_cannot_have_the_name_of_another_column_of_the_report(name):
+    frame = pd.DataFrame({"kind": ["a", "b"], "seed": [0, 0], name: [1, 2]})
+    with pytest.raises(UserError, match=f"the table: rename the column {name!r}; a metric cannot have this name"):
+        analysis.compare(frame, name, "kind")
+
+
+def test_a_metric_of_ours_has_its_own_direction():
+    frame = pd.DataFrame({"kind": ["a", "b"] * 2, "seed": [0, 0, 1, 1], "test/acc": [0.1, 0.2, 0.2, 0.4]})
+    with pytest.raises(UserError, match="lower_is_better: test/acc is a metric of ours, of which more is better"):
+        analysis.compare(frame, "test/acc", "kind", lower_is_better=True)
+    loss = frame.rename(columns={"test/acc": "test/loss"})
+    assert analysis.compare(loss, "test/loss", "kind", lower_is_better=True).means.metric.is_loss
+
+
+def test_the_warnings_of_the_report_are_in_the_json(tmp_path, capsys):
+    study = write_study(tmp_path, seeds=3, statuses={("none", 1): "diverged", ("sinusoidal", 0): "pruned"})
+    answer = json.loads(printed(capsys, study, "--json")[1])
+    jsonschema.validate(answer, SCHEMA)
+    said = "\n".join(answer["warnings"])
+    assert "Diverged: 1 run of none. Means use the finished runs." in said and "Pruned: 1 of 12 runs." in said
+    assert {one["variant"]: one["failed"] for one in answer["variants"] if one["failed"]} == {
+        "none": 1,
+        "sinusoidal": 1,
+    }
+    for line in answer["warnings"]:
+        assert line.split(". ")[0] in printed(capsys, study, "--out", tmp_path / "r")[1].replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        *(["--json", *flags] for flags in (["--rename", "a=b"], ["--style", "x"], ["--models"], ["--open"])),
+        *(["--table", "t.md", *flags] for flags in (["--style", "x"], ["--models"])),
+    ],
+)
+def test_flags_that_mean_nothing_there_are_refused(flags, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["nowhere", *flags])
+    line, other = capsys.readouterr().err, next(flag for flag in flags[1:] if flag.startswith("--"))
+    assert end.value.code == 2 and f"{flags[0]}: " in line and f"it is not allowed with {other}" in line

@@ -24,7 +24,10 @@ def test_a_table_is_read_from_a_file_as_from_a_frame(tmp_path):
     frame.to_csv(tmp_path / "runs.csv", index=False)
     from_file = analysis.read(tmp_path / "runs.csv", metric="acc", factor="opt")
     from_frame = analysis.compare(frame, metric="acc", factor="opt")
-    assert from_file.answer == from_frame.answer and from_file.as_dict() == {**from_frame.as_dict(), "study": "runs"}
+    expected, source = from_frame.as_dict(), f"csv:{tmp_path / 'runs.csv'}"
+    warned = [line.replace("the table", source) for line in expected["warnings"]]
+    assert from_file.answer == from_frame.answer
+    assert from_file.as_dict() == {**expected, "study": "runs", "warnings": warned}
 
 
 def test_a_notebook_shows_the_answer_and_the_table():

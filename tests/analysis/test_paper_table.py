@@ -102,3 +102,28 @@ def test_figures_follow_the_users_style(tmp_path, restored):
     (tmp_path / "bad.mplstyle").write_text("figure.figsize: wide\n")
     with pytest.raises(UserError, match="--style: .*bad.mplstyle"):
         style.use_file(tmp_path / "bad.mplstyle")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (r"Ours $\theta$ net", r"Ours $\theta$ net"),
+        (r"$a$ & $b$", r"$a$ \& $b$"),
+        (r" a  $x^2$ ", r"a $x^2$"),
+        (r"$x$", "$x$"),
+        ("50% off", r"50\% off"),
+    ],
+)
+def test_spaces_beside_math_stay(name, shown, tmp_path, restored):
+    findings = analyze(read_folder(write_study(tmp_path)), Page(renamed=(("learned-1d", name),)))
+    assert f"\n{shown} & 5 &" in latex.table(paper_table(findings, None))
+
+
+@pytest.mark.parametrize(
+    "line", ["text.usetex: True", "text.usetex : true  # SciencePlots", "font.size: 8\ntext.usetex: 1"]
+)
+def test_a_style_that_needs_latex_is_one_line_before_the_work_starts(line, tmp_path, capsys, restored):
+    (tmp_path / "s.mplstyle").write_text(line + "\n")
+    assert ended(tmp_path / "nowhere", "--style", tmp_path / "s.mplstyle") == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "s.mplstyle: text.usetex: True is not allowed: figures are drawn without" in said

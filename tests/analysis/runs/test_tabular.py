@@ -506,3 +506,62 @@ def test_a_value_of_zero_is_a_result():
     frame = pd.DataFrame({"opt": ["a", "a", "b", "b"], "seed": [0, 0, 0, 1], "acc": [0, 2, 3, 4]})
     with pytest.raises(UserError, match="rows 1 and 2 both have opt a, seed 0; name what differs as a factor"):
         analysis.compare(frame, metric="acc", factor="opt")
+
+
+GROUPED = pd.DataFrame({"m": ["a", "a", "b", "b"], "seed": [0, 1] * 2, "acc": [1, 2, 3, 4.5]}).groupby(["m", "seed"])
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (pd.DataFrame({"seed": [0, 1], "a": [1, 2], "b": [3, 4]}), "of a table with a column for each seed or variant"),
+        (pd.DataFrame({"m": ["a", "b"], "s0": [1, 2], "s1": [3, 4]}), "pandas.melt makes one with a row for each run"),
+        (GROUPED[["acc"]].mean(), "it is in the index: reset_index()"),
+        (GROUPED["acc"].mean(), "is a Series, not a pandas DataFrame; reset_index() makes one of a Series"),
+        (pd.DataFrame({"m": ["a", "b"], "seed": [0, 0], "r": [{"acc": 1}, {"acc": 2}]}), "pandas.json_normalize makes"),
+        (
+            pd.DataFrame({"m": list("aaabbb"), "seed": 0, "epoch": [1, 2, 3] * 2, "acc": [1, 2, 3, 4, 5, 6]}),
+            "keep the last row of each run: --where epoch=3, in Python frame[frame['epoch'] == 3]",
+        ),
+        (pd.DataFrame({"m": list("ab"), "seed": 0, "accuracy": [1, 2]}), "its columns: m, seed, accuracy"),
+    ],
+)
+def test_a_table_of_another_shape_names_the_way_out(frame, said):
+    with pytest.raises(UserError) as raised:
+        analysis.compare(frame, "acc", "m")
+    assert said in str(raised.value) and ("accuracy" not in said or str(raised.value).endswith(said))
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("runs.xlsx", "runs.xlsx: is a file; save a table as .csv, .parquet, .jsonl, .csv.gz, .tsv"),
+        ("study.json", "study.json: is a file; save a table as"),
+        ("runs.txt", "runs.txt: is a file; save a table as"),
+        (pd.DataFrame({"a": [1]}), "read: expected a folder or a file, not a DataFrame; compare takes a DataFrame"),
+        ([1], "read: expected a folder or a file, not a list"),
+        (None, "read: expected a folder or a file, not a NoneType"),
+    ],
+)
+def test_what_cannot_be_read_names_the_way_out(source, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if isinstance(source, str):
+        Path(source).write_text("x")
+    with pytest.raises(UserError, match=re.escape(said)):
+        analysis.read(source, metric="acc", factor="m")
+
+
+def test_nested_json_has_flat_names(tmp_path):
+    rows = [{"config": {"m": m, "seed": s}, "result": {"acc": s + 2 * (m == "b")}} for m in "ab" for s in range(3)]
+    (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    asked = {"metric": "result.acc", "factor": "config.m", "seed": "config.seed"}
+    results = analysis.read(tmp_path / "r.jsonl", **asked)
+    assert results.means.values == {"a": {0: 0, 1: 1, 2: 2}, "b": {0: 2, 1: 3, 2: 4}}
+
+
+@pytest.mark.parametrize("where", ["data=x", ["data=x"], {"data": "x"}, {"data": "x", "size": 8}, "data!=y"])
+def test_conditions_in_python_are_one_several_or_a_mapping(where, tmp_path):
+    frame = table({"a": [1, 2, 3], "b": [2, 3, 5]}, size=8)
+    pd.concat([frame.assign(data="x"), frame.assign(data="y", score=0)]).to_csv(tmp_path / "t.csv", index=False)
+    results = analysis.read(tmp_path / "t.csv", metric="score", factor="method", where=where)
+    assert results.means.values["b"] == {0: 2, 1: 3, 2: 5}

@@ -23,6 +23,7 @@ from analysis.runs.read import read
 from analysis.verdicts import Estimate
 from analysis.words import plain
 from analysis.write import latex, markdown
+from analysis.write.files import make
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
 
@@ -71,8 +72,27 @@ def test_any_paragraph_in_markdown_is_a_paragraph(text):
 
 @given(st.text(min_size=1))
 def test_any_text_in_csv_is_read_back(text):
-    written = list(csv.reader(io.StringIO(table_of(text).csv(), newline="")))
-    assert written == [["name"], [text]]  # "_mark" is for display only
+    """But for what a spreadsheet would compute. "_mark" is for display only."""
+    ((head,), (written,)) = csv.reader(io.StringIO(table_of(text).csv(), newline=""))
+    assert head == "name" and written in ([text] if text[0] not in "=+-@\t\r" else [text, f"'{text}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        *((text, f"'{text}") for text in ("=1+1", '=HYPERLINK("x")', "+cmd|' /C calc'!A0", "@SUM(A1)", "-2+3")),
+        *((text, text) for text in ("-0.5", "+3", "-1e-05", "a=1", "learned-1d", "−0.5")),
+    ],
+)
+def test_a_text_that_a_spreadsheet_would_compute_is_text_in_every_csv(tmp_path, text, written):
+    """In cells and in heads, in tables and in the frames beside them. Numbers stay numbers."""
+    frame = pd.DataFrame({"@m": ["a"] * 2 + [text] * 2, "seed": [0, 1] * 2, "score": [1, 2, 4, 6.5]})
+    results = analysis.compare(frame, "score", "@m")
+    files = make(study_document(results))
+    for name in ("variants", "runs"):
+        rows = list(csv.DictReader(io.StringIO(files[f"tables/{name}.csv"].decode(), newline="")))
+        assert {row["variant"] for row in rows} == {"a", written}, name
+    assert {row["'@m"] for row in rows} == {"a", written}
 
 
 @given(st.text(min_size=1))

@@ -7,7 +7,7 @@ from safetensors.torch import load_file
 
 from experiments.config import run_id
 from experiments.evaluation import measure
-from experiments.metric import Metric, is_metric
+from experiments.metric import Metric, is_metric, metric_of_column
 from experiments.runs import record
 from experiments.runs.run import train
 from experiments.study import RunSpec
@@ -120,8 +120,8 @@ def test_a_study_cannot_compare_by_these(name):
         ("val/loss@10", True),
         ("test/loss@64px/interpolated", True),
         ("test/acc@64px/interpolated", False),
-        ("size/lossless (higher is better)", False),
-        ("my/loss (lower is better)", False),
+        (metric_of_column("size/lossless"), False),
+        (metric_of_column("my/loss", lower_is_better=True), False),
     ],
 )
 def test_a_loss_is_known_by_the_whole_name(name, is_loss):
