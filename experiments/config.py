@@ -187,24 +187,24 @@ LOCATIONS = ("data.root", "data.download")  # the settings that say where files 
 REMOVED = {"init_from": None, "init_weights": None}  # settings of earlier records -> the value that changes nothing
 
 
-def locations(dataset: str) -> tuple[str, ...]:
-    """The settings that only say where the files of a dataset are. The folder of an imagefolder is its name as well."""
-    named = DATASETS[dataset].source == "folder"
-    return tuple(path for path in LOCATIONS if not (named and path == "data.root"))
+def unplaced(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted path without `LOCATIONS`. An imagefolder keeps its name, the last part of its path."""
+    kept = {path: value for path, value in settings.items() if path not in LOCATIONS}
+    dataset = DATASETS.get(settings.get("data.name"))
+    if dataset and dataset.source == "folder" and isinstance(root := settings.get("data.root"), str):
+        kept["data.root"] = os.path.basename(os.path.abspath(root))
+    return kept
 
 
 def run_id(config: RunConfig) -> str:
     """16 hex digits that identify what a run computes.
 
     A hash of the settings that differ from `RunConfig()`, so a new setting whose default changes nothing keeps all ids.
-    For the same reason a published default must never change. Where files are stored is left out, except for an
-    imagefolder, whose folder is its only name. Settings count as in `plain_settings`. The source of a plug-in counts: a
+    For the same reason a published default must never change. Where files are stored is left out, see `unplaced`.
+    Settings count as in `plain_settings`. The source of a plug-in counts: a
     changed class is another run.
     """
-    places = locations(config.data.name)
-    changed = {
-        path: value for path, value in plain_settings(config).items() if value != DEFAULTS[path] and path not in places
-    }
+    changed = {path: value for path, value in unplaced(plain_settings(config)).items() if value != DEFAULTS[path]}
     if plugin := REGISTRY[config.model.pos_embed].plugin:
         changed["plugin"] = plugin.digest
     if plugin := DATASETS[config.data.name].plugin:

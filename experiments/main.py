@@ -74,12 +74,10 @@ def _body(argv: Sequence[str]) -> int:
 def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     import torch
 
-    from experiments.config import override
     from experiments.effects import warn_of_long_warmup, warn_of_no_effect, warn_of_slow_bfloat16
     from experiments.errors import UserError
     from experiments.locks import LOCKS, holder
     from experiments.memory import batch_named
-    from experiments.runs.images import first_path
     from experiments.runs.record import is_finished
     from experiments.runs.run import pick_device, train
     from experiments.runs.tracking.mirror import Mirror
@@ -88,8 +86,7 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    kind, out, images = config.model.pos_embed, Path(arguments.out), config.data.root
-    config = override(config, {"data.root": first_path(config, out)})
+    kind, out = config.model.pos_embed, Path(arguments.out)
     run = RunSpec.of(f"{config.data.name.replace(':', '-')}-{kind}-s{config.seed}-{{}}", config, kind)
     name = run.name
     agent = AgentRun.asked_for()
@@ -103,7 +100,7 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     test = arguments.test == "true"
     with Mirror(tracking, out, [name], show=said.append), batch_named(config):
         on_row = _on_row(config.train.epochs, agent is not None)
-        (summary,) = train([run], out, device=arguments.device, on_row=on_row, test=test, images=images)
+        (summary,) = train([run], out, device=arguments.device, on_row=on_row, test=test)
     if summary is None:
         raise UserError(f"out: {str(out / name)!r} is trained by {holder(out / LOCKS / name) or 'another process'}")
     if trained_before:

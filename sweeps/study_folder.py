@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from experiments.config import flatten, locations, run_id
+from experiments.config import flatten, run_id, unplaced
 from experiments.data.catalogue import DATASETS
-from experiments.data.places import PLACES, Place, place_of, read_moved, write_moved
 from experiments.errors import UserError, writing
 from experiments.locks import holder, lock
 from experiments.runs import record
@@ -95,7 +94,7 @@ def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -
 
 
 def plan_of(study_dir: Path) -> StudyPlan:
-    """The plan in STUDY/study.json, to train it. Only images.json is read as well, so any machine can join a sweep.
+    """The plan in STUDY/study.json, to train it. Nothing else is read, so any machine can join a sweep.
 
     Raises `UserError` where the file cannot be read, holds an exported study, or lists a run that has another id here:
     the source of its plug-in is another, or this version computes something else.
@@ -104,10 +103,9 @@ def plan_of(study_dir: Path) -> StudyPlan:
     plan.check_has_folders(f"{path}:")
     for run in plan.runs:
         if (here := run_id(run.config)) != run.run_id:
-            reason = "this version differs, or the source of its plug-in was changed"
-            raise UserError(f"{path}: {run.name} has the run id {here} here, not {run.run_id}: {reason}")
-    for root in {run.config.data.root for run in plan.runs}:
-        PLACES[root] = Place(read_moved(study_dir, root))
+            raise UserError(
+                f"{path}: {run.name} has the run id {here} here, not {run.run_id}: {_why_other(run)}; use --out"
+            )
     return plan
 
 
@@ -170,37 +168,20 @@ def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSp
 
 
 def check_images(plan: StudyPlan, study_dir: Path) -> None:
-    """Raise `UserError` where runs are left to train and the user's images cannot be read or were changed since another
-    run of the study; also where a command has given another path for them. Note in the folder where they are.
+    """Raise `UserError` where the user's images are not those of the first run of the study that has a record, and
+    where runs are left to train and they cannot be read.
     """
     runs = [run for run in plan.runs if DATASETS[run.config.data.name].source == "folder"]
-    moved = [run for run in runs if place_of(run.config.data.root).path != run.config.data.root]
-    left = [run for run in runs if not record.is_finished(study_dir / run.name)]
-    if not left and not moved:
-        return
-    from experiments.data.folder import files_digest  # they import torch
-    from experiments.runs.images import check_unchanged, recorded_hash, settle_place
+    for root in {run.config.data.root: None for run in runs}:
+        from experiments.data.folder import files_digest  # they import torch
+        from experiments.runs.images import check_unchanged, recorded_hash
 
-    for root in {run.config.data.root: None for run in (*left, *moved)}:
         of_root = [run for run in runs if run.config.data.root == root]
-        settle_place(of_root[0].config.data, study_dir, place_of(root).path)
-        files_digest(root)  # here, so that the workers find it and not every one decodes the files
+        if not all(record.is_finished(study_dir / run.name) for run in of_root):
+            files_digest(root)  # here, so that the workers find it and not every one decodes the files
         known = ((run, recorded_hash(study_dir / run.name)) for run in of_root)
         run, files = next((pair for pair in known if pair[1]), (of_root[0], ""))
         check_unchanged(run.config, files, study_dir / run.name)
-        write_moved(study_dir, root)
-
-
-def at_first_path(plan: StudyPlan, study_dir: Path) -> str | None:
-    """The path that the study in the folder was first given for its images, if it is not the plan's.
-
-    From now on this process reads these images where the plan says.
-    """
-    if DATASETS[(given := plan.base["data"])["name"]].source != "folder" or not (old := _old_plan(study_dir)):
-        return None
-    first = str(old.base.get("data", {}).get("root"))
-    PLACES[first] = Place(given["root"])
-    return first if first != given["root"] else None
 
 
 def _old_plan(study_dir: Path) -> StudyPlan | None:
@@ -226,15 +207,12 @@ def _difference(old: StudyPlan, plan: StudyPlan, planned: Mapping[str, RunSpec],
 
     `planned`: run id -> run, for every variant of the plan and every seed of both.
     """
-    if missing := [run.name for run in old.runs if run.run_id not in planned]:
-        (before, now), places = map(_contents, (old, plan)), locations(plan.base["data"]["name"])
-        different = [path for path in {**before, **now} if before.get(path) != now.get(path)]
-        for path in different:
-            if path.removeprefix("base.") not in places:
+    if missing := [run for run in old.runs if run.run_id not in planned]:
+        before, now = map(_contents, (old, plan))
+        for path in {**before, **now}:
+            if before.get(path) != now.get(path):
                 return f"{path} is {format_level(before.get(path))} there and {format_level(now.get(path))} here"
-        return (
-            f"{missing[0]} is not among the runs here: the source of its plug-in was changed, or is not recorded there"
-        )
+        return f"{missing[0].name} is not among the runs here: {_why_other(missing[0])}"
     stated = {field: (getattr(old, field), getattr(plan, field)) for field in COMPARISON if field != "baseline"}
     stated["until_decided"] = old.until_decided is not None, plan.until_decided is not None
     if any(tree.study.get("baseline") is not None for tree in (old, plan)):  # else it is the first variant
@@ -250,7 +228,15 @@ def _difference(old: StudyPlan, plan: StudyPlan, planned: Mapping[str, RunSpec],
     return None
 
 
+def _why_other(run: RunSpec) -> str:
+    """Why a run of study.json has another run id here, though its settings are the same."""
+    if DATASETS[run.config.data.name].source == "folder":  # its whole path was a part of the run id
+        return "it was trained by an older version"
+    return "this version differs, or the source of its plug-in was changed or is not recorded there"
+
+
 def _contents(plan: StudyPlan) -> dict[str, Any]:
     """What decides which runs a plan has, in one level: tuned settings, base, factors and extra variants."""
     tuned = {label: chosen.settings for label, chosen in plan.tuned.variants.items()} if plan.tuned else {}
-    return dict(flatten({**{field: getattr(plan, field) for field in GRID}, "tuned": tuned}))
+    base = unplaced(dict(flatten(plan.base)))
+    return dict(flatten({**{field: getattr(plan, field) for field in GRID}, "base": base, "tuned": tuned}))

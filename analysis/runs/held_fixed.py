@@ -9,7 +9,7 @@ import pandas as pd
 from analysis.runs.runs import Runs, factor_levels
 from analysis.runs.settings import PLACES, level_text, nested
 from analysis.runs.source_run import ENDED, IMAGES
-from experiments.config import DEFAULTS, flatten, locations
+from experiments.config import DEFAULTS, LOCATIONS, flatten, unplaced
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.runs.history import BY_VALUE, field_digests
@@ -114,32 +114,36 @@ def plan_changes(study: Runs) -> dict[str, dict[Any, int]]:
 
 
 def without_locations(study: Runs) -> Runs:
-    """The study with the settings that only say where files are at their defaults, but for those that it varies."""
+    """The study with the settings that only say where files are at their defaults, but for those that it varies.
+
+    Of an imagefolder, the name stays; see `unplaced`.
+    """
     if study.base.get("data.name") not in DATASETS:
         return study
-    places = [path for path in locations(study.base["data.name"]) if path in study.base and path not in study.varied]
-    defaults = {path: DEFAULTS[path] for path in places}
-    plan = study.plan.model_copy(update={"base": nested({**study.base, **defaults})})
+    places = [path for path in LOCATIONS if path in study.base and path not in study.varied]
+    named = {**DEFAULTS, **unplaced(study.base)}
+    plan = study.plan.model_copy(update={"base": nested({**study.base, **{path: named[path] for path in places}})})
     runs, now = study.runs.copy(), field_digests(plan)["base"]
     # what was stated of the base when runs started follows, where it is what the plan says now
     for place, today in zip(runs.index, _digests_today(study, runs), strict=True):
         if isinstance(stated := runs.at[place, "planned_fields"], str):
             runs.at[place, "planned_fields"] = stated.replace(f"base={today['base']}", f"base={now}")
     for path in set(places) & set(runs):
-        runs[path] = runs[path].where(runs[path].isna(), defaults[path])
+        runs[path] = runs[path].where(runs[path].isna(), named[path])
     return replace(study, plan=plan, runs=runs)
 
 
 def _digests_today(study: Runs, runs: pd.DataFrame) -> list[dict[str, str]]:
-    """The digests of the plan's fields for each run, with the run's own `locations`: moved data are no change."""
+    """The digests of the plan's fields for each run, with the run's own `LOCATIONS`: moved data are no change."""
     plan = study.stated_plan
     settings = dict(flatten(plan.base))
     if settings.get("data.name") not in DATASETS:
         return [field_digests(plan)] * len(runs)
-    places = [path for path in locations(settings["data.name"]) if path in settings and path in runs]
+    places = [path for path in LOCATIONS if path in settings and path in runs]
 
     @cache
     def digests(*located: Any) -> dict[str, str]:
-        return field_digests(plan.model_copy(update={"base": settings | dict(zip(places, located, strict=True))}))
+        own = settings | dict(zip(places, located, strict=True))
+        return field_digests(plan.model_copy(update={"base": own if unplaced(own) == unplaced(settings) else settings}))
 
     return [digests(*row) for row in runs[places].itertuples(index=False)]

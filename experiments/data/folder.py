@@ -13,17 +13,16 @@ from itertools import chain
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import ExifTags, Image, ImageOps
 from PIL.Image import DecompressionBombError
 from torch import Tensor
 
 from experiments.data.class_folders import HIDDEN, MOST_PIXELS, NAMED, list_images
 from experiments.data.images import Images, Parts, fitted
-from experiments.data.places import place_of
 from experiments.data.streaming import THREADS, StreamedPixels, in_memory
 from experiments.errors import UserError
 from experiments.files import RecordError, write_text
@@ -35,10 +34,7 @@ PART = re.compile("(train|test)(ing|s|set)?|trainval|val(id|idation)?|eval|dev|h
 KEPT = Path(os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache"), "vit-ablation")  # by `files_digest`
 _said: set[str] = set()  # the lines that this process has printed
 _saying = Lock()  # several threads decode
-RULES = "2"  # version of the rules by which files become pixels; 2: turned upright
-ORIENTATION = 0x0112  # the tag in EXIF data
-TURNS = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"}
-TURNS |= {6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"}
+RULES = "3"  # version of the rules by which files become a digest
 LARGER = f"; {MOST_PIXELS}=N in the environment allows up to N pixels"
 
 warnings.filterwarnings("ignore", module="PIL")  # Pillow's, which do not name the file
@@ -59,16 +55,15 @@ def read_folder(data: DataConfig) -> Parts:
     """
     parts: dict[str, Images] = {}
     classes: tuple[str, ...] = ()
-    place = place_of(data.root)
-    folders = _part_folders(place.path)
+    folders = _part_folders(data.root)
     used = [path.name for path in folders.values()]
-    if "test" in folders and (others := sorted({path.name for path in Path(place.path).glob("*/")} - {*used})):
-        _say_once(f"not used, only {' and '.join(used)} are: {', '.join(others)} in {place.path!r}")
+    if "test" in folders and (others := sorted({path.name for path in Path(data.root).glob("*/")} - {*used})):
+        _say_once(f"not used, only {' and '.join(used)} are: {', '.join(others)} in {data.root!r}")
     for name, folder in folders.items():
         try:
-            parts[name], found = _read_classes(folder, data.image_shape[1], place.upright)
+            parts[name], found = _read_classes(folder, data.image_shape[1])
         except BrokenImage:
-            digests(place.path)  # names all that are broken
+            files_digest(data.root)  # names all that are broken
             raise
         if classes and found != classes:
             raise UserError(
@@ -78,29 +73,8 @@ def read_folder(data: DataConfig) -> Parts:
     return parts, classes, files_digest(data.root)
 
 
-class Digests(NamedTuple):
-    """Hashes of the paths and pixels of image files, turned upright and as they are stored; how many are turned."""
-
-    upright: str
-    stored: str
-    turned: int
-
-
-def files_digest(data_root: str) -> str:
+def files_digest(folder: str) -> str:
     """A hash of the paths and pixels of the image files: another one means that the images were changed.
-
-    It says how many images are turned. Raises `UserError`; see `digests`.
-    """
-    place = place_of(data_root)
-    known = digests(place.path)
-    if known.turned:
-        turned = "are turned upright" if place.upright else "are not turned, as when the first run here began"
-        _say_once(f"{known.turned:,} image(s) in {place.path!r} have an EXIF orientation; they {turned}")
-    return known.upright if place.upright else known.stored
-
-
-def digests(folder: str) -> Digests:
-    """The hashes of the image files in a folder.
 
     Every file is decoded, so broken ones are found before training. The result is kept in `KEPT` for other processes
     and later commands, until a file changes. A user may keep other files beside the images, even the folder of the
@@ -116,15 +90,13 @@ def digests(folder: str) -> Digests:
     states = (f"{s.st_size}:{s.st_mtime_ns}:{s.st_ctime_ns}:{s.st_dev}:{s.st_ino}" for s in stats)
     kept = KEPT / _hash_lines([RULES, folder, *paths, *states])
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        if known := re.fullmatch("([0-9a-f]{16}) ([0-9a-f]{16}) ([0-9]+)", kept.read_text()):
-            return Digests(known[1], known[2], int(known[3]))
+        if re.fullmatch("[0-9a-f]{16}", known := kept.read_text()):
+            return known
     names = [Path(path).relative_to(folder).as_posix() for path in paths]
-    pixels = _pixel_hashes(paths)
-    upright, stored = (_hash_lines([*names, *(hashes[rule] for hashes in pixels)])[:16] for rule in (0, 1))
-    digest = Digests(upright, stored, sum(one != other for one, other in pixels))
+    digest = _hash_lines([*names, *_pixel_hashes(paths)])[:16]
     with contextlib.suppress(OSError, RecordError):  # where it cannot be kept, the next call decodes again
         KEPT.mkdir(parents=True, exist_ok=True)
-        write_text(kept, " ".join(map(str, digest)))
+        write_text(kept, digest)
     return digest
 
 
@@ -132,36 +104,32 @@ def _hash_lines(lines: list[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _pixel_hashes(paths: list[str]) -> list[tuple[str, str]]:
-    """Two hashes of each image as it is before resizing, because image sizes may vary: upright, and as it is stored.
-
-    A terminal shows a progress bar.
-    """
+def _pixel_hashes(paths: list[str]) -> list[str]:
+    """A hash of each image as it is before resizing, because image sizes may vary. A terminal shows a progress bar."""
     from rich.console import Console
     from rich.progress import track
 
-    def decode(path: str) -> tuple[str, str] | str:
+    broken = list[str]()
+
+    def decode(path: str) -> str:
         try:
             with _naming(path):
-                image, turn = to_rgb(Image.open(path))
+                image = to_rgb(Image.open(path))
         except UserError as error:
-            return str(error)
-        stored = _hash_image(image)
-        return (stored if turn is None else _hash_image(image.transpose(turn))), stored
+            broken.append(str(error))
+            return ""
+        return hashlib.sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()
 
     console = Console(stderr=True)
     with ThreadPool(THREADS) as pool:
         hashes = pool.imap(decode, paths, chunksize=16)
         shown = track(hashes, "checking images", len(paths), console=console) if console.is_terminal else hashes
         every = list(shown)
-    if broken := [one for one in every if isinstance(one, str)]:
-        others = "".join(f"; {line.removeprefix('data.root: ')}" for line in broken[1:])
-        raise UserError(f"{broken[0]}{others}" + f" ({len(broken)} files)" * (len(broken) > 1))
-    return [one for one in every if not isinstance(one, str)]
-
-
-def _hash_image(image: Image.Image) -> str:
-    return hashlib.sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()
+    if broken:
+        first, *others = sorted(broken)
+        more = "".join(f"; {line.removeprefix('data.root: ')}" for line in others)
+        raise UserError(first + more + f" ({len(broken)} files)" * bool(others))
+    return every
 
 
 @contextlib.contextmanager
@@ -204,12 +172,14 @@ def _part_folders(data_root: str) -> dict[str, Path]:
     return {"train": root}
 
 
-def _read_classes(folder: Path, side: int, upright: bool) -> tuple[Images, tuple[str, ...]]:
+def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
     """Read FOLDER/CLASS/IMAGE: resize the shorter side to `side` pixels, then crop the centre."""
+
+    from torchvision.transforms.v2.functional import pil_to_tensor  # its import takes 2 s
 
     def decode(path: str) -> Tensor:
         with _naming(path):
-            return fitted(to_tensor(*to_rgb(Image.open(path)), upright), side)
+            return fitted(pil_to_tensor(to_rgb(Image.open(path))), side)
 
     files, unused = list_images(folder)
     if unused:
@@ -229,15 +199,8 @@ def _read_classes(folder: Path, side: int, upright: bool) -> tuple[Images, tuple
     return Images(in_memory(StreamedPixels(paths, side, decode)), y), classes
 
 
-def to_tensor(image: Image.Image, turn: Image.Transpose | None, upright: bool = True) -> Tensor:
-    """The pixels [3, H, W], uint8, of what `to_rgb` returns. `upright`: whether to turn the image."""
-    from torchvision.transforms.v2.functional import pil_to_tensor
-
-    return pil_to_tensor(image if turn is None or not upright else image.transpose(turn))
-
-
-def to_rgb(opened: Any) -> tuple[Image.Image, Image.Transpose | None]:
-    """An image of Pillow with 8 bits per channel as it is stored, and how to turn it upright, if its EXIF data say so.
+def to_rgb(opened: Any) -> Image.Image:
+    """An image of Pillow with 8 bits per channel, turned upright as its EXIF data say.
 
     Raises `ValueError` if the range of its pixels is unknown, or it has more pixels than Pillow's limit, or none.
     """
@@ -252,9 +215,9 @@ def to_rgb(opened: Any) -> tuple[Image.Image, Image.Transpose | None]:
     if image.mode == "F" or (image.mode == "I" and not is_deep):
         raise ValueError(f"pixel mode {image.mode} has no fixed range; allowed: 8 or 16 bits per channel")
     image.load()
-    turn = None
     with contextlib.suppress(Exception):  # damaged EXIF data, which Pillow reports in many ways
-        turn = TURNS.get(image.getexif().get(ORIENTATION, 1))
+        if image.getexif().get(ExifTags.Base.Orientation, 1) != 1:  # else it would be copied
+            image = ImageOps.exif_transpose(image)
     if is_deep:
         _say_once(
             "images have 16 bits per channel; only the upper 8 are used, so of a 12-bit value only 4 bits are left"
@@ -263,7 +226,7 @@ def to_rgb(opened: Any) -> tuple[Image.Image, Image.Transpose | None]:
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.has_transparency_data and np.asarray(image.convert("RGBA"))[..., 3].min() < 255:
         _say_once("images have transparent pixels; transparency is ignored, and the colour under it is used")
-    return image if image.mode == "RGB" else image.convert("RGB"), None if turn is None else Image.Transpose[turn]
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def _say_once(text: str) -> None:

@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from experiments.data.catalogue import DATASETS
-from experiments.data.folder import to_rgb, to_tensor
+from experiments.data.folder import to_rgb
 from experiments.data.images import Images, Parts, fitted
 from experiments.data.streaming import StreamedPixels, in_memory
 from experiments.errors import UserError
@@ -197,5 +197,7 @@ def to_pixels(image: Any, channels: int, side: int) -> Tensor:
             given = f"an array of {array.dtype}, {list(array.shape)}"
             raise ValueError(f"{given} is not allowed: expected uint8, [H, W], [H, W, 1] or [H, W, 3]")
         image = Image.fromarray(array.squeeze(2) if array.shape[2:] == (1,) else array)
-    rgb, turn = to_rgb(image)
-    return fitted(to_tensor(rgb if channels == 3 else rgb.convert("L"), turn), side)
+    from torchvision.transforms.v2.functional import pil_to_tensor  # its import takes 2 s
+
+    rgb = to_rgb(image)
+    return fitted(pil_to_tensor(rgb if channels == 3 else rgb.convert("L")), side)

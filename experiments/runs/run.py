@@ -18,7 +18,7 @@ from experiments.gpus import free_gpus
 from experiments.locks import lock_runs
 from experiments.memory import check_model, free_memory, is_out_of_memory
 from experiments.runs import predictions, provenance, record
-from experiments.runs.images import check_unchanged, settle_place
+from experiments.runs.images import check_unchanged
 from experiments.runs.state import RunState, is_finite, remove_temporary_files
 from experiments.runs.summary import summary_of
 from experiments.study import RunSpec
@@ -44,7 +44,6 @@ def train(
     on_row: OnRow | None = None,
     load: Load | None = None,
     test: bool = True,
-    images: str | None = None,
 ) -> list[dict[str, Any] | None]:
     """Train the runs that are not finished, each in `folder`/its name. Returns the summaries of all, in order.
 
@@ -54,8 +53,7 @@ def train(
     Runs given together may differ only in seed. They are trained as one stacked model, as many at a time as fit into
     `memory_share` of the GPU's free memory; if that is exhausted, in halves of the cohort. `load` replaces
     `loading.load`. `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run.
-    Without `test` the test images are left out: the record has no test metrics and no test predictions. `images`: where
-    the images of an imagefolder are, if it is not where images.json or `data.root` says.
+    Without `test` the test images are left out: the record has no test metrics and no test predictions.
 
     After an interruption the same call continues from each run's last finished epoch and ends with the same numbers. On
     a GPU this holds only for the same cohort on the same card, because another number of runs or another card rounds
@@ -71,7 +69,6 @@ def train(
         require(runs[0].config.train.compile, torch_device)
         check_model(runs[0].config.model)
         _check_plugin(runs[0].config)
-    settle_place(runs[0].config.data, folder, images)
     for split_seed in dict.fromkeys(run.config.split_seed for run in left):  # several where it is per-seed
         members = [run for run in left if run.config.split_seed == split_seed]
         config = members[0].config

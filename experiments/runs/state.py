@@ -15,7 +15,6 @@ from safetensors.torch import save
 from torch import Tensor
 
 from experiments.config import load, run_id
-from experiments.data.places import place_of
 from experiments.errors import UserError, writing
 from experiments.metric import Metric
 from experiments.runs import record, resume
@@ -93,7 +92,7 @@ class RunState(Saved):
     def check_files(self, files: str) -> None:
         """Note the hash of the image files. Raises `UserError` where an interrupted run began with other files."""
         if self.files and self.files != files:
-            where = f"data.root: {place_of(self.spec.config.data.root).path!r}"
+            where = f"data.root: {self.spec.config.data.root!r}"
             raise UserError(
                 f"{where}: its files were changed after epoch {len(self.rows)} of {self.dir}; restore them to resume, "
                 "or delete that folder to train the run again"

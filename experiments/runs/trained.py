@@ -20,7 +20,7 @@ from experiments.data.images import normalized
 from experiments.data.indexed import to_pixels
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.images import check_unchanged, settle_place
+from experiments.runs.images import check_unchanged
 from experiments.training.trainer import DTYPES, EVAL_BATCH, autocast, initial_model, load_weights, probabilities
 from vit import ViT
 from vit.registry import REGISTRY
@@ -126,7 +126,6 @@ def load_model(run_folder: str | Path, data_root: str | None = None) -> TrainedM
                 f"expected the folder of the images of {config.data.name}"
             )
         config = override(config, {} if data_root is None else {"data.root": data_root})
-        settle_place(config.data, Path(run.folder).parent, config.data.root)
         check_unchanged(config, known.get("files"), Path(run.folder))
         splits = loading.load(config)
         of_data = splits.classes, splits.mean, splits.std

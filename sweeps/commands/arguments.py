@@ -16,7 +16,7 @@ from experiments.study import STUDY, StudyPlan, UntilDecided
 from sweeps.builtin import load_study
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.study import parse_study, parse_yaml
-from sweeps.study_folder import at_first_path, plan_of, with_known_runs
+from sweeps.study_folder import plan_of, with_known_runs
 from sweeps.until_decided import with_looks
 
 PROG = "vit-sweep"
@@ -85,8 +85,6 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
         study = with_looks(study, arguments.max_seeds, arguments.pairs)
     changes, study_dir = settings_for_all(arguments), out_dir(arguments) / study.name
     plan = make_plan(study, arguments.preset, changes)
-    if first := at_first_path(plan, study_dir):
-        plan = make_plan(study, arguments.preset, {**changes, "data.root": first})
     if until_decided:
         plan = plan.model_copy(update={"until_decided": until_decided})
     if arguments.tuned:

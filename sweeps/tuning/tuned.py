@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
+from experiments.config import unplaced
 from experiments.errors import UserError, first_line
 from experiments.files import write_text
 from experiments.study import RunSpec
@@ -44,9 +45,10 @@ def check_result(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]], p
     if not path.exists():
         return
     old, advice = read_tuned(path), "move it, or give another --out"
-    planned = {"study": plan.study.name, "base": plan.base, "sampler": plan.sampler, "pruner": plan.pruner}
+    planned = {"study": plan.study.name, "base": unplaced(plan.base), "sampler": plan.sampler, "pruner": plan.pruner}
+    known = {**old.tree(), "base": unplaced(old.base)}
     for field, value in {**planned, "space": plan.tried, "seeds_per_trial": plan.seeds}.items():
-        if old.tree()[field] != json.loads(json.dumps(value)):
+        if known[field] != json.loads(json.dumps(value)):
             raise UserError(f"{path}: is of another tuning: {field} differs; {advice}")
     settings = {(label, trial.trial): trial.settings for label in trials for trial in trials[label]}
     for label, chosen in old.variants.items():

@@ -20,7 +20,6 @@ from tiny import flags
 from experiments import effects
 from experiments.config import SETTINGS, RunConfig, override
 from experiments.data.loading import load
-from experiments.data.places import PLACES
 from experiments.locks import lock
 from experiments.main import main
 from experiments.presets import PRESETS, Preset
@@ -201,31 +200,33 @@ def test_plugin_without_docstring_is_listed(tmp_path):
 
 
 def test_a_run_whose_images_have_moved_is_the_same_run(tmp_path, monkeypatch, capsys):
-    """Under other spellings and on another disk. Other images, and another seed, are another run."""
+    """Under other spellings and on another disk. Another name is another run; other images of that name are refused."""
     monkeypatch.chdir(tmp_path)
-    PLACES.clear()
     for label in ("a", "b"):
         (tmp_path / "names" / label).mkdir(parents=True)
         for number in range(9):
             Image.new("RGB", (8, 8), (9 * number, 9, 9)).save(tmp_path / "names" / label / f"{number}.png")
-    shutil.copytree(tmp_path / "names", tmp_path / "staged")
-    shutil.copytree(tmp_path / "names", tmp_path / "other")
-    Image.new("RGB", (8, 8), (9, 9, 255)).save(tmp_path / "other" / "a" / "0.png")
+    for copy in ("disk/names", "other", "changed/names"):
+        shutil.copytree(tmp_path / "names", tmp_path / copy)
+    Image.new("RGB", (8, 8), (9, 9, 255)).save(tmp_path / "changed" / "names" / "a" / "0.png")
 
-    def runs(root, *words):
+    def runs(root, *words, status=0):
         data = ["--data.name", "imagefolder", "--data.img-size", "8", "--data.root", root]
         with pytest.raises(SystemExit) as ended:
             main([*flags(data__train_limit="none"), *data, "--tracking", "off", *words])
-        assert ended.value.code == 0, capsys.readouterr().err
+        assert ended.value.code == status, capsys.readouterr().err
         return {path.parent.name for path in tmp_path.glob("runs/single/*/summary.json")}
 
     first = runs("names")
-    for root in ("names/", "./names", str(tmp_path / "names"), "staged"):
+    for root in ("names/", "./names", str(tmp_path / "names"), "disk/names"):
         assert runs(root) == first and "already finished" in capsys.readouterr().out
     shutil.rmtree(tmp_path / "names")
-    assert runs("staged") == first
+    assert runs("disk/names") == first
+    assert runs("changed/names", status=2) == first
+    assert (
+        "data.root: the files of 'changed/names' are not those of the run in 'runs/single/" in capsys.readouterr().err
+    )
     assert len(runs("other")) == 2
-    assert len(runs("staged", "--seed", "1")) == 3
 
 
 PLUGINS = {  # source, and what the line names

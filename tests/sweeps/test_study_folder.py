@@ -14,8 +14,9 @@ import study_file
 from PIL import Image
 from stubbed import finish
 
+from analysis.runs.folder import read_folder
+from analysis.runs.held_fixed import changed_images, not_held_fixed, plan_changes
 from experiments.data.folder import files_digest
-from experiments.data.places import PLACES
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.tuned import Tuned
@@ -55,7 +56,7 @@ def test_a_study_is_not_extended_on_changed_images(tmp_path):
     finish(folder, plan.runs[0], data={"files": files_digest(str(images))})
     check_images(plan, tmp_path / "own")
     Image.new("RGB", (8, 8)).save(images / "b" / "2.png")
-    with pytest.raises(UserError, match=f"data.root: the files of '{images}' were changed after the run in '{folder}'"):
+    with pytest.raises(UserError, match=f"data.root: the files of '{images}' are not those of the run in '{folder}'"):
         check_images(plan, tmp_path / "own")
     (images / "b" / "2.png").write_bytes(b"no image")
     with pytest.raises(UserError, match=f"data.root: '{images}/b/2.png' cannot be read as an image"):
@@ -84,7 +85,6 @@ def test_images_of_finished_runs_may_be_gone(tmp_path):
 def names(tmp_path, monkeypatch):
     """Images in `names`, and a study on them, in the current folder."""
     monkeypatch.chdir(tmp_path)
-    PLACES.clear()
     for label in ("a", "b"):
         (tmp_path / "names" / label).mkdir(parents=True)
         for number in range(9):
@@ -107,31 +107,45 @@ def test_a_study_goes_on_where_its_images_are_now(names, tmp_path):
     """Under other spellings, through a link, and on another disk."""
     assert sweep(tmp_path, "run", "own.yaml").returncode == 0
     runs = {path.name for path in tmp_path.glob("runs/own/*-s0-*")}
-    (tmp_path / "link").symlink_to("names")
-    shutil.copytree(names, tmp_path / "staged")
-    for number, path in enumerate(("names/", "./names", str(names), "link", "staged"), 2):
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / "names").symlink_to("../names")
+    shutil.copytree(names, tmp_path / "disk" / "names")
+    for number, path in enumerate(("names/", "./names", str(names), "link/names", "disk/names"), 2):
         done = sweep(tmp_path, "run", "own.yaml", "--seeds", str(number), "--data.root", path)
         assert done.returncode == 0 and f"{2 * number} runs: {2 * number} finished" in done.stdout, done.stderr
     names.rename(tmp_path / "gone")
-    done = sweep(tmp_path, "run", "own.yaml", "--seeds", "7", "--data.root", "staged")
-    assert done.returncode == 0, done.stderr
-    (tmp_path / "link").unlink()
-    assert sweep(tmp_path, "run", "runs/own").returncode == 0  # a folder remembers where its images are
+    assert sweep(tmp_path, "run", "runs/own").returncode == 0  # its plan says where its images were last
     assert runs < {path.name for path in tmp_path.glob("runs/own/*-s*-*")}
     configs = [json.loads(path.read_text()) for path in tmp_path.glob("runs/own/*/config.json")]
-    assert len(configs) == 14 and {config["data"]["root"] for config in configs} == {"names"}
+    assert len(configs) == 12 and len({config["data"]["root"] for config in configs}) == 6
+    study = read_folder(tmp_path / "runs" / "own")
+    assert [*plan_changes(study)] == ["seeds"] and not not_held_fixed(study) and not changed_images(study)
 
 
 @pytest.mark.parametrize("finished", [True, False])
-def test_other_images_under_another_path_are_refused(finished, names, tmp_path):
+@pytest.mark.parametrize("root", ["other", "other/names"])
+def test_other_images_are_refused(root, finished, names, tmp_path):
+    """Under another name, and under the same."""
     assert sweep(tmp_path, "run", "own.yaml").returncode == 0
-    shutil.copytree(names, tmp_path / "other")
-    Image.new("RGB", (8, 8), (9, 9, 9)).save(tmp_path / "other" / "a" / "0.png")
-    words = ["run", "own.yaml", "--data.root", "other", *([] if finished else ["--seeds", "3"])]
-    done = sweep(tmp_path, *words)
+    shutil.copytree(names, tmp_path / root)
+    Image.new("RGB", (8, 8), (9, 9, 9)).save(tmp_path / root / "a" / "0.png")
+    done = sweep(tmp_path, "run", "own.yaml", "--data.root", root, *([] if finished else ["--seeds", "3"]))
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert "data.root: the files of 'other' are not those in 'names' of the run in 'runs/own/" in done.stderr
+    said = {"other": "base.data.root is names there and other here; choose another --out"}
+    said["other/names"] = "data.root: the files of 'other/names' are not those of the run in 'runs/own/"
+    assert said[root] in done.stderr
     assert len(list(tmp_path.glob("runs/own/*-s*-*"))) == 2
+
+
+@pytest.mark.parametrize("study", ["own.yaml", "runs/own"])
+def test_a_study_of_an_older_version_is_one_line(study, names, tmp_path):
+    """The run ids of image folders held the whole path."""
+    plan = make_plan(read_study_file(tmp_path / "own.yaml"))
+    older = [run.model_copy(update={"run_id": run.run_id[::-1]}) for run in plan.runs]
+    write_plan(plan.model_copy(update={"runs": older}), tmp_path / "runs" / "own", "here")
+    done = sweep(tmp_path, "run", study)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "it was trained by an older version; " in done.stderr and done.stderr.count("--out") == 1
 
 
 def test_show_decodes_nothing(names, tmp_path, monkeypatch, capsys):

@@ -124,8 +124,12 @@ def test_every_edited_field_is_named(tmp_path):
     assert plan_changes(read_export(export(read_folder(folder), tmp_path / "kept"))) == changes
 
 
-@pytest.mark.parametrize(("dataset", "changed"), [("digits", []), ("imagefolder", ["base"])])
-def test_moved_data_are_no_change_of_the_plan_unless_their_folder_is_their_name(tmp_path, dataset, changed):
+@pytest.mark.parametrize(
+    ("dataset", "there", "changed"),
+    [("digits", "there", []), ("imagefolder", "there", ["base"]), ("imagefolder", "/disk/here", [])],
+)
+def test_moved_data_are_no_change_of_the_plan(tmp_path, dataset, there, changed):
+    """But for an imagefolder of another name. An export says the same, and where no files are."""
     folder = write_study(tmp_path, accuracy=VARIANTS, seeds=2)
     base = study_file.read_study(folder)["base"]
     data = {**base["data"], "name": dataset}
@@ -134,8 +138,10 @@ def test_moved_data_are_no_change_of_the_plan_unless_their_folder_is_their_name(
         config = record.read_json(run / record.CONFIG)
         record.write_json(run / record.CONFIG, {**config, "data": {**config["data"], "name": dataset, "root": "here"}})
     state_plan(folder)
-    edit(folder, base={**base, "data": {**data, "root": "there"}})
+    edit(folder, base={**base, "data": {**data, "root": there}})
     assert list(plan_changes(read_folder(folder))) == changed
+    exported = read_export(export(read_folder(folder), tmp_path / "kept"))
+    assert list(plan_changes(exported)) == changed and "disk" not in str(exported.base)
 
 
 def test_new_default_settings_are_no_change_of_the_plan():

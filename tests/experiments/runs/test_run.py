@@ -189,11 +189,15 @@ def test_the_users_own_images_train(tmp_path):
     assert summary["test/acc"] == 1.0  # red is not green
     extra = tmp_path / "images" / "red" / "20.png"
     Image.new("RGB", (12, 10), (200, 0, 0)).save(extra)
-    with pytest.raises(UserError, match="^data.root: the files of .* were changed after the run in "):
+    with pytest.raises(UserError, match="^data.root: the files of .* are not those of the run in "):
         tiny.run(tmp_path / "a", **changes)
     extra.unlink()
     assert tiny.run(tmp_path / "a", **changes) == summary
-    shutil.rmtree(tmp_path / "images")
+    tiny.cut(tmp_path / "b", 3, **changes)
+    moved = {**changes, "data__root": str(tmp_path / "disk" / "images")}
+    shutil.move(tmp_path / "images", tmp_path / "disk" / "images")
+    assert tiny.run(tmp_path / "b", **moved)["test/acc"] == 1.0  # it goes on where the images are now
+    assert (tmp_path / "a" / record.METRICS).read_bytes() == (tmp_path / "b" / record.METRICS).read_bytes()
     assert tiny.run(tmp_path / "a", **changes) == summary  # the record outlives the pictures
 
 

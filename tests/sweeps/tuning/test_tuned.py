@@ -2,6 +2,7 @@
 file.
 """
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import pytest
 import study_file
 
 from experiments.config import load
+from experiments.errors import UserError
 from experiments.runs import record
 from experiments.tuned import Tuned, TunedTrial, best_trial
 from sweeps.plan import make_plan
 from sweeps.study import parse_study
 from sweeps.tuning.space import make_space
-from sweeps.tuning.tuned import read_tuned, write_tuned
+from sweeps.tuning.tuned import check_result, make_tuned, read_tuned, write_tuned
+from sweeps.tuning.tuning_plan import TuningPlan
 
 STUDY = {
     "name": "mine",
@@ -61,6 +64,23 @@ def rates(study_dir: Path) -> dict[str, set[float]]:
         config = json.loads((study_dir / entry["run"] / record.CONFIG).read_text())
         found.setdefault(entry["variant"], set()).add(config["optim"]["lr"])
     return found
+
+
+@pytest.mark.parametrize(
+    ("dataset", "root", "is_other"),
+    [("imagefolder", "disk/images", False), ("imagefolder", "others", True), ("cifar10", "disk", False)],
+)
+def test_a_tuning_goes_on_where_its_data_are_now(dataset, root, is_other, tmp_path):
+    base, known = {**STUDY["base"], "data.name": dataset, "data.img_size": 8}, Tuned.model_validate(TREE)
+    trials = {trial.variant: [trial] for trial in known.trials}
+
+    def tuning(root):
+        study = make_plan(parse_study({**STUDY, "base": {**base, "data.root": root}}, "mine"))
+        return TuningPlan(study, known.space, 1, "tpe", "none")
+
+    write_tuned(tmp_path / "tuned.yaml", make_tuned(tuning("images"), trials))
+    with pytest.raises(UserError, match="of another tuning: base differs") if is_other else contextlib.nullcontext():
+        check_result(tuning(root), trials, tmp_path / "tuned.yaml")
 
 
 def test_each_variant_is_trained_with_its_own_settings_and_the_plan_says_so(run, study):
