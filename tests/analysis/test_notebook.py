@@ -10,15 +10,6 @@ import analysis
 SPREADS = {"old": 0.02, "new": 0.03}  # study -> how far its seeds scatter
 
 
-def test_a_study_is_read_from_its_folder(tmp_path):
-    results = analysis.read(write_study(tmp_path))
-    assert len(results.runs) == 20 and results.runs["variant"].nunique() == 4
-    mean = results.runs.query("variant == 'none'")["test/acc"].mean()
-    assert results.means.of("none").value == pytest.approx(mean)
-    assert results.comparisons.versus["sinusoidal"].verdict == "better"
-    assert results.answer.startswith("Higher test accuracy than none")
-
-
 def test_a_table_is_read_from_a_file_as_from_a_frame(tmp_path):
     frame = pd.DataFrame({"opt": ["a"] * 3 + ["b"] * 3, "seed": [0, 1, 2] * 2, "acc": [1, 2, 3, 4.5, 5, 6.5]})
     frame.to_csv(tmp_path / "runs.csv", index=False)

@@ -145,15 +145,14 @@ def test_a_signal_whose_exception_is_dropped_still_ends_the_command(how):
     assert done.stderr.splitlines()[-1] == "x: interrupted; run the same command again to resume"
 
 
-@pytest.mark.parametrize("path", ["runs/single/locks/a", "runs/position/looks.jsonl"])
-def test_a_file_of_another_user_is_named_in_one_line(path, capsys):
+def test_a_file_of_another_user_is_named_in_one_line(capsys):
     def body(argv):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "runs/single/locks/a")
 
     with pytest.raises(SystemExit) as ended:
         run_command(body, "x", [])
     assert ended.value.code == 2
-    assert capsys.readouterr().err == f"x: error: {path}: cannot be used: Permission denied\n"
+    assert capsys.readouterr().err == "x: error: runs/single/locks/a: cannot be used: Permission denied\n"
 
 
 def test_sighup_is_ignored_under_nohup(tmp_path):

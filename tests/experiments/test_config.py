@@ -287,13 +287,6 @@ def test_every_setting_can_be_set_to_its_own_default():
     assert override(RunConfig(), {path: setting.default for path, setting in SETTINGS.items()}) == RunConfig()
 
 
-def test_the_split_is_fixed_or_varies_with_the_seed():
-    fixed = override(RunConfig(), {"data.split_seed": "3", "seed": 5})
-    varied = override(RunConfig(), {"data.split_seed": "per-seed", "seed": 5})
-    assert (fixed.split_seed, varied.split_seed) == (3, 5)
-    assert run_id(varied) != run_id(override(varied, {"data.split_seed": 5}))
-
-
 def test_runs_of_different_splits_are_not_one_cohort():
     for split, together in ((0, True), ("per-seed", False)):
         first, other = (override(RunConfig(), {"data.split_seed": split, "seed": seed}) for seed in (0, 1))

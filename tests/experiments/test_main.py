@@ -27,7 +27,6 @@ from experiments.training.trainer import Solo
 from vit.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[2]
-ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def vit_train(*arguments: str | Path) -> int:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-MARGIN, ALPHA, SD = 0.01, 0.05, 0.006
+ALPHA, SD = 0.05, 0.006
 
 
 def at_most(rate: float, hits: np.ndarray) -> bool:

@@ -53,20 +53,6 @@ def test_workers_die_with_the_sweep(stubbed):
     until(lambda: not any(map(lives, workers)), seconds=5)
 
 
-def test_ctrl_c_ends_everything_and_says_how_to_resume(stubbed):
-    sweep = stubbed.start_run(nap=30)
-    stubbed.wait_for("start", 2)
-    workers = [pid for _, pid in stubbed.noted("start")]
-    os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does: to the workers as well
-    _, err = sweep.communicate(timeout=20)
-    assert sweep.returncode == 130
-    assert err.splitlines()[-1] == "vit-sweep: interrupted; run the same command again to resume"
-    assert "Traceback" not in err
-    assert not any(map(lives, workers))
-    assert stubbed.run()[0] == 0
-    assert len(stubbed.ended()) == 6
-
-
 def test_a_killed_worker_is_replaced_and_its_run_is_tried_again(stubbed):
     status, out, err = stubbed.run(**{"seed 1": "kill-once", "seed 2": "raise-once"})
     assert status == 0, err
@@ -111,9 +97,9 @@ def test_a_second_command_on_the_folder_is_refused_in_one_line_that_names_the_fi
     assert stubbed.run()[0] == 0 and len(stubbed.ended()) == 6
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR2"])
-def test_the_signals_of_a_cluster_end_a_sweep_and_no_attempt_counts(stubbed, name):
-    """Slurm sends them to every process of a job, and some of them twice."""
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGUSR2"])
+def test_ctrl_c_and_the_signals_of_a_cluster_end_a_sweep_and_no_attempt_counts(stubbed, name):
+    """A terminal and Slurm send them to every process of a job, and some of them twice."""
     sweep = stubbed.start_run(nap=30)
     stubbed.wait_for("start", 2)
     number = getattr(signal, name)
@@ -123,6 +109,7 @@ def test_the_signals_of_a_cluster_end_a_sweep_and_no_attempt_counts(stubbed, nam
     _, err = sweep.communicate(timeout=60)
     assert sweep.returncode == 128 + number
     assert err.splitlines()[-1] == "vit-sweep: interrupted; run the same command again to resume"
+    assert "Traceback" not in err
     assert not any(lives(pid) for _, pid in stubbed.noted("start"))
     assert not list(stubbed.dir.glob("*/error.txt"))
 

@@ -114,14 +114,6 @@ def test_every_format_holds_the_same_runs(tmp_path):
         assert study.plan.notes[-1] == "Columns of the table that are not used: note."
 
 
-def test_a_failed_run_is_no_result_and_leaves_no_verdict_standing():
-    frame = table({"a": [1.0, 1.1, 1.2, 1.3], "b": [5.0, 5.2, None, 5.1]})
-    results = compared(frame)
-    assert results.conduct.counts.loc["b", "diverged"] == 1
-    versus = results.comparisons.versus["b"]
-    assert (versus.n, versus.verdict, versus.verdict_of_finished) == (3, "not tested", "better")
-
-
 def test_a_pair_without_a_common_seed_says_so():
     seeds, scores = [0, 1, 2, 3, 0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0, 1.0, 2.5, 3.0, 4.5]
     frame = pd.DataFrame({"method": list("aabbcccc"), "seed": seeds, "score": scores})

@@ -36,16 +36,6 @@ def shifted(diffs: list[float]) -> dict[str, dict[int, float]]:
     return {"a": by_seed(*[0.5] * len(diffs)), "b": by_seed(*(0.5 + d for d in diffs))}
 
 
-def test_comparison_agrees_with_scipy():
-    found = against({"b": by_seed(*B), "a": by_seed(*A)}, "b", Rule(margin=0.01))["a"]
-    test = scipy_stats.ttest_rel(A, B)
-    interval = test.confidence_interval()
-    assert found.p == pytest.approx(test.pvalue, **CLOSE)
-    assert (found.diff.low, found.diff.high) == pytest.approx((interval.low, interval.high), **CLOSE)
-    assert found.p_adjusted == found.p and found.adjusted == found.diff  # a family of one
-    assert (found.n, found.dropped, found.method) == (7, 0, "paired")
-
-
 @pytest.mark.parametrize("families", [1, 2])
 def test_the_interval_of_which_a_verdict_is_read_is_bonferronis(families):
     rng = np.random.default_rng(0)

@@ -167,10 +167,3 @@ def test_fixed_normalizations(normalize, low, high):
     splits = load(data__normalize=normalize)
     seen = splits.normalized(splits.scaled(splits.train.x))
     assert (float(seen.min()), float(seen.max())) == (low, high)
-
-
-def test_img_size_resizes_images():
-    splits = load(data__img_size=16)
-    assert splits.train.x.shape[1:] == (1, 16, 16)
-    means = [part.x.double().mean((1, 2, 3)) for part in (splits.train, load().train)]
-    assert float((means[0] - means[1]).abs().max()) < 12  # of 255: resized, not cropped

@@ -35,7 +35,7 @@ from experiments.training.tables import epoch_tables, one_ahead
 from experiments.training.trainer import initial_model, stream
 
 MIXED = {"data.random_erasing": 0.5, "data.mixup": 0.8, "data.cutmix": 1.0}
-CPU, META = torch.device("cpu"), torch.device("meta")
+META = torch.device("meta")
 
 
 class OnDevice(TorchDispatchMode):

@@ -11,6 +11,8 @@ from sweeps.engines.contract import Slot, Task
 from sweeps.engines.local import local_slots
 from sweeps.engines.training import Training
 
+GPUS = [f"cuda:{i}" for i in range(4)]
+
 
 @pytest.fixture
 def four_gpus(monkeypatch):
@@ -19,30 +21,19 @@ def four_gpus(monkeypatch):
     monkeypatch.setattr(torch, "zeros", lambda *size, dtype, device: torch.ones(1))  # `pick_device` tries the device
 
 
-def placed(**options) -> list[tuple[str, float]]:
-    """(device, share of its memory) of each worker."""
-    return [(config.device, config.memory_share) for config in local_slots(**options)]
-
-
-@pytest.mark.parametrize("device", ["auto", "cuda"])
-def test_each_gpu_gets_a_worker_of_its_own(four_gpus, device):
-    assert placed(device=device) == [(f"cuda:{i}", 1.0) for i in range(4)]
-
-
-def test_workers_on_one_gpu_share_its_memory(four_gpus):
-    configs = placed(workers=8)
-    assert sorted(configs) == sorted([(f"cuda:{i}", 0.5) for i in range(4)] * 2)
-    assert len({device for device, _ in configs[:4]}) == 4  # the first four workers use all GPUs
-
-
-def test_a_number_of_workers_is_spread_over_the_gpus(four_gpus):
-    assert placed(workers=2) == [("cuda:0", 1.0), ("cuda:1", 1.0)]
-    assert placed(workers=5) == [("cuda:0", 0.5), ("cuda:1", 1.0), ("cuda:2", 1.0), ("cuda:3", 1.0), ("cuda:0", 0.5)]
-
-
-def test_a_gpu_that_is_named_is_the_only_one_used(four_gpus):
-    assert placed(device="cuda:2") == [("cuda:2", 1.0)]
-    assert placed(device="cuda:2", workers=3) == [("cuda:2", pytest.approx(1 / 3))] * 3
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        *(({"device": device}, [(gpu, 1.0) for gpu in GPUS]) for device in ("auto", "cuda")),
+        ({"workers": 8}, [(gpu, 0.5) for gpu in GPUS * 2]),  # the first four workers use all GPUs
+        ({"workers": 2}, [("cuda:0", 1.0), ("cuda:1", 1.0)]),
+        ({"workers": 5}, [(GPUS[0], 0.5), *((gpu, 1.0) for gpu in GPUS[1:]), (GPUS[0], 0.5)]),
+        ({"device": "cuda:2"}, [("cuda:2", 1.0)]),
+        ({"device": "cuda:2", "workers": 3}, [("cuda:2", pytest.approx(1 / 3))] * 3),
+    ],
+)
+def test_workers_are_spread_over_the_gpus_and_share_the_memory_of_each(options, expected, four_gpus):
+    assert [(slot.device, slot.memory_share) for slot in local_slots(**options)] == expected
 
 
 def test_a_worker_on_a_cpu_has_one_thread():

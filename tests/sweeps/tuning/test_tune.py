@@ -197,10 +197,3 @@ def test_a_result_of_another_tuning_or_changed_by_hand_is_kept(refused, tmp_path
     before = result.read_bytes()
     assert "the settings of 'gap' are not those of trial" in refused(*words(path, "--trials", 2, *options))
     assert result.read_bytes() == before
-
-
-def test_bad_input_that_a_worker_finds_is_one_line(vit_sweep, tmp_path):
-    path = study(tmp_path, base={"data.name": "mnist", "data.root": "nowhere"})
-    status, _, err = vit_sweep(*words(path, "--trials", 2, "--workers", 1))
-    assert (status, err.count("\n")) == (2, 1) and "data.root: 'nowhere'" in err
-    assert not list(tmp_path.rglob("metrics.csv"))
