@@ -91,6 +91,9 @@ class DataConfig(Section):
     randaugment: bool = Field(
         False, description="augmentation: torchvision's RandAugment (two operations, magnitude 9), before crops, flips"
     )
+    autoaugment: Literal["cifar10"] | None = Field(
+        None, description="augmentation: AutoAugment's policy for CIFAR-10, before crops and flips; default: none"
+    )
     random_erasing: float = Field(0.0, ge=0, le=1, description="augmentation: probability to erase part of an image")
     mixup: NotNegative = Field(0.0, description="augmentation: alpha of mixup of the images of a batch; 0 is off")
     cutmix: NotNegative = Field(
@@ -114,9 +117,11 @@ class DataConfig(Section):
             yield f"classes: {self.classes[0]} is not allowed: expected at least two"
         if self.crop_padding and self.rrc_scale < 1:
             yield "rrc_scale: set either crop_padding or rrc_scale < 1, not both"
+        if self.randaugment and self.autoaugment:
+            yield "autoaugment: set either randaugment or autoaugment, not both"
         if self.crop_padding >= side:
             yield f"crop_padding: {self.crop_padding} is not allowed: less than the image side, {side} px"
-        crops = ("crop_padding", "rrc_scale", "randaugment")
+        crops = ("crop_padding", "rrc_scale", "randaugment", "autoaugment")
         if self.shuffle_patches:
             yield from self._changed(crops, "with shuffle_patches: it would cut through patches")
         if dataset.cell:

@@ -12,13 +12,13 @@ from experiments.config import RunConfig
 from experiments.data import augment
 from experiments.data.images import Splits
 from experiments.data.mixing import mix
-from experiments.data.randaugment import rand_augment
+from experiments.data.policies import augmented, policy_of
 from experiments.data.streaming import StreamedPixels
 from experiments.training.capture import launcher
 from experiments.training.tables import STEPWISE, EpochTables
 from experiments.training.trainer import DTYPES, IGNORED, Labels, MixedLabels, Trainer, static_shape
 
-TOGETHER = 2**14  # images that RandAugment changes at once: its 56 operations take hardly longer for many than for few
+TOGETHER = 2**14  # images that a policy changes at once: its many operations take hardly longer for many than for few
 
 
 class DeviceStep:
@@ -42,7 +42,7 @@ class DeviceStep:
         self.counts[-1] = self.last
         pixels = splits.train.x
         # whether the pixels of a step come from outside of it
-        self._prepared = isinstance(pixels, StreamedPixels) or self.config.data.randaugment
+        self._prepared = isinstance(pixels, StreamedPixels) or policy_of(self.config.data) is not None
         shape = (runs, self.size, *pixels.shape[1:]) if self._prepared else (0,)
         self._pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)  # of the step, if they are prepared
         self._tables: dict[str, Tensor] = {}
@@ -65,16 +65,17 @@ class DeviceStep:
         return self.loss, self.hits
 
     def _batches(self, tables: EpochTables) -> Iterator[Tensor]:
-        """The pixels [R, B, C, S, S] of each step: streamed, after RandAugment, or both."""
+        """The pixels [R, B, C, S, S] of each step: streamed, after an augmentation policy, or both."""
         x = self.splits.train.x
         if isinstance(x, StreamedPixels):
             steps, parts = 1, x.batches(tables.numbers["order"].split(1))
         else:
             steps = max(1, TOGETHER // tables.numbers["order"][0].numel())
             parts = (x[index] for index in self._tables["order"].split(steps))
-        if "operations" not in tables.numbers:
+        if (policy := policy_of(self.config.data)) is None:
             return chain.from_iterable(parts)
-        return chain.from_iterable(map(rand_augment, parts, tables.numbers["operations"].split(steps)))
+        operations = tables.numbers["operations"].split(steps)
+        return chain.from_iterable(map(partial(augmented, policy), parts, operations))
 
     def _load(self, tables: EpochTables) -> None:
         """Copy the tables of an epoch to the device, without waiting for it, and start from zero."""

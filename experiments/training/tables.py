@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from experiments.config import RunConfig
-from experiments.data import augment, mixing, randaugment
+from experiments.data import augment, mixing, policies
 from experiments.training.trainer import stream
 
 T = TypeVar("T")
@@ -57,15 +57,15 @@ def epoch_tables(configs: Sequence[RunConfig], n: int, epoch: int, size: int) ->
 def _random_numbers(config: RunConfig, n: int, epoch: int, steps: int) -> dict[str, Tensor]:
     """The random numbers of an epoch, from the run's seed; those of an augmentation only where it is on.
 
-    order [n], images; draws [n, used_draws], of flips and crops; operations [n, randaugment.DRAWS], which stay on the
+    order [n], images; draws [n, used_draws], of flips and crops; operations [n, policies.DRAWS], which stay on the
     CPU; erasing [n, augment.DRAWS]; mixes [steps, 5]; keys [steps], int32, of dropout.
     """
     data, own = config.data, lambda purpose: stream(config.seed, purpose, epoch)
     numbers = {"order": torch.randperm(n, generator=own("order"))}
     if used := augment.used_draws(data.hflip, data.crop_padding, data.rrc_scale):
         numbers["draws"] = torch.rand(n, augment.DRAWS, generator=own("augment"))[:, :used]
-    if data.randaugment:
-        numbers["operations"] = torch.rand(n, randaugment.DRAWS, generator=own("randaugment"))
+    if policy := policies.policy_of(data):
+        numbers["operations"] = torch.rand(n, policies.DRAWS[policy], generator=own(policy))
     if data.random_erasing:
         numbers["erasing"] = torch.rand(n, augment.DRAWS, generator=own("erasing"))
     if data.mixup or data.cutmix:

@@ -21,7 +21,7 @@ from torchvision.transforms import v2
 from experiments.config import RunConfig, override
 from experiments.data import augment, loading
 from experiments.data.images import Images, Splits
-from experiments.data.randaugment import rand_augment
+from experiments.data.policies import augmented
 from experiments.presets import preset
 from experiments.runs import run as run_module
 from experiments.runs.run import train
@@ -168,7 +168,7 @@ def plain_loop(config: RunConfig, splits: Splits, max_norm: float) -> tuple[list
         total, hits = 0.0, 0
         for number, part in enumerate(order.split(32)):
             here = slice(32 * number, 32 * number + 32)
-            x = splits.normalized(rand_augment(splits.train.x[part], operations[here]).double() / 255)
+            x = splits.normalized(augmented("randaugment", splits.train.x[part], operations[here]).double() / 255)
             flip = draws[here, 0] < 0.5
             x = torch.where(flip[:, None, None, None], x.flip(-1), x)
             for group in optimizer.param_groups:
