@@ -17,6 +17,8 @@ from analysis.findings import analyze
 from analysis.runs.read import read
 from analysis.verdicts import differences
 from analysis.verdicts.study import compare_variants
+from experiments.config import override, run_id
+from experiments.presets import PRESETS, preset
 
 REFERENCE = Path(__file__).resolve().parents[1] / "analysis" / "reference"
 PAGE = (REFERENCE / "README.md").read_text(encoding="utf-8")
@@ -381,3 +383,15 @@ def test_no_sentence_has_a_decimal_number_that_no_table_has():
     prose = re.sub(r'"[^"]*"', "", prose)  # quotes of papers
     in_tables = set(re.findall(r"\d+\.\d+", "".join(table for _, _, table in TABLES)))
     assert set(re.findall(r"(?<![\d./])\d+\.\d+", prose)) <= in_tables
+
+
+def test_what_presets_measured_is_in_the_records():
+    """Of every preset that has runs with its settings here, and of no other."""
+    runs = pd.concat([pd.read_csv(file, low_memory=False) for file in REFERENCE.glob("**/runs.csv")])
+    found = {}
+    for name in PRESETS:
+        ids = [run_id(override(preset(name), {"seed": seed})) for seed in range(10)]
+        mine = runs[runs["run_id"].isin(ids) & (runs["status"] == "finished")].drop_duplicates("run_id")
+        if len(mine):
+            found[name] = f"{100 * mine['test/acc'].mean():.2f} % ({len(mine)} runs, CPU)"
+    assert found == {name: entry.measured for name, entry in PRESETS.items() if entry.measured}

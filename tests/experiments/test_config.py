@@ -146,6 +146,16 @@ model: {patch_size: 4, embed_dim: 8, depth: 2, num_heads: 2, mlp_ratio: 4.0, act
 optim: {name: adam, lr: 0.005, weight_decay: 0.0, schedule: constant, grad_clip_norm: 0.0}
 train: {batch_size: 128, epochs: 5}
 """)
+# examples/main.py (its defaults, and CIFAR10Policy), vit_6 in src/vit.py, and src/utils/transformers.py
+_lite = settings("""
+data: {name: cifar10, hflip: true, rrc_scale: 1.0, crop_padding: 4, autoaugment: cifar10, normalize: dataset, img_size: null,
+  randaugment: false, mixup: 0.0, cutmix: 0.0, random_erasing: 0.0}
+model: {patch_size: 4, embed_dim: 256, depth: 6, num_heads: 4, mlp_ratio: 2.0, act: gelu, qkv_bias: false, attn: fused,
+  pos_embed: learned-1d, pos_std: 0.2, pool: cls, head: logits, class_token: true, final_norm: true, pos_drop_rate: 0.0,
+  attn_drop_rate: 0.1, proj_drop_rate: 0.0, mlp_act_drop_rate: 0.0, mlp_drop_rate: 0.0, drop_path_rate: 0.1}
+optim: {name: adamw, lr: 0.0005, weight_decay: 0.03, schedule: cosine, warmup_epochs: 5, min_lr: 0.0, grad_clip_norm: 0.0}
+train: {batch_size: 128, epochs: 200, label_smoothing: 0.1}
+""")
 # the model of 004; the training of arXiv 2010.11929, Table 3, with the exceptions that the preset lists
 _004 = settings("""
 data: {name: imagefolder, img_size: 224, normalize: half}
@@ -163,6 +173,8 @@ train: {batch_size: 512, epochs: 300}
         ("lodha-cifar10", _002),
         ("owen-cifar10", {**_001, "train.epochs": 50}),
         ("pulfer-mnist", _003),
+        ("vit-lite-6-4", _lite),
+        ("vit-lite-7-4", {**_lite, "model.depth": 7}),
         ("vit-b16", _004),
         ("vit-s16", {**_004, "model.embed_dim": 384, "model.num_heads": 6}),
         ("vit-ti16", {**_004, "model.embed_dim": 192, "model.num_heads": 3}),
@@ -235,6 +247,8 @@ REFUSED = [  # changes -> words in the message: the setting, the value, what is 
     ({"model.patch_size": 3}, ["model.patch_size: 3", "8 px"]),
     ({"model.pos_embed": "none", "model.pos_site": "every-layer"}, ["model.pos_site", "'every-layer'", "none", "stem"]),
     ({"data.crop_padding": 2, "data.rrc_scale": 0.5}, ["data.rrc_scale", "crop_padding"]),
+    ({"data.autoaugment": "imagenet"}, ["data.autoaugment", "'imagenet'", "'cifar10'"]),
+    ({"data.autoaugment": "cifar10", "data.randaugment": True}, ["data.autoaugment", "randaugment", "not both"]),
     ({"data.num_classes": 7}, ["data.num_classes", "7", "digits"]),
     ({"data.crop_padding": 8}, ["data.crop_padding: 8", "8 px"]),
     ({"data.shuffle_patches": True, "data.crop_padding": 1}, ["data.crop_padding: 1", "shuffle_patches", "allowed: 0"]),

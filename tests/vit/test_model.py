@@ -67,6 +67,21 @@ def test_equals_timm(size, ours, theirs):
         assert torch.allclose(model(images), other(images), atol=1e-5, rtol=0)
 
 
+def test_a_step_of_vit_lite_equals_that_of_timms_model():
+    config = preset("vit-lite-6-4")
+    model = ViT(config.vit_config(10)).double().eval()  # without dropout, whose masks are our own
+    size = dict(img_size=32, patch_size=4, embed_dim=256, depth=6, num_heads=4, mlp_ratio=2, qkv_bias=False)
+    theirs = to_timm(model, VisionTransformer(**size, norm_layer=timm.layers.LayerNorm, num_classes=10))
+    images, labels = images_for(model.cfg), torch.tensor([1, 7, 7])
+    for _ in range(2):
+        logits = [net(images) for net in (model, theirs)]
+        torch.testing.assert_close(*logits, rtol=0, atol=1e-8)
+        for net, scores in zip((model, theirs), logits, strict=True):
+            nn.functional.cross_entropy(scores, labels, label_smoothing=config.train.label_smoothing).backward()
+            torch.optim.AdamW(net.parameters(), config.optim.lr, weight_decay=0.03).step()
+    assert (logits[0] - model(images)).abs().max() > 0.01  # the step changed something
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("act", ["gelu", "gelu-tanh"])
@@ -142,6 +157,8 @@ def test_heads(head):
         ("lodha-cifar10", 119_098, 0),
         ("owen-cifar10", 119_098, 0),
         ("pulfer-mnist", 1_642, 400),  # 50 x 8 fixed sinusoids
+        ("vit-lite-6-4", 3_190_538, 0),  # those of vit_6_4_32 and vit_7_4_32 in SHI-Labs/Compact-Transformers
+        ("vit-lite-7-4", 3_716_874, 0),
         ("vit-b16", 86_567_656, 0),  # timm's vit_base_patch16_224
         ("vit-s16", 22_050_664, 0),
         ("vit-ti16", 5_717_416, 0),

@@ -205,6 +205,8 @@ def test_every_published_figure_is_a_claim_with_its_source():
         "tintn-cifar10": 0.755,
         "lodha-cifar10": 0.556,
         "owen-cifar10": 0.64,
+        "vit-lite-6-4": 0.9094,
+        "vit-lite-7-4": 0.9138,
     }
     assert all(PRESETS[name].source in claim.source for name, claim in headlines.items())
     assert all(bool(claim.quote) == bool(claim.source) for claim in literature.published_claims())
