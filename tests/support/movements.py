@@ -22,9 +22,24 @@ SHAPES = {  # digits have 8 x 8 pixels
 }
 
 
-def config(kind: str, precision: str, shape: str, seed: int = 0) -> RunConfig:
+FLAGS: tuple[dict[str, object], ...] = (
+    {"model__norm_layer": "rmsnorm"},
+    {"model__mlp": "swiglu"},
+    {"model__mlp": "swiglu", "model__layer_scale": 0.1},
+    {"model__qk_norm": True, "model__norm_layer": "rmsnorm"},  # the bias of a norm of keys moves nothing
+    {"model__norm": "post"},
+    {"model__reg_tokens": 2},
+    {"model__pool": "map"},
+    {"model__stem": "conv"},
+    {"model__qkv_bias": False, "model__attn_drop_rate": 0.1, "model__drop_path_rate": 0.1},
+    {"model__attn": "sliced", "model__head": "mlp"},
+    {"data__mixup": 0.8, "data__cutmix": 1.0, "data__random_erasing": 0.5},
+)
+
+
+def config(kind: str, precision: str, shape: str, seed: int = 0, **flags: object) -> RunConfig:
     """Six steps of SGD, whose movement is the sum of the gradients (Adam's is that of their signs)."""
-    changes = {**SHAPES[shape], "model__pos_embed": kind, "train__precision": precision, "model__depth": 2}
+    changes = {**SHAPES[shape], "model__pos_embed": kind, "train__precision": precision, "model__depth": 2, **flags}
     sgd = {"optim__name": "sgd", "optim__momentum": 0.0, "optim__lr": 0.05, "optim__schedule": "constant"}
     return tiny.config(seed=seed, data__hflip=True, model__pos_drop_rate=0.1, train__epochs=2, **changes, **sgd)
 

@@ -6,6 +6,7 @@ import contextlib
 from collections import Counter
 from typing import Any
 
+import movements
 import pytest
 import tiny
 import torch
@@ -231,6 +232,21 @@ def test_the_stacked_step_is_one_graph(kind, precision):
     operations = {str(node.target) for graph in graphs for node in graph.graph.nodes if node.op == "call_function"}
     assert len(graphs) == 2
     assert not {name for name in operations if "local_scalar" in name or "nonzero" in name}
+
+
+OF_THE_MODEL = [flags for flags in movements.FLAGS if not any(name.startswith("data__") for name in flags)]
+
+
+@pytest.mark.filterwarnings("ignore:Your compiler for AOTAutograd")
+@pytest.mark.parametrize("flags", OF_THE_MODEL, ids=lambda flags: ",".join(flags))
+def test_the_stacked_step_is_one_graph_with_each_flag(flags):
+    configs = cohort("digits", 2, model__depth=1, train__batch_size=8, **flags)
+    graphs: list[torch.fx.GraphModule] = []
+    eager, compiled = tiny.trainer(configs), tiny.trainer(configs)
+    compiled._train = traced(compiled._train, graphs)
+    expected, loss = eager.train_step(*inputs(configs))[0], compiled.train_step(*inputs(configs))[0]
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
+    assert len(graphs) == 2
 
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stack"])

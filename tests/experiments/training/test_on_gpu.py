@@ -43,6 +43,16 @@ def test_parameters_move_as_in_float64_on_the_cpu(kind, shape, precision, runs, 
     assert max(errors.values()) < movements.TOLERANCE[precision], max(errors, key=lambda name: errors[name])
 
 
+@pytest.mark.parametrize("runs", [1, 3], ids=["alone", "stacked"])
+@pytest.mark.parametrize("precision", movements.TOLERANCE)
+@pytest.mark.parametrize("flags", movements.FLAGS, ids=lambda flags: ",".join(flags))
+def test_parameters_move_so_with_each_flag(flags, precision, runs, monkeypatch):
+    monkeypatch.setattr(linear, "_LEAST_ROWS", 1)
+    configs = [movements.config("learned-1d", precision, "17 tokens, width 4", seed, **flags) for seed in range(runs)]
+    errors = movements.errors(configs, DEVICE)
+    assert max(errors.values()) < movements.TOLERANCE[precision], max(errors, key=lambda name: errors[name])
+
+
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stacked"])
 @pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
 def test_a_cuda_graph_is_used_and_gives_the_same_numbers(optimiser, runs, capfd):
