@@ -217,7 +217,7 @@ def test_the_page_says_how_many_verdicts_other_tests_would_not_give():
 
 @pytest.mark.parametrize(("spec", "row"), cells("bench"), ids=lambda part: part if isinstance(part, str) else part[0])
 def test_a_speed_is_the_median_ratio_within_a_turn(spec, row):
-    (file,) = (f for f in REFERENCE.glob("bench-*.json") if json.loads(f.read_text())["setting"]["preset"] == row[0])
+    (file,) = (f for f in REFERENCE.glob("bench-cpu*.json") if json.loads(f.read_text())["setting"]["preset"] == row[0])
     turns = {name: np.array(one["turns"]) for name, one in json.loads(file.read_text())["contenders"].items()}
     best = max(("timm", "timm-bf16"), key=lambda name: np.median(turns[name]))
     for name, cell in zip(spec.split(", "), row[1:], strict=True):
@@ -226,6 +226,29 @@ def test_a_speed_is_the_median_ratio_within_a_turn(spec, row):
         assert len(ratios) == 5 and "in turns (5 times" in SENTENCES
     faster = {name: np.median(turns[f"{name}-bf16"]) > np.median(turns[name]) for name in ("ours", "timm")}
     assert faster == {"ours": True, "timm": False}
+
+
+def test_speeds_on_a_gpu_are_those_of_the_bench():
+    bench = json.loads((REFERENCE / "bench-gpu.json").read_text())
+    measured = {name: one for name, one in bench["contenders"].items() if one["turns"]}
+    rate = {name: np.array(one["turns"]) for name, one in measured.items()}
+    assert bench["setting"]["hardware"]["name"] == "NVIDIA H200" and len(cells("gpu")) == len(measured)
+    for _, (program, runs, precision, speed, *ratios) in cells("gpu"):
+        one, turns = measured[program.strip("`")], rate[program.strip("`")]
+        assert (one["runs"], one["precision"]) == (int(runs), precision)
+        assert float(speed.replace(",", "")) == pytest.approx(np.median(turns), abs=5.1)
+        for ratio, other in zip(ratios, ("tutorial", "timm-bf16-compiled"), strict=True):
+            assert float(ratio) == pytest.approx(np.median(turns / rate[other]), abs=0.051)
+    said = re.search(
+        r"one run is (\d+) times as fast .*? (\d+) times .*?; 16 seeds .*? (\d+) and (\d+) times",
+        " ".join(README.split()),
+    )
+    wanted = [
+        rate[name] / rate[other]
+        for name in ("ours-bf16", "ours-bf16-stacked")
+        for other in ("tutorial", "timm-bf16-compiled")
+    ]
+    assert list(map(int, said.groups())) == [round(np.median(ratio)) for ratio in wanted]
 
 
 def verdicts_with_none(folder, metric="", none="none"):
