@@ -30,8 +30,9 @@ from experiments.training import fit, stacked, trainer
 
 SINGLE = ("tutorial", "timm", "vit-pytorch", "vit-pytorch-alike", "ours")
 STACKED = ("ours-stacked", "ours-bf16-stacked", "ours-bf16-stacked-eager", "ours-bf16-stacked-compiled")
-NAMES = (*SINGLE, *(f"{name}-bf16" for name in SINGLE), "timm-bf16-compiled", *STACKED)
-PRESETS = ("tintn-cifar10", "cifar10-small")
+COMPILED = ("timm-bf16-compiled", "ours-bf16-compiled")
+NAMES = (*SINGLE, *(f"{name}-bf16" for name in SINGLE), *COMPILED, *STACKED)
+PRESETS = ("tintn-cifar10", "cifar10-small", "vit-lite-6-4")  # the last has parts that only ours has
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -39,14 +40,16 @@ def configs(name: str, plan: Namespace) -> list[RunConfig]:
     """The runs that a contender trains together. Raises `UserError` for a kind that is not known."""
     precision, mode = "bfloat16" if "bf16" in name else "float32", "default" if "compiled" in name else "none"
     kind = plan.kind if name.startswith("ours") else "learned-1d"
-    changes = {"train.precision": precision, "train.compile": mode, "train.epochs": 10**6, "model.pos_embed": kind}
+    shape = dict(words.split("=", 1) for words in plan.set)
+    forced = {"train.precision": precision, "train.compile": mode, "train.epochs": 10**6, "model.pos_embed": kind}
+    changes: dict[str, Any] = {**shape, **forced}
     runs = range(plan.runs if "stacked" in name else 1)
     return [override(preset(plan.preset), {**changes, "seed": seed}) for seed in runs]
 
 
 def load_images(plan: Namespace) -> images.Splits:
     """The images of a turn; random ones without a folder. Raises `UserError` if the folder does not hold CIFAR-10."""
-    config = preset(plan.preset)
+    config = configs("ours", plan)[0]
     n = plan.batches * config.train.batch_size
     kept = max(round(n * config.data.val_fraction), 10)
     if plan.data_root:
@@ -149,6 +152,7 @@ def body(argv: Sequence[str]) -> None:
     parser.add_argument("--kind", default="learned-1d", help="positional embedding of ours [learned-1d, as the others]")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--set", nargs="*", default=[], metavar="PATH=VALUE", help="other settings, of ours only")
     number = partial(parser.add_argument, type=positive, metavar="N")
     number("--rounds", default=7, help="turns of each contender; results are medians [7]")
     number("--batches", default=10, help="batches of a turn; 191 are all of CIFAR-10 [10]")
