@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,4 +87,9 @@ def _conditions(given: str | Sequence[str] | Mapping[str, object]) -> list[str]:
     """Conditions from one, several, or a mapping of columns to values."""
     if isinstance(given, Mapping):
         return [f"{column}={value}" for column, value in given.items()]
-    return [given] if isinstance(given, str) else list(given)
+    conditions = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    if others := [one for one in conditions if not isinstance(one, str)]:
+        from experiments.errors import UserError
+
+        raise UserError(f"{others[0]!r} is no condition; expected texts such as 'State=crashed', or columns and values")
+    return conditions

@@ -200,6 +200,7 @@ class Metric(str):
         return Metric(f"{self.base}@{epochs}")
 
 
+MAX_MARGIN = 0.5  # of accuracies; a larger one is meant in percent
 METRICS = tuple(Metric(entry.name) for entry in TABLE if entry.better and not entry.needs)
 """Every metric that each record holds and that runs are compared by."""
 REPEATED = tuple(Metric(entry.name) for entry in TABLE if entry.end == _ANY)

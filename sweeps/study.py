@@ -14,14 +14,13 @@ import yaml
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from experiments.errors import UserError, first_line, setting_text
-from experiments.metric import Metric
+from experiments.metric import MAX_MARGIN, Metric
 from experiments.study import Looks, MetricName, Variance
 from vit.registry import REGISTRY, nearest
 
 Levels = dict[str, Any]  # factor -> level, or setting -> value
 KIND = "model.pos_embed"
 MAX_SEED = 2**31 - 1
-MAX_MARGIN = 0.5  # of accuracies; a larger one is meant in percent
 MAX_RUNS = 100_000  # of a study: each is planned before the first starts
 MAX_BYTES = 2**26  # of a file; the tuned.yaml of thousands of trials has fewer
 

@@ -219,7 +219,8 @@ def _without_baseline(findings: Findings) -> list[str]:
         return [f"More seeds will not help; choose another metric with --metric. The runs have {others}.{tested}"]
     if counts[list(ENDED)].sum() < counts.sum():
         return []
-    advice = "choose another baseline" if means.best else "find out why all runs failed"
+    known = sum(mean.n > 0 for mean in means.of_variants.values())
+    advice = "choose another baseline" if known > 1 else f"find out why {'all ' * (not known)}runs failed"
     return [f"All runs of the baseline ({counts.sum()}) ended without a result. More seeds will not help; {advice}."]
 
 

@@ -47,6 +47,8 @@ def read(
         note = left_out + "If runs failed, keep them, and name them by --failed."
         return _with_notes(study, [note]) if len(frame) < len(whole) else study
     source = locate(source)
+    if table:
+        raise UserError(f"{next(iter(table))}: is for a table of runs, {TABLE}:FILE, and {source} is none")
     folder = Path(source)
     if metric is not None and not is_metric(metric) and not is_export(folder):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")

@@ -26,7 +26,7 @@ from analysis.runs.settings import PLACES, flatten
 from analysis.runs.source_run import COLUMNS, FROM_SUMMARY, SourceRun
 from experiments.errors import UserError
 from experiments.files import reading
-from experiments.metric import Metric, is_metric, metric_of_column
+from experiments.metric import MAX_MARGIN, Metric, is_metric, metric_of_column
 
 FORMATS = (".csv", ".parquet", ".jsonl", ".csv.gz", ".tsv")
 LOW = re.compile(r"loss|err|perplexity|ppl|rmse|mae|mse|fid|latency", re.IGNORECASE)  # usually, lower is better
@@ -67,7 +67,7 @@ def read_file(path: Path) -> pd.DataFrame:
                 return pd.DataFrame(
                     [dict(flatten(row)) if isinstance(row, dict) else row for row in lines], dtype=object
                 )
-            reader = csv.reader(io.StringIO(text), delimiter="\t" if ending == ".tsv" else ",")
+            reader = csv.reader(io.StringIO(text, newline=None), delimiter="\t" if ending == ".tsv" else ",")
             head, *rows = [row for row in reader if row] or [[]]
         except ImportError as error:
             extra = 'needs the extra "parquet"; install it with: pip install "vit-ablation[parquet]"'
@@ -139,6 +139,9 @@ def read_table(
     if not isinstance(lower_is_better, bool):
         raise UserError(f"{source}: lower_is_better: {lower_is_better!r} is not allowed: expected True or False")
     measured = metric_of_column(metric, lower_is_better)
+    if measured.is_share and isinstance(margin, int | float) and margin >= MAX_MARGIN:
+        allowed = f"expected less than {MAX_MARGIN:g}; accuracies are fractions, so 1 point is 0.01"
+        raise UserError(f"{source}: margin: {margin:g} is not allowed: {allowed}")
     for condition in failed:
         frame = frame.assign(**{metric: frame[metric].mask(_meets(frame, source, "failed", condition))})
     unused = [column for column in frame if column not in (metric, seed, *factor)]
@@ -302,7 +305,7 @@ def _text(cell: Any) -> str:
 def _number(text: str) -> int | float | None:
     """The number that a text is; None where it is none."""
     try:
-        number = float(text)
+        number = float(text.replace("_", "?"))  # Python reads 1_5 as 15
         return int(text) if text.lstrip("-").isdecimal() and math.isfinite(number) else number
     except ValueError:
         return None

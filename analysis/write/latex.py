@@ -31,15 +31,21 @@ ACCENTS = dict(zip("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327", r"""`'^~"
 def table(table: Table) -> str:
     """Return a `table` environment for \\input. Notes are left out: the caption of a table for a paper says them."""
     columns, rows = table.shown()
+    names = {cell.text for row in rows for cell, column in zip(row, columns) if column.math and MATH.search(cell.text)}
+    known = re.compile(f"({'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})")
+
+    def text(shown: str) -> str:  # names of variants in it have their math
+        return "".join(_with_math(part) if part in names else _without_math(part) for part in known.split(plain(shown)))
+
     lines = [
         HEAD,
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{escaped(table.caption)}}}",
+        rf"\caption{{{text(table.caption)}}}",
         rf"\label{{tab:{table.name}}}",
         rf"\begin{{tabular}}{{{''.join('r' if column.numeric else 'l' for column in columns)}}}",
         r"\toprule",
-        " & ".join(escaped(column.label) for column in columns) + r" \\",
+        " & ".join(text(column.label) for column in columns) + r" \\",
         r"\midrule",
         *(" & ".join(map(_cell, row, columns)) + r" \\" for row in rows),
         r"\bottomrule",
@@ -50,15 +56,22 @@ def table(table: Table) -> str:
 
 
 def _cell(cell: Shown, column: Column) -> str:
-    parts = MATH.split(cell.text) if column.math else [cell.text]
-    text = "".join(part if column.math and MATH.fullmatch(part) else "".join(map(_form, part)) for part in parts)
+    text = (_with_math if column.math else _without_math)(cell.text)
     text += f" {escaped(cell.sign)}" * bool(cell.sign)
     return (rf"\textbf{{{text}}}" if cell.bold else text) + FOOTNOTES.get(cell.dagger, "")
 
 
 def escaped(text: str) -> str:
     """Return text that LaTeX sets as it is, in ASCII."""
-    return "".join(map(_form, plain(text)))
+    return _without_math(plain(text))
+
+
+def _with_math(text: str) -> str:
+    return "".join(part if MATH.fullmatch(part) else _without_math(part) for part in MATH.split(text))
+
+
+def _without_math(text: str) -> str:
+    return "".join(map(_form, text))
 
 
 def _form(character: str) -> str:

@@ -162,7 +162,7 @@ def _labelled(raw: Raw, where: str) -> Raw:
             labels = np.asarray(given)
         if labels.shape == (count,):
             listed = pd.Series(labels if labels.dtype.kind in "iuf" else given, dtype=object)
-            missing = (listed.isna() | listed.eq("") | (pd.to_numeric(listed, errors="coerce") < 0)).sum()
+            missing = (listed.isna() | listed.isin(("", "nan")) | (pd.to_numeric(listed, errors="coerce") < 0)).sum()
             if part == "test" and 0 < missing == count:
                 print(f"{where}: the {count:,} test images have no labels; part of train is the test set", flush=True)
                 continue

@@ -139,6 +139,14 @@ def test_where_all_runs_failed_more_seeds_are_no_advice(tmp_path):
         assert ("Find out why runs failed" if name == "a" else "find out why all runs failed") in said
 
 
+@pytest.mark.parametrize("alive", [0, 1, 2, 3])
+def test_another_baseline_is_advice_only_where_two_variants_can_be_compared(alive):
+    lost = {(v, s) for v in ("sgd", "m1", "m2", "m3")[: 4 - alive] for s in range(5)}
+    said = compared(lost).answer
+    advice = {0: "find out why all runs failed", 1: "find out why runs failed"}.get(alive, "choose another baseline")
+    assert f"More seeds will not help; {advice}." in said
+
+
 def test_what_the_seeds_can_see_is_of_tested_pairs_only():
     """m1 and m2 do not differ visibly; sgd, which failed twice, is far from both, and nothing tests it."""
     runs = frame(variants=("m1", "m2"), seeds=5)

@@ -6,8 +6,18 @@ from scipy import stats as scipy_stats
 from synthetic import write_study
 
 import analysis
+from experiments.errors import UserError
 
 SPREADS = {"old": 0.02, "new": 0.03}  # study -> how far its seeds scatter
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("factor", "x"), ("seed", "s"), ("margin", 0.1), ("where", {"seed": 0}), ("failed", "seed=0"), ("colour", 3)],
+)
+def test_what_is_for_a_table_is_not_ignored_for_a_study(name, value, tmp_path):
+    with pytest.raises(UserError, match=f"{name}: is for a table of runs, csv:FILE, and .* is none"):
+        analysis.read(write_study(tmp_path), **{name: value})
 
 
 def test_a_table_is_read_from_a_file_as_from_a_frame(tmp_path):

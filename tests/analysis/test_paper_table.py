@@ -119,6 +119,16 @@ def test_spaces_beside_math_stay(name, shown, tmp_path, restored):
     assert f"\n{shown} & 5 &" in latex.table(paper_table(findings, None))
 
 
+@pytest.mark.parametrize("name", [r"$\theta_{1D}$", r"A $x^2$", r"$a$ & $b$", "5$ net", r"x_1 $\alpha$ 5%"])
+def test_the_name_of_the_baseline_has_its_math_in_the_caption_and_in_the_head(name, tmp_path, restored):
+    findings = analyze(read_folder(write_study(tmp_path)), Page(renamed=(("none", name),)))
+    lines = latex.table(paper_table(findings, None)).splitlines()
+    (row,) = [line.split(" & 5 &")[0] for line in lines if "& baseline" in line]
+    quoted = f"``{row}''" if " " in name else row
+    (caption,), (head,) = ([line for line in lines if line.startswith(start)] for start in (r"\caption", "variant &"))
+    assert f"Differences from {quoted} have" in caption and f"difference from {row} " in head
+
+
 @pytest.mark.parametrize(
     "line", ["text.usetex: True", "text.usetex : true  # SciencePlots", "font.size: 8\ntext.usetex: 1"]
 )

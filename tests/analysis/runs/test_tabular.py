@@ -227,6 +227,11 @@ def test_columns_belong_to_a_table(capsys):
         ({"metric": "error"}, "the table: has no column 'error' (the metric); its columns: method, seed, "),
         ({"baseline": "c"}, "baseline: 'c' is not among the variants: a, b"),
         ({"seed": "none"}, "name what differs as a factor"),
+        ({"failed": [True, False]}, "True is no condition; expected texts such as 'State=crashed'"),
+        ({"failed": pd.Series([False])}, "False is no condition"),
+        ({"failed": [["method", "b"]]}, "['method', 'b'] is no condition"),
+        ({"failed": 5}, "5 is no condition"),
+        ({"failed": len}, "is no condition"),
     ],
 )
 def test_a_message_of_the_function_names_its_arguments_and_no_flag(asked, said):
@@ -330,6 +335,15 @@ EXPORT = (
         ("is_done", "1", "0"),
         ("trainStatus", "Succeeded", "Evicted"),
         ("job/state", "ok", ""),
+        ("returncode", "0", "137"),  # subprocess
+        ("return_code", "0", "-9"),
+        ("completed", "True", "False"),
+        ("is_complete", "1", "0"),
+        ("diverged", "False", "True"),
+        ("oom", "no", "yes"),
+        ("result", "PASS", "FAIL"),
+        ("outcome", "success", "timeout"),
+        ("error", "", "CUDA out of memory"),
     ],
 )
 def test_rows_of_runs_that_did_not_end_are_an_error_with_the_way_out(column, good, bad, tmp_path, capsys, monkeypatch):
@@ -363,6 +377,12 @@ def test_rows_of_runs_that_did_not_end_are_an_error_with_the_way_out(column, goo
         ("steps_done", ("100", "50", "100")),
         ("failed_images", ("3", "0", "12")),
         ("restate", ("done", "other", "third")),
+        ("early_stopped", ("True", "False", "True")),
+        ("completed", ("True", "True", "True")),
+        ("killed_units", ("0.5", "0", "1")),
+        ("error_bars", ("sem", "sem", "sd")),
+        ("result", ("win", "fail", "pass")),
+        ("return", ("0", "137", "2")),
     ],
 )
 def test_a_column_that_says_something_else_is_not_used(column, states, tmp_path, monkeypatch):
@@ -430,6 +450,29 @@ def test_of_two_rows_of_one_run_the_one_that_did_not_end_is_named(tmp_path):
     (tmp_path / "runs.csv").write_text("method,seed,acc\na,0,1\na,1,2\nb,0,3\nb,1,\nb,1,4\n")
     with pytest.raises(UserError, match="rows 4 and 5 both have method b, seed 1; row 4 did not end; leave it out"):
         read(f"csv:{tmp_path}/runs.csv", metric="acc", factor=["method"])
+
+
+@pytest.mark.parametrize("metric", ["test/acc", "val/acc", "train/acc", "test/acc@10", "shift/1", "permuted/acc"])
+def test_a_margin_in_percent_is_refused_for_a_share(metric):
+    frame = table({"a": [0.9, 0.8, 0.85], "b": [0.7, 0.6, 0.75]}).rename(columns={"score": metric})
+    with pytest.raises(UserError, match=r"margin: 0.5 is not allowed: expected less than 0.5.*1 point is 0.01"):
+        compared(frame, metric, margin=0.5)
+    assert compared(frame, metric, margin=0.4).study.margin == 0.4
+
+
+@pytest.mark.parametrize("value", ["1_5", "1_000.5", "_1", "1_", "1e1_0"])
+def test_a_number_has_no_underscore(value):
+    with pytest.raises(UserError, match=f"score: '{value}' in row 1 is not a number"):
+        compared(table({"a": [value, 1, 2], "b": [2, 3, 4]}))
+    with pytest.raises(UserError, match=f"seed: '{value}' in row 1 is not a whole number"):
+        compared(table({"a": [1, 2], "b": [2, 3]}, seed=[value, 1, 0, 1]))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\n\n", "\r\r"], ids=repr)
+def test_lines_of_a_table_end_as_anywhere(end, tmp_path):
+    lines = ["method,seed,acc", *(f'"{m}",{s},{s}' for m in "ab" for s in range(3)), ""]
+    (tmp_path / "runs.csv").write_bytes(end.join(lines).encode())
+    assert len(read(f"csv:{tmp_path}/runs.csv", metric="acc", factor=["method"]).runs) == 6
 
 
 def test_runs_without_a_seed_in_common_are_to_be_numbered():

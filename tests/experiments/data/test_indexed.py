@@ -209,7 +209,7 @@ def test_a_function_that_cannot_be_used_is_one_line(read, line, plugged):
     assert str(refusal.value).startswith(line)
 
 
-NONE = [-1, None, math.nan, pd.NA, pd.NaT, "", "-1"]
+NONE = [-1, None, math.nan, pd.NA, pd.NaT, "", "-1", "nan"]  # "nan": np.array(["cat", math.nan])
 FOREIGN = [255, 3, "eel"]
 
 
