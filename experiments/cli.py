@@ -5,7 +5,6 @@ from __future__ import annotations
 import _thread
 import argparse
 import contextlib
-import difflib
 import errno
 import io
 import math
@@ -17,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_origin
 
-from experiments.errors import GONE, UserError, removed
+from experiments.errors import GONE, UserError, did_you_mean, removed
 from vit.registry import REGISTRY, PluginError
 
 if TYPE_CHECKING:
@@ -85,10 +84,7 @@ class Parser(argparse.ArgumentParser):
         name, equals, value = word.partition("=")
         flag, known = name.replace("_", "-"), list(self._option_string_actions)
         if flag not in ("--", *known):
-            same_end = [name for name in known if name.rpartition(".")[2] == flag[2:]]
-            close = " or ".join(same_end or difflib.get_close_matches(flag, known, n=1))
-            hint = f"did you mean {close}?" if close else f"{self.prog} --help lists all flags"
-            self.error(f"{flag}: no such flag; {hint}")
+            self.error(f"{flag}: no such flag; {did_you_mean(flag, known, f'{self.prog} --help lists all flags')}")
         return flag + equals + value
 
     def error(self, message: str) -> NoReturn:

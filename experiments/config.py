@@ -3,7 +3,6 @@
 `override` is the only way to change one. `run_id` identifies what a run computes.
 """
 
-import difflib
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import Field, ValidationError
 
 from experiments.data.catalogue import DATASETS
-from experiments.errors import UserError, first_line, removed, setting_text
+from experiments.errors import UserError, did_you_mean, first_line, removed, setting_text
 from experiments.files import canonical
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, REPEATED, SHIFT, Metric
 from experiments.sections import OTHER_CLASSES, PER_SEED, DataConfig, EvalConfig, OptimConfig, Section, TrainConfig
@@ -243,9 +242,7 @@ def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
         if name in REMOVED:
             raise removed(path, f"--{name.replace('_', '-')}")
         if name not in SETTINGS:
-            same_end = [known for known in SETTINGS if known.rpartition(".")[2] == name]
-            close = " or ".join(same_end or difflib.get_close_matches(name, SETTINGS, n=1))
-            hint = f"did you mean {close}?" if close else "vit-train --help lists all settings"
+            hint = did_you_mean(name, list(SETTINGS), "vit-train --help lists all settings")
             raise UserError(f"{path}: no such setting; {hint}")
         section, _, field = name.rpartition(".")
         (tree[section] if section else tree)[field] = SETTINGS[name].parse(value)

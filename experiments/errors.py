@@ -1,7 +1,8 @@
 """What every command says in one line: errors, and values. It imports nothing heavy."""
 
 import contextlib
-from collections.abc import Collection, Iterator
+import difflib
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,17 @@ def first_line(error: ValidationError, sections: Collection[str] = (), known: Co
     if first["type"] == "too_short":
         return f"{field}: {first['input']} is not allowed: expected at least {first['ctx']['min_length']}"
     messages = [one["msg"] for one in errors if _field(one["loc"]) == field]  # several for alternatives
-    allowed = [
-        messages[0][0].lower() + messages[0][1:],
-        *(one.removeprefix("Input should be ") for one in messages[1:]),
-    ]
+    others = (one.removeprefix("Input should be ") for one in messages[1:])
+    allowed = [messages[0][0].lower() + messages[0][1:], *others]
     given = "none" if first["input"] is None else repr(first["input"])[:200]
     return f"{field or 'input'}: {given} is not allowed: {', or '.join(allowed)}"
+
+
+def did_you_mean(name: str, known: Sequence[str], otherwise: str) -> str:
+    """For an unknown flag or setting: those of any section with this name, else the closest one; else `otherwise`."""
+    same_end = [one for one in known if one.rpartition(".")[2] == name.removeprefix("--")]
+    close = " or ".join(same_end or difflib.get_close_matches(name, known, n=1))
+    return f"did you mean {close}?" if close else otherwise
 
 
 def _field(loc: tuple[int | str, ...]) -> str:

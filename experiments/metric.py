@@ -112,7 +112,6 @@ class Metric(str):
 
     @property
     def is_interpolated(self) -> bool:
-        """Whether it is measured with interpolated positions."""
         return _find(self)[1].get("interpolated") is not None
 
     @property
@@ -122,7 +121,6 @@ class Metric(str):
 
     @property
     def is_consistency(self) -> bool:
-        """Whether it is the consistency of predictions under shifts."""
         return self.startswith(f"{SHIFT}/")
 
     @property
@@ -138,7 +136,6 @@ class Metric(str):
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether a lower value is better."""
         return self._entry.better == "lower"
 
     @property
@@ -196,7 +193,6 @@ class Metric(str):
         return Metric(f"{self.base}@{side}px" + "/interpolated" * interpolated)
 
     def after(self, epochs: int) -> Metric:
-        """The same metric after a number of epochs."""
         return Metric(f"{self.base}@{epochs}")
 
 

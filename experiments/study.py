@@ -212,7 +212,6 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         return cls.parse(tree, str(path))
 
     def write(self, study_dir: Path) -> None:
-        """Write STUDY/study.json."""
         write_json(Path(study_dir) / STUDY, self.tree())
 
     def tree(self) -> dict[str, Any]:
@@ -266,7 +265,6 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
 
     @property
     def labels(self) -> list[str]:
-        """The labels of the variants, in the order of the runs."""
         return list(self.variants)
 
     @property

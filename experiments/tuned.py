@@ -74,7 +74,6 @@ class TunedTrial(_Part):
 
     @property
     def seeds(self) -> set[int]:
-        """The seeds that were trained."""
         return {self.seed, *(self.accuracies or ())}
 
 

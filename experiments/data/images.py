@@ -30,7 +30,6 @@ class Images:
         return len(self.y)
 
     def to(self, device: torch.device) -> Images:
-        """The same images on another device."""
         return Images(self.x.to(device), self.y.to(device))
 
     def pick(self, index: Tensor) -> Images:
@@ -67,7 +66,6 @@ class Splits:
     copies: Mapping[str, int] = field(default_factory=dict)
 
     def to(self, device: torch.device) -> Splits:
-        """The same splits on another device."""
         moved = {name: getattr(self, name).to(device) for name in ("train", "val", "test", "mean", "std")}
         return replace(self, **moved)
 

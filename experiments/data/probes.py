@@ -84,7 +84,7 @@ def _direction() -> tuple[Probe, ...]:
 def _distance() -> tuple[Probe, ...]:
     bins: dict[str, list[Placement]] = {"near": [], "middle": [], "far": []}
     for a, b in combinations(CELLS, 2):
-        squared = squared_distance(a, b)
+        squared = (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2
         bins["near" if squared <= 2 else "middle" if squared <= 5 else "far"].append((a, b))
     return (Probe(("A", "A"), {name: tuple(pairs) for name, pairs in bins.items()}),)
 
@@ -114,11 +114,6 @@ def _evenly(parts: Collection[list[Placement]]) -> Iterator[Placement]:
     """The parts' placements, repeated so that each part has the same share."""
     share = lcm(*map(len, parts))
     return (placement for part in parts for placement in part * (share // len(part)))
-
-
-def squared_distance(a: Cell, b: Cell) -> int:
-    """Squared Euclidean distance of two cells, in cells."""
-    return (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2
 
 
 PROBES: dict[str, Callable[[], tuple[Probe, ...]]] = {

@@ -39,14 +39,12 @@ class StreamedPixels:
 
     @property
     def shape(self) -> torch.Size:
-        """(N, 3, S, S)"""
         return torch.Size((len(self.items), 3, self.side, self.side))
 
     def __len__(self) -> int:
         return len(self.items)
 
     def to(self, device: torch.device) -> StreamedPixels:
-        """The same images, decoded to another device."""
         return replace(self, device=device)
 
     def pick(self, index: Tensor) -> StreamedPixels:

@@ -50,12 +50,8 @@ class FewShotTask:
     test_labels: Tensor
 
 
-def fewshot_tasks(config: RunConfig, splits: Splits, device: torch.device) -> list[FewShotTask]:
-    """The few-shot tasks of a run. Raises `UserError` where a dataset cannot be read or a class has too few images."""
-    return [_task(config, name, splits, device) for name in config.eval.fewshot]
-
-
-def _task(config: RunConfig, name: str, run_splits: Splits, device: torch.device) -> FewShotTask:
+def fewshot_task(config: RunConfig, name: str, run_splits: Splits, device: torch.device) -> FewShotTask:
+    """A task of a run. Raises `UserError` where the dataset cannot be read or a class has too few images."""
     data, is_own = config.data, name == config.data.name
     if is_own:
         splits = run_splits

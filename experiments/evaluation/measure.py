@@ -9,7 +9,7 @@ from experiments.config import RunConfig
 from experiments.data.images import Splits
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
-from experiments.evaluation.fewshot import FewShotTask, fewshot_metrics, fewshot_tasks
+from experiments.evaluation.fewshot import FewShotTask, fewshot_metrics, fewshot_task
 from experiments.evaluation.other_images import (
     SizeTask,
     frozen,
@@ -40,7 +40,8 @@ def tasks_of(config: RunConfig, splits: Splits, device: torch.device, test: bool
     if (config.eval.max_shift or config.eval.permuted) and isinstance(splits.test.x, StreamedPixels):
         field = "max_shift" if config.eval.max_shift else "permuted"
         raise UserError(f"eval.{field}: is not allowed for images that do not fit into memory")
-    fewshot, sizes = fewshot_tasks(config, splits, device), size_tasks(config, splits, device)
+    fewshot = [fewshot_task(config, name, splits, device) for name in config.eval.fewshot]
+    sizes = size_tasks(config, splits, device)
     if not test:
         splits = replace(splits, test=splits.test.pick(torch.arange(0, device=splits.test.y.device)))
     return Tasks(splits, fewshot, sizes)

@@ -44,12 +44,7 @@ class Frozen:
         self.configs: tuple[RunConfig, ...] = (config,)
 
     def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
-        """See `Predictor`."""
         return evaluate_batch(self.model, self.config, x, y, features)
-
-    def at_size(self, side: int, interpolated: bool) -> Frozen:
-        """The model for images of another side (pixels)."""
-        return Frozen(at_size(self.model, side, interpolated), self.config, self.device)
 
 
 def at_size(model: ViT, side: int, interpolated: bool = False) -> ViT:
@@ -108,7 +103,7 @@ def size_metrics(model: Frozen, splits: Splits, tasks: Iterable[SizeTask], test:
     found: dict[str, Evaluation] = {}
     for task, interpolated in itertools.product(tasks, model.config.interpolations):
         if REGISTRY[model.config.model.pos_embed].is_rotary or not interpolated:
-            resized_model = model.at_size(task.side, interpolated)
+            resized_model = Frozen(at_size(model.model, task.side, interpolated), model.config, model.device)
             for part in ("val", "test") if test else ("val",):
                 (found[part],) = evaluate(resized_model, splits, getattr(task, part))
         for part, evaluation in found.items():

@@ -36,7 +36,6 @@ class TrainedRun:
 
     @cached_property
     def weights(self) -> Mapping[str, Tensor]:
-        """Its final weights by name."""
         digest = self.summary["files"][record.CHECKPOINT]
         return load_tensors(record.read_bytes(Path(self.folder) / record.CHECKPOINT, digest))
 

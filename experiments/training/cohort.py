@@ -17,20 +17,18 @@ def cohort_sizes(configs: Sequence[RunConfig], num_classes: int, device: torch.d
 
     A cohort fits into `share` of the GPU's free memory; there are as few as possible.
     """
-    if device.type != "cuda" or len(configs) < 2:
-        return [len(configs)]
     runs = len(configs)
+    if device.type != "cuda" or runs < 2:
+        return [runs]
     cohorts = math.ceil(runs / fitting(configs, num_classes, device, share))
     return [runs // cohorts + (i < runs % cohorts) for i in range(cohorts)]
 
 
 def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device, share: float = 1.0) -> int:
-    """The number of these runs, at least 1, that fit into a share of the GPU's free memory as one stack.
+    """The number of these two runs or more, at least 1, that fit into a share of the GPU's free memory as one stack.
 
     It is extrapolated from the measured peak memory of a training step and an evaluation with one run and with two.
     """
-    if len(configs) < 2:
-        return len(configs)
     peaks: list[int] = []
     try:
         peaks += (_step_peak(configs[:n], num_classes, device) for n in (1, 2))

@@ -102,7 +102,6 @@ class Stacked:
         return stack
 
     def train_step(self, x: Tensor, y: Labels, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Trainer`."""
         in_mode(self.model, training=True)
         with self._arithmetic():
             loss, hits = self._train(self._tensors(), self.shared, x, y, keys)
@@ -126,12 +125,10 @@ class Stacked:
         return vmap(lambda run: get_total_norm(run, foreach=False))(gradients(self.params))
 
     def gradient_norms(self) -> Tensor:
-        """See `Trainer`."""
         return self._norms if self.configs[0].optim.grad_clip_norm > 0 else self._total_norms()
 
     @torch.no_grad()
     def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
-        """See `Predictor`."""
         in_mode(self.model, training=False)
         with self._arithmetic():
             evaluate = self._eval_with_features if features else self._eval

@@ -219,7 +219,6 @@ class Solo:
         return loss_and_hits(self.model(x, key), y, self.config.train.label_smoothing)
 
     def train_step(self, x: Tensor, y: Labels, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Trainer`."""
         in_mode(self.model, training=True)
         y = MixedLabels(*(part[0] for part in y)) if isinstance(y, MixedLabels) else y[0]
         with autocast(self.config, self.device):
@@ -233,12 +232,10 @@ class Solo:
         return loss.detach()[None], hits[None]
 
     def gradient_norms(self) -> Tensor:
-        """See `Trainer`."""
         clips = self.config.optim.grad_clip_norm > 0
         return (self._norm if clips else nn.utils.get_total_norm(gradients(self.params)))[None]
 
     def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
-        """See `Predictor`."""
         return evaluate_batch(self.model, self.config, x, y, features)
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
@@ -251,7 +248,6 @@ class Solo:
         return [{name: tensor.to("cpu", copy=True) for name, tensor in state.items()}]
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
-        """Restore what `states` returned."""
         (state,) = states
         load_weights(self.model, {n.removeprefix("weights/"): t for n, t in state.items() if n.startswith("weights/")})
         self.optimizer.load(state)

@@ -99,7 +99,6 @@ class LibraryEngine:
         self.model = self.model if mode == "none" else torch.compile(self.model, mode=mode)
 
     def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Trainer`."""
         in_mode(self.model, training=True)
         with autocast(self.config, self.device):
             loss, hits = loss_and_hits(self.model(x[0]), y[0])
@@ -110,11 +109,9 @@ class LibraryEngine:
         return loss.detach()[None], hits[None]
 
     def gradient_norms(self) -> Tensor:
-        """See `Trainer`."""
         return nn.utils.get_total_norm(gradients(self.params))[None]
 
     def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
-        """See `Predictor`."""
         return evaluate_batch(self.model, self.config, x, y, features)
 
 

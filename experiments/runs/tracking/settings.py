@@ -28,7 +28,6 @@ class AgentRun:
 
     @classmethod
     def asked_for(cls) -> "AgentRun | None":
-        """None without an agent."""
         run, sweep, _ = map(os.environ.get, OF_AGENT)
         return cls(run, sweep) if run and sweep else None
 
@@ -60,7 +59,6 @@ class Tracking:
 
     @property
     def is_on(self) -> bool:
-        """Whether runs are mirrored at all."""
         return self.wandb_mode != "off"
 
 

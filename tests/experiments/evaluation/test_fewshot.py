@@ -118,7 +118,7 @@ def test_other_classes_are_those_that_the_run_is_not_trained_on(tmp_path):
 def test_grey_images_are_repeated_for_a_model_of_colours():
     config = override(RunConfig(), {"data.name": "cifar10", "data.img_size": 8, "eval.fewshot": "digits"})
     run_splits = replace(loading.load(RunConfig()), test=Images(torch.zeros(9, 3, 8, 8), torch.zeros(9)))
-    (task,) = fewshot.fewshot_tasks(config, run_splits, torch.device("cpu"))
+    task = fewshot.fewshot_task(config, "digits", run_splits, torch.device("cpu"))
     grey = loading.load(RunConfig()).test.x
     assert torch.equal(task.test.x, torch.cat([grey, grey, grey], 1))
 

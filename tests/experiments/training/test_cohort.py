@@ -30,7 +30,7 @@ def test_it_is_one_where_two_runs_do_not_fit(monkeypatch):
         return 10
 
     monkeypatch.setattr(cohort, "_step_peak", peak)
-    assert [fitting(configs(runs), 10, CUDA) for runs in (1, 2, 3, 8)] == [1] * 4
+    assert [fitting(configs(runs), 10, CUDA) for runs in (2, 3, 8)] == [1] * 3
 
 
 def test_it_is_extrapolated_from_the_measured_memory(monkeypatch):
