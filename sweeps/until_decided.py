@@ -10,10 +10,9 @@ from typing import Any
 
 from experiments.config import DEFAULTS
 from experiments.errors import UserError
-from experiments.runs.record import read_ended
 from experiments.study import MAX_LOOK, MOST_PAIRS, RunSpec, StudyPlan
 from sweeps.study import Study, parse_study
-from sweeps.study_folder import with_last_looks, with_stopped
+from sweeps.study_folder import Ended, StudyFolder, with_last_looks, with_stopped
 
 LOOKS = (5, 8, 12, 20)
 """The numbers of seeds at which a study is tested that states no looks."""
@@ -44,24 +43,25 @@ def with_looks(study: Study, most: int | None, pairs: bool = False) -> Study:
     return parse_study({**study.model_dump(), "seeds": seeds, "looks": looks}, study.name)
 
 
-def runs_by_look(plan: StudyPlan, study_dir: Path) -> Iterator[set[str]]:
+def runs_by_look(folder: StudyFolder) -> Iterator[set[str]]:
     """The names of the runs of one look after the other, those that have ended included. After each look, variants
     stop.
 
     A study that stops no variants has all runs at once. A look that was reached before is passed over. Raises
     `UserError` where the study cannot be tested.
     """
+    plan, reached = folder.plan, 0
     if plan.until_decided is None:
         yield {run.name for run in plan.runs}
         return
-    reached = 0
     for look in plan.looks:
         if look <= reached:
             continue
         yield {run.name for run in with_last_looks(plan, dict.fromkeys(plan.labels, look)).runs}
-        answer = _verdicts(study_dir)
-        reached, plan = answer["look"], with_stopped(plan, _stop(answer, study_dir))
-        left = plan.undecided(answer["undecided"])
+        stated = StudyPlan.read(folder.dir)  # with the runs that earlier commands have planned
+        reached, undecided = _verdicts(stated, folder.ended)
+        plan = with_stopped(plan, _stop(stated, reached, undecided, folder.dir))
+        left = plan.undecided(undecided)
         decided = [label for label in plan.labels if label not in (plan.baseline, *left)]
         print(f"look at {reached} seeds: decided: {_listed(decided)}; undecided: {_listed(left)}", flush=True)
         if plan.stopped.keys() >= set(left):
@@ -74,28 +74,25 @@ def _listed(labels: Sequence[str]) -> str:
     return f"{len(labels)} ({'; '.join(labels)})" if labels else "0"
 
 
-def _verdicts(study_dir: Path) -> dict[str, Any]:
-    """`look`: the seeds of the look that is reached; `undecided`: variant -> those with which it has no verdict."""
+def _verdicts(plan: StudyPlan, ended: Ended) -> tuple[int, dict[str, list[str]]]:
+    """The number of seeds of the look that is reached, and variant -> those with which it has no verdict."""
     from analysis.verdicts import study  # imports numpy and scipy
 
-    plan = StudyPlan.read(study_dir)
-    policy, values = study.from_rows(plan, [_row(plan, run, study_dir) for run in plan.runs], plan.margin)
-    compared = study.compare_variants(values, plan.baseline, policy)
-    return {"look": len(policy.looks.seeds), "undecided": compared.undecided}
+    policy, values = study.from_rows(plan, [_row(plan, run, ended) for run in plan.runs], plan.margin)
+    return len(policy.looks.seeds), study.compare_variants(values, plan.baseline, policy).undecided
 
 
-def _row(plan: StudyPlan, run: RunSpec, study_dir: Path) -> dict[str, Any]:
+def _row(plan: StudyPlan, run: RunSpec, ended: Ended) -> dict[str, Any]:
     """What a verdict needs of a run; see `analysis.verdicts.study.from_rows`."""
-    summary = read_ended(study_dir, run) or {"status": "incomplete"}
+    summary = ended.get(run.name, {"status": "incomplete"})
     known = {name: summary[name] for name in ("status", plan.metric) if name in summary}
     named = {"run": run.name, "variant": run.variant, "seed": run.seed}
     return {**DEFAULTS, **run.settings, **summary.get("data", {}), **known, **named}
 
 
-def _stop(answer: dict[str, Any], study_dir: Path) -> StudyPlan:
+def _stop(plan: StudyPlan, look: int, undecided: dict[str, list[str]], study_dir: Path) -> StudyPlan:
     """Take the further runs of variants that are decided out of study.json. Returns its plan."""
-    plan = StudyPlan.read(study_dir)
-    decided = set(plan.labels).difference(plan.undecided(answer["undecided"]))
-    plan = with_last_looks(plan, {**dict.fromkeys(decided, answer["look"]), **plan.stopped})
+    decided = set(plan.labels).difference(plan.undecided(undecided))
+    plan = with_last_looks(plan, {**dict.fromkeys(decided, look), **plan.stopped})
     plan.model_copy(update={"seeds": sorted({run.seed for run in plan.runs})}).write(study_dir)
     return plan

@@ -5,12 +5,14 @@ of freedom as a multiple of n - 1: above 1 where the variants of a study share w
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
 from analysis.verdicts.estimates import ALPHA
+from analysis.verdicts.looks import levels
 
 POWER = 0.8  # the probability with which a true difference is to be found
 
@@ -39,14 +41,15 @@ def detectable(sd_diff: ArrayLike, n: ArrayLike, alpha: float = ALPHA, sharing: 
     return sd_diff * effect[place.ravel()].reshape(sd_diff.shape)
 
 
-def seeds_for_equivalence(spread: float, variants: int, families: int = 1) -> int:
+def seeds_for_equivalence(spread: float, variants: int, families: int = 1, looks: Sequence[int] = ()) -> int:
     """The seeds with which two equal variants of a study are shown to be equivalent in four of five studies.
 
     `spread`: the standard deviation of a run, in margins. `families`: of tests that share the 5 %; a grid has two, as
-    its factors are tested as well. The interval for all pairs (Bonferroni) must lie within the margin; standard errors
-    are from the variances of both variants.
+    its factors are tested as well. `looks`: planned numbers of seeds; the last one counts. The interval for all pairs
+    (Bonferroni) must lie within the margin; standard errors are from the variances of both variants.
     """
-    level, seeds = ALPHA / 2 / families / max(variants * (variants - 1) // 2, 1), 2
+    alpha, seeds = ALPHA / families / max(variants * (variants - 1) // 2, 1), 2
+    level = (levels(tuple(looks), alpha)[-1] if looks else alpha) / 2
     quantiles = (np.arange(1000) + 0.5) / 1000
 
     def power(n: int) -> float:

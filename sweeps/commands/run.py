@@ -109,7 +109,7 @@ def _train(folder: StudyFolder, engine: Engine | None, cohort: int | None) -> di
     """Train the runs that are left, look by look where variants stop. Returns the failed runs and why."""
     from sweeps.train_plan import train_plan
 
-    for only in runs_by_look(folder.plan, folder.dir):
+    for only in runs_by_look(folder):
         if engine and (failed := train_plan(folder, engine, cohort=cohort, only=only)):
             return failed
     return {}

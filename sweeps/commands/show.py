@@ -80,7 +80,7 @@ def print_plan(folder: StudyFolder) -> None:
     from analysis.verdicts.power import seeds_for_equivalence  # imports numpy and scipy
 
     families = 2 if plan.has_grid else 1
-    enough = {spread: seeds_for_equivalence(spread, len(planned), families) for spread in SPREADS}
+    enough = {spread: seeds_for_equivalence(spread, len(planned), families, plan.looks) for spread in SPREADS}
     needed = (f"{number} if it is {spread:g} of the margin" for spread, number in enough.items())
     print(f"          seeds for equivalence, by the standard deviation of the runs: {', '.join(needed)}")
     if plan.looks:

@@ -20,7 +20,7 @@ from experiments.errors import UserError
 from experiments.study import StudyPlan, UntilDecided
 from sweeps import until_decided
 from sweeps.study import parse_study
-from sweeps.study_folder import plan_of, with_known_runs, write_plan
+from sweeps.study_folder import StudyFolder, plan_of, with_known_runs, write_plan
 from sweeps.until_decided import runs_by_look, with_looks
 
 REFERENCE = Path(__file__).parents[2] / "analysis" / "reference"
@@ -59,7 +59,7 @@ def test_a_variant_stops_at_the_look_that_decides_it_also_if_the_sweep_is_killed
 
 
 def look(monkeypatch, reached, undecided):
-    monkeypatch.setattr(until_decided, "_verdicts", lambda folder: {"look": reached, "undecided": undecided})
+    monkeypatch.setattr(until_decided, "_verdicts", lambda plan, ended: (reached, undecided))
 
 
 def sweep(plan, folder, answers, monkeypatch):
@@ -67,7 +67,7 @@ def sweep(plan, folder, answers, monkeypatch):
     undecided.
     """
     numbers = []
-    for names, (reached, undecided) in zip(runs_by_look(plan, folder), answers.items(), strict=True):
+    for names, (reached, undecided) in zip(runs_by_look(StudyFolder(folder, plan, {})), answers.items(), strict=True):
         look(monkeypatch, reached, undecided)
         numbers.append(len(names))
     return numbers
@@ -182,9 +182,10 @@ def test_a_sweep_and_a_report_leave_the_same_pairs_undecided(block, tmp_path):
     for seed in range(20 * block, 20 * block + 20):
         folder = simulated(tmp_path / str(seed), seed)
         found = analyze(read_folder(folder))
-        answer = until_decided._verdicts(folder)
-        assert answer == {"look": len(found.policy.looks.seeds), "undecided": found.comparisons.undecided}
-        undecided.add(sum(map(len, answer["undecided"].values())))
+        plan = StudyPlan.read(folder)
+        answer = until_decided._verdicts(plan, StudyFolder.read(plan, folder).ended)
+        assert answer == (len(found.policy.looks.seeds), found.comparisons.undecided)
+        undecided.add(sum(map(len, answer[1].values())))
     assert len(undecided) > 3
 
 

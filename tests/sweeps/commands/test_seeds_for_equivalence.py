@@ -22,8 +22,11 @@ def test_four_of_five_studies_show_equivalence_with_them_and_fewer_with_fewer(va
     assert shown(n) >= 0.79 and shown(n - 1) < 0.8
 
 
-@pytest.mark.parametrize(("fields", "seeds"), [({}, 46), ({"extra": [{"model.pos_embed": "rope-2d"}]}, 43)])
-def test_a_grid_shares_the_level_with_its_factors(fields, seeds, tmp_path, vit_sweep):
+@pytest.mark.parametrize(
+    ("fields", "seeds"),
+    [({}, 46), ({"extra": [{"model.pos_embed": "rope-2d"}]}, 43), ({"looks": [5, 8, 12, 20], "seeds": 20}, 47)],
+)
+def test_a_grid_shares_the_level_with_its_factors_and_looks_share_it(fields, seeds, tmp_path, vit_sweep):
     """Of 8 cells there are 28 pairs, at half of 5 %; one variant more is no grid, and has 36 pairs at 5 %."""
     factors = {"model.pos_embed": ["none", "learned-1d", "learned-2d", "sinusoidal"], "model.pool": ["cls", "gap"]}
     (tmp_path / "grid.yaml").write_text(json.dumps({"name": "grid", "factors": factors, **fields}))
