@@ -27,22 +27,41 @@ LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """A study, and the records that a command has read in its folder, once. A driver adds those of runs that end."""
+    """A study, and what a command has read in its folder, once. A driver adds the records of runs that end.
+
+    `stated`: the plan in study.json, if there is one.
+    """
 
     dir: Path
     plan: StudyPlan
     ended: Ended
+    stated: StudyPlan | None = None
 
     @classmethod
     def read(cls, plan: StudyPlan, study_dir: Path) -> Self:
-        """Read the records. Raises `RecordError` where one is damaged, or that of another run."""
+        """Read study.json and the records. Raises `RecordError` where one is damaged, or that of another run.
+
+        The runs of the plan get the names, and so the folders, that they have in study.json: a study that gains a
+        factor gives its variants longer labels, and the records stay where they are. See also `with_stopped`.
+        """
+        old = _old_plan(study_dir)
+        names = {run.run_id: run.name for run in old.runs} if old else {}
+        runs = [run.model_copy(update={"name": names.get(run.run_id, run.name)}) for run in plan.runs]
+        plan = with_stopped(plan.model_copy(update={"runs": runs}), old)
         summaries = ((run.name, record.read_ended(study_dir, run)) for run in plan.runs)
-        return cls(study_dir, plan, {name: summary for name, summary in summaries if summary})
+        return cls(study_dir, plan, {name: summary for name, summary in summaries if summary}, old)
 
     @property
     def left(self) -> list[RunSpec]:
         """The runs that have not ended, in the order of the plan."""
         return [run for run in self.plan.runs if run.name not in self.ended]
+
+    def check(self) -> None:
+        """Raise `UserError` where `write_plan` would refuse the plan or the folder."""
+        with_planned_runs(self.plan, self.stated, self.dir)
+        parent = next(path for path in (self.dir, *self.dir.parents) if os.path.lexists(path))
+        if not (parent.is_dir() and os.access(parent, os.W_OK)):
+            raise UserError(f"out: {str(self.dir)!r} cannot be written: {parent} is no folder that you may write to")
 
 
 @contextlib.contextmanager
@@ -65,8 +84,8 @@ def the_only_driver(study_dir: Path) -> Iterator[None]:
 def write_plan(plan: StudyPlan, study_dir: Path, command: str, ended: Ended | None = None) -> None:
     """Write the plan to STUDY/study.json, together with the runs that earlier commands planned there.
 
-    `ended`: the records that are read already. The caller is `the_only_driver`. Raises `UserError` where the folder
-    holds another study or cannot be written.
+    study.json is read again: another command may have changed it. `ended`: the records that are read already. The
+    caller is `the_only_driver`. Raises `UserError` where the folder holds another study or cannot be written.
     """
     with writing(study_dir):
         study_dir.mkdir(parents=True, exist_ok=True)
@@ -76,14 +95,6 @@ def write_plan(plan: StudyPlan, study_dir: Path, command: str, ended: Ended | No
             _record_look(old, study_dir, ended or {})
         seeds = sorted({run.seed for run in plan.runs})
         plan.model_copy(update={"seeds": seeds, "command": command}).write(study_dir)
-
-
-def check_plan(plan: StudyPlan, study_dir: Path) -> None:
-    """Raise `UserError` where `write_plan` would refuse the plan or the folder."""
-    with_planned_runs(plan, _old_plan(study_dir), study_dir)
-    parent = next(path for path in (study_dir, *study_dir.parents) if os.path.lexists(path))
-    if not (parent.is_dir() and os.access(parent, os.W_OK)):
-        raise UserError(f"out: {str(study_dir)!r} cannot be written: {parent} is no folder that you may write to")
 
 
 def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -> StudyPlan:
@@ -107,17 +118,6 @@ def plan_of(study_dir: Path) -> StudyPlan:
                 f"{path}: {run.name} has the run id {here} here, not {run.run_id}: {_why_other(run)}; use --out"
             )
     return plan
-
-
-def with_known_runs(plan: StudyPlan, study_dir: Path) -> StudyPlan:
-    """The plan with the names, and so the folders, that its runs have in study.json, and `with_stopped`.
-
-    A study that gains a factor gives its variants longer labels. The records stay in the folders that they are in.
-    """
-    old = _old_plan(study_dir)
-    names = {run.run_id: run.name for run in old.runs} if old else {}
-    runs = [run.model_copy(update={"name": names.get(run.run_id, run.name)}) for run in plan.runs]
-    return with_stopped(plan.model_copy(update={"runs": runs}), old)
 
 
 def with_stopped(plan: StudyPlan, old: StudyPlan | None) -> StudyPlan:

@@ -16,7 +16,7 @@ from experiments.study import STUDY, StudyPlan, UntilDecided
 from sweeps.builtin import load_study
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.study import parse_study, parse_yaml
-from sweeps.study_folder import plan_of, with_known_runs
+from sweeps.study_folder import StudyFolder, plan_of
 from sweeps.until_decided import with_looks
 
 PROG = "vit-sweep"
@@ -83,7 +83,7 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
     until_decided = _until_decided(arguments)
     if until_decided:
         study = with_looks(study, arguments.max_seeds, arguments.pairs)
-    changes, study_dir = settings_for_all(arguments), out_dir(arguments) / study.name
+    changes = settings_for_all(arguments)
     plan = make_plan(study, arguments.preset, changes)
     if until_decided:
         plan = plan.model_copy(update={"until_decided": until_decided})
@@ -99,7 +99,7 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
     configs = {label: run.config for label, run in plan.variants.items()}
     warn_of_long_warmup([*configs.values()], PROG)
     warn_of_equal_variants(configs, PROG)
-    return with_known_runs(plan, study_dir)
+    return plan
 
 
 def add_until_decided(command: argparse.ArgumentParser) -> None:
@@ -146,19 +146,19 @@ def out_dir(arguments: argparse.Namespace) -> Path:
     return Path(arguments.out or OUT)
 
 
-def plan_and_folder(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
-    """The plan of the study, or of the study's folder, that the arguments name; and the folder. See `parse_plan`."""
+def read_folder(arguments: argparse.Namespace) -> StudyFolder:
+    """The study, or the study's folder, that the arguments name, with its records. See `parse_plan`."""
     study_dir = Path(arguments.study)
     if not os.path.exists(study_dir / STUDY):
         plan = parse_plan(arguments)
-        return plan, out_dir(arguments) / plan.name
+        return StudyFolder.read(plan, out_dir(arguments) / plan.name)
     flags = ("preset", "seeds", "until_decided", "max_seeds", "pairs", "tuned", "set", "out", *settings(arguments))
     for flag in flags:
         if vars(arguments).get(flag):
             raise UserError(
                 f"--{flag.replace('_', '-')}: is not allowed with the folder of a study; {study_dir} has its plan"
             )
-    return plan_of(study_dir), study_dir
+    return StudyFolder.read(plan_of(study_dir), study_dir)
 
 
 def add_study_dir_command(

@@ -16,10 +16,10 @@ from experiments.runs.record import ERROR, is_finished
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_alert_argument, add_tracking_arguments
 from experiments.study import StudyPlan
-from sweeps.commands.arguments import PROG, add_study_command, add_until_decided, plan_and_folder
+from sweeps.commands.arguments import PROG, add_study_command, add_until_decided, read_folder
 from sweeps.commands.show import margin_text, print_plan
 from sweeps.engines.contract import Engine
-from sweeps.study_folder import StudyFolder, check_images, check_plan, the_only_driver, write_plan
+from sweeps.study_folder import StudyFolder, check_images, the_only_driver, write_plan
 from sweeps.until_decided import runs_by_look
 
 WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU core)"
@@ -87,17 +87,16 @@ def engine_of(arguments: argparse.Namespace, plan: StudyPlan) -> Engine:
 
 def run(arguments: argparse.Namespace, command: str) -> int:
     """Train the study. Returns 1 if runs failed in every attempt, or have no record at the end."""
-    plan, study_dir = plan_and_folder(arguments)
-    check_plan(plan, study_dir)
-    folder = StudyFolder.read(plan, study_dir)
+    folder = read_folder(arguments)
+    folder.check()
     if arguments.dry_run:
         return _print_left(folder)
-    engine_or_none = engine_of(arguments, plan) if folder.left else contextlib.nullcontext()
-    with engine_or_none as engine, the_only_driver(study_dir):
-        check_images(plan, study_dir)
-        write_plan(plan, study_dir, command, folder.ended)
+    engine_or_none = engine_of(arguments, folder.plan) if folder.left else contextlib.nullcontext()
+    with engine_or_none as engine, the_only_driver(folder.dir):
+        check_images(folder.plan, folder.dir)
+        write_plan(folder.plan, folder.dir, command, folder.ended)
         print(_start_line(folder, engine), flush=True)
-        with Mirror(tracking_of(arguments), study_dir, alert=arguments.alert):
+        with Mirror(tracking_of(arguments), folder.dir, alert=arguments.alert):
             failed = _train(folder, engine, arguments.cohort)
         from sweeps.dashboard import write_trials  # it imports Optuna
 

@@ -12,9 +12,9 @@ import yaml
 from experiments.errors import UserError, counted
 from experiments.files import read_json, write_json, write_text
 from experiments.runs.tracking.settings import add_tracking_arguments
-from sweeps.commands.arguments import PROG, add_study_command, plan_and_folder
+from sweeps.commands.arguments import PROG, add_study_command, read_folder
 from sweeps.commands.run import DEVICE, tracking_of
-from sweeps.study_folder import StudyFolder, check_images, the_only_driver, write_plan
+from sweeps.study_folder import check_images, the_only_driver, write_plan
 
 SECONDS = 60.0  # that the server has to register a sweep
 OPEN = ("PENDING", "RUNNING", "PAUSED")  # states of a sweep that may start runs
@@ -51,13 +51,13 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
     from experiments.runs.tracking import server
 
     tracking = tracking_of(arguments)
-    plan, study_dir = plan_and_folder(arguments)
+    folder = read_folder(arguments)
+    plan, study_dir = folder.plan, folder.dir
     if plan.until_decided:
         raise UserError(
             f"STUDY: {arguments.study} gets seeds until it is decided, which a grid of W&B cannot; use `{PROG} run`"
         )
     with the_only_driver(study_dir):
-        folder = StudyFolder.read(plan, study_dir)
         check_images(plan, study_dir)
         write_plan(plan, study_dir, plan.command or command, folder.ended)
     left = [run.name for run in folder.left]

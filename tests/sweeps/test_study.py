@@ -15,7 +15,7 @@ from experiments.runs.history import read_looks, read_stated
 from sweeps.builtin import load_study
 from sweeps.plan import make_plan
 from sweeps.study import Study, parse_study, read_study_file
-from sweeps.study_folder import with_known_runs, write_plan
+from sweeps.study_folder import StudyFolder, write_plan
 from vit.registry import REGISTRY
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "sweeps" / "example.yaml"
@@ -313,7 +313,7 @@ def test_a_study_gains_a_level_a_factor_and_names(tmp_path):
     write_plan(plan_of(seeds=2), tmp_path, "first")
     first = {(run["levels"]["model.depth"], run["seed"]): run for run in read_study(tmp_path)["runs"]}
     factors = {"model.depth": [1, 2, 3], "model.head": ["mlp", "logits"]}
-    larger = with_known_runs(plan_of(seeds=3, factors=factors, names={"model.head": "output"}), tmp_path)
+    larger = StudyFolder.read(plan_of(seeds=3, factors=factors, names={"model.head": "output"}), tmp_path).plan
     write_plan(larger, tmp_path, "second")
     runs = read_study(tmp_path)["runs"]
     assert [run["run"] for run in runs] == [run.name for run in larger.runs]

@@ -20,7 +20,7 @@ from experiments.errors import UserError
 from experiments.study import StudyPlan, UntilDecided
 from sweeps import until_decided
 from sweeps.study import parse_study
-from sweeps.study_folder import StudyFolder, plan_of, with_known_runs, write_plan
+from sweeps.study_folder import StudyFolder, plan_of, write_plan
 from sweeps.until_decided import runs_by_look, with_looks
 
 REFERENCE = Path(__file__).parents[2] / "analysis" / "reference"
@@ -77,7 +77,7 @@ def start(folder, pairs=False, **fields):
     """The plan of a study of variants 1, 2 and 3 with looks at 3, 6 and 9 seeds, as `vit-sweep run` writes it."""
     study = with_looks(parse_study({"name": "tiny", **THREE, "looks": [3, 6, 9], **fields}, "tiny"), None)
     plan = tiny_plan(**study.model_dump()).model_copy(update={"until_decided": UntilDecided(pairs=pairs)})
-    plan = with_known_runs(plan, folder)
+    plan = StudyFolder.read(plan, folder).plan
     write_plan(plan, folder, "here")
     return plan
 
