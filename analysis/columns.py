@@ -109,7 +109,7 @@ def mark(variant: str, findings: Findings) -> str:
     nothing is worse than the best.
     """
     means, comparisons, best = findings.means, findings.comparisons, findings.all_best
-    if not means.of(variant).n or not _some_worse(findings):
+    if not means.of(variant).n or not findings.some_worse:
         return ""
     if variant in best or not comparisons.pairs:
         return "best" * (variant in best)
@@ -123,7 +123,7 @@ def mark(variant: str, findings: Findings) -> str:
 def mark_note(findings: Findings) -> str:
     """What the marks of `mark` mean."""
     comparisons, metric = findings.comparisons, findings.means.metric
-    if not _some_worse(findings):
+    if not findings.some_worse:
         return ""
     (best, *_), end = findings.all_best, ", of the variants that are tested" * bool(comparisons.untested)
     if not comparisons.pairs:
@@ -133,14 +133,6 @@ def mark_note(findings: Findings) -> str:
     note = f"Bold: the best mean{end}, and every mean that is not shown to be worse than the best."
     note += f" †: equivalent to the best (within ±{within})." * bool(equal)
     return note + " ‡: not tested against the best." * bool(untested)
-
-
-def _some_worse(findings: Findings) -> bool:
-    """Whether a variant is worse than the best: shown by a test or, where pairs are not compared, by its mean."""
-    means, comparisons, best = findings.means, findings.comparisons, findings.all_best
-    if best and comparisons.pairs:
-        return bool(comparisons.with_verdict(best[0], "better", "worse"))
-    return bool(best) and len({mean.value for mean in means.of_variants.values() if mean.n}) > 1
 
 
 COST = {

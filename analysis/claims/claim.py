@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import reduce
-from itertools import chain, permutations
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -215,12 +215,31 @@ def _on_pairs(
     bound: float,
 ) -> list[Hypothesis]:
     """A hypothesis on each pair that it `concerns` and that differs in `path` only; "within" takes a pair once."""
-    settings, tuned = variant_settings(evidence.study, evidence.values), evidence.study.tuned_settings
+    settings = variant_settings(evidence.study, evidence.values)
+    varied, place = {path, SITE, *evidence.study.tuned_settings}, {variant: i for i, variant in enumerate(settings)}
+    same = {variant: _hashable(own, varied) for variant, own in settings.items()}
+    alike: dict[Any, list[str]] = {}
+    for variant, key in same.items():
+        alike.setdefault(key, []).append(variant)
     return [
         Hypothesis((a, b), evidence.interval(a, b), relation, bound)
-        for (i, (a, higher)), (j, (b, lower)) in permutations(enumerate(settings.items()), 2)
-        if (relation == "above" or i > j) and concerns(higher, lower) and differ_only(higher, lower, path, tuned)
+        for a, key in same.items()
+        for b in alike[key]
+        if a != b and (relation == "above" or place[a] > place[b])
+        if concerns(settings[a], settings[b]) and _at_one_site(settings[a], settings[b], path)
     ]
+
+
+def _hashable(settings: Mapping[str, Any], but: Collection[str]) -> frozenset[Any]:
+    """The settings but those of `but`, equal for equal settings. None is a setting that is not there."""
+    kept = {path: value for path, value in settings.items() if path not in but and value is not None}
+    return frozenset((path, tuple(value) if isinstance(value, list) else value) for path, value in kept.items())
+
+
+def _at_one_site(a: Mapping[str, Any], b: Mapping[str, Any], path: str) -> bool:
+    """Whether two variants act at one site, unless this is what is compared; kinds also each at its natural site."""
+    natural = all(settings.get(SITE) == site_of(settings.get(KIND, "")) for settings in (a, b))
+    return path == SITE or a.get(SITE) == b.get(SITE) or (path == KIND and natural)
 
 
 def site_of(kind: str, site: str | None = None) -> str:
@@ -270,11 +289,3 @@ def flat_settings(config: Mapping, levels: Mapping[str, Any]) -> dict[str, Any]:
     if KIND in flat:
         flat[SITE] = site_of(flat[KIND], flat.get(SITE))
     return flat
-
-
-def differ_only(a: Mapping[str, Any], b: Mapping[str, Any], path: str, tuned: Collection[str]) -> bool:
-    """Whether only `path` and `tuned` settings differ. Kinds are compared at one site, or each at its natural site."""
-    if any(a.get(other) != b.get(other) for other in (a.keys() | b.keys()) - {path, SITE, *tuned}):
-        return False
-    natural = all(settings.get(SITE) == site_of(settings.get(KIND, "")) for settings in (a, b))
-    return path == SITE or a.get(SITE) == b.get(SITE) or (path == KIND and natural)

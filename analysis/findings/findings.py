@@ -43,10 +43,17 @@ class Findings:
     comparisons: Comparisons
     page: Page = NO_PAGE
 
-    @property
+    @cached_property
     def all_best(self) -> list[str]:
         """The variants with the best mean of those that are tested; several where they are equal."""
         return self.means.best_of(set(self.means.of_variants) - set(self.comparisons.untested))
+
+    @cached_property
+    def some_worse(self) -> bool:
+        """Whether a variant is worse than the best: shown by a test or, where pairs are not compared, by its mean."""
+        if self.all_best and self.comparisons.pairs:
+            return bool(self.comparisons.with_verdict(self.all_best[0], "better", "worse"))
+        return bool(self.all_best) and len({mean.value for mean in self.means.of_variants.values() if mean.n}) > 1
 
     @cached_property
     def conduct(self) -> Conduct:

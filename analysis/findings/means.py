@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import numpy as np
+
 from analysis import verdicts, words
 from analysis.runs.runs import Runs
 from analysis.verdicts.comparisons import Values
@@ -48,10 +50,12 @@ def study_means(study: Runs, values: Values) -> Means:
     """The means over finished runs. `values`: variant -> seed -> the study's metric."""
     finished, metric = study.of("finished"), study.metric
     measured = [other for other in study.metrics if finished[other].notna().any()]
-    runs = {variant: finished[finished["variant"] == variant] for variant in values}
-    by_metric: dict[str, dict[str, verdicts.Estimate]] = {
-        other: {variant: verdicts.mean(own[other], floor=floor) for variant, own in runs.items()}
-        for other in dict.fromkeys([*measured, metric])
-        for floor in [smallest_sd(finished, other)]
-    }
+    row = finished["variant"].map({variant: place for place, variant in enumerate(values)}).to_numpy(dtype=int)
+    column = finished.groupby("variant").cumcount().to_numpy()
+    by_metric: dict[str, dict[str, verdicts.Estimate]] = {}
+    for other in dict.fromkeys([*measured, metric]):
+        runs = np.full((len(values), max(column, default=0) + 1), np.nan)  # (variants, runs of one)
+        runs[row, column] = finished[other]
+        means = verdicts.means(runs, floor=smallest_sd(finished, other))
+        by_metric[other] = dict(zip(values, means, strict=True))
     return Means(metric, values, by_metric)

@@ -7,7 +7,6 @@ from analysis.columns import mean_column, variant_table
 from analysis.figures.lines import FEWEST_FOR_BAND, Curve, draw_curves
 from analysis.figures.style import Plot
 from analysis.findings import Findings
-from analysis.runs.runs import Runs
 from analysis.verdicts.policy import smallest_sd
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
@@ -20,7 +19,7 @@ SPREAD = {"sd": "standard deviation", "lowest": "minimum", "highest": "maximum"}
 
 def curves(findings: Findings) -> Section | None:
     """The learning curves; nothing where no run has two epochs."""
-    by_metric, styles, frames = study_curves(findings.study), findings.styles, {"curves": findings.study.curves}
+    by_metric, styles, frames = study_curves(findings), findings.styles, {"curves": findings.study.curves}
     if not by_metric:
         return Section("curves", "Learning curves", frames=frames)
     runs = {own[variant].runs.shape[1] for own in by_metric.values() for variant in styles.coloured} - {0}
@@ -41,9 +40,9 @@ def curves(findings: Findings) -> Section | None:
     return Section("curves", "Learning curves", [plot], frames=frames)
 
 
-def study_curves(study: Runs) -> dict[Metric, dict[str, Curve]]:
-    """Metric -> variant -> its learning curve, where a run has two epochs or more."""
-    epochs, finished = study.curves, study.of("finished")
+def study_curves(findings: Findings) -> dict[Metric, dict[str, Curve]]:
+    """Metric -> variant that has a colour -> its learning curve, where a run has two epochs or more."""
+    epochs, finished = findings.study.curves, findings.study.of("finished")
     if epochs.empty or epochs["epoch"].nunique() < 2:
         return {}
     epochs = epochs[epochs["run"].isin(finished["run"])]
@@ -54,7 +53,7 @@ def study_curves(study: Runs) -> dict[Metric, dict[str, Curve]]:
             floor = smallest_sd(finished, metric)
             by_metric[metric] = {
                 variant: _curve(table[table.columns.intersection(runs_of.get(variant, []))], metric, floor)
-                for variant in study.variants
+                for variant in findings.styles.coloured
             }
     return by_metric
 

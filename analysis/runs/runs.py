@@ -188,5 +188,5 @@ def factor_levels(runs: pd.DataFrame, factor: str) -> pd.Series:
 def _frame(first: Iterable[str], rows: list[dict[str, Any]]) -> pd.DataFrame:
     """The rows as a frame. The columns are `first`, then every other key in the order of the rows."""
     # Values stay as they are; pandas would make a column of integers with a missing one floats.
-    missing = dict.fromkeys([*first, *(key for row in rows for key in row)])
-    return pd.DataFrame([{**missing, **row} for row in rows], columns=list(missing), dtype=object)
+    names = dict.fromkeys([*first, *(key for row in rows for key in row)])
+    return pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names})

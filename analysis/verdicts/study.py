@@ -6,6 +6,7 @@ A report and `vit-sweep run --until-decided` both start here, so they cannot dif
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -46,11 +47,11 @@ class Comparisons:
         """Where standard errors come from, see `verdicts.differences`."""
         return {compared.method for compared in (self.pairs or self.versus).values() if compared.tested}
 
-    @property
+    @cached_property
     def untested(self) -> list[str]:
         """The variants of which no comparison has a verdict, so that nothing is known of their place."""
-        known = [pair for pair, one in self._family.items() if one.verdict != NOT_TESTED]
-        return [variant for variant in self.versus if not any(variant in pair for pair in known)]
+        known = {variant for pair, one in self._family.items() if one.verdict != NOT_TESTED for variant in pair}
+        return [variant for variant in self.versus if variant not in known]
 
     @property
     def ranked(self) -> list[tuple[str, str]]:
@@ -66,7 +67,7 @@ class Comparisons:
             if variant in pair and compared.verdict in verdicts
         )
 
-    @property
+    @cached_property
     def _family(self) -> dict[tuple[str, str], Comparison]:
         return self.pairs or {(v, self.baseline): one for v, one in self.versus.items() if v != self.baseline}
 

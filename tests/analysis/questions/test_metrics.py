@@ -26,7 +26,7 @@ def test_the_metrics_of_the_training_images_are_details(tmp_path):
 
 def test_a_learning_curve_is_the_mean_over_the_finished_runs_with_its_t_interval(tmp_path):
     findings = results_of(tmp_path, accuracy={"none": 0.5, "cpe": 0.6}, spread=0.05, seeds=4, **LOST)
-    curve = study_curves(findings.study)["val/acc"]["none"]
+    curve = study_curves(findings)["val/acc"]["none"]
     runs = findings.study.curves.query("variant == 'none' and epoch == 2")
     finished = runs[runs["run"] != "v0-s0"]["val/acc"]
     low, high = stats.t.interval(0.95, 2, finished.mean(), stats.sem(finished))
@@ -34,9 +34,7 @@ def test_a_learning_curve_is_the_mean_over_the_finished_runs_with_its_t_interval
 
 
 def test_the_band_of_an_accuracy_ends_at_what_an_accuracy_can_be(tmp_path):
-    curve = study_curves(results_of(tmp_path, accuracy={"none": 0.95, "cpe": 0.05}, spread=0.3, seeds=3).study)[
-        "val/acc"
-    ]
+    curve = study_curves(results_of(tmp_path, accuracy={"none": 0.95, "cpe": 0.05}, spread=0.3, seeds=3))["val/acc"]
     assert curve["none"].mean["high"].max() == 1 and curve["cpe"].mean["low"].min() == 0
 
 
