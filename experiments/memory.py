@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+import torch
+
 from experiments.config import RunConfig
 from experiments.errors import UserError
 from vit.config import Architecture
@@ -70,16 +72,12 @@ def in_smaller_batches(compute: Callable[[int], T], size: int, side: int) -> T:
 
 def free_memory() -> None:
     """Free unused memory: Python's garbage, and PyTorch's cache on the GPU."""
-    import torch
-
     gc.collect()
     torch.cuda.empty_cache()
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether the memory of the device or the machine is exhausted. Some errors are known by their text only."""
-    import torch
-
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in OUT_OF_MEMORY)
 
 

@@ -15,19 +15,16 @@ learns no position falls below chance there.)
                      the arrow task of LieRE (Ostmeier et al. 2025, arXiv 2406.10322).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, permutations, product
 from math import lcm
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Generator, Tensor
 
 from experiments.data.catalogue import DATASETS
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 Cell = tuple[int, int]  # row, column
 Placement = tuple[Cell, ...]  # the cell of each mark
@@ -129,8 +126,6 @@ def generate(name: str, seed: int) -> tuple[dict[str, tuple[Tensor, Tensor]], tu
 
     A part is images [N, 1, S, S] uint8 and classes [N] int64; K images in a row are a group.
     """
-    import torch
-
     probes, cell, generator = PROBES[name](), DATASETS[name].cell, torch.Generator().manual_seed(seed)
     assert cell  # every generated dataset has cells
     parts = {part: _part(probes, cell, count, generator) for part, count in IMAGES.items()}
@@ -138,8 +133,6 @@ def generate(name: str, seed: int) -> tuple[dict[str, tuple[Tensor, Tensor]], tu
 
 
 def _part(probes: tuple[Probe, ...], cell: int, count: int, generator: Generator) -> tuple[Tensor, Tensor]:
-    import torch
-
     classes, marks = len(probes[0].placements), len(probes[0].marks)
     groups = count // classes
     patches = torch.randint(NOISE, (groups, len(CELLS), cell, cell), generator=generator, dtype=torch.uint8)

@@ -116,11 +116,12 @@ def forward_flops(model: ViT) -> int:
     The kinds of positional embedding state their own (`PosEmbed.flops`). torch's `FlopCounterMode` counts the same
     operations; importing it takes a second.
     """
-    cfg = model.cfg
-    position = sum(model.position(layer).flops() for layer in range(cfg.depth))
-    return (
-        _stem_flops(cfg) + position + 2 * (cfg.depth * _block_products(cfg) + _pool_products(cfg) + _head_products(cfg))
-    )
+    cfg, t, d = model.cfg, model.cfg.num_tokens, model.cfg.embed_dim
+    products = cfg.depth * t * (cfg.layer_weights + 2 * t * d)  # projections and MLP; scores and their mixing
+    products += (d**2 if cfg.head == "mlp" else 0) + d * cfg.num_classes
+    if cfg.pool == "map":  # a query, the keys and values, attention, output projection and MLP
+        products += 2 * d * d + 2 * t * d * d + 2 * t * d + 2 * d * cfg.hidden_dim
+    return _stem_flops(cfg) + sum(model.position(layer).flops() for layer in range(cfg.depth)) + 2 * products
 
 
 def _stem_flops(cfg: ViTConfig) -> int:
@@ -131,21 +132,3 @@ def _stem_flops(cfg: ViTConfig) -> int:
         side //= 2
         products += side**2 * 9 * before * after
     return 2 * products
-
-
-def _block_products(cfg: ViTConfig) -> int:
-    """Multiply-adds of an encoder layer: projections, attention (scores and their mixing) and MLP."""
-    t, d = cfg.num_tokens, cfg.embed_dim
-    return t * (cfg.layer_weights + 2 * t * d)
-
-
-def _pool_products(cfg: ViTConfig) -> int:
-    """Multiply-adds of attention pooling: a query, the keys and values, attention, output projection and MLP."""
-    if cfg.pool != "map":
-        return 0
-    t, d = cfg.num_tokens, cfg.embed_dim
-    return 2 * d * d + 2 * t * d * d + 2 * t * d + 2 * d * cfg.hidden_dim
-
-
-def _head_products(cfg: ViTConfig) -> int:
-    return (cfg.embed_dim**2 if cfg.head == "mlp" else 0) + cfg.embed_dim * cfg.num_classes

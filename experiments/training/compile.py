@@ -1,14 +1,10 @@
 """`torch.compile` for runs whose configuration asks for it. Compiled steps are kept, and later trainers use them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
+
+import torch
 
 from experiments.errors import UserError
-
-if TYPE_CHECKING:
-    import torch
 
 OFF = "none"
 _compiled: dict[Hashable, Callable] = {}
@@ -20,8 +16,6 @@ def compiled(key: Hashable, build: Callable[[], Callable], mode: str) -> Callabl
     A step is compiled as one graph and for fixed shapes. PyTorch limits how often it compiles the same code in a
     process; at that limit all compiled steps are discarded. Kernels are then read from PyTorch's cache on disk.
     """
-    import torch
-
     if key not in _compiled:
         if len(_compiled) >= torch._dynamo.config.recompile_limit:
             torch._dynamo.reset()
@@ -34,8 +28,6 @@ def require(mode: str, device: torch.device) -> None:
     """Raise `UserError` if compilation does not work on this device, for example without a C++ compiler or Triton."""
     if mode == OFF:
         return
-    import torch
-
     try:
         torch.compile(lambda x: x.sin() + 1, mode=mode, fullgraph=True, dynamic=False)(torch.zeros(8, device=device))
     except RuntimeError as error:  # compiler errors and an unsupported version of Python are RuntimeErrors

@@ -6,6 +6,7 @@ torch's optimiser classes import `torch._dynamo` when they are made, which takes
 import math
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,46 +49,21 @@ class Optimizer:
     def step(self, number: Tensor) -> None:
         """Update the parameters that have a gradient, without waiting. number: [1], int64, of the step in its epoch."""
         self._rate.copy_(self._rates.index_select(0, number)[0])
+        update = self._sgd if self.optim.name == "sgd" else self._adam
         with torch.no_grad():
             for group, weight_decay in self.groups:
                 if params := [p for p in group if p.grad is not None]:
                     gradients = [p.grad for p in params if p.grad is not None]
-                    (self._sgd if self.optim.name == "sgd" else self._adam)(params, gradients, weight_decay)
+                    update(params, gradients, lr=self._rate, weight_decay=weight_decay, fused=True, maximize=False)
 
-    def _adam(self, params: list[Tensor], gradients: list[Tensor], weight_decay: float) -> None:
-        means, squares = ([self._field(p, field) for p in params] for field in ("exp_avg", "exp_avg_sq"))
-        adam(
-            params,
-            gradients,
-            means,
-            squares,
-            [],
-            [self._field(p, "step") for p in params],
-            fused=True,
-            decoupled_weight_decay=self.optim.name == "adamw",
-            amsgrad=False,
-            beta1=BETA1,
-            beta2=BETA2,
-            lr=self._rate,
-            weight_decay=weight_decay,
-            eps=EPSILON,
-            maximize=False,
-        )
+    def _adam(self, params: list[Tensor], gradients: list[Tensor], **options: Any) -> None:
+        means, squares, steps = ([self._field(p, name) for p in params] for name in ("exp_avg", "exp_avg_sq", "step"))
+        options |= {"decoupled_weight_decay": self.optim.name == "adamw", "amsgrad": False}
+        adam(params, gradients, means, squares, [], steps, beta1=BETA1, beta2=BETA2, eps=EPSILON, **options)
 
-    def _sgd(self, params: list[Tensor], gradients: list[Tensor], weight_decay: float) -> None:
+    def _sgd(self, params: list[Tensor], gradients: list[Tensor], **options: Any) -> None:
         buffers: list[Tensor | None] = [self.state[p].get("momentum_buffer") for p in params]
-        sgd(
-            params,
-            gradients,
-            buffers,
-            fused=True,
-            weight_decay=weight_decay,
-            momentum=self.optim.momentum,
-            lr=self._rate,
-            dampening=0.0,
-            nesterov=False,
-            maximize=False,
-        )
+        sgd(params, gradients, buffers, momentum=self.optim.momentum, dampening=0.0, nesterov=False, **options)
         for p, buffer in zip(params, buffers, strict=True):
             if buffer is not None:
                 self.state[p]["momentum_buffer"] = buffer
