@@ -152,17 +152,6 @@ def test_a_storm_over_drivers_workers_and_cells_trains_each_run_once(tmp_path):
     assert not stubbed.trained_twice() and len(stubbed.ended()) == 60
 
 
-@pytest.mark.slow
-def test_of_two_drivers_at_the_same_instant_one_trains(tmp_path):
-    for attempt in range(10):
-        (tmp_path / str(attempt)).mkdir()
-        stubbed = Stubbed(tmp_path / str(attempt))
-        both = [stubbed.start_run(nap=0.5) for _ in range(2)]
-        errors = [command.communicate(timeout=120)[1] for command in both]
-        assert sorted(command.returncode for command in both) == [0, 2], errors
-        assert len(stubbed.ended()) == 6 and not stubbed.trained_twice()
-
-
 def test_a_run_whose_folder_is_deleted_in_training_has_a_failed_attempt_and_the_sweep_goes_on(tmp_path):
     base = {"data.train_limit": 80, "model.depth": 1, "model.embed_dim": 8, "model.num_heads": 2, "train.epochs": 40}
     study = tmp_path / "tiny.yaml"

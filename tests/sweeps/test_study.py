@@ -236,10 +236,6 @@ def test_studies_are_found_by_name_or_by_path(tmp_path):
     path.write_text("name: mine\nfactors:\n  model.patch-size: [2, 4]\n")
     assert load_study("depth").name == "depth"
     assert list(load_study(str(path)).factors) == ["model.patch_size"]
-    with pytest.raises(UserError, match="did you mean 'position'?"):
-        load_study("positon")
-    with pytest.raises(UserError, match="cannot be read"):
-        load_study(str(tmp_path / "none.yaml"))
 
 
 def test_more_seeds_extend_a_study_and_fewer_forget_none(tmp_path):

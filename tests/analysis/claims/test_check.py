@@ -10,7 +10,7 @@ from scipy import stats as scipy_stats
 
 from analysis.claims import literature
 from analysis.claims.check import ClaimResult, check
-from analysis.claims.claim import Evidence, Hypothesis, Published, site_of
+from analysis.claims.claim import Evidence, Hypothesis, Published
 from analysis.verdicts.comparisons import Rule, compare, with_diverged
 from analysis.verdicts.estimates import Estimate
 from experiments.presets import PRESETS, preset
@@ -88,17 +88,6 @@ def test_a_model_without_embedding_shows_nothing_on_permuted_patches():
     means = {"variant 0": 0.7, "variant 1": 0.4}
     found = outcome(kinds("none", "learned-1d"), means, metric="permuted/acc")
     assert found["none-permuted"].outcome == "not comparable" and "construction" in found["none-permuted"].obstacle
-
-
-def test_natural_sites(monkeypatch):
-    from vit.pos_embed import PosEmbed
-    from vit.registry import REGISTRY, Kind
-
-    monkeypatch.setitem(REGISTRY, "my-bias", Kind(PosEmbed, PosEmbed.sites))  # a user's kind acts where its class says
-    sites = {"none": "stem", "learned-1d": "stem", "cpe": "stem", "relative": "every-layer", "my-bias": "every-layer"}
-    for kind, site in sites.items():
-        assert site_of(kind) == site_of(kind, "natural") == site
-        assert site_of(kind, "every-layer-shared") == "every-layer-shared"
 
 
 def test_kinds_beyond_the_papers_are_a_claim_of_their_own():
