@@ -143,9 +143,8 @@ class Setting:
         if self.optional and value in ("none", "None", "null"):  # the others from W&B's agents and older files
             return None
         if isinstance(value, bool) and self.annotation is not bool:  # pydantic would read true as 1
-            expected = (
-                "a string" if self.choices or str in (self.annotation, *get_args(self.annotation)) else "a number"
-            )
+            is_text = self.choices or str in (self.annotation, *get_args(self.annotation))
+            expected = "a string" if is_text else "a number"
             raise UserError(f"{self.path}: {setting_text(value)} is not allowed: expected {expected}, got a boolean")
         return os.path.expanduser(value) if self.path in LOCATIONS and isinstance(value, str) else value
 

@@ -11,12 +11,11 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from experiments.errors import UserError, writing
 from experiments.files import RecordError
-from experiments.version import command
+from experiments.version import command, now
 
 LOCKS = "locks"  # beside the folders of runs: for each run the lock of the process that trains it
 WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)  # errors of a file system without them
@@ -53,7 +52,7 @@ def lock(path: Path, seconds: float = 0.0) -> Iterator[bool]:
         yield False
         return
     try:
-        me = Holder(socket.gethostname(), os.getpid(), command(), datetime.now(UTC).isoformat(timespec="seconds"))
+        me = Holder(socket.gethostname(), os.getpid(), command(), now())
         with contextlib.suppress(OSError):  # a full disk: the lock is held all the same
             os.pwrite(file, json.dumps(asdict(me)).encode() + b"\n", 0)
         yield True

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,11 @@ def code() -> dict[str, Any]:
 def command() -> str:
     """The command line, without the folder of the program."""
     return shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
+
+
+def now() -> str:
+    """The time in UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def remote() -> str | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from experiments.config import changed_settings
 from experiments.errors import first_line
 from experiments.files import RecordError, canonical, reading
 from experiments.study import COMPARISON, GRID, STUDY, StudyPlan
+from experiments.version import now
 
 LOOKS = "looks.jsonl"
 BY_VALUE = ("metric", "margin", "baseline", "seeds")  # what a summary keeps by value; of all else it keeps digests
@@ -67,10 +67,8 @@ class Look(BaseModel, frozen=True):
     def now(cls, finished: Iterable[int], metric: str, command: str) -> Look:
         """A look at this moment, from the number of finished seeds of each variant."""
         counts = list(finished)
-        time = datetime.now(UTC).isoformat(timespec="seconds")
-        return cls(
-            time=time, fewest=min(counts, default=0), most=max(counts, default=0), metric=str(metric), command=command
-        )
+        fewest, most = min(counts, default=0), max(counts, default=0)
+        return cls(time=now(), fewest=fewest, most=most, metric=str(metric), command=command)
 
     def same(self, other: Look) -> bool:
         """Whether both are of the same numbers of seeds and the same metric."""

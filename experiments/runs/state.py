@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,14 +21,9 @@ from experiments.runs.history import read_stated
 from experiments.runs.provenance import source_files
 from experiments.study import RunSpec
 from experiments.training.fit import Row
-from experiments.version import uncommitted_diff
+from experiments.version import now, uncommitted_diff
 
 SYNC_SECONDS = 5.0  # of training that a power cut may cost; waiting for the disk after every short epoch costs more
-
-
-def now() -> str:
-    """The time in UTC, ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(kw_only=True)

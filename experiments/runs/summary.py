@@ -9,10 +9,10 @@ from experiments.config import run_id
 from experiments.data.images import Splits
 from experiments.evaluation.measure import Metrics, after_epoch
 from experiments.runs import provenance
-from experiments.runs.state import RunState, now
+from experiments.runs.state import RunState
 from experiments.training.stacked import Stacked
 from experiments.training.trainer import Solo
-from experiments.version import command
+from experiments.version import command, now
 
 UNTESTED: Metrics = {"test/loss": None, "test/acc": None}  # of a run that diverged or was pruned
 
