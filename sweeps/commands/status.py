@@ -9,12 +9,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
+from experiments.version import now
 from sweeps.commands.arguments import add_study_dir_command, existing_study
 from sweeps.progress import format_duration
 
@@ -78,8 +78,7 @@ def status(arguments: argparse.Namespace, _: str) -> int:
     for look in itertools.count():
         start, study = time.monotonic(), read_status(study_dir)
         if arguments.json:
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            tree = {"schema": SCHEMA, "time": now, "counts": study.counts, **asdict(study)}
+            tree = {"schema": SCHEMA, "time": now(), "counts": study.counts, **asdict(study)}
             print(json.dumps(tree, indent=None if arguments.watch else 1), flush=True)
         else:
             if look and console.is_terminal:
