@@ -1,84 +1,191 @@
 """Simulated studies of known truth: how often the one interval of each difference is wrong, and what it finds.
 
 Differences do not depend on the means of variants, so runs are drawn with a mean of 0 and the truth is set afterwards.
+`python tests/support/error_rates.py` prints the rates of the cells that are hardest.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from analysis.verdicts.differences import Differences, differences
 from analysis.verdicts.estimates import ALPHA
 from analysis.verdicts.looks import Looks
+from analysis.verdicts.shared_variance import can_share
 
-VARIANTS, SEEDS = (2, 3, 4, 8, 18), (3, 5, 10)
-SCENARIOS = ("equal", "one x3", "half x0.2", "correlated", "t3", "missing", "stopped", "skewed")
+SPREADS = {
+    "equal": lambda n: np.ones(n),
+    "one x3": lambda n: np.where(np.arange(n) == 0, 3, 1),
+    "one x0.2": lambda n: np.where(np.arange(n) == 0, 0.2, 1),
+    "one x10": lambda n: np.where(np.arange(n) == 0, 10, 1),
+    "half x0.2": lambda n: np.where(np.arange(n) < n // 2, 0.2, 1),
+    "half x0.05": lambda n: np.where(np.arange(n) < n // 2, 0.05, 1),
+    "graded": lambda n: np.geomspace(1, 4, n),
+}
+"""Kind -> the standard deviations of the runs of n variants."""
+OTHER = ("log-normal", "correlated 0.5", "correlated -0.5", "t3", "missing", "stopped", "skewed")
+KINDS = (*SPREADS, *OTHER)
+NOT_COVERED = ("skewed x3", "collapse")
+"""Kinds for which the levels do not hold, and which the guide names."""
 PLANS = ((3, 5), (5, 8, 12, 20))
-SHIFT = {3: 5.0, 5: 2.5, 10: 1.5, 20: 1.5}
+SHIFT = {2: 12.0, 3: 5.0, 5: 2.5, 10: 1.5, 20: 1.5}
 """seeds -> the true difference for power, in standard deviations of a run"""
+FEW = 5  # common seeds below which a pair with the baseline is judged as one of all pairs
 
 
-def runs(scenario: str, variants: int, seeds: int, studies: int, seed: int = 0) -> np.ndarray:
-    """Runs (studies, variants, seeds) with a mean of 0 and a standard deviation of 1 but for what the scenario says."""
-    rng = np.random.default_rng([SCENARIOS.index(scenario), variants, seeds, seed])
-    x = rng.normal(size=(studies, variants, seeds))
-    if scenario == "one x3":
-        x[:, 0] *= 3
-    elif scenario == "half x0.2":
-        x[:, : variants // 2] *= 0.2
-    elif scenario == "correlated":
-        x = np.sqrt(0.5) * (x + rng.normal(size=(studies, 1, seeds)))
-    elif scenario == "t3":
-        x = rng.standard_t(3, size=x.shape) / np.sqrt(3)
-    elif scenario == "missing":
-        x[:, 0] = np.where(rng.random((studies, seeds)) < 0.3, np.nan, x[:, 0])
-    elif scenario == "stopped":
-        x[:, : max(variants // 4, 1), max(seeds // 2, 2) :] = np.nan
-    elif scenario == "skewed":
-        x[:, 0] = 1 - rng.exponential(size=(studies, seeds))
-    return x
+@dataclass(frozen=True)
+class Cell:
+    """Studies of one kind. `datasets`: a page shows that many of them, and all its pairs are one family."""
+
+    kind: str
+    variants: int
+    seeds: int
+    plan: tuple[int, ...] = ()
+    family: Literal["all", "baseline"] = "all"
+    datasets: int = 1
+
+    def __str__(self) -> str:
+        more = [f"looks {self.plan}"] * bool(self.plan) + ["baseline"] * (self.family == "baseline")
+        return ", ".join([self.kind, f"V {self.variants}", f"n {self.seeds}", *more, *self._datasets])
+
+    @property
+    def _datasets(self) -> list[str]:
+        return [f"D {self.datasets}"] * (self.datasets > 1)
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """The variants of each pair (2, pairs): the second is subtracted from the first."""
+        seconds = range(1 if self.family == "baseline" else self.variants)
+        return np.array([(b, a) for a in seconds for b in range(a + 1, self.variants)]).T
+
+    def runs(self, studies: int, seed: int = 0) -> np.ndarray:
+        """Runs (studies x datasets, variants, seeds) with a mean of 0; their standard deviation is 1 or as the kind
+        says.
+        """
+        rng = np.random.default_rng([(*KINDS, *NOT_COVERED).index(self.kind), self.variants, self.seeds, seed])
+        x = rng.normal(size=(studies * self.datasets, self.variants, self.seeds))
+        one_seed = rng.normal(size=(len(x), 1, self.seeds))
+        if self.kind in SPREADS:
+            x *= SPREADS[self.kind](self.variants)[:, None]
+        elif self.kind == "log-normal":
+            x *= np.exp(0.5 * rng.normal(size=(len(x), self.variants, 1)))
+        elif self.kind.startswith("correlated"):
+            sign = np.where(np.arange(self.variants) == 0, np.sign(float(self.kind.split()[1])), 1)
+            x = np.sqrt(0.5) * (x + sign[:, None] * one_seed)
+        elif self.kind == "t3":
+            x = rng.standard_t(3, size=x.shape) / np.sqrt(3)
+        elif self.kind == "missing":
+            x[rng.random(x.shape) < 0.3] = np.nan
+        elif self.kind == "stopped":
+            x[:, : max(self.variants // 4, 1), max(self.seeds // 2, 2) :] = np.nan
+        elif self.kind.startswith("skewed"):
+            x[:, 0] = (3 if self.kind.endswith("x3") else 1) * (1 - rng.exponential(size=x[:, 0].shape))
+        elif self.kind == "collapse":  # of one run in ten of a variant, by 40 standard deviations
+            x[:, 0] += 4 - 40 * (rng.random(x[:, 0].shape) < 0.1)
+        return x
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Per study (studies,): whether it has a false difference, a false equivalence. `power`: of differing pairs."""
+    """Per page (studies,): whether it has a false difference, a false equivalence. `power`: of differing pairs."""
 
     difference: np.ndarray
-    """all variants are equal; so this is also whether any interval of the study misses the truth"""
+    """all variants are equal; so this is also whether any interval of the page misses the truth"""
     equivalence: np.ndarray
     """half of the variants are a margin above the others"""
+    too_many: np.ndarray
+    """they are above by `shift`, on half of the datasets, and a pair is shown to differ on more of them"""
     power: float
 
 
-def rates(x: np.ndarray, plan: tuple[int, ...] = (), shift: float | None = None) -> Rates:
-    """The rates of studies x (studies, variants, seeds), over all looks of the plan; power is that of the last look."""
-    first, second = np.array([(b, a) for a in range(x.shape[1]) for b in range(a + 1, x.shape[1])]).T
-    half = x.shape[1] // 2
+def rates(cell: Cell, studies: int, x: np.ndarray | None = None, shift: float | None = None) -> Rates:
+    """The rates of the cell's studies, over all looks of its plan; power is that of the last look.
+
+    `x`: other runs than those of the cell.
+    """
+    x = cell.runs(studies) if x is None else x
+    first, second = cell.pairs
+    half = max(cell.variants // 2, 1) if cell.family == "all" else 1
     apart = (first >= half) & (second < half)  # where the truth is a margin, of which first has more
     wrong, low = np.zeros(len(x), bool), np.zeros(len(x), bool)
-    for n in plan or (x.shape[-1],):
-        looks = Looks(plan, tuple(range(n)))
-        now = differences(x[..., :n], first, second)
-        missed = now.t_test() <= _levels(now, looks)[:, None]
-        wrong |= missed.any(axis=-1)
-        low |= (missed & apart & (now.mean < 0)).any(axis=-1)  # the interval lies below the truth
-    true = np.where(apart, SHIFT[x.shape[-1]] if shift is None else shift, 0.0)
-    found = (now.t_test(-true) <= _levels(now, looks)[:, None]) & (now.mean + true > 0)
-    return Rates(wrong, low, float(np.mean(found[:, apart])))
+    for n in cell.plan or (cell.seeds,):
+        for rows, now in _by_method(x[..., :n], first, second):
+            missed = now.t_test() <= _levels(now, cell, n)
+            wrong[rows] |= missed.any(axis=-1)
+            low[rows] |= (missed & apart & (now.mean < 0)).any(axis=-1)  # the interval lies below the truth
+    true = np.where(apart, SHIFT[cell.seeds] if shift is None else shift, 0.0)
+    found, beyond = np.zeros((len(x), len(apart)), bool), np.zeros((len(x), len(apart)), bool)
+    for rows, now in _by_method(x, first, second):
+        levels = _levels(now, cell, cell.seeds)
+        found[rows] = (now.t_test(-true) <= levels) & (now.mean + true > 0)
+        beyond[rows] = (now.t_test() <= levels) & (now.mean > 0)
+    pages = (-1, cell.datasets)
+    differs = np.arange(len(x)) % cell.datasets < cell.datasets / 2
+    shown = np.where(differs[:, None], found, beyond)[:, apart].reshape(*pages, apart.sum()).sum(axis=1)
+    too_many = (shown > math.ceil(cell.datasets / 2)).any(axis=-1)
+    wrong, low = (by_study.reshape(pages).any(axis=-1) for by_study in (wrong, low))
+    return Rates(wrong, low, too_many, float(np.mean(found[:, apart])))
 
 
-def _levels(found: Differences, looks: Looks) -> np.ndarray:
-    """The level of each test of a study (studies,): Bonferroni's for its pairs, at the level of the look."""
-    pairs, place = np.unique(np.maximum(found.known.sum(axis=-1), 1), return_inverse=True)
-    return np.array([looks.level(ALPHA / number) for number in pairs.tolist()])[place]
+def ranks_hold(cell: Cell, means: np.ndarray, studies: int) -> np.ndarray:
+    """Whether the ranks of all variants hold at once (studies,), where the variants have these true means."""
+    x = cell.runs(studies)
+    (first, second), held = cell.pairs, np.zeros(len(x), bool)
+    for rows, now in _by_method(x + means[:, None], first, second):
+        shown, sign = now.t_test() <= _levels(now, cell, cell.seeds), np.sign(now.mean)
+        better = np.zeros((len(now.mean), cell.variants, cell.variants), bool)
+        better[:, first, second], better[:, second, first] = shown & (sign > 0), shown & (sign < 0)
+        best, worst = 1 + better.sum(axis=-2), cell.variants - better.sum(axis=-1)
+        truly = means[:, None] > means
+        held[rows] = ((best <= 1 + truly.sum(axis=0)) & (worst >= cell.variants - truly.sum(axis=1))).all(axis=-1)
+    return held
 
 
-def cells() -> Iterator[tuple[str, int, int, tuple[int, ...]]]:
-    """Scenario, variants, seeds and planned looks of each cell."""
-    for variants in VARIANTS:
-        for scenario in SCENARIOS:
-            for seeds in SEEDS:
-                yield scenario, variants, seeds, ()
-            for plan in PLANS:
-                yield scenario, variants, plan[-1], plan
+def _by_method(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> Iterator[tuple[np.ndarray, Differences]]:
+    """The studies that share their spread, and those that do not, with their differences."""
+    shares = np.array([can_share(study) for study in x])
+    for rows in (np.flatnonzero(shares), np.flatnonzero(~shares)):
+        if rows.size:
+            yield rows, differences(x[rows], first, second)
+
+
+def _levels(found: Differences, cell: Cell, n: int) -> np.ndarray:
+    """The level of each test (studies, pairs): Bonferroni's for the pairs of a page, at the level of the look."""
+    tests = np.broadcast_to(np.maximum(found.known.sum(axis=-1, keepdims=True), 1), found.n.shape)
+    if cell.family == "baseline":
+        tests = np.where(found.n < FEW, math.comb(cell.variants, 2), tests)
+    numbers, place = np.unique(tests, return_inverse=True)
+    looks = Looks(cell.plan, tuple(range(n)))
+    return np.array([looks.level(ALPHA / (cell.datasets * number)) for number in numbers.tolist()])[
+        place.reshape(tests.shape)
+    ]
+
+
+HARDEST = (
+    *(Cell(kind, 2, 2) for kind in ("equal", "one x3", "one x10", "half x0.05")),
+    *(Cell(kind, 8, 2) for kind in ("equal", "one x3")),
+    *(Cell(kind, 2, 3) for kind in ("one x3", "correlated -0.5")),
+    *(Cell(kind, 3, 3) for kind in ("equal", "one x3", "half x0.05", "graded", "skewed", "missing")),
+    *(Cell(kind, 3, 5) for kind in ("equal", "one x3", "half x0.05", "log-normal")),
+    *(Cell(kind, 4, 3) for kind in ("equal", "one x3", "one x10", "graded", "skewed")),
+    *(Cell(kind, 4, 5) for kind in ("equal", "one x3", "correlated -0.5")),
+    *(Cell(kind, 8, 3) for kind in ("equal", "one x3", "half x0.05", "log-normal", "t3", "missing")),
+    *(Cell(kind, 8, 5) for kind in ("equal", "one x3", "one x10", "correlated 0.5", "correlated -0.5", "missing")),
+    *(Cell(kind, 8, 10) for kind in ("equal", "one x3", "stopped", "skewed")),
+    *(Cell(kind, 22, 3) for kind in ("equal", "one x3", "half x0.05", "skewed")),
+    *(Cell("one x3", variants, plan[-1], plan) for variants in (2, 8) for plan in PLANS),
+    *(Cell(kind, 8, n, family="baseline") for kind in ("equal", "one x3") for n in (3, 5)),
+    *(Cell(kind, 3, n, datasets=3) for kind in ("equal", "one x3") for n in (3, 5)),
+    *(Cell(kind, 8, 5) for kind in NOT_COVERED),
+)
+"""The cells with the largest errors, and what stands in the guide."""
+
+if __name__ == "__main__":
+    print("cell;false difference;false equivalence;too many datasets;power")
+    for one in HARDEST:
+        found = rates(one, 1000)
+        errors = (found.difference, found.equivalence, found.too_many)
+        print(one, *(f"{100 * np.mean(part):.1f}" for part in (*errors, found.power)), sep=";", flush=True)
