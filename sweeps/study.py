@@ -57,7 +57,7 @@ class Study(BaseModel, frozen=True, extra="forbid"):
     looks: Looks = Field([], description="numbers of seeds at which the study is tested; the last is the maximum")
     variance: Variance = Field(
         "shared",
-        description="standard errors of differences: shared among the variants (from 4 variants and 5 seeds on), or "
+        description="standard errors of differences: shared among the variants (from 3 variants and 3 seeds on), or "
         "paired",
     )
     names: dict[str, str] = Field({}, description="factor -> its name in labels")

@@ -6,7 +6,6 @@ from analysis.findings import Findings
 from analysis.findings.conduct import Conduct
 from analysis.verdicts import ALPHA
 from analysis.verdicts.comparisons import CEILING, NEAR_CHANCE, NOT_TESTED
-from analysis.verdicts.shared_variance import FEWEST_RUNS
 from analysis.write.document import Facts, Section
 
 README = "analysis/README.md, “Methods in plain words”, has the rules, their sources and error rates."
@@ -64,12 +63,11 @@ def _differences(findings: Findings) -> dict[str, str]:
 
 
 def _errors(findings: Findings) -> str:
-    few = f"a pair with fewer than {FEWEST_RUNS} common seeds has its own"
     stated = findings.policy.variance == "paired"
-    why = "the study states variance: paired" if stated else "sharing needs four variants of which three vary"
+    why = "the study states variance: paired" if stated else "sharing needs three variants that vary"
     said = {
-        "shared": f"From the spread that all {len(findings.variants.names)} variants share (empirical Bayes); {few}.",
-        "Welch": "From the spread of both variants (Welch's t test), below five common seeds.",
+        "shared": f"From the spread that all {len(findings.variants.names)} variants share (empirical Bayes).",
+        "Welch": "From the spread of both variants (Welch's t test), where few seeds are common.",
         "paired": f"From the differences seed by seed (paired t test), because {why}.",
     }
     return " ".join(text for method, text in said.items() if method in findings.comparisons.methods)

@@ -1,8 +1,8 @@
 """Mean differences of pairs of variants over shared seeds, and how well they are known. Arrays in, numbers out.
 
-Their standard errors come from what all variants share about their spread (`shared_variance`), where a study has enough
-variants and seeds. Elsewhere a pair has its own: of the differences seed by seed (the paired t test), or, below
-`FEWEST_SEEDS` seeds, of the two variants apart (Welch's t test), which has more degrees of freedom.
+Their standard errors come from what all variants share about their spread (`shared_variance`), where three variants
+vary and a pair has three common seeds. Elsewhere a pair has its own: of the differences seed by seed (the paired t
+test) or, below `FEWEST_PAIRED` seeds, of the two variants apart (Welch's t test), which has more degrees of freedom.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from analysis.verdicts.estimates import Estimate, estimates, moments
-from analysis.verdicts.shared_variance import FEWEST_RUNS, FEWEST_SEEDS, can_share, shared_variance
+from analysis.verdicts.shared_variance import FEWEST_SEEDS, can_share, shared_variance
 from experiments.study import Variance
 
 SHARED, WELCH, PAIRED = "shared", "Welch", "paired"  # where the standard error of a pair comes from
+FEWEST_PAIRED = 5  # common seeds from which a pair that does not share its spread has the paired t test
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,7 @@ def differences(
     """Variants `first` minus variants `second` (pairs,) of values x (..., variants, seeds), NaN where a run is missing.
 
     `floor` is the smallest standard deviation of a difference of two runs. Leading axes are separate studies; variances
-    are shared only if all of them allow it (`can_share`). A pair with fewer than `FEWEST_RUNS` common seeds has its
-    own. `variance`: "paired" for the paired t test of each pair.
+    are shared only if all of them allow it (`can_share`). `variance`: "paired" for the paired t test of each pair.
     """
     both = np.isfinite(x[..., first, :]) & np.isfinite(x[..., second, :])
     a, b = (np.where(both, x[..., side, :], np.nan) for side in (first, second))
@@ -106,11 +106,11 @@ def differences(
     method, weights = np.full(n.shape, PAIRED), np.ones((*n.shape[:-1], 1))
     if variance == "paired":
         return Differences(mean, n, weights, error[..., None, :], df[..., None, :], method, constant, equal)
-    few = n < FEWEST_SEEDS
+    few = n < FEWEST_PAIRED
     error, df = (np.where(few, *sides) for sides in zip(_welch(a, b, floor / np.sqrt(2)), (error, df), strict=True))
     method, error, df = np.where(few, WELCH, method), error[..., None, :], df[..., None, :]
     if can_share(x, floor / np.sqrt(2)):
-        shared, enough = shared_variance(x, floor / np.sqrt(2)), n >= FEWEST_RUNS
+        shared, enough = shared_variance(x, floor / np.sqrt(2)), n >= FEWEST_SEEDS
         parts = zip(shared.errors(first, second, seeds), (error, df), strict=True)
         error, df = (np.where(enough[..., None, :], *part) for part in parts)
         method, weights = np.where(enough, SHARED, method), shared.weights

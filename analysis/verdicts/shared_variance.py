@@ -1,6 +1,6 @@
 """The spread of variants, where each shares what all variants of a study tell about it.
 
-With five seeds, a variant's own variance is poorly known, and a test over many pairs finds little. Two steps:
+With few seeds, a variant's own variance is poorly known, and a test over many pairs finds little. Two steps:
 
 1. Seeds lift all variants alike, so the seed means are taken out first: the least-squares fit of variant and seed, in
    which a missing run shifts nothing. A variant's residual variance has its own degrees of freedom, the number of its
@@ -26,9 +26,8 @@ from scipy import special
 
 from analysis.verdicts.estimates import RELATIVE_ROUNDING, moments
 
-FEWEST_VARIANTS, FEWEST_SEEDS, FEWEST_VARYING = 4, 5, 3
-"""Below these numbers the variants say too little about each other, and error rates do not hold."""
-FEWEST_RUNS = 4  # a variant with fewer finite runs may hide a larger spread than that of the others
+FEWEST_SEEDS, FEWEST_VARYING = 3, 3
+"""The seeds, and the variants that vary, below which the variants say too little about each other."""
 SHARES = np.arange(0.05, 1, 0.1)
 """The grid: the prior's share of the degrees of freedom of a typical variance, d0 / (d0 + d)."""
 
@@ -74,9 +73,8 @@ def residual_variances(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def can_share(x: np.ndarray, floor: float = 0.0) -> bool:
-    """Whether values x (..., variants, seeds) have enough variants, variants that vary, and seeds, in every study."""
-    seeds = np.isfinite(x).any(axis=-2).sum(axis=-1)
-    if x.shape[-2] < FEWEST_VARIANTS or (seeds < FEWEST_SEEDS).any():
+    """Whether values x (..., variants, seeds) have enough seeds, and enough variants that vary, in every study."""
+    if (np.isfinite(x).any(axis=-2).sum(axis=-1) < FEWEST_SEEDS).any():
         return False
     varying = _varying(x, residual_variances(x)[0], floor).sum(axis=-1)
     return bool((varying >= FEWEST_VARYING).all())

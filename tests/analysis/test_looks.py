@@ -119,7 +119,8 @@ def difference(results, seeds):
 
 @pytest.mark.parametrize("finished", [5, 7])
 def test_between_two_looks_the_tests_use_the_seeds_of_the_first(finished, tmp_path):
-    results = results_at(tmp_path, finished, looks=[5, 10], spread=0.03)
+    study = read_folder(study_at(tmp_path, finished, looks=[5, 10], spread=0.03))
+    results = analyze(replace(study, plan=study.plan.model_copy(update={"variance": "paired"})))
     diffs = difference(results, 5)
     low, high = scipy_stats.t.interval(1 - LEVEL_AT_HALF, 4, diffs.mean(), scipy_stats.sem(diffs))
     found = results.comparisons.versus["learned-1d"]

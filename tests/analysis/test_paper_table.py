@@ -43,7 +43,10 @@ def test_the_best_is_bold_and_what_is_not_shown_to_differ_has_a_mark(tmp_path):
     assert r"learned-{}2d & 5 & \textbf{90.38 $\pm$ 0.63} &" in body
     assert r"learned-{}1d & 5 & 90.36 $\pm$ 0.69$^\dagger$ &" in body and body.count("dagger") == 1
     assert "5 seeds. Bold: the best mean. †: not shown to differ from it." in table.caption
-    assert "95 % intervals for all pairs together (Bonferroni; paired t tests)" in table.caption
+    assert (
+        "95 % intervals for all pairs together (Bonferroni; t tests with a spread shared by all variants)"
+        in table.caption
+    )
 
 
 def test_standard_deviations_are_those_of_the_runs(tmp_path):

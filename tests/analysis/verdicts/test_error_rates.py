@@ -70,11 +70,14 @@ def test_the_rates_of_the_simulation_are_those_of_the_verdicts():
 
 
 @pytest.mark.parametrize(("variants", "seeds", "kind", "least"), [
-    (4, 5, "equal", 0.55), (8, 5, "equal", 0.45), (8, 5, "correlated 0.5", 0.8), (3, 3, "equal", 0.7),
-    (8, 5, "half x0.2", 0.55),
+    (4, 5, "equal", 0.55), (8, 5, "equal", 0.45), (8, 5, "correlated 0.5", 0.8), (3, 3, "equal", 0.8),
+    (8, 5, "half x0.2", 0.55), (3, 5, "equal", 0.65), (8, 3, "equal", 0.65), (22, 3, "equal", 0.55),
 ])  # fmt: skip
 def test_true_differences_are_found_at_least_so_often(variants, seeds, kind, least):
-    """Of 2.5 standard deviations with five seeds, of 5 with three. Paired t tests find 39, 13, 33, 48 and 31 %."""
+    """Of 2.5 standard deviations with five seeds, of 5 with three.
+
+    Pairs that do not share their spread find 39, 13, 33, 48, 31, 56, 20 and 3 %.
+    """
     assert rates(Cell(kind, variants, seeds), 400).power >= least
 
 
