@@ -1,6 +1,5 @@
 """How a study was carried out: which runs count, how often it was looked at, and what a reader must be warned of."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -129,9 +128,3 @@ def study_looks(study: Runs) -> tuple[Look, ...]:
     earlier = [look for look in study.looks if look.metric == this.metric]
     place = next((i for i, look in enumerate(earlier) if look.same(this)), len(earlier))
     return (*earlier[:place], this)
-
-
-def repeated_looks_rate(looks: Sequence[Look]) -> float | None:
-    """How often tests at each look so far find a false difference; None where the numbers of seeds do not rise."""
-    rising = sorted({look.most for look in looks if look.most > 1})
-    return verdicts.repeated_rate(rising) if len(rising) > 1 else None

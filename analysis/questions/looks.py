@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from analysis import words
 from analysis.findings import Findings
-from analysis.findings.conduct import repeated_looks_rate
 from analysis.verdicts import ALPHA
 from analysis.write.document import Section, Warn
 from experiments.runs.history import Look
@@ -36,8 +35,8 @@ def _reached(findings: Findings) -> list[str]:
         then = f"It is the {'only' if once else 'last'} look: more seeds give no new verdicts."
     alpha = words.percent(ALPHA)
     level = (
-        f"Tests and intervals of differences use its level, {words.percent(looks.level())} instead of {alpha}, so that "
-        f"all looks together have a false verdict in about {alpha} of studies."
+        f"Tests and intervals of differences use its level, {words.percent(ALPHA * looks.share)} instead of {alpha}, "
+        f"so that all looks together have a false verdict in at most about {alpha} of studies."
     )
     ended = len(looks.complete)
     more = f"The runs of {ended} seeds have ended; differences and verdicts use the first {n}." if ended > n else ""
@@ -62,8 +61,9 @@ def _stopped(findings: Findings) -> str:
 
 def _repeated(looks: Sequence[Look]) -> Warn:
     """The warning on looks without a plan."""
-    rate = repeated_looks_rate(looks)
-    often = f" (in at least {int(100 * rate)} % of studies for a single comparison)" if rate else ""
+    rising = {look.most for look in looks if look.most > 1}
+    most = words.percent(1 - (1 - ALPHA) ** len(rising))  # Sidak's inequality
+    often = f" (for a single comparison, to at most {most})" * (len(rising) > 1)
     first = words.seeds([looks[0].fewest, looks[0].most])
     line = f"The study was tested {len(looks)} times, first at {first}, without planned looks."
     why = (

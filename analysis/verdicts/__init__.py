@@ -11,4 +11,4 @@ from analysis.verdicts.differences import Variance
 from analysis.verdicts.estimates import ALPHA, UNKNOWN, Estimate, mean, means, proportion
 from analysis.verdicts.factorial import Factorial, factorial
 from analysis.verdicts.letters import compact_letters
-from analysis.verdicts.looks import NO_PLAN, Looks, repeated_rate
+from analysis.verdicts.looks import NO_PLAN, Looks

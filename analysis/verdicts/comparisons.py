@@ -23,7 +23,7 @@ import numpy as np
 
 from analysis.verdicts.differences import Differences, Variance, differences
 from analysis.verdicts.estimates import ALPHA, UNKNOWN, Estimate
-from analysis.verdicts.looks import NO_PLAN, Looks, levels, sequential_p
+from analysis.verdicts.looks import NO_PLAN, Looks
 from analysis.verdicts.power import detectable
 
 # fmt: off
@@ -145,14 +145,12 @@ def _judge(at_looks: Sequence[Differences], seeds: Sequence[np.ndarray], tests: 
     """
     *earlier, now = at_looks
     looks, alpha = rule.looks, ALPHA / (rule.families * max(tests, 1))  # of each test, over all looks (Bonferroni)
-    level = looks.level(alpha)
+    level = alpha * looks.share
     adjusted, alone = _intervals(now, level, rule), now.estimates(looks.confidence)
     p = np.where(np.isnan([interval.low for interval in adjusted]), np.nan, now.t_test())
-    p_adjusted = np.minimum(rule.families * tests * sequential_p(p, len(earlier), looks.plan), 1.0)
+    p_adjusted = np.minimum(p * ALPHA / level, 1.0)
     smallest = detectable(now.sd, now.n, level, now.sharing) * now.tail(level)
-    before = [
-        (n, _intervals(at, levels(looks.plan, alpha)[k], rule)) for k, (n, at) in enumerate(zip(looks.reached, earlier))
-    ]
+    before = [(n, _intervals(at, alpha * part, rule)) for n, at, part in zip(looks.reached, earlier, looks.shares)]
     compared = []
     for i, interval in enumerate(adjusted):
         verdict = EQUAL if now.equal[i] else rule.verdict(interval)

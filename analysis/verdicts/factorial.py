@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.verdicts.estimates import ALPHA, RELATIVE_ROUNDING, UNKNOWN, Estimate, mean, means, t_test
-from analysis.verdicts.looks import NO_PLAN, Looks, sequential_p
+from analysis.verdicts.looks import NO_PLAN, Looks
 from experiments.errors import UserError
 
 Term = tuple[str, ...]  # a factor, or the two factors of an interaction
@@ -115,12 +115,11 @@ def _adjust(tested: dict[Term, list[Effect]], families: int, looks: Looks) -> li
     known = {(term, e["same"]) for term, effects in tested.items() for e in effects if np.isfinite(e["p"])}
     number, rows = Counter(term for term, _ in known), []
     for term, effects in tested.items():
-        factor = families * max(len(number) * number[term], 1)
+        factor = families * max(len(number) * number[term], 1) / looks.share
         contrasts = len({effect.pop("same") for effect in effects})
         for effect in effects:
-            effect["adjusted"] = mean(effect.pop("sample"), 1 - looks.level(ALPHA / factor), effect.pop("floor"))
-            overall = sequential_p(effect["p"], len(looks.reached) - 1, looks.plan)
-            effect["p_adjusted"] = float(np.minimum(factor * overall, 1.0))
+            effect["adjusted"] = mean(effect.pop("sample"), 1 - ALPHA / factor, effect.pop("floor"))
+            effect["p_adjusted"] = float(np.minimum(factor * effect["p"], 1.0))
             effect["verdict"] = effect["verdict_of_finished"] = _verdict(effect["adjusted"])
         frame = pd.DataFrame(effects)
         first = min(number[term] * frame["p"].min(), 1.0)  # passes over NaN

@@ -65,7 +65,7 @@ def test_a_report_at_five_and_at_ten_seeds_says_that_it_is_the_second_look(tmp_p
     assert [look.most for look in read_looks(second)] == [5, 10]
     (warning,) = warnings(analyze(read_folder(second)))
     assert warning.startswith("The study was tested 2 times, first at 5 seeds, without planned looks.")
-    assert "in at least 8 % of studies" in warning  # Armitage et al. (1969): 8.3 %
+    assert "(for a single comparison, to at most 9.75 %)" in warning  # Armitage et al. (1969): 8.3 %
     again = read_folder(second)  # the same seeds again are no new look
     record_look(again)
     assert len(read_looks(second)) == len(analyze(again).conduct.looks) == 2

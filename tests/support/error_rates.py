@@ -157,11 +157,7 @@ def _levels(found: Differences, cell: Cell, n: int) -> np.ndarray:
     tests = np.broadcast_to(np.maximum(found.known.sum(axis=-1, keepdims=True), 1), found.n.shape)
     if cell.family == "baseline":
         tests = np.where(found.n < FEW, math.comb(cell.variants, 2), tests)
-    numbers, place = np.unique(tests, return_inverse=True)
-    looks = Looks(cell.plan, tuple(range(n)))
-    return np.array([looks.level(ALPHA / (cell.datasets * number)) for number in numbers.tolist()])[
-        place.reshape(tests.shape)
-    ]
+    return ALPHA * Looks(cell.plan, tuple(range(n))).share / (cell.datasets * tests)
 
 
 HARDEST = (
