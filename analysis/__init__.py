@@ -25,6 +25,7 @@ def compare(
     lower_is_better: bool = False,
     variance: str = "shared",
     failed: str | Sequence[str] = (),
+    family: str = "all",
 ) -> Results:
     """Compare variants over seeds, as `vit-report csv:FILE` does.
 
@@ -36,7 +37,8 @@ def compare(
     factors. `margin`: smaller differences count as equal, in the unit of the metric; without it, nothing is called
     equivalent, unless the metric is one of ours, such as `test/acc`. `variance`: "paired" for the paired t test of each
     pair, "shared" where the variants share what they tell about their spread. `failed`: which rows are failed runs,
-    whatever their value: conditions such as "State!=finished" or ["State=crashed", "State=killed"].
+    whatever their value: conditions such as "State!=finished" or ["State=crashed", "State=killed"]. `family`:
+    "baseline" tests the pairs with the baseline only, if that was decided before the runs; "all" tests every pair.
 
     In the result, `comparisons.versus[variant]` and `comparisons.pairs[a, b]` hold the difference, `adjusted` with the
     interval for all pairs together, and the verdict that is read from it; `means.of(variant)` the mean; `factors.model`
@@ -48,7 +50,7 @@ def compare(
 
     factors = [*map(str, factor)] if isinstance(factor, (list, tuple)) else [str(factor)]
     named = None if baseline is None else str(baseline)
-    asked = (str(metric), factors, str(seed), named, margin, lower_is_better, variance, _conditions(failed))
+    asked = (str(metric), factors, str(seed), named, margin, lower_is_better, variance, _conditions(failed), family)
     return results(read_table(frame, "the table", *asked, command=f"analysis.compare(frame, *{asked})"))
 
 
@@ -63,9 +65,9 @@ def read(
 
     `source`: the folder of a study or of an export, `wandb:ENTITY/PROJECT[/STUDY]`, or a table of runs such as
     `runs.csv`. `metric`, `baseline`: others than the plan's, as for `vit-report --metric`. `table`: what the columns of
-    a table are: `factor`, `seed`, `margin`, `lower_is_better`, `variance`, `failed` as in `compare`, and `where`, the
-    conditions for the rows that are read, such as "dataset=mnist". `skip_unreadable`: leave out damaged records. Raises
-    `UserError` naming what is missing.
+    a table are: `factor`, `seed`, `margin`, `lower_is_better`, `variance`, `family`, `failed` as in `compare`, and
+    `where`, the conditions for the rows that are read, such as "dataset=mnist". `skip_unreadable`: leave out damaged
+    records. Raises `UserError` naming what is missing.
     """
     from analysis.notebook import results
     from analysis.runs import read as reading

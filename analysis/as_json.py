@@ -17,7 +17,6 @@ def as_dict(findings: Findings) -> dict[str, Any]:
     Values, intervals and differences are in the unit of the metric: accuracies are fractions.
     """
     comparisons, policy, means = findings.comparisons, findings.policy, findings.means
-    pairs = comparisons.pairs or {(v, comparisons.baseline): comparisons.versus[v] for v in findings.variants.others}
     failed = findings.conduct.counts[["diverged", "pruned"]].sum(axis=1)
     return {
         "schema": SCHEMA,
@@ -27,12 +26,15 @@ def as_dict(findings: Findings) -> dict[str, Any]:
         "baseline": comparisons.baseline,
         "margin": policy.margin,
         "level": 1 - ALPHA,
+        "family": policy.family,
         "look": _look(findings),
         "warnings": [plain(f"{warning.line} {warning.detail}") for warning in warnings(study_sections(findings))],
         "variants": [
             {"variant": v, **_estimate(mean), "failed": int(failed[v])} for v, mean in means.of_variants.items()
         ],
-        "comparisons": [{"variant": a, "reference": b, **_comparison(one)} for (a, b), one in pairs.items()],
+        "comparisons": [
+            {"variant": a, "reference": b, **_comparison(one)} for (a, b), one in comparisons.family.items()
+        ],
     }
 
 

@@ -37,7 +37,7 @@ ALONE = (
 )
 """A flag, what it does, and the flags that do not go with it."""
 
-TABLE_FLAGS = ("factor", "where", "failed", "seed", "margin", "lower_is_better", "variance")  # for a table of runs
+TABLE_FLAGS = ("factor", "where", "failed", "seed", "margin", "lower_is_better", "variance", "family")
 ONE_STUDY = ("metric", "baseline", "table", "json", "wandb", *TABLE_FLAGS)
 """The flags that an index does not take. With one of them, a folder that holds one study means that study."""
 

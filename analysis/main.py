@@ -105,6 +105,8 @@ def _add_table_flags(parser: Parser) -> None:
     table.add_argument("--margin", metavar="NUMBER", type=float, help=about)
     about = "paired: the paired t test of each pair; shared (default): standard errors that share all variants' spread"
     table.add_argument("--variance", metavar="KIND", help=about)
+    about = "baseline: test the pairs with the baseline only, which shows more; all (default): test every pair"
+    table.add_argument("--family", metavar="PAIRS", help=about)
     table.add_argument("--lower-is-better", action="store_const", const=True, help="as for an error or a time")
 
 

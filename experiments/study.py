@@ -20,7 +20,7 @@ from experiments.tuned import Tuned
 
 STUDY = "study.json"
 GRID = ("tuned", "base", "factors", "extra")  # fields that decide which runs a study has
-COMPARISON = ("baseline", "metric", "margin", "looks", "variance")  # how they are compared: stays after the first run
+COMPARISON = ("baseline", "metric", "margin", "looks", "variance", "family")  # stay as they are after the first run
 MAX_LOOK = 10_000
 OTHER_FOLDERS = ("locks", "report", "tuning", "wandb")  # in a study's folder, beside those of its runs
 OTHER_FILES = (".db", ".json", ".jsonl", ".lock", ".log", ".yaml")  # endings of the files there
@@ -41,6 +41,7 @@ def _check_looks(looks: list[int]) -> list[int]:
 
 MetricName = Annotated[str, AfterValidator(_check_metric)]
 Variance = Literal["shared", "paired"]  # standard errors of differences come from all variants, or each pair alone
+Family = Literal["all", "baseline"]  # the pairs that are tested: all, or those with the baseline
 Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned tests: at these numbers of seeds
 
 
@@ -130,6 +131,7 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     margin: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None
     looks: Looks = []
     variance: Variance = "shared"
+    family: Family = "all"
     until_decided: UntilDecided | None = None
     seeds: list[StrictInt]
     base: dict[str, Any]

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, Validati
 
 from experiments.errors import UserError, first_line, setting_text
 from experiments.metric import MAX_MARGIN, Metric
-from experiments.study import Looks, MetricName, Variance
+from experiments.study import Family, Looks, MetricName, Variance
 from vit.registry import REGISTRY, nearest
 
 Levels = dict[str, Any]  # factor -> level, or setting -> value
@@ -59,6 +59,9 @@ class Study(BaseModel, frozen=True, extra="forbid"):
         "shared",
         description="standard errors of differences: shared among the variants (from 3 variants and 3 seeds on), or "
         "paired",
+    )
+    family: Family = Field(
+        "all", description="the pairs that are tested: all, or baseline: those with the baseline only, which shows more"
     )
     names: dict[str, str] = Field({}, description="factor -> its name in labels")
     labels: dict[str, str] = Field({}, description="variant -> its name in tables and figures; may change at any time")

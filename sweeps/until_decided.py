@@ -28,6 +28,8 @@ def with_looks(study: Study, most: int | None, pairs: bool = False) -> Study:
     if isinstance(seeds, list) and len(seeds) < most:
         raise UserError(f"--max-seeds: {most} is not allowed: {study.name} lists {len(seeds)} seeds")
     variants = sum(1 for _ in study.variants())
+    if pairs and study.family == "baseline":
+        raise UserError(f"--pairs: is not allowed for {study.name}: it states family: baseline, which tests no others")
     if pairs and variants > MOST_PAIRS:
         raise UserError(f"--pairs: is not allowed for {variants} variants: pairs are tested of up to {MOST_PAIRS}")
     if variants < 2:

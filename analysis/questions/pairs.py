@@ -128,7 +128,8 @@ def among_pairs(findings: Findings, factorial: bool) -> list[str]:
     """What is shown of the pairs without the baseline (or of all, if `factorial`), and what these seeds can show."""
     variants, comparisons, metric = findings.variants, findings.comparisons, findings.means.metric
     if len(variants.others) > 1 and not comparisons.pairs:
-        return ["With so many variants, pairs without the baseline are not compared."]
+        many = "With so many variants, pairs without the baseline are not compared."
+        return [*[many] * (findings.study.plan.family == "all"), *limits(findings)]
     pairs = comparisons.pairs if factorial else comparisons.other_pairs
     tested = [compared for compared in pairs.values() if compared.verdict != NOT_TESTED]
     if not pairs:
@@ -156,8 +157,7 @@ def among_pairs(findings: Findings, factorial: bool) -> list[str]:
 def limits(findings: Findings) -> list[str]:
     """How large a difference must be for the seeds of the study to show it, of pairs of which nothing is shown."""
     metric, margin, comparisons = findings.means.metric, findings.policy.margin, findings.comparisons
-    pairs = comparisons.pairs or comparisons.versus
-    unclear = [c for c in pairs.values() if c.verdict == c.verdict_of_finished == "not shown"]
+    unclear = [c for c in comparisons.family.values() if c.verdict == c.verdict_of_finished == "not shown"]
     known = [c for c in unclear if math.isfinite(c.detectable)]
     if not known:
         return []
@@ -229,7 +229,7 @@ def baseline_table(findings: Findings) -> Table:
     variants, comparisons = findings.variants, findings.comparisons
     compared = {variant: comparisons.versus[variant] for variant in variants.others}
     rows = {variant: _fields(comparison) for variant, comparison in compared.items()}
-    family = sum(c.tested for c in (comparisons.pairs or compared).values())
+    family = sum(c.tested for c in comparisons.family.values())
     note = f"Intervals hold for {columns.held_for(findings)} (pairs: {family}), and verdicts are read from them."
     early = any(comparison.decided_early for comparison in compared.values())
     caption = f"Differences from the baseline (variant − {variants.name(variants.baseline)}), over the seeds of both."

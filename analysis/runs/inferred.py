@@ -30,6 +30,7 @@ def infer(
     troubles: Mapping[str, str] | None = None,
     margin: float | None = None,
     variance: str = "shared",
+    family: str = "all",
     factors_are: str = "the settings that differ between the runs",
     **parts: Any,
 ) -> Runs:
@@ -66,6 +67,7 @@ def infer(
         **({} if is_metric(str(metric)) else {"lower_is_better": Metric(metric).lower_is_better}),
         "margin": MARGIN if margin is None and Metric(metric).is_share else margin,  # the default is for accuracies
         "variance": variance,
+        **({} if family == "all" else {"family": family}),
         "seeds": sorted({seed for _, seed in kept}),
         "base": nested({path: value for path, value in settings[0].items() if path not in (*varied, *PLACES)}),
         "runs": [

@@ -124,6 +124,8 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
     if study.margin and metric is not None and (wanted := Metric(metric)).is_share != study.metric.is_share:
         stated = f"The margin {study.margin:g} is stated for {study.metric.label}"
         notes.append(f"{stated}, and {wanted.label} has another unit, so no equivalence is tested.")
+    if "baseline" in changes:
+        changes["family"] = "all"  # `family: baseline` is stated for another one
     better = None if "metric" in changes else study.plan.lower_is_better
     changed = _with_notes(replace(study, stated=study.stated_plan), notes, **changes, lower_is_better=better)
     return changed if changes else study

@@ -125,6 +125,7 @@ def read_table(
     lower_is_better: bool = False,
     variance: str = "shared",
     failed: Sequence[str] = (),
+    family: str = "all",
     command: str | None = None,
 ) -> Runs:
     """A study from a table with one row for each run; see `analysis.compare`.
@@ -148,7 +149,8 @@ def read_table(
     _check_ended(frame.drop(columns=[metric, seed, *factor]), source, frame[metric].map(_text) != "", failed)
     levels = {name: _levels(frame, source, name) for name in factor}
     runs = _runs(frame, source, measured, metric, seed, levels)
-    study = infer(source, runs, measured, baseline, margin=margin, variance=variance, factors_are="the columns given")
+    given = "the columns given"
+    study = infer(source, runs, measured, baseline, None, margin, variance, family, given)
     if len(study.variants) < len(set(zip(*levels.values()))):
         raise UserError(f"{source}: two combinations of {', '.join(factor)} have the same name; rename their values")
     shared = Counter(run.seed for run in study.plan.runs)

@@ -15,16 +15,18 @@ A difference can be shown to exist and to be smaller than the margin. Its verdic
 says what would matter.
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from analysis.verdicts.differences import Differences, Variance, differences
+from analysis.verdicts.differences import FEWEST_PAIRED, Differences, Variance, differences
 from analysis.verdicts.estimates import ALPHA, UNKNOWN, Estimate
 from analysis.verdicts.looks import NO_PLAN, Looks
 from analysis.verdicts.power import detectable
+from experiments.study import Family
 
 # fmt: off
 Verdict = Literal[
@@ -62,6 +64,9 @@ class Rule:
     looks: Looks = NO_PLAN
     """the planned looks, where the study plans any: the seeds are then those of the current look, in the planned order;
     variants that stopped have fewer"""
+    family: Family = "all"
+    """which pairs are compared; of those with the baseline, one with fewer than `FEWEST_PAIRED` common seeds has the
+    level of all pairs, since its level does not hold otherwise"""
     variance: Variance = "shared"
     """whether standard errors share what all variants tell about their spread, where there are enough of them"""
 
@@ -126,31 +131,39 @@ def compare(values: Values, pairs: Sequence[Pair], rule: Rule) -> dict[Pair, Com
     looks_of_pairs = [rule.looks.of(pair) for pair in pairs]
     numbers = np.array([len(looks.reached) for looks in looks_of_pairs], dtype=int)
     tests = int(np.stack([at.known for at in at_looks])[numbers - 1, np.arange(len(pairs))].sum())
+    most = max(tests, math.comb(len(values), 2)) if rule.family == "baseline" else tests
     compared = dict[Pair, Comparison]()
     for number in np.unique(numbers):
         here = np.flatnonzero(numbers == number)
         looks, own = looks_of_pairs[here[0]], [at[here] for at in at_looks[:number]]
         sides = [present[side[here]][:, : looks.reached[-1]] for side in (first, second)]
         seeds = [join(*sides).sum(axis=-1) for join in (np.logical_or, np.logical_and)]
-        judged = _judge(own, seeds, tests, replace(rule, looks=looks))
+        judged = _judge(own, seeds, (tests, most), replace(rule, looks=looks))
         compared |= zip([pairs[i] for i in here.tolist()], judged, strict=True)
     return {pair: compared[pair] for pair in pairs}
 
 
-def _judge(at_looks: Sequence[Differences], seeds: Sequence[np.ndarray], tests: int, rule: Rule) -> list[Comparison]:
-    """The comparisons of pairs of one study with these differences at each look so far; `tests`: of the family.
+def _judge(
+    at_looks: Sequence[Differences], seeds: Sequence[np.ndarray], tests: tuple[int, int], rule: Rule
+) -> list[Comparison]:
+    """The comparisons of pairs of one study with these differences at each look so far.
 
-    `seeds` (2, pairs): of which a side has a run, and of which both have one, failed or not. A pair of which neither
-    side varies has no interval within the margin: a rare failure may be missed.
+    `seeds` (2, pairs): of which a side has a run, and of which both have one, failed or not. `tests`: that share the
+    level of a pair, and that of a pair with few seeds. A pair of which neither side varies has no interval within the
+    margin: a rare failure may be missed.
     """
     *earlier, now = at_looks
-    looks, alpha = rule.looks, ALPHA / (rule.families * max(tests, 1))  # of each test, over all looks (Bonferroni)
-    level = alpha * looks.share
+    looks = rule.looks
+    levels = [
+        ALPHA * share / (rule.families * np.where(at.n < FEWEST_PAIRED, max(tests[1], 1), max(tests[0], 1)))
+        for at, share in zip(at_looks, looks.shares)
+    ]
+    level = levels[-1]
     adjusted, alone = _intervals(now, level, rule), now.estimates(looks.confidence)
     p = np.where(np.isnan([interval.low for interval in adjusted]), np.nan, now.t_test())
     p_adjusted = np.minimum(p * ALPHA / level, 1.0)
     smallest = detectable(now.sd, now.n, level, now.sharing) * now.tail(level)
-    before = [(n, _intervals(at, alpha * part, rule)) for n, at, part in zip(looks.reached, earlier, looks.shares)]
+    before = [(n, _intervals(at, of_look, rule)) for n, at, of_look in zip(looks.reached, earlier, levels)]
     compared = []
     for i, interval in enumerate(adjusted):
         verdict = EQUAL if now.equal[i] else rule.verdict(interval)
@@ -191,8 +204,8 @@ def without_test(one: Comparison, reason: Reason) -> Comparison:
     return replace(one, verdict=NOT_TESTED, reason=reason, **blank)
 
 
-def _intervals(found: Differences, level: float, rule: Rule) -> list[Estimate]:
-    """The intervals at 1 - level; unknown where both sides are equal, and within the margin if neither side varies."""
+def _intervals(found: Differences, level: np.ndarray, rule: Rule) -> list[Estimate]:
+    """The intervals at 1 - level (pairs,); unknown where both sides are equal, and within the margin if none varies."""
     untested = found.constant & (np.abs(found.mean) + found.half_width(1 - level) <= rule.bound) | found.equal
     return [
         replace(one, low=np.nan, high=np.nan) if unknown else one

@@ -63,7 +63,7 @@ class Differences:
         away = (self.mean - null)[..., None, :] / self.error
         return np.minimum(self._average(2 * special.stdtr(self.df, -np.abs(away))), 1)
 
-    def half_width(self, level: float) -> np.ndarray:
+    def half_width(self, level: float | np.ndarray) -> np.ndarray:
         """Half the width of the intervals around the means (..., pairs): differences with p = 1 - level."""
         ends = -special.stdtrit(self.df, (1 - level) / 2) * self.error
         low, high = ends.min(axis=-2), ends.max(axis=-2)
@@ -73,12 +73,12 @@ class Differences:
             low, high = np.where(inside, middle, low), np.where(inside, high, middle)
         return high
 
-    def tail(self, alpha: float) -> np.ndarray:
+    def tail(self, alpha: float | np.ndarray) -> np.ndarray:
         """The half-width at 1 - alpha over that of one t distribution with the same error and mean df (..., pairs)."""
         df, error = self._average(self.df), np.sqrt(self._average(self.error**2))
         return self.half_width(1 - alpha) / (-special.stdtrit(df, alpha / 2) * error)
 
-    def estimates(self, level: float) -> list[Estimate]:
+    def estimates(self, level: float | np.ndarray) -> list[Estimate]:
         """The mean of each pair of a single study with its interval."""
         half = self.half_width(level)
         return estimates(self.mean, self.mean - half, self.mean + half, self.n)

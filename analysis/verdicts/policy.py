@@ -24,6 +24,7 @@ from analysis.verdicts.differences import Variance
 from analysis.verdicts.estimates import accuracy_step, decimal_step
 from analysis.verdicts.looks import NO_PLAN, Looks
 from experiments.metric import Metric
+from experiments.study import Family
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Policy:
     image: float = 0.0  # see `one_image`
     looks: Looks = NO_PLAN
     variance: Variance = "shared"  # see `Rule`
+    family: Family = "all"  # see `Rule`
     has_grid: bool = False  # the plan has a grid of factors: pairs and factors are tested, and share `ALPHA`
     strictness: int = 1  # how many times as strict the intervals are, where a page has those of several studies
 
@@ -53,8 +55,8 @@ class Policy:
     @property
     def rule(self) -> Rule:
         """The rule for differences of two runs."""
-        floor = math.sqrt(2) * self.floor
-        return Rule(self.margin, self.metric.lower_is_better, floor, self.families, self.looks, self.variance)
+        floor, lower = math.sqrt(2) * self.floor, self.metric.lower_is_better
+        return Rule(self.margin, lower, floor, self.families, self.looks, self.family, self.variance)
 
     def without_room(self, values: Values) -> dict[Verdict, set[str]]:
         """The variants of which each finished run errs on at most one image, and those near the metric of guessing."""

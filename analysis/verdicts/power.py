@@ -19,18 +19,19 @@ POWER = 0.8  # the probability with which a true difference is to be found
 CLEAREST = 1e4  # the largest noncentrality that is computed
 
 
-def detectable(sd_diff: ArrayLike, n: ArrayLike, alpha: float = ALPHA, sharing: ArrayLike = 1.0) -> np.ndarray:
+def detectable(sd_diff: ArrayLike, n: ArrayLike, alpha: ArrayLike = ALPHA, sharing: ArrayLike = 1.0) -> np.ndarray:
     """The smallest true differences that the two-sided paired t test on n seeds finds with `POWER`, elementwise.
 
     The statistic follows a noncentral t with sharing (n - 1) degrees of freedom. NaN for fewer than two seeds or an
     unknown spread, infinite where the level of an early look is so strict that no difference meets it.
     """
-    sd_diff, n, sharing = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (sd_diff, n, sharing)))
-    (seeds, share), place = np.unique(np.stack([n.ravel(), sharing.ravel()]), axis=1, return_inverse=True)
+    given = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (sd_diff, n, sharing, alpha)))
+    sd_diff, different = given[0], np.stack([x.ravel() for x in given[1:]])
+    (seeds, share, level), place = np.unique(different, axis=1, return_inverse=True)
     seeds = np.where(seeds < 2, np.nan, seeds)
     low, high = np.zeros(len(seeds)), CLEAREST / np.sqrt(seeds)
     df = share * (seeds - 1)
-    critical = -special.stdtrit(df, alpha / 2)
+    critical = -special.stdtrit(df, level / 2)
     for _ in range(80):
         middle = (low + high) / 2
         right_side = special.nctdtr(df, -middle * np.sqrt(seeds), -critical)  # precise where 1 - CDF is not

@@ -29,8 +29,8 @@ class Comparisons:
     baseline: str
     versus: dict[str, Comparison]  # each variant against the baseline: the same comparisons as in `pairs`
     pairs: dict[tuple[str, str], Comparison]
-    """(a, b) -> a - b, where b is the baseline or comes later; all pairs are one family. Empty where there are too many
-    variants; then the pairs with the baseline are the family"""
+    """(a, b) -> a - b, where b is the baseline or comes later; all pairs are one family. Empty where the pairs with the
+    baseline are the family"""
 
     @property
     def other_pairs(self) -> dict[tuple[str, str], Comparison]:
@@ -45,12 +45,12 @@ class Comparisons:
     @property
     def methods(self) -> set[str]:
         """Where standard errors come from, see `verdicts.differences`."""
-        return {compared.method for compared in (self.pairs or self.versus).values() if compared.tested}
+        return {compared.method for compared in self.family.values() if compared.tested}
 
     @cached_property
     def untested(self) -> list[str]:
         """The variants of which no comparison has a verdict, so that nothing is known of their place."""
-        known = {variant for pair, one in self._family.items() if one.verdict != NOT_TESTED for variant in pair}
+        known = {variant for pair, one in self.family.items() if one.verdict != NOT_TESTED for variant in pair}
         return [variant for variant in self.versus if variant not in known]
 
     @property
@@ -63,12 +63,13 @@ class Comparisons:
         """The variants with which this one has one of these verdicts."""
         return frozenset(
             (set(pair) - {variant}).pop()
-            for pair, compared in self._family.items()
+            for pair, compared in self.family.items()
             if variant in pair and compared.verdict in verdicts
         )
 
     @cached_property
-    def _family(self) -> dict[tuple[str, str], Comparison]:
+    def family(self) -> dict[tuple[str, str], Comparison]:
+        """The pairs that are tested together: all, or those with the baseline."""
         return self.pairs or {(v, self.baseline): one for v, one in self.versus.items() if v != self.baseline}
 
     @property
@@ -105,6 +106,7 @@ def from_rows(plan: StudyPlan, rows: Iterable[Mapping[str, Any]], margin: float 
         image=one_image(known, metric),
         looks=Looks(tuple(plan.looks), _complete(rows), plan.stopped),
         variance=plan.variance,
+        family="baseline" if len(values) > MOST_PAIRS else plan.family,
         has_grid=plan.has_grid,
     )
     return policy, values
@@ -132,13 +134,13 @@ def _complete(rows: Rows) -> tuple[int, ...]:
 
 
 def compare_variants(values: Values, baseline: str, policy: Policy) -> Comparisons:
-    """Every pair of variants, or each variant with the baseline where there are too many."""
-    others, few = [variant for variant in values if variant != baseline], len(values) <= MOST_PAIRS
+    """Every pair of variants, or each variant with the baseline, as the policy says."""
+    others, everything = [variant for variant in values if variant != baseline], policy.family == "all"
     pairs = (
         [(b, a) if a == baseline else (a, b) for a, b in combinations(values, 2)]
-        if few
+        if everything
         else [(variant, baseline) for variant in others]
     )
     compared = policy.compare(values, pairs)
     versus = against_baseline(compared, policy.looks.limit(values), baseline)
-    return Comparisons(baseline, versus, compared if few else {})
+    return Comparisons(baseline, versus, compared if everything else {})

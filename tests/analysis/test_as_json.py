@@ -38,6 +38,7 @@ COMPARISON = {**NAMES, **ESTIMATE, "p_adjusted": NUMBER, "verdict": VERDICT, "re
 SCHEMA = closed(
     {
         "schema": {"const": 1},
+        "family": {"enum": ["all", "baseline"]},
         "study": {"type": "string"},
         "metric": {"type": "string"},
         "lower_is_better": {"type": "boolean"},

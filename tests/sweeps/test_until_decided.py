@@ -148,6 +148,12 @@ def test_pairs_that_the_report_does_not_test_are_refused(tmp_path, refused):
     assert "--pairs: is not allowed for 151 variants: pairs are tested of up to 150" in said
 
 
+def test_pairs_are_refused_for_a_study_that_tests_those_with_the_baseline_only(tmp_path, refused):
+    study = Stubbed(tmp_path, **THREE, family="baseline")
+    said = refused("run", study.study, FLAG, "--pairs", "--dry-run", "--out", tmp_path)
+    assert "--pairs: is not allowed for " in said and "it states family: baseline" in said
+
+
 def test_studies_that_cannot_be_tested_are_refused(tmp_path, refused):
     several = {"name": "own", "factors": {"data.name": ["digits", "mnist"]}}
     with pytest.raises(UserError, match="--until-decided: is not allowed for a study of several datasets"):

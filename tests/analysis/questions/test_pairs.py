@@ -11,9 +11,11 @@ import tiny
 from scipy import stats
 from synthetic import results_of, write_factorial, write_study
 
+from analysis.as_json import as_dict
 from analysis.findings import analyze
 from analysis.questions.pairs import baseline_table, pairs_table, question
 from analysis.runs.folder import read_folder, read_runs
+from analysis.runs.read import read
 from experiments.errors import UserError
 from experiments.runs.run import train
 from experiments.study import RunSpec
@@ -201,6 +203,20 @@ def test_too_many_variants_are_compared_with_the_baseline_only(tmp_path, monkeyp
     others = findings.variants.others
     undecided = {"none": []} | {name: [other for other in others if other != name] for name in others}
     assert findings.comparisons.undecided == undecided
+
+
+def test_a_study_that_states_the_baseline_as_its_only_reference_says_nothing_on_other_pairs(tmp_path):
+    folder = write_study(tmp_path, family="baseline")
+    findings, every = analyze(read_folder(folder)), results_of(tmp_path / "all")
+    assert findings.comparisons.pairs == {} and pairs_table(findings) is None
+    assert "The other 3 pairs" in answer(every) and "pairs" not in answer(findings)
+    (notes,) = baseline_table(findings).notes
+    assert notes.startswith("Intervals hold for all pairs with the baseline together (pairs: 3)")
+    assert [(as_dict(f)["family"], len(as_dict(f)["comparisons"])) for f in (findings, every)] == [
+        ("baseline", 3), ("all", 6)
+    ]  # fmt: skip
+    other = analyze(read(str(folder), baseline="learned-1d"))  # not said before the runs
+    assert other.policy.family == "all" and len(other.comparisons.pairs) == 6
 
 
 def test_two_tables_have_every_pair_once(tmp_path):

@@ -49,6 +49,13 @@ def test_the_user_says_what_is_better_and_what_counts_as_equal():
     assert verdicts == ["worse", "equivalent", "better", "equivalent"]
 
 
+def test_pairs_with_the_baseline_can_be_the_only_ones():
+    frame = table({"a": [1.0, 2, 3, 4, 5], "b": [1.1, 2.3, 2.9, 4, 5], "c": [2.1, 3.3, 3.9, 5, 6]})
+    every, few = (compared(frame, family=family).comparisons for family in ("all", "baseline"))
+    assert len(every.pairs) == 3 and few.pairs == {} and few.versus["b"].p < few.versus["b"].p_adjusted
+    assert few.versus["c"].p_adjusted == pytest.approx(2 / 3 * every.versus["c"].p_adjusted)
+
+
 def test_rounded_values_that_never_vary_are_known_to_half_a_step():
     """500 and 400 on each of 5 seeds: the standard deviation of a difference is 0.5 sqrt(2), not 0."""
     versus = compared(table({"a": [400] * 5, "b": [500] * 5})).comparisons.versus["b"]
@@ -123,7 +130,7 @@ def test_a_pair_without_a_common_seed_says_so():
 
 def test_a_report_on_a_frame_shows_the_call_that_makes_it():
     (code,) = reproduce(compared(table({"a": [1, 2], "b": [3, 4]}))).items
-    assert code.text == "analysis.compare(frame, *('score', ['method'], 'seed', None, 0.5, False, 'shared', []))"
+    assert code.text == "analysis.compare(frame, *('score', ['method'], 'seed', None, 0.5, False, 'shared', [], 'all'))"
 
 
 def run(capsys, *arguments):

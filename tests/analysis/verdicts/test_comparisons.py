@@ -51,6 +51,20 @@ def test_the_interval_of_which_a_verdict_is_read_is_bonferronis(families):
         assert (compared.adjusted.low, compared.adjusted.high) == pytest.approx((low, high), rel=1e-6)
 
 
+@pytest.mark.parametrize(("seeds", "tests"), [(6, [5, 5, 5, 5, 5]), (4, [15, 15, 15, 15, 15]), (5, [15, 5, 5, 5, 5])])
+def test_pairs_with_the_baseline_share_the_level_and_those_with_few_seeds_have_that_of_all_pairs(seeds, tests):
+    rng = np.random.default_rng(0)
+    values = {f"v{i}": by_seed(*rng.normal(0.9 + 0.004 * i, 0.005, seeds)) for i in range(6)}
+    values["v1"] = {seed: value for seed, value in values["v1"].items() if seed or seeds != 5}
+    pairs = [(f"v{i}", "v0") for i in range(1, 6)]
+    found = verdicts.compare(values, pairs, Rule(family="baseline", variance="paired"))
+    for (a, b), number in zip(pairs, tests, strict=True):
+        test = scipy_stats.ttest_rel([values[a][seed] for seed in values[a]], [values[b][seed] for seed in values[a]])
+        low, high = test.confidence_interval(1 - 0.05 / number)
+        assert (found[a, b].adjusted.low, found[a, b].adjusted.high) == pytest.approx((low, high), rel=1e-6)
+        assert found[a, b].p_adjusted == pytest.approx(min(number * test.pvalue, 1), **CLOSE)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_verdict_says_what_its_interval_shows_and_p_agrees(seed):
     rng, margin = np.random.default_rng(seed), 3.0
