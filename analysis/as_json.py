@@ -30,7 +30,8 @@ def as_dict(findings: Findings) -> dict[str, Any]:
         "look": _look(findings),
         "warnings": [plain(f"{warning.line} {warning.detail}") for warning in warnings(study_sections(findings))],
         "variants": [
-            {"variant": v, **_estimate(mean), "failed": int(failed[v])} for v, mean in means.of_variants.items()
+            {"variant": v, **_estimate(mean), "failed": int(failed[v]), "rank": [*comparisons.ranks.get(v, ())] or None}
+            for v, mean in means.of_variants.items()
         ],
         "comparisons": [
             {"variant": a, "reference": b, **_comparison(one)} for (a, b), one in comparisons.family.items()

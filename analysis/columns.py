@@ -18,7 +18,6 @@ NAME = Column("variant", "variant", key=True)
 """The column of variants in a report on several studies, which has no table of runs."""
 VERDICT = Column("verdict", "verdict", mark="_verdict_mark")
 """The column of verdicts, as `verdict_fields` makes them."""
-FEWEST_LETTERS = 8  # variants from which letters show what differs, instead of a table of all pairs
 LONG_NAME = 24  # characters of the baseline's name from which a column head says "the baseline"
 
 

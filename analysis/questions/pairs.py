@@ -22,6 +22,7 @@ from experiments.metric import Metric
 
 HEADING = "Differences from the baseline"
 MOST_NAMED = 6  # variants with one verdict that a sentence names
+MOST_IN_TABLE = 7  # variants of which the page has a table of all pairs; of more, it is only written as a file
 MOST_RANKED = 3  # pairs that differ which the answer names
 EARLY = (
     "Differences that an early look decides are too large on average (in simulations 1.1 to 2.4 times true differences "
@@ -36,10 +37,9 @@ def question(findings: Findings) -> Section | None:
         return None
     whole, said = without_comparison(findings), against_baseline(findings)
     factorial = findings.factors.model is not None  # its effects are the answer
-    in_letters = len(variants.names) >= columns.FEWEST_LETTERS  # then the table of pairs is only written as a file
-    pairs = pairs_table(findings)
-    items = present(_plot(findings), baseline_table(findings), None if in_letters else pairs)
-    frames = {"pairs": pairs.data} if pairs and in_letters else {}
+    pairs, many = pairs_table(findings), len(variants.names) > MOST_IN_TABLE
+    items = present(_plot(findings), baseline_table(findings), None if many else pairs)
+    frames = {"pairs": pairs.data} if pairs and many else {}
     if whole:
         return Section("differences", HEADING, items, answer=whole, frames=frames)
     answer = [" ".join(said) * (not factorial), " ".join(among_pairs(findings, factorial))]

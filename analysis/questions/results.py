@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from analysis import columns, verdicts, words
+from analysis import columns, words
 from analysis.figures import means as figures
 from analysis.figures.style import Plot
 from analysis.findings import Findings
@@ -67,7 +67,9 @@ def variants_table(findings: Findings) -> Table:
     """The main table. It shows how many runs diverged where any did."""
     variants, means, comparisons = findings.variants, findings.means, findings.comparisons
     metric, divergence = variants.metric, findings.conduct.divergence
-    letters, lost = variant_letters(findings), any(rate.value > 0 for rate in divergence.values())
+    places = comparisons.ranks if len(variants.names) > 2 else {}
+    ranks = {v: {"rank": "-".join(dict.fromkeys(map(str, of))), "_rank": of[0]} for v, of in places.items()}
+    lost = any(rate.value > 0 for rate in divergence.values())
     rows = {
         variant: {
             "n": means.of(variant).n,
@@ -76,26 +78,25 @@ def variants_table(findings: Findings) -> Table:
             "_best": columns.mark(variant, findings),
             **columns.difference_fields(comparisons.versus[variant]),
             **columns.verdict_fields(comparisons.versus[variant]),
-            **({"letters": letters.get(variant, "")} if letters else {}),
+            **ranks.get(variant, {}),
             **columns.cost_fields(findings.cost, variant, SHOWN_COST),
         }
         for variant in variants.names
     }
     rate_note = f"share of the ended runs, with the exact {words.CONFIDENCE} interval"
-    same = "equivalent or " if variants.margin is not None else ""
-    letters_note = f"variants that share a letter are {same}not shown to differ (all pairs: tables/pairs.csv)"
+    rank_note = f"the places that are possible, of {len(ranks)}; in at least {words.CONFIDENCE} of studies, all hold"
     shown = (
         Column("n", "n", words.counts, note="finished runs, one for each seed"),
         *([Column("diverged", "diverged", words.each(columns.share_text), note=rate_note)] * lost),
         replace(columns.mean_column(metric, metric), mark="_best"),
-        *([Column("letters", "letters", note=letters_note)] if letters else []),
         replace(columns.difference_column(metric, f"difference from {columns.baseline_name(variants)}"), link="_runs"),
         columns.VERDICT,
+        *([Column("rank", "rank", sort="_rank", note=rank_note)] if ranks else []),
         *(replace(column, detail=True) for column in columns.cost_columns(SHOWN_COST)),
     )
     read_from = f"the interval of the difference from {variants.name(variants.baseline)}"
     notes = (
-        f"Letters: {letters_note}." if letters else "",
+        f"Rank: {rank_note}." if ranks else "",
         columns.mark_note(findings),
         f"Verdict: read from {read_from}, which holds for {columns.held_for(findings)}." if variants.others else "",
         findings.conduct.counted,
@@ -103,15 +104,3 @@ def variants_table(findings: Findings) -> Table:
     caption = f"{words.capital(metric.label)} of each variant: mean and {words.CONFIDENCE} confidence interval."
     caption += " n: number of seeds."
     return columns.variant_table("variants", caption, variants, rows, shown, tuple(filter(None, notes)))
-
-
-def variant_letters(findings: Findings) -> dict[str, str]:
-    """Variant -> the letters of `compact_letters`, the best first; empty for few variants or without all pairs."""
-    means, comparisons = findings.means, findings.comparisons
-    if len(comparisons.versus) < columns.FEWEST_LETTERS or not comparisons.pairs:
-        return {}
-    known = [variant for variant in comparisons.versus if variant not in comparisons.untested]
-    if any(one.reason for pair, one in comparisons.pairs.items() if set(pair) <= set(known)):
-        return {}  # two variants with one letter would be called not shown to differ
-    ordered = sorted(known, key=lambda variant: means.of(variant).value, reverse=not means.metric.lower_is_better)
-    return verdicts.compact_letters(ordered, [pair for pair in comparisons.ranked if set(pair) <= set(known)])

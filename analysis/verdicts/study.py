@@ -4,6 +4,7 @@ A report and `vit-sweep run --until-decided` both start here, so they cannot dif
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,6 +59,16 @@ class Comparisons:
         """The pairs of which a difference is shown, the better variant first."""
         better = {"better": lambda a, b: (a, b), "worse": lambda a, b: (b, a)}
         return [better[c.verdict](*pair) for pair, c in self.pairs.items() if c.verdict in better]
+
+    @property
+    def ranks(self) -> dict[str, tuple[int, int]]:
+        """Variant -> its first and last possible rank, 1 for the best; empty where not all pairs are compared.
+
+        They hold together wherever all intervals do, and a pair without a verdict widens them. Source: Al Mohamad,
+        Goeman and van Zwet, Biometrics 78 (2022), 238-247.
+        """
+        above, below = (Counter(pair[side] for pair in self.ranked) for side in (1, 0))
+        return {v: (1 + above[v], len(self.versus) - below[v]) for v in self.versus} if self.pairs else {}
 
     def with_verdict(self, variant: str | None, *verdicts: Verdict) -> frozenset[str]:
         """The variants with which this one has one of these verdicts."""

@@ -29,6 +29,8 @@ LOOK = {
     "undecided": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}},
 }
 
+RANK = {"type": ["array", "null"], "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}
+
 
 def closed(properties):
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
@@ -49,7 +51,7 @@ SCHEMA = closed(
         "warnings": {"type": "array", "items": {"type": "string"}},
         "variants": {
             "type": "array",
-            "items": closed({"variant": NAMES["variant"], **ESTIMATE, "failed": {"type": "integer"}}),
+            "items": closed({"variant": NAMES["variant"], **ESTIMATE, "failed": {"type": "integer"}, "rank": RANK}),
         },
         "comparisons": {"type": "array", "items": closed(COMPARISON)},
     }

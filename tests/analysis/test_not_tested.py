@@ -21,7 +21,7 @@ from analysis.questions.factors import question as factors
 from analysis.questions.methods import question as methods
 from analysis.questions.pairs import baseline_table
 from analysis.questions.pairs import question as differences
-from analysis.questions.results import best_mean, variant_letters, variants_table
+from analysis.questions.results import best_mean, variants_table
 from analysis.runs.folder import read_folder
 from analysis.write import latex, markdown
 
@@ -159,15 +159,15 @@ def test_what_the_seeds_can_see_is_of_tested_pairs_only():
     assert f"they see {open_pair.detectable:.2f}, with" in second
 
 
-def test_an_untested_variant_has_no_letter_and_no_place_among_the_best():
-    """Two survivors of five have the highest mean of eight variants; letters and bold are for those that are tested."""
+def test_an_untested_variant_can_have_every_rank_and_has_no_place_among_the_best():
+    """Two survivors of five have the highest mean of eight variants; bold is for those that are tested."""
     names = [f"m{i}" for i in range(8)]
     findings = analysis.compare(
         frame({("m7", s) for s in range(3)}, variants=names), "acc", "method", baseline="m0", margin=0.1
     )
     assert findings.means.best == "m7" and findings.all_best == ["m6"]
-    letters = variant_letters(findings)
-    assert "m7" not in letters and set(letters) == set(names[:7])
+    ranks = findings.comparisons.ranks  # m7 can be before or behind each of the others
+    assert ranks == {"m7": (1, 8), **{f"m{i}": (7 - i, 8 - i) for i in range(7)}}
     table = variants_table(findings)
     marks = dict(zip(names, table.frame["_best"]))
     assert (marks["m6"], marks["m7"]) == ("best", "untested")
@@ -181,12 +181,13 @@ def test_an_untested_variant_has_no_letter_and_no_place_among_the_best():
     assert "‡" in str(markdown.table(paper))
 
 
-def test_where_two_lettered_variants_were_not_compared_there_are_no_letters():
+def test_a_pair_that_is_not_tested_widens_the_ranks_of_both():
     runs = frame(variants=[f"m{i}" for i in range(8)], seeds=6)
     halves = (runs["method"] == "m0") & (runs["seed"] > 2) | (runs["method"] == "m1") & (runs["seed"] < 3)
     findings = analysis.compare(runs[~halves], "acc", "method", baseline="m2", margin=0.1)
     assert findings.comparisons.pairs["m0", "m1"].reason == "no common seed" and not findings.comparisons.untested
-    assert variant_letters(findings) == {}
+    ranks = findings.comparisons.ranks  # m7 is the best, m0 and m1 are the last
+    assert ranks == {"m0": (7, 8), "m1": (7, 8), **{f"m{i}": (8 - i, 8 - i) for i in range(2, 8)}}
 
 
 def test_nothing_is_bold_where_nothing_is_tested():

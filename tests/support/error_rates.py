@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from analysis.verdicts.differences import Differences, differences
 from analysis.verdicts.estimates import ALPHA
@@ -130,9 +131,9 @@ def rates(cell: Cell, studies: int, x: np.ndarray | None = None, shift: float | 
     return Rates(wrong, low, too_many, float(np.mean(found[:, apart])))
 
 
-def ranks_hold(cell: Cell, means: np.ndarray, studies: int) -> np.ndarray:
+def ranks_hold(cell: Cell, means: ArrayLike, studies: int) -> np.ndarray:
     """Whether the ranks of all variants hold at once (studies,), where the variants have these true means."""
-    x = cell.runs(studies)
+    x, means = cell.runs(studies), np.asarray(means)
     (first, second), held = cell.pairs, np.zeros(len(x), bool)
     for rows, now in _by_method(x + means[:, None], first, second):
         shown, sign = now.t_test() <= _levels(now, cell, cell.seeds), np.sign(now.mean)

@@ -1,5 +1,6 @@
 """The main table, against numbers computed by hand, and its marks; the answer of a study of one variant."""
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -56,6 +57,31 @@ def test_the_best_means_are_marked(values, expected, notes, tmp_path):
     table = variants_table(exact(tmp_path, values))
     assert marks(table) == expected
     assert notes in " ".join(table.notes) if notes else not any(note.startswith("Bold") for note in table.notes)
+
+
+def test_a_rank_is_every_place_that_no_shown_difference_excludes(tmp_path):
+    """The places of a variant in all orders in which each variant that is shown to be better comes first."""
+    rng = np.random.default_rng(3)
+    means = {"none": 0.70, "learned-1d": 0.80, "sinusoidal": 0.806, "rope-2d": 0.812, "cpe": 0.90}
+    findings = exact(tmp_path, {name: [*(mean + 0.004 * rng.normal(size=5))] for name, mean in means.items()})
+    shown_better = {
+        (a, b) if one.verdict == "better" else (b, a)
+        for (a, b), one in findings.comparisons.pairs.items()
+        if one.verdict in ("better", "worse")
+    }
+    places = {name: set() for name in means}
+    for order in itertools.permutations(means):
+        if all(order.index(better) < order.index(worse) for better, worse in shown_better):
+            for place, name in enumerate(order, 1):
+                places[name].add(place)
+    ranks = {row["variant"]: row["rank"] for row in shown.rows(variants_table(findings))}
+    assert ranks["cpe"] == "1" and ranks["none"] == "5" and "2-" in ranks["rope-2d"]
+    assert ranks == {name: "-".join(map(str, sorted({min(found), max(found)}))) for name, found in places.items()}
+
+
+def test_two_variants_have_no_rank(tmp_path):
+    findings = results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9})
+    assert "rank" not in shown.rows(variants_table(findings))[0]
 
 
 def test_every_excluded_run_is_counted_and_named(tmp_path):

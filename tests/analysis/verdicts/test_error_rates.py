@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from error_rates import HARDEST, KINDS, NOT_COVERED, PLANS, Cell, rates
+from error_rates import HARDEST, KINDS, NOT_COVERED, PLANS, Cell, ranks_hold, rates
 from simulation import ALPHA, at_most
 
 from analysis.verdicts.comparisons import Rule, compare, with_diverged
@@ -36,6 +36,15 @@ def test_few_studies_have_a_false_difference_or_equivalence(kind, variants, seed
 @pytest.mark.parametrize("cell", [cell for cell in HARDEST if cell.kind not in NOT_COVERED], ids=str)
 def test_false_differences_and_equivalences_in_two_thousand_studies(cell):
     check(cell, 2000)
+
+
+@pytest.mark.parametrize("kind", ["equal", "one x3", "half x0.05", "t3", "missing"])
+@pytest.mark.parametrize(("variants", "seeds"), [(4, 3), (8, 5)])
+@pytest.mark.parametrize("apart", [0, 1])
+def test_the_ranks_of_all_variants_hold_at_once(kind, variants, seeds, apart):
+    """All variants are equal, or in steps of a standard deviation."""
+    cell = Cell(kind, variants, seeds)
+    assert at_most(ALPHA, ~ranks_hold(cell, apart * np.arange(variants), 1000))
 
 
 def test_the_rates_of_the_simulation_are_those_of_the_verdicts():
