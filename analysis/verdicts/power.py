@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from analysis.verdicts.estimates import ALPHA
-from analysis.verdicts.looks import levels
+from analysis.verdicts.looks import Looks
 
 POWER = 0.8  # the probability with which a true difference is to be found
 
@@ -50,7 +50,7 @@ def seeds_for_equivalence(spread: float, variants: int, families: int = 1, looks
     (Bonferroni) must lie within the margin; standard errors are from the variances of both variants.
     """
     alpha, seeds = ALPHA / families / max(variants * (variants - 1) // 2, 1), 2
-    level = (levels(tuple(looks), alpha)[-1] if looks else alpha) / 2
+    level = alpha * Looks(tuple(looks)).shares[-1] / 2
     quantiles = (np.arange(1000) + 0.5) / 1000
 
     def power(n: int) -> float:
