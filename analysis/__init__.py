@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.notebook import Results
+    from analysis.notebook import Results, ResultsByDataset
 
 runpy.run_path(str(Path(__file__).parents[1] / "vit" / "shadowed.py"))["check"]("vit", "experiments")
 
@@ -26,7 +26,8 @@ def compare(
     variance: str = "shared",
     failed: str | Sequence[str] = (),
     family: str = "all",
-) -> Results:
+    dataset: str | None = None,
+) -> Results | ResultsByDataset:
     """Compare variants over seeds, as `vit-report csv:FILE` does.
 
     `frame`: one row for each run (runs, columns). `metric`: the column of the result, in any unit; a missing or
@@ -39,19 +40,22 @@ def compare(
     pair, "shared" where the variants share what they tell about their spread. `failed`: which rows are failed runs,
     whatever their value: conditions such as "State!=finished" or ["State=crashed", "State=killed"]. `family`:
     "baseline" tests the pairs with the baseline only, if that was decided before the runs; "all" tests every pair.
+    `dataset`: a column; variants are compared within each of its values, with one level for all of them together.
 
     In the result, `comparisons.versus[variant]` and `comparisons.pairs[a, b]` hold the difference, `adjusted` with the
     interval for all pairs together, and the verdict that is read from it; `means.of(variant)` the mean; `factors.model`
-    the tests of factors, if there are two or more; `runs` a frame with a row for each run. A notebook shows the answer
-    and the table of variants. Raises `UserError` naming the column and what it holds.
+    the tests of factors, if there are two or more; `runs` a frame with a row for each run. With `dataset`,
+    `studies[name]` has these of each dataset. A notebook shows the answer and the table of variants. Raises `UserError`
+    naming the column and what it holds.
     """
     from analysis.notebook import results
-    from analysis.runs.tabular import read_table
+    from analysis.runs.tabular import read_tables
 
     factors = [*map(str, factor)] if isinstance(factor, (list, tuple)) else [str(factor)]
     named = None if baseline is None else str(baseline)
     asked = (str(metric), factors, str(seed), named, margin, lower_is_better, variance, _conditions(failed), family)
-    return results(read_table(frame, "the table", *asked, command=f"analysis.compare(frame, *{asked})"))
+    command = f"analysis.compare(frame, *{asked if dataset is None else (*asked, dataset)})"
+    return results(read_tables(frame, "the table", *asked, dataset, command))
 
 
 def read(
@@ -60,14 +64,14 @@ def read(
     baseline: str | None = None,
     skip_unreadable: bool = False,
     **table: Any,
-) -> Results:
+) -> Results | ResultsByDataset:
     """The results of a study, as `compare` returns them: what `vit-report SOURCE` reports.
 
     `source`: the folder of a study or of an export, `wandb:ENTITY/PROJECT[/STUDY]`, or a table of runs such as
     `runs.csv`. `metric`, `baseline`: others than the plan's, as for `vit-report --metric`. `table`: what the columns of
-    a table are: `factor`, `seed`, `margin`, `lower_is_better`, `variance`, `family`, `failed` as in `compare`, and
-    `where`, the conditions for the rows that are read, such as "dataset=mnist". `skip_unreadable`: leave out damaged
-    records. Raises `UserError` naming what is missing.
+    a table are: `factor`, `seed`, `margin`, `lower_is_better`, `variance`, `family`, `failed` and `dataset` as in
+    `compare`, and `where`, the conditions for the rows that are read, such as "dataset=mnist". `skip_unreadable`: leave
+    out damaged records. Raises `UserError` naming what is missing.
     """
     from analysis.notebook import results
     from analysis.runs import read as reading
@@ -82,7 +86,7 @@ def read(
     if isinstance(table.get("factor"), str):
         table["factor"] = [table["factor"]]
     table |= {name: _conditions(table[name]) for name in ("where", "failed") if name in table}
-    return results(reading.read(name, skip_unreadable, metric, baseline, **table))
+    return results(reading.read_each(name, skip_unreadable, metric, baseline, **table))
 
 
 def _conditions(given: str | Sequence[str] | Mapping[str, object]) -> list[str]:

@@ -1,9 +1,11 @@
 """The comparisons of a study as data, for scripts and for programs that search: `vit-report STUDY --json`."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from analysis.findings import Findings
+from analysis.over_studies import against_baseline, shown_on
 from analysis.report import study_sections, warnings
 from analysis.verdicts import ALPHA, Comparison, Estimate
 from analysis.words import plain
@@ -37,6 +39,15 @@ def as_dict(findings: Findings) -> dict[str, Any]:
             {"variant": a, "reference": b, **_comparison(one)} for (a, b), one in comparisons.family.items()
         ],
     }
+
+
+def across_dict(studies: Mapping[str, Findings]) -> dict[str, Any]:
+    """Dataset -> `as_dict` of its study; and on which datasets each variant is shown to differ from the baseline."""
+    datasets = {name: as_dict(findings) for name, findings in studies.items()}
+    same = ("schema", "metric", "lower_is_better", "baseline", "margin", "level")
+    counted = [{"variant": variant, **shown_on(of)} for variant, of in against_baseline(studies).items()]
+    shared = {key: next(iter(datasets.values()))[key] for key in same}
+    return {**shared, "against_baseline": counted, "datasets": datasets}
 
 
 def _look(findings: Findings) -> dict[str, Any] | None:

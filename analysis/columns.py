@@ -89,6 +89,8 @@ def difference_column(metric: Metric, label: str = "difference") -> Column:
 def held_for(findings: Findings) -> str:
     """For what the intervals of differences hold, as the end of a sentence."""
     pairs = "of variants" if findings.comparisons.pairs else "with the baseline"
+    if findings.policy.strictness > 1:
+        pairs += f" on all {findings.policy.strictness} datasets"
     factors = ", and for the factors with them" * findings.policy.has_grid
     return f"all pairs {pairs} together{factors}{', at the level of the planned look' * findings.policy.several_looks}"
 

@@ -9,22 +9,21 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.as_json import as_dict
+from analysis.as_json import across_dict, as_dict
 from analysis.figures.style import use_file
-from analysis.findings import Page, analyze
+from analysis.findings import Page, analyze_each
 from analysis.findings.conduct import this_look
-from analysis.over_studies import across_document, by_dataset_document, studies_by_dataset, studies_table
+from analysis.over_studies import across_document, studies_table
 from analysis.paper_table import check_file, paper_table, write_table
 from analysis.report import study_document
 from analysis.runs import exported
-from analysis.runs.by_dataset import check_one_dataset, datasets_of
-from analysis.runs.read import TABLE, has_plan, is_imported, locate, read, studies_in
+from analysis.runs.by_dataset import ADVICE, by_dataset
+from analysis.runs.read import TABLE, has_plan, is_imported, locate, read, read_each, studies_in
 from analysis.runs.runs import Runs
 from analysis.several import index_document
 from analysis.words import plain
 from analysis.write import files as write
 from analysis.write.document import Document
-from analysis.write.table import Table
 from experiments.errors import UserError
 from experiments.runs.history import add_look
 from experiments.runs.record import RecordError
@@ -37,7 +36,7 @@ ALONE = (
 )
 """A flag, what it does, and the flags that do not go with it."""
 
-TABLE_FLAGS = ("factor", "where", "failed", "seed", "margin", "lower_is_better", "variance", "family")
+TABLE_FLAGS = ("factor", "where", "failed", "seed", "margin", "lower_is_better", "variance", "family", "dataset")
 ONE_STUDY = ("metric", "baseline", "table", "json", "wandb", *TABLE_FLAGS)
 """The flags that an index does not take. With one of them, a folder that holds one study means that study."""
 
@@ -49,27 +48,8 @@ def report(arguments: Namespace) -> int:
     if len(folders) > 1 or (folders and not any(getattr(arguments, flag) for flag in ONE_STUDY)):
         return _index(folders, arguments)
     source = _located(arguments.study)
-    if arguments.table:
-        return _paper_table(source, arguments)
-    if arguments.json:
-        return _json(source, arguments)
     explored = has_plan(source) and (arguments.metric or arguments.baseline)
-    out = _out(source, "report-exploratory" if explored else "report", arguments)
-    study = _read(source, arguments)
-    if not arguments.wandb:
-        page, several = _page(out, arguments), len(datasets_of(study)) > 1
-        document = by_dataset_document(study, page) if several else study_document(analyze(study, page))
-        return _finish(document, [study], out, arguments)
-    from analysis.wandb_pages.publish import check, publish
-
-    check(study)
-    place = Tracking(project=arguments.project, entity=arguments.entity)
-    check_one_dataset(study)
-    findings = analyze(study, _page(out, arguments))
-    document = study_document(findings)
-    _finish(document, [study], out, arguments)
-    print(publish(findings, document, place))
-    return 0
+    return _answer([source], "report-exploratory" if explored else "report", arguments)
 
 
 def _index(folders: Sequence[Path], arguments: Namespace) -> int:
@@ -82,7 +62,7 @@ def _index(folders: Sequence[Path], arguments: Namespace) -> int:
     studies: dict[Path, Runs | UserError] = {}
     for folder in folders:
         try:
-            studies[folder] = _read(str(folder), arguments)
+            studies[folder] = read(str(folder), arguments.skip_unreadable)
         except UserError as error:
             studies[folder] = error
     readable = [study for study in studies.values() if isinstance(study, Runs)]
@@ -91,31 +71,45 @@ def _index(folders: Sequence[Path], arguments: Namespace) -> int:
     return _finish(index_document(Path(arguments.study), studies, out), readable, out, arguments)
 
 
-def _paper_table(source: str, arguments: Namespace) -> int:
-    study, given = _of_one_dataset(source, arguments), arguments.columns
-    names = None if given is None else [name.strip() for name in given.split(",")]
-    findings = analyze(study, Page(renamed=_renamed(arguments)))
-    return _finish_table(paper_table(findings, names, arguments.spread), [study], arguments.table)
-
-
-def _json(source: str, arguments: Namespace) -> int:
-    """Print the comparisons as JSON. It is a look at the study, as a report is."""
-    study = _of_one_dataset(source, arguments)
-    print(json.dumps(as_dict(analyze(study)), indent=1))
-    record_look(study)
-    return 0
-
-
 def across(arguments: Namespace) -> int:
-    """One table over studies of several datasets, as a report or, with --table, alone."""
+    """The same for studies of several datasets together."""
     _check_flags(arguments)
-    sources = list(map(_located, arguments.studies))
-    out = None if arguments.table else _out(sources[0], "report-across", arguments)
-    studies = [_read(source, arguments) for source in sources]
-    named = studies_by_dataset(list(map(analyze, studies)))
-    if out is not None:
-        return _finish(across_document(named, arguments.command, arguments.spread), studies, out, arguments)
-    return _finish_table(studies_table(named, arguments.spread), studies, arguments.table)
+    return _answer(list(map(_located, arguments.studies)), "report-across", arguments)
+
+
+def _answer(sources: Sequence[str], name: str, arguments: Namespace) -> int:
+    """A report, called `name`, or with --table and --json only these. Each is a look at the studies."""
+    out = None if arguments.table or arguments.json else _out(sources[0], name, arguments)
+    studies = [study for source in sources for study in _read(source, arguments)]
+    parts, columns = by_dataset(studies), vars(arguments).get("columns")
+    several = len(parts) > 1
+    if not several and name == "report-across":
+        raise UserError("across: one dataset is not enough; give two or more studies, of different datasets")
+    for flag in ("columns", "wandb"):
+        if several and vars(arguments).get(flag):
+            raise UserError(f"--{flag}: is for one dataset, not for {', '.join(parts)}; {ADVICE}")
+    if arguments.wandb:
+        from analysis.wandb_pages.publish import check, publish
+
+        check(studies[0])
+        place = Tracking(project=arguments.project, entity=arguments.entity)
+    found = analyze_each(parts, _page(out, arguments))
+    one = next(iter(found.values()))
+    if out is None:
+        names = None if columns is None else [text.strip() for text in columns.split(",")]
+        if arguments.table:
+            table = studies_table(found, arguments.spread) if several else paper_table(one, names, arguments.spread)
+            write_table(table, arguments.table)
+        print(arguments.table or json.dumps(across_dict(found) if several else as_dict(one), indent=1))
+        for study in studies:
+            record_look(study)
+        return 0
+    command = arguments.command * (name == "report-across")
+    document = across_document(found, studies, command, arguments.spread) if several else study_document(one)
+    _finish(document, studies, out, arguments)
+    if arguments.wandb:
+        print(publish(one, document, place))
+    return 0
 
 
 def export(arguments: Namespace) -> int:
@@ -124,7 +118,8 @@ def export(arguments: Namespace) -> int:
     for flag in ("metric", "baseline"):
         if has_plan(source) and getattr(arguments, flag) is not None:
             raise UserError(f"--{flag}: is not allowed: the plan of {source} states it")
-    print(exported.export(_read(source, arguments), arguments.out))
+    (study,) = _read(source, arguments)
+    print(exported.export(study, arguments.out))
     return 0
 
 
@@ -172,22 +167,16 @@ def _out(source: str, name: str, arguments: Namespace) -> Path:
     return out
 
 
-def _read(source: str, arguments: Namespace) -> Runs:
-    table = {flag: vars(arguments)[flag] for flag in TABLE_FLAGS if vars(arguments)[flag] is not None}
+def _read(source: str, arguments: Namespace) -> list[Runs]:
+    table = {flag: vars(arguments)[flag] for flag in TABLE_FLAGS if vars(arguments).get(flag) is not None}
     if source.startswith(f"{TABLE}:"):
         table["command"] = arguments.command
     elif table:
         raise UserError(f"--{next(iter(table)).replace('_', '-')}: is allowed only with {TABLE}:FILE")
-    return read(source, arguments.skip_unreadable, arguments.metric, arguments.baseline, **table)
+    return read_each(source, arguments.skip_unreadable, arguments.metric, arguments.baseline, **table)
 
 
-def _of_one_dataset(source: str, arguments: Namespace) -> Runs:
-    study = _read(source, arguments)
-    check_one_dataset(study)
-    return study
-
-
-def _page(out: Path, arguments: Namespace) -> Page:
+def _page(out: Path | None, arguments: Namespace) -> Page:
     return Page(out, _renamed(arguments), arguments.models, arguments.skip_unreadable)
 
 
@@ -198,15 +187,6 @@ def _renamed(arguments: Namespace) -> tuple[tuple[str, str], ...]:
         if not (old and equals and plain(new)):
             raise UserError(f"--rename: {old + equals + new!r} is not allowed: expected OLD=NEW")
     return tuple((old, new) for old, _, new in pairs)
-
-
-def _finish_table(table: Table, studies: Sequence[Runs], file: Path) -> int:
-    """Write one table, record the look at the studies, and print where it is."""
-    write_table(table, file)
-    for study in studies:
-        record_look(study)
-    print(file)
-    return 0
 
 
 def _finish(document: Document, studies: Sequence[Runs], out: Path, arguments: Namespace) -> int:

@@ -25,7 +25,7 @@ other commands (a folder that has the name of a command: ./compare):
         "STUDY/report",
     ),
     "across": (
-        "Write one table over studies of the same variants, each on another dataset, with the verdicts of each study.",
+        "Write one table over studies of the same variants, each on another dataset, with one level for all datasets.",
         "across digits/position mnist/position",
         "report-across in the folder of the first study",
     ),
@@ -59,6 +59,7 @@ def _parser(name: str) -> Parser:
     parser = Parser(prog, description=description, epilog=f"example: {PROG} {example}")
     if name == "across":
         parser.add_argument("studies", metavar="STUDY", type=folder, nargs="+", help=f"two or more, each: {SOURCE}")
+        parser.set_defaults(rename=[], models=False, wandb=False)
     else:
         parser.add_argument("study", metavar="STUDY", type=folder, help=SOURCE)
     if name == "export":
@@ -70,7 +71,7 @@ def _parser(name: str) -> Parser:
     parser.add_argument("--metric", help=about)
     about = "variant to compare with (default: the study's own, else the first by name); another one: as for --metric"
     parser.add_argument("--baseline", metavar="VARIANT", help=about)
-    _add_table_flags(parser)
+    _add_table_flags(parser, bool(out))
     if out:
         about = f"folder of the report; replaces an earlier report there (default: {out})"
         parser.add_argument("--out", metavar="DIR", type=_folder, help=about)
@@ -85,13 +86,15 @@ def _parser(name: str) -> Parser:
         parser.add_argument("--table", metavar="FILE", type=_folder, help=about)
         about = "what stands after ±: half the interval of the mean (default), or the standard deviation of the runs"
         parser.add_argument("--spread", choices=("interval", "sd"), help=about)
+        about = "print metric, margin, means and all comparisons as JSON, and write no report; a look, as a report is"
+        parser.add_argument("--json", action="store_true", help=about)
     if name == "report":
         parser.add_argument("more", nargs="*", help=SUPPRESS)
         _add_report_flags(parser)
     return parser
 
 
-def _add_table_flags(parser: Parser) -> None:
+def _add_table_flags(parser: Parser, dataset: bool) -> None:
     """The flags that, with --metric, say what the columns of a table of runs are."""
     table = parser.add_argument_group("csv:FILE", "What the columns are; --metric names the column of the metric.")
     about = "column of a factor; several: repeat the flag. Runs with the same levels are one variant"
@@ -108,6 +111,9 @@ def _add_table_flags(parser: Parser) -> None:
     about = "baseline: test the pairs with the baseline only, which shows more; all (default): test every pair"
     table.add_argument("--family", metavar="PAIRS", help=about)
     table.add_argument("--lower-is-better", action="store_const", const=True, help="as for an error or a time")
+    if dataset:
+        about = "column of the dataset: variants are compared within each, with one level for all datasets together"
+        table.add_argument("--dataset", metavar="COLUMN", help=about)
 
 
 def _add_report_flags(parser: Parser) -> None:
@@ -116,8 +122,6 @@ def _add_report_flags(parser: Parser) -> None:
     parser.add_argument("--rename", metavar="OLD=NEW", action="append", default=[], help=about)
     about = "style of the figures: a file as for Matplotlib (.mplstyle or matplotlibrc)"
     parser.add_argument("--style", metavar="FILE", type=_folder, help=about)
-    about = "print metric, margin, means and all comparisons as JSON, and write no report; a look, as a report is"
-    parser.add_argument("--json", action="store_true", help=about)
     about = "columns of the table, such as variant,test/acc,difference; a wrong name lists them all"
     parser.add_argument("--columns", metavar="NAME,NAME", help=about)
     about = "also show position embeddings of trained models, and their attention on test images; needs the dataset"

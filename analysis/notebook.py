@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import pandas as pd
 from markupsafe import Markup, escape
 
-from analysis.as_json import as_dict
-from analysis.findings import Findings, analyze
+from analysis.as_json import across_dict, as_dict
+from analysis.findings import Findings, analyze_each
+from analysis.over_studies import answer, studies_table
 from analysis.questions.results import variants_table
 from analysis.report import headline, study_sections
+from analysis.runs.by_dataset import by_dataset
 from analysis.runs.runs import Runs
 from analysis.words import plain
-from analysis.write.table import Grid
+from analysis.write.table import Grid, Table
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,38 @@ class Results(Findings):
         return as_dict(self)
 
     def _repr_html_(self) -> str:
-        said = Markup("").join(Markup("<p>{}</p>").format(plain(text)) for text in headline(study_sections(self)))
-        return f"{said}{_html(variants_table(self).shown().main)}"
+        return _shown(headline(study_sections(self)), variants_table(self))
 
 
-def results(study: Runs) -> Results:
-    """The results of a study. Raises `UserError` where no run has ended."""
-    return Results(**vars(analyze(study)))
+@dataclass(frozen=True)
+class ResultsByDataset:
+    """The results on each dataset, whose pairs are one family; a notebook shows the answer and the table over them."""
+
+    studies: dict[str, Results]
+
+    @property
+    def answer(self) -> str:
+        """On how many datasets each variant is shown to differ from the baseline, as text."""
+        return "\n".join(answer(self.studies))
+
+    def as_dict(self) -> dict[str, object]:
+        """What `vit-report --json` prints."""
+        return across_dict(self.studies)
+
+    def _repr_html_(self) -> str:
+        return _shown(answer(self.studies), studies_table(self.studies))
+
+
+def results(studies: Sequence[Runs]) -> Results | ResultsByDataset:
+    """The results of studies, or of one on several datasets. Raises `UserError` where no run has ended."""
+    parts = by_dataset(studies)
+    found = {name: Results(**vars(findings)) for name, findings in analyze_each(parts).items()}
+    return found.popitem()[1] if len(parts) == 1 else ResultsByDataset(found)
+
+
+def _shown(said: Sequence[str], table: Table) -> str:
+    """The answer and a table."""
+    return Markup("").join(Markup("<p>{}</p>").format(plain(text)) for text in said) + _html(table.shown().main)
 
 
 def _html(grid: Grid) -> Markup:

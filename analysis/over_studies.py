@@ -1,152 +1,182 @@
-"""One table over several studies: the same variants on several datasets, each with its verdict against the baseline."""
+"""One table over datasets: the same variants on each, and on how many datasets each differs from the baseline.
 
+The pairs within a dataset are one family over all datasets. So a number of datasets on which a variant is shown to be
+better is at most 2.5 % of the time larger than the true one, for all variants together (Dror, Baumer, Bogomolov and
+Reichart, Transactions of the Association for Computational Linguistics 5 (2017), 471-486).
+"""
+
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from analysis import words
-from analysis.columns import NAME, difference_fields, verdict_fields
-from analysis.findings import NO_PAGE, Findings, Page, analyze
-from analysis.questions.provenance import origin, reproduce
-from analysis.report import headline, study_document, study_sections, summary, title, warnings
-from analysis.runs.by_dataset import DATASET, check_alike, datasets_of, split_by_dataset
+from analysis import columns, words
+from analysis.figures.style import use_math
+from analysis.figures.styles import styles_of
+from analysis.findings import Findings
+from analysis.questions.pairs import MOST_NAMED, differences_plot
+from analysis.questions.provenance import commands, origin
+from analysis.report import headline, study_document, study_sections, summary, warnings
+from analysis.runs.by_dataset import by_dataset
 from analysis.runs.runs import Runs
-from analysis.runs.source_run import ENDED
+from analysis.verdicts import UNKNOWN, Comparison
+from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.verdicts.estimates import moments
-from analysis.write.document import Code, Document, Section, Warn
+from analysis.write.document import Code, Document, Item, Section, Warn
 from analysis.write.table import Column, Spread, Table
-from experiments.data.catalogue import DATASETS
-from experiments.errors import UserError
 
-NOTE = "The intervals behind the marks hold for all pairs of one study together, not over the studies."
+NO_RUN = Comparison(diff=UNKNOWN, verdict=NOT_TESTED, verdict_of_finished=NOT_TESTED, reason="no run", dropped=0)
+COUNTED = {"better": "better than", "worse": "worse than", "equivalent": "equivalent to"}  # verdict -> how it is said
 
 
-def studies_by_dataset(studies: Sequence[Findings]) -> dict[str, Findings]:
-    """Dataset -> its study.
+def across_document(
+    studies: Mapping[str, Findings], sources: Sequence[Runs], command: str = "", spread: Spread | None = None
+) -> Document:
+    """Make the report over datasets, or of the only one with ended runs; `studies`: dataset -> its part of `sources`.
 
-    Raises `UserError` for fewer than two studies, for two studies of one dataset, and for studies that differ in their
-    metric, variants or baseline, or use a name for different variants.
+    `command`: the command that makes it, if any.
     """
-    if len(studies) < 2:
-        raise UserError("across: one study is not enough; give two or more, of different datasets")
-    named: dict[str, Findings] = {}
-    for findings in studies:
-        name = _dataset(findings.study)
-        if name in named:
-            raise UserError(f"across: {named[name].study.name} and {findings.study.name} use the same dataset, {name}")
-        named[name] = findings
-    check_alike([findings.study for findings in studies])
-    return named
+    parts = by_dataset(sources)
+    missing = [Warn(f"{name} is left out: none of its runs has ended.") for name in parts if name not in studies]
+    excluded = [(f"{name}: {run}", why) for name, part in parts.items() for run, why in sorted(part.troubles.items())]
+    listed = {run for part in parts.values() for run in part.troubles}
+    excluded += [(run, why) for study in sources for run, why in sorted(study.troubles.items()) if run not in listed]
+    one = study_document(next(iter(studies.values()))) if len(studies) == 1 else None
+    document = one or _document(studies, command, spread)
+    about = sources[0].plan.description if len(sources) == 1 else ""
+    return replace(document, description=about, warnings=[*missing, *document.warnings], excluded=excluded)
 
 
-def _dataset(study: Runs) -> str:
-    """The one dataset of a study; an image folder has the folder's name as well."""
-    names = datasets_of(study)
-    if len(names) != 1:
-        known = f"its runs use {len(names)} datasets" if names else f"its records do not state {DATASET}"
-        raise UserError(f"across: {study.name}: {known}; each study needs one dataset")
-    name = names[0]
-    if name in DATASETS and DATASETS[name].source == "folder":
-        return f"{name} {Path(str(study.runs['data.root'].dropna().iloc[0])).name}"
-    return name
-
-
-def across_document(studies: Mapping[str, Findings], command: str = "", spread: Spread | None = None) -> Document:
-    """Make the report over studies; `studies`: dataset -> its study. `command`: the command that makes it, if any."""
-    sections = {name: study_sections(findings) for name, findings in studies.items()}
+def _document(studies: Mapping[str, Findings], command: str, spread: Spread | None) -> Document:
     metric = next(iter(studies.values())).means.metric
+    use_math(name for f in studies.values() if f.variants.labelled for name in f.variants.brief.values())
     counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
-    table = replace(studies_table(studies, spread), notes=(NOTE, *counts))
+    table = studies_table(studies, spread)
+    brief, versus, first = _variants(studies), against_baseline(studies), next(iter(studies.values()))
+    panels = {name: {variant: of[name] for variant, of in versus.items()} for name in studies}
+    plot = differences_plot(panels, first, styles_of(brief, first.variants.baseline, {}))
+    items: list[Item] = [replace(table, notes=(*table.notes, *counts)), *[plot] * bool(versus)]
     runs, curves = (pd.concat([getattr(f.study, name) for f in studies.values()]) for name in ("runs", "curves"))
+    result = Section("result", "Results", items, frames={"runs": runs, "curves": curves})
     return Document(
         title=f"{words.capital(metric.label)} over {words.listing(list(studies))}",
         description="",
         summary=" ".join(f"{name}: {summary(findings)}" for name, findings in studies.items()),
-        headline=tuple(f"{name}: {said}" for name in studies for said in headline(sections[name])[:1]),
-        warnings=all_warnings(sections),
-        sections=[
-            Section("result", "Results", [table], frames={"runs": runs, "curves": curves}),
-            *all_origins(studies, command),
-        ],
-        excluded=all_excluded(studies),
+        headline=tuple(answer(studies)),
+        warnings=_warnings(studies),
+        sections=[result, *_origins(studies, command)],
     )
 
 
-def all_warnings(sections: Mapping[str, list[Section]]) -> list[Warn]:
-    """The warnings on each study; `sections`: what the report calls a study -> its sections."""
-    return [replace(one, line=f"{name}: {one.line}") for name, said in sections.items() for one in warnings(said)]
+def _warnings(studies: Mapping[str, Findings]) -> list[Warn]:
+    """The warnings on each study, each with the datasets that it is about."""
+    about: dict[Warn, list[str]] = {}
+    for name, findings in studies.items():
+        for one in warnings(study_sections(findings)):
+            about.setdefault(one, []).append(name)
+    every = len(studies)
+    return [replace(one, line=f"{', '.join(on)}: " * (len(on) < every) + one.line) for one, on in about.items()]
 
 
-def all_origins(studies: Mapping[str, Findings], command: str) -> list[Section]:
-    """Where the runs of each study come from, and the command that makes the report, if any."""
+def _origins(studies: Mapping[str, Findings], command: str) -> list[Section]:
+    """Where the runs of each study come from, and the commands, each once."""
+    texts = dict.fromkeys([*(text for f in studies.values() for text in commands(f.study)), *[command] * bool(command)])
     sections = [
-        Section(f"provenance-{i}", f"{name}: provenance", [origin(findings.study), *reproduce(findings).items])
-        for i, (name, findings) in enumerate(studies.items())
+        Section(f"provenance-{number}", f"{name}: provenance", [origin(findings.study)])
+        for number, (name, findings) in enumerate(studies.items())
     ]
-    return [*sections, *([Section("reproduce", "Reproduce", [Code(command)])] if command else [])]
+    return [*sections, Section("reproduce", "Reproduce", list(map(Code, texts)))]
 
 
-def all_excluded(studies: Mapping[str, Findings]) -> list[tuple[str, str]]:
-    """The records of each study that are not used."""
-    return [(f"{name}: {run}", why) for name, f in studies.items() for run, why in sorted(f.study.troubles.items())]
+def _variants(studies: Mapping[str, Findings]) -> dict[str, str]:
+    """The variants of all datasets, in order, with their brief names: those of the first dataset that has one."""
+    brief: dict[str, str] = {}
+    for findings in studies.values():
+        brief |= {variant: text for variant, text in findings.variants.brief.items() if variant not in brief}
+    return brief
+
+
+def against_baseline(studies: Mapping[str, Findings]) -> dict[str, dict[str, Comparison]]:
+    """Variant -> dataset -> its comparison with the baseline."""
+    baseline = next(iter(studies.values())).variants.baseline
+    others = [variant for variant in _variants(studies) if variant != baseline]
+    return {v: {name: f.comparisons.versus.get(v, NO_RUN) for name, f in studies.items()} for v in others}
+
+
+def shown_on(compared: Mapping[str, Comparison]) -> dict[str, list[str]]:
+    """Verdict of `COUNTED` -> the datasets on which it is shown: at least so many of them have it."""
+    return {verdict: [name for name, one in compared.items() if one.verdict == verdict] for verdict in COUNTED}
+
+
+def answer(studies: Mapping[str, Findings]) -> list[str]:
+    """On how many datasets each variant is shown to differ from the baseline, and what is not tested."""
+    if len(_variants(studies)) == 1 or len(studies) == 1:
+        return [f"{name}: {headline(study_sections(findings))[0]}" for name, findings in studies.items()]
+    first, brief, groups = next(iter(studies.values())), _variants(studies), dict[str, list[str]]()
+    untested, versus = list[str](), against_baseline(studies)
+    for variant, compared in sorted(versus.items(), key=lambda item: -len(shown_on(item[1])["better"])):
+        lost = {name: one.reason for name, one in compared.items() if one.verdict == NOT_TESTED}
+        untested += [f"{words.quoted(brief[variant])} on {name} ({reason})" for name, reason in lost.items()]
+        if len(lost) < len(compared):
+            groups.setdefault(_said(compared, first), []).append(brief[variant])
+    said = " ".join(f"{words.names(v)} {'is' if len(v) == 1 else 'are'} {text}." for text, v in groups.items())
+    more = f", and {len(untested) - MOST_NAMED} more pairs" * (len(untested) > MOST_NAMED)
+    left_out = f"Not tested: {', '.join(untested[:MOST_NAMED])}{more}." * bool(untested)
+    return [*filter(None, [said, left_out])]
+
+
+def _said(compared: Mapping[str, Comparison], first: Findings) -> str:
+    """`better than none on at least 2 of 3 datasets (a and b), worse on at least 1 (c)`"""
+    baseline, parts = first.variants.name(first.variants.baseline), list[str]()
+    for verdict, on in shown_on(compared).items():
+        if on:
+            than, of = (verdict, "") if parts else (f"{COUNTED[verdict]} {baseline}", f" of {len(compared)} datasets")
+            parts.append(f"{than} on at least {len(on)}{of} ({words.listing(on)})")
+    either = words.listing(list(COUNTED.values())[: 2 if first.variants.margin is None else 3], "or")
+    return ", ".join(parts) or f"not shown to be {either} {baseline} on any dataset"
 
 
 def studies_table(studies: Mapping[str, Findings], spread: Spread | None = None) -> Table:
     """A row for each variant, a column for each dataset: its mean, marked with its verdict against the baseline."""
     first = next(iter(studies.values()))
-    metric, variants, columns = first.means.metric, first.variants, [NAME]
-    rows: list[dict[str, Any]] = [{"variant": variant} for variant in variants.names]
-    sd = spread == "sd"
+    metric, variants, sd = first.means.metric, first.variants, spread == "sd"
+    versus, rows = against_baseline(studies), list[dict[str, Any]]()
+    for variant, name in _variants(studies).items():
+        counts = {verdict: len(on) for verdict, on in shown_on(versus[variant]).items()} if variant in versus else {}
+        rows.append({"variant": variant, "_name": name, **{word: counts.get(word) for word in COUNTED}})
     show = words.deviations(metric) if sd else words.intervals(metric)
+    shown = [Column("variant", "_name", key=True, math=any(f.variants.labelled for f in studies.values()))]
     for dataset, findings in studies.items():
         for row in rows:
             row |= _cell(dataset, row["variant"], findings)
         field = f"_{dataset}_runs" if sd else dataset
-        columns.append(Column(f"{dataset}{metric.unit}", field, show, sort=dataset, mark=f"_{dataset}_mark"))
+        shown.append(Column(f"{dataset}{metric.unit}", field, show, sort=dataset, mark=f"_{dataset}_mark"))
+    shown += [Column(f"{word} on", word, words.counts) for word in ("better", "worse")]
     after = "standard deviation of the runs" if sd else f"{words.CONFIDENCE} interval"
-    counts = [mean.n for findings in studies.values() for mean in findings.means.of_variants.values() if mean.n] or [0]
+    counted = [mean.n for findings in studies.values() for mean in findings.means.of_variants.values() if mean.n] or [0]
     equal = ", = equivalent" * (variants.margin is not None)
     caption = (
-        f"{words.capital(metric.label)}: mean and {after}, {words.seeds(counts)}. Marks against "
-        f"{variants.name(variants.baseline)}: + better, − worse{equal}, × not tested; no mark: none of these."
+        f"{words.capital(metric.label)}: mean and {after}, {words.seeds(counted)}. Marks against "
+        f"{variants.name(variants.baseline)}: + better, − worse{equal}, × not tested; no mark: none of these. "
+        "Better on, worse on: at least so many datasets."
     )
-    return Table("across", caption, pd.DataFrame(rows, dtype=object), tuple(columns), (NOTE,))
+    note = f"Marks are read from intervals that hold for {columns.held_for(first)}."
+    return Table("across", caption, pd.DataFrame(rows, dtype=object), tuple(shown), (note,))
 
 
 def _cell(dataset: str, variant: str, findings: Findings) -> dict[str, object]:
     """What a study has of a variant: fields that start with the name of its dataset."""
-    mean, compared = findings.means.of(variant), findings.comparisons.versus[variant]
-    deviation = float(moments([*findings.means.values[variant].values()])[1])
-    verdict = verdict_fields(compared)
+    compared = findings.comparisons.versus.get(variant, NO_RUN)
+    mean, runs = findings.means.of_variants.get(variant, UNKNOWN), findings.means.values.get(variant, {0: math.nan})
+    deviation, verdict = float(moments([*runs.values()])[1]), columns.verdict_fields(compared)
     return {
         dataset: mean,
         f"{dataset}_n": mean.n,
         f"{dataset}_sd": deviation,
-        f"{dataset}_diff": difference_fields(compared)["_diff"],
+        f"{dataset}_diff": columns.difference_fields(compared)["_diff"],
         f"{dataset}_verdict": verdict["verdict"],
         f"_{dataset}_runs": (mean.value, deviation),
         f"_{dataset}_mark": "" if compared.verdict == "baseline" else verdict["_verdict_mark"],
     }
-
-
-def by_dataset_document(study: Runs, page: Page = NO_PAGE) -> Document:
-    """Make the report of a study that has the dataset among its factors: each dataset is a study of the other factors.
-
-    Where runs of one dataset only have ended, it is the report of that dataset. Raises `UserError` where the datasets
-    have different variants.
-    """
-    parts = {str(part.base[DATASET]): part for part in split_by_dataset(study)}
-    started = {name: part for name, part in parts.items() if not part.of(*ENDED).empty} or parts
-    check_alike(list(started.values()))
-    findings = {name: analyze(part, page) for name, part in started.items()}
-    missing = [Warn(f"{name} is left out: none of its runs has ended.") for name in parts if name not in started]
-    if len(findings) == 1:
-        document = study_document(next(iter(findings.values())))
-    else:
-        document = replace(across_document(findings), title=title(study), description=study.plan.description)
-    listed = {run for part in started.values() for run in part.troubles}
-    others = [(run, why) for run, why in sorted(study.troubles.items()) if run not in listed]
-    return replace(document, warnings=[*missing, *document.warnings], excluded=[*document.excluded, *others])

@@ -9,13 +9,13 @@ from urllib.parse import quote
 import pandas as pd
 
 from analysis import words
-from analysis.findings import Findings, analyze
+from analysis.findings import Findings, analyze, analyze_each
 from analysis.findings.conduct import Conduct, study_conduct
 from analysis.ledger import ledger_rows, ledger_section
-from analysis.over_studies import by_dataset_document
+from analysis.over_studies import answer
 from analysis.repeats import independent_groups
 from analysis.report import headline, study_sections
-from analysis.runs.by_dataset import datasets_of
+from analysis.runs.by_dataset import by_dataset, datasets_of
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.write.document import Document, Section
@@ -72,7 +72,7 @@ def _index_row(study: Runs | UserError) -> tuple[dict[str, Any], Findings | None
         if study.of(*ENDED).empty:
             return row, None
         if len(datasets_of(study)) > 1:
-            return row | {"answer": " ".join(by_dataset_document(study).headline)}, None
+            return row | {"answer": " ".join(answer(analyze_each(by_dataset([study]))))}, None
         findings = analyze(study)
         return row | {"answer": headline(study_sections(findings))[0]}, findings
     except UserError as error:

@@ -81,21 +81,27 @@ def enlarged(values: Values, means: Means, metric: Metric) -> list[str]:
 
 @style()
 def differences(
-    versus: Mapping[str, Comparison], margin: float | None, baseline: str, metric: Metric, styles: Styles
+    panels: Mapping[str, Mapping[str, Comparison]], margin: float | None, baseline: str, metric: Metric, styles: Styles
 ) -> Drawing:
-    """Draw each difference from the baseline, which the axis calls `baseline`; a band is the margin."""
-    figure, (axes,) = rows([styles.names[variant] for variant in versus])
-    if margin is not None:
-        axes.axvspan(*(margin * metric.scale * np.array([-1, 1])), color=BAND, lw=0, zorder=0)
-    axes.axvline(0, color=FAINT, lw=1, zorder=1)
-    for row, (variant, compared) in enumerate(versus.items()):
-        look = VariantStyle(styles.by_variant[variant].colour, VERDICTS[compared.verdict][1])
-        value = words.with_interval(compared.adjusted, metric, signed=True)
-        why = f" ({compared.reason})" if compared.reason else ""
-        tips = [f"{styles.names[variant]}: {value}{metric.points}, {compared.verdict}{why}"]
-        mark: dict[str, Any] = {"id": f"{styles.id(variant)}-difference", "tips": tips}
-        intervals(axes, [compared.adjusted], [row], metric, look, difference=True, **mark)
-    drawn = {compared.verdict for compared in versus.values() if math.isfinite(compared.adjusted.value)}
+    """Draw each difference from the baseline, which the axis calls `baseline`; a band is the margin.
+
+    `panels`: title -> variant -> its comparison with the baseline.
+    """
+    figure, sides = rows(*([styles.names[variant] for variant in versus] for versus in panels.values()))
+    for number, (axes, (title, versus)) in enumerate(zip(sides, panels.items())):
+        axes.set_title(title, loc="left", fontweight="normal")
+        if margin is not None:
+            axes.axvspan(*(margin * metric.scale * np.array([-1, 1])), color=BAND, lw=0, zorder=0)
+        axes.axvline(0, color=FAINT, lw=1, zorder=1)
+        for row, (variant, compared) in enumerate(versus.items()):
+            look = VariantStyle(styles.by_variant[variant].colour, VERDICTS[compared.verdict][1])
+            value = words.with_interval(compared.adjusted, metric, signed=True)
+            why = f" ({compared.reason})" if compared.reason else ""
+            tips = [f"{styles.names[variant]}: {value}{metric.points}, {compared.verdict}{why}"]
+            mark: dict[str, Any] = {"id": f"{styles.id(variant)}-difference{number or ''}", "tips": tips}
+            intervals(axes, [compared.adjusted], [row], metric, look, difference=True, **mark)
+    shown = (one for versus in panels.values() for one in versus.values() if math.isfinite(one.adjusted.value))
+    drawn = {compared.verdict for compared in shown}
     known = [word for word in VERDICTS if word in drawn]
     legend(figure, {word: axes.plot([], [], VERDICTS[word][1], color=FAINT, ms=6)[0] for word in known})
     axes.set_xlabel(f"difference from {baseline}{metric.difference_unit}")

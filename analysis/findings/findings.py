@@ -1,6 +1,7 @@
 """`Findings`: what every question of a report starts from."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from analysis.findings.cost import study_cost
 from analysis.findings.factors import Factors, study_factors
 from analysis.findings.means import Means, study_means
 from analysis.findings.variants import Variants, study_variants
+from analysis.runs.by_dataset import check_alike
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.verdicts.policy import Policy
@@ -77,10 +79,21 @@ class Findings:
         return styles_of(self.variants.brief, self.variants.baseline, known)
 
 
-def analyze(study: Runs, page: Page = NO_PAGE) -> Findings:
-    """The findings of a study. Raises `UserError` where no run has ended."""
+def analyze(study: Runs, page: Page = NO_PAGE, datasets: int = 1) -> Findings:
+    """The findings of a study, one of so many `datasets` on a page. Raises `UserError` where no run has ended."""
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
     (policy, values), variants = study.for_verdicts(), study_variants(study, page.renamed)
+    policy = replace(policy, strictness=datasets)
     comparisons = compare_variants(values, variants.baseline, policy)
     return Findings(study, policy, variants, study_means(study, values), comparisons, page)
+
+
+def analyze_each(studies: Mapping[str, Runs], page: Page = NO_PAGE) -> dict[str, Findings]:
+    """Dataset -> the findings of its study; the pairs of all datasets together are one family.
+
+    Studies without an ended run are left out, but have their share of the level. Raises `UserError`, see `check_alike`.
+    """
+    check_alike(studies)
+    started = {name: study for name, study in studies.items() if not study.of(*ENDED).empty} or studies
+    return {name: analyze(study, page, len(studies)) for name, study in started.items()}

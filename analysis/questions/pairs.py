@@ -10,6 +10,7 @@ import pandas as pd
 from analysis import columns, words
 from analysis.figures import means as figures
 from analysis.figures.style import Plot
+from analysis.figures.styles import Styles
 from analysis.findings import Findings
 from analysis.findings.variants import Variants
 from analysis.runs.source_run import ENDED
@@ -47,15 +48,20 @@ def question(findings: Findings) -> Section | None:
 
 
 def _plot(findings: Findings) -> Plot:
-    variants, styles, margin = findings.variants, findings.styles, findings.policy.margin
-    versus = {variant: findings.comparisons.versus[variant] for variant in variants.others}
+    versus = {variant: findings.comparisons.versus[variant] for variant in findings.variants.others}
+    return differences_plot({"": versus}, findings, findings.styles)
+
+
+def differences_plot(panels: Mapping[str, Mapping[str, Comparison]], findings: Findings, styles: Styles) -> Plot:
+    """The differences from the baseline, a panel for each title. What they share is read from `findings`."""
+    variants, margin = findings.variants, findings.policy.margin
     axis = "the baseline" if "," in styles.names[variants.baseline] else styles.names[variants.baseline]
     band = "" if margin is None else f" Shaded band: equivalence margin, ±{words.margin(margin, variants.metric)}."
     caption = (
         f"Differences from {variants.name(variants.baseline)} with {words.CONFIDENCE} intervals that hold for "
         f"{columns.held_for(findings)}.{band} The shape of the marker shows the verdict.{styles.grey_note}"
     )
-    return Plot("differences", lambda: figures.differences(versus, margin, axis, variants.metric, styles), caption)
+    return Plot("differences", lambda: figures.differences(panels, margin, axis, variants.metric, styles), caption)
 
 
 def outcomes(compared: Mapping[str, Comparison], than: str, policy: Policy) -> list[str]:

@@ -1,10 +1,15 @@
-"""Studies of several datasets: whether their variants are the same, and one that has the dataset among its factors."""
+"""One study for each dataset: from several studies, or from one that has the dataset among its factors."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 from analysis.runs.runs import Runs, factor_levels
 from analysis.runs.settings import level_text, variant_name
+from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.tuned import Tuned
 
@@ -17,26 +22,50 @@ def datasets_of(study: Runs) -> list[str]:
     return list(dict.fromkeys(study.runs[DATASET].dropna())) if DATASET in study.runs else []
 
 
-def check_one_dataset(study: Runs) -> None:
-    """Raise `UserError` for a study whose runs use several datasets: its variants cannot be compared as they are."""
-    if len(names := datasets_of(study)) > 1:
-        raise UserError(f"{study.name}: the runs use several datasets ({', '.join(names)}); {ADVICE}")
+def by_dataset(studies: Sequence[Runs]) -> dict[str, Runs]:
+    """Dataset -> its study. One with the dataset among its factors becomes a study of each, see `split_by_dataset`.
+
+    A study that does not state its dataset, such as a table, is called by its name, or by its source where two have the
+    same name. Raises `UserError` for two studies of one dataset.
+    """
+    parts = [one for study in studies for one in (split_by_dataset(study) if len(datasets_of(study)) > 1 else [study])]
+    unstated = Counter(part.name for part in parts if not datasets_of(part))
+    named: dict[str, Runs] = {}
+    for part in parts:
+        name = str(part.plan.source).partition(":")[2] if unstated[part.name] > 1 else _dataset(part)
+        if name in named:
+            raise UserError(f"{named[name].name} and {part.name} use the same dataset, {name}")
+        named[name] = part
+    return named
 
 
-def check_alike(studies: Sequence[Runs]) -> None:
-    """Raise `UserError` where a study differs from the first one in its metric, variants or baseline."""
-    one = studies[0]
-    for other in studies[1:]:
-        both = f"across: {one.name} ({datasets_of(one)[0]}) and {other.name} ({datasets_of(other)[0]})"
-        if one.metric != other.metric:
-            raise UserError(f"{both} have different metrics: {one.metric} and {other.metric}")
-        for a, b in ((one, other), (other, one)):
-            if only := [variant for variant in a.variants if variant not in b.variants]:
-                named = ", ".join(map(repr, only[:6])) + f" and {len(only) - 6} more" * (len(only) > 6)
-                raise UserError(f"{both} have different variants: {named} only on {datasets_of(a)[0]}")
-        if one.baseline != other.baseline:
-            raise UserError(f"{both} have different baselines: {one.baseline!r} and {other.baseline!r}")
+def _dataset(study: Runs) -> str:
+    """The one dataset of a study; an image folder has the folder's name as well."""
+    name = next(iter(datasets_of(study)), study.name)
+    if name in DATASETS and DATASETS[name].source == "folder" and "data.root" in study.runs:
+        return f"{name} {Path(str(study.runs['data.root'].dropna().iloc[0])).name}"
+    return name
+
+
+def check_alike(studies: Mapping[str, Runs]) -> None:
+    """Raise `UserError` where studies differ in their metric, margin, baseline or levels. `studies`: dataset -> study.
+
+    A dataset may lack a variant, but not the baseline.
+    """
+    for (first, one), (second, other) in combinations(studies.items(), 2):
+        for name, value in _shared(one).items():
+            if value != (another := _shared(other)[name]):
+                both = f"{one.name} ({first}) and {other.name} ({second})"
+                raise UserError(f"{both} have different {name}: {value} and {another}")
         _check_same_levels(one, other)
+    for name, study in studies.items():
+        if study.baseline not in study.variants:
+            raise UserError(f"{study.name}: the baseline {study.baseline!r} has no run on {name}")
+
+
+def _shared(study: Runs) -> dict[str, Any]:
+    better = "lower" if study.metric.lower_is_better else "higher"
+    return {"metrics": f"{study.metric} ({better} is better)", "margins": study.margin, "baselines": study.baseline}
 
 
 def _check_same_levels(one: Runs, other: Runs) -> None:
@@ -44,15 +73,12 @@ def _check_same_levels(one: Runs, other: Runs) -> None:
 
     The dataset may differ. A setting that is not recorded is not compared.
     """
-    for variant in one.variants:
+    for variant in set(one.variants) & set(other.variants):
         levels = [_settings(study, variant) for study in (one, other)]
         for path in dict.fromkeys([*one.varied, *other.varied]):
             if path != DATASET and all(path in own for own in levels) and levels[0][path] != levels[1][path]:
-                raise UserError(
-                    f"across: the variant {variant!r} has {path} = {levels[0][path]} in one study ({one.name}) and "
-                    f"{levels[1][path]} in the other ({other.name}); variants are matched by their names, so these "
-                    "studies cannot be compared"
-                )
+                both = " and ".join(f"{own[path]} in {s.name}" for own, s in zip(levels, (one, other)))
+                raise UserError(f"the variant {variant!r} has {path} = {both}; variants are matched by their names")
 
 
 def _settings(study: Runs, variant: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from analysis.runs.folder import has_runs, read_folder, read_runs
 from analysis.runs.held_fixed import check_pooling
 from analysis.runs.inferred import infer
 from analysis.runs.runs import Runs
-from analysis.runs.tabular import FORMATS, read_file, read_table, rows_where
+from analysis.runs.tabular import FORMATS, read_file, read_tables, rows_where
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
@@ -30,22 +30,28 @@ def has_plan(source: str) -> bool:
     return not is_imported(source) and (Path(source) / record.STUDY).exists()
 
 
-def read(
+def read(source: str, *options: Any, **named: Any) -> Runs:
+    """Read a source that holds one study, see `read_each`."""
+    (study,) = read_each(source, *options, **named)
+    return study
+
+
+def read_each(
     source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None, **table: Any
-) -> Runs:
+) -> list[Runs]:
     """Read a study from a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]" or "csv:FILE".
 
-    `table`: the arguments of `read_table` for such a file, and `where`, see `rows_where`. `metric` and `baseline`
-    differ from the plan in an exploratory report, which says so. Raises `UserError` naming what is missing or not
-    possible, and where runs of a variant are not of one model.
+    `table`: the arguments of `read_tables` for such a file, and `where`, see `rows_where`; with a column `dataset`, it
+    has a study for each. `metric` and `baseline` differ from the plan in an exploratory report, which says so. Raises
+    `UserError` naming what is missing or not possible, and where runs of a variant are not of one model.
     """
     if source.startswith(f"{TABLE}:"):
         whole = read_file(Path(source.partition(":")[2]))
         frame = rows_where(whole, source, table.pop("where", ()))
-        study = read_table(frame, source, metric or "", baseline=baseline, **table)
+        studies = read_tables(frame, source, metric or "", baseline=baseline, **table)
         left_out = f"Conditions leave out {len(whole) - len(frame)} of {len(whole)} rows. "
-        note = left_out + "If runs failed, keep them, and name them by --failed."
-        return _with_notes(study, [note]) if len(frame) < len(whole) else study
+        notes = [left_out + "If runs failed, keep them, and name them by --failed."] * (len(frame) < len(whole))
+        return [_with_notes(study, notes) for study in studies]
     source = locate(source)
     if table:
         raise UserError(f"{next(iter(table))}: is for a table of runs, {TABLE}:FILE, and {source} is none")
@@ -59,7 +65,7 @@ def read(
     else:
         study = read_export(folder) if is_export(folder) else read_folder(folder, skip_unreadable)
         study = explore(study, metric, baseline)
-    return check_pooling(study, skip_unreadable)
+    return [check_pooling(study, skip_unreadable)]
 
 
 def _with_notes(study: Runs, notes: list[str], **changes: Any) -> Runs:

@@ -19,10 +19,11 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.runs.by_dataset import DATASET
 from analysis.runs.ended import lost_values
 from analysis.runs.inferred import infer
 from analysis.runs.runs import Runs
-from analysis.runs.settings import PLACES, flatten
+from analysis.runs.settings import PLACES, flatten, level_text, variant_name
 from analysis.runs.source_run import COLUMNS, FROM_SUMMARY, SourceRun
 from experiments.errors import UserError
 from experiments.files import reading
@@ -114,7 +115,7 @@ def _meets(frame: pd.DataFrame, source: str, field: str, condition: str) -> pd.S
     return ~has if is_not else has
 
 
-def read_table(
+def read_tables(
     frame: pd.DataFrame,
     source: str,
     metric: str,
@@ -126,9 +127,10 @@ def read_table(
     variance: str = "shared",
     failed: Sequence[str] = (),
     family: str = "all",
+    dataset: str | None = None,
     command: str | None = None,
-) -> Runs:
-    """A study from a table with one row for each run; see `analysis.compare`.
+) -> list[Runs]:
+    """A study from a table with one row for each run, or one for each value of `dataset`; see `analysis.compare`.
 
     `source`: what messages call the table. `command`: what the report shows to make it again.
     """
@@ -136,7 +138,8 @@ def read_table(
         way = "; reset_index() makes one of a Series" * isinstance(frame, pd.Series)
         raise UserError(f"{source}: is a {type(frame).__name__}, not a pandas DataFrame{way}")
     frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
-    _check_columns(frame, source, metric, seed, factor)
+    named = [metric, seed, *factor, *([] if dataset is None else [dataset])]
+    _check_columns(frame, source, metric, factor, named)
     if not isinstance(lower_is_better, bool):
         raise UserError(f"{source}: lower_is_better: {lower_is_better!r} is not allowed: expected True or False")
     measured = metric_of_column(metric, lower_is_better)
@@ -145,24 +148,37 @@ def read_table(
         raise UserError(f"{source}: margin: {margin:g} is not allowed: {allowed}")
     for condition in failed:
         frame = frame.assign(**{metric: frame[metric].mask(_meets(frame, source, "failed", condition))})
-    unused = [column for column in frame if column not in (metric, seed, *factor)]
-    _check_ended(frame.drop(columns=[metric, seed, *factor]), source, frame[metric].map(_text) != "", failed)
+    unused = [column for column in frame if column not in named]
+    _check_ended(frame.drop(columns=named), source, frame[metric].map(_text) != "", failed)
     levels = {name: _levels(frame, source, name) for name in factor}
-    runs = _runs(frame, source, measured, metric, seed, levels)
-    given = "the columns given"
-    study = infer(source, runs, measured, baseline, None, margin, variance, family, given)
-    if len(study.variants) < len(set(zip(*levels.values()))):
-        raise UserError(f"{source}: two combinations of {', '.join(factor)} have the same name; rename their values")
+    if dataset is not None:
+        levels[DATASET] = list(map(level_text, _levels(frame, source, dataset)))
+    runs, of_rows = _runs(frame, source, measured, metric, seed, levels), levels.get(DATASET, [""] * len(frame))
+    notes = _notes(frame, metric, factor, unused, measured)
+    studies = []
+    for name in dict.fromkeys(of_rows):
+        own = [run for run, of_row in zip(runs, of_rows) if of_row == name]
+        try:
+            study = infer(source, own, measured, baseline, None, margin, variance, family, "the columns given")
+            _check_variants(study, source, seed, factor)
+        except UserError as error:
+            raise UserError(f"{dataset}={name}: {error}" if name else str(error)) from error
+        plan = study.plan.model_copy(update={"notes": [*study.plan.notes, *notes], "command": command})
+        studies.append(replace(study, plan=plan))
+    return studies
+
+
+def _check_variants(study: Runs, source: str, seed: str, factors: Sequence[str]) -> None:
+    """Raise `UserError` for a name of two variants, and for a variant that has no seed in common with another."""
+    if len(study.variants) < len({tuple(run.levels.values()) for run in study.plan.runs}):
+        raise UserError(f"{source}: two combinations of {', '.join(factors)} have the same name; rename their values")
     shared = Counter(run.seed for run in study.plan.runs)
     paired = {run.variant for run in study.plan.runs if shared[run.seed] > 1}
-    if apart := sorted({*study.variants} - paired):
+    if len(study.variants) > 1 and (apart := sorted({*study.variants} - paired)):
         raise UserError(
             f"{source}: {seed}: {apart[0]} has no seed in common with another variant, and runs are paired by it; "
             "number runs that are not paired in each variant: 0, 1, 2, ..."
         )
-    notes = _notes(frame, metric, factor, unused, measured)
-    plan = study.plan.model_copy(update={"notes": [*study.plan.notes, *notes], "command": command})
-    return replace(study, plan=plan)
 
 
 def _notes(frame: pd.DataFrame, metric: str, factors: Sequence[str], unused: list[str], measured: Metric) -> list[str]:
@@ -205,19 +221,19 @@ def _check_ended(columns: pd.DataFrame, source: str, valued: pd.Series, failed: 
         )
 
 
-def _check_columns(frame: pd.DataFrame, source: str, metric: str, seed: str, factors: Sequence[str]) -> None:
+def _check_columns(frame: pd.DataFrame, source: str, metric: str, factors: Sequence[str], named: list[str]) -> None:
     if frame.empty:
         raise UserError(f"{source}: holds no runs")
-    held, named = list(frame), (metric, seed, *factors)
+    held = list(frame)
     if not metric or not factors:
         raise UserError(f"{source}: metric and factor are required, and name columns; its columns: {', '.join(held)}")
-    roles = {metric: "the metric", seed: "the seed, by which runs are paired", **dict.fromkeys(factors, "a factor")}
-    for column, role in roles.items():
+    roles = ["the metric", "the seed, by which runs are paired", *["a factor"] * len(factors), "the dataset"]
+    for column, role in zip(named, roles):
         if (count := held.count(column)) != 1:
             problem = f"has {count} columns {column!r}" if count else f"has no column {column!r}"
             raise UserError(f"{source}: {problem} ({role}); its columns: {', '.join(held)}{_way(frame, column, named)}")
     if len(set(named)) < len(named):
-        raise UserError(f"{source}: metric, seed and factors are different columns, not {', '.join(named)}")
+        raise UserError(f"{source}: metric, seed, factors and dataset are different columns, not {', '.join(named)}")
     if not is_metric(metric) and (metric in TAKEN or metric.startswith("_")):
         raise UserError(f"{source}: rename the column {metric!r}; a metric cannot have this name")
     for factor in factors:
@@ -280,9 +296,11 @@ def _runs(
             raise UserError(f"{source}: rows {earlier} and {row} both have {same}; {way}")
         status, summary = ("finished", {str(measured): number}) if math.isfinite(number) else ("diverged", {})
         name = f"row {row:0{len(str(len(frame)))}d}"
-        runs.append(
-            SourceRun(name, status, {**settings, "seed": int(whole)}, summary=summary, study=study, metric=measured)
-        )
+        # names that are the same on all datasets
+        texts = {name: level_text(level) for name, level in settings.items() if name != DATASET}
+        variant = variant_name(texts, texts.values()) if DATASET in settings else ""
+        config = {**settings, "seed": int(whole)}
+        runs.append(SourceRun(name, status, config, variant, summary=summary, study=study, metric=measured))
     return runs
 
 
@@ -295,7 +313,7 @@ def _one_of(frame: pd.DataFrame, metric: str, *numbers: int) -> str:
     for step in (name for name, (first, second) in rows.items() if STEP.search(name) and first != second):
         last = max(frame[step].map(_text), key=lambda text: _number(text) or 0)
         return f"keep the last row of each run: --where {step}={last}, in Python frame[frame[{step!r}] == {last}]"
-    return "name what differs as a factor"
+    return "name what differs as a factor, or as the dataset"
 
 
 def _text(cell: Any) -> str:

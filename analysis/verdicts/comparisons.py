@@ -35,7 +35,7 @@ Verdict = Literal[
 ]
 Reason = Literal[
     "waiting for a look", "no common seed", "one common seed", "failed runs", "failed runs, chance level unknown",
-    "no spread over the seeds",
+    "no spread over the seeds", "no run",
 ]
 # fmt: on
 EQUAL: Verdict = "equal on all seeds"

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from synthetic import ACCURACY, on_dataset, write_study
 
@@ -82,15 +83,45 @@ def test_several_datasets_in_one_report_or_table(tmp_path, capsys):
     accuracies = [json.loads((one / f"v0-s{seed}" / "summary.json").read_text())["test/acc"] for seed in (0, 2)]
     mean, sd = 100 * np.mean(accuracies), 100 * np.std(accuracies, ddof=1)
     head, _, none, *_ = file.read_text().splitlines()
-    assert head == "| variant | digits, % | mnist, % |" and f"{mean:.2f} ± {sd:.2f}" in none
+    assert head == "| variant | digits, % | mnist, % | better on | worse on |" and f"{mean:.2f} ± {sd:.2f}" in none
 
 
 def test_a_study_with_the_dataset_as_a_factor_is_reported_by_dataset(tmp_path, capsys):
     options = {"factors": {"data.name": ["digits", "mnist"]}, "levels": lambda variant: {"data.name": variant}}
     folder = write_study(tmp_path, accuracy={"digits": 0.9, "mnist": 0.3}, **options)
     assert run(capsys, folder)[0] == 0 and (folder / "report" / "tables" / "across.csv").is_file()
-    status, _, err = run(capsys, folder, "--json")
-    assert status == 2 and "vit-report across A B" in err
+    status, out, _ = run(capsys, folder, "--json")
+    assert status == 0 and list(json.loads(out)["datasets"]) == ["digits", "mnist"]
+
+
+def test_a_table_of_methods_on_datasets_is_one_page_table_or_json(tmp_path, capsys):
+    """A column says the dataset, or each dataset has its own file; the answer is the same."""
+    methods = {"sgd": [90.1, 90.3, 90.6, 89.9, 90.2], "adam": [91.2, 90.8, 91.9, 91.1, 91.0]}
+    rows = [(m, seed, acc) for m, values in methods.items() for seed, acc in enumerate(values)]
+    frame = pd.DataFrame(rows, columns=["method", "seed", "acc"])
+    parts = {"mnist": frame, "svhn": frame.assign(acc=frame["acc"] * 0.9, seed=frame["seed"] + 7)}
+    pd.concat([part.assign(data=name) for name, part in parts.items()]).to_csv(tmp_path / "runs.csv", index=False)
+    for name, part in parts.items():
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+    flags = ["--metric", "acc", "--factor", "method", "--baseline", "sgd"]
+    one = [f"csv:{tmp_path / 'runs.csv'}", *flags, "--dataset", "data"]
+    each = ["across", *(f"csv:{tmp_path / name}.csv" for name in parts), *flags]
+    said = "adam is better than sgd on at least 2 of 2 datasets (mnist and svhn)."
+    for command in (one, each):
+        status, out, _ = run(capsys, *command)
+        assert status == 0 and said in " ".join(out.split())
+        page = Path(out.splitlines()[-1])
+        assert (page.parent / "tables" / "across.csv").is_file() and "--metric acc" in page.read_text()
+        found = json.loads(run(capsys, *command, "--json")[1])
+        assert found["against_baseline"] == [
+            {"variant": "adam", "better": ["mnist", "svhn"], "worse": [], "equivalent": []}
+        ]
+        assert run(capsys, *command, "--table", tmp_path / "t.tex")[0] == 0
+        assert r"adam & 91.20 $\pm$ 0.52 + &" in (tmp_path / "t.tex").read_text()
+    status, _, err = run(capsys, *one, "--table", tmp_path / "t.md", "--columns", "acc")
+    assert status == 2 and "--columns: is for one dataset, not for mnist, svhn" in err
+    status, _, err = run(capsys, "across", each[1], *flags)
+    assert status == 2 and "across: one dataset is not enough" in err
 
 
 def test_the_terminal_shows_the_headline_and_the_page_opens(tmp_path, capsys, monkeypatch):

@@ -1,17 +1,21 @@
-"""One table over studies: means, spreads and marks against pandas, refused studies, and a dataset among the factors."""
+"""One table over datasets: intervals against scipy, means, spreads and marks against pandas, and what is refused."""
 
 import json
 import re
 import shutil
 
+import numpy as np
 import pandas as pd
 import pytest
 import shown
 import study_file
 from scipy import stats
-from synthetic import on_dataset, results_of, state_plan, write_by_dataset
+from synthetic import on_dataset, state_plan, write_by_dataset, write_study
 
-from analysis.over_studies import across_document, by_dataset_document, studies_by_dataset, studies_table
+import analysis
+from analysis.findings import analyze_each
+from analysis.over_studies import across_document, studies_table
+from analysis.runs.by_dataset import by_dataset
 from analysis.runs.folder import read_folder
 from analysis.write import files as write
 from analysis.write import latex
@@ -20,10 +24,107 @@ from experiments.runs import record
 
 ACCURACY = {"none": 0.6, "learned-1d": 0.8, "cpe": 0.6}
 DATASETS = {"digits": 0.8, "mnist": 0.5}  # the accuracy of learned-1d: better than none, and worse
+METHODS = {"base": (0.0, 0.0), "ours": (2.0, 2.0), "other": (1.0, 0.0)}  # the mean on mnist and on svhn
 
 
-def results_on(tmp_path, dataset, **options):
-    return results_of(tmp_path / dataset, **on_dataset(dataset), **options)
+def study_on(tmp_path, dataset, **options):
+    return read_folder(write_study(tmp_path / dataset, **on_dataset(dataset), **options))
+
+
+def of(*studies):
+    return analyze_each(by_dataset(studies))
+
+
+def document_of(*studies, **options):
+    return across_document(of(*studies), studies, **options)
+
+
+def table_of_runs(methods=METHODS, seeds=5):
+    """Runs of each method on two datasets, with other seeds on the second one."""
+    rng = np.random.default_rng(1)
+    rows = [
+        (dataset, method, seed + 10 * number, mean + 0.3 * rng.normal())
+        for number, dataset in enumerate(("mnist", "svhn"))
+        for method, means in methods.items()
+        for mean, seed in zip([means[number]] * seeds, range(seeds))
+    ]
+    return pd.DataFrame(rows, columns=["dataset", "method", "seed", "acc"])
+
+
+def compared(frame, **options):
+    return analysis.compare(frame, "acc", "method", baseline="base", dataset="dataset", **options)
+
+
+def test_the_pairs_of_a_dataset_are_tested_at_the_level_of_all_pairs_of_all_datasets():
+    """Two datasets and three methods: six paired t tests, each at 0.05 / 6."""
+    frame = table_of_runs()
+    found = compared(frame, variance="paired")
+    for dataset, runs in frame.groupby("dataset"):
+        cells = runs.pivot(index="seed", columns="method", values="acc")
+        pairs = found.studies[dataset].comparisons.pairs
+        assert len(pairs) == 3
+        for (a, b), one in pairs.items():
+            test = stats.ttest_1samp(cells[a] - cells[b], 0)
+            ends = test.confidence_interval(1 - 0.05 / 6)
+            assert (one.adjusted.low, one.adjusted.high) == pytest.approx([*ends])
+            assert one.p_adjusted == pytest.approx(min(1, 6 * test.pvalue))
+            shown_ = "better" if ends.low > 0 else "worse" if ends.high < 0 else "not shown"
+            assert one.verdict == shown_
+
+
+def test_the_answer_says_on_at_least_how_many_datasets_a_method_is_better():
+    found = compared(table_of_runs())
+    assert found.answer == (
+        "ours is better than base on at least 2 of 2 datasets (mnist and svhn). "
+        "other is better than base on at least 1 of 2 datasets (mnist)."
+    )
+    counted = {one["variant"]: one["better"] for one in found.as_dict()["against_baseline"]}
+    assert counted == {"ours": ["mnist", "svhn"], "other": ["mnist"]}
+    pairs = [len(one["comparisons"]) for one in found.as_dict()["datasets"].values()]
+    assert pairs == [3, 3] and found.answer.split(".")[0] in found._repr_html_()
+    rows = {row["variant"]: row["better on"] for row in shown.rows(studies_table(found.studies))}
+    assert rows == {"base": "–", "ours": "2", "other": "1"}
+
+
+def test_a_missing_cell_is_named_and_widens_no_interval():
+    frame = table_of_runs()
+    whole, part = compared(frame), compared(frame.query("method != 'other' or dataset != 'svhn'"))
+    wide, narrow = (one.studies["mnist"].comparisons.versus["ours"].adjusted for one in (whole, part))
+    assert (wide.low, wide.high) == (narrow.low, narrow.high)
+    left, *_ = (one.studies["svhn"].comparisons.pairs["ours", "base"] for one in (part,))
+    assert left.p_adjusted == pytest.approx(2 * left.p)  # the only pair on one of two datasets
+    assert part.answer.splitlines()[1] == "Not tested: other on svhn (no run)."
+    (row,) = [row for row in shown.rows(studies_table(part.studies)) if row["variant"] == "other"]
+    assert row["svhn"] == "–" and "× not tested" in studies_table(part.studies).caption
+
+
+def test_variants_of_two_factors_have_the_same_names_on_all_datasets():
+    """On svhn, there is one learning rate only."""
+    frame = pd.concat([table_of_runs().assign(lr=rate) for rate in (1, 2)])
+    frame = frame.query("lr == 1 or dataset != 'svhn'")
+    found = analysis.compare(frame, "acc", ["method", "lr"], baseline="method=base, lr=1", dataset="dataset")
+    names = [row["variant"] for row in shown.rows(studies_table(found.studies))]
+    assert sorted(names) == sorted(f"{method}, lr = {rate}" for method in METHODS for rate in (1, 2))
+    assert "“base, lr = 2” on svhn (no run)" in found.answer
+
+
+def test_a_method_that_is_tested_nowhere_is_not_called_not_shown():
+    frame = table_of_runs()
+    frame.loc[frame["method"].eq("other") & frame["seed"].isin([1, 12]), "acc"] = np.nan
+    first, second = compared(frame).answer.splitlines()
+    assert "other" not in first and second.startswith("Not tested: other on mnist (failed runs")
+
+
+def test_planned_looks_have_the_level_of_the_look_over_the_datasets(tmp_path):
+    """At 5 of 10 seeds, (1/2)^3 of the level; one pair on each of two datasets."""
+    lost = {(v, seed): "absent" for v in ("none", "cpe") for seed in range(5, 10)}
+    options = {"accuracy": {"none": 0.6, "cpe": 0.61}, "seeds": 10, "looks": [5, 10], "statuses": lost}
+    found = of(*(study_on(tmp_path, name, spread=0.01, **options) for name in DATASETS))
+    for findings in found.values():
+        one, values = findings.comparisons.versus["cpe"], findings.means.values
+        differences = [values["cpe"][seed] - values["none"][seed] for seed in range(5)]
+        ends = stats.ttest_1samp(differences, 0).confidence_interval(1 - 0.05 / 8 / 2)
+        assert (one.adjusted.low, one.adjusted.high) == pytest.approx([*ends])
 
 
 @pytest.fixture
@@ -31,9 +132,7 @@ def studies(tmp_path):
     """Five seeds on each dataset; on mnist, the last run of cpe diverged."""
     lost = {"digits": {}, "mnist": {("cpe", 4): "diverged"}}
     options = {name: {"accuracy": {**ACCURACY, "learned-1d": reached}} for name, reached in DATASETS.items()}
-    return studies_by_dataset(
-        [results_on(tmp_path, name, spread=0.01, statuses=lost[name], **options[name]) for name in DATASETS]
-    )
+    return [study_on(tmp_path, name, spread=0.01, statuses=lost[name], **options[name]) for name in DATASETS]
 
 
 @pytest.fixture
@@ -49,7 +148,7 @@ def recorded(studies, tmp_path):
 
 @pytest.mark.parametrize("spread", ["interval", "sd"])
 def test_each_cell_has_the_mean_and_the_spread_of_the_runs(studies, recorded, spread):
-    table = studies_table(studies, spread)
+    table = studies_table(of(*studies), spread)
     rows = {row["variant"]: row for row in shown.rows(table)}
     assert list(rows) == list(ACCURACY) and len(recorded) == 29
     for (dataset, variant), runs in recorded.groupby(["dataset", "variant"])["accuracy"]:
@@ -64,58 +163,66 @@ def test_each_cell_has_the_mean_and_the_spread_of_the_runs(studies, recorded, sp
     assert ("standard deviation of the runs" in table.caption) == (spread == "sd") and "4 to 5 seeds" in table.caption
 
 
-def test_a_mark_is_the_verdict_of_that_study_alone_against_the_baseline(studies):
-    table = studies_table(studies)
-    marks = {row[0].text: [(cell.mark, cell.sign) for cell in row[1:]] for row in table.shown().rows}
+def test_a_mark_is_the_verdict_against_the_baseline(studies):
+    table = studies_table(of(*studies))
+    marks = {row[0].text: [(cell.mark, cell.sign) for cell in row[1:3]] for row in table.shown().rows}
     assert marks["none"] == [("", ""), ("", "")]
     assert marks["learned-1d"] == [("better", "+"), ("worse", "−")]
-    for dataset, findings in studies.items():
-        main = {row["variant"]: row["verdict"] for row in shown.rows(shown.section(findings, "result").items[0])}
-        assert dict(zip(table.data["variant"], table.data[f"{dataset}_verdict"])) == main
-    assert "not over the studies" in table.notes[0] and "+ better, − worse, = equivalent" in table.caption
+    assert "of variants on all 2 datasets together" in table.notes[0]
+    assert "+ better, − worse, = equivalent" in table.caption
 
 
 def test_it_is_a_report_and_a_table_for_a_paper(studies):
-    document = across_document(studies, "vit-report across a b")
+    document = document_of(*studies, command="vit-report across a b")
     files = write.make(document)
     assert {"report.html", "report.md", "tables/across.csv", "tables/runs.csv", "tables/curves.csv"} <= set(files)
     assert b"vit-report across a b" in files["report.html"] and not re.search(rb"(?i)\b(nan|inf)\b", files["report.md"])
     assert len(files["tables/runs.csv"].splitlines()) == 1 + 2 * 15
-    assert [said.partition(":")[0] for said in document.headline] == [*DATASETS]
-    assert document.headline[0].startswith("digits: Higher test accuracy than none (")
+    first = "learned-1d is better than none on at least 1 of 2 datasets (digits), worse on at least 1 (mnist)."
+    assert document.headline[0].startswith(first)
     (warning,) = document.warnings
     assert warning.line == "mnist: Diverged: 1 run of cpe."
-    (row,) = [line for line in latex.table(studies_table(studies)).splitlines() if line.startswith("learned")]
-    assert re.fullmatch(r"learned-\{\}1d & 79\.\d+ \$\\pm\$ [\d.]+ \+ & 49\.\d+ \$\\pm\$ [\d.]+ \$-\$ \\\\", row)
+    (row,) = [line for line in latex.table(studies_table(of(*studies))).splitlines() if line.startswith("learned")]
+    cells = r"learned-\{\}1d & 79\.\d+ \$\\pm\$ [\d.]+ \+ & 49\.\d+ \$\\pm\$ [\d.]+ \$-\$ & 1 & 1 \\\\"
+    assert re.fullmatch(cells, row)
+
+
+def test_the_figure_has_a_panel_for_each_dataset(studies):
+    (plot,) = document_of(*studies).plots
+    assert [axes.get_title(loc="left") for axes in plot.figure.axes] == [*DATASETS]
+    tips = [tip for tips in plot.figure.tips.values() for tip in tips]
+    assert [tip.rpartition(", ")[2] for tip in tips if tip.startswith("learned-1d")] == ["better", "worse"]
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"accuracy": {"none": 0.7, "rope-2d": 0.9}}, "different variants: 'sinusoidal', 'learned-1d', 'learned-2d' "
-                                                      "only on digits"),
-        ({"metric": "val/acc"}, "different metrics: test/acc and val/acc"),
-        ({"baseline": "sinusoidal"}, "different baselines: 'none' and 'sinusoidal'"),
+        ({"metric": "val/acc"}, "different metrics: test/acc (higher is better) and val/acc (higher is better)"),
+        ({"baseline": "sinusoidal"}, "different baselines: none and sinusoidal"),
+        ({"margin": 0.02}, "different margins: 0.01 and 0.02"),
     ],
-    ids=["variants", "metric", "baseline"],
+    ids=["metric", "baseline", "margin"],
 )  # fmt: skip
 def test_studies_that_do_not_belong_together_are_refused(tmp_path, options, said):
-    with pytest.raises(UserError, match="across: ") as refused:
-        studies_by_dataset([results_on(tmp_path, "digits"), results_on(tmp_path, "mnist", **options)])
+    with pytest.raises(UserError) as refused:
+        of(study_on(tmp_path, "digits"), study_on(tmp_path, "mnist", **options))
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_one_study_or_one_dataset_is_refused(tmp_path):
-    one = results_on(tmp_path, "digits")
-    with pytest.raises(UserError, match="one study is not enough"):
-        studies_by_dataset([one])
+def test_two_studies_of_one_dataset_are_refused(tmp_path):
+    one = study_on(tmp_path, "digits")
     with pytest.raises(UserError, match="position and position use the same dataset, digits"):
-        studies_by_dataset([one, results_on(tmp_path / "again", "digits")])
+        of(one, study_on(tmp_path / "again", "digits"))
 
 
-def by_dataset(tmp_path, **options):
+def test_a_baseline_without_a_run_on_a_dataset_is_refused():
+    with pytest.raises(UserError, match="dataset=svhn: baseline: 'base' is not among the variants: other, ours"):
+        compared(table_of_runs().query("method != 'base' or dataset != 'svhn'"))
+
+
+def report_of(tmp_path, **options):
     """The report of a study whose factors are the dataset and the positional embedding."""
-    return by_dataset_document(read_folder(write_by_dataset(tmp_path, **options)))
+    return document_of(read_folder(write_by_dataset(tmp_path, **options)))
 
 
 def absent(dataset=None, seeds=range(5), kinds=("none", "cpe")):
@@ -126,36 +233,32 @@ def absent(dataset=None, seeds=range(5), kinds=("none", "cpe")):
 
 def test_a_dataset_as_a_factor_is_not_pooled(tmp_path):
     """The report compares within datasets. It does not call one dataset better than another."""
-    document = by_dataset(tmp_path)
+    document = report_of(tmp_path)
     assert [table.name for table in document.tables] == ["across"] and "report.html" in write.make(document)
-    for dataset, said in zip(("digits", "mnist"), document.headline, strict=True):
-        assert re.match(rf"{dataset}: Higher test accuracy than none .*: cpe by (9|10)\.\d+ points", said)
+    assert document.headline == ("cpe is better than none on at least 2 of 2 datasets (digits and mnist).",)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (
-            {"statuses": absent("digits", range(1, 5))},
-            "digits: Test accuracy: cpe 30.14 %, none 20.05 %. With a single",
-        ),
+        ({"statuses": absent("digits", range(1, 5))}, "Not tested: cpe on digits (one common seed)."),
         (
             {"seeds": 10, "looks": [5, 10], "statuses": absent("digits", range(3, 10))},
-            "digits: Nothing is tested yet: the first planned look is at 5 seeds, and all runs of 3 seeds have ended.",
+            "Not tested: cpe on digits (waiting for a look).",
         ),
     ],
     ids=["one run", "before the first look"],
 )
 def test_a_dataset_on_which_nothing_can_be_tested_is_marked_as_not_tested(tmp_path, options, said):
-    document = by_dataset(tmp_path, **options)
-    assert document.headline[0].startswith(said) and document.headline[1].startswith("mnist: Higher")
+    document = report_of(tmp_path, **options)
+    assert document.headline == ("cpe is better than none on at least 1 of 2 datasets (mnist).", said)
     (rows,) = (table.shown().rows for table in document.tables)
-    assert [[cell.mark for cell in row[1:]] for row in rows] == [["", ""], ["not-tested", "better"]]
-    assert [[cell.sign for cell in row[1:]] for row in rows] == [["", ""], ["×", "+"]]
+    assert [[cell.mark for cell in row[1:3]] for row in rows] == [["", ""], ["not-tested", "better"]]
+    assert [[cell.sign for cell in row[1:3]] for row in rows] == [["", ""], ["×", "+"]]
 
 
 def test_with_runs_of_one_dataset_only_it_is_the_report_of_that_dataset(tmp_path):
-    document = by_dataset(tmp_path, statuses=absent("digits"))
+    document = report_of(tmp_path, statuses=absent("digits"))
     assert "variants" in [table.name for table in document.tables] and "on mnist." in document.summary
     assert [warning.line for warning in document.warnings] == ["digits is left out: none of its runs has ended."]
     assert document.headline[0].startswith("Higher test accuracy than none (80.18 %): cpe by ")
@@ -164,17 +267,16 @@ def test_with_runs_of_one_dataset_only_it_is_the_report_of_that_dataset(tmp_path
 def test_a_plan_that_was_kept_is_not_called_changed(tmp_path):
     folder = write_by_dataset(tmp_path)
     state_plan(folder)
-    assert by_dataset_document(read_folder(folder)).warnings == []
+    assert document_of(read_folder(folder)).warnings == []
     plan = study_file.read_study(folder)
     study_file.write_study(folder, {**{key: value for key, value in plan.items() if key != "schema"}, "margin": 0.3})
-    lines = [warning.line for warning in by_dataset_document(read_folder(folder)).warnings]
-    change = "The margin was changed after 10 runs had started: from 0.01 to 0.3."
-    assert lines == [f"digits: {change}", f"mnist: {change}"]
+    lines = [warning.line for warning in document_of(read_folder(folder)).warnings]
+    assert lines == ["The margin was changed after 10 runs had started: from 0.01 to 0.3."]
 
 
 def test_an_excluded_record_is_listed_under_its_dataset(tmp_path):
     folder = write_by_dataset(tmp_path)
     (folder / "v3-s4" / record.METRICS).write_text("epoch\n")
     shutil.copytree(folder / "v0-s0", folder / "extra")
-    excluded = by_dataset_document(read_folder(folder, skip_unreadable=True)).excluded
+    excluded = document_of(read_folder(folder, skip_unreadable=True)).excluded
     assert [run for run, _ in excluded] == ["mnist: v3-s4", "extra"]

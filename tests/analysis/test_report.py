@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from synthetic import on_dataset, results_of, write_factorial, write_study
 
-from analysis.findings import analyze
-from analysis.over_studies import across_document, studies_by_dataset
+from analysis.findings import analyze, analyze_each
+from analysis.over_studies import across_document
 from analysis.report import headline, study_document, study_sections
-from analysis.runs.by_dataset import datasets_of
+from analysis.runs.by_dataset import by_dataset, datasets_of
 from analysis.runs.folder import read_folder, read_runs
 from analysis.runs.read import read
 from analysis.write import files as write
@@ -65,10 +65,10 @@ def test_incomplete_studies_still_have_a_report(tmp_path, options):
 def test_a_loss_is_not_tested_for_equivalence_at_the_margin_of_an_accuracy(tmp_path):
     """The plan's margin is 1 point of test accuracy. The losses have only tests of a difference in each report."""
     sources = [write_study(tmp_path / name, spread=1e-4, **on_dataset(name)) for name in ("digits", "mnist")]
-    one, other = (analyze(read(str(at), metric="test/loss")) for at in sources)
+    both = [read(str(at), metric="test/loss") for at in sources]
+    one = analyze(both[0])
     assert {c.verdict for c in one.comparisons.pairs.values()} <= {"better", "worse", "not shown"}
-    both = studies_by_dataset([one, other])
-    for document in (study_document(one), across_document(both, "across")):
+    for document in (study_document(one), across_document(analyze_each(by_dataset(both)), both)):
         page = write.make(document)["report.md"].decode()
         said = [line for line in page.splitlines() if re.search("equivalen|margin", line, re.IGNORECASE)]
         assert said and all("stated for test accuracy" in x or "nothing is called equivalent" in x for x in said)

@@ -151,7 +151,11 @@ COLUMNS = {"factor": ["method"], "margin": 0.5}
         (GOOD, ("--metric", "loss", *FLAGS[2:]), "has no column 'loss' (the metric); its columns: method, seed, acc"),
         (GOOD, (*FLAGS, "--seed", "s"), "has no column 's' (the seed, by which runs are paired)"),
         (GOOD, (*FLAGS, "--factor", "lr"), "has no column 'lr' (a factor)"),
-        (GOOD, (*FLAGS, "--factor", "acc"), "metric, seed and factors are different columns, not acc, seed, method, a"),
+        (
+            GOOD,
+            (*FLAGS, "--factor", "acc"),
+            "metric, seed, factors and dataset are different columns, not acc, seed, method, a",
+        ),
         (GOOD, FLAGS[:2], "metric and factor are required, and name columns; its columns: method, seed, acc"),
         (GOOD, FLAGS[2:], "metric and factor are required, and name columns"),
         (GOOD, (*FLAGS, "--variance", "pooled"), "variance"),
