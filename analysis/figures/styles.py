@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from analysis.figures.style import FAINT, INK, MARKERS, PALETTE
 from analysis.words import plain
 
 LONGEST, LONGEST_APART = 34, 54  # characters of a name that a figure shows; where more are needed to tell names apart
+
+MOST_DRAWN = 200  # variants up to which each has a row in a figure
 
 
 class VariantStyle(NamedTuple):
@@ -30,9 +33,25 @@ class Styles:
     names: dict[str, str]
     coloured: list[str]
 
+    @cached_property
+    def _ids(self) -> dict[str, str]:
+        return {variant: f"v{place}" for place, variant in enumerate(self.by_variant)}
+
     def id(self, variant: str) -> str:
         """What the ids of the variant's artists start with: `v3`."""
-        return f"v{list(self.by_variant).index(variant)}"
+        return self._ids[variant]
+
+    @property
+    def drawn(self) -> list[str]:
+        """The variants that have a place of their own in a figure: all, or of very many those with a colour."""
+        return list(self.by_variant) if len(self.by_variant) <= MOST_DRAWN else self.coloured
+
+    @property
+    def left_out(self) -> str:
+        """What a caption says of a figure that shows only the variants with a colour."""
+        rest = len(self.by_variant) - len(self.coloured)
+        extremes = f"the {len(self.coloured) - 1} variants with the highest and lowest means"
+        return f"Shown: the baseline and {extremes}; {rest} more are in the tables."
 
     @property
     def some_grey(self) -> bool:
@@ -42,6 +61,8 @@ class Styles:
     @property
     def grey_note(self) -> str:
         """What a caption says where there are more variants than colours, with a leading space."""
+        if len(self.drawn) < len(self.by_variant):
+            return f" {self.left_out}"
         return " Grey: variants without a colour of their own." if self.some_grey else ""
 
 

@@ -17,14 +17,18 @@ def question(findings: Findings) -> Section | None:
     cost, means, styles = findings.cost, findings.means, findings.styles
     if cost.isna().all(axis=None):
         return None
-    drawn = cost.loc[[variant for variant in findings.variants.names if means.of(variant).n]]
+    known = cost.loc[[variant for variant in findings.variants.names if means.of(variant).n]]
+    drawn = known[known.index.isin(styles.drawn)]
     mixed = len(findings.conduct.hardware) > 1  # then times say more about the machine than about the variant
-    kinds = {n: COST[n][0] for n in DRAWN if drawn[n].nunique() > 1 and not (mixed and n == "device_seconds")}
+    kinds = {n: COST[n][0] for n in DRAWN if known[n].nunique() > 1 and not (mixed and n == "device_seconds")}
     caption = (
         f"{words.capital(means.metric.label)} against cost: mean and {words.CONFIDENCE} interval of each variant. "
         "Marks at nearly the same cost are drawn side by side."
     )
-    caption += " Small grey dots: the other variants, listed in the cost table." * styles.some_grey
+    if len(drawn) < len(known):
+        caption += styles.grey_note
+    elif styles.some_grey:
+        caption += " Small grey dots: the other variants, listed in the cost table."
     plot = Plot("cost", lambda: against_cost(drawn, kinds, means.of_variants, means.metric, styles), caption)
     items = present(plot if kinds else None, cost_table(findings))
     return Section("cost", "Cost", items, warnings=_slow(findings))

@@ -24,17 +24,13 @@ def curves(findings: Findings) -> Section | None:
         return Section("curves", "Learning curves", frames=frames)
     runs = {own[variant].runs.shape[1] for own in by_metric.values() for variant in styles.coloured} - {0}
     few, many = min(runs) < FEWEST_FOR_BAND, max(runs) >= FEWEST_FOR_BAND
-    both, shown = few and many, len(styles.coloured)
-    left_out = (
-        f"Shown: the baseline and the {shown - 1} variants with the highest and lowest means; "
-        f"{len(styles.by_variant) - shown} more are in the tables."
-    )
+    both = few and many
     caption = [
         f"Learning curves: {words.listing([metric.label for metric in by_metric])} by epoch.",
         f"{'Thick line' if few else 'Line'}: mean over the finished runs.",
         f"Band: its {words.CONFIDENCE} interval{f', from {FEWEST_FOR_BAND} runs on' * both}." if many else "",
         f"Thin lines: the runs{f', where there are fewer than {FEWEST_FOR_BAND}' * both}." if few else "",
-        left_out if styles.some_grey else "",
+        styles.left_out if styles.some_grey else "",
     ]
     plot = Plot("curves", lambda: draw_curves(by_metric, styles), " ".join(filter(None, caption)))
     return Section("curves", "Learning curves", [plot], frames=frames)

@@ -48,7 +48,8 @@ def question(findings: Findings) -> Section | None:
 
 
 def _plot(findings: Findings) -> Plot:
-    versus = {variant: findings.comparisons.versus[variant] for variant in findings.variants.others}
+    drawn = [variant for variant in findings.styles.drawn if variant != findings.variants.baseline]
+    versus = {variant: findings.comparisons.versus[variant] for variant in drawn}
     return differences_plot({"": versus}, findings, findings.styles)
 
 

@@ -21,7 +21,7 @@ def question(findings: Findings) -> Section:
         f"{words.capital(metric.label)} of each variant. Dots: runs, one for each seed. Diamond and bar: mean and "
         f"{words.CONFIDENCE} interval."
     )
-    shown = means.values, means.of_variants, metric
+    shown = {variant: means.values[variant] for variant in styles.drawn}, means.of_variants, metric
     if figures.enlarged(*shown):
         caption += " The second panel shows most variants on a shorter axis."
     plot = Plot("accuracy", lambda: figures.accuracy(*shown, styles, diverged), caption + styles.grey_note)

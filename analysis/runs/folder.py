@@ -4,7 +4,7 @@ A record that is damaged or altered is an error or, on request, excluded: its ru
 run that has not ended has the status "incomplete". No planned run is left out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,8 @@ def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Runs:
     study_dir = Path(study_dir)
     plan = StudyPlan.read(study_dir)
     reader = _Reader(study_dir, skip_unreadable)
-    runs = {planned.name: reader.read(planned.name, planned) for planned in plan.runs}
-    for folder in sorted(study_dir.iterdir()):
-        if folder.name not in runs and (folder / record.CONFIG).is_file():
-            runs[folder.name] = SourceRun(folder.name, "unplanned")
-            reader.troubles[folder.name] = f"is not in {record.STUDY}, so it is not used"
-    return Runs.of_runs(plan, runs.values(), looks=tuple(read_looks(study_dir)), **reader.parts())
+    looks = tuple(read_looks(study_dir))
+    return Runs.of_runs(plan, reader.planned_and_others(plan), looks=looks, **reader.parts())
 
 
 def read_runs(folder: Path, skip_unreadable: bool, metric: str | None, baseline: str | None) -> Runs:
@@ -65,6 +61,15 @@ class _Reader:
     def parts(self) -> dict[str, Any]:
         """The fields of the `Runs`."""
         return {"folder": self.folder, "troubles": self.troubles, "sources": self.sources, "hits": self.hits}
+
+    def planned_and_others(self, plan: StudyPlan) -> Iterator[SourceRun]:
+        """The runs of a plan, and then those of the folder that are not in it."""
+        names = {planned.name for planned in plan.runs}
+        yield from (self.read(planned.name, planned) for planned in plan.runs)
+        for folder in sorted(self.folder.iterdir()):
+            if folder.name not in names and (folder / record.CONFIG).is_file():
+                self.troubles[folder.name] = f"is not in {record.STUDY}, so it is not used"
+                yield SourceRun(folder.name, "unplanned")
 
     def read(self, name: str, planned: RunSpec | None = None) -> SourceRun:
         """The run in a folder. A planned run that has not ended has its settings from the plan."""

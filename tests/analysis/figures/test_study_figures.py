@@ -13,7 +13,9 @@ from synthetic import results_of
 
 from analysis.figures import style
 from analysis.figures.points import against_cost
+from analysis.figures.style import Plot
 from analysis.figures.styles import LONGEST, shorts, styles_of
+from analysis.questions.pairs import question
 from analysis.report import study_document
 from analysis.write.files import saved
 
@@ -157,3 +159,15 @@ def test_long_names_that_differ_in_the_middle_stay_different():
 def test_one_seed_and_one_epoch_are_enough_for_figures(tmp_path):
     results = results_of(tmp_path, seeds=1, epochs=1)
     assert [plot.name for plot in study_document(results).plots] == ["accuracy", "differences", "cost"]
+
+
+@pytest.mark.parametrize(("count", "rows"), [(200, 199), (201, 7)])
+def test_a_figure_of_very_many_variants_shows_those_with_a_colour(count, rows, tmp_path):
+    """The seven with the highest and the lowest means; the tables have them all."""
+    accuracy = {"none": 0.5, **{f"v{number}": 0.3 + number / 1000 for number in range(1, count)}}
+    section = question(results_of(tmp_path, accuracy=accuracy, seeds=2, epochs=1, levels=lambda variant: {}))
+    plot = next(item for item in section.items if isinstance(item, Plot))
+    assert len(plot.figure.axes[0].get_yticklabels()) == rows
+    left = f"7 variants with the highest and lowest means; {count - 8} more are in the tables"
+    assert (left in plot.caption) == (count > 200)
+    assert len(section.items[1].data) == count - 1
