@@ -19,7 +19,7 @@ COMMANDS = {
         "Write the report of a study: report.html (one file, works offline), report.md, tables as CSV, figures as SVG.",
         """runs/position
 
-other commands (a folder that has the name of a command: ./compare):
+other commands (a folder that has the name of a command: ./across):
   vit-report across A B C        one table over several datasets
   vit-report export STUDY DIR    write a study as JSON and CSV""",
         "STUDY/report",

@@ -114,9 +114,7 @@ def plan_of(study_dir: Path) -> StudyPlan:
     plan.check_has_folders(f"{path}:")
     for run in plan.runs:
         if (here := run_id(run.config)) != run.run_id:
-            raise UserError(
-                f"{path}: {run.name} has the run id {here} here, not {run.run_id}: {_why_other(run)}; use --out"
-            )
+            raise UserError(f"{path}: {run.name} has the run id {here} here, not {run.run_id}: {WHY_OTHER}; use --out")
     return plan
 
 
@@ -212,7 +210,7 @@ def _difference(old: StudyPlan, plan: StudyPlan, planned: Mapping[str, RunSpec],
         for path in {**before, **now}:
             if before.get(path) != now.get(path):
                 return f"{path} is {format_level(before.get(path))} there and {format_level(now.get(path))} here"
-        return f"{missing[0].name} is not among the runs here: {_why_other(missing[0])}"
+        return f"{missing[0].name} is not among the runs here: {WHY_OTHER}"
     stated = {field: (getattr(old, field), getattr(plan, field)) for field in COMPARISON if field != "baseline"}
     stated["until_decided"] = old.until_decided is not None, plan.until_decided is not None
     if any(tree.study.get("baseline") is not None for tree in (old, plan)):  # else it is the first variant
@@ -228,11 +226,8 @@ def _difference(old: StudyPlan, plan: StudyPlan, planned: Mapping[str, RunSpec],
     return None
 
 
-def _why_other(run: RunSpec) -> str:
-    """Why a run of study.json has another run id here, though its settings are the same."""
-    if DATASETS[run.config.data.name].source == "folder":  # its whole path was a part of the run id
-        return "it was trained by an older version"
-    return "this version differs, or the source of its plug-in was changed or is not recorded there"
+# Why a run of study.json has another run id here, though its settings are the same.
+WHY_OTHER = "another version trained it, or the source of its plug-in was changed or is not recorded there"
 
 
 def _contents(plan: StudyPlan) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from analysis.findings.means import Means
 from analysis.runs.runs import Runs, factor_levels
 from analysis.verdicts.factorial import cover_diverged
 from analysis.verdicts.policy import Policy
+from analysis.verdicts.study import ENDED
 from experiments.errors import UserError
 
 
@@ -57,10 +58,10 @@ def _model(runs: pd.DataFrame, study: Runs, policy: Policy) -> verdicts.Factoria
 
 
 def _counted(study: Runs, means: Means, policy: Policy) -> verdicts.Factorial | None:
-    """The effects where diverged runs count at chance level; None where that is unknown, or leaves no complete grid."""
+    """The effects where failed runs count at chance level; None where that is unknown, or leaves no complete grid."""
     if policy.chance.unknown:
         return None
-    runs, counted = study.of("finished", "diverged"), policy.chance.counted(means.values)
+    runs, counted = study.of(*ENDED), policy.chance.counted(means.values)
     metric = [counted[variant][int(seed)] for variant, seed in zip(runs["variant"], runs["seed"])]
     try:
         return _model(runs.assign(**{study.metric: metric}).dropna(subset=[study.metric]), study, policy)

@@ -67,6 +67,7 @@ def _changed(field: str, before: dict[Any, int], conduct: Conduct) -> Warn:
 def _excluded(findings: Findings) -> list[Warn]:
     conduct, planned = findings.conduct, words.plural(findings.conduct.planned, "run")
     pruned = "They were stopped early for low results and are excluded from all means, which are therefore too high."
+    pruned += _covered(findings) * ("diverged" not in conduct.excluded)
     whys = {"unreadable": "They are excluded from all means.", "pruned": pruned}
     known = {status: (len(conduct.excluded[status]), why) for status, why in whys.items() if status in conduct.excluded}
     lost = [Warn(f"{words.capital(status)}: {n} of {planned}.", why) for status, (n, why) in known.items()]
@@ -75,18 +76,23 @@ def _excluded(findings: Findings) -> list[Warn]:
 
 def _diverged(findings: Findings) -> list[Warn]:
     """How many runs diverged, and which verdicts depend on them."""
-    variants, comparisons, counts = findings.variants, findings.comparisons, findings.conduct.counts["diverged"]
+    variants, counts = findings.variants, findings.conduct.counts["diverged"]
     lost = {variants.brief[variant]: n for variant, n in counts.items() if n}
+    listed = ", ".join(f"{words.plural(n, 'run')} of {words.quoted(name)}" for name, n in lost.items())
+    head = "Diverged" if findings.study.recorded else "Failed"
+    return [Warn(f"{head}: {listed}.", f"Means use the finished runs.{_covered(findings)}")]
+
+
+def _covered(findings: Findings) -> str:
+    """What failed runs do to the verdicts."""
+    comparisons = findings.comparisons
     pairs = [*comparisons.versus.values(), *comparisons.other_pairs.values()]
     unknown = " Their chance level is not known: their variants have means, but are not tested."
     covered = (
-        " Intervals and verdicts also cover what the runs show if diverged runs count at chance level; verdicts that "
+        " Intervals and verdicts also cover what the runs show if failed runs count at chance level; verdicts that "
         f"this changes: {sum(compared.depends_on_diverged for compared in pairs)}."
     )
-    more = (unknown if findings.policy.chance.unknown else covered) * bool(variants.others)
-    listed = ", ".join(f"{words.plural(n, 'run')} of {words.quoted(name)}" for name, n in lost.items())
-    head = "Diverged" if findings.study.recorded else "Failed"
-    return [Warn(f"{head}: {listed}.", f"Means use the finished runs.{more}")]
+    return (unknown if findings.policy.chance.unknown else covered) * bool(findings.variants.others)
 
 
 def _code_and_machines(conduct: Conduct) -> list[Warn]:

@@ -93,7 +93,7 @@ def factor_sentences(findings: Findings) -> list[str]:
         said.append(f"Seeds left out for lack of a finished run in some combination: {lost}.")
     if sensitive := [names[term] for term in findings.factors.divergence_sensitive_terms]:
         why = "counted at chance level"
-        said.append(f"Shown by the finished runs alone, but not with diverged runs {why}: {words.listing(sensitive)}.")
+        said.append(f"Shown by the finished runs alone, but not with failed runs {why}: {words.listing(sensitive)}.")
     said += _interactions(model, names, metric)
     if missing := [names[term] for term in model.terms["term"][model.terms["verdict"] == "not tested"]]:
         said.append(f"Not tested ({_reason(findings)}): {words.listing(missing)}.")
@@ -103,8 +103,9 @@ def factor_sentences(findings: Findings) -> list[str]:
 def _reason(findings: Findings) -> str:
     """Why there is no interval of an effect."""
     chance = findings.policy.chance
-    failed = "failed runs" + ", chance level unknown" * bool(chance.unknown)
-    return failed if chance.diverged else "no spread over the seeds"
+    if chance.unknown:
+        return "failed runs, chance level unknown"
+    return "failed runs or no spread over the seeds" if chance.diverged else "no spread over the seeds"
 
 
 def _effect(effect: Mapping[str, Any], names: Mapping[str, str], metric: Metric) -> str:

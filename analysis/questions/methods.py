@@ -48,7 +48,7 @@ def _differences(findings: Findings) -> dict[str, str]:
     smallest = f"At least half {step} for a run ({points}), since equal values happen by chance."
     planned = f"The planned looks share the {alpha}; a pair is judged at the last look that both variants reached."
     unknown = "Their chance level is not known, so nothing is shown of a pair with diverged runs."
-    covered = "An interval also covers what the runs of a pair show if diverged runs count at chance level."
+    covered = "An interval also covers what the runs of a pair show if failed runs count at chance level."
     return {
         "Differences": "Means over the seeds that both variants have.",
         "Standard errors": _errors(findings),

@@ -209,8 +209,9 @@ def not_testable(findings: Findings) -> list[str]:
     if reasons <= {"one common seed", "no common seed"} and (known := [v for v in variants.others if means.of(v).n]):
         best = means.best if means.best in known else known[0]
         each = ", ".join(f"{words.quoted(variant)} {means.text(variant)}" for variant in (best, baseline))
-        each = f"{words.capital(metric.label)}: {each}"
-        said = f"{each}. With a single seed no statistical test against {name} is possible."
+        single = means.of(baseline).n == 1 or all(means.of(variant).n == 1 for variant in known)
+        untested = f"With a single seed no statistical test against {name} is possible." if single else said
+        said = f"{words.capital(metric.label)}: {each}. {untested}"
     if any(str(reason).startswith("failed runs") for reason in reasons):
         return [said, "Find out why runs failed before you train more seeds."]
     more = "For more runs, train more seeds: a test needs at least two, better five."

@@ -34,8 +34,8 @@ train on the workers of a Ray cluster, which share the study's folder: auto is t
 last `ray start` on this machine, else a new one (pip install -e ".[ray]")"""
 
 COMPILES = (
-    "\ntrain.compile default: before its first step each worker compiles the model: 24 to 39 s on an H200, "
-    "1 to 2 min on two CPU cores"
+    "\ntrain.compile default: before its first step each worker compiles the model, half a minute on a recent GPU and "
+    "minutes on a CPU"
 )
 
 
@@ -136,7 +136,7 @@ def _print_left(folder: StudyFolder) -> int:
         most = "up to " if folder.plan.until_decided else ""
         print(
             f"To train: {most}{counted(folder.left, 'run')}, {most}{counted(range(epochs), 'epoch')}, "
-            f"{most}{operations:.3g} FLOPs for each training image"
+            f"{most}{operations:.3g} FLOPs times the number of training images"
         )
     return 0
 

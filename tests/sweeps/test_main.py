@@ -99,9 +99,9 @@ def test_a_dry_run_counts_runs_epochs_and_operations_without_data_or_a_gpu(vit_s
     operations = 3 * 7 * 3 * counter.get_total_flops()
     status, out, err = vit_sweep("run", path, "--dry-run", "--device", "cuda:7")
     assert (status, err) == (0, "")
-    said = f"To train: 6 runs, 42 epochs, {operations:.3g} FLOPs for each training image"
+    said = f"To train: 6 runs, 42 epochs, {operations:.3g} FLOPs times the number of training images"
     assert out.splitlines()[-1] == said
-    assert vit_sweep("run", path, "--dry-run", "--until-decided")[1].endswith(" for each training image\n")
+    assert vit_sweep("run", path, "--dry-run", "--until-decided")[1].endswith(" times the number of training images\n")
     assert os.listdir(tmp_path) == ["mine.yaml"]
 
 

@@ -136,14 +136,15 @@ def test_the_largest_of_the_differences_that_are_shown_is_named():
     assert largest["diff"].value == pytest.approx((means["c"] - means["a"])[:2].mean())
 
 
-def test_left_out_seeds_and_what_depends_on_diverged_runs_are_named(tmp_path):
+@pytest.mark.parametrize("status", ["diverged", "pruned"])
+def test_left_out_seeds_and_what_depends_on_failed_runs_are_named(status, tmp_path):
     """By hand: with three runs of depth 2 at 10 %, the chance level, depth 2 is no longer better by 10 points."""
-    lost = {("depth=2, head=logits", seed): "diverged" for seed in range(3)}
+    lost = {("depth=2, head=logits", seed): status for seed in range(3)}
     findings = factorial(tmp_path, (0.80, 0.80, 0.90, 0.90), seeds=6, statuses=lost)
     main, left_out, sensitive, _ = question(findings).answer
     assert main.startswith("Main effects not shown: depth 1 → 2 ")
     assert left_out == "Seeds left out for lack of a finished run in some combination: 0, 1, 2."
-    assert sensitive == "Shown by the finished runs alone, but not with diverged runs counted at chance level: depth."
+    assert sensitive == "Shown by the finished runs alone, but not with failed runs counted at chance level: depth."
 
 
 HEADS = ("logits", "softmax")

@@ -151,9 +151,15 @@ def test_pairs_are_tested_where_the_baseline_cannot_be(tmp_path):
     assert "pair: 1 differs (cpe better than relative)." in second
 
 
+def test_seeds_that_differ_are_not_called_a_single_seed(tmp_path):
+    lost = {("none", seed): "absent" for seed in (0, 1, 2)} | {("cpe", seed): "absent" for seed in (3, 4)}
+    said = answer(results_of(tmp_path, accuracy={"none": 0.7, "cpe": 0.9}, statuses=lost))
+    assert "Not tested against none (no common seed): cpe." in said and "single seed" not in said
+
+
 def test_a_baseline_that_always_diverged_needs_another_baseline(tmp_path):
     lost = {("none", seed): "diverged" for seed in range(3)}
-    _, advice = paragraphs(results_of(tmp_path, accuracy=TWO, seeds=3, statuses=lost))
+    _, advice = paragraphs(results_of(tmp_path, seeds=3, statuses=lost))[:2]
     assert advice.startswith("All runs of the baseline (3) ended") and "choose another baseline" in advice
 
 
