@@ -159,8 +159,8 @@ def test_seeds_that_differ_are_not_called_a_single_seed(tmp_path):
 
 def test_a_baseline_that_always_diverged_needs_another_baseline(tmp_path):
     lost = {("none", seed): "diverged" for seed in range(3)}
-    _, advice = paragraphs(results_of(tmp_path, seeds=3, statuses=lost))[:2]
-    assert advice.startswith("All runs of the baseline (3) ended") and "choose another baseline" in advice
+    said = answer(results_of(tmp_path, seeds=3, statuses=lost))
+    assert "All runs of the baseline (3) ended" in said and "choose another baseline" in said
 
 
 def test_runs_without_a_test_accuracy_are_not_called_unfinished(tmp_path):
