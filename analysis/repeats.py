@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.claims.claim import KIND, SITE, site_of
 from analysis.runs.runs import Runs
-from experiments.config import DEFAULTS, LOCATIONS
-from vit.registry import REGISTRY
+from experiments.config import DEFAULTS, LOCATIONS, plain
 
 
 def independent_groups(studies: Mapping[str, Runs]) -> list[list[str]]:
@@ -29,12 +27,6 @@ def _runs(study: Runs) -> set[Any]:
     finished = study.of("finished")
     ignored = {*LOCATIONS, "train.precision", "train.compile", *(path for path in DEFAULTS if path.startswith("eval."))}
     paths = [path for path in finished.columns if path in DEFAULTS and path not in ignored]
-    return {_key(row) for row in finished[[*dict.fromkeys([*paths, "seed"])]].to_dict("records")}
-
-
-def _key(row: dict[str, Any]) -> Any:
-    kind = row.get(KIND, "none")
-    usual = {f"model.{field}": value for field, value in REGISTRY[kind].defaults.items()} if kind in REGISTRY else {}
-    row = {**row, SITE: site_of(kind, row.get(SITE))}
-    plain = {p: value for p, value in row.items() if value is not None and value not in (DEFAULTS.get(p), usual.get(p))}
-    return frozenset((path, str(value)) for path, value in {**plain, "seed": row["seed"]}.items())
+    rows = finished[[*dict.fromkeys([*paths, "seed"])]].to_dict("records")
+    changed = ({p: v for p, v in plain(row).items() if v not in (None, DEFAULTS.get(p)) or p == "seed"} for row in rows)
+    return {frozenset((path, str(value)) for path, value in row.items()) for row in changed}

@@ -132,16 +132,6 @@ def magnitude(value: float, digits: int = 3) -> str:
     return f"{rounded / size:.{digits}g} {prefix}".rstrip()
 
 
-def duration(value: float) -> str:
-    """Format a duration in a suitable unit: `4.1 s`, `12 min`, `3.4 h`; a dash where it is unknown."""
-    if value is None or not math.isfinite(value):
-        return DASH
-    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
-        if value >= 2 * size:
-            return f"{value / size:.3g} {name}"
-    return f"{value:.3g} s"
-
-
 def percent(share: float) -> str:
     """Format a rate or a level: `5 %`."""
     return f"{100 * share:.3g} %"
@@ -173,11 +163,8 @@ def seeds(counts: Iterable[int]) -> str:
 
 
 def margin(value: float | None, metric: Metric) -> str:
-    """Format an equivalence margin in the unit of a difference: `1 point`."""
-    if value is None:
-        return DASH
-    text = f"{value * metric.scale:g}"
-    return f"{text} point{'s' * (text != '1')}" if metric.is_share else text
+    """Format an equivalence margin in the unit of a difference: `1 point`; a dash where there is none."""
+    return DASH if value is None else metric.size(value)
 
 
 def article(noun: str) -> str:

@@ -17,7 +17,7 @@ from experiments.files import canonical
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, REPEATED, SHIFT, Metric
 from experiments.sections import OTHER_CLASSES, PER_SEED, DataConfig, EvalConfig, OptimConfig, Section, TrainConfig
 from vit.config import Architecture, ViTConfig
-from vit.registry import REGISTRY, nearest
+from vit.registry import REGISTRY, nearest, site_of
 
 
 class RunConfig(Section):
@@ -211,17 +211,20 @@ def run_id(config: RunConfig) -> str:
 
 
 def plain_settings(config: RunConfig) -> dict[str, Any]:
-    """All settings by dotted path, equal for equal meanings: a natural site is the site that it stands for, and a
-    kind's own default is None.
+    """All settings of a configuration by dotted path, as `plain` has them."""
+    return plain(dict(flatten(config.model_dump())))
+
+
+def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted path, equal for equal meanings: a natural site is the site that it stands for, and a kind's
+    own default is None.
     """
-    settings = dict(flatten(config.model_dump()))
-    kind = REGISTRY[config.model.pos_embed]
-    if settings["model.pos_site"] == "natural":
-        settings["model.pos_site"] = kind.sites[0]
-    for field, default in kind.defaults.items():
-        if settings[f"model.{field}"] == default:
-            settings[f"model.{field}"] = None
-    return settings
+    kind = settings.get("model.pos_embed") or "none"
+    usual = (
+        {f"model.{field}": default for field, default in REGISTRY[kind].defaults.items()} if kind in REGISTRY else {}
+    )
+    same = {path: None for path, default in usual.items() if settings.get(path) == default}
+    return {**settings, **same, "model.pos_site": site_of(kind, settings.get("model.pos_site"))}
 
 
 def cohort_key(config: RunConfig) -> bytes:

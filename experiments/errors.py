@@ -2,6 +2,8 @@
 
 import contextlib
 import difflib
+import json
+import math
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -89,3 +91,22 @@ def setting_text(value: Any) -> str:
 def counted(things: Collection[Any], name: str) -> str:
     """A number of things in words: "1 run", "8 runs"."""
     return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+
+
+def format_level(value: Any) -> str:
+    """A level as labels and messages show it. Equal numbers look equal. An empty text is two quotation marks."""
+    if value is None:
+        return setting_text(value)
+    if isinstance(value, float) and float(short := f"{value:g}") == value:
+        return short
+    return value if isinstance(value, str) and value else json.dumps(value, default=str)  # YAML has dates, JSON has not
+
+
+def duration_text(seconds: float) -> str:
+    """A duration in a suitable unit: "4.1 s", "12 min", "3.4 h"; a dash where it is not known."""
+    if seconds is None or not math.isfinite(seconds):
+        return "–"
+    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {name}"
+    return f"{seconds:.3g} s"

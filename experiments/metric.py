@@ -173,6 +173,11 @@ class Metric(str):
         """The unit of a difference, with a leading space: " points" or nothing."""
         return " points" if self.is_share else ""
 
+    def size(self, difference: float) -> str:
+        """The size of a difference as a reader means it: "1 point" of an accuracy, "0.05" of a loss."""
+        text = f"{difference * self.scale:g}"
+        return text + (self.points.removesuffix("s") if text == "1" else self.points)
+
     @property
     def settings(self) -> str:
         """The settings without which no run measures it, as text; "" if every run does."""

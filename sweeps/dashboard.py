@@ -7,10 +7,10 @@ import optuna
 from optuna.distributions import CategoricalDistribution
 from optuna.trial import TrialState, create_trial
 
+from experiments.errors import format_level
 from experiments.metric import Metric
 from experiments.study import StudyPlan
 from sweeps.optuna_db import DATABASE, DatabaseErrors, open_storage, open_study, reason
-from sweeps.study import format_level
 from sweeps.study_folder import StudyFolder
 
 VERSION = 3

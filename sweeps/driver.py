@@ -13,13 +13,13 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, assert_never
 
-from experiments.errors import UserError
+from experiments.errors import UserError, duration_text
 from experiments.files import RecordError, write_text
 from experiments.metric import Metric
 from experiments.runs import record
 from experiments.study import RunSpec
 from sweeps.engines.contract import Done, Engine, Epoch, Event, Failed, Task, Worker
-from sweeps.progress import ProgressDisplay, format_duration, result_text
+from sweeps.progress import ProgressDisplay, result_text
 from sweeps.study_folder import DRIVER_LOCK
 
 ATTEMPTS = 3  # at a run in one command; then it has failed
@@ -220,7 +220,7 @@ class Driver:
             if work.cohorts and work.longest and silence > max(HUNG_SECONDS, HUNG_EPOCHS * work.longest):
                 runs = work.cohorts[0]
                 self.display.note(
-                    f"{runs[0].name}: no epoch for {format_duration(silence)}; its worker hangs and is stopped"
+                    f"{runs[0].name}: no epoch for {duration_text(silence)}; its worker hangs and is stopped"
                 )
                 for run in runs:
                     self.source.stopped(run, "interrupted", False)

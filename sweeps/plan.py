@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from experiments.config import RunConfig, flatten, override, run_id
 from experiments.effects import missing_need
-from experiments.errors import UserError
+from experiments.errors import UserError, format_level
 from experiments.metric import Metric
 from experiments.presets import PRESETS, preset
 from experiments.study import RunSpec, StudyPlan
 from experiments.tuned import Tuned
-from sweeps.study import Levels, Study, format_level, split_linked
+from sweeps.study import Levels, Study, split_linked
 from vit.registry import nearest
 
 MAX_SLUG = 60  # characters of a variant's label in the name of a folder

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from experiments.errors import duration_text
 from experiments.metric import Metric
 from experiments.study import RunSpec
 
@@ -136,7 +137,7 @@ def _time_left(epochs: int, seen: int, since: float) -> str:
     """The time that these epochs take at the pace of those seen, as the end of a line."""
     if epochs <= 0 or seen <= 0:
         return ""
-    return f", about {format_duration(epochs * (time.monotonic() - since) / seen)} left"
+    return f", about {duration_text(epochs * (time.monotonic() - since) / seen)} left"
 
 
 def result_text(summary: Mapping[str, Any], metric: Metric) -> str:
@@ -145,11 +146,3 @@ def result_text(summary: Mapping[str, Any], metric: Metric) -> str:
     if value is None or status == "diverged":
         return str(status)
     return f"{status}, {metric} {value * metric.scale:.{1 if metric.is_share else 4}f}{' %' * metric.is_share}"
-
-
-def format_duration(seconds: float) -> str:
-    """Seconds as text: 40 s, 12 min, 3 h 20 min."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

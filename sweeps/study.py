@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from experiments.errors import UserError, first_line, setting_text
+from experiments.errors import UserError, first_line, format_level
 from experiments.metric import MAX_MARGIN, Metric
 from experiments.study import Family, Looks, MetricName, Variance
 from vit.registry import REGISTRY, nearest
@@ -183,15 +182,6 @@ def split_linked(levels: Levels) -> Levels:
         paths = factor.split("+")
         flat.update(zip(paths, level, strict=True) if len(paths) > 1 else [(factor, level)])
     return flat
-
-
-def format_level(value: Any) -> str:
-    """A level as labels and messages show it. Equal numbers look equal. An empty text is two quotation marks."""
-    if value is None:
-        return setting_text(value)
-    if isinstance(value, float) and float(short := f"{value:g}") == value:
-        return short
-    return value if isinstance(value, str) and value else json.dumps(value, default=str)  # YAML has dates, JSON has not
 
 
 def _check_level(factor: str, level: Any) -> None:

@@ -10,13 +10,12 @@ from typing import Any, Self
 
 from experiments.config import flatten, run_id, unplaced
 from experiments.data.catalogue import DATASETS
-from experiments.errors import UserError, writing
+from experiments.errors import UserError, format_level, writing
 from experiments.locks import holder, lock
 from experiments.runs import record
 from experiments.runs.history import Look, add_look
 from experiments.study import COMPARISON, GRID, RunSpec, StudyPlan
 from sweeps.plan import make_run
-from sweeps.study import format_level
 
 DRIVER_LOCK = "driver.lock"  # held by the one process that trains the study, or writes its plan
 DRIVER_SECONDS = 1.0  # in which a driver that is ending ends, and one that only looks at the lock has looked

@@ -260,3 +260,10 @@ BUILTIN: dict[str, Kind] = {
     ),
 }
 REGISTRY = Registry(BUILTIN)
+
+
+def site_of(kind: str, site: str | None = None) -> str:
+    """The site where a kind acts: `site`, or the kind's natural site where none is set ("stem" for an unknown kind)."""
+    if site is not None and site != "natural":
+        return site
+    return REGISTRY[kind].sites[0] if kind in REGISTRY else "stem"

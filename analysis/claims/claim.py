@@ -16,7 +16,7 @@ from analysis.verdicts.estimates import UNKNOWN, Estimate, moments, t_interval
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
 from experiments.study import StudyPlan
-from vit.registry import REGISTRY
+from vit.registry import site_of
 
 KIND, SITE, HEAD, SHUFFLED = "model.pos_embed", "model.pos_site", "model.head", "data.shuffle_patches"
 
@@ -240,13 +240,6 @@ def _at_one_site(a: Mapping[str, Any], b: Mapping[str, Any], path: str) -> bool:
     """Whether two variants act at one site, unless this is what is compared; kinds also each at its natural site."""
     natural = all(settings.get(SITE) == site_of(settings.get(KIND, "")) for settings in (a, b))
     return path == SITE or a.get(SITE) == b.get(SITE) or (path == KIND and natural)
-
-
-def site_of(kind: str, site: str | None = None) -> str:
-    """The site where a kind acts: `site`, or the kind's natural site where none is set ("stem" for an unknown kind)."""
-    if site is not None and site != "natural":
-        return site
-    return REGISTRY[kind].sites[0] if kind in REGISTRY else "stem"
 
 
 def variant_settings(study: StudyPlan, values: Values) -> dict[str, dict[str, Any]]:

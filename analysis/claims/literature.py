@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 from analysis import words
-from analysis.claims.claim import HEAD, KIND, SITE, Above, Alike, Claim, Images, Published, site_of
+from analysis.claims.claim import HEAD, KIND, SITE, Above, Alike, Claim, Images, Published
 from experiments.metric import Metric
-from vit.registry import NORMED
+from vit.registry import NORMED, site_of
 
 PAPER = "Dosovitskiy et al., arXiv 2010.11929, Table 8 and appendix D.4 (ViT-B/16, ImageNet 5-shot, one number a cell)"
 PAPER_TABLE_8: dict[tuple[str, str], float] = {

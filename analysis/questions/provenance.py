@@ -14,7 +14,7 @@ from analysis.runs.runs import Runs
 from analysis.runs.settings import PLACES
 from analysis.runs.source_run import ENDED
 from analysis.write.document import Code, Facts, Section
-from experiments.errors import setting_text
+from experiments.errors import duration_text, setting_text
 
 SEVERAL = "# several commits: check out each one for the seeds listed under Provenance"
 PLUGINS = "# a module, whose folder must be in PYTHONPATH, or the path of its file"
@@ -44,7 +44,7 @@ def origin(study: Runs) -> Facts:
     digests = (("Digest of all records", digest(study)),)
     if not study.training_known:
         return Facts(digests)
-    total = f"{words.duration(wall.sum(min_count=1))} summed over {runs}, of which {words.duration(device)} device time"
+    total = f"{duration_text(wall.sum(min_count=1))} summed over {runs}, of which {duration_text(device)} device time"
     facts = {
         "Commit": _commits(ended),
         **({"Plug-in source": plugins} if plugins != words.DASH else {}),

@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from experiments import config
 from experiments.config import LOCATIONS
+from experiments.errors import format_level
 
 PLACES = (*LOCATIONS, "seed")
 """Settings that may differ between any two runs of a study: where files are, and the seed."""
@@ -42,8 +45,4 @@ def level_text(level: Any) -> str:
     if isinstance(level, list | tuple):
         texts = list(map(level_text, level))
         return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
-    if isinstance(level, bool) or level is None:
-        return {True: "true", False: "false", None: "none"}[level]
-    if isinstance(level, float):
-        return short if float(short := f"{level:g}") == level else str(int(level) if level.is_integer() else level)
-    return str(level) or "empty"
+    return "nan" if level != level else format_level(level.item() if isinstance(level, np.generic) else level)

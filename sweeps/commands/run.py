@@ -12,12 +12,13 @@ from typing import Any
 from experiments.cli import positive
 from experiments.effects import warn_of_slow_bfloat16
 from experiments.errors import UserError, counted
+from experiments.metric import Metric
 from experiments.runs.record import ERROR, is_finished
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_alert_argument, add_tracking_arguments
 from experiments.study import StudyPlan
 from sweeps.commands.arguments import PROG, add_study_command, add_until_decided, read_folder
-from sweeps.commands.show import margin_text, print_plan
+from sweeps.commands.show import print_plan
 from sweeps.engines.contract import Engine
 from sweeps.study_folder import StudyFolder, check_images, the_only_driver, write_plan
 from sweeps.until_decided import runs_by_look
@@ -149,7 +150,7 @@ def _start_line(folder: StudyFolder, engine: Engine | None) -> str:
     return (
         f"{plan.name}: {counted(plan.labels, 'variant')} x {most}{counted({run.seed for run in plan.runs}, 'seed')}, "
         f"{most}{counted(folder.left, 'run')} to train{workers}; "
-        f"metric {plan.metric}, equivalence margin {margin_text(plan)}" + COMPILES * compiled
+        f"metric {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}" + COMPILES * compiled
     )
 
 

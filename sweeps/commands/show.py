@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config import flatten
-from experiments.errors import counted
+from experiments.errors import counted, format_level
 from experiments.metric import Metric
 from experiments.presets import preset
-from experiments.study import StudyPlan
 from sweeps.builtin import FILES, load_study
 from sweeps.commands.arguments import add_study_command, out_dir, parse_plan
-from sweeps.study import format_level
 from sweeps.study_folder import StudyFolder
 
 SPREADS = (0.2, 0.5, 1)  # standard deviations of a run, in margins
@@ -76,7 +74,7 @@ def print_plan(folder: StudyFolder) -> None:
             f"{counted(range(plan.tuned.budget), 'trial')}"
         )
     print(f"baseline  {plan.baseline}")
-    print(f"metric    {plan.metric}, equivalence margin {margin_text(plan)}")
+    print(f"metric    {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}")
     from analysis.verdicts.power import seeds_for_equivalence  # imports numpy and scipy
 
     families = 2 if plan.has_grid else 1
@@ -91,10 +89,3 @@ def print_plan(folder: StudyFolder) -> None:
     for variant, seeds in planned.items():
         print(f"{variant:{width}}  {seeds:5}  {done[variant]:4}")
     print(f"\n{counted(plan.runs, 'run')}, {done.total()} done, in {folder.dir}")
-
-
-def margin_text(plan: StudyPlan) -> str:
-    """The margin as a reader means it: "1 point" of accuracy, or a loss."""
-    metric = Metric(plan.metric)
-    shown = f"{(plan.margin or 0) * metric.scale:g}"
-    return shown + (metric.points.removesuffix("s") if shown == "1" else metric.points)

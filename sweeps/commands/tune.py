@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.cli import positive
 from experiments.config import load
-from experiments.errors import UserError, counted, setting_text
+from experiments.errors import UserError, counted, format_level, setting_text
 from experiments.runs.record import ERROR
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import add_alert_argument, add_tracking_arguments
@@ -16,7 +16,6 @@ from experiments.study import STUDY, StudyPlan
 from experiments.tuned import TunedTrial, best_trial
 from sweeps.commands.arguments import PROG, add_study_command, out_dir, parse_plan, settings_for_all
 from sweeps.commands.run import add_worker_arguments, engine_of, tracking_of
-from sweeps.study import format_level
 from sweeps.study_folder import check_images, the_only_driver
 from sweeps.tuning.space import make_space, range_text
 from sweeps.tuning.tuned import TUNED

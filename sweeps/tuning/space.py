@@ -9,10 +9,9 @@ from typing import Any
 
 from experiments.config import SETTINGS, RunConfig, flatten, override
 from experiments.effects import missing_need
-from experiments.errors import UserError
+from experiments.errors import UserError, format_level
 from experiments.study import RunSpec
 from experiments.tuned import Range
-from sweeps.study import format_level
 from vit.registry import nearest
 
 Space = Mapping[str, Range]

@@ -6,6 +6,7 @@ import pytest
 
 from analysis import words
 from analysis.verdicts.estimates import Estimate
+from experiments.errors import duration_text
 from experiments.metric import Metric, metric_of_column
 
 ACCURACY, LOSS = Metric("test/acc"), Metric("test/loss")
@@ -59,7 +60,7 @@ def test_labels_of_ticks_are_exact():
     ("value", "text"), [(4.12, "4.12 s"), (119, "119 s"), (720, "12 min"), (12_240, "3.4 h"), (432_000, "5 d")]
 )
 def test_durations(value, text):
-    assert words.duration(value) == text
+    assert duration_text(value) == text
 
 
 @pytest.mark.parametrize(

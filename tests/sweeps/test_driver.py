@@ -150,7 +150,7 @@ def test_a_worker_without_an_epoch_for_ten_of_its_longest_is_stopped_and_no_atte
     driver._stop_hung()
     assert worker.stopped == hangs and not driver.attempts
     assert names(driver)[:2] == worker.given[0] if hangs else len(names(driver)) == 4
-    said = f"no epoch for {round(silence / 60)} min; its worker hangs and is stopped"
+    said = f"no epoch for {silence / 60:.3g} min; its worker hangs and is stopped"
     assert [said in call.args[0] for call in driver.display.note.call_args_list] == [True] * hangs
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 
+import numpy as np
 import pytest
 from synthetic import add_metrics, change_summary, write_study
 
@@ -179,7 +180,16 @@ def test_linked_factors_are_one(tmp_path):
 @pytest.mark.parametrize(
     ("level", "text"),
     [
-        *((True, "true"), (None, "none"), (0.1, "0.1"), (2, "2"), ("x", "x"), ("", "empty")),
+        *(
+            (True, "true"),
+            (None, "none"),
+            (0.1, "0.1"),
+            (2, "2"),
+            ("x", "x"),
+            ("", '""'),
+            (float("nan"), "nan"),
+            (np.int64(3), "3"),
+        ),
         *(([0.0, 0.0], "0"), (["a", 1], "a, 1")),
     ],
 )
