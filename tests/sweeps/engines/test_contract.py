@@ -66,13 +66,16 @@ def test_a_killed_worker_is_seen_and_replaced_and_one_that_was_stopped_is_dead(d
 
 
 def test_an_idle_worker_that_is_killed_says_so_and_is_replaced(driving):
+    """At the latest where it gets its next run: Ray tells nothing of an actor that does nothing."""
     driving.begin()
     worker, (run, other) = driving.worker(), runs(2)
     worker.train([run])
     assert driving.to_end()[-1] == Done({})
     os.kill(pid_of(worker), signal.SIGKILL)
+    worker.train([other])
     assert isinstance(driving.next(), Failed)
     worker.stop()
+    driving.told.clear()
     driving.worker().train([other])
     assert driving.to_end()[-1] == Done({})
 
