@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.notebook import Results, ResultsByDataset
+    from analysis.outputs.notebook import Results, ResultsByDataset
 
 runpy.run_path(str(Path(__file__).parents[1] / "vit" / "shadowed.py"))["check"]("vit", "experiments")
 
@@ -48,7 +48,7 @@ def compare(
     `studies[name]` has these of each dataset. A notebook shows the answer and the table of variants. Raises `UserError`
     naming the column and what it holds.
     """
-    from analysis.notebook import results
+    from analysis.outputs.notebook import results
     from analysis.runs.tabular import read_tables
 
     factors = [*map(str, factor)] if isinstance(factor, (list, tuple)) else [str(factor)]
@@ -73,7 +73,7 @@ def read(
     `compare`, and `where`, the conditions for the rows that are read, such as "dataset=mnist". `skip_unreadable`: leave
     out damaged records. Raises `UserError` naming what is missing.
     """
-    from analysis.notebook import results
+    from analysis.outputs.notebook import results
     from analysis.runs import read as reading
     from analysis.runs.tabular import FORMATS
     from experiments.errors import UserError

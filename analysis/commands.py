@@ -1,5 +1,6 @@
 """What the commands of `vit-report` do: read studies, write a report or an export, and print where it is."""
 
+import importlib.util
 import json
 import shutil
 import sys
@@ -9,24 +10,25 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.as_json import across_dict, as_dict
 from analysis.figures.style import use_file
-from analysis.findings import Page, analyze_each
+from analysis.findings import Findings, Page, analyze_each
 from analysis.findings.conduct import this_look
-from analysis.over_studies import across_document, studies_table
-from analysis.paper_table import check_file, paper_table, write_table
+from analysis.outputs.as_json import across_dict, as_dict
+from analysis.outputs.paper_table import check_file, paper_table, write_table
 from analysis.report import study_document
 from analysis.runs import exported
 from analysis.runs.by_dataset import ADVICE, by_dataset
 from analysis.runs.read import TABLE, has_plan, is_imported, locate, read, read_each, studies_in
 from analysis.runs.runs import Runs
-from analysis.several import index_document
+from analysis.studies.over_studies import across_document, studies_table
+from analysis.studies.several import index_document
 from analysis.words import plain
 from analysis.write import files as write
 from analysis.write.document import Document
 from experiments.errors import UserError
 from experiments.runs.history import add_look
 from experiments.runs.record import RecordError
+from experiments.runs.tracking import server
 from experiments.runs.tracking.settings import Tracking
 
 ALONE = (
@@ -36,6 +38,7 @@ ALONE = (
 )
 """A flag, what it does, and the flags that do not go with it."""
 
+LIMIT_SECONDS = 120  # for everything that is asked of the server of W&B
 TABLE_FLAGS = ("factor", "where", "failed", "seed", "margin", "lower_is_better", "variance", "family", "dataset")
 ONE_STUDY = ("metric", "baseline", "table", "json", "wandb", *TABLE_FLAGS)
 """The flags that an index does not take. With one of them, a folder that holds one study means that study."""
@@ -89,9 +92,7 @@ def _answer(sources: Sequence[str], name: str, arguments: Namespace) -> int:
         if several and vars(arguments).get(flag):
             raise UserError(f"--{flag}: is for one dataset, not for {', '.join(parts)}; {ADVICE}")
     if arguments.wandb:
-        from analysis.wandb_pages.publish import check, publish
-
-        check(studies[0])
+        _check_workspace(studies[0])
         place = Tracking(project=arguments.project, entity=arguments.entity)
     found = analyze_each(parts, _page(out, arguments))
     one = next(iter(found.values()))
@@ -108,7 +109,7 @@ def _answer(sources: Sequence[str], name: str, arguments: Namespace) -> int:
     document = across_document(found, studies, command, arguments.spread) if several else study_document(one)
     _finish(document, studies, out, arguments)
     if arguments.wandb:
-        print(publish(one, document, place))
+        print(save_workspace(one, document, place))
     return 0
 
 
@@ -121,6 +122,28 @@ def export(arguments: Namespace) -> int:
     (study,) = _read(source, arguments)
     print(exported.export(study, arguments.out))
     return 0
+
+
+def _check_workspace(study: Runs) -> None:
+    """Raise `UserError` where the extra is not installed, or where the study has no folder that can keep the URLs."""
+    if importlib.util.find_spec("wandb_workspaces") is None:
+        raise UserError('--wandb: needs the extra "wandb"; install it with: pip install "vit-ablation[wandb]"')
+    if study.folder is None or not study.recorded:
+        raise UserError(f"--wandb: {study.name} has no study folder; give the folder of a study that vit-sweep trained")
+
+
+def save_workspace(findings: Findings, document: Document, place: Tracking) -> str:
+    """Save the workspace of a study; what to tell the user."""
+    folder = findings.study.folder
+    assert folder is not None  # see `_check_workspace`
+    try:
+        with server.wandb_in_use():
+            from analysis.outputs import workspace
+
+            url = server.bounded(lambda: workspace.save(findings, document, folder, place), LIMIT_SECONDS)
+            return f"workspace in W&B: {url}"
+    except server.Unreachable as error:
+        return f"not saved in W&B ({error})"
 
 
 def record_look(study: Runs) -> None:

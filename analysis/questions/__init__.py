@@ -1,6 +1,6 @@
 """The questions of a report, one file each: what it computes, says and shows. A new question is a line in `ORDER`.
 
-Questions never import each other. What two of them share is in `findings`, `columns` or `words`.
+Questions never import each other. What two of them share is in `findings` or `words`.
 """
 
 from collections.abc import Callable

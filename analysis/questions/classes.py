@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from analysis import words
-from analysis.columns import variant_table
 from analysis.findings import Findings
+from analysis.findings.columns import variant_table
 from analysis.runs.hits import VariantHits, by_variant
 from analysis.runs.runs import Runs
 from analysis.write.document import Section

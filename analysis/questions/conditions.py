@@ -7,10 +7,10 @@ from itertools import chain
 
 from analysis import verdicts, words
 from analysis.claims.claim import KIND
-from analysis.columns import mean_column, signed_column, variant_table
 from analysis.figures.lines import draw_along
 from analysis.figures.style import Plot
 from analysis.findings import Findings
+from analysis.findings.columns import mean_column, signed_column, variant_table
 from analysis.findings.means import Means
 from analysis.runs.runs import Runs
 from analysis.verdicts.policy import smallest_sd

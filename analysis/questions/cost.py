@@ -1,10 +1,10 @@
 """What does each variant cost? Parameters, FLOPs, time and memory."""
 
 from analysis import words
-from analysis.columns import COST, cost_columns, cost_fields, variant_table
 from analysis.figures.points import against_cost
 from analysis.figures.style import Plot
 from analysis.findings import Findings
+from analysis.findings.columns import COST, cost_columns, cost_fields, variant_table
 from analysis.write.document import Section, Warn, present
 from analysis.write.table import Table
 

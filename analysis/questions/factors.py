@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 
 from analysis import words
-from analysis.columns import VERDICT, signed_column
 from analysis.figures.factors import draw_grid, draw_levels, draw_pairs, drawn_pairs
 from analysis.figures.style import Plot
 from analysis.findings import Findings
+from analysis.findings.columns import VERDICT, signed_column
 from analysis.verdicts import Factorial
 from analysis.write.document import Section
 from analysis.write.table import Column, Table

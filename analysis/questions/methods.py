@@ -1,8 +1,8 @@
 """How were the numbers made? What this study used; `analysis/README.md` explains the rules."""
 
 from analysis import words
-from analysis.columns import held_for
 from analysis.findings import Findings
+from analysis.findings.columns import held_for
 from analysis.findings.conduct import Conduct
 from analysis.verdicts import ALPHA
 from analysis.verdicts.comparisons import CEILING, NEAR_CHANCE, NOT_TESTED

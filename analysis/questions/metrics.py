@@ -3,10 +3,10 @@
 import pandas as pd
 
 from analysis import verdicts, words
-from analysis.columns import mean_column, variant_table
 from analysis.figures.lines import FEWEST_FOR_BAND, Curve, draw_curves
 from analysis.figures.style import Plot
 from analysis.findings import Findings
+from analysis.findings.columns import mean_column, variant_table
 from analysis.verdicts.policy import smallest_sd
 from analysis.write.document import Section
 from analysis.write.table import Column, Table

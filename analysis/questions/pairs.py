@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pandas as pd
 
-from analysis import columns, words
+from analysis import words
 from analysis.figures import means as figures
 from analysis.figures.style import Plot
 from analysis.figures.styles import Styles
-from analysis.findings import Findings
+from analysis.findings import Findings, columns
 from analysis.findings.variants import Variants
 from analysis.runs.source_run import ENDED
 from analysis.verdicts import Comparison

@@ -6,8 +6,8 @@ from urllib.parse import quote
 import pandas as pd
 
 from analysis import words
-from analysis.columns import baseline_name, variant_columns, variant_fields
 from analysis.findings import Findings
+from analysis.findings.columns import baseline_name, variant_columns, variant_fields
 from analysis.runs.source_run import ENDED
 from analysis.write.document import Section
 from analysis.write.table import Column, Table

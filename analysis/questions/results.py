@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from analysis import columns, words
+from analysis import words
 from analysis.figures import means as figures
 from analysis.figures.style import Plot
-from analysis.findings import Findings
+from analysis.findings import Findings, columns
 from analysis.write.document import Item, Section
 from analysis.write.table import Column, Table
 

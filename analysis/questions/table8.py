@@ -8,8 +8,8 @@ import pandas as pd
 from analysis import words
 from analysis.claims.claim import variant_settings
 from analysis.claims.literature import PAPER_TABLE_8, paper_places
-from analysis.columns import verdict_fields
 from analysis.findings import Findings
+from analysis.findings.columns import verdict_fields
 from analysis.verdicts import UNKNOWN, Estimate
 from analysis.write.document import Section
 from analysis.write.table import Column, Table

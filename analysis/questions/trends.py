@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from analysis import verdicts, words
-from analysis.columns import NAME
 from analysis.figures.lines import draw_along
 from analysis.figures.style import Plot
 from analysis.figures.styles import row_styles
 from analysis.findings import Findings
+from analysis.findings.columns import NAME
 from analysis.findings.variants import Variants, levels_by_variant, names_by_levels
 from analysis.runs.runs import Runs, factor_levels
 from analysis.verdicts.comparisons import compare

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from analysis import words
-from analysis.columns import variant_table
 from analysis.figures.points import draw_trials
 from analysis.figures.style import Plot
 from analysis.findings import Findings
+from analysis.findings.columns import variant_table
 from analysis.runs.runs import Runs
 from analysis.write.document import Section, Warn, present
 from analysis.write.table import Column, Table

@@ -11,18 +11,18 @@ import shown
 from synthetic import change_summary, results_of, write_factorial, write_study
 
 import analysis
-from analysis.as_json import as_dict
 from analysis.claims.check import Outcome
 from analysis.findings import analyze
-from analysis.ledger import ALL_OUTCOMES
-from analysis.over_studies import studies_table
-from analysis.paper_table import paper_table
+from analysis.outputs.as_json import as_dict
+from analysis.outputs.paper_table import paper_table
 from analysis.questions.factors import question as factors
 from analysis.questions.methods import question as methods
 from analysis.questions.pairs import baseline_table
 from analysis.questions.pairs import question as differences
 from analysis.questions.results import best_mean, variants_table
 from analysis.runs.folder import read_folder
+from analysis.studies.ledger import ALL_OUTCOMES
+from analysis.studies.over_studies import studies_table
 from analysis.write import latex, markdown
 
 KINDS = ("none", "cpe", "rope-2d")

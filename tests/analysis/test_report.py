@@ -8,11 +8,11 @@ import pytest
 from synthetic import on_dataset, results_of, write_factorial, write_study
 
 from analysis.findings import analyze, analyze_each
-from analysis.over_studies import across_document
 from analysis.report import headline, study_document, study_sections
 from analysis.runs.by_dataset import by_dataset, datasets_of
 from analysis.runs.folder import read_folder, read_runs
 from analysis.runs.read import read
+from analysis.studies.over_studies import across_document
 from analysis.write import files as write
 from experiments.runs import record
 

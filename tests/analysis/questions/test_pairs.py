@@ -11,8 +11,8 @@ import tiny
 from scipy import stats
 from synthetic import results_of, write_factorial, write_study
 
-from analysis.as_json import as_dict
 from analysis.findings import analyze
+from analysis.outputs.as_json import as_dict
 from analysis.questions.pairs import baseline_table, pairs_table, question
 from analysis.runs.folder import read_folder, read_runs
 from analysis.runs.read import read

@@ -13,11 +13,11 @@ import pytest
 from markdown_it import MarkdownIt
 from synthetic import write_study
 
-from analysis.figures.ledger import OUTCOMES
 from analysis.figures.style import VERDICTS
 from analysis.findings import analyze
 from analysis.report import study_document
 from analysis.runs.folder import read_folder
+from analysis.studies.ledger import OUTCOMES
 from analysis.write import files as write
 from analysis.write import pages
 from analysis.write.document import Document, Section, Warn

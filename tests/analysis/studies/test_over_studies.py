@@ -14,9 +14,9 @@ from synthetic import on_dataset, state_plan, write_by_dataset, write_study
 
 import analysis
 from analysis.findings import analyze_each
-from analysis.over_studies import across_document, studies_table
 from analysis.runs.by_dataset import by_dataset
 from analysis.runs.folder import read_folder
+from analysis.studies.over_studies import across_document, studies_table
 from analysis.write import files as write
 from analysis.write import latex
 from experiments.errors import UserError

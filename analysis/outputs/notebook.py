@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import pandas as pd
 from markupsafe import Markup, escape
 
-from analysis.as_json import across_dict, as_dict
 from analysis.findings import Findings, analyze_each
-from analysis.over_studies import answer, studies_table
+from analysis.outputs.as_json import across_dict, as_dict
 from analysis.questions.results import variants_table
 from analysis.report import headline, study_sections
 from analysis.runs.by_dataset import by_dataset
 from analysis.runs.runs import Runs
+from analysis.studies.over_studies import answer, studies_table
 from analysis.words import plain
 from analysis.write.table import Grid, Table
 

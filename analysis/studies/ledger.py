@@ -7,15 +7,27 @@ import pandas as pd
 
 from analysis import words
 from analysis.claims.literature import published_claims
-from analysis.figures.ledger import OUTCOMES, draw_ledger
-from analysis.figures.style import Plot
+from analysis.figures.drawing import intervals, label_rows, legend, panels
+from analysis.figures.style import BAND, FAINT, PALETTE, Drawing, Plot, style
+from analysis.figures.styles import VariantStyle
 from analysis.findings import Findings, analyze
 from analysis.questions.claims import claim_fields, study_claims, training
 from analysis.runs.read import explore
+from analysis.runs.runs import Runs
+from analysis.verdicts import Estimate
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
-from experiments.metric import PERMUTED
+from experiments.config import DEFAULTS, LOCATIONS, plain
+from experiments.metric import PERMUTED, Metric
 
+OUTCOMES = {
+    "holds here": VariantStyle(PALETTE[2], "s"),
+    "does not hold here": VariantStyle(PALETTE[3], "v"),
+    "undecided here": VariantStyle(FAINT, "o"),
+}
+"""outcome -> how it is drawn; tables show the same markers"""
+ACCURACY = Metric("test/acc")
+ROW = 0.155  # inches
 ALL_OUTCOMES = (*OUTCOMES, "not tested", "not comparable")
 DECIDED = ("holds here", "does not hold here")
 OWN = (
@@ -128,3 +140,60 @@ def _by_setting(tests: pd.DataFrame) -> str:
     """The studies of these tests: those with one setting, then that setting."""
     studies = tests.groupby("setting", sort=False)["study"].unique()
     return "; ".join(f"{words.listing([*named])} ({setting})" for setting, named in studies.items())
+
+
+def independent_groups(studies: Mapping[str, Runs]) -> list[list[str]]:
+    """The studies in groups. Two studies are in one group where a run of each has the same settings and the same seed.
+
+    The precision, the compiler and what is evaluated do not count: they change the rounding, or nothing.
+    """
+    groups: list[tuple[list[str], set[Any]]] = []
+    for name, study in studies.items():
+        names, runs = [name], _runs(study)
+        for group in [group for group in groups if group[1] & runs]:
+            names, runs = [*group[0], *names], group[1] | runs
+            groups.remove(group)
+        groups.append((names, runs))
+    return [names for names, _ in groups]
+
+
+def _runs(study: Runs) -> set[Any]:
+    """What each finished run computes: its settings that differ from the defaults, and its seed."""
+    finished = study.of("finished")
+    ignored = {*LOCATIONS, "train.precision", "train.compile", *(path for path in DEFAULTS if path.startswith("eval."))}
+    paths = [path for path in finished.columns if path in DEFAULTS and path not in ignored]
+    rows = finished[[*dict.fromkeys([*paths, "seed"])]].to_dict("records")
+    changed = ({p: v for p, v in plain(row).items() if v not in (None, DEFAULTS.get(p)) or p == "seed"} for row in rows)
+    return {frozenset((path, str(value)) for path, value in row.items()) for row in changed}
+
+
+@style()
+def draw_ledger(tests: pd.DataFrame) -> Drawing:
+    """Draw a row for each claim, study and metric, in points. `tests`: columns as in `ledger_rows`, and `study`."""
+    tests = tests[tests["value"].notna() & tests["verdict"].isin(OUTCOMES)]
+    rows: list[tuple[str, Any]] = []
+    for claim, own in tests.groupby("id", sort=False):
+        rows += [(claim, None), *((_label(test), test) for test in own.to_dict("records"))]
+    figure, (axes,) = panels(1, 0.9 + ROW * len(rows))
+    axes.axvline(0, color=FAINT, lw=1, zorder=1)
+    axes.set_xscale("symlog", linthresh=2)  # most differences are small, and few are large
+    axes.set_xticks(ticks := [-30, -10, -3, -1, 0, 1, 3, 10, 30], map("{:g}".format, ticks))
+    label_rows(axes, [label for label, _ in rows], 8)
+    axes.tick_params(axis="x", labeltop=True)  # the figure can be taller than a screen
+    handles = {}
+    for place, (label, (_, row)) in enumerate(zip(axes.get_yticklabels(), rows)):
+        if row is None:
+            label.set_fontweight("bold")
+            axes.axhline(place, color=BAND, lw=1, zorder=0)
+        else:
+            outcome, tips = row["verdict"], [f"{row['study']}, {row['metric']}: {row['verdict']}"]
+            shown = [Estimate(row["value"], row["adjusted_low"], row["adjusted_high"], row["n"])]
+            mark: dict[str, Any] = {"difference": True, "size": 4, "id": f"c{place}", "tips": tips}
+            handles[outcome] = intervals(axes, shown, [place], ACCURACY, OUTCOMES[outcome], **mark)
+    axes.set_xlabel("difference, points")
+    legend(figure, {name: handles[name] for name in OUTCOMES if name in handles})
+    return figure
+
+
+def _label(test: Mapping[str, Any]) -> str:
+    return test["study"] if test["_own"] else f"{test['study']}, {Metric(test['metric']).img_size} px"

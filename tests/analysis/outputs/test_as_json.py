@@ -10,9 +10,9 @@ from scipy import stats
 from synthetic import exact, results_of, write_study
 
 import analysis
-from analysis.as_json import as_dict
 from analysis.main import main
-from analysis.paper_table import paper_table
+from analysis.outputs.as_json import as_dict
+from analysis.outputs.paper_table import paper_table
 from analysis.runs.exported import export
 from experiments.errors import UserError
 

@@ -8,7 +8,7 @@ from synthetic import exact, results_of, write_study
 from analysis.figures import style
 from analysis.findings import Page, analyze
 from analysis.main import main
-from analysis.paper_table import paper_table
+from analysis.outputs.paper_table import paper_table
 from analysis.report import study_document
 from analysis.runs.folder import read_folder
 from analysis.write import files, latex

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.findings import Findings
-from analysis.over_studies import against_baseline, shown_on
 from analysis.report import study_sections, warnings
+from analysis.studies.over_studies import against_baseline, shown_on
 from analysis.verdicts import ALPHA, Comparison, Estimate
 from analysis.words import plain
 

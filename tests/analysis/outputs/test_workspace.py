@@ -16,10 +16,10 @@ from synthetic import write_study
 from wandb_pages_server import PagesServer, View
 from wandb_server import Run
 
+from analysis.commands import save_workspace
 from analysis.findings import analyze
 from analysis.main import main
 from analysis.runs.read import read
-from analysis.wandb_pages.publish import publish
 from analysis.write.document import Document, Section
 from analysis.write.table import Column, Table
 from experiments.runs import record
@@ -50,7 +50,7 @@ def save(folder: Path) -> str:
     table = Table("differences", "A caption.", pd.DataFrame({"variant": [HOSTILE], "accuracy": ["71.95"]}), columns)
     sections = [Section("differences", "Differences", [table])]
     document = Document("position", "", "A summary.", (f"The answer {MARKUP}.",), [], sections)
-    return publish(analyze(read(str(folder))), document, Tracking())
+    return save_workspace(analyze(read(str(folder))), document, Tracking())
 
 
 def parts(tree: Any) -> Iterator[dict[str, Any]]:
@@ -168,7 +168,7 @@ def test_a_server_that_fails_costs_a_bounded_time_and_one_line(
     server: PagesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, after: int
 ) -> None:
     """Also in mid-work, `after` some requests. A later call saves the workspace once."""
-    monkeypatch.setattr("analysis.wandb_pages.publish.LIMIT_SECONDS", 15)
+    monkeypatch.setattr("analysis.commands.LIMIT_SECONDS", 15)
     folder = mirrored_study(server, tmp_path)
     server.fault, server.after = fault, after
     line = save(folder)

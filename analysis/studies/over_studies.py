@@ -12,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import columns, words
+from analysis import words
 from analysis.figures.style import use_math
 from analysis.figures.styles import styles_of
-from analysis.findings import Findings
+from analysis.findings import Findings, columns
 from analysis.questions.pairs import MOST_NAMED, differences_plot
 from analysis.questions.provenance import commands, origin
 from analysis.report import headline, study_document, study_sections, summary, warnings

@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import words
-from analysis.columns import mark, variant_columns
 from analysis.findings import Findings
+from analysis.findings.columns import mark, variant_columns
 from analysis.questions.cost import cost_table
 from analysis.questions.metrics import metrics_table
 from analysis.questions.pairs import baseline_table

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.main import main
 
-REFERENCE = Path(__file__).resolve().parents[2] / "analysis" / "reference"
+REFERENCE = Path(__file__).resolve().parents[3] / "analysis" / "reference"
 SUBJECT = re.compile(r"(?:^|: )([^:]+): ([+−]?[\d.]+) points")  # `a − b`, and its value
 
 

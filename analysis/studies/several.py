@@ -11,13 +11,12 @@ import pandas as pd
 from analysis import words
 from analysis.findings import Findings, analyze, analyze_each
 from analysis.findings.conduct import Conduct, study_conduct
-from analysis.ledger import ledger_rows, ledger_section
-from analysis.over_studies import answer
-from analysis.repeats import independent_groups
 from analysis.report import headline, study_sections
 from analysis.runs.by_dataset import by_dataset, datasets_of
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
+from analysis.studies.ledger import independent_groups, ledger_rows, ledger_section
+from analysis.studies.over_studies import answer
 from analysis.write.document import Document, Section
 from analysis.write.table import Column, Table
 from experiments.errors import UserError

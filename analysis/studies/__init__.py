@@ -1,0 +1,1 @@
+"""What speaks of several studies: their index, the ledger of claims, one table over datasets."""

@@ -1,1 +1,0 @@
-"""A study's workspace in Weights & Biases. It needs the extra "wandb"."""
