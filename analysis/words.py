@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from analysis.verdicts.estimates import LEVEL, Estimate
+from experiments.errors import plural
 from experiments.metric import Metric
 
 MINUS, DASH = "−", "–"
@@ -138,11 +139,6 @@ def percent(share: float) -> str:
 
 
 CONFIDENCE = percent(LEVEL)  # the confidence level of intervals, for labels
-
-
-def plural(n: int, noun: str, several: str = "") -> str:
-    """Format a count with its noun: `1 seed`, `5 seeds`; `several`: the plural, where it is not the noun and an s."""
-    return f"{n} {noun if n == 1 else several or f'{noun}s'}"
 
 
 def capital(text: str) -> str:

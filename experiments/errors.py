@@ -88,9 +88,9 @@ def setting_text(value: Any) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def counted(things: Collection[Any], name: str) -> str:
-    """A number of things in words: "1 run", "8 runs"."""
-    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+def plural(n: int, noun: str, several: str = "") -> str:
+    """A count with its noun: `1 seed`, `5 seeds`; `several`: the plural, where it is not the noun and an s."""
+    return f"{n} {noun if n == 1 else several or f'{noun}s'}"
 
 
 def format_level(value: Any) -> str:

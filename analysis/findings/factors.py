@@ -7,9 +7,9 @@ import pandas as pd
 from analysis import verdicts
 from analysis.findings.means import Means
 from analysis.runs.runs import Runs, factor_levels
+from analysis.runs.source_run import ENDED
 from analysis.verdicts.factorial import cover_diverged
 from analysis.verdicts.policy import Policy
-from analysis.verdicts.study import ENDED
 from experiments.errors import UserError
 
 

@@ -8,7 +8,7 @@ FLAWS, EXITS = {"fail", "failed", "crash", "crashed"}, {"exit", "exitcode", "ret
 NAMES = {"state", "status", "done", *EXITS, *FLAWS}
 SUCCESS = r"(trialstate\.)?((finish(ed)?|completed?|succe\w+|pass(ed)?|done|ok(ay)?|converged)[^a-z]*)+"
 YES, NO, CODE = r"1(\.0*)?|true|yes|[ty]", r"0(\.0*)?|false|none|no?|f", r"0+(\.0*)?(:0)?"
-ENDED = r"terminated|ended|exited"  # a success where no other word is one, as in Ray
+OVER = r"terminated|ended|exited"  # a success where no other word is one, as in Ray
 FLAW = r"(crash|fail|kill|abort|interr|timeout|cancel|died|diverg|oom).*"
 LOST = rf"(trialstate\.)?({FLAW}|(error|running|prun|pend|wait|stop).*|{NO})"
 """What did not end where no value is a success."""
@@ -42,7 +42,7 @@ def lost_values(column: str, values: Collection[str]) -> set[str]:
         return {*values} - done if done and lost and done | lost == held else set()
     if not held or len(values) > MOST or states or not is_known:
         return set()
-    good = are(f"{SUCCESS}|{NO if is_flaw else CODE if is_exit else YES}") or are(ENDED)
+    good = are(f"{SUCCESS}|{NO if is_flaw else CODE if is_exit else YES}") or are(OVER)
     if not good and not is_flaw:
         return set() if is_exit else are(LOST)
     return {*values} - good - ({""} if is_flaw else set())

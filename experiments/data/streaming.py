@@ -7,7 +7,6 @@ of a sweep, being daemons, may not start processes.
 from __future__ import annotations
 
 import math
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from experiments.devices import CORES
 from experiments.memory import GIB, check_images, machine_memory
 
 IN_MEMORY = 1 / 8  # of this machine's memory, for decoded images: the parts of a split and each worker need a copy
 AHEAD = 2  # batches that are decoded before they are asked for
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 THREADS = min(16, CORES)  # that decode: each holds a whole image
 
 

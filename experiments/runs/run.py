@@ -12,9 +12,9 @@ import torch
 
 from experiments.config import RunConfig
 from experiments.data import loading
+from experiments.devices import free_gpus
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
-from experiments.gpus import free_gpus
 from experiments.locks import lock_runs
 from experiments.memory import check_model, free_memory, is_out_of_memory
 from experiments.runs import predictions, provenance, record

@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.cli import positive
 from experiments.effects import warn_of_slow_bfloat16
-from experiments.errors import UserError, counted
+from experiments.errors import UserError, plural
 from experiments.metric import Metric
 from experiments.runs.record import ERROR, is_finished
 from experiments.runs.tracking.mirror import Mirror
@@ -136,7 +136,7 @@ def _print_left(folder: StudyFolder) -> int:
     if folder.left:
         most = "up to " if folder.plan.until_decided else ""
         print(
-            f"To train: {most}{counted(folder.left, 'run')}, {most}{counted(range(epochs), 'epoch')}, "
+            f"To train: {most}{plural(len(folder.left), 'run')}, {most}{plural(epochs, 'epoch')}, "
             f"{most}{operations:.3g} FLOPs times the number of training images"
         )
     return 0
@@ -146,17 +146,18 @@ def _start_line(folder: StudyFolder, engine: Engine | None) -> str:
     """What the sweep is about to do. Without runs to train, there is no engine."""
     plan, most = folder.plan, "up to " if folder.plan.until_decided else ""
     compiled = any(run.config.train.compile != "none" for run in folder.left)
-    workers = f" with {counted(range(engine.places), 'worker')} on {engine.where}" if engine else ""
+    seeds = plural(len({run.seed for run in plan.runs}), "seed")
+    workers = f" with {plural(engine.places, 'worker')} on {engine.where}" if engine else ""
     return (
-        f"{plan.name}: {counted(plan.labels, 'variant')} x {most}{counted({run.seed for run in plan.runs}, 'seed')}, "
-        f"{most}{counted(folder.left, 'run')} to train{workers}; "
+        f"{plan.name}: {plural(len(plan.labels), 'variant')} x {most}{seeds}, "
+        f"{most}{plural(len(folder.left), 'run')} to train{workers}; "
         f"metric {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}" + COMPILES * compiled
     )
 
 
 def counts_text(counts: Counter[str], what: str) -> str:
     """Numbers by status as text: "8 runs: 7 finished, 1 failed"."""
-    return f"{counted([*counts.elements()], what)}: {', '.join(f'{n} {status}' for status, n in counts.items())}"
+    return f"{plural(counts.total(), what)}: {', '.join(f'{n} {status}' for status, n in counts.items())}"
 
 
 def _print_result(folder: StudyFolder, failed: Mapping[str, str]) -> int:

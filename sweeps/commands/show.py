@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config import flatten
-from experiments.errors import counted, format_level
+from experiments.errors import format_level, plural
 from experiments.metric import Metric
 from experiments.presets import preset
 from sweeps.builtin import FILES, load_study
@@ -69,10 +69,7 @@ def print_plan(folder: StudyFolder) -> None:
         texts = [", ".join(map(format_level, level)) if "+" in factor else format_level(level) for level in levels]
         print(f"factor    {factor}: {' | '.join(texts)}")
     if plan.tuned:
-        print(
-            f"tuned     {', '.join(plan.tuned.space)}: for each variant, by "
-            f"{counted(range(plan.tuned.budget), 'trial')}"
-        )
+        print(f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {plural(plan.tuned.budget, 'trial')}")
     print(f"baseline  {plan.baseline}")
     print(f"metric    {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}")
     from analysis.verdicts.power import seeds_for_equivalence  # imports numpy and scipy
@@ -88,4 +85,4 @@ def print_plan(folder: StudyFolder) -> None:
     print(f"\n{'variant':{width}}  seeds  done")
     for variant, seeds in planned.items():
         print(f"{variant:{width}}  {seeds:5}  {done[variant]:4}")
-    print(f"\n{counted(plan.runs, 'run')}, {done.total()} done, in {folder.dir}")
+    print(f"\n{plural(len(plan.runs), 'run')}, {done.total()} done, in {folder.dir}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.cli import positive
 from experiments.config import load
-from experiments.errors import UserError, counted, format_level, setting_text
+from experiments.errors import UserError, format_level, plural, setting_text
 from experiments.runs.record import ERROR
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import add_alert_argument, add_tracking_arguments
@@ -73,8 +73,8 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
         tried = ", ".join(f"{path} {range_text(tried)}" for path, tried in plan.space.items())
         seeds = f" of {plan.seeds} seeds" if plan.seeds > 1 else ""
         intro = (
-            f"{plan.study.name}: tune {counted(plan.study.variants, 'variant')} by {plan.trials} trials{seeds} each "
-            f"({plan.sampler}, pruner {plan.pruner}) with {counted(range(engine.places), 'worker')}; {tried}"
+            f"{plan.study.name}: tune {plural(len(plan.study.variants), 'variant')} by {plan.trials} trials{seeds} "
+            f"each ({plan.sampler}, pruner {plan.pruner}) with {plural(engine.places, 'worker')}; {tried}"
         )
         with the_only_driver(study_dir), Mirror(tracking_of(arguments), study_dir / RUNS, alert=arguments.alert):
             check_images(plan.study, study_dir)

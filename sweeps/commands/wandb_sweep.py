@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from experiments.errors import UserError, counted
+from experiments.errors import UserError, plural
 from experiments.files import read_json, write_json, write_text
 from experiments.runs.tracking.settings import add_tracking_arguments
 from sweeps.commands.arguments import PROG, add_study_command, read_folder
@@ -75,7 +75,7 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
         "parameters": {"run": {"values": left}},
         "command": [PROG, "cell", str(study_dir.resolve()), "${args_no_hyphens}", *options],
     }
-    print(f"{plan.name}: {counted(plan.runs, 'run')}, {len(left)} to train")
+    print(f"{plan.name}: {plural(len(plan.runs), 'run')}, {len(left)} to train")
     if left:
         _register(study_dir, spec)
     print(f"next: {PROG} status {shlex.quote(str(study_dir))}")

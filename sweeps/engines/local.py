@@ -14,8 +14,8 @@ from multiprocessing.connection import Connection, wait
 from typing import cast
 
 from experiments.cli import INTERRUPTS
+from experiments.devices import CORES, free_gpus
 from experiments.errors import UserError, writing
-from experiments.gpus import free_gpus
 from experiments.study import RunSpec
 from sweeps.engines.contract import Event, Failed, Slot, Task
 from sweeps.engines.training import Training, failure, redirect_output
@@ -36,7 +36,7 @@ def local_slots(device: str = "auto", workers: int | None = None) -> list[Slot]:
     picked = pick_device(device)
     if picked.type != "cuda":
         on_cpu = picked.type == "cpu"
-        count = workers or (_cores() if on_cpu else 1)
+        count = workers or (CORES if on_cpu else 1)
         return [Slot(device, 1 if on_cpu else None)] * count
     import torch
 
@@ -45,11 +45,6 @@ def local_slots(device: str = "auto", workers: int | None = None) -> list[Slot]:
     count = workers or len(gpus)
     devices = [gpus[i % len(gpus)] for i in range(count)]
     return [Slot(gpu, memory_share=1 / devices.count(gpu)) for gpu in devices]
-
-
-def _cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class LocalEngine:

@@ -23,6 +23,7 @@ from pandas import DataFrame
 from experiments.cli import Parser, positive
 from experiments.config import RunConfig, override
 from experiments.data import images, loading
+from experiments.devices import CORES
 from experiments.errors import writing
 from experiments.presets import preset
 from experiments.runs import provenance, record, run
@@ -33,7 +34,6 @@ STACKED = ("ours-stacked", "ours-bf16-stacked", "ours-bf16-stacked-eager", "ours
 COMPILED = ("timm-bf16-compiled", "ours-bf16-compiled")
 NAMES = (*SINGLE, *(f"{name}-bf16" for name in SINGLE), *COMPILED, *STACKED)
 PRESETS = ("tintn-cifar10", "cifar10-small", "vit-lite-6-4")  # the last has parts that only ours has
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def configs(name: str, plan: Namespace) -> list[RunConfig]:

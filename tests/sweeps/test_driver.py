@@ -14,8 +14,8 @@ from experiments.runs.record import write_bytes
 from sweeps import driver as module
 from sweeps.driver import Driver
 from sweeps.engines.contract import Done, Epoch, Failed, Task
-from sweeps.plan_runs import PlanRuns
 from sweeps.study_folder import StudyFolder
+from sweeps.train_plan import PlanRuns
 from sweeps.tuning.space import make_space
 from sweeps.tuning.trials import Trials
 from sweeps.tuning.tuning_plan import RUNS, TuningPlan

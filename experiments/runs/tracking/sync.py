@@ -10,7 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from experiments.cli import folder
-from experiments.errors import UserError, counted
+from experiments.errors import UserError, plural
 from experiments.runs import record
 from experiments.runs.tracking import server
 from experiments.runs.tracking.notes import changed_runs, lacking
@@ -58,7 +58,7 @@ def sync(arguments: argparse.Namespace) -> int:
     except server.Unreachable as error:
         raise UserError(f"W&B cannot be used ({error}); run the same command again for the rest") from error
     missing = lacking(study_dir, finished, agent)
-    print(f"W&B has {len(finished) - len(missing)} of {counted(finished, 'finished run')}")
+    print(f"W&B has {len(finished) - len(missing)} of {plural(len(finished), 'finished run')}")
     return 1 if missing else 0
 
 
@@ -113,4 +113,4 @@ def _alert(study_dir: Path) -> tuple[str, str, str]:
     counts, is_tuning = Counter(states.values()), (study_dir / record.TRIALS).exists()
     title = f"{study_dir.parent.name}: tuning ended" if is_tuning else f"{study_dir.name}: sweep ended"
     text = ", ".join(f"{number} {status}" for status, number in counts.items())
-    return "ERROR" if counts["failed"] else "INFO", title[:63], f"{counted(states, 'run')}: {text}"
+    return "ERROR" if counts["failed"] else "INFO", title[:63], f"{plural(len(states), 'run')}: {text}"

@@ -1,11 +1,13 @@
-"""The GPUs that `--device auto` takes: those that others do not use."""
+"""What of this machine a command may use: CPU cores, and the GPUs of `--device auto`, which others do not use."""
 
 import functools
+import os
 import subprocess
 import sys
 
 from experiments.errors import UserError
 
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 ASK = """
 import torch
 for i in range(torch.cuda.device_count()):

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from experiments.devices import free_gpus
 from experiments.errors import UserError
-from experiments.gpus import free_gpus
 from experiments.runs.run import pick_device
 from sweeps.engines.local import local_slots
 
