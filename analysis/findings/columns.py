@@ -68,7 +68,7 @@ def signed_column(metric: Metric, label: str, field: str) -> Column:
 def verdict_fields(compared: Comparison) -> dict[str, object]:
     """The verdict, with the reason of one that is not tested, or whether it depends on diverged runs; its colour."""
     shown = compared.verdict + (f" (shown at {compared.shown_at} seeds)" if compared.shown_at else "")
-    alone = f"finished runs alone: {compared.verdict_of_finished}" if compared.depends_on_diverged else ""
+    alone = f"finished runs alone: {compared.verdict_of_finished}" if compared.depends_on_failed else ""
     shown += f" ({compared.reason or alone})" if compared.reason or alone else ""
     return {"verdict": shown, "_verdict_mark": compared.verdict.replace(" ", "-")}
 

@@ -8,7 +8,7 @@ from analysis import verdicts
 from analysis.findings.means import Means
 from analysis.runs.runs import Runs, factor_levels
 from analysis.runs.source_run import ENDED
-from analysis.verdicts.factorial import cover_diverged
+from analysis.verdicts.factorial import cover_failed
 from analysis.verdicts.policy import Policy
 from experiments.errors import UserError
 
@@ -21,7 +21,7 @@ class Factors:
     skipped_reason: str = ""  # why a study of several factors has no `model`
 
     @property
-    def divergence_sensitive_terms(self) -> list[str]:
+    def failure_sensitive_terms(self) -> list[str]:
         """The terms that are not shown, and that the finished runs alone would show."""
         if self.model is None:
             return []
@@ -44,7 +44,7 @@ def study_factors(study: Runs, means: Means, policy: Policy) -> Factors:
         model = _model(study.of("finished"), study, policy)
     except UserError as error:
         return Factors(skipped_reason=str(error))
-    return Factors(cover_diverged(model, _counted(study, means, policy)) if policy.chance.diverged else model)
+    return Factors(cover_failed(model, _counted(study, means, policy)) if policy.chance.failed else model)
 
 
 def _model(runs: pd.DataFrame, study: Runs, policy: Policy) -> verdicts.Factorial:

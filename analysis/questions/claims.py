@@ -40,7 +40,7 @@ def study_claims(findings: Findings) -> list[ClaimResult]:
         return []
     plan = study.plan.model_copy(update={"metric": study.metric})  # the user may have asked for another metric
     values, chance = policy.looks.limit(means.values), policy.chance
-    counted = policy.looks.limit(chance.counted(means.values)) if chance.diverged else None
+    counted = policy.looks.limit(chance.counted(means.values)) if chance.failed else None
     results = check(published_claims(), Evidence(plan, values, findings.comparisons.family, policy.rule, counted))
     # where both variants of a difference learned nothing, or leave no room, it says nothing about what they vary
     groups = policy.without_room(values).values()

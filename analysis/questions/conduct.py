@@ -90,7 +90,7 @@ def _covered(findings: Findings) -> str:
     unknown = " Their chance level is not known: their variants have means, but are not tested."
     covered = (
         " Intervals and verdicts also cover what the runs show if failed runs count at chance level; verdicts that "
-        f"this changes: {sum(compared.depends_on_diverged for compared in pairs)}."
+        f"this changes: {sum(compared.depends_on_failed for compared in pairs)}."
     )
     return (unknown if findings.policy.chance.unknown else covered) * bool(findings.variants.others)
 

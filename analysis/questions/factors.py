@@ -91,7 +91,7 @@ def factor_sentences(findings: Findings) -> list[str]:
     if model.seeds_left_out:
         lost = ", ".join(map(str, model.seeds_left_out))
         said.append(f"Seeds left out for lack of a finished run in some combination: {lost}.")
-    if sensitive := [names[term] for term in findings.factors.divergence_sensitive_terms]:
+    if sensitive := [names[term] for term in findings.factors.failure_sensitive_terms]:
         why = "counted at chance level"
         said.append(f"Shown by the finished runs alone, but not with failed runs {why}: {words.listing(sensitive)}.")
     said += _interactions(model, names, metric)
@@ -105,7 +105,7 @@ def _reason(findings: Findings) -> str:
     chance = findings.policy.chance
     if chance.unknown:
         return "failed runs, chance level unknown"
-    return "failed runs or no spread over the seeds" if chance.diverged else "no spread over the seeds"
+    return "failed runs or no spread over the seeds" if chance.failed else "no spread over the seeds"
 
 
 def _effect(effect: Mapping[str, Any], names: Mapping[str, str], metric: Metric) -> str:

@@ -58,7 +58,7 @@ def _differences(findings: Findings) -> dict[str, str]:
         "Looks": planned if looks else "",
         "Minimum detectable difference": "The smallest true difference that such an interval shows with 80 % power.",
         "Smallest standard deviation": smallest if policy.floor else "",
-        "Diverged runs": (unknown if policy.chance.unknown else covered) if policy.chance.diverged else "",
+        "Diverged runs": (unknown if policy.chance.unknown else covered) if policy.chance.failed else "",
     }
 
 

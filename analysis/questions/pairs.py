@@ -119,7 +119,7 @@ def against_baseline(findings: Findings) -> list[str]:
     past = [f"{words.quoted(name)} (at {c.shown_at} seeds)" for name, c in tested.items() if c.shown_at]
     notes = {
         "Shown at an earlier look, but not at this one": ", ".join(past),
-        "Shown by the finished runs alone": words.names(name for name, c in tested.items() if c.depends_on_diverged),
+        "Shown by the finished runs alone": words.names(name for name, c in tested.items() if c.depends_on_failed),
     }
     said = outcomes(tested, f"{baseline} ({means.text(variants.baseline)})", findings.policy)
     return [*said, *(f"{head}: {names}." for head, names in notes.items() if names), *_not_tested(versus)]

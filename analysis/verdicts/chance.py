@@ -1,4 +1,4 @@
-"""What guessing reaches, and what follows from it for runs that diverged and variants that learned nothing."""
+"""What guessing reaches, and what follows from it for runs that failed and variants that learned nothing."""
 
 import math
 from collections.abc import Mapping
@@ -14,32 +14,32 @@ from experiments.sections import OTHER_CLASSES
 
 @dataclass(frozen=True)
 class Chance:
-    """The metric of guessing, and the runs that diverged, which count as runs at that level."""
+    """The metric of guessing, and the runs that diverged or were pruned, which count as runs at that level."""
 
     metric: Metric
     margin: float | None  # of the study, in the unit of the metric
     level: dict[str, float]  # variant -> the metric of guessing, where that is known
-    diverged: dict[str, list[int]]  # variant -> the seeds of its diverged runs, where there are any
+    failed: dict[str, list[int]]  # variant -> the seeds of its diverged and pruned runs, where there are any
 
     @property
     def counts_as(self) -> dict[str, float]:
-        """Variant with diverged runs -> the value that they count as; empty where one is not known.
+        """Variant with failed runs -> the value that they count as; empty where one is not known.
 
         An accuracy of which the chance level is not known counts as 0, the worst case.
         """
         unknown = 0.0 if self.metric.is_share else math.nan
-        values = {variant: self.level.get(variant, unknown) for variant in self.diverged}
+        values = {variant: self.level.get(variant, unknown) for variant in self.failed}
         return {} if any(map(math.isnan, values.values())) else values
 
     @property
     def unknown(self) -> set[str]:
-        """The variants with diverged runs of which nothing can be shown."""
-        return self.diverged.keys() - self.counts_as.keys()
+        """The variants with failed runs of which nothing can be shown."""
+        return self.failed.keys() - self.counts_as.keys()
 
     def counted(self, values: Values) -> dict[str, dict[int, float]]:
-        """The values where diverged runs are at chance level. Where that is not known, they keep their values."""
+        """The values where failed runs are at chance level. Where that is not known, they keep their values."""
         levels = self.counts_as
-        lost = {variant: dict.fromkeys(self.diverged[variant], level) for variant, level in levels.items()}
+        lost = {variant: dict.fromkeys(self.failed[variant], level) for variant, level in levels.items()}
         return {variant: {**runs, **lost.get(variant, {})} for variant, runs in values.items()}
 
     def near(self, values: Values) -> set[str]:

@@ -102,13 +102,13 @@ class Comparison:
     reason: Reason | None = None  # why it is not tested
     decided_early: bool = False  # a planned look before the last one shows it: such a mean is too large on average
     shown_at: int | None = None  # seeds of an earlier look that showed what this one does not show
-    dropped: int  # seeds that only one side has, or on which a side diverged
+    dropped: int  # seeds that only one side has, or on which a side failed
     method: str = ""  # where the standard error comes from, see `differences`
     detectable: float = np.nan  # the smallest true difference that these seeds show with 80 % power
 
     @property
-    def depends_on_diverged(self) -> bool:
-        """Whether the finished runs alone show what does not hold where diverged runs count at chance level."""
+    def depends_on_failed(self) -> bool:
+        """Whether the finished runs alone show what does not hold where failed runs count at chance level."""
         return self.verdict != self.verdict_of_finished
 
     @property
@@ -213,7 +213,7 @@ def _intervals(found: Differences, level: np.ndarray, rule: Rule) -> list[Estima
     ]
 
 
-def with_diverged(
+def with_failed(
     compared: Mapping[Pair, Comparison], counted: Mapping[Pair, Comparison], rule: Rule
 ) -> dict[Pair, Comparison]:
     """The results. Those in `counted`, where failed runs count as runs at chance level, cover both: the interval holds

@@ -137,10 +137,10 @@ def _of_term(effects: pd.DataFrame) -> Effect:
     return {"p_adjusted": effects["p_adjusted"].min(), **first}
 
 
-def cover_diverged(model: Factorial, counted: Factorial | None) -> Factorial:
+def cover_failed(model: Factorial, counted: Factorial | None) -> Factorial:
     """The effects of the finished runs, of which each interval also covers that of `counted`.
 
-    There, diverged runs count as runs at chance level; None where that is not known, and then nothing is shown.
+    There, failed runs count as runs at chance level; None where that is not known, and then nothing is shown.
     """
 
     def covered(name: str) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""How verdicts of a study are reached: margin, family, planned looks, diverged runs. All comparisons are made here."""
+"""How verdicts of a study are reached: margin, family, planned looks, failed runs. All comparisons are made here."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from analysis.verdicts.comparisons import (
     Values,
     Verdict,
     compare,
-    with_diverged,
+    with_failed,
     without_room,
     without_test,
 )
@@ -65,16 +65,16 @@ class Policy:
         return {CEILING: {v for v in runs if min(runs[v], default=-1) >= least}, NEAR_CHANCE: self.chance.near(values)}
 
     def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Comparison]:
-        """Each pair (a, b) as a - b; the pairs are one family. Verdicts also hold where diverged runs are at chance."""
+        """Each pair (a, b) as a - b; the pairs are one family. Verdicts also hold where failed runs are at chance."""
         pairs, tested, chance = list(pairs), self.looks.limit(values), self.chance
         compared = compare(tested, pairs, self.rule)
-        if failed := {variant for variant, seeds in chance.diverged.items() if tested[variant].keys() & set(seeds)}:
+        if failed := {variant for variant, seeds in chance.failed.items() if tested[variant].keys() & set(seeds)}:
             counted = {
                 pair: without_test(one, "failed runs, chance level unknown") if chance.unknown & set(pair) else one
                 for pair, one in compare(self.looks.limit(chance.counted(values)), pairs, self.rule).items()
                 if failed & set(pair)
             }
-            compared = with_diverged(compared, counted, self.rule)
+            compared = with_failed(compared, counted, self.rule)
         for word, variants in self.without_room(tested).items():
             compared = without_room(compared, {pair for pair in pairs if variants.issuperset(pair)}, word)
         return compared

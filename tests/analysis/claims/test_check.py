@@ -11,7 +11,7 @@ from scipy import stats as scipy_stats
 from analysis.claims import literature
 from analysis.claims.check import ClaimResult, check
 from analysis.claims.claim import Evidence, Hypothesis, Published
-from analysis.verdicts.comparisons import Rule, compare, with_diverged
+from analysis.verdicts.comparisons import Rule, compare, with_failed
 from analysis.verdicts.estimates import Estimate
 from experiments.presets import PRESETS, preset
 
@@ -29,7 +29,7 @@ def evidence(plan, runs: dict[str, dict[int, float]], rule: Rule = RULE, counted
     """What a study of these runs shows of all its pairs."""
     compared = compare(runs, list(combinations(runs, 2)), rule)
     if counted is not None:
-        compared = with_diverged(compared, compare(counted, list(combinations(runs, 2)), rule), rule)
+        compared = with_failed(compared, compare(counted, list(combinations(runs, 2)), rule), rule)
     return Evidence(plan, runs, compared, rule, counted)
 
 

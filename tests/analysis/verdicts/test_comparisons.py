@@ -12,7 +12,7 @@ from statsmodels.stats.multitest import multipletests
 
 from analysis import verdicts
 from analysis.verdicts import Rule
-from analysis.verdicts.comparisons import with_diverged, without_test
+from analysis.verdicts.comparisons import with_failed, without_test
 from analysis.verdicts.power import detectable
 
 NAN = float("nan")
@@ -188,9 +188,9 @@ def test_a_verdict_also_holds_where_failed_runs_count_at_chance_level(counted, v
     other = without_test(found[pair], "failed runs, chance level unknown")
     if counted is not None:
         other = verdicts.compare(shifted(counted), [pair], rule)[pair]
-    both = with_diverged(found, {pair: other}, rule)[pair]
+    both = with_failed(found, {pair: other}, rule)[pair]
     assert (both.verdict, both.verdict_of_finished) == (verdict, "better")
-    assert both.depends_on_diverged == (verdict != "better")
+    assert both.depends_on_failed == (verdict != "better")
     ends = [(c.adjusted.low, c.adjusted.high) for c in (found[pair], other)]
     assert (both.adjusted.low, both.adjusted.high) == pytest.approx(
         (np.min(ends), np.max(ends)) if counted is not None else (NAN, NAN), nan_ok=True
@@ -199,7 +199,7 @@ def test_a_verdict_also_holds_where_failed_runs_count_at_chance_level(counted, v
         max(found[pair].p_adjusted, other.p_adjusted) if verdict == "better" else NAN if counted is None else 1,
         nan_ok=True,
     )
-    assert with_diverged(found, {}, rule) == found
+    assert with_failed(found, {}, rule) == found
 
 
 def test_a_rare_failure_that_no_run_shows_is_not_called_equivalent():

@@ -11,7 +11,7 @@ import pytest
 from error_rates import HARDEST, KINDS, NOT_COVERED, PLANS, Cell, ranks_hold, rates
 from simulation import ALPHA, at_most
 
-from analysis.verdicts.comparisons import Rule, compare, with_diverged
+from analysis.verdicts.comparisons import Rule, compare, with_failed
 from analysis.verdicts.differences import differences
 from analysis.verdicts.looks import Looks
 
@@ -124,7 +124,7 @@ def test_a_variant_whose_unluckiest_runs_diverge_is_not_simply_better(seeds, var
         survivors[-1][worst], at_chance[-1][worst] = np.nan, 0.1
         both = [{f"v{i}": dict(enumerate(row)) for i, row in enumerate(given)} for given in (survivors, at_chance)]
         first, counted = (compare(values, pairs, rule) for values in both)
-        covered = with_diverged(first, counted, rule)
+        covered = with_failed(first, counted, rule)
         finished.append(any(one.verdict == "better" for one in first.values()))
         verdicts.append(any(one.verdict == "better" for one in covered.values()))
     assert at_most(ALPHA, np.array(verdicts))

@@ -9,7 +9,7 @@ from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 
 from analysis import verdicts
-from analysis.verdicts.factorial import cover_diverged
+from analysis.verdicts.factorial import cover_failed
 from experiments.errors import UserError
 
 NAN = float("nan")
@@ -111,7 +111,7 @@ def test_effects_that_need_the_surviving_runs_are_not_shown():
     finished = verdicts.factorial(frame, "acc", [KIND, SITE])
     lost = frame.assign(acc=frame["acc"].where((frame[KIND] != "c") | (frame["seed"] > 2), 0.1))
     counted = verdicts.factorial(lost, "acc", [KIND, SITE])
-    both = cover_diverged(finished, counted)
+    both = cover_failed(finished, counted)
     assert set(finished.contrasts["verdict"]) == {"shown"}
     by_pair = both.contrasts.set_index(["level", "reference"])
     assert by_pair.loc[[("b", "a"), ("c", "a"), ("y", "x")], "verdict"].tolist() == ["shown", "not shown", "shown"]
@@ -120,7 +120,7 @@ def test_effects_that_need_the_surviving_runs_are_not_shown():
     (own,) = finished.contrasts.query("level == 'c' and reference == 'a'")["adjusted"]
     assert (wide.low, wide.high) == (min(own.low, other.low), max(own.high, other.high))
     assert both.contrasts["verdict_of_finished"].tolist() == finished.contrasts["verdict"].tolist()
-    unknown = cover_diverged(finished, None)
+    unknown = cover_failed(finished, None)
     assert set(unknown.contrasts["verdict"]) | set(unknown.terms["verdict"]) == {"not tested"}
     for frame in (unknown.contrasts, unknown.interactions, unknown.terms):
         assert frame[["p", "p_adjusted"]].isna().all(axis=None)
