@@ -219,6 +219,7 @@ def _run(prog: str, body: Callable[[Sequence[str]], int | None], argv: Sequence[
     for name in (f"{prog} {argv[0]}" if argv else "", *(word.partition("=")[0].replace("_", "-") for word in argv)):
         if name in GONE:
             raise removed(name, name)
+    REGISTRY.plugins_imported |= any(word.startswith("csv:") for word in argv)  # a report on a table needs none
     REGISTRY.import_plugins()
     status: int | str | None
     try:

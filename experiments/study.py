@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Collection, Mapping
 from functools import lru_cache
@@ -115,8 +116,8 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
 
     `factors`: levels as the configuration parses them. `base`: the nested settings that every run starts from. `seeds`:
     those of all runs. `study`: the study file as the sweep read it. `source` and `notes`: of a plan that was inferred
-    from runs. `lower_is_better`: of a metric that is a column of a table. `export`: of an exported study, whose runs
-    are in tables beside it.
+    from runs. `plugins`: absolute paths; study.json has them relative to its folder. `lower_is_better`: of a metric
+    that is a column of a table. `export`: of an exported study, whose runs are in tables beside it.
     """
 
     format: Literal[1] = Field(1, alias="schema")
@@ -137,6 +138,7 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     base: dict[str, Any]
     command: str | None = None
     study: dict[str, Any] = {}
+    plugins: list[str] = Field([], exclude=True)  # an export has their source
     tuned: Tuned | None = None
     runs: list[RunSpec] = Field(min_length=1)
     source: str | None = None
@@ -211,10 +213,14 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
                 raise
             advice = "move it away; the same `vit-sweep run` writes it again, and finished runs stay"
             raise RecordError(f"{error}; {advice}") from error
-        return cls.parse(tree, str(path))
+        plan = cls.parse(tree, str(path))
+        folder = path.parent.resolve()
+        return plan.model_copy(update={"plugins": [os.path.normpath(folder / file) for file in plan.plugins]})
 
     def write(self, study_dir: Path) -> None:
-        write_json(Path(study_dir) / STUDY, self.tree())
+        folder = Path(study_dir).resolve()
+        files = [os.path.relpath(file, folder) for file in self.plugins]
+        write_json(Path(study_dir) / STUDY, {**self.tree(), **({"plugins": files} if files else {})})
 
     def tree(self) -> dict[str, Any]:
         """The plain form: the fields that were given."""

@@ -50,7 +50,7 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
     if unknown := [name for name in study.labels if name not in names]:
         raise UserError(f"{study.name}: labels: {unknown[0]!r} is not a variant; {nearest(unknown[0], names)}")
     return StudyPlan(
-        **study.model_dump(include={"name", "description", "metric", "margin", "looks", "variance"}),
+        **study.model_dump(include={"name", "description", "plugins", "metric", "margin", "looks", "variance"}),
         **study.model_dump(include={"family"}, exclude_defaults=True),
         preset=name,
         factors=factors,
@@ -58,7 +58,7 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
         baseline=_baseline(study, variants),
         seeds=sorted(study.seed_list),
         base=base.model_dump(),
-        study=study.model_dump(exclude_defaults=True),
+        study=study.model_dump(exclude_defaults=True, exclude={"plugins"}),
         runs=runs,
     )
 

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, Validati
 from experiments.errors import UserError, first_line, format_level
 from experiments.metric import MAX_MARGIN, Metric
 from experiments.study import Family, Looks, MetricName, Variance
+from vit import plugins
 from vit.registry import REGISTRY, nearest
 
 Levels = dict[str, Any]  # factor -> level, or setting -> value
@@ -42,6 +43,7 @@ class Study(BaseModel, frozen=True, extra="forbid"):
 
     name: Annotated[str, AfterValidator(_check_name)] = Field(description="also the name of its folder")
     description: str = ""
+    plugins: list[str] = Field([], description="files with classes and datasets of your own, relative to the study's")
     factors: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(min_length=1)
     extra: list[Annotated[Levels, Field(min_length=1)]] = Field(
         [], description="variants beyond the product; a factor that is left out is as in base"
@@ -228,11 +230,17 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_study_file(path: Path) -> Study:
-    """Read a study from a YAML file: a mapping with the fields of `Study`.
+    """Read a study from a YAML file: a mapping with the fields of `Study`. Its plug-ins are imported first: `all` is
+    also their kinds.
 
-    Raises `UserError` naming file and reason.
+    Raises `UserError` or `PluginError` naming file and reason.
     """
-    return parse_study(read_mapping(path, "`name` and `factors`"), str(path))
+    tree = read_mapping(path, "`name` and `factors`")
+    files = tree.get("plugins")
+    if isinstance(files, list) and all(isinstance(file, str) for file in files):
+        tree["plugins"] = [str((path.parent / Path(file).expanduser()).resolve()) for file in files]
+        plugins.add(tree["plugins"], f"{path}: plugins")
+    return parse_study(tree, str(path))
 
 
 def read_mapping(path: Path, fields: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from experiments.runs import record
 from experiments.runs.history import Look, add_look
 from experiments.study import COMPARISON, GRID, RunSpec, StudyPlan
 from sweeps.plan import make_run
+from vit import plugins
 
 DRIVER_LOCK = "driver.lock"  # held by the one process that trains the study, or writes its plan
 DRIVER_SECONDS = 1.0  # in which a driver that is ending ends, and one that only looks at the lock has looked
@@ -80,8 +81,8 @@ def the_only_driver(study_dir: Path) -> Iterator[None]:
         yield
 
 
-def write_plan(plan: StudyPlan, study_dir: Path, command: str, ended: Ended | None = None) -> None:
-    """Write the plan to STUDY/study.json, together with the runs that earlier commands planned there.
+def write_plan(plan: StudyPlan, study_dir: Path, command: str, ended: Ended | None = None) -> StudyPlan:
+    """Write the plan to STUDY/study.json, together with the runs that earlier commands planned there. Returns it all.
 
     study.json is read again: another command may have changed it. `ended`: the records that are read already. The
     caller is `the_only_driver`. Raises `UserError` where the folder holds another study or cannot be written.
@@ -93,7 +94,9 @@ def write_plan(plan: StudyPlan, study_dir: Path, command: str, ended: Ended | No
         if old and {run.seed for run in plan.runs} > {run.seed for run in old.runs}:
             _record_look(old, study_dir, ended or {})
         seeds = sorted({run.seed for run in plan.runs})
-        plan.model_copy(update={"seeds": seeds, "command": command}).write(study_dir)
+        plan = plan.model_copy(update={"seeds": seeds, "command": command})
+        plan.write(study_dir)
+    return plan
 
 
 def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -> StudyPlan:
@@ -104,13 +107,15 @@ def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -
 
 
 def plan_of(study_dir: Path) -> StudyPlan:
-    """The plan in STUDY/study.json, to train it. Nothing else is read, so any machine can join a sweep.
+    """The plan in STUDY/study.json, to train it. Its plug-ins are imported. Nothing else is read, so any machine can
+    join a sweep.
 
     Raises `UserError` where the file cannot be read, holds an exported study, or lists a run that has another id here:
     the source of its plug-in is another, or this version computes something else.
     """
     path, plan = study_dir / record.STUDY, StudyPlan.read(study_dir)
     plan.check_has_folders(f"{path}:")
+    plugins.add(plan.plugins, f"{path}: plugins")
     for run in plan.runs:
         if (here := run_id(run.config)) != run.run_id:
             raise UserError(f"{path}: {run.name} has the run id {here} here, not {run.run_id}: {WHY_OTHER}; use --out")

@@ -1,4 +1,4 @@
-"""Plug-ins: import the modules that VIT_PLUGINS names, and read their source. It imports no torch."""
+"""Plug-ins: import the modules that VIT_PLUGINS or a study names, and read their source. It imports no torch."""
 
 import hashlib
 import importlib
@@ -6,7 +6,7 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -50,28 +50,39 @@ def names() -> list[str]:
     return [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
 
 
-def import_plugin(name: str) -> None:
-    """Import a module of VIT_PLUGINS, by its name or by the path of its file. Raises `PluginError`."""
+def add(paths: Sequence[str], where: str) -> None:
+    """Import files, given by absolute paths, and add them to VIT_PLUGINS. Raises `PluginError`, which names `where`."""
+    for path in paths:
+        if "," in path:
+            raise PluginError(f"{where}: {path!r} is not allowed: expected a path without a comma")
+        import_plugin(path, where)
+    if paths:
+        os.environ[VARIABLE] = ",".join(dict.fromkeys([*names(), *paths]))
+
+
+def import_plugin(name: str, where: str = VARIABLE) -> None:
+    """Import a module by its name or by the path of its file. Raises `PluginError`, which names `where`."""
+    is_file = name.endswith(".py") or os.path.isabs(name)
     try:
-        importlib.import_module(_module_of(Path(name).expanduser()) if name.endswith(".py") else name)
+        importlib.import_module(_module_of(Path(name).expanduser(), where) if is_file else name)
     except PluginError:
         raise
     except (Exception, SystemExit) as error:
         missing = isinstance(error, ModuleNotFoundError)
         advice = "; its folder must be in PYTHONPATH, or give the path of its file, NAME.py" if missing else ""
-        raise PluginError(f"{VARIABLE}: {name!r} cannot be imported: {reason(error)}{advice}") from error
+        raise PluginError(f"{where}: {name!r} cannot be imported: {reason(error)}{advice}") from error
 
 
-def _module_of(path: Path) -> str:
+def _module_of(path: Path, where: str) -> str:
     """The module in a file. Its folder comes last in the search path, so that the file's neighbours hide no module."""
     if not path.is_file():
-        raise PluginError(f"{VARIABLE}: {str(path)!r} is not a file")
+        raise PluginError(f"{where}: {path.name!r} is not a file in {path.absolute().parent}")
     if (folder := str(path.resolve().parent)) not in sys.path:
         sys.path.append(folder)
     spec = importlib.util.find_spec(path.stem)
     if spec is None or not spec.origin or not os.path.exists(spec.origin) or not path.samefile(spec.origin):
         other = f": {spec.origin or path.stem} has its name" if spec else ""
-        raise PluginError(f"{VARIABLE}: {str(path)!r} cannot be imported{other}; rename it")
+        raise PluginError(f"{where}: {str(path)!r} cannot be imported{other}; rename it")
     return path.stem
 
 

@@ -177,7 +177,7 @@ def _kind(name: str, cls: type) -> Kind:
 def resolve(cfg: Chosen) -> tuple[Kind, str]:
     """The kind of `cfg.pos_embed` and its site. Raises `ValueError`, which names the field that does not fit."""
     if cfg.pos_embed not in REGISTRY:
-        hint = "" if plugins.names() else "; for a class of your own, set VIT_PLUGINS"
+        hint = "" if plugins.names() else "; for a class of your own, set VIT_PLUGINS, or `plugins` in a study file"
         raise ValueError(f"pos_embed: {cfg.pos_embed!r} is not known; {nearest(cfg.pos_embed, REGISTRY)}{hint}")
     kind = REGISTRY[cfg.pos_embed]
     site = kind.sites[0] if cfg.pos_site == "natural" else cfg.pos_site

@@ -74,12 +74,14 @@ def source_files(config: RunConfig) -> dict[str, bytes]:
 def plugin(config: RunConfig) -> dict[str, Any]:
     """What the summary says of the run's plug-ins, an embedding and a dataset; {} without any.
 
-    `modules` is the value of VIT_PLUGINS, `digest` is `vit.plugins.digest` of the copy in the run's folder, `committed`
-    whether git holds the same source. Without a source file, as in a notebook, the latter two are None.
+    `modules` is the value of VIT_PLUGINS without the folders of files, `digest` is `vit.plugins.digest` of the copy in
+    the run's folder, `committed` whether git holds the same source. Without a source file, as in a notebook, the latter
+    two are None.
     """
+    names = dict.fromkeys(Path(name).name for name in plugins.names())
     return {
         part: {
-            "modules": ",".join(plugins.names()) or module,
+            "modules": ",".join(names) or module,
             "digest": source and source.digest,
             "committed": source and is_committed(source.folder, tuple(source.files)),
         }

@@ -23,6 +23,7 @@ from experiments.runs import record
 from experiments.runs.images import check_unchanged
 from experiments.training.trainer import DTYPES, EVAL_BATCH, autocast, initial_model, load_weights, probabilities
 from vit import ViT
+from vit.plugins import VARIABLE
 from vit.registry import REGISTRY
 
 
@@ -66,7 +67,21 @@ def read(folder: str, field: str) -> TrainedRun:
         raise UserError(f"{where} has the status {run.summary['status']}; allowed: finished")
     if "data_plugin" in run.summary["provenance"] and (name := run.config["data"]["name"]) not in DATASETS:
         DATASETS[name] = UNREAD
+    kind, plugin = run.config["model"]["pos_embed"], run.summary["provenance"].get("plugin")
+    if plugin and kind not in REGISTRY:
+        advice = f"start again with {_variables(path / record.PLUGIN, plugin['modules'])}" if plugin["digest"] else ""
+        raise UserError(
+            f"{where} needs the plug-in of model.pos_embed {kind!r}; {advice or 'its source has no copy there'}"
+        )
     return TrainedRun(folder, load(completed(run.config)), run.summary)
+
+
+def _variables(copy: Path, modules: str) -> str:
+    """The environment variables with which the copy of a plug-in is imported. `modules`: as VIT_PLUGINS named them."""
+    files = [copy / f"{Path(name).name.removesuffix('.py')}.py" for name in modules.split(",")]
+    if found := ",".join(str(file) for file in files if file.is_file()):
+        return f"{VARIABLE}={found}"
+    return f"PYTHONPATH={copy} {VARIABLE}={modules}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,114 @@
+"""The plug-ins of a study: files that its own file names, beside VIT_PLUGINS. Each command is a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+from study_file import read_study
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGIN = """
+import torch
+from vit.pos_embed import Additive, register
+
+
+@register("mine")
+class Mine(Additive):
+    def __init__(self, cfg):
+        super().__init__(cfg)
+        self.table = torch.nn.Parameter(torch.zeros(cfg.num_tokens, cfg.embed_dim))
+
+    def add(self, x):
+        return x + self.table
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A user's folder with a plug-in and a study of all kinds, and another folder, from which commands are run."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "mine.py").write_text(PLUGIN)
+    study = {"name": "s", "factors": {"model.pos_embed": "all"}, "base": tiny.settings(train__epochs=1), "seeds": 1}
+    (tmp_path / "project" / "s.yaml").write_text(json.dumps({**study, "plugins": ["mine.py"]}))
+    (tmp_path / "project" / "bare.yaml").write_text(json.dumps(study))
+    return tmp_path / "project"
+
+
+def command(cwd: Path, *words: object, package: str = "sweeps", **env: str) -> tuple[int, str, str]:
+    code = f"import sys; sys.argv[0] = 'vit'\nfrom {package}.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, *map(str, words)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_study_with_its_plugin_is_planned_anywhere_and_trained_where_it_was_moved(project):
+    away = project.parent / "there"
+    runs = {}
+    for name, env in (
+        ("s", {}),
+        ("bare", {"VIT_PLUGINS": str(project / "mine.py")}),
+        ("s", {"VIT_PLUGINS": "mine.py"}),
+    ):
+        cwd = project if "mine.py" in env.values() else away
+        status, _, err = command(cwd, "plan", project / f"{name}.yaml", "--out", project / "runs", **env)
+        assert status == 0, err
+        runs[name, *env] = read_study(project / "runs" / "s")["runs"]
+    assert runs["s",] == runs["bare", "VIT_PLUGINS"] == runs["s", "VIT_PLUGINS"]
+    assert read_study(project / "runs" / "s")["plugins"] == ["../../mine.py"]
+    (mine,) = [run["run"] for run in runs["s",] if run["variant"] == "mine"]
+
+    study = project.rename(project.parent / "moved") / "runs" / "s"
+    status, out, err = command(away, "cell", study, mine, "--tracking", "off")
+    assert (status, out) == (0, out) and f"{mine}: finished, test/acc" in out, err
+    plugin = json.loads((study / mine / "summary.json").read_text())["provenance"]["plugin"]
+    assert plugin["modules"] == "mine.py" and (study / mine / "plugin" / "mine.py").read_text() == PLUGIN
+
+    load = f"import experiments\nexperiments.load_model({str(study / mine)!r})"
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", load], env=env, capture_output=True, text=True)
+    variable = f"VIT_PLUGINS={study / mine / 'plugin' / 'mine.py'}"
+    assert done.stderr.endswith(f"needs the plug-in of model.pos_embed 'mine'; start again with {variable}\n")
+    name, _, value = variable.partition("=")
+    subprocess.run([sys.executable, "-c", load], env={**env, name: value}, check=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "env", "said"),
+    [
+        ({"plugins": ["no.py"]}, {}, "s.yaml: plugins: 'no.py' is not a file in {project}"),
+        ({"plugins": ["mine"]}, {}, "s.yaml: plugins: 'mine' is not a file in {project}"),
+        ({"plugins": "mine.py"}, {}, "s.yaml: plugins: 'mine.py' is not allowed: input should be a valid list"),
+        ({}, {"VIT_PLUGINS": "no.py"}, "VIT_PLUGINS: 'no.py' is not a file in {there}"),
+        (
+            {},
+            {"VIT_PLUGINS": "mine.py"},
+            "s.yaml: plugins: '{project}/mine.py' cannot be imported: {there}/mine.py has",
+        ),
+    ],
+    ids=str,
+)
+def test_a_plugin_that_cannot_be_used_is_one_line_that_names_its_folder(fields, env, said, project):
+    there = project.parent / "there"
+    (there / "mine.py").write_text("")
+    tree = {**json.loads((project / "s.yaml").read_text()), **fields}
+    (project / "s.yaml").write_text(json.dumps(tree))
+    status, out, err = command(there, "plan", project / "s.yaml", **env)
+    assert (status, out, err.count("\n")) == (2, "", 1) and said.format(project=project, there=there) in err
+
+
+def test_a_report_on_a_table_needs_no_plugins(tmp_path):
+    rows = [f"{method},{seed},{seed / 10}" for method in "ab" for seed in range(3)]
+    (tmp_path / "runs.csv").write_text("\n".join(["method,seed,acc", *rows]) + "\n")
+    words = ["csv:runs.csv", "--metric", "acc", "--factor", "method", "--table", "t.csv"]
+    status, _, err = command(tmp_path, *words, package="analysis", VIT_PLUGINS="gone.py")
+    assert status == 0, err
