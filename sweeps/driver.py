@@ -17,6 +17,7 @@ from experiments.errors import UserError, duration_text
 from experiments.files import RecordError, write_text
 from experiments.metric import Metric
 from experiments.runs import record
+from experiments.runs.resume import epochs_done
 from experiments.study import RunSpec
 from sweeps.engines.contract import Done, Engine, Epoch, Event, Failed, Task, Worker
 from sweeps.progress import ProgressDisplay, result_text
@@ -120,7 +121,7 @@ class Driver:
         work = self.assigned[worker]
         work.since, work.longest = time.monotonic(), 0.0
         runs = work.cohorts[0] if work.cohorts else []
-        self.display.begin(worker, runs)
+        self.display.begin(worker, runs, epochs_done(self.task.folder / runs[0].name) if runs else 0)
         self.again.difference_update(run.name for run in runs)
 
     def _take(self, worker: Worker, event: Event) -> None:

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from experiments.errors import duration_text
 from experiments.metric import Metric
-from experiments.study import RunSpec
+from experiments.study import RunSpec, StudyPlan
 
 
 @dataclass
@@ -64,16 +64,19 @@ class ProgressDisplay:
             self._set_left(name, None)
         self._refresh()
 
-    def begin(self, worker: Hashable, runs: Sequence[RunSpec]) -> None:
-        """Show what a worker trains from now on: one run, or a cohort. Without runs it has no line."""
+    def begin(self, worker: Hashable, runs: Sequence[RunSpec], epoch: int = 0) -> None:
+        """Show what a worker trains from now on: a run or a cohort, from this epoch on. Without runs it has no line."""
         if line := self.lines.pop(worker, None):
             self.progress.remove_task(line.task)
         if runs:
             epochs = runs[0].config.train.epochs
             seeds = f"seed {runs[0].seed}" if len(runs) == 1 else f"{len(runs)} seeds"
             title = escape(f"{runs[0].variant}, {seeds}")
-            task = self.progress.add_task(title, total=epochs, note=f"epoch 0/{epochs}")
+            task = self.progress.add_task(title, total=epochs, completed=epoch, note=f"epoch {epoch}/{epochs}")
             self.lines[worker] = Line(task, len(runs), epochs)
+            for run in runs if epoch else ():
+                self._set_left(run.name, epochs - epoch)
+            self._refresh()
 
     def row(self, worker: Hashable, run: RunSpec, row: dict[str, float]) -> None:
         """Show that a worker has finished an epoch of a run."""
@@ -138,6 +141,11 @@ def _time_left(epochs: int, seen: int, since: float) -> str:
     if epochs <= 0 or seen <= 0:
         return ""
     return f", about {duration_text(epochs * (time.monotonic() - since) / seen)} left"
+
+
+def shown_metric(plan: StudyPlan) -> Metric:
+    """The metric that is shown for each run that has ended: with planned looks at a test metric, `val/acc`."""
+    return Metric("val/acc" if plan.looks and plan.metric.startswith("test/") else plan.metric)
 
 
 def result_text(summary: Mapping[str, Any], metric: Metric) -> str:

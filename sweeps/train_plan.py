@@ -10,7 +10,7 @@ from experiments.runs.resume import read_members
 from experiments.study import RunSpec
 from sweeps.driver import Driver
 from sweeps.engines.contract import Engine, Task
-from sweeps.progress import ProgressDisplay
+from sweeps.progress import ProgressDisplay, shown_metric
 from sweeps.study_folder import LOG, StudyFolder
 
 CPU_COHORT = 1  # measured on digits: a stack of 4 takes 4.0 times as long as a single run; on CIFAR-10 it takes longer
@@ -33,7 +33,7 @@ def train_plan(
         display.skip([run.name for run in planned if run.name in folder.ended])
         runs = PlanRuns(planned, folder, cohort)
         task = Task(folder.dir, folder.dir / LOG, test=not plan.metric.startswith("val/"), most=runs.left)
-        driver = Driver(runs, engine, task, display, plan.metric)
+        driver = Driver(runs, engine, task, display, shown_metric(plan))
         driver.run()
     return driver.failed
 

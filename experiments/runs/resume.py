@@ -6,6 +6,7 @@ the training of small models. The note is read without torch.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import zlib
@@ -96,6 +97,13 @@ def read_note(run_dir: Path) -> dict[str, Any]:
             raise ValueError(f"{path}: is damaged")
         header = json.loads(file.read(length))
     return json.loads(header["__metadata__"]["note"])
+
+
+def epochs_done(run_dir: Path) -> int:
+    """The epoch after which an interrupted run goes on; 0 if there is none."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):  # no file, or one that the worker refuses
+        return len(read_note(run_dir)["rows"])
+    return 0
 
 
 def read_members(run_dir: Path) -> list[str]:

@@ -8,14 +8,13 @@ from typing import Any
 
 from experiments.errors import UserError
 from experiments.locks import has_locks
-from experiments.metric import Metric
 from experiments.runs.record import ERROR
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import AgentRun, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
 from sweeps.commands.run import DEVICE, tracking_of
-from sweeps.progress import result_text
+from sweeps.progress import result_text, shown_metric
 from sweeps.study_folder import DRIVER_LOCK, StudyFolder
 
 
@@ -25,15 +24,16 @@ def add(commands: Any) -> None:
         commands,
         "cell",
         cell,
-        help="train one named run of a study",
+        help="train one run of a study",
         description="Train one run of a study: for W&B agents, job arrays and scripts. If another process is training "
         "the run, wait for it, and go on with the run if that process ends early. Started by a W&B agent, it mirrors "
         "the run to the agent's W&B run; a run that has ended is mirrored from its record. The exit status is 0 if the "
         "run has ended with a record, whoever trained it, and 1 if it failed in every attempt.",
     )
-    command.add_argument(
-        "run", metavar="run=NAME", help="the run, as `vit-sweep status --all` lists it; NAME alone works too"
-    )
+    about = "the run, as `vit-sweep status --all` lists it; NAME alone works too"
+    command.add_argument("run", nargs="?", metavar="run=NAME", help=about)
+    about = "instead of run=NAME: the number of the run in study.json, from 0; more seeds change these numbers"
+    command.add_argument("--index", metavar="N", help=about)
     command.add_argument("--device", default="auto", help=DEVICE)
     add_tracking_arguments(command)
 
@@ -44,7 +44,9 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.train_plan import train_plan
 
     plan, study_dir = existing_plan(arguments)
-    run = _named(arguments.run, plan, study_dir)
+    if (arguments.run is None) == (arguments.index is None):
+        raise UserError("RUN: expected either run=NAME or --index N")
+    run = _named(arguments.run, plan, study_dir) if arguments.run else _at(arguments.index, plan)
     if not has_locks(study_dir / DRIVER_LOCK):
         raise UserError(f"{study_dir}: its file system has no locks; use `{PROG} run`, from one host")
     folder = StudyFolder.read(plan.model_copy(update={"runs": [run]}), study_dir)
@@ -54,8 +56,15 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     if failed:
         print(f"failed: {run.name}: {failed[run.name]} (see {study_dir / run.name / ERROR})")
         return 1
-    print(f"{run.name}: {result_text(folder.ended[run.name], Metric(plan.metric))}")
+    print(f"{run.name}: {result_text(folder.ended[run.name], shown_metric(plan))}")
     return 0
+
+
+def _at(index: str, plan: StudyPlan) -> RunSpec:
+    """The run with this number in study.json."""
+    if not index.isdecimal() or int(index) >= len(plan.runs):
+        raise UserError(f"--index: {index!r} is not allowed: expected 0 to {len(plan.runs) - 1}")
+    return plan.runs[int(index)]
 
 
 def _named(given: str, plan: StudyPlan, study_dir: Path) -> RunSpec:

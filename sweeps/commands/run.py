@@ -1,4 +1,4 @@
-"""`vit-sweep run`: train a study or resume it; with --dry-run, show what it would train."""
+"""`vit-sweep run`: train a study or resume it; with --dry-run, only show what it does. `plan`: write its plan."""
 
 import argparse
 import contextlib
@@ -41,7 +41,7 @@ COMPILES = (
 
 
 def add(commands: Any) -> None:
-    """Add `run`."""
+    """Add `run` and `plan`."""
     command = add_study_command(
         commands,
         "run",
@@ -57,6 +57,15 @@ def add(commands: Any) -> None:
     add_worker_arguments(command)
     add_tracking_arguments(command)
     add_alert_argument(command)
+    command = add_study_command(
+        commands,
+        "plan",
+        plan,
+        help="write the plan of a study, for a job array",
+        description="Write the plan of a study, STUDY_DIR/study.json, as `run` does, and train nothing. It reads no "
+        "data. Each job of an array then trains one run: `vit-sweep cell STUDY_DIR --index N`.",
+    )
+    command.add_argument("--until-decided", action="store_true", help=argparse.SUPPRESS)
 
 
 def add_worker_arguments(command: argparse.ArgumentParser) -> None:
@@ -103,6 +112,20 @@ def run(arguments: argparse.Namespace, command: str) -> int:
 
         write_trials(folder, functools.partial(print, file=sys.stderr, flush=True))
         return _print_result(folder, failed)
+
+
+def plan(arguments: argparse.Namespace, command: str) -> int:
+    """Write the plan with the command that trains it, and print the indices of its runs."""
+    folder = None if arguments.until_decided else read_folder(arguments)
+    if folder is None or folder.plan.until_decided:
+        raise UserError(f"--until-decided: is not allowed: the number of runs is not known; use `{PROG} run`")
+    folder.check()
+    with the_only_driver(folder.dir):
+        trains = command.replace(f"{PROG} plan", f"{PROG} run", 1)
+        runs = write_plan(folder.plan, folder.dir, trains, folder.ended).runs
+    print(f"{plural(len(runs), 'run')}: --array=0-{len(runs) - 1}")
+    print(f"next: {PROG} cell {shlex.quote(str(folder.dir))} --index N")
+    return 0
 
 
 def _train(folder: StudyFolder, engine: Engine | None, cohort: int | None) -> dict[str, str]:

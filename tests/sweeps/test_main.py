@@ -160,7 +160,10 @@ BAD = [
         )
     ],
     (["run", "mine.yaml", "--out", "foreign"], "holds a study of 'csv:t.csv', which has no run folders"),
-    (["cell", "runs/tiny"], "run=NAME"),
+    (["cell", "runs/tiny"], "RUN: expected either run=NAME or --index N"),
+    (["cell", "runs/tiny", "a", "--index", "0"], "RUN: expected either run=NAME or --index N"),
+    (["cell", "runs/tiny", "--index", "6"], "--index: '6' is not allowed: expected 0 to "),
+    (["plan", "mine.yaml", "--until-decided"], "--until-decided: is not allowed"),
     (["cell", "runs/tiny", "run=logits-s1"], "RUN: 'logits-s1' is not a run of tiny; did you mean 'logits-s1-"),
     (["cell", "runs/tiny", "run="], "`vit-sweep status runs/tiny --all` lists them"),
 ]

@@ -22,8 +22,8 @@ class Screen:
         monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: self.seconds))
         self.display = ProgressDisplay("tiny", self.runs.values())
 
-    def begin(self, worker, variant, *seeds):
-        self.display.begin(worker, [self.runs[variant, seed] for seed in seeds])
+    def begin(self, worker, variant, *seeds, epoch=0):
+        self.display.begin(worker, [self.runs[variant, seed] for seed in seeds], epoch)
 
     def row(self, worker, variant, seed, epoch, accuracy):
         self.display.row(worker, self.runs[variant, seed], {"epoch": epoch, "val/acc": accuracy})
@@ -56,7 +56,9 @@ def test_a_terminal_has_a_line_for_each_worker(screen):
 
 
 def test_the_time_left_of_a_resumed_run_is_at_the_pace_since_its_resumption(screen):
-    screen.begin("A", "logits", 0)
+    screen.begin("A", "logits", 0, epoch=1)
+    whole = screen.display.progress.tasks[0]
+    assert screen.lines() == ["logits, seed 0 epoch 1/3"] and (whole.completed, whole.total) == (1, 18)
     screen.seconds += 500
     screen.row("A", "logits", 0, 2, 0.5)
     assert screen.lines() == ["logits, seed 0 epoch 2/3, val/acc 50.0 %"]

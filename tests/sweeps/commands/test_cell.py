@@ -3,7 +3,8 @@
 import signal
 from collections import Counter
 
-from stubbed import until
+from stubbed import Stubbed, until
+from study_file import read_study
 
 
 def test_cell_trains_the_named_run_once_however_it_is_named(stubbed):
@@ -43,3 +44,22 @@ def test_a_signal_ends_it_and_the_run_is_interrupted(stubbed):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGUSR2, err
     until(lambda: stubbed.states()[name] == "waiting")  # no epoch was saved
+
+
+def test_the_cells_of_a_planned_array_train_every_run_once(stubbed):
+    status, out, err = stubbed("plan", stubbed.study, "--out", stubbed.folder)
+    assert status == 0 and out.startswith("6 runs: --array=0-5\n"), err
+    tree = read_study(stubbed.dir)
+    assert tree["command"] == f"vit-sweep run {stubbed.study} --out {stubbed.folder}" and not stubbed.log.exists()
+    for index, run in enumerate(tree["runs"]):
+        assert stubbed("cell", stubbed.dir, "--index", index)[1].startswith(f"{run['run']}: finished, test/acc ")
+    assert stubbed.ended() == Counter(run["run"] for run in tree["runs"])
+
+
+def test_of_a_study_with_planned_looks_no_command_shows_a_test_result(tmp_path):
+    stubbed = Stubbed(tmp_path, looks=[2, 3])
+    name = stubbed.write_plan()[0]
+    status, out, err = stubbed("cell", stubbed.dir, name)
+    assert status == 0 and out.startswith(f"{name}: finished") and "test/acc" not in out + err
+    status, _, err = stubbed.run()
+    assert status == 0 and err.count(": finished") == 5 and "test/acc" not in err
