@@ -5,6 +5,7 @@ of freedom as a multiple of n - 1: above 1 where the variants of a study share w
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ from analysis.verdicts.looks import Looks
 
 POWER = 0.8  # the probability with which a true difference is to be found
 
+SEEDS = range(2, 10**9)  # among which those for equivalence are searched
 CLEAREST = 1e4  # the largest noncentrality that is computed
 
 
@@ -42,15 +44,15 @@ def detectable(sd_diff: ArrayLike, n: ArrayLike, alpha: ArrayLike = ALPHA, shari
     return sd_diff * effect[place.ravel()].reshape(sd_diff.shape)
 
 
-def seeds_for_equivalence(spread: float, variants: int, families: int = 1, looks: Sequence[int] = ()) -> int:
+def seeds_for_equivalence(spread: float, pairs: int, families: int = 1, looks: Sequence[int] = ()) -> int:
     """The seeds with which two equal variants of a study are shown to be equivalent in four of five studies.
 
-    `spread`: the standard deviation of a run, in margins. `families`: of tests that share the 5 %; a grid has two, as
-    its factors are tested as well. `looks`: planned numbers of seeds; the last one counts. The interval for all pairs
-    (Bonferroni) must lie within the margin; standard errors are from the variances of both variants.
+    `spread`: the standard deviation of a run, in margins. `pairs`: those that are tested. `families`: of tests that
+    share the 5 %; a grid has two, as its factors are tested as well. `looks`: planned numbers of seeds; the last one
+    counts. The interval for all pairs (Bonferroni) must lie within the margin; standard errors are from the variances
+    of both variants.
     """
-    alpha, seeds = ALPHA / families / max(variants * (variants - 1) // 2, 1), 2
-    level = alpha * Looks(tuple(looks)).shares[-1] / 2
+    level = ALPHA / families / max(pairs, 1) * Looks(tuple(looks)).shares[-1] / 2
     quantiles = (np.arange(1000) + 0.5) / 1000
 
     def power(n: int) -> float:
@@ -58,6 +60,4 @@ def seeds_for_equivalence(spread: float, variants: int, families: int = 1, looks
         half_widths = -special.stdtrit(df, level) * np.sqrt(special.chdtri(df, quantiles) / df)  # in standard errors
         return float(np.maximum(2 * special.ndtr(1 / error - half_widths) - 1, 0).mean())
 
-    while power(seeds) < POWER:
-        seeds += 1
-    return seeds
+    return SEEDS[bisect_left(SEEDS, POWER, key=power)]

@@ -1,6 +1,8 @@
 """`vit-sweep list`, `show` and `init`: the built-in studies, the grid of one study, an example of a study file."""
 
 import argparse
+import math
+import statistics
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from experiments.config import flatten
 from experiments.errors import format_level, plural
 from experiments.metric import Metric
 from experiments.presets import preset
+from experiments.study import MOST_PAIRS
 from sweeps.builtin import FILES, load_study
 from sweeps.commands.arguments import add_study_command, out_dir, parse_plan
 from sweeps.study_folder import StudyFolder
@@ -72,12 +75,7 @@ def print_plan(folder: StudyFolder) -> None:
         print(f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {plural(plan.tuned.budget, 'trial')}")
     print(f"baseline  {plan.baseline}")
     print(f"metric    {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}")
-    from analysis.verdicts.power import seeds_for_equivalence  # imports numpy and scipy
-
-    families = 2 if plan.has_grid else 1
-    enough = {spread: seeds_for_equivalence(spread, len(planned), families, plan.looks) for spread in SPREADS}
-    needed = (f"{number} if it is {spread:g} of the margin" for spread, number in enough.items())
-    print(f"          seeds for equivalence, by the standard deviation of the runs: {', '.join(needed)}")
+    print(f"          {_equivalence_text(folder)}")
     if plan.looks:
         stops = "; variants stop when they are decided" if plan.until_decided else ""
         print(f"looks     tests at {', '.join(map(str, plan.looks))} seeds{stops}")
@@ -86,3 +84,33 @@ def print_plan(folder: StudyFolder) -> None:
     for variant, seeds in planned.items():
         print(f"{variant:{width}}  {seeds:5}  {done[variant]:4}")
     print(f"\n{plural(len(plan.runs), 'run')}, {done.total()} done, in {folder.dir}")
+
+
+def _equivalence_text(folder: StudyFolder) -> str:
+    """How many seeds "equivalent" takes: at the spread of the finished runs, or where that is not known, at several."""
+    from analysis.verdicts.power import seeds_for_equivalence  # imports numpy and scipy
+
+    plan, variants, margin = folder.plan, len(folder.plan.labels), folder.plan.margin or math.inf
+    pairs = variants - 1 if plan.family == "baseline" or variants > MOST_PAIRS else math.comb(variants, 2)
+
+    def seeds(spread: float) -> int:
+        return seeds_for_equivalence(spread, pairs, 2 if plan.has_grid else 1, plan.looks)
+
+    if spread := _spread(folder):
+        needed, planned = seeds(spread / margin), len(plan.seeds)
+        more = f", {needed - planned:,} more than planned" if needed > planned else ""
+        size = Metric(plan.metric).size(float(f"{spread:.2g}"))
+        return f"seeds for equivalence: {needed:,}{more}, at the standard deviation within variants so far, {size}"
+    guesses = (f"{seeds(spread):,} if it is {spread:g} of the margin" for spread in SPREADS)
+    return f"seeds for equivalence, by the standard deviation of the runs: {', '.join(guesses)}"
+
+
+def _spread(folder: StudyFolder) -> float:
+    """The standard deviation of the metric within the variants, pooled over the finished runs; 0 where not known."""
+    values: dict[str, list[float]] = {}
+    for run in folder.plan.runs:
+        summary = folder.ended.get(run.name, {})
+        if summary.get("status") == "finished" and (value := summary.get(folder.plan.metric)) is not None:
+            values.setdefault(run.variant, []).append(value)
+    squares = [(value - statistics.fmean(of)) ** 2 for of in values.values() for value in of]
+    return math.sqrt(sum(squares) / df) if (df := len(squares) - len(values)) else 0.0
