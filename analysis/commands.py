@@ -84,13 +84,12 @@ def _answer(sources: Sequence[str], name: str, arguments: Namespace) -> int:
     """A report, called `name`, or with --table and --json only these. Each is a look at the studies."""
     out = None if arguments.table or arguments.json else _out(sources[0], name, arguments)
     studies = [study for source in sources for study in _read(source, arguments)]
-    parts, columns = by_dataset(studies), vars(arguments).get("columns")
+    parts, columns = by_dataset(studies), arguments.columns
     several = len(parts) > 1
     if not several and name == "report-across":
         raise UserError("across: one dataset is not enough; give two or more studies, of different datasets")
-    for flag in ("columns", "wandb"):
-        if several and vars(arguments).get(flag):
-            raise UserError(f"--{flag}: is for one dataset, not for {', '.join(parts)}; {ADVICE}")
+    if several and arguments.wandb:
+        raise UserError(f"--wandb: is for one dataset, not for {', '.join(parts)}; {ADVICE}")
     if arguments.wandb:
         _check_workspace(studies[0])
         place = Tracking(project=arguments.project, entity=arguments.entity)
@@ -98,9 +97,12 @@ def _answer(sources: Sequence[str], name: str, arguments: Namespace) -> int:
     one = next(iter(found.values()))
     if out is None:
         names = None if columns is None else [text.strip() for text in columns.split(",")]
-        if arguments.table:
-            table = studies_table(found, arguments.spread) if several else paper_table(one, names, arguments.spread)
-            write_table(table, arguments.table)
+        if file := arguments.table:
+            shown = {name: f.for_latex if file.suffix == ".tex" else f for name, f in found.items()}
+            single, asked = next(iter(shown.values())), (names, arguments.spread)
+            table = studies_table(shown, *asked) if several else paper_table(single, *asked)
+            label = arguments.label or f"tab:{'across' if several else one.study.name}-{file.stem}"
+            write_table(table, file, label, arguments.caption)
         print(arguments.table or json.dumps(across_dict(found) if several else as_dict(one), indent=1))
         for study in studies:
             record_look(study)
@@ -162,12 +164,12 @@ def _check_flags(arguments: Namespace) -> None:
         for other in others:
             if {flag, other} <= given:
                 raise UserError(f"--{flag}: {says}; it is not allowed with --{other}")
-    one_table = [("columns", "table"), ("spread", "table")] if "columns" in vars(arguments) else []
-    for flag, needed in (*one_table, ("project", "wandb"), ("entity", "wandb")):
+    of_table = ["columns", "label", "caption", *["spread"] * ("more" in vars(arguments))]  # `across` has it on its page
+    for flag, needed in (*((flag, "table") for flag in of_table), ("project", "wandb"), ("entity", "wandb")):
         if flag in given and needed not in given:
             raise UserError(f"--{flag}: is allowed only with --{needed}")
     if arguments.table:
-        check_file(arguments.table)
+        check_file(arguments.table, arguments.label, arguments.caption)
     if "style" in given:
         use_file(arguments.style)
 

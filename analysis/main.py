@@ -59,7 +59,7 @@ def _parser(name: str) -> Parser:
     parser = Parser(prog, description=description, epilog=f"example: {PROG} {example}")
     if name == "across":
         parser.add_argument("studies", metavar="STUDY", type=folder, nargs="+", help=f"two or more, each: {SOURCE}")
-        parser.set_defaults(rename=[], models=False, wandb=False)
+        parser.set_defaults(models=False, wandb=False)
     else:
         parser.add_argument("study", metavar="STUDY", type=folder, help=SOURCE)
     if name == "export":
@@ -84,6 +84,15 @@ def _parser(name: str) -> Parser:
             "replaces an earlier one with the same first line"
         )
         parser.add_argument("--table", metavar="FILE", type=_folder, help=about)
+        named = "variant,digits,mnist,better" if name == "across" else "variant,test/acc,difference"
+        about = f"columns of the table, such as {named}; a wrong name lists them all"
+        parser.add_argument("--columns", metavar="NAME,NAME", help=about)
+        about = "caption of the table, instead of one that explains it; $...$ is math; '': in a .tex, only the tabular"
+        parser.add_argument("--caption", metavar="TEXT", help=about)
+        about = "label of the table in a .tex (default: tab:STUDY-FILE, of across tab:across-FILE)"
+        parser.add_argument("--label", help=about)
+        about = "the name of a variant in tables and figures; $...$ is math; several: repeat the flag"
+        parser.add_argument("--rename", metavar="OLD=NEW", action="append", default=[], help=about)
         about = "what stands after ±: half the interval of the mean (default), or the standard deviation of the runs"
         parser.add_argument("--spread", choices=("interval", "sd"), help=about)
         about = "print metric, margin, means and all comparisons as JSON, and write no report; a look, as a report is"
@@ -118,12 +127,8 @@ def _add_table_flags(parser: Parser, dataset: bool) -> None:
 
 def _add_report_flags(parser: Parser) -> None:
     """The flags of the report of one study."""
-    about = "the name of a variant in tables and figures; $...$ is math; several: repeat the flag"
-    parser.add_argument("--rename", metavar="OLD=NEW", action="append", default=[], help=about)
     about = "style of the figures: a file as for Matplotlib (.mplstyle or matplotlibrc)"
     parser.add_argument("--style", metavar="FILE", type=_folder, help=about)
-    about = "columns of the table, such as variant,test/acc,difference; a wrong name lists them all"
-    parser.add_argument("--columns", metavar="NAME,NAME", help=about)
     about = "also show position embeddings of trained models, and their attention on test images; needs the dataset"
     parser.add_argument("--models", action="store_true", help=about)
     about = (

@@ -13,7 +13,7 @@ from analysis.write.document import Document, Section, Warn
 def study_document(findings: Findings) -> Document:
     """The report of one study."""
     study, sections = findings.study, study_sections(findings)
-    use_math(findings.variants.brief.values() if findings.variants.labelled else ())
+    use_math(findings.variants.typed.values() if findings.variants.labelled else ())
     return Document(
         title=title(study),
         description=study.plan.description,

@@ -1,6 +1,7 @@
 """Numbers, units, counts, lists and names as text; decimals follow the width of the interval. Last: table columns."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -11,6 +12,11 @@ from experiments.metric import Metric
 
 MINUS, DASH = "−", "–"
 MOST_PLACES = 6
+MATH = re.compile(r"\$([^$]+)\$")
+_NAMES = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi
+psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"""
+GREEK = dict(zip(_NAMES.split(), "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ", strict=True))
+"""LaTeX's command -> the letter"""
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -206,6 +212,15 @@ def plain(text: Any) -> str:
     """Return text that a page or a file can show: white space is one space, what cannot be printed U+FFFD."""
     line = " ".join(str(text).split())
     return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
+
+
+def without_math(text: str) -> str:
+    """Return math between "$" as text: `θ_1D` for `$\\theta_{1D}$`; what is neither Greek nor a font stays as typed."""
+
+    def command(match: re.Match[str]) -> str:
+        return GREEK.get(match[1], "" if match[1].startswith(("math", "text")) else match[0])
+
+    return MATH.sub(lambda math: re.sub(r"\\([A-Za-z]+)|[{}]", lambda m: command(m) if m[1] else "", math[1]), text)
 
 
 def points(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:

@@ -10,7 +10,7 @@ from analysis import words
 from analysis.findings import Findings
 from analysis.findings.variants import Variants
 from analysis.verdicts import UNKNOWN, Comparison, Estimate
-from analysis.verdicts.comparisons import NO_ROOM, NOT_TESTED
+from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
 
@@ -104,36 +104,34 @@ def share_text(share: Estimate) -> str:
 
 
 def mark(variant: str, findings: Findings) -> str:
-    """ "equal" for a variant shown to be equivalent to the best, "best" for one that a test does not show to be worse.
+    """ "best" for the best mean of those that are tested, "tied" for one that a test does not show to be worse than it.
 
-    The best is one of those that are tested; "untested" for a variant without a test against it. All marks are "" if
-    nothing is worse than the best.
+    "untested" for one that is not tested against the best.
     """
-    means, comparisons, best = findings.means, findings.comparisons, findings.all_best
-    if not means.of(variant).n or not findings.some_worse:
+    best = findings.all_best
+    if not best or not findings.variants.others or not findings.means.of(variant).n:
         return ""
-    if variant in best or not comparisons.pairs:
-        return "best" * (variant in best)
-    if variant in comparisons.with_verdict(best[0], "equivalent"):
-        return "equal"
-    if variant in comparisons.with_verdict(best[0], NOT_TESTED):
-        return "untested"
-    return "best" if variant in comparisons.with_verdict(best[0], "not shown", *NO_ROOM) else ""
+    if variant in best:
+        return "best"
+    for pair, lost in (((variant, best[0]), "worse"), ((best[0], variant), "better")):
+        compared = findings.comparisons.family.get(pair)
+        if compared and compared.verdict != NOT_TESTED:
+            return "tied" * (compared.verdict != lost)
+    return "untested"
 
 
 def mark_note(findings: Findings) -> str:
     """What the marks of `mark` mean."""
-    comparisons, metric = findings.comparisons, findings.means.metric
-    if not findings.some_worse:
-        return ""
-    (best, *_), end = findings.all_best, ", of the variants that are tested" * bool(comparisons.untested)
-    if not comparisons.pairs:
-        return f"Bold: {'lowest' if metric.lower_is_better else 'highest'} mean{end}."
-    equal, untested = (comparisons.with_verdict(best, *chosen) for chosen in (("equivalent",), (NOT_TESTED,)))
-    within = words.margin(findings.policy.margin, metric)
-    note = f"Bold: the best mean{end}, and every mean that is not shown to be worse than the best."
-    note += f" †: equivalent to the best (within ±{within})." * bool(equal)
-    return note + " ‡: not tested against the best." * bool(untested)
+    marks = {mark(variant, findings) for variant in findings.variants.names}
+    tested = ", of the variants that are tested" * bool(findings.comparisons.untested)
+    within = words.margin(findings.policy.margin, findings.means.metric)
+    equal = findings.all_best and findings.comparisons.with_verdict(findings.all_best[0], "equivalent")
+    parts = {
+        "best": f"Bold: the best mean{tested}.",
+        "tied": f"†: not shown to be worse than it{f', or equivalent (within ±{within})' if equal else ''}.",
+        "untested": "‡: not tested against it.",
+    }
+    return " ".join(text for name, text in parts.items() if name in marks)
 
 
 COST = {

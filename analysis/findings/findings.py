@@ -1,5 +1,7 @@
 """`Findings`: what every question of a report starts from."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,13 +13,14 @@ from analysis.figures.styles import Styles, styles_of
 from analysis.findings.conduct import Conduct, study_conduct
 from analysis.findings.factors import Factors, study_factors
 from analysis.findings.means import Means, study_means
-from analysis.findings.variants import Variants, study_variants
+from analysis.findings.variants import Variants, own_names, study_variants
 from analysis.runs.by_dataset import check_alike
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.verdicts.policy import Policy
 from analysis.verdicts.study import Comparisons, compare_variants
 from experiments.errors import UserError
+from vit.registry import nearest
 
 SIZES = ("params", "params_fixed", "flops_per_image", "peak_memory_bytes")
 TIMES = ("device_seconds", "images_per_second")
@@ -53,13 +56,6 @@ class Findings:
         return self.means.best_of(set(self.means.of_variants) - set(self.comparisons.untested))
 
     @cached_property
-    def some_worse(self) -> bool:
-        """Whether a variant is worse than the best: shown by a test or, where pairs are not compared, by its mean."""
-        if self.all_best and self.comparisons.pairs:
-            return bool(self.comparisons.with_verdict(self.all_best[0], "better", "worse"))
-        return bool(self.all_best) and len({mean.value for mean in self.means.of_variants.values() if mean.n}) > 1
-
-    @cached_property
     def conduct(self) -> Conduct:
         """How the study was carried out."""
         return study_conduct(self.study)
@@ -74,11 +70,16 @@ class Findings:
         """What each variant costs, see `study_cost`."""
         return study_cost(self.study)
 
+    @property
+    def for_latex(self) -> Findings:
+        """The same with the variants' names as typed."""
+        return replace(self, variants=replace(self.variants, brief=self.variants.typed))
+
     @cached_property
     def styles(self) -> Styles:
         """How figures name and draw the variants."""
         known = {variant: mean.value for variant, mean in self.means.of_variants.items() if mean.n}
-        return styles_of(self.variants.brief, self.variants.baseline, known)
+        return styles_of(self.variants.typed, self.variants.baseline, known)
 
 
 def analyze(study: Runs, page: Page = NO_PAGE, datasets: int = 1) -> Findings:
@@ -94,9 +95,14 @@ def analyze(study: Runs, page: Page = NO_PAGE, datasets: int = 1) -> Findings:
 def analyze_each(studies: Mapping[str, Runs], page: Page = NO_PAGE) -> dict[str, Findings]:
     """Dataset -> the findings of its study; the pairs of all datasets together are one family.
 
-    Studies without an ended run are left out, but have their share of the level. Raises `UserError`, see `check_alike`.
+    Studies without an ended run are left out, but have their share of the level. Raises `UserError`, see `check_alike`,
+    and naming what is to be renamed and is no variant of any study.
     """
     check_alike(studies)
+    known = {name: variant for study in studies.values() for name, variant in own_names(study).items()}
+    for name, _ in page.renamed:
+        if name not in known:
+            raise UserError(f"--rename: {name!r} is not a variant; {nearest(name, list(known))}")
     started = {name: study for name, study in studies.items() if not study.of(*ENDED).empty} or studies
     return {name: analyze(study, page, len(studies)) for name, study in started.items()}
 

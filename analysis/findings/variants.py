@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.runs.runs import Runs
-from analysis.words import factor_name, level_name, quoted
+from analysis.words import factor_name, level_name, quoted, without_math
 from experiments.errors import UserError
 from experiments.metric import Metric
-from vit.registry import nearest
 
 
 @dataclass(frozen=True)
@@ -22,11 +21,12 @@ class Variants:
     margin: float | None
     brief: dict[str, str]
     """variant -> its levels, numbers with the name of the factor (`none, depth = 2`); its name if they are ambiguous"""
+    typed: dict[str, str]  # the same for figures and LaTeX: math is between "$", as the user has typed it
     factors: dict[str, str]  # factor -> what the study calls it
     levels: pd.DataFrame | None
     """the grid of a study of several factors: a row for each variant, a column for each factor, levels as text; None
     where the levels are unknown or do not identify the variants"""
-    labelled: bool = False  # whether the user has given them names, which may hold math
+    labelled: bool = False  # whether the user has given them names
 
     @property
     def others(self) -> list[str]:
@@ -45,23 +45,27 @@ class Variants:
 def study_variants(study: Runs, renamed: Sequence[tuple[str, str]] = ()) -> Variants:
     """The variants of a study. `renamed`: a variant or its brief name, and its name in tables and figures.
 
-    Raises `UserError` naming what is no variant, and a name that two variants would have.
+    Raises `UserError` for a name that two variants would have.
     """
     names, factors = study.variants, {factor: factor_name(factor, study.names) for factor in study.factors}
-    brief, levels = _brief(study, names, factors), _grid(study)
-    own = {name: variant for variant, name in brief.items()} | dict(zip(names, names))
-    for name, _ in renamed:
-        if name not in own:
-            raise UserError(f"--rename: {name!r} is not a variant; {nearest(name, list(own))}")
-    labels = {**study.labels, **{own[old]: new for old, new in renamed}}
+    brief, own = _brief(study), own_names(study)
+    labels = {**study.labels, **{own[old]: new for old, new in renamed if old in own}}
     labels = {variant: label for variant, label in labels.items() if variant in brief}
-    brief |= labels
+    typed = brief | labels
+    brief |= {variant: without_math(label) for variant, label in labels.items()}
     if len(set(brief.values())) < len(brief):
         raise UserError(f"--rename: two variants would have the same name: {', '.join(brief.values())}")
-    return Variants(names, study.baseline, study.metric, study.margin, brief, factors, levels, bool(labels))
+    grid = _grid(study)
+    return Variants(names, study.baseline, study.metric, study.margin, brief, typed, factors, grid, bool(labels))
 
 
-def _brief(study: Runs, variants: list[str], factors: dict[str, str]) -> dict[str, str]:
+def own_names(study: Runs) -> dict[str, str]:
+    """What the study itself calls a variant, in brief or in full -> the variant."""
+    return {name: variant for variant, name in _brief(study).items()} | {name: name for name in study.variants}
+
+
+def _brief(study: Runs) -> dict[str, str]:
+    variants, factors = study.variants, {factor: factor_name(factor, study.names) for factor in study.factors}
     heads = list(factors.values())
     if not heads:
         return {variant: variant for variant in variants}

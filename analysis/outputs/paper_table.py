@@ -1,6 +1,8 @@
 """A table for a paper: the columns that the user names, the best mean in bold, and a caption that says all of it."""
 
-from collections.abc import Callable, Sequence
+import re
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pandas as pd
 
 from analysis import words
 from analysis.findings import Findings
-from analysis.findings.columns import mark, variant_columns
+from analysis.findings.columns import baseline_name, mark, mark_note, variant_columns
 from analysis.questions.cost import cost_table
 from analysis.questions.metrics import metrics_table
 from analysis.questions.pairs import baseline_table
@@ -19,11 +21,9 @@ from experiments.errors import UserError, writing
 from experiments.files import reading, write_text
 from experiments.metric import Metric
 
-FORMATS: dict[str, Callable[[Table], str]] = {
-    ".tex": latex.table,
-    ".md": lambda table: f"{markdown.table(table)}\n{markdown.escaped(table.caption)}\n",
-    ".csv": Table.csv,
-}
+ENDINGS = (".tex", ".md", ".csv")
+SHORT_NAME = 11  # characters of the baseline's name up to which the head of the differences has it
+LABEL = re.compile(r"[^A-Za-z0-9:._-]+")  # what a label of LaTeX does not have
 VARIANT = "variant"
 SHARED = "t tests with a spread shared by all variants"
 TESTS = {"shared": SHARED, "Welch": "Welch's t tests", "paired": "paired t tests"}
@@ -58,7 +58,7 @@ def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread 
         if spread == "sd" and measured:
             column = _with_deviations(frame, column, measured, findings)
         columns.append(replace(column, mark="_mark") if name == metric else column)
-    frame["_mark"] = [_mark(variant, findings) for variant in variants.names]
+    frame["_mark"] = [mark(variant, findings) for variant in variants.names]
     return Table("variants", _caption(findings, names, spread), frame, tuple(columns))
 
 
@@ -66,10 +66,12 @@ def _known(findings: Findings) -> dict[str, tuple[Column, pd.DataFrame]]:
     """What a user calls a column -> the column of the report's tables, and the frame of its table."""
     compared = [baseline_table(findings)] if findings.variants.others else []
     tables = [variants_table(findings), *compared, metrics_table(findings), cost_table(findings)]
-    known: dict[str, tuple[Column, pd.DataFrame]] = {}
+    known, baseline = dict[str, tuple[Column, pd.DataFrame]](), baseline_name(findings.variants)
     for table in tables:
         for column in table.columns:
             name = PUBLIC.get(column.field, column.field)
+            if name == "difference" and len(words.without_math(baseline)) > SHORT_NAME:
+                column = replace(column, label=column.label.replace(f" from {baseline}", ""))
             if not column.key and column.field != "diff" and not name.startswith("_"):
                 known.setdefault(name, (column, table.frame.set_index(VARIANT)))
     return known
@@ -85,16 +87,9 @@ def _with_deviations(frame: pd.DataFrame, column: Column, metric: Metric, findin
     return replace(column, field=f"_{column.field}", sort=column.field, show=words.deviations(metric))
 
 
-def _mark(variant: str, findings: Findings) -> str:
-    """ "best", "tied" for a variant that is not shown to differ from the best, or "untested" for one not compared."""
-    found = mark(variant, findings)
-    return "tied" if found in ("best", "equal") and variant not in findings.all_best else found
-
-
 def _caption(findings: Findings, names: Sequence[str], spread: Spread | None) -> str:
     """How many seeds there are, what ± and the marks mean, and the test with its adjustment."""
     metric, variants, policy = findings.means.metric, findings.variants, findings.policy
-    marks = {_mark(variant, findings) for variant in variants.names}
     after = "standard deviation of the runs" if spread == "sd" else f"{words.CONFIDENCE} interval (Student's t)"
     tests = words.listing([TESTS[method] for method in sorted(findings.comparisons.methods)])
     look = ", at the level of the planned look" * policy.several_looks
@@ -102,25 +97,33 @@ def _caption(findings: Findings, names: Sequence[str], spread: Spread | None) ->
     seeds = words.seeds(mean.n for mean in findings.means.of_variants.values())
     parts = [
         f"{words.capital(metric.label)}: mean and {after}, {seeds}.",
-        f"Bold: the best mean{', of the variants that are tested' * bool(findings.comparisons.untested)}."
-        * ("best" in marks),
-        "†: not shown to differ from it." * ("tied" in marks),
-        "‡: not tested against it." * ("untested" in marks),
+        mark_note(findings) * (metric in names),
         f"Differences from {baseline} have {words.CONFIDENCE} intervals for all pairs together (Bonferroni{look}; "
         f"{tests})." * compared,
     ]
     return " ".join(filter(None, parts))
 
 
-def check_file(file: Path) -> None:
-    """Raise `UserError` for a file of another type."""
-    if file.suffix not in FORMATS:
-        raise UserError(f"--table: {str(file)!r} is not allowed: expected a file that ends with {', '.join(FORMATS)}")
+def check_file(file: Path, label: str | None, caption: str | None) -> None:
+    """Raise `UserError` for a file of another type, and a label that LaTeX or the table does not take."""
+    if file.suffix not in ENDINGS:
+        raise UserError(f"--table: {str(file)!r} is not allowed: expected a file that ends with {', '.join(ENDINGS)}")
+    if label is not None and (file.suffix != ".tex" or caption == ""):
+        raise UserError(f"--label: {label!r} is not allowed: only a .tex file with a caption has a label")
+    if label is not None and (not label or LABEL.search(label)):
+        raise UserError(f"--label: {label!r} is not allowed: expected letters, digits and any of : . _ -")
 
 
-def write_table(table: Table, file: Path) -> None:
-    """Write the table as the file's ending says, in place of one with the same first line. Raises `UserError`."""
-    body = FORMATS[file.suffix](table)
+def write_table(table: Table, file: Path, label: str, caption: str | None = None) -> None:
+    """Write the table as the file's ending says, in place of one with the same first line. Raises `UserError`.
+
+    `label`: of LaTeX, without characters that it does not take. `caption`: see `latex.table`.
+    """
+    if file.suffix == ".tex":
+        body = latex.table(table, LABEL.sub("-", label), caption)
+    else:
+        said = table.caption if caption is None else caption
+        body = table.csv() if file.suffix == ".csv" else f"{markdown.table(table)}\n{markdown.escaped(said)}\n"
     with reading(file):
         old = file.read_bytes().splitlines() if file.exists() else []
     if old and old[0] != body.encode().splitlines()[0]:
@@ -128,3 +131,5 @@ def write_table(table: Table, file: Path) -> None:
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, body)
+    if old:
+        print(f"vit-report: replaced {file}", file=sys.stderr)

@@ -26,6 +26,7 @@ from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.verdicts.estimates import moments
 from analysis.write.document import Code, Document, Item, Section, Warn
 from analysis.write.table import Column, Spread, Table
+from experiments.errors import UserError
 
 NO_RUN = Comparison(diff=UNKNOWN, verdict=NOT_TESTED, verdict_of_finished=NOT_TESTED, reason="no run", dropped=0)
 COUNTED = {"better": "better than", "worse": "worse than", "equivalent": "equivalent to"}  # verdict -> how it is said
@@ -51,12 +52,13 @@ def across_document(
 
 def _document(studies: Mapping[str, Findings], command: str, spread: Spread | None) -> Document:
     metric = next(iter(studies.values())).means.metric
-    use_math(name for f in studies.values() if f.variants.labelled for name in f.variants.brief.values())
+    use_math(name for f in studies.values() if f.variants.labelled for name in f.variants.typed.values())
     counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
-    table = studies_table(studies, spread)
-    brief, versus, first = _variants(studies), against_baseline(studies), next(iter(studies.values()))
+    table = studies_table(studies, spread=spread)
+    typed, versus = _variants({name: f.for_latex for name, f in studies.items()}), against_baseline(studies)
+    first = next(iter(studies.values()))
     panels = {name: {variant: of[name] for variant, of in versus.items()} for name in studies}
-    plot = differences_plot(panels, first, styles_of(brief, first.variants.baseline, {}))
+    plot = differences_plot(panels, first, styles_of(typed, first.variants.baseline, {}))
     items: list[Item] = [replace(table, notes=(*table.notes, *counts)), *[plot] * bool(versus)]
     runs, curves = (pd.concat([getattr(f.study, name) for f in studies.values()]) for name in ("runs", "curves"))
     result = Section("result", "Results", items, frames={"runs": runs, "curves": curves})
@@ -138,8 +140,14 @@ def _said(compared: Mapping[str, Comparison], first: Findings) -> str:
     return ", ".join(parts) or f"not shown to be {either} {baseline} on any dataset"
 
 
-def studies_table(studies: Mapping[str, Findings], spread: Spread | None = None) -> Table:
-    """A row for each variant, a column for each dataset: its mean, marked with its verdict against the baseline."""
+def studies_table(
+    studies: Mapping[str, Findings], names: Sequence[str] | None = None, spread: Spread | None = None
+) -> Table:
+    """A row for each variant, a column for each dataset: its mean, marked with its verdict against the baseline.
+
+    `names`: the columns, by default the variant, every dataset, `better` and `worse`. Raises `UserError` naming a
+    column that there is none of, and those that there are.
+    """
     first = next(iter(studies.values()))
     metric, variants, sd = first.means.metric, first.variants, spread == "sd"
     versus, rows = against_baseline(studies), list[dict[str, Any]]()
@@ -153,17 +161,31 @@ def studies_table(studies: Mapping[str, Findings], spread: Spread | None = None)
             row |= _cell(dataset, row["variant"], findings)
         field = f"_{dataset}_runs" if sd else dataset
         shown.append(Column(f"{dataset}{metric.unit}", field, show, sort=dataset, mark=f"_{dataset}_mark"))
-    shown += [Column(f"{word} on", word, words.counts) for word in ("better", "worse")]
+    shown += [Column(f"{word} on", word, words.counts) for word in COUNTED]
+    known = dict(zip(["variant", *studies, *COUNTED], shown, strict=True))
+    names = [*known][:-1] if names is None else names
+    for name in names:
+        if name not in known:
+            raise UserError(f"--columns: {name!r} is not allowed: expected {', '.join(known)}")
+    counted_on = words.listing([f"{word} on" for word in COUNTED if word in names])
     after = "standard deviation of the runs" if sd else f"{words.CONFIDENCE} interval"
     counted = [mean.n for findings in studies.values() for mean in findings.means.of_variants.values() if mean.n] or [0]
     equal = ", = equivalent" * (variants.margin is not None)
+    tested = ", of the variants that are tested" * any(findings.comparisons.untested for findings in studies.values())
     caption = (
         f"{words.capital(metric.label)}: mean and {after}, {words.seeds(counted)}. Marks against "
         f"{variants.name(variants.baseline)}: + better, − worse{equal}, × not tested; no mark: none of these. "
-        "Better on, worse on: at least so many datasets."
+        f"Bold: the best mean on a dataset{tested}."
+        f"{f' {words.capital(counted_on)}: at least so many datasets.' * bool(counted_on)}"
     )
     note = f"Marks are read from intervals that hold for {columns.held_for(first)}."
-    return Table("across", caption, pd.DataFrame(rows, dtype=object), tuple(shown), (note,))
+    return Table(
+        "across",
+        caption,
+        pd.DataFrame(rows, dtype=object),
+        tuple(known[name] for name in dict.fromkeys(names)),
+        (note,),
+    )
 
 
 def _cell(dataset: str, variant: str, findings: Findings) -> dict[str, object]:
@@ -171,6 +193,7 @@ def _cell(dataset: str, variant: str, findings: Findings) -> dict[str, object]:
     compared = findings.comparisons.versus.get(variant, NO_RUN)
     mean, runs = findings.means.of_variants.get(variant, UNKNOWN), findings.means.values.get(variant, {0: math.nan})
     deviation, verdict = float(moments([*runs.values()])[1]), columns.verdict_fields(compared)
+    sign = "" if compared.verdict == "baseline" else str(verdict["_verdict_mark"])
     return {
         dataset: mean,
         f"{dataset}_n": mean.n,
@@ -178,5 +201,5 @@ def _cell(dataset: str, variant: str, findings: Findings) -> dict[str, object]:
         f"{dataset}_diff": columns.difference_fields(compared)["_diff"],
         f"{dataset}_verdict": verdict["verdict"],
         f"_{dataset}_runs": (mean.value, deviation),
-        f"_{dataset}_mark": "" if compared.verdict == "baseline" else verdict["_verdict_mark"],
+        f"_{dataset}_mark": sign + " best" * (variant in findings.all_best),
     }

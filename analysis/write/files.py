@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from analysis.figures import style
 from analysis.figures.style import BAND, INK, PAPER, Plot
-from analysis.words import plain
+from analysis.words import plain, without_math
 from analysis.write import pages
 from analysis.write.document import Document
 from analysis.write.table import as_csv
@@ -73,7 +73,9 @@ def inline(svg: bytes, plot: Plot) -> Markup:
 def _data(plot: Plot, artist: str) -> str:
     """What the script reads from an artist: the number of its variant, and the tips of its marks."""
     variant, tips = re.match(r"v(\d+)-", artist), plot.figure.tips.get(artist)
-    texts = json.dumps([plain(tip) for tip in tips or ()], ensure_ascii=False)
+    texts = json.dumps(
+        [plain(without_math(tip) if style.STYLE["text.parse_math"] else tip) for tip in tips or ()], ensure_ascii=False
+    )
     return (f' data-variant="{variant[1]}"' if variant else "") + (f' data-tips="{escape(texts)}"' if tips else "")
 
 

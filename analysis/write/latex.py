@@ -1,17 +1,17 @@
 """Write a table for a paper as LaTeX. Text is escaped here; every character has a form in pdflatex or is replaced."""
 
-import re
 import unicodedata
 
-from analysis.words import plain
-from analysis.write.table import Column, Shown, Table
+from analysis.words import GREEK, MATH, plain
+from analysis.write.table import Column, Shown, Table, label_lines
 
 HEAD = (
-    r"% written by vit-report --table, which replaces the whole file; needs \usepackage{booktabs}; "
+    r"% written by vit-report --table, which replaces the whole file; needs \usepackage{booktabs,tabularx}; "
     "a character that pdflatex has no form of is its code, {[}4E2D{]}; the CSV has the text"
 )
+SMALL = r"\noindent{\small\setlength{\tabcolsep}{4pt}%"  # so that the usual columns fit a page of 5.5 inches
+FLEXIBLE = r">{\raggedright\arraybackslash}X"  # gets the width that the other columns leave
 
-MATH = re.compile(r"(\$[^$]+\$)")
 COMMANDS = ["textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar", "dag", "dots"]
 SYMBOLS = [r"\pm", r"-", r"\times", r"\geq", r"\leq", r"\cdot", r"^2", r"\to", r"\surd"]
 FORMS = {
@@ -20,6 +20,7 @@ FORMS = {
     **{character: rf"\{command}{{}}" for character, command in zip("\\^~<>|†…", COMMANDS, strict=True)},
     **{character: f"${symbol}$" for character, symbol in zip("±−×≥≤·²→√", SYMBOLS, strict=True)},
     **dict(zip("“”‘’–—", ("``", "''", "`", "'", "--", "---"))),
+    **{letter: rf"$\{command}$" for command, letter in GREEK.items()},
     "ß": r"\ss{}",
     "‡": r"\ddag{}",
     **{'"': r"\char34{}", "`": r"\char96{}", "'": "'{}", "-": "-{}"},  # two in a row would be a quotation mark, a dash
@@ -28,29 +29,45 @@ FOOTNOTES = {"†": r"$^\dagger$", "‡": r"$^\ddagger$"}
 ACCENTS = dict(zip("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327", r"""`'^~"rvc"""))  # mark -> LaTeX's accent
 
 
-def table(table: Table) -> str:
-    """Return a `table` environment for \\input. Notes are left out: the caption of a table for a paper says them."""
+def table(table: Table, label: str = "", caption: str | None = None) -> str:
+    """Return a `table` environment for \\input, as wide as a line, without its notes.
+
+    `caption`: the user's, with math between "$", instead of the table's; "": only the tabular.
+    """
     columns, rows = table.shown()
-    names = {cell.text for row in rows for cell, column in zip(row, columns) if column.math and MATH.search(cell.text)}
-    known = re.compile(f"({'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})")
+    names = {
+        cell.text for row in rows for cell, column in zip(row, columns) if column.math and {" ", "$"} & {*cell.text}
+    }
+    codes = {name: chr(0xE000 + i) for i, name in enumerate(sorted(names, key=len, reverse=True))}  # for private use
+    forms = {code: _with_math(name) for name, code in codes.items()}
 
-    def text(shown: str) -> str:  # names of variants in it have their math
-        return "".join(_with_math(part) if part in names else _without_math(part) for part in known.split(plain(shown)))
+    def coded(shown: str) -> str:  # names of variants in it keep their math and are not divided
+        shown = plain(shown)
+        for name, code in codes.items():
+            shown = shown.replace(name, code)
+        return shown
 
+    def text(shown: str) -> str:
+        return "".join(forms.get(character) or _form(character) for character in shown)
+
+    keys = [at for at, column in enumerate(columns) if column.key] or [0]
+    widest = max(keys, key=lambda at: max((len(row[at].text) for row in rows), default=0))
+    align = [FLEXIBLE if at == widest else "r" if column.numeric else "l" for at, column in enumerate(columns)]
+    heads = zip(*(["", *label_lines(coded(column.label))][-2:] for column in columns))
+    caption = text(coded(table.caption)) if caption is None else _with_math(plain(caption))
+    start = [r"\begin{table}", rf"\caption{{{caption}}}", rf"\label{{{label}}}"]
     lines = [
         HEAD,
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{text(table.caption)}}}",
-        rf"\label{{tab:{table.name}}}",
-        rf"\begin{{tabular}}{{{''.join('r' if column.numeric else 'l' for column in columns)}}}",
+        *(start if caption else []),
+        SMALL,
+        rf"\begin{{tabularx}}{{\linewidth}}{{@{{}}{''.join(align)}@{{}}}}",
         r"\toprule",
-        " & ".join(text(column.label) for column in columns) + r" \\",
+        *(" & ".join(map(text, line)) + r" \\" for line in heads if any(line)),
         r"\midrule",
         *(" & ".join(map(_cell, row, columns)) + r" \\" for row in rows),
         r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
+        r"\end{tabularx}}",
+        *[r"\end{table}"] * bool(caption),
     ]
     return "\n".join(lines) + "\n"
 
@@ -67,7 +84,8 @@ def escaped(text: str) -> str:
 
 
 def _with_math(text: str) -> str:
-    return "".join(part if MATH.fullmatch(part) else _without_math(part) for part in MATH.split(text))
+    parts = MATH.split(text)  # math is every second part
+    return "".join(f"${part}$" if at % 2 else _without_math(part) for at, part in enumerate(parts))
 
 
 def _without_math(text: str) -> str:
@@ -79,9 +97,6 @@ def _form(character: str) -> str:
         return FORMS[character]
     if character.isascii():
         return character
-    name = unicodedata.name(character, "")
-    if name.startswith("GREEK SMALL LETTER ") and name.count(" ") == 3 and character != "ο":
-        return rf"$\{name.rpartition(' ')[2].lower()}$"
     parts = unicodedata.normalize("NFD", character)
     if len(parts) == 2 and parts[0].isascii() and parts[1] in ACCENTS:
         return rf"\{ACCENTS[parts[1]]}{{{parts[0]}}}"

@@ -11,9 +11,7 @@ from analysis.figures.style import Plot
 from analysis.words import plain
 from analysis.write import markdown
 from analysis.write.document import Code, Document, Facts
-from analysis.write.table import Table
-
-SHORT_LABEL = 12  # characters of a column's label that stay on one line
+from analysis.write.table import Table, label_lines
 
 
 def page(document: Document, figures: Mapping[str, Markup]) -> str:
@@ -33,15 +31,6 @@ def _lines(code: Code) -> str:
     return "\n".join(" " * (len(line) - len(line.lstrip(" "))) + plain(line) for line in lines)
 
 
-def _label_lines(label: str) -> list[str]:
-    """Split a column's label into at most two lines of similar length."""
-    words = plain(label).split(" ")
-    splits = [(" ".join(words[:at]), " ".join(words[at:])) for at in range(1, len(words))]
-    if not splits or len(label) <= SHORT_LABEL:
-        return [" ".join(words)]
-    return list(min(splits, key=lambda lines: max(map(len, lines))))
-
-
 @cache
 def _environment(html: bool) -> jinja2.Environment:
     """The environment of the page or of Markdown: every value that a template prints is made plain and escaped."""
@@ -58,7 +47,7 @@ def _environment(html: bool) -> jinja2.Environment:
     kinds: dict[str, Any] = {"table": Table, "plot": Plot, "facts": Facts, "code": Code}
     for name, kind in kinds.items():  # `item is table`
         environment.tests[name] = lambda item, kind=kind: isinstance(item, kind)
-    environment.filters["label_lines"] = _label_lines
+    environment.filters["label_lines"] = label_lines
     environment.filters["lines"] = lambda code: (escape if html else markdown.fenced)(_lines(code))
     environment.filters["markdown_table"] = markdown.table
     return environment

@@ -15,9 +15,10 @@ from analysis.verdicts import Estimate
 from analysis.words import DASH, Format, plain
 
 FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+(e[+-]?\d+)?$)")  # numbers stay as they are
+SHORT_LABEL = 12  # characters of a column's label that stay on one line
 Spread = Literal["interval", "sd"]
 """What stands after ± of a mean in a table for a paper: half its interval (the default), or the runs' deviation."""
-DAGGERS = {"equal": "†", "tied": "†", "untested": "‡"}  # mark -> what follows the text
+DAGGERS = {"tied": "†", "untested": "‡"}  # mark -> what follows the text
 SIGNS = {
     "better": "+",
     "worse": "−",
@@ -32,9 +33,9 @@ class Column:
 
     `sort`: the field that orders the rows, where it is another one. `note`: shown under the pointer. `key`: whether the
     column identifies the row, as the name of a variant does. `detail`: whether the page shows it in a second, folded
-    table. `link`: an address for each row. `mark`: "best" (bold), "equal" (bold with a dagger), "tied" (a dagger),
-    "untested" (a double dagger) or a verdict (a colour, only in HTML). `math`: whether what stands between "$" in its
-    texts is math.
+    table. `link`: an address for each row. `mark`: "tied" (a dagger), "untested" (a double dagger) or a verdict (a
+    colour, only in HTML), or "best" (bold), also after a verdict. `math`: whether what stands between "$" in its texts
+    is math.
     """
 
     label: str
@@ -66,7 +67,7 @@ class Shown(NamedTuple):
     @property
     def bold(self) -> bool:
         """Whether the text is bold."""
-        return self.mark in ("best", "equal")
+        return "best" in self.mark.split()
 
     @property
     def dagger(self) -> str:
@@ -150,9 +151,10 @@ class Table:
         unknown = [None] * len(self.frame)
         order = column.sort or (column.field if column.numeric else "")
         fields = [self.frame[name].tolist() if name else unknown for name in (column.link, column.mark, order)]
-        signs = SIGNS if column.numeric else {}
         return [
-            Shown(plain(text), _known(link), _known(mark), _sort(value) if order else None, signs.get(mark, ""))
+            Shown(
+                plain(text), _known(link), _known(mark), _sort(value) if order else None, _sign(mark) * column.numeric
+            )
             for text, link, mark, value in zip(column.show(self.frame[column.field].tolist()), *fields, strict=True)
         ]
 
@@ -164,6 +166,19 @@ def as_csv(frame: pd.DataFrame, quoting: int = csv.QUOTE_MINIMAL) -> str:
         return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
     return frame.map(shown).rename(columns=shown).to_csv(index=False, lineterminator="\n", quoting=quoting)
+
+
+def label_lines(label: str) -> list[str]:
+    """Split a column's label into at most two lines of similar length."""
+    words = label.split()
+    splits = [[" ".join(words[:at]), " ".join(words[at:])] for at in range(1, len(words))]
+    if not splits or len(label) <= SHORT_LABEL:
+        return [" ".join(words)]
+    return min(splits, key=lambda lines: max(map(len, lines)))
+
+
+def _sign(mark: Any) -> str:
+    return next((SIGNS[part] for part in str(mark).split() if part in SIGNS), "")
 
 
 def _known(value: Any) -> Any:

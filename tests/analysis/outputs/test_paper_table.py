@@ -1,10 +1,15 @@
 """Tables and figures for a paper: marks, caption, standard deviations, the paper's own names, the user's style."""
 
+import re
+from pathlib import Path
+
 import pandas as pd
+import pdflatex
 import pytest
 from shown import rows
 from synthetic import exact, results_of, write_study
 
+import analysis
 from analysis.figures import style
 from analysis.findings import Page, analyze
 from analysis.main import main
@@ -14,6 +19,7 @@ from analysis.runs.folder import read_folder
 from analysis.write import files, latex
 from experiments.errors import UserError
 
+REFERENCE = Path(analysis.__file__).parent / "reference"
 VALUES = {
     "none": [0.70, 0.72, 0.71, 0.69, 0.70],
     "learned-1d": [0.901, 0.912, 0.905, 0.897, 0.903],
@@ -42,7 +48,7 @@ def test_the_best_is_bold_and_what_is_not_shown_to_differ_has_a_mark(tmp_path):
     body = latex.table(table)
     assert r"learned-{}2d & 5 & \textbf{90.38 $\pm$ 0.63} &" in body
     assert r"learned-{}1d & 5 & 90.36 $\pm$ 0.69$^\dagger$ &" in body and body.count("dagger") == 1
-    assert "5 seeds. Bold: the best mean. †: not shown to differ from it." in table.caption
+    assert "Bold: the best mean. †: not shown to be worse than it, or equivalent (within ±1 point)." in table.caption
     assert (
         "95 % intervals for all pairs together (Bonferroni; t tests with a spread shared by all variants)"
         in table.caption
@@ -60,7 +66,7 @@ def test_standard_deviations_are_those_of_the_runs(tmp_path):
 def test_a_name_of_the_paper_stands_in_tables_and_figures(tmp_path, restored):
     study = read_folder(write_study(tmp_path))
     findings = analyze(study, Page(renamed=(("learned-1d", r"$\theta_{1D}$"), ("none", "no & none"))))
-    body = latex.table(paper_table(findings, None))
+    body = latex.table(paper_table(findings.for_latex, None))
     assert "\n$\\theta_{1D}$ &" in body and "\nno \\& none &" in body and "learned-{}1d" not in body
     drawn = files.make(study_document(findings))
     assert b"no &amp; none" in drawn["figures/accuracy.svg"] and b"learned-1d" not in drawn["figures/accuracy.svg"]
@@ -119,17 +125,17 @@ def test_figures_follow_the_users_style(tmp_path, restored):
 )
 def test_spaces_beside_math_stay(name, shown, tmp_path, restored):
     findings = analyze(read_folder(write_study(tmp_path)), Page(renamed=(("learned-1d", name),)))
-    assert f"\n{shown} & 5 &" in latex.table(paper_table(findings, None))
+    assert f"\n{shown} & 5 &" in latex.table(paper_table(findings.for_latex, None))
 
 
 @pytest.mark.parametrize("name", [r"$\theta_{1D}$", r"A $x^2$", r"$a$ & $b$", "5$ net", r"x_1 $\alpha$ 5%"])
 def test_the_name_of_the_baseline_has_its_math_in_the_caption_and_in_the_head(name, tmp_path, restored):
     findings = analyze(read_folder(write_study(tmp_path)), Page(renamed=(("none", name),)))
-    lines = latex.table(paper_table(findings, None)).splitlines()
+    lines = latex.table(paper_table(findings.for_latex, None)).splitlines()
     (row,) = [line.split(" & 5 &")[0] for line in lines if "& baseline" in line]
     quoted = f"``{row}''" if " " in name else row
-    (caption,), (head,) = ([line for line in lines if line.startswith(start)] for start in (r"\caption", "variant &"))
-    assert f"Differences from {quoted} have" in caption and f"difference from {row} " in head
+    (caption,), (head,) = ([line for line in lines if line.startswith(start)] for start in (r"\caption", " & "))
+    assert f"Differences from {quoted} have" in caption and f"difference from {row} &" in head
 
 
 @pytest.mark.parametrize(
@@ -140,3 +146,43 @@ def test_a_style_that_needs_latex_is_one_line_before_the_work_starts(line, tmp_p
     assert ended(tmp_path / "nowhere", "--style", tmp_path / "s.mplstyle") == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "s.mplstyle: text.usetex: True is not allowed: figures are drawn without" in said
+
+
+def test_math_in_a_name_is_text_on_pages_and_in_markdown(tmp_path, restored):
+    renamed = (("none", r"$\alpha$ net"), ("learned-1d", r"$\lambda_{\mathrm{1D}}$"), ("sinusoidal", "5$ or 6$"))
+    findings = analyze(read_folder(write_study(tmp_path)), Page(renamed=renamed))
+    drawn = files.make(study_document(findings))
+    for name in ("report.html", "report.md"):
+        page = re.sub("<svg.*?</svg>", "", drawn[name].decode(), flags=re.DOTALL)
+        assert "α net" in page and "λ_1D" in page and "alpha" not in page and "lambda" not in page
+    assert "λ_1D, seed 0" in drawn["report.html"].decode()  # what a figure shows under the pointer
+    assert "α net" in paper_table(findings, None).caption
+
+
+@pdflatex.needed
+@pytest.mark.parametrize(
+    ("width", "columns", "datasets"),
+    [
+        ("3.33in", ["--columns", "variant,test/acc,difference"], ["--columns", "variant,digits,mnist"]),
+        ("5.5in", [], []),
+    ],
+    ids=["one column", "two columns"],
+)
+def test_tables_fit_a_column_and_a_page(width, columns, datasets, tmp_path):
+    runs = [(f"method {i}", seed, 0.90 + 0.01 * i + 0.001 * (seed * i % 3)) for i in range(8) for seed in range(5)]
+    pd.DataFrame(runs, columns=["method", "seed", "test/acc"]).to_csv(tmp_path / "runs.csv", index=False)
+    csv = [f"csv:{tmp_path / 'runs.csv'}", "--metric", "test/acc", "--factor", "method"]
+    commands = {
+        "labels": [REFERENCE / "table-8-64", "--rename", "learned-1d, stem=$L_1$", *columns],
+        "many": [REFERENCE / "table-8-64", *columns, "--caption", r"Accuracy in % of $L_{1}$"],
+        "few": [REFERENCE / "digits" / "position", *columns, "--caption", ""],
+        "csv": [*csv, *columns],
+        "across": ["across", *(REFERENCE / name / "positions" for name in ("digits", "mnist-small")), *datasets],
+    }
+    written = {name: tmp_path / f"{name}.tex" for name in commands}
+    assert [ended(*command, "--table", written[name]) for name, command in commands.items()] == [0] * len(commands)
+    bodies = [file.read_text() for file in written.values()]
+    labels = re.findall(r"\\label\{(.*)\}", "".join(bodies))
+    assert len(set(labels)) == 4 and r"\begin{table}" not in bodies[2]  # no label without a caption
+    log = pdflatex.log_of("\n".join(bodies), tmp_path, width)
+    assert "Overfull" not in log and "multiply" not in log

@@ -148,7 +148,7 @@ def recorded(studies, tmp_path):
 
 @pytest.mark.parametrize("spread", ["interval", "sd"])
 def test_each_cell_has_the_mean_and_the_spread_of_the_runs(studies, recorded, spread):
-    table = studies_table(of(*studies), spread)
+    table = studies_table(of(*studies), spread=spread)
     rows = {row["variant"]: row for row in shown.rows(table)}
     assert list(rows) == list(ACCURACY) and len(recorded) == 29
     for (dataset, variant), runs in recorded.groupby(["dataset", "variant"])["accuracy"]:
@@ -166,10 +166,19 @@ def test_each_cell_has_the_mean_and_the_spread_of_the_runs(studies, recorded, sp
 def test_a_mark_is_the_verdict_against_the_baseline(studies):
     table = studies_table(of(*studies))
     marks = {row[0].text: [(cell.mark, cell.sign) for cell in row[1:3]] for row in table.shown().rows}
-    assert marks["none"] == [("", ""), ("", "")]
-    assert marks["learned-1d"] == [("better", "+"), ("worse", "−")]
+    assert [sign for _, sign in marks["none"]] == ["", ""]
+    assert marks["learned-1d"] == [("better best", "+"), ("worse", "−")]
     assert "of variants on all 2 datasets together" in table.notes[0]
     assert "+ better, − worse, = equivalent" in table.caption
+
+
+def test_the_best_mean_on_a_dataset_is_bold(studies, recorded):
+    table = studies_table(of(*studies), ["variant", "mnist", "equivalent"])
+    means = recorded[recorded["dataset"] == "mnist"].groupby("variant")["accuracy"].mean()
+    assert [row[0].text for row in table.shown().rows if row[1].bold] == [means.idxmax()]
+    assert "Bold: the best mean on a dataset. Equivalent on: at least so many datasets." in table.caption
+    with pytest.raises(UserError, match="--columns: 'svhn' is not allowed: expected variant, digits, mnist, better"):
+        studies_table(of(*studies), ["svhn"])
 
 
 def test_it_is_a_report_and_a_table_for_a_paper(studies):
@@ -183,7 +192,7 @@ def test_it_is_a_report_and_a_table_for_a_paper(studies):
     (warning,) = document.warnings
     assert warning.line == "mnist: Diverged: 1 run of cpe."
     (row,) = [line for line in latex.table(studies_table(of(*studies))).splitlines() if line.startswith("learned")]
-    cells = r"learned-\{\}1d & 79\.\d+ \$\\pm\$ [\d.]+ \+ & 49\.\d+ \$\\pm\$ [\d.]+ \$-\$ & 1 & 1 \\\\"
+    cells = r"learned-\{\}1d & \\textbf\{79\.\d+ \$\\pm\$ [\d.]+ \+\} & 49\.\d+ \$\\pm\$ [\d.]+ \$-\$ & 1 & 1 \\\\"
     assert re.fullmatch(cells, row)
 
 
@@ -253,7 +262,7 @@ def test_a_dataset_on_which_nothing_can_be_tested_is_marked_as_not_tested(tmp_pa
     document = report_of(tmp_path, **options)
     assert document.headline == ("cpe is better than none on at least 1 of 2 datasets (mnist).", said)
     (rows,) = (table.shown().rows for table in document.tables)
-    assert [[cell.mark for cell in row[1:3]] for row in rows] == [["", ""], ["not-tested", "better"]]
+    assert [[cell.mark for cell in row[1:3]] for row in rows] == [["", ""], ["not-tested", "better best"]]
     assert [[cell.sign for cell in row[1:3]] for row in rows] == [["", ""], ["×", "+"]]
 
 
