@@ -14,19 +14,14 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_origin
+from typing import Any, NoReturn
 
 from experiments.errors import GONE, UserError, did_you_mean, removed
 from vit.registry import REGISTRY, PluginError
 
-if TYPE_CHECKING:
-    from experiments.config import Setting
-
 MAX_NAME = 255  # characters of a folder's name, in most file systems
 INTERRUPTS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # signals that end a command as Ctrl-C does
 AGAIN_SECONDS = 0.2  # after which an interrupt that was dropped is raised again
-
-METAVARS = {"data.root": "DIR", "data.split_seed": "INT|per-seed"}
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -69,7 +64,7 @@ class Parser(argparse.ArgumentParser):
         if "_ARGCOMPLETE" in os.environ:
             import argcomplete
 
-            argcomplete.autocomplete(self)
+            argcomplete.autocomplete(self, print_suppressed=True)
         return super().parse_args(args, namespace)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
@@ -106,55 +101,25 @@ def folder(text: str) -> str:
     return os.path.expanduser(text)  # a shell does not, after "="
 
 
-def add_settings(parser: argparse.ArgumentParser, hidden: Sequence[str] = ()) -> None:
-    """Add a flag for every setting of `RunConfig`, with its description, choices and default in the preset digits.
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Add a flag for every setting of `RunConfig`. The help leaves them out: `vit-train settings` lists them."""
+    from experiments.config import SETTINGS
 
-    The help leaves out the settings in `hidden`, which the command reports as an error of its own.
-    """
-    from experiments.config import SETTINGS, flatten
-    from experiments.presets import preset
-
-    parser.add_argument_group(
-        "settings", "Each setting overrides the preset. The defaults below are those of the preset digits."
+    about = (
+        "Every setting is a flag that overrides the preset, such as --optim.lr 0.01. `vit-train settings` lists them."
     )
-    defaults = dict(flatten(preset("digits").model_dump()))
-    groups: dict[str, Any] = {}
+    parser.add_argument_group("settings", about)
     for path, setting in SETTINGS.items():
-        section = path.rpartition(".")[0] or "run"
-        if section not in groups:
-            groups[section] = parser.add_argument_group(f"{section} settings")
-        flag = f"--{path.replace('_', '-')}"
-        about = argparse.SUPPRESS if path in hidden else _help(setting, defaults[path])
-        options = {"nargs": "?", "const": "true"} if setting.annotation is bool else {}  # --data.hflip alone means true
-        action = groups[section].add_argument(
-            flag, dest=path, metavar=_metavar(setting), default=argparse.SUPPRESS, help=about, **options
-        )
+        flag, hidden = f"--{path.replace('_', '-')}", argparse.SUPPRESS
+        action = parser.add_argument(flag, dest=path, default=hidden, help=hidden)
+        if setting.annotation is bool:  # --data.hflip alone means true
+            action.nargs, action.const = "?", "true"
         complete_with(action, setting.choices)
 
 
 def complete_with(action: Any, values: Sequence[str]) -> None:
     """Let the shell complete the value of a flag from these values."""
     action.completer = lambda **_: values
-
-
-def _help(setting: Setting, default: Any) -> str:
-    from experiments.errors import setting_text
-
-    names = f": {', '.join(setting.choices)}" if _metavar(setting) == "NAME" else ""
-    shown = "" if default in (None, "") else f" (default: {setting_text(default)})"
-    return f"{setting.description}{names}{shown}".replace("%", "%%")
-
-
-def _metavar(setting: Setting) -> str:
-    if setting.choices:
-        listed = f"{{{','.join(setting.choices)}}}"
-        return listed if len(listed) < 50 else "NAME"
-    if setting.path in METAVARS:
-        return METAVARS[setting.path]
-    if get_origin(setting.annotation) is tuple:
-        return "A,B,..."
-    number = "FLOAT" if float in (setting.annotation, *get_args(setting.annotation)) else "INT"
-    return f"{number}|none" if setting.optional else number
 
 
 def settings(arguments: argparse.Namespace) -> dict[str, str]:
@@ -214,6 +179,7 @@ def set_up_streams() -> None:
 
 
 def _run(prog: str, body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> Any:
+    argv = argv or ["--help"]
     if undecoded := [word for word in argv if word.encode(errors="ignore").decode() != word]:
         raise UserError(f"argument {undecoded[0]!r}: is not UTF-8; a record contains the command as UTF-8 text")
     for name in (f"{prog} {argv[0]}" if argv else "", *(word.partition("=")[0].replace("_", "-") for word in argv)):

@@ -244,7 +244,7 @@ def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
         if name in REMOVED:
             raise removed(path, f"--{name.replace('_', '-')}")
         if name not in SETTINGS:
-            hint = did_you_mean(name, list(SETTINGS), "vit-train --help lists all settings")
+            hint = did_you_mean(name, list(SETTINGS), "`vit-train settings` lists all")
             raise UserError(f"{path}: no such setting; {hint}")
         section, _, field = name.rpartition(".")
         (tree[section] if section else tree)[field] = SETTINGS[name].parse(value)

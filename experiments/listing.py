@@ -1,13 +1,19 @@
-"""The tables of `vit-train presets`, `vit-train variants` and `vit-train data`."""
+"""The tables of `vit-train presets`, `settings`, `variants` and `data`."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import get_args, get_origin
 
 from rich.console import Console
 from rich.table import Column, Table
 
-from experiments.config import RunConfig
+from experiments.config import SETTINGS, RunConfig, Setting, flatten
+from experiments.errors import UserError, did_you_mean, setting_text
 from experiments.presets import PRESETS, preset
 from vit.registry import REGISTRY
+
+TEXTS = {"data.root": "folder", "data.split_seed": "integer >= 0, or per-seed"}  # what is allowed
+LIMITS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}  # of JSON Schema
+LARGE = 1e6  # a limit that is no news
 
 
 def presets() -> int:
@@ -36,12 +42,41 @@ def _preset_rows() -> Iterator[Sequence[str]]:
 
 def variants() -> int:
     """Print every registered positional embedding: its sites, the natural one first, and what it is."""
-    texts = {name: (kind.cls.__doc__ or "").strip().partition("\n")[0] for name, kind in REGISTRY.items()}
+    docs = {name: (kind.cls.__doc__ or "").strip().partition("\n\n")[0] for name, kind in REGISTRY.items()}
+    texts = {name: " ".join(doc.split()) for name, doc in docs.items()}
     _print(
         ["variant", "sites", "description"], ((name, ", ".join(REGISTRY[name].sites), texts[name]) for name in texts)
     )
     print("\nTrain one with: vit-train --model.pos-embed VARIANT --model.pos-site SITE. The default is the first site.")
     return 0
+
+
+def settings(config: RunConfig, word: str) -> int:
+    """Print the settings with this word in their name or description: default, what is allowed, description."""
+    found = [one for one in SETTINGS.values() if word.lower() in f"{one.path} {one.description}".lower()]
+    if not found:
+        hint = did_you_mean(word, list(SETTINGS), "`vit-train settings` lists all")
+        raise UserError(f"WORD: {word!r} is in no name or description of a setting; {hint}")
+    values = dict(flatten(config.model_dump()))
+    rows = ((one.path, setting_text(values[one.path]), _allowed(one), one.description) for one in found)
+    _print(["setting", "default", "allowed", "description"], rows)
+    print("\nEach is a flag, such as --optim.lr 0.01, a key of `base` in a study file, and can be a factor of a study.")
+    return 0
+
+
+def _allowed(setting: Setting) -> str:
+    """The type and the allowed values of a setting in words."""
+    if setting.choices or setting.path in TEXTS:
+        return ", ".join(setting.choices) or TEXTS[setting.path]
+    if get_origin(setting.annotation) is tuple:
+        return f"list of {'integers' if int in get_args(setting.annotation) else 'names'}: A,B,..."
+    section, _, name = setting.path.rpartition(".")
+    owner = RunConfig.model_fields[section].annotation if section else RunConfig
+    schema = owner.model_json_schema()["properties"][name]  # type: ignore[union-attr]
+    parts = [part for part in schema.get("anyOf", [schema]) if part["type"] != "null"]
+    limits = [f"{sign} {p[key]:g}" for p in parts for key, sign in LIMITS.items() if abs(p.get(key, LARGE)) < LARGE]
+    kind = parts[0].get("const", parts[0]["type"])
+    return " ".join(filter(None, [kind, " and ".join(limits), "or none" * setting.optional]))
 
 
 def data(config: RunConfig) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from experiments.cli import Parser, add_settings, complete_with, folder, positive, run_command, settings
+from experiments.errors import UserError
 from experiments.runs.tracking.settings import add_tracking_arguments
 
 if TYPE_CHECKING:
@@ -19,16 +20,17 @@ PROG = "vit-train"
 USAGE = f"""{PROG} [--preset NAME] [--SETTING VALUE ...] [--out DIR] [--device DEVICE] [--threads N] [--tracking MODE]
        {PROG} data [--SETTING VALUE ...]
        {PROG} presets
+       {PROG} settings [WORD]
        {PROG} variants"""
 EPILOG = f"""examples:
-  {PROG}                                            train the preset digits: seconds on one core
+  {PROG} --preset digits                            train the preset digits: seconds on one core
   {PROG} --model.pos-embed rope-2d --seed 3         change settings
   {PROG} --preset tintn-cifar10 --data.root data    train another preset
 
 as the command of a W&B sweep over settings:
   command: [{PROG}, --test, "false", "${{args}}"]     the metric: val/acc
 The run is the agent's W&B run. Stopped early by the sweep, it ends after its epoch as pruned."""
-COMMANDS = ("data", "presets", "variants")
+COMMANDS = ("data", "presets", "settings", "variants")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -40,8 +42,9 @@ def _parser() -> Parser:
     from experiments.presets import PRESETS
 
     parser = Parser(PROG, usage=USAGE, description="Train one Vision Transformer and record the run.", epilog=EPILOG)
-    about = "show the images, or list the presets or the positional embeddings, instead of training"
+    about = "show the images, or list presets, settings or positional embeddings (variants), instead of training"
     parser.add_argument("command", nargs="?", choices=COMMANDS, help=about)
+    parser.add_argument("word", nargs="?", metavar="WORD", help="list only the settings with this word")
     about = f"configuration; see `{PROG} presets` (default: digits)"
     preset = parser.add_argument("--preset", metavar="NAME", default="digits", help=about)
     complete_with(preset, list(PRESETS))
@@ -65,9 +68,13 @@ def _body(argv: Sequence[str]) -> int:
     from experiments.config import override
     from experiments.presets import preset
 
+    if arguments.word and arguments.command != "settings":
+        raise UserError(f"WORD: {arguments.word!r} is allowed only after `{PROG} settings`")
     if arguments.command in ("presets", "variants"):
         return listing.presets() if arguments.command == "presets" else listing.variants()
     config = override(preset(arguments.preset), settings(arguments))
+    if arguments.command == "settings":
+        return listing.settings(config, arguments.word or "")
     return listing.data(config) if arguments.command else _train(arguments, config)
 
 
@@ -75,7 +82,6 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     import torch
 
     from experiments.effects import warn_of_long_warmup, warn_of_no_effect, warn_of_slow_bfloat16
-    from experiments.errors import UserError
     from experiments.locks import LOCKS, holder
     from experiments.memory import batch_named
     from experiments.runs.record import is_finished

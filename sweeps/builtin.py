@@ -1,5 +1,6 @@
 """The built-in studies, which are YAML files in `sweeps/studies`; and how a study is loaded by name or path."""
 
+import difflib
 import os
 from pathlib import Path
 
@@ -7,7 +8,6 @@ from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
 from experiments.study import STUDY
 from sweeps.study import Study, read_study_file
-from vit.registry import nearest
 
 FILES = {path.stem: path for path in sorted((Path(__file__).parent / "studies").glob("*.yaml"))}
 
@@ -22,11 +22,16 @@ def load_study(name: str) -> Study:
     if name in PRESETS:
         kind = preset(name).model.pos_embed
         return Study(name=name, description=PRESETS[name].about, factors={"model.pos_embed": [kind]}, base=name)
-    if is_study(name):
+    if os.path.isfile(name):
         return read_study_file(Path(name))
     if os.path.exists(os.path.join(name, STUDY)):
         raise UserError(f"study: {name!r} is the folder of a study; to train what is left: vit-sweep run {name}")
-    raise UserError(f"study: {name!r} is not known; {nearest(name, [*FILES, *PRESETS])}, or the path of a YAML file")
+    here = [path.name for path in sorted(Path().glob("*.y*ml"))]
+    close = " or ".join(map(repr, difflib.get_close_matches(name, [*FILES, *PRESETS, *here])))
+    hints = [f"did you mean {close}?"] * bool(close) + [f"files here: {', '.join(here[:9])};"] * bool(here)
+    raise UserError(
+        f"study: {name!r} is not known; {' '.join(hints)} `vit-sweep list` and `vit-train presets` list all"
+    )
 
 
 def is_study(name: str) -> bool:

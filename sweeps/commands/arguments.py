@@ -4,16 +4,18 @@ The commands import modules that need torch, Optuna or rich in the functions tha
 """
 
 import argparse
+import glob
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from experiments.cli import add_settings, folder, positive, settings
+from experiments.cli import add_settings, complete_with, folder, positive, settings
 from experiments.effects import warn_of_equal_variants, warn_of_long_warmup
 from experiments.errors import UserError
+from experiments.presets import PRESETS
 from experiments.study import STUDY, StudyPlan, UntilDecided
-from sweeps.builtin import load_study
+from sweeps.builtin import FILES, load_study
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.study import parse_study, parse_yaml
 from sweeps.study_folder import StudyFolder, plan_of
@@ -21,7 +23,7 @@ from sweeps.until_decided import with_looks
 
 PROG = "vit-sweep"
 OUT = "runs"  # the default of --out
-SET = "set a setting for all variants, as the flags below do; PATH+PATH=[VALUE, VALUE] sets several"
+SET = "set a setting for all variants, as its flag does; PATH+PATH=[VALUE, VALUE] sets several"
 TUNED = """\
 train each variant with its own settings: the tuned.yaml that `vit-sweep tune` wrote; the study.json of a tuned study;
 or the folder of a study of val/acc with further factors, whose best levels are chosen"""
@@ -47,8 +49,11 @@ def add_study_command(
     command: argparse.ArgumentParser = commands.add_parser(name, usage=usage.rstrip(), **texts)
     command.set_defaults(execute=execute, tuned=None)
     option = command.add_argument
-    option("study", metavar="STUDY|FILE.yaml", help="a built-in study, a preset, or a YAML file (see `vit-sweep init`)")
-    option("--preset", metavar="NAME", help="preset that the study starts from (default: the study's, else digits)")
+    about = "a built-in study, a preset, or a YAML file (see `vit-sweep init`)"
+    study: Any = option("study", metavar="STUDY|FILE.yaml", help=about)
+    study.completer = lambda prefix, **_: [*FILES, *PRESETS, *glob.glob(f"{prefix}*")]
+    about = "preset that the study starts from (default: the study's, else digits)"
+    complete_with(option("--preset", metavar="NAME", help=about), list(PRESETS))
     option(
         "--seeds",
         type=_seeds,
@@ -59,7 +64,7 @@ def add_study_command(
     option("--set", action="append", default=[], metavar="PATH=VALUE", help=SET)
     if tuned:
         option("--tuned", metavar="FILE", type=os.path.expanduser, help=TUNED)
-    add_settings(command, hidden=["seed"])  # a study has `seeds`
+    add_settings(command)
     return command
 
 

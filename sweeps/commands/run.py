@@ -34,6 +34,16 @@ RAY = """\
 train on the workers of a Ray cluster, which share the study's folder: auto is that of RAY_ADDRESS, else of this user's
 last `ray start` on this machine, else a new one (pip install -e ".[ray]")"""
 
+DESCRIPTION = f"""\
+examples:
+  {PROG} run position --seeds 5          a built-in study (`{PROG} list`)
+  {PROG} run mine.yaml --dry-run         what a study of yours would train
+  {PROG} run mine.yaml --train.epochs 5  with another setting for all variants
+  {PROG} run runs/mine                   what is left of a study
+
+Train a study. Run the same command again to resume, and to try failed runs
+again. The exit status is 0 if every run has ended, and 1 if runs failed in
+every attempt."""
 COMPILES = (
     "\ntrain.compile default: before its first step each worker compiles the model, half a minute on a recent GPU and "
     "minutes on a CPU"
@@ -42,15 +52,7 @@ COMPILES = (
 
 def add(commands: Any) -> None:
     """Add `run` and `plan`."""
-    command = add_study_command(
-        commands,
-        "run",
-        run,
-        help="train a study, or resume it",
-        description="Train a study; STUDY may also be the folder of one that has begun. Run the same command again to "
-        "resume, and to try failed runs again. The exit status is 0 if every run has ended, and 1 if runs failed in "
-        "every attempt.",
-    )
+    command = add_study_command(commands, "run", run, help="train a study, or resume it", description=DESCRIPTION)
     command.add_argument("--dry-run", action="store_true", help="show the grid and what is left; train nothing")
     add_until_decided(command)
     command.add_argument("--cohort", type=_cohort, metavar="N|auto", help=COHORT)

@@ -28,6 +28,15 @@ def test_version_is_the_installed_one(module):
     assert version == importlib.metadata.version("vit-ablation")
 
 
+@pytest.mark.parametrize("module", ["experiments.main", "sweeps.main", "analysis.main"])
+def test_a_bare_command_prints_its_help_and_trains_nothing(module, tmp_path):
+    bare, helped = (
+        subprocess.run([sys.executable, "-m", module, *words], capture_output=True, text=True, env=ENV, cwd=tmp_path)
+        for words in ([], ["--help"])
+    )
+    assert (bare.returncode, bare.stderr, bare.stdout) == (0, "", helped.stdout) and not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("line", "completions"),
     [

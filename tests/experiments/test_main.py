@@ -128,12 +128,17 @@ def test_diverged_run_exits_with_status_1(tmp_path, capsys):
     assert len(list((tmp_path / "out").glob("*/summary.json"))) == 1
 
 
-def test_help_lists_every_setting_once_with_its_choices(capsys):
-    assert vit_train("--help") == 0
+def test_settings_are_listed_once_with_their_defaults_and_what_is_allowed(capsys):
+    assert vit_train("settings") == 0
     text = capsys.readouterr().out
-    assert [path for path in SETTINGS if text.count(f"\n  --{path.replace('_', '-')} ") != 1] == []
-    assert re.findall(r"--\S*_\S*", text) == []
+    assert [path for path in SETTINGS if len(re.findall(rf"^{path} ", text, re.M)) != 1] == []
     assert [choice for setting in SETTINGS.values() for choice in setting.choices if choice not in text] == []
+    assert vit_train("settings", "MOMENTUM", "--preset", "digits", "--optim.momentum", "0.5") == 0
+    head, row, *_ = capsys.readouterr().out.splitlines()
+    assert head.split() == ["setting", "default", "allowed", "description"]
+    assert re.split("  +", row.strip()) == ["optim.momentum", "0.5", "number >= 0 and < 1", "momentum of sgd"]
+    assert vit_train("settings", "momentun") == 2
+    assert "did you mean optim.momentum?" in capsys.readouterr().err
 
 
 def test_presets_are_listed_with_size_and_published_accuracy(capsys):
@@ -152,6 +157,7 @@ def test_variants_are_listed(capsys):
     assert vit_train("variants") == 0
     text = capsys.readouterr().out
     assert [name for name in REGISTRY if not re.search(rf"^{name} ", text, re.MULTILINE)] == []
+    assert "an embedding r for each binned offset." in " ".join(text.split())  # a summary of two lines
 
 
 def test_data_shows_what_a_run_gets(tmp_path, capsys):
@@ -190,7 +196,7 @@ def test_plugin_without_docstring_is_listed(tmp_path):
     )
     env = {**os.environ, "VIT_PLUGINS": "mine", "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
     code = "from experiments.main import main; main()"
-    for words in (["--help"], ["variants"]):
+    for words in (["settings"], ["variants"]):
         done = subprocess.run(
             [sys.executable, "-c", code, *words], env=env, capture_output=True, text=True, cwd=tmp_path
         )

@@ -106,8 +106,11 @@ def test_a_dry_run_counts_runs_epochs_and_operations_without_data_or_a_gpu(vit_s
 
 
 BAD = [
-    (["run", "positoin"], "did you mean 'position'?"),
-    (["run", "none.yaml"], "none.yaml: cannot be read"),
+    (["run", "positoin"], "did you mean 'position' or 'positions'"),
+    (
+        ["run", "mien.yaml"],
+        "study: 'mien.yaml' is not known; did you mean 'mine.yaml' or 'tiny.yaml'? files here: mine.yaml, tiny.yaml; ",
+    ),
     (["run", "mine.yaml", "--out", ""], "--out: '' is not allowed: expected the path of a folder"),
     (["run", "mine.yaml", "--seeds", "few"], "--seeds: 'few' is not allowed"),
     (["run", "mine.yaml", "--workers", "0"], "--workers"),
@@ -138,7 +141,6 @@ BAD = [
     (["position"], "'position' is a study, not a command; did you mean: vit-sweep run position?"),
     (["run", "mine.yaml", "--set", "train.epochs=[1, 2]"], "train.epochs: '[1, 2]' is not allowed"),
     (["run", "mine.yaml", "--set", "model.pos_embed+model.pos_site=cpe"], "expected a list of 2 values"),
-    ([], "list"),
     (["wandb", "mine.yaml", "--project", "a/b"], "--project: 'a/b' is not allowed"),
     (["status", "nowhere"], "STUDY_DIR: 'nowhere' holds no study.json; `vit-sweep run` makes such a folder"),
     (["status", "tiny"], "did you mean runs/tiny?"),
