@@ -139,6 +139,11 @@ def magnitude(value: float, digits: int = 3) -> str:
     return f"{rounded / size:.{digits}g} {prefix}".rstrip()
 
 
+def rough_range(low: float, high: float) -> str:
+    """Format two counts that are known roughly, with two significant digits: `61`, or `61 to 5,200`."""
+    return " to ".join(dict.fromkeys(f"{float(f'{end:.2g}'):,.0f}" for end in (low, high)))
+
+
 def percent(share: float) -> str:
     """Format a rate or a level: `5 %`."""
     return f"{100 * share:.3g} %"
@@ -229,11 +234,12 @@ def points(diff: Estimate, metric: Metric, signed: bool = False, places: int | N
     return _with_unit(number(value * metric.scale, _places(diff, metric, places), signed), metric)
 
 
-def points_range(diffs: Sequence[Estimate], metric: Metric) -> str:
-    """Format the sizes of several differences: `22.5 to 23.6 points`."""
-    low, *_, high = sorted((*diffs, *diffs), key=lambda diff: abs(diff.value))
+def points_range(diffs: Sequence[Estimate], metric: Metric, signed: bool = False) -> str:
+    """Format the sizes of several differences: `22.5 to 23.6 points`; `−0.2 to +1.3 points` if signed."""
+    size: Callable[[float], float] = float if signed else abs
+    low, *_, high = sorted((*diffs, *diffs), key=lambda diff: size(diff.value))
     places = min(_places(low, metric), _places(high, metric))
-    ends = dict.fromkeys(number(abs(diff.value) * metric.scale, places) for diff in (low, high))
+    ends = dict.fromkeys(number(size(diff.value) * metric.scale, places, signed) for diff in (low, high))
     return _with_unit(" to ".join(ends), metric)
 
 

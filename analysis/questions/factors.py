@@ -83,21 +83,23 @@ def factor_sentences(findings: Findings) -> list[str]:
     model, names, metric = findings.factors.model, _names(findings.variants.factors), findings.means.metric
     assert model is not None
     largest = [_largest(model, factor) for factor in model.factors]
-    heads = {"shown": f"Main effects on {metric.label}", "not shown": "Main effects not shown"}
+    heads = {"shown": f"Main effects on {metric.label}", "not shown": "undecided"}
     effects = {
         head: [_effect(e, names, metric) for e in largest if e["verdict"] == word] for word, head in heads.items()
     }
-    said = [f"{head}: {'; '.join(texts)}." for head, texts in effects.items() if texts]
+    parts = [f"{head}: {', '.join(texts)}" for head, texts in effects.items() if texts]
+    if parts and not effects[heads["shown"]]:
+        parts[0] = f"{heads['shown']}, {parts[0]}"
     if model.seeds_left_out:
         lost = ", ".join(map(str, model.seeds_left_out))
-        said.append(f"Seeds left out for lack of a finished run in some combination: {lost}.")
+        parts.append(f"seeds left out for lack of a finished run in some combination: {lost}")
     if sensitive := [names[term] for term in findings.factors.failure_sensitive_terms]:
         why = "counted at chance level"
-        said.append(f"Shown by the finished runs alone, but not with failed runs {why}: {words.listing(sensitive)}.")
-    said += _interactions(model, names, metric)
+        parts.append(f"shown by the finished runs alone, but not with failed runs {why}: {words.listing(sensitive)}")
     if missing := [names[term] for term in model.terms["term"][model.terms["verdict"] == "not tested"]]:
-        said.append(f"Not tested ({_reason(findings)}): {words.listing(missing)}.")
-    return said
+        parts.append(f"not tested ({_reason(findings)}): {words.listing(missing)}")
+    sentences = (parts, _interactions(model, names, metric))
+    return [f"{words.capital('; '.join(said))}." for said in sentences if said]
 
 
 def _reason(findings: Findings) -> str:
@@ -129,10 +131,10 @@ def _interactions(model: Factorial, names: Mapping[str, str], metric: Metric) ->
         simple = _simple(model, a, b)
         each = [f"{words.points(one['diff'], metric, True)} with {names[b]} = {one['other_level']}" for one in simple]
         sizes = f": {_of(simple[0], names)} {', '.join(each)}" if simple else ""
-        said.append(f"The effect of {names[a]} depends on {names[b]}{sizes}.")
+        said.append(f"the effect of {names[a]} depends on {names[b]}{sizes}")
     if said:
-        said[-1] += " So its main effect is only an average over different effects."
-    return [*said, *([f"No interaction is shown: {'; '.join(missing)}."] if missing else [])]
+        said[-1] += ", so its main effect is only an average over different effects"
+    return [*said, *([f"no interaction is shown: {', '.join(missing)}"] if missing else [])]
 
 
 def factor_tables(model: Factorial, findings: Findings) -> list[Table]:

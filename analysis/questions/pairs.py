@@ -15,8 +15,7 @@ from analysis.findings import Findings, columns
 from analysis.findings.variants import Variants
 from analysis.runs.source_run import ENDED
 from analysis.verdicts import Comparison
-from analysis.verdicts.comparisons import CEILING, EQUAL, NEAR_CHANCE, NO_ROOM, NOT_TESTED
-from analysis.verdicts.policy import Policy
+from analysis.verdicts.comparisons import CEILING, EQUAL, NEAR_CHANCE, NO_ROOM, NOT_TESTED, Pair
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
@@ -24,7 +23,7 @@ from experiments.metric import Metric
 HEADING = "Differences from the baseline"
 MOST_NAMED = 6  # variants with one verdict that a sentence names
 MOST_IN_TABLE = 7  # variants of which the page has a table of all pairs; of more, it is only written as a file
-MOST_RANKED = 3  # pairs that differ which the answer names
+MOST_LISTED = 3  # undecided variants of which the answer gives the interval
 EARLY = (
     "Differences that an early look decides are too large on average (in simulations 1.1 to 2.4 times true differences "
     "of 1 to 2 standard deviations)."
@@ -36,14 +35,15 @@ def question(findings: Findings) -> Section | None:
     variants = findings.variants
     if not variants.others:
         return None
-    whole, said = without_comparison(findings), against_baseline(findings)
+    whole = without_comparison(findings)
     factorial = findings.factors.model is not None  # its effects are the answer
     pairs, many = pairs_table(findings), len(variants.names) > MOST_IN_TABLE
     items = present(_plot(findings), baseline_table(findings), None if many else pairs)
     frames = {"pairs": pairs.data} if pairs and many else {}
     if whole:
         return Section("differences", HEADING, items, answer=whole, frames=frames)
-    answer = [" ".join(said) * (not factorial), " ".join(among_pairs(findings, factorial))]
+    said = [against_baseline(findings), best_and_pairs(findings)]
+    answer = [*said * (not factorial), limits(findings)]
     return Section("differences", HEADING, items, said * factorial, answer, frames=frames)
 
 
@@ -65,121 +65,141 @@ def differences_plot(panels: Mapping[str, Mapping[str, Comparison]], findings: F
     return Plot("differences", lambda: figures.differences(panels, margin, axis, variants.metric, styles), caption)
 
 
-def outcomes(compared: Mapping[str, Comparison], than: str, policy: Policy) -> list[str]:
-    """A sentence for each verdict. `compared`: brief name of a variant -> its comparison with `than`."""
-    metric, margin = policy.metric, words.margin(policy.margin, policy.metric)
-    up, down = ("Lower", "Higher") if metric.lower_is_better else ("Higher", "Lower")
+def against_baseline(findings: Findings) -> str:
+    """How the variants compare with the baseline, verdict by verdict, and which were not tested and why."""
+    variants, metric = findings.variants, findings.means.metric
+    versus = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in variants.others}
+    if all(one.verdict == NOT_TESTED for one in versus.values()):
+        return " ".join(not_testable(findings))
+    up, down = ("lower", "higher") if metric.lower_is_better else ("higher", "lower")
     heads = {
         "better": up,
         "worse": down,
-        "equivalent": f"Equivalent, within ±{margin}",
-        EQUAL: "Equal on all seeds, which does not exclude that other seeds fail",
-        CEILING: "Both at the ceiling, at most one wrong image a run, so not called equivalent",
-        NEAR_CHANCE: "Both near chance, so not called equivalent",
-        "not shown": f"No difference is shown{', and no equivalence' * (policy.margin is not None)}",
+        "equivalent": f"equivalent, within ±{words.margin(findings.policy.margin, metric)}",
+        EQUAL: "equal on all seeds, which does not exclude that other seeds fail",
+        CEILING: "both at the ceiling, at most one wrong image a run",
+        NEAR_CHANCE: "both near chance, so not called equivalent",
+        "not shown": "undecided",
     }
-    first = {"better": f"{up} {metric.label} than {than}", "worse": f"{down} {metric.label} than {than}"}
-    said = list[str]()
+    parts = list[str]()
     for verdict, head in heads.items():
-        if chosen := {name: one for name, one in compared.items() if one.verdict == verdict}:
-            begin = head if said else first.get(verdict, f"Compared with {than}: {head[0].lower()}{head[1:]}")
-            said.append(_outcome(begin, chosen, compared, metric))
-    return said
+        if chosen := {name: one for name, one in versus.items() if one.verdict == verdict}:
+            parts.append(f"{head}: {_sizes(verdict, chosen, versus, metric)}")
+    baseline = f"{variants.name(variants.baseline)} ({findings.means.text(variants.baseline)})"
+    if parts[0].startswith((f"{up}: ", f"{down}: ")):
+        parts[0] = words.capital(parts[0].replace(":", f" {metric.label} than {baseline}:", 1))
+    else:
+        parts[0] = f"Compared with {baseline}, {parts[0]}"
+    past = ", ".join(f"{words.quoted(name)} (at {c.shown_at} seeds)" for name, c in versus.items() if c.shown_at)
+    alone = words.names(name for name, c in versus.items() if c.depends_on_failed and c.verdict != NOT_TESTED)
+    parts += [f"shown at an earlier look, but not at this one: {past}"] * bool(past)
+    parts += [f"shown by the finished runs alone: {alone}"] * bool(alone)
+    return "; ".join([*parts, *_not_tested(versus)]) + "."
 
 
-def _outcome(head: str, chosen: Mapping[str, Comparison], compared: Mapping[str, Comparison], metric: Metric) -> str:
-    """`Higher test accuracy than none: a by 2.1 points (95 % CI 1.0 to 3.2), b by ...`"""
-    verdict, diffs = next(iter(chosen.values())).verdict, [one.diff for one in chosen.values()]
-    differs, sizes = verdict in ("better", "worse"), words.points_range(diffs, metric)
-    if len(chosen) > MOST_NAMED:
-        largest = max(abs(diff.value) for diff in diffs)
-        most = [name for name, one in chosen.items() if abs(one.diff.value) == largest]
-        named = f" (most: {words.names(most)})" * (differs and len(most) <= MOST_RANKED)
-        by = f", by {sizes}" * (differs or verdict == "not shown")
-        return f"{head}: {len(chosen)} of {len(compared)} variants{by}{named}."
+def _sizes(verdict: str, chosen: Mapping[str, Comparison], versus: Mapping[str, Comparison], metric: Metric) -> str:
+    """The variants with one verdict: each with its difference where they are few, else the range of differences."""
+    differs, diffs = verdict in ("better", "worse"), [one.diff for one in chosen.values()]
+    if differs and len(chosen) <= MOST_NAMED:
+        places = words.shared_places([one.adjusted for one in versus.values()], metric)
+        return ", ".join(
+            f"{words.quoted(name)} by {words.points(one.diff, metric, places=places)} "
+            f"({words.interval(one.adjusted, metric, places=places)}{', at an early look' * one.decided_early})"
+            for name, one in chosen.items()
+        )
+    tested = sum(one.verdict != NOT_TESTED for one in versus.values())
+    named = words.names(chosen) if len(chosen) <= MOST_NAMED else f"{len(chosen)} of {tested} variants"
+    if verdict == "not shown":
+        if len(chosen) <= MOST_LISTED:
+            return words.listing([f"{words.quoted(name)} ({_signed(one, metric)})" for name, one in chosen.items()])
+        return f"{len(chosen)} of {tested} variants ({words.points_range(diffs, metric, signed=True)})"
     if not differs:
-        return f"{head}: {words.names(chosen)}{f' ({sizes})' * (verdict == 'not shown')}."
-    places = words.shared_places([one.adjusted for one in compared.values()], metric)
-    each = [
-        f"{words.quoted(name)} by {words.points(one.diff, metric, places=places)} "
-        f"({words.interval(one.adjusted, metric, places=places)}{', at an early look' * one.decided_early})"
-        for name, one in chosen.items()
-    ]
-    return f"{head}: {', '.join(each)}."
+        return named
+    largest = max(abs(diff.value) for diff in diffs)
+    most = [name for name, one in chosen.items() if abs(one.diff.value) == largest]
+    return (
+        f"{named}, by {words.points_range(diffs, metric)}{f' (most: {words.names(most)})' * (len(most) <= MOST_LISTED)}"
+    )
 
 
-def against_baseline(findings: Findings) -> list[str]:
-    """How the variants compare with the baseline, and which were not tested and why."""
-    variants, means = findings.variants, findings.means
-    versus = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in variants.others}
-    tested = {name: c for name, c in versus.items() if c.verdict != NOT_TESTED}
-    if not tested:
-        return not_testable(findings)
-    baseline = variants.name(variants.baseline)
-    past = [f"{words.quoted(name)} (at {c.shown_at} seeds)" for name, c in tested.items() if c.shown_at]
-    notes = {
-        "Shown at an earlier look, but not at this one": ", ".join(past),
-        "Shown by the finished runs alone": words.names(name for name, c in tested.items() if c.depends_on_failed),
-    }
-    said = outcomes(tested, f"{baseline} ({means.text(variants.baseline)})", findings.policy)
-    return [*said, *(f"{head}: {names}." for head, names in notes.items() if names), *_not_tested(versus)]
+def _signed(one: Comparison, metric: Metric) -> str:
+    """`+0.63 points, 95 % CI −0.04 to 1.29`"""
+    places = words.shared_places([one.adjusted], metric)
+    size, interval = words.points(one.diff, metric, True, places), words.interval(one.adjusted, metric, True, places)
+    return f"{size}, {interval}"
 
 
 def _not_tested(versus: Mapping[str, Comparison], than: str = "") -> list[str]:
-    """A sentence for each reason. `versus`: brief name of a variant -> its comparison with the baseline."""
+    """A clause for each reason. `versus`: brief name of a variant -> its comparison with the baseline."""
     reasons = {one.reason: [n for n, c in versus.items() if c.reason == one.reason] for one in versus.values()}
-    return [f"Not tested{than} ({reason}): {words.names(names)}." for reason, names in reasons.items() if reason]
+    return [f"not tested{than} ({reason}): {words.names(names)}" for reason, names in reasons.items() if reason]
 
 
-def among_pairs(findings: Findings, factorial: bool) -> list[str]:
-    """What is shown of the pairs without the baseline (or of all, if `factorial`), and what these seeds can show."""
-    variants, comparisons, metric = findings.variants, findings.comparisons, findings.means.metric
-    if len(variants.others) > 1 and not comparisons.pairs:
-        many = "With so many variants, pairs without the baseline are not compared."
-        return [*[many] * (findings.study.plan.family == "all"), *limits(findings)]
-    pairs = comparisons.pairs if factorial else comparisons.other_pairs
-    tested = [compared for compared in pairs.values() if compared.verdict != NOT_TESTED]
-    if not pairs:
-        return limits(findings)
-    shown = [(a, b) for a, b in comparisons.ranked if (a, b) in pairs or (b, a) in pairs]
-    ranked = [f"{variants.name(a)} better than {variants.name(b)}" for a, b in shown]
-    counts, untested = Counter(compared.verdict for compared in tested), len(pairs) - len(tested)
-    reasons = dict.fromkeys(str(compared.reason) for compared in pairs.values() if compared.reason)
-    unclear = [compared.diff for compared in tested if compared.verdict == "not shown"]
-    listed = f" ({'; '.join(ranked)})" * (len(ranked) <= MOST_RANKED)
-    none = "no difference is shown" if len(unclear) == len(tested) else f"{len(unclear)} not shown to differ"
-    within = words.margin(variants.margin, metric)
-    parts = [
-        f"{len(ranked)} differ{'s' * (len(ranked) == 1)}{listed}" * bool(ranked),
-        f"{counts['equivalent']} equivalent (within ±{within})" * bool(counts["equivalent"]),
-        *(f"{counts[word]} {word}" for word in (EQUAL, *NO_ROOM) if counts[word]),
-        f"{none} ({words.points_range(unclear, metric)})" if unclear else "",
-        f"{untested} not tested ({'; '.join(reasons)})" * bool(untested),
+def best_and_pairs(findings: Findings) -> str:
+    """Which variants can be the best, and what is shown of the pairs without the baseline; empty of two variants."""
+    variants, comparisons = findings.variants, findings.comparisons
+    if not comparisons.other_pairs:
+        many = len(variants.others) > 1 and findings.study.plan.family == "all"
+        return "With so many variants, pairs without the baseline are not compared." * many
+    names = [variants.brief[v] for v, (first, _) in comparisons.ranks.items() if first == 1 and findings.means.of(v).n]
+    shown = words.names(names)
+    if len(names) > MOST_NAMED:
+        best = [variants.brief[variant] for variant in findings.all_best]
+        most = f" (best mean: {words.names(best)})" * (len(best) <= MOST_LISTED)
+        shown = f"{len(names)} of {len(variants.names)} variants{most}"
+    said = [f"Best{', or not shown to be worse than the best' * (len(names) > 1)}: {shown}"] if names else []
+    return words.capital("; ".join([*said, *_other_pairs(findings)])) + "."
+
+
+def _other_pairs(findings: Findings) -> list[str]:
+    """Clauses on the pairs without the baseline: what is shown, by name where they are few, else by number."""
+    variants, others = findings.variants, findings.comparisons.other_pairs
+    said = {"better than": findings.comparisons.ranked}
+    said["equivalent to"] = [pair for pair, one in others.items() if one.verdict == "equivalent"]
+    counts = Counter("differ" if c.verdict in ("better", "worse") else c.verdict for c in others.values())
+    reasons = "; ".join(dict.fromkeys(str(one.reason) for one in others.values() if one.reason))
+    names = {word: word for word in ("differ", "equivalent", EQUAL, *NO_ROOM)}
+    names |= {"not shown": "undecided", NOT_TESTED: f"{NOT_TESTED} ({reasons})"}
+    few = len(others) <= MOST_NAMED
+    counted = [w for w in names if counts[w] and not (few and w in ("differ", "equivalent", "not shown"))]
+    parts = ", ".join(f"{counts[word]} {names[word]}" for word in counted)
+    of = [f"of the other pairs ({len(others)}): {parts}"] if parts else []
+    return [*_named_pairs(said, others, variants), *of] if few else of
+
+
+def _named_pairs(said: Mapping[str, list[Pair]], among: Collection[Pair], variants: Variants) -> list[str]:
+    """`a and b are also better than c`: a clause for each relation and second variant."""
+    firsts: dict[tuple[str, str], list[str]] = {}
+    for relation, pairs in said.items():
+        for a, b in pairs:
+            if (a, b) in among or (b, a) in among:
+                firsts.setdefault((relation, b), []).append(variants.brief[a])
+    return [
+        f"{words.names(names)} {'is' if len(names) == 1 else 'are'} also {relation} {variants.name(b)}"
+        for (relation, b), names in firsts.items()
     ]
-    other = f"The other {len(pairs)} pairs" if len(pairs) > 1 else "The other pair"
-    head = f"All {len(pairs)} pairs of combinations" if factorial else other
-    return [f"{head}: {', '.join(filter(None, parts))}.", *limits(findings)]
 
 
-def limits(findings: Findings) -> list[str]:
-    """How large a difference must be for the seeds of the study to show it, of pairs of which nothing is shown."""
+def limits(findings: Findings) -> str:
+    """How large a difference such a study finds, and how many seeds the margin takes; empty if nothing is undecided."""
     metric, margin, comparisons = findings.means.metric, findings.policy.margin, findings.comparisons
     unclear = [c for c in comparisons.family.values() if c.verdict == c.verdict_of_finished == "not shown"]
-    known = [c for c in unclear if math.isfinite(c.detectable)]
+    known = sorted((c for c in unclear if math.isfinite(c.detectable)), key=lambda c: c.detectable)
     if not known:
-        return []
-    seeds, size = words.seeds(c.n for c in known), words.margin(margin, metric)
-    sizes = sorted(c.detectable * metric.scale for c in known if c.detectable < 1 or not metric.is_share)
+        return ""
+    size = words.margin(margin, metric)
+    if margin is not None and known[-1].detectable <= margin:
+        return f"A difference of {size} would have been found in at least four of five such studies."
+    seeds, most = words.seeds(c.n for c in known), 1.0 if metric.is_share else math.inf
+    sizes = [c.detectable * metric.scale for c in (known[0], known[-1]) if c.detectable < most]
     if not sizes:
-        return [f"{seeds} are too few to see any difference there."]
-    places = words.decimals(sizes[0])
-    ends = " to ".join(dict.fromkeys(words.number(end, places) for end in (sizes[0], sizes[-1]))) + metric.points
-    enough = 0 if margin is None else sum(c.detectable <= margin for c in known)
-    if enough:
-        return [f"With 80 % power, {seeds} see {size} in {enough} of {len(known)} pairs that are not shown to differ."]
-    few = f"{seeds} are too few to see {size} there; they" if margin is not None else seeds
-    missed = f"In {len(known) - len(sizes)} of {len(known)} such pairs they miss every difference."
-    return [f"{few} see {ends}, with 80 % power.", *([missed] if len(sizes) < len(known) else [])]
+        return f"{seeds} are too few to find any difference between the undecided variants."
+    ends = dict.fromkeys(words.number(end, words.decimals(sizes[0])) for end in sizes)
+    more = " or more" * (len(sizes) == 1) + ", depending on the pair" * (len(ends) > 1)
+    said = f"With {seeds}, four of five such studies find a difference of {' to '.join(ends)}{metric.points}{more}"
+    needed = [c.needed for c in known if margin is not None and margin < c.detectable and math.isfinite(c.needed)]
+    takes = f"; to find {size} takes about {words.rough_range(min(needed), max(needed))} seeds" if needed else ""
+    return f"{said}{takes}."
 
 
 def without_comparison(findings: Findings) -> list[str]:
@@ -205,7 +225,7 @@ def not_testable(findings: Findings) -> list[str]:
         return [said, *_without_baseline(findings)]
     compared = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in variants.others}
     reasons = {one.reason for one in compared.values()}
-    said = " ".join(_not_tested(compared, f" against {name}"))
+    said = words.capital("; ".join(_not_tested(compared, f" against {name}"))) + "."
     if reasons <= {"one common seed", "no common seed"} and (known := [v for v in variants.others if means.of(v).n]):
         best = means.best if means.best in known else known[0]
         each = ", ".join(f"{words.quoted(variant)} {means.text(variant)}" for variant in (best, baseline))

@@ -18,6 +18,7 @@ says what would matter.
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy as np
 from analysis.verdicts.differences import FEWEST_PAIRED, Differences, Variance, differences
 from analysis.verdicts.estimates import ALPHA, UNKNOWN, Estimate
 from analysis.verdicts.looks import NO_PLAN, Looks
-from analysis.verdicts.power import detectable
+from analysis.verdicts.power import detectable, needed_seeds
 from experiments.study import Family
 
 # fmt: off
@@ -105,6 +106,7 @@ class Comparison:
     dropped: int  # seeds that only one side has, or on which a side failed
     method: str = ""  # where the standard error comes from, see `differences`
     detectable: float = np.nan  # the smallest true difference that these seeds show with 80 % power
+    needed: float = np.nan  # the number of seeds that show a true difference as large as the margin with 80 % power
 
     @property
     def depends_on_failed(self) -> bool:
@@ -162,7 +164,8 @@ def _judge(
     adjusted, alone = _intervals(now, level, rule), now.estimates(looks.confidence)
     p = np.where(np.isnan([interval.low for interval in adjusted]), np.nan, now.t_test())
     p_adjusted = np.minimum(p * ALPHA / level, 1.0)
-    smallest = detectable(now.sd, now.n, level, now.sharing) * now.tail(level)
+    sd = now.sd * now.tail(level)
+    smallest, needed = (find(sd, now.n, level, now.sharing) for find in (detectable, partial(needed_seeds, rule.bound)))
     before = [(n, _intervals(at, of_look, rule)) for n, at, of_look in zip(looks.reached, earlier, levels)]
     compared = []
     for i, interval in enumerate(adjusted):
@@ -180,6 +183,7 @@ def _judge(
             dropped=int(seeds[0][i] - now.n[i]),
             method=str(now.method[i]),
             detectable=float(smallest[i]),
+            needed=float(needed[i]),
         )
         compared.append(without_test(one, _reason(one.n, int(seeds[1][i]), looks)) if verdict == NOT_TESTED else one)
     return compared
@@ -199,7 +203,7 @@ def without_test(one: Comparison, reason: Reason) -> Comparison:
     blank: dict[str, Any] = {
         name: replace(getattr(one, name), low=np.nan, high=np.nan) for name in ("diff", "adjusted")
     }
-    blank |= dict.fromkeys(("p", "p_adjusted", "detectable"), np.nan)
+    blank |= dict.fromkeys(("p", "p_adjusted", "detectable", "needed"), np.nan)
     blank |= {"method": "", "decided_early": False, "shown_at": None}
     return replace(one, verdict=NOT_TESTED, reason=reason, **blank)
 
@@ -234,13 +238,17 @@ def _covering(one: Comparison, other: Comparison, rule: Rule) -> Comparison:
 
 
 def without_room(compared: Mapping[Pair, Comparison], pairs: Collection[Pair], word: Verdict) -> dict[Pair, Comparison]:
-    """The results; those of the `pairs` are called `word`, which is `NEAR_CHANCE` or `CEILING`, and not equivalent."""
+    """The results; those of the `pairs` are called `word`, which is `NEAR_CHANCE` or `CEILING`, and not equivalent.
 
-    def named(verdict: Verdict) -> Verdict:
-        return word if verdict in ("equivalent", EQUAL) else verdict
+    At the ceiling, pairs of which every run has finished are not called "not shown" either: more seeds show no more.
+    """
+
+    def named(one: Comparison, verdict: Verdict) -> Verdict:
+        unclear = verdict == "not shown" and word == CEILING and not one.dropped
+        return word if unclear or verdict in ("equivalent", EQUAL) else verdict
 
     return {
-        pair: replace(one, verdict=named(one.verdict), verdict_of_finished=named(one.verdict_of_finished))
+        pair: replace(one, verdict=named(one, one.verdict), verdict_of_finished=named(one, one.verdict_of_finished))
         if pair in pairs
         else one
         for pair, one in compared.items()

@@ -44,6 +44,21 @@ def detectable(sd_diff: ArrayLike, n: ArrayLike, alpha: ArrayLike = ALPHA, shari
     return sd_diff * effect[place.ravel()].reshape(sd_diff.shape)
 
 
+def needed_seeds(
+    size: float, sd_diff: ArrayLike, n: ArrayLike, alpha: ArrayLike = ALPHA, sharing: ArrayLike = 1.0
+) -> np.ndarray:
+    """The numbers of seeds, not rounded, whose `detectable` difference is `size`, elementwise; NaN where unknown.
+
+    `n`: the seeds so far; the other arguments are those of `detectable`. A smallest difference falls about as
+    1 / sqrt(n), so three steps from `n` suffice.
+    """
+    seeds = np.asarray(n, dtype=float)
+    for _ in range(3 if size > 0 else 0):
+        found = detectable(sd_diff, seeds, alpha, sharing)
+        seeds = np.maximum(seeds * (found / size) ** 2, 2)
+    return np.where(np.isfinite(seeds), seeds, np.nan) if size > 0 else np.full(seeds.shape, np.nan)
+
+
 def seeds_for_equivalence(spread: float, pairs: int, families: int = 1, looks: Sequence[int] = ()) -> int:
     """The seeds with which two equal variants of a study are shown to be equivalent in four of five studies.
 

@@ -143,7 +143,7 @@ def test_a_difference_that_a_later_look_does_not_show_is_said_with_the_seeds_tha
     found = results.comparisons.versus["learned-1d"]
     assert (found.verdict, found.shown_at) == ("not shown", 5)
     said = answer(results)
-    assert "Shown at an earlier look, but not at this one: learned-1d (at 5 seeds)." in said
+    assert "; shown at an earlier look, but not at this one: learned-1d (at 5 seeds)." in said
     assert "not shown (shown at 5 seeds)" in write.make(study_document(results))["report.md"].decode()
 
 
@@ -268,7 +268,7 @@ def test_two_variants_near_chance_are_not_decided_for_the_report_and_for_what_st
         "sinusoidal": [],
     }
     _, said = results_and_text(study)
-    assert "Both near chance, so not called equivalent" in said and "All variants are decided" not in said
+    assert "both near chance, so not called equivalent" in said and "All variants are decided" not in said
     assert "1 after 5 seeds, 1 not decided" in said
 
 

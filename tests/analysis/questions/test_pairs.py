@@ -39,14 +39,18 @@ def by_hand(values, a, b, pairs):
     return np.mean(diffs), low, high
 
 
-def test_the_first_paragraph_compares_with_the_baseline_and_the_second_the_other_pairs(tmp_path):
+def test_the_answer_compares_with_the_baseline_names_the_best_and_says_what_such_a_study_finds(tmp_path):
     findings = results_of(tmp_path, spread=0.01, variance="paired")
-    first, second = paragraphs(findings)
+    first, second, third = paragraphs(findings)
     diff, low, high = by_hand(findings.means.values, "sinusoidal", "none", pairs=6)
     mean = f"{100 * findings.means.of('none').value:.2f}"
     assert first.startswith(f"Higher test accuracy than none ({mean} %): sinusoidal by {diff:.1f} points ")
     assert f"(95 % CI {low:.1f} to {high:.1f}), learned-1d by" in first
-    assert second.startswith("The other 3 pairs: no difference is shown (")
+    among = [findings.comparisons.pairs[pair] for pair in itertools.combinations(findings.variants.others, 2)]
+    assert {one.verdict for one in among} == {"not shown"}
+    assert second == "Best, or not shown to be worse than the best: sinusoidal, learned-1d and learned-2d."
+    small, large = (f"{100 * find(one.detectable for one in among):.1f}" for find in (min, max))
+    assert third.startswith(f"With 5 seeds, four of five such studies find a difference of {small} to {large} points")
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 5])
@@ -64,10 +68,10 @@ def test_means_and_differences_in_sentences_are_those_of_the_table(seeds, tmp_pa
 def test_a_mixed_result_has_each_variant_in_one_sentence(tmp_path):
     accuracy = {"none": 0.8, "cpe": 0.9, "relative": 0.7, "rope-2d": 0.8005}
     first = paragraphs(results_of(tmp_path, accuracy=accuracy, spread=0.01))[0]
-    higher, lower, neither = re.split(r"(?<=[\d)])\. (?=[A-Z])", first)
+    higher, lower, neither = first.split("; ")
     assert higher.startswith("Higher") and "cpe by 10.0 points" in higher and "relative" not in higher
-    assert lower.startswith("Lower") and "relative by 9.4 points" in lower and "cpe" not in lower
-    assert re.fullmatch(r"No difference is shown, and no equivalence: rope-2d \(0\.\d points\)\.", neither)
+    assert lower.startswith("lower: ") and "relative by 9.4 points" in lower and "cpe" not in lower
+    assert re.fullmatch(r"undecided: rope-2d \(\+0\.\d points, 95 % CI −\d\.\d to \d\.\d\)\.", neither)
 
 
 def test_lower_is_better_for_a_loss(tmp_path):
@@ -76,11 +80,23 @@ def test_lower_is_better_for_a_loss(tmp_path):
     assert answer(findings).startswith("Lower test loss than none (")
 
 
-def test_few_pairs_that_differ_are_named(tmp_path):
+def test_few_pairs_that_are_decided_are_named_and_many_are_counted(tmp_path):
+    accuracy = {"none": 0.5, "cpe": 0.7, "relative": 0.7, "rope-2d": 0.9}
+    said = answer(results_of(tmp_path / "few", accuracy=accuracy, spread=0.001, margin=0.02))
+    assert "Best: rope-2d; rope-2d is also better than cpe; rope-2d is also better than relative; cpe is also " in said
+    assert "cpe is also equivalent to relative." in said and "pairs" not in said
+    accuracy |= {"sincos-2d": 0.9}
+    said = answer(results_of(tmp_path / "many", accuracy=accuracy, spread=0.001, margin=0.02))
+    assert "worse than the best: rope-2d and sincos-2d; of the other pairs (6): " not in said
+    accuracy |= {"learned-1d": 0.9}
+    said = answer(results_of(tmp_path / "more", accuracy=accuracy, spread=0.001, margin=0.02))
+    assert "rope-2d, sincos-2d and learned-1d; of the other pairs (10): 6 differ, 4 equivalent." in said
+
+
+def test_the_section_on_a_grid_of_factors_names_the_best_combination(tmp_path):
     """depth=1, logits is the baseline; both levels of the head differ by 10 points at depth 2 only."""
-    said = answer(analyze(read_folder(write_factorial(tmp_path, (0.80, 0.80, 0.90, 0.80)))))
-    assert said.startswith("All 6 pairs of combinations: 3 differ (“") and " not shown to differ (" in said
-    assert "“depth = 2, logits” better than “depth = 2, softmax”" in said
+    section = question(analyze(read_folder(write_factorial(tmp_path, (0.80, 0.80, 0.90, 0.80)))))
+    assert section.paragraphs[1].startswith("Best: “depth = 2, logits”; “depth = 2, logits” is also better than ")
 
 
 def test_seven_variants_are_counted_and_the_largest_difference_is_named(tmp_path):
@@ -99,17 +115,17 @@ def test_seven_variants_are_counted_and_the_largest_difference_is_named(tmp_path
         (
             [0.7, 0.72],
             {"spread": 0.05},
-            "5 seeds are too few to see 1 point there; they see {} points, with 80 % power.",
+            "With 5 seeds, four of five such studies find a difference of {} points; to find 1 point takes about {} ",
         ),
         (
             [0.7, 0.75],
             {"spread": 0.1, "margin": 0.1},
-            "With 80 % power, 5 seeds see 10 points in 1 of 1 pairs that are",
+            "A difference of 10 points would have been found in at least four of five such studies.",
         ),
         (
             [0.5] * 5,
             {"spread": 0.4, "seeds": 2, "variance": "paired"},
-            "2 seeds are too few to see any difference there.",
+            "2 seeds are too few to find any difference between the undecided variants.",
         ),
     ],
     ids=["too few", "enough", "hopeless"],
@@ -118,7 +134,8 @@ def test_the_answer_says_how_large_a_difference_the_seeds_see(accuracy, options,
     kinds = ("none", "learned-1d", "cpe", "rope-2d", "relative")
     findings = results_of(tmp_path, accuracy=dict(zip(kinds, accuracy)), **options)
     one = findings.comparisons.versus["learned-1d"]
-    assert one.verdict == "not shown" and said.format(f"{100 * one.detectable:.1f}") in answer(findings)
+    assert one.verdict == "not shown"
+    assert said.format(f"{100 * one.detectable:.1f}", f"{one.needed:.0f}") in answer(findings)
 
 
 def test_a_detectable_difference_above_100_points_is_more_than_the_scale(tmp_path):
@@ -138,8 +155,10 @@ def test_a_single_seed_gets_no_verdict(tmp_path):
 
 def test_a_variant_with_one_seed_cannot_be_tested(tmp_path):
     said = answer(results_of(tmp_path, statuses={("learned-2d", seed): "absent" for seed in (1, 2, 3, 4)}))
-    assert "Not tested (one common seed): learned-2d." in said and "learned-2d by" not in said
-    assert "1 differs (sinusoidal better than learned-1d), 2 not tested (one common seed)." in said
+    assert "; not tested (one common seed): learned-2d." in said and "learned-2d by" not in said
+    assert (
+        "; sinusoidal is also better than learned-1d; of the other pairs (3): 2 not tested (one common seed)." in said
+    )
 
 
 def test_pairs_are_tested_where_the_baseline_cannot_be(tmp_path):
@@ -148,7 +167,7 @@ def test_pairs_are_tested_where_the_baseline_cannot_be(tmp_path):
     accuracy = {"none": 0.7, "cpe": 0.9, "relative": 0.7}
     first, second = paragraphs(results_of(tmp_path, accuracy=accuracy, spread=0.01, statuses=lost))
     assert first.startswith("Test accuracy: cpe ") and "no statistical test against none is possible" in first
-    assert "pair: 1 differs (cpe better than relative)." in second
+    assert second == "Best, or not shown to be worse than the best: none and cpe; cpe is also better than relative."
 
 
 def test_seeds_that_differ_are_not_called_a_single_seed(tmp_path):
@@ -178,7 +197,7 @@ def test_variants_of_which_no_run_finished_do_not_change_the_verdicts_of_the_oth
     compared = findings.comparisons.versus["cpe"]
     assert compared.verdict == "better" and compared.p == compared.p_adjusted and not compared.depends_on_failed
     assert {findings.comparisons.versus[kind].verdict for kind in ("rope-2d", "relative")} == {"not tested"}
-    assert "Not tested (failed runs): rope-2d and relative." in answer(findings)
+    assert "; not tested (failed runs): rope-2d and relative." in answer(findings)
 
 
 def test_nothing_is_shown_of_a_variant_with_diverged_runs_whose_chance_level_is_not_known(tmp_path):
@@ -215,7 +234,7 @@ def test_a_study_that_states_the_baseline_as_its_only_reference_says_nothing_on_
     folder = write_study(tmp_path, family="baseline")
     findings, every = analyze(read_folder(folder)), results_of(tmp_path / "all")
     assert findings.comparisons.pairs == {} and pairs_table(findings) is None
-    assert "The other 3 pairs" in answer(every) and "pairs" not in answer(findings)
+    assert "Best" in answer(every) and "Best" not in answer(findings)
     (notes,) = baseline_table(findings).notes
     assert notes.startswith("Intervals hold for all pairs with the baseline together (pairs: 3)")
     assert [(as_dict(f)["family"], len(as_dict(f)["comparisons"])) for f in (findings, every)] == [
@@ -242,7 +261,7 @@ def test_what_seeds_can_see_counts_those_of_the_pairs_of_which_nothing_is_shown(
     findings = results_of(tmp_path, accuracy=accuracy, spread=0.02, statuses=lost)
     counts = {pair: (one.verdict, one.n) for pair, one in findings.comparisons.pairs.items()}
     assert counts["cpe", "none"] == ("not shown", 4) and counts["rope-2d", "none"] == ("better", 5)
-    assert "4 seeds are too few to see 1 point there;" in answer(findings)
+    assert "With 4 seeds, four of five such studies find a difference of " in answer(findings)
 
 
 def test_from_eight_variants_on_the_pairs_are_a_file_without_a_table(tmp_path):

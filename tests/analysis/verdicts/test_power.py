@@ -2,10 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 from statsmodels.stats.power import TTestPower
 
-from analysis.verdicts.power import detectable
+from analysis.verdicts.power import detectable, needed_seeds
 
 CLOSE = {"rel": 1e-9, "abs": 1e-12}
 
@@ -18,6 +19,13 @@ def test_detectable_difference_is_where_statsmodels_finds_80_percent_power(n, al
     if math.isnan(found):  # statsmodels adds the wrong side's power, which underflows there
         found = TTestPower().power(difference / 0.02, n, alpha / 2, alternative="larger")
     assert found == pytest.approx(0.8, **CLOSE)
+
+
+@pytest.mark.parametrize("sharing", [1.0, 3.0])
+def test_the_needed_seeds_are_those_whose_smallest_difference_is_the_size(sharing):
+    needed = needed_seeds(0.01, [0.02, 0.05], 5, 0.01, sharing)
+    assert detectable([0.02, 0.05], needed, 0.01, sharing) == pytest.approx(0.01, rel=0.01)
+    assert np.isnan(needed_seeds(math.nan, [0.02], 5)) and np.isnan(needed_seeds(0.0, [0.02], 5))
 
 
 def test_the_edges():
