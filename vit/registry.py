@@ -1,7 +1,7 @@
 """The registry of positional embeddings: names, sites and how they carry over to other sizes. It imports no torch.
 
 Built-in kinds are the entries of `BUILTIN`; their classes are imported on first use. A user's kinds come from the
-modules named in the environment variable VIT_PLUGINS, whose classes carry the decorator `register`.
+modules named in the environment variable VIT_PLUGINS or in a study file, whose classes carry the decorator `register`.
 """
 
 import dataclasses

@@ -161,7 +161,8 @@ def read_folder(arguments: argparse.Namespace) -> StudyFolder:
     for flag in flags:
         if vars(arguments).get(flag):
             raise UserError(
-                f"--{flag.replace('_', '-')}: is not allowed with the folder of a study; {study_dir} has its plan"
+                f"--{flag.replace('_', '-')}: is not allowed with the folder of a study, which has its plan; to extend "
+                f"it, change its command: {StudyPlan.read(study_dir).command}"
             )
     return StudyFolder.read(plan_of(study_dir), study_dir)
 
