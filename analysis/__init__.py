@@ -18,8 +18,8 @@ runpy.run_path(str(Path(__file__).parents[1] / "vit" / "shadowed.py"))["check"](
 def compare(
     frame: pd.DataFrame,
     metric: str,
-    factor: str | Sequence[str],
-    seed: str = "seed",
+    factor: str | Sequence[str] = (),
+    seed: str | None = None,
     baseline: str | None = None,
     margin: float | None = None,
     lower_is_better: bool = False,
@@ -28,17 +28,18 @@ def compare(
     family: str = "all",
     dataset: str | None = None,
 ) -> Results | ResultsByDataset:
-    """Compare variants over seeds, as `vit-report csv:FILE` does.
+    """Compare variants over seeds, as `vit-report FILE` does.
 
     `frame`: one row for each run (runs, columns). `metric`: the column of the result, in any unit; a missing or
     infinite value is a failed run, and its variant is not tested. Higher is better, whatever the metric is
     called, unless `lower_is_better` or the metric is one of ours, such as `test/loss`. `factor`: the column or columns
-    of which each combination of values is a variant. `seed`: the column of seeds, whole numbers; differences are over
-    those that two variants have. `baseline`: a variant (default: the first by name), `a`, or `method=a, lr=0.1` for two
-    factors. `margin`: smaller differences count as equal, in the unit of the metric; without it, nothing is called
-    equivalent, unless the metric is one of ours, such as `test/acc`. `variance`: "paired" for the paired t test of each
-    pair, "shared" where the variants share what they tell about their spread. `failed`: which rows are failed runs,
-    whatever their value: conditions such as "State!=finished" or ["State=crashed", "State=killed"]. `family`:
+    of which each combination of values is a variant (default: the only column of text with repeated values). `seed`:
+    the column of seeds, whole numbers (default: `seed`); differences are over those that two variants have. `baseline`:
+    a variant (default: the first by name), `a`, or `method=a, lr=0.1` for two factors. `margin`: smaller differences
+    count as equal, in the unit of the metric; without it, nothing is called equivalent, unless the metric is one of
+    ours, such as `test/acc`. `variance`: "paired" for the paired t test of each pair, "shared" where the variants
+    share what they tell about their spread, "unpaired" for runs without seeds. `failed`: which rows are failed
+    runs, whatever their value: conditions such as "State!=finished" or ["State=crashed", "State=killed"]. `family`:
     "baseline" tests the pairs with the baseline only, if that was decided before the runs; "all" tests every pair.
     `dataset`: a column; variants are compared within each of its values, with one level for all of them together.
 
@@ -52,8 +53,8 @@ def compare(
     from analysis.runs.tabular import read_tables
 
     factors = [*map(str, factor)] if isinstance(factor, (list, tuple)) else [str(factor)]
-    named = None if baseline is None else str(baseline)
-    asked = (str(metric), factors, str(seed), named, margin, lower_is_better, variance, _conditions(failed), family)
+    seed, named = (None if name is None else str(name) for name in (seed, baseline))
+    asked = (str(metric), factors, seed, named, margin, lower_is_better, variance, _conditions(failed), family)
     command = f"analysis.compare(frame, *{asked if dataset is None else (*asked, dataset)})"
     return results(read_tables(frame, "the table", *asked, dataset, command))
 
@@ -75,18 +76,14 @@ def read(
     """
     from analysis.outputs.notebook import results
     from analysis.runs import read as reading
-    from analysis.runs.tabular import FORMATS
     from experiments.errors import UserError
 
     if not isinstance(source, str | Path):
         raise UserError(f"read: expected a folder or a file, not a {type(source).__name__}; compare takes a DataFrame")
-    name = str(source)
-    if name.lower().endswith(FORMATS) and not name.startswith(f"{reading.TABLE}:"):
-        name = f"{reading.TABLE}:{name}"
     if isinstance(table.get("factor"), str):
         table["factor"] = [table["factor"]]
     table |= {name: _conditions(table[name]) for name in ("where", "failed") if name in table}
-    return results(reading.read_each(name, skip_unreadable, metric, baseline, **table))
+    return results(reading.read_each(str(source), skip_unreadable, metric, baseline, **table))
 
 
 def _conditions(given: str | Sequence[str] | Mapping[str, object]) -> list[str]:

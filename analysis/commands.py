@@ -20,6 +20,7 @@ from analysis.runs import exported
 from analysis.runs.by_dataset import ADVICE, by_dataset
 from analysis.runs.read import TABLE, has_plan, is_imported, locate, read, read_each, studies_in
 from analysis.runs.runs import Runs
+from analysis.runs.tabular import FORMATS
 from analysis.studies.over_studies import across_document, studies_table
 from analysis.studies.several import index_document
 from analysis.words import plain
@@ -84,6 +85,8 @@ def _answer(sources: Sequence[str], name: str, arguments: Namespace) -> int:
     """A report, called `name`, or with --table and --json only these. Each is a look at the studies."""
     out = None if arguments.table or arguments.json else _out(sources[0], name, arguments)
     studies = [study for source in sources for study in _read(source, arguments)]
+    if sources[0].startswith(f"{TABLE}:") and not arguments.factor:
+        print(f"factor: {next(iter(studies[0].factors))}", file=sys.stderr if out is None else sys.stdout)
     parts, columns = by_dataset(studies), arguments.columns
     several = len(parts) > 1
     if not several and name == "report-across":
@@ -176,7 +179,7 @@ def _check_flags(arguments: Namespace) -> None:
 
 def _located(source: str) -> str:
     """The study that a source means. If that is the only one in a folder, a line says so."""
-    if (study := locate(source)) != source:
+    if (study := locate(source)) not in (source, f"{TABLE}:{source}"):
         print(f"vit-report: the only study in {source} is {study}", file=sys.stderr)
     return study
 
@@ -184,7 +187,10 @@ def _located(source: str) -> str:
 def _out(source: str, name: str, arguments: Namespace) -> Path:
     """The folder of the report, free or a report's: `name` in the study's folder, unless --out says where."""
     if arguments.out is None and source.startswith(f"{TABLE}:"):
-        arguments.out = Path(f"{source.removeprefix(f'{TABLE}:').removesuffix('.csv')}-{name}")
+        file = Path(source.removeprefix(f"{TABLE}:")).expanduser()
+        ending = next((ending for ending in FORMATS if file.name.lower().endswith(ending)), "")
+        metric = str(arguments.metric).replace("/", "-")
+        arguments.out = file.with_name(f"{file.name[: len(file.name) - len(ending)]}-{metric}-{name}")
     if arguments.out is None and is_imported(source):
         raise UserError(f"{source}: give the folder of the report with --out DIR")
     out: Path = arguments.out or Path(source) / name
@@ -196,8 +202,6 @@ def _read(source: str, arguments: Namespace) -> list[Runs]:
     table = {flag: vars(arguments)[flag] for flag in TABLE_FLAGS if vars(arguments).get(flag) is not None}
     if source.startswith(f"{TABLE}:"):
         table["command"] = arguments.command
-    elif table:
-        raise UserError(f"--{next(iter(table)).replace('_', '-')}: is allowed only with {TABLE}:FILE")
     return read_each(source, arguments.skip_unreadable, arguments.metric, arguments.baseline, **table)
 
 

@@ -11,8 +11,8 @@ from experiments.runs.tracking.settings import add_place_arguments
 
 PROG = "vit-report"
 SOURCE = (
-    "the folder of a study or of an export; or wandb:ENTITY/PROJECT[/STUDY], which needs --out; "
-    "or csv:FILE, a table with one row for each run (.csv, .csv.gz, .tsv, .parquet, .jsonl)"
+    "the folder of a study or of an export; or a table with one row for each run (.csv, .csv.gz, .tsv, .parquet, "
+    ".jsonl); or wandb:ENTITY/PROJECT[/STUDY]"
 )
 COMMANDS = {
     "report": (
@@ -57,11 +57,12 @@ def _parser(name: str) -> Parser:
     description, example, out = COMMANDS[name]
     prog = PROG if name == "report" else f"{PROG} {name}"
     parser = Parser(prog, description=description, epilog=f"example: {PROG} {example}")
+    source = SOURCE + ", which needs --out" * bool(out)
     if name == "across":
-        parser.add_argument("studies", metavar="STUDY", type=folder, nargs="+", help=f"two or more, each: {SOURCE}")
+        parser.add_argument("studies", metavar="STUDY", type=folder, nargs="+", help=f"two or more, each: {source}")
         parser.set_defaults(models=False, wandb=False)
     else:
-        parser.add_argument("study", metavar="STUDY", type=folder, help=SOURCE)
+        parser.add_argument("study", metavar="STUDY", type=folder, help=source)
     if name == "export":
         about = "folder of the export; replaces an earlier one of the same runs"
         parser.add_argument("out", metavar="DIR", type=_folder, help=about)
@@ -98,15 +99,18 @@ def _parser(name: str) -> Parser:
         about = "print metric, margin, means and all comparisons as JSON, and write no report; a look, as a report is"
         parser.add_argument("--json", action="store_true", help=about)
     if name == "report":
-        parser.add_argument("more", nargs="*", help=SUPPRESS)
+        parser.add_argument("more", nargs="*", default=[], help=SUPPRESS)
         _add_report_flags(parser)
     return parser
 
 
 def _add_table_flags(parser: Parser, dataset: bool) -> None:
     """The flags that, with --metric, say what the columns of a table of runs are."""
-    table = parser.add_argument_group("csv:FILE", "What the columns are; --metric names the column of the metric.")
-    about = "column of a factor; several: repeat the flag. Runs with the same levels are one variant"
+    table = parser.add_argument_group("tables", "What the columns are; --metric names the column of the metric.")
+    about = (
+        "column of a factor (default: the only one of text with repeated values); several: repeat the flag. Runs with "
+        "the same levels are one variant"
+    )
     table.add_argument("--factor", metavar="COLUMN", action="append", help=about)
     about = "keep only the rows with this value, such as dataset=mnist; several conditions: repeat the flag"
     table.add_argument("--where", metavar="COLUMN=VALUE", action="append", help=about)
@@ -115,8 +119,14 @@ def _add_table_flags(parser: Parser, dataset: bool) -> None:
     table.add_argument("--seed", metavar="COLUMN", help="column of the seed, by which runs are paired (default: seed)")
     about = "equivalence margin in the unit of the metric; without it, only differences are tested"
     table.add_argument("--margin", metavar="NUMBER", type=float, help=about)
-    about = "paired: the paired t test of each pair; shared (default): standard errors that share all variants' spread"
-    table.add_argument("--variance", metavar="KIND", help=about)
+    about = (
+        "shared (default): standard errors that share all variants' spread; paired: the paired t test of each pair; "
+        "unpaired: for runs without seeds, also of W&B"
+    )
+    kind = table.add_mutually_exclusive_group()
+    kind.add_argument("--variance", metavar="KIND", help=about)
+    about = "the same as --variance unpaired"
+    kind.add_argument("--unpaired", dest="variance", action="store_const", const="unpaired", help=about)
     about = "baseline: test the pairs with the baseline only, which shows more; all (default): test every pair"
     table.add_argument("--family", metavar="PAIRS", help=about)
     table.add_argument("--lower-is-better", action="store_const", const=True, help="as for an error or a time")

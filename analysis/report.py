@@ -50,10 +50,11 @@ def summary(findings: Findings) -> str:
     """The study in one line."""
     study, variants, conduct = findings.study, findings.variants, findings.conduct
     seeds = study.of(*ENDED)["variant"].value_counts().reindex(study.variants, fill_value=0)
+    counted = words.seeds(seeds, findings.policy.unit)
     data = "" if "data.name" in varying(study) else study.base.get("data.name", "")
     margin, tuned, looks = variants.margin, study.plan.tuned, findings.policy.looks
     parts = [
-        f"{words.plural(len(variants.names), 'variant')} × {words.seeds(seeds)}{f' on {data}' if data else ''}.",
+        f"{words.plural(len(variants.names), 'variant')} × {counted}{f' on {data}' if data else ''}.",
         f"Baseline: {variants.name(variants.baseline)}.",
         "" if margin is None else f"Equivalence margin: ±{words.margin(margin, variants.metric)}.",
         f"{conduct.finished} of {conduct.planned} runs finished.",

@@ -163,10 +163,10 @@ def alone(planned: bool) -> str:
     return f"{level} for each difference alone"
 
 
-def seeds(counts: Iterable[int]) -> str:
-    """Format how many seeds estimates are from: `5 seeds`, or `4 to 5 seeds` where they differ."""
+def seeds(counts: Iterable[int], unit: str = "seed") -> str:
+    """Format how many seeds estimates are from: `5 seeds`, or `4 to 5 seeds` where they differ; `unit`: of a policy."""
     found = set(counts)
-    return plural(max(found), "seed") if len(found) == 1 else f"{min(found)} to {max(found)} seeds"
+    return plural(max(found), unit) if len(found) == 1 else f"{min(found)} to {max(found)} {unit}s"
 
 
 def margin(value: float | None, metric: Metric) -> str:

@@ -13,7 +13,9 @@ import signal
 import sys
 import textwrap
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any, NoReturn
 
 from experiments.errors import GONE, UserError, did_you_mean, removed
@@ -68,10 +70,18 @@ class Parser(argparse.ArgumentParser):
         return super().parse_args(args, namespace)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """As in argparse, but report an unknown flag before its value can be read as something else."""
+        """As in argparse, but report an unknown flag before its value can be read as something else.
+
+        A flag that takes one value, and is given twice, is an error; of a setting, the last one counts.
+        """
         words = list(sys.argv[1:] if args is None else args)
         if not self._subparsers:  # otherwise the flags may belong to a subcommand, which checks them itself
             words = [self._known_flag(word) if word.startswith("--") else word for word in words]
+            counts = Counter(word.partition("=")[0] for word in takewhile("--".__ne__, words))
+            for flag, action in self._option_string_actions.items():
+                single = type(action) is argparse._StoreAction and action.default is not argparse.SUPPRESS
+                if single and counts[flag] > 1:
+                    self.error(f"{flag}: is given {counts[flag]} times; it takes one value")
         return super().parse_known_args(words, namespace)
 
     def _known_flag(self, word: str) -> str:

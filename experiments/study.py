@@ -41,7 +41,9 @@ def _check_looks(looks: list[int]) -> list[int]:
 
 
 MetricName = Annotated[str, AfterValidator(_check_metric)]
-Variance = Literal["shared", "paired"]  # standard errors of differences come from all variants, or each pair alone
+Variance = Literal["shared", "paired", "unpaired"]
+"""Standard errors of differences come from all variants, or from the differences of each pair alone. "unpaired": the
+number of a run says nothing of its conditions, so nothing is paired by it."""
 Family = Literal["all", "baseline"]  # the pairs that are tested: all, or those with the baseline
 Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned tests: at these numbers of seeds
 
@@ -161,6 +163,8 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
             raise ValueError(f"metric: {self.metric!r} is not allowed: {EXPECTED}")
         if self.margin is None and self.source is None:
             raise ValueError("margin: is required")
+        if self.variance == "unpaired" and self.source is None:
+            raise ValueError("variance: 'unpaired' is not allowed: the runs of a study have seeds")
         known: dict[Any, str] = {}
         for run in self.runs:
             _check_names(run.levels)

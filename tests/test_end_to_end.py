@@ -82,7 +82,7 @@ def test_the_commands_of_a_page_run(page, tmp_path):
         assert done.returncode == 0, (line, done.stderr)
         if file:
             (tmp_path / file).write_text(done.stdout)
-        for answer in blocks(page, "text") if "csv:" in line else ():
+        for answer in blocks(page, "text") if "runs.csv" in line else ():
             assert " ".join(answer.split()) in " ".join(done.stdout.split())
     written = [*tmp_path.glob("runs/*/*/summary.json"), *tmp_path.glob("runs/*/report/report.html")]
     assert written or page == "vit/README.md"

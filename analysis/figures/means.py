@@ -23,17 +23,19 @@ WIDE_GAP = 0.5  # of the whole range; a gap between variants from which the rest
 
 
 @style()
-def accuracy(values: Values, means: Means, metric: Metric, styles: Styles, diverged: Mapping[str, int]) -> Drawing:
+def accuracy(
+    values: Values, means: Means, metric: Metric, styles: Styles, diverged: Mapping[str, int], unit: str = "seed"
+) -> Drawing:
     """Draw every run as a dot, and the mean with its interval; a second panel enlarges most variants if needed.
 
-    `diverged`: variant -> how many runs have no dot.
+    `diverged`: variant -> how many runs have no dot. `unit`: see `Policy`.
     """
     shown = list(filter(None, (list(values), enlarged(values, means, metric))))
     figure, sides = rows(*([styles.names[variant] for variant in names] for names in shown))
     for number, (axes, names, title) in enumerate(zip(sides, shown, ("all variants", "enlarged"))):
         axes.set_title(title if len(shown) > 1 else "", loc="left", fontweight="normal")
         axes.set_xlabel(f"{metric.label}{metric.unit}")
-        _draw_runs(axes, {name: values[name] for name in names}, f"{number}", means, metric, styles)
+        _draw_runs(axes, {name: values[name] for name in names}, f"{number}", means, metric, styles, unit)
     for row, variant in enumerate(values):
         if diverged[variant]:
             place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": text_size(8)}
@@ -41,7 +43,7 @@ def accuracy(values: Values, means: Means, metric: Metric, styles: Styles, diver
     return figure
 
 
-def _draw_runs(axes: Axes, values: Values, panel: str, means: Means, metric: Metric, styles: Styles) -> None:
+def _draw_runs(axes: Axes, values: Values, panel: str, means: Means, metric: Metric, styles: Styles, unit: str) -> None:
     """Draw the runs of variants as dots, with jitter, and the mean of each above them."""
     generator, many = np.random.default_rng(0), sum(map(len, values.values())) > MANY_POINTS
     for row, (variant, by_seed) in enumerate(values.items()):
@@ -52,7 +54,7 @@ def _draw_runs(axes: Axes, values: Values, panel: str, means: Means, metric: Met
         dot: dict[str, Any] = {"color": FAINT if many and look.colour == INK else look.colour, "rasterized": many}
         shown = [value * metric.scale for value in runs.values()]
         dots = axes.plot(shown, row + 0.16 + jitter, "o", ms=4, mew=0, alpha=0.6, **dot)
-        tips = [f"{name}, seed {seed}: {words.value(value, metric)}" for seed, value in runs.items()]
+        tips = [f"{name}, {unit} {seed}: {words.value(value, metric)}" for seed, value in runs.items()]
         identify(dots, f"{id}-runs-{panel}", [] if many else tips)
         mean, diamond = means[variant], VariantStyle(look.colour, "D")
         tips = [words.named_mean(name, mean, metric)]

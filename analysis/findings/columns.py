@@ -11,6 +11,7 @@ from analysis.findings import Findings
 from analysis.findings.variants import Variants
 from analysis.verdicts import UNKNOWN, Comparison, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
+from analysis.verdicts.policy import Policy
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
 
@@ -80,10 +81,10 @@ def difference_fields(compared: Comparison) -> dict[str, object]:
     return {"diff": compared.diff, "adjusted_low": adjusted.low, "adjusted_high": adjusted.high, "_diff": shown}
 
 
-def difference_column(metric: Metric, label: str = "difference") -> Column:
+def difference_column(policy: Policy, label: str = "difference") -> Column:
     """The column of differences with the interval of which the verdict is read."""
-    shown = signed_column(metric, f"{label} [interval]", "_diff")
-    return replace(shown, sort="diff", note="mean over the seeds that both variants have")
+    shown = signed_column(policy.metric, f"{label} [interval]", "_diff")
+    return replace(shown, sort="diff", note="mean over the seeds that both variants have" * (policy.unit == "seed"))
 
 
 def held_for(findings: Findings) -> str:

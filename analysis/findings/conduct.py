@@ -66,7 +66,9 @@ def study_conduct(study: Runs) -> Conduct:
     counts = pd.crosstab(study.runs["variant"], study.runs["status"])
     counts = counts.reindex(index=study.variants, columns=list(STATUSES), fill_value=0)
     lost, kept = counts["diverged"].to_numpy(), counts["finished"].to_numpy()
-    runs = {status: _named(study.of(status)) for status in (*STATUSES[1:], "unplanned")}
+    runs = {
+        status: _named(study.of(status), study.plan.variance != "unpaired") for status in (*STATUSES[1:], "unplanned")
+    }
     changes = plan_changes(study)
     if study.plan.looks and "looks" not in changes:
         changes.pop("seeds", None)  # planned looks allow new seeds
@@ -111,9 +113,9 @@ def _split(study: Runs) -> Literal["fixed", "by seed", "by seed in some variants
     return "fixed" if not any(by_seed) else "by seed" if all(by_seed) else "by seed in some variants"
 
 
-def _named(runs: pd.DataFrame) -> list[str]:
+def _named(runs: pd.DataFrame, paired: bool) -> list[str]:
     columns = zip(runs["run"], runs["variant"], runs["seed"])
-    return [f"{variant}, seed {seed}" if variant else run for run, variant, seed in columns]
+    return [f"{variant}, {f'seed {seed}' if paired else run}" if variant else run for run, variant, seed in columns]
 
 
 def this_look(study: Runs) -> Look:

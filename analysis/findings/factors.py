@@ -54,7 +54,8 @@ def _model(runs: pd.DataFrame, study: Runs, policy: Policy) -> verdicts.Factoria
     frame = runs[["seed", study.metric]].copy()
     for factor in study.factors:
         frame[factor] = factor_levels(runs, factor)
-    return verdicts.factorial(frame, study.metric, list(study.factors), policy.floor, policy.families, policy.looks)
+    paired, factors = policy.unit == "seed", list(study.factors)
+    return verdicts.factorial(frame, study.metric, factors, policy.floor, policy.families, policy.looks, paired)
 
 
 def _counted(study: Runs, means: Means, policy: Policy) -> verdicts.Factorial | None:

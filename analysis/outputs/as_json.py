@@ -8,6 +8,7 @@ from analysis.findings import Findings
 from analysis.report import study_sections, warnings
 from analysis.studies.over_studies import against_baseline, shown_on
 from analysis.verdicts import ALPHA, Comparison, Estimate
+from analysis.verdicts.policy import Policy
 from analysis.words import plain
 
 SCHEMA = 1
@@ -36,7 +37,7 @@ def as_dict(findings: Findings) -> dict[str, Any]:
             for v, mean in means.of_variants.items()
         ],
         "comparisons": [
-            {"variant": a, "reference": b, **_comparison(one)} for (a, b), one in comparisons.family.items()
+            {"variant": a, "reference": b, **_comparison(one, policy)} for (a, b), one in comparisons.family.items()
         ],
     }
 
@@ -66,10 +67,11 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
     return {"value": _known(estimate.value), **ends, "n": estimate.n}
 
 
-def _comparison(one: Comparison) -> dict[str, Any]:
+def _comparison(one: Comparison, policy: Policy) -> dict[str, Any]:
+    n = {"n": one.n} if policy.unit == "seed" else dict(zip(("n", "reference_n"), one.runs))
     verdict = {"verdict": one.verdict, "reason": one.reason}
     p, smallest = (_known(value) if one.tested else None for value in (one.p_adjusted, one.detectable))
-    return _estimate(one.adjusted) | {"n": one.n, "p_adjusted": p, **verdict, "detectable": smallest}
+    return _estimate(one.adjusted) | n | {"p_adjusted": p, **verdict, "detectable": smallest}
 
 
 def _known(value: float) -> float | None:

@@ -94,7 +94,7 @@ def _caption(findings: Findings, names: Sequence[str], spread: Spread | None) ->
     tests = words.listing([TESTS[method] for method in sorted(findings.comparisons.methods)])
     look = ", at the level of the planned look" * policy.several_looks
     baseline, compared = (variants.name(variants.baseline), bool(tests and {"difference", "p", "verdict"} & {*names}))
-    seeds = words.seeds(mean.n for mean in findings.means.of_variants.values())
+    seeds = words.seeds((mean.n for mean in findings.means.of_variants.values()), policy.unit)
     parts = [
         f"{words.capital(metric.label)}: mean and {after}, {seeds}.",
         mark_note(findings) * (metric in names),

@@ -104,10 +104,10 @@ def factor_sentences(findings: Findings) -> list[str]:
 
 def _reason(findings: Findings) -> str:
     """Why there is no interval of an effect."""
-    chance = findings.policy.chance
+    chance, none = findings.policy.chance, f"no spread over the {findings.policy.unit}s"
     if chance.unknown:
         return "failed runs, chance level unknown"
-    return "failed runs or no spread over the seeds" if chance.failed else "no spread over the seeds"
+    return f"failed runs or {none}" if chance.failed else none
 
 
 def _effect(effect: Mapping[str, Any], names: Mapping[str, str], metric: Metric) -> str:
@@ -169,6 +169,7 @@ def factor_tables(model: Factorial, findings: Findings) -> list[Table]:
 
 def _notes(model: Factorial, planned: bool) -> dict[str, tuple[str, ...]]:
     alone = words.alone(planned)
+    over = f", each over {words.plural(len(model.seeds), 'seed')}" * bool(model.seeds)
     return {
         "contrasts": (ADJUSTED,),
         "simple-effects": (
@@ -179,10 +180,7 @@ def _notes(model: Factorial, planned: bool) -> dict[str, tuple[str, ...]]:
             "Effect: the mean of the combination − the mean that the two main effects predict. It is zero for all "
             f"combinations if there is no interaction. {ADJUSTED}",
         ),
-        "terms": (
-            f"Contrasts: the number of differences, each over {words.plural(len(model.seeds), 'seed')}. A factor or "
-            "interaction is shown if one of them is.",
-        ),
+        "terms": (f"Contrasts: the number of differences{over}. A factor or interaction is shown if one of them is.",),
     }
 
 

@@ -26,17 +26,17 @@ def question(findings: Findings) -> Section:
     facts = {
         "Metric": f"The {metric.label}{after}; {better} is better.{selected}",
         "Means": f"Of finished runs, with Student's t interval at {words.CONFIDENCE}, cut at the limits of the metric.",
-        "Scope": scope(findings.conduct),
+        "Scope": scope(findings.conduct, findings.policy.unit),
         **(_differences(findings) if findings.variants.others else {}),
         "Rules": README,
     }
     return Section("methods", "Methods", [Facts(tuple((term, text) for term, text in facts.items() if text))])
 
 
-def scope(conduct: Conduct) -> str:
+def scope(conduct: Conduct, unit: str) -> str:
     """What intervals and tests apply to."""
-    if not conduct.study.training_known:
-        return "Intervals and tests apply to other seeds of the same experiment, and to nothing else."
+    if unit == "run" or not conduct.study.training_known:
+        return f"Intervals and tests apply to other {unit}s of the same experiment, and to nothing else."
     on = f" ({conduct.dataset})" if conduct.dataset else ""
     return f"Intervals and tests apply to {SPLITS[conduct.split]}{on}."
 
@@ -50,7 +50,9 @@ def _differences(findings: Findings) -> dict[str, str]:
     unknown = "Their chance level is not known, so nothing is shown of a pair with diverged runs."
     covered = "An interval also covers what the runs of a pair show if failed runs count at chance level."
     return {
-        "Differences": "Means over the seeds that both variants have.",
+        "Differences": "Means over the seeds that both variants have."
+        if policy.unit == "seed"
+        else "Of the means of both variants: runs are not paired, and their order changes nothing.",
         "Standard errors": _errors(findings),
         "Intervals of differences": f"For {held_for(findings)} (Bonferroni): in at least {words.CONFIDENCE} of "
         "studies, all hold.",
@@ -65,9 +67,10 @@ def _differences(findings: Findings) -> dict[str, str]:
 def _errors(findings: Findings) -> str:
     stated = findings.policy.variance == "paired"
     why = "the study states variance: paired" if stated else "sharing needs three variants that vary"
+    few = "where few seeds are common" if findings.policy.unit == "seed" else "because runs are not paired"
     said = {
         "shared": f"From the spread that all {len(findings.variants.names)} variants share (empirical Bayes).",
-        "Welch": "From the spread of both variants (Welch's t test), where few seeds are common.",
+        "Welch": f"From the spread of both variants (Welch's t test), {few}.",
         "paired": f"From the differences seed by seed (paired t test), because {why}.",
     }
     return " ".join(text for method, text in said.items() if method in findings.comparisons.methods)

@@ -16,6 +16,7 @@ from analysis.findings.variants import Variants
 from analysis.runs.source_run import ENDED
 from analysis.verdicts import Comparison
 from analysis.verdicts.comparisons import CEILING, EQUAL, NEAR_CHANCE, NO_ROOM, NOT_TESTED, Pair
+from analysis.verdicts.policy import Policy
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
@@ -187,10 +188,10 @@ def limits(findings: Findings) -> str:
     known = sorted((c for c in unclear if math.isfinite(c.detectable)), key=lambda c: c.detectable)
     if not known:
         return ""
-    size = words.margin(margin, metric)
+    size, unit = words.margin(margin, metric), findings.policy.unit
     if margin is not None and known[-1].detectable <= margin:
         return f"A difference of {size} would have been found in at least four of five such studies."
-    seeds, most = words.seeds(c.n for c in known), 1.0 if metric.is_share else math.inf
+    seeds, most = words.seeds((n for c in known for n in c.runs), unit), 1.0 if metric.is_share else math.inf
     sizes = [c.detectable * metric.scale for c in (known[0], known[-1]) if c.detectable < most]
     if not sizes:
         return f"{seeds} are too few to find any difference between the undecided variants."
@@ -198,7 +199,7 @@ def limits(findings: Findings) -> str:
     more = " or more" * (len(sizes) == 1) + ", depending on the pair" * (len(ends) > 1)
     said = f"With {seeds}, four of five such studies find a difference of {' to '.join(ends)}{metric.points}{more}"
     needed = [c.needed for c in known if margin is not None and margin < c.detectable and math.isfinite(c.needed)]
-    takes = f"; to find {size} takes about {words.rough_range(min(needed), max(needed))} seeds" if needed else ""
+    takes = f"; to find {size} takes about {words.rough_range(min(needed), max(needed))} {unit}s" if needed else ""
     return f"{said}{takes}."
 
 
@@ -219,49 +220,53 @@ def without_comparison(findings: Findings) -> list[str]:
 def not_testable(findings: Findings) -> list[str]:
     """Why nothing is tested against the baseline, and what to do."""
     variants, means, baseline = findings.variants, findings.means, findings.variants.baseline
-    name, metric = words.quoted(baseline), means.metric
+    name, metric, unit = words.quoted(baseline), means.metric, findings.policy.unit
     if not means.of(baseline).n:
         said = f"Nothing can be compared with the baseline {name}: no run of it has {words.article(metric.label)}."
         return [said, *_without_baseline(findings)]
     compared = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in variants.others}
     reasons = {one.reason for one in compared.values()}
     said = words.capital("; ".join(_not_tested(compared, f" against {name}"))) + "."
-    if reasons <= {"one common seed", "no common seed"} and (known := [v for v in variants.others if means.of(v).n]):
+    few = {"one common seed", "no common seed", "one run", "no run"}
+    if reasons <= few and (known := [v for v in variants.others if means.of(v).n]):
         best = means.best if means.best in known else known[0]
         each = ", ".join(f"{words.quoted(variant)} {means.text(variant)}" for variant in (best, baseline))
         single = means.of(baseline).n == 1 or all(means.of(variant).n == 1 for variant in known)
-        untested = f"With a single seed no statistical test against {name} is possible." if single else said
+        untested = f"With a single {unit} no statistical test against {name} is possible." if single else said
         said = f"{words.capital(metric.label)}: {each}. {untested}"
     if any(str(reason).startswith("failed runs") for reason in reasons):
-        return [said, "Find out why runs failed before you train more seeds."]
-    more = "For more runs, train more seeds: a test needs at least two, better five."
-    return [said, *([more] if reasons != {"no spread over the seeds"} else [])]
+        return [said, f"Find out why runs failed before you train more {unit}s."]
+    more = "For more runs, train more seeds" if unit == "seed" else "Train more runs of each variant"
+    more += ": a test needs at least two, better five."
+    return [said, *([more] if reasons != {f"no spread over the {unit}s"} else [])]
 
 
 def _without_baseline(findings: Findings) -> list[str]:
     """What to do where no run of the baseline has a result."""
     means, counts = findings.means, findings.conduct.counts.loc[findings.variants.baseline]
+    no_help = f"More {findings.policy.unit}s will not help"
     if counts["finished"]:
         others = words.listing([name for name in means.by_metric if name != means.metric]) or "none"
         tested = " Runs that were trained with --test false have no test metrics." * means.metric.startswith("test/")
-        return [f"More seeds will not help; choose another metric with --metric. The runs have {others}.{tested}"]
+        return [f"{no_help}; choose another metric with --metric. The runs have {others}.{tested}"]
     if counts[list(ENDED)].sum() < counts.sum():
         return []
     known = sum(mean.n > 0 for mean in means.of_variants.values())
     advice = "choose another baseline" if known > 1 else f"find out why {'all ' * (not known)}runs failed"
-    return [f"All runs of the baseline ({counts.sum()}) ended without a result. More seeds will not help; {advice}."]
+    return [f"All runs of the baseline ({counts.sum()}) ended without a result. {no_help}; {advice}."]
 
 
 def baseline_table(findings: Findings) -> Table:
     """The difference of each variant from the baseline."""
     variants, comparisons = findings.variants, findings.comparisons
     compared = {variant: comparisons.versus[variant] for variant in variants.others}
-    rows = {variant: _fields(comparison) for variant, comparison in compared.items()}
+    rows = {variant: _fields(comparison, findings.policy) for variant, comparison in compared.items()}
     family = sum(c.tested for c in comparisons.family.values())
     note = f"Intervals hold for {columns.held_for(findings)} (pairs: {family}), and verdicts are read from them."
     early = any(comparison.decided_early for comparison in compared.values())
-    caption = f"Differences from the baseline (variant − {variants.name(variants.baseline)}), over the seeds of both."
-    notes, shown = (note, EARLY) if early else (note,), _columns(variants.metric, compared.values())
+    over = ", over the seeds of both" * (findings.policy.unit == "seed")
+    caption = f"Differences from the baseline (variant − {variants.name(variants.baseline)}){over}."
+    notes, shown = (note, EARLY) if early else (note,), _columns(findings.policy, compared.values())
     return columns.variant_table("differences", caption, variants, rows, shown, notes)
 
 
@@ -271,15 +276,22 @@ def pairs_table(findings: Findings) -> Table | None:
     if not others:
         return None
     rows = [
-        {"variant": a, "reference": b, **_end(variants, a), **_end(variants, b, "_other"), **_fields(comparison)}
+        {
+            "variant": a,
+            "reference": b,
+            **_end(variants, a),
+            **_end(variants, b, "_other"),
+            **_fields(comparison, findings.policy),
+        }
         for (a, b), comparison in others.items()
     ]
     names = [
         Column("variant", "_name", key=True, sort="_place", link="_runs"),
         Column("reference", "_other_name", key=True, sort="_other_place", link="_other_runs"),
     ]
-    caption = "Pairs of variants without the baseline (variant − reference), over the seeds that both have."
-    shown = (*names, *_columns(variants.metric, others.values()))
+    over = ", over the seeds that both have" * (findings.policy.unit == "seed")
+    caption = f"Pairs of variants without the baseline (variant − reference){over}."
+    shown = (*names, *_columns(findings.policy, others.values()))
     return Table("pairs", caption, pd.DataFrame(rows, dtype=object), shown)
 
 
@@ -288,11 +300,12 @@ def _end(variants: Variants, variant: str, side: str = "") -> dict[str, object]:
     return {side + name: fields[name] for name in ("_name", "_place", "_runs")}
 
 
-def _fields(c: Comparison) -> dict[str, object]:
+def _fields(c: Comparison, policy: Policy) -> dict[str, object]:
+    both = {"n": c.n} if policy.unit == "seed" else dict(zip(("n", "reference_n"), c.runs))
     return {
-        "n": c.n,
+        **both,
         "dropped": c.dropped,
-        "_n": f"{c.n}" + (f" ({c.dropped})" if c.dropped else ""),
+        "_n": " and ".join(map(str, both.values())) + (f" ({c.dropped})" if c.dropped else ""),
         **columns.difference_fields(c),
         "p": c.p,
         "p_adjusted": c.p_adjusted,
@@ -303,16 +316,19 @@ def _fields(c: Comparison) -> dict[str, object]:
     }
 
 
-def _columns(metric: Metric, comparisons: Collection[Comparison]) -> tuple[Column, ...]:
+def _columns(policy: Policy, comparisons: Collection[Comparison]) -> tuple[Column, ...]:
+    metric = policy.metric
     places = words.shared_places([c.adjusted for c in comparisons], metric)
     most = 1.0 if metric.is_share else math.inf
     detectable = f"minimum detectable difference{metric.difference_unit}"
     show = words.each(lambda s: "more than the scale" if s > most else words.number(s * metric.scale, places))
-    method = "shared: from the spread of all variants; Welch: of both variants; paired: of the differences seed by seed"
-    n_note = "seeds with a result for both variants; in brackets: seeds without"
+    method, n_note = "shared: from the spread of all variants; Welch: of both variants", "finished runs of each side"
+    if policy.unit == "seed":
+        method += "; paired: of the differences seed by seed"
+        n_note = "seeds with a result for both variants; in brackets: seeds without"
     return (
         Column("n", "_n", words.digits, sort="n", note=n_note),
-        replace(columns.difference_column(metric), link="_runs"),
+        replace(columns.difference_column(policy), link="_runs"),
         columns.VERDICT,
         Column("p (adjusted)", "p_adjusted", words.p_values, detail=True),
         Column("standard error", "standard_error", note=method, detail=True),

@@ -13,8 +13,9 @@ from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from experiments.metric import METRICS, Metric
 
+PAIRED = "Differences are from the baseline's run with the same seed. "
 ABOUT = (
-    "Differences are from the baseline's run with the same seed. runs.csv has a row for each run, with its settings, "
+    "runs.csv has a row for each run, with its settings, "
     "metrics, cost and provenance; curves.csv has a row for each epoch of each run."
 )
 FOLDED = 200  # runs from which the list is folded
@@ -25,7 +26,7 @@ def question(findings: Findings) -> Section:
     """Every run; a seed links to its record where the report lies in the study's folder."""
     folder, out = findings.study.folder, findings.page.out
     linked = folder is not None and (out is None or out.absolute().parent == folder.absolute())
-    said = "A seed links to the record of its run. " * linked + ABOUT
+    said = "A seed links to the record of its run. " * linked + PAIRED * (findings.policy.unit == "seed") + ABOUT
     frames = {"runs": findings.study.runs}
     return Section("runs", "Runs", [runs_table(findings, linked)], [said], frames=frames)
 
@@ -36,16 +37,17 @@ def runs_table(findings: Findings, linked: bool = True) -> Table:
     others = [other for other in METRICS if other in findings.means.by_metric and other != metric]
     frame = _frame(findings, [metric, *others], linked)
     difference = f"difference from {baseline_name(variants)}{metric.difference_unit}"
+    paired = findings.policy.unit == "seed"
     columns = (
         *(replace(column, link="") for column in variant_columns(variants)),
-        Column("seed", "seed", words.digits, key=True, link="_record"),
+        *[Column("seed", "seed", words.digits, key=True, link="_record")] * paired,
         Column("status", "status", mark="_mark"),
         Column(f"{metric.label}{metric.unit}", metric, _number(metric)),
-        Column(difference, "_diff", _number(metric, signed=True)),
+        *[Column(difference, "_diff", _number(metric, signed=True))] * paired,
         Column("device time (s)", "device_seconds", words.numbers(1)),
         Column("epochs", "epochs", words.counts),
         *(Column(f"{other.label}{other.unit}", other, _number(other), detail=True) for other in others),
-        Column("run", "run", detail=True),
+        Column("run", "run", detail=paired),
         Column("run id", "run_id", detail=True),
     )
     caption = f"All {words.plural(len(frame), 'run')}."

@@ -17,14 +17,17 @@ def question(findings: Findings) -> Section:
     """The main table and figure; the answer of a study of one variant."""
     means, metric, styles = findings.means, findings.means.metric, findings.styles
     diverged = findings.conduct.counts["diverged"].to_dict()
+    each = ", one for each seed" * (findings.policy.unit == "seed")
     caption = (
-        f"{words.capital(metric.label)} of each variant. Dots: runs, one for each seed. Diamond and bar: mean and "
+        f"{words.capital(metric.label)} of each variant. Dots: runs{each}. Diamond and bar: mean and "
         f"{words.CONFIDENCE} interval."
     )
     shown = {variant: means.values[variant] for variant in styles.drawn}, means.of_variants, metric
     if figures.enlarged(*shown):
         caption += " The second panel shows most variants on a shorter axis."
-    plot = Plot("accuracy", lambda: figures.accuracy(*shown, styles, diverged), caption + styles.grey_note)
+    plot = Plot(
+        "accuracy", lambda: figures.accuracy(*shown, styles, diverged, findings.policy.unit), caption + styles.grey_note
+    )
     heading = "Results" if findings.factors.model is None else "Combinations"
     items: list[Item] = [variants_table(findings), plot]
     if findings.variants.others:
@@ -43,7 +46,8 @@ def best_mean(findings: Findings) -> list[str]:
     others = len(variants.names) - len(comparisons.untested) - 1
     beaten = f", shown to be better than {count} of the {others} other variants" * (others > 1)
     above = [variants.brief[better] for better, worse in comparisons.ranked if worse == best[0]]
-    lost = [f"Shown to be better on the seeds that both have: {words.names(above)}."] if above else []
+    on = " on the seeds that both have" * (findings.policy.unit == "seed")
+    lost = [f"Shown to be better{on}: {words.names(above)}."] if above else []
     alone = len(best) == 1 and bool(comparisons.pairs)
     label = means.metric.label + " of the variants that are tested" * bool(comparisons.untested)
     return [" ".join([f"Best mean {label}: {named} ({means.text(best[0])}){beaten * alone}.", *lost])]
@@ -51,12 +55,12 @@ def best_mean(findings: Findings) -> list[str]:
 
 def _alone(findings: Findings) -> str:
     """The answer of a study of one variant."""
-    name, metric = findings.variants.baseline, findings.means.metric
+    name, metric, unit = findings.variants.baseline, findings.means.metric, findings.policy.unit
     mean, label = findings.means.of(name), words.article(metric.label)
     if mean.n:
-        unit, level = " %" * metric.is_share, f", {words.CONFIDENCE} interval" * (mean.n > 1)
-        shown = f"{words.with_interval(mean, metric)}{unit} ({words.plural(mean.n, 'seed')}{level})"
-        more = " For more runs, train more seeds." * (mean.n < 2)
+        percent, level = " %" * metric.is_share, f", {words.CONFIDENCE} interval" * (mean.n > 1)
+        shown = f"{words.with_interval(mean, metric)}{percent} ({words.plural(mean.n, unit)}{level})"
+        more = " For more runs, train more seeds." * (mean.n < 2 and unit == "seed")
         return f"{words.quoted(name)} has {label} of {shown}. There is no other variant to compare it with.{more}"
     counts = findings.conduct.counts.loc[name]
     listed = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
@@ -86,10 +90,13 @@ def variants_table(findings: Findings) -> Table:
     rate_note = f"share of the ended runs, with the exact {words.CONFIDENCE} interval"
     rank_note = f"the places that are possible, of {len(ranks)}; in at least {words.CONFIDENCE} of studies, all hold"
     shown = (
-        Column("n", "n", words.counts, note="finished runs, one for each seed"),
+        Column("n", "n", words.counts, note="finished runs" + ", one for each seed" * (findings.policy.unit == "seed")),
         *([Column("diverged", "diverged", words.each(columns.share_text), note=rate_note)] * lost),
         replace(columns.mean_column(metric, metric), mark="_best"),
-        replace(columns.difference_column(metric, f"difference from {columns.baseline_name(variants)}"), link="_runs"),
+        replace(
+            columns.difference_column(findings.policy, f"difference from {columns.baseline_name(variants)}"),
+            link="_runs",
+        ),
         columns.VERDICT,
         *([Column("rank", "rank", sort="_rank", note=rank_note)] if ranks else []),
         *(replace(column, detail=True) for column in columns.cost_columns(SHOWN_COST)),
@@ -102,5 +109,5 @@ def variants_table(findings: Findings) -> Table:
         findings.conduct.counted,
     )
     caption = f"{words.capital(metric.label)} of each variant: mean and {words.CONFIDENCE} confidence interval."
-    caption += " n: number of seeds."
+    caption += f" n: number of {findings.policy.unit}s."
     return columns.variant_table("variants", caption, variants, rows, shown, tuple(filter(None, notes)))

@@ -59,7 +59,7 @@ def study_trends(study: Runs, variants: Variants, policy: Policy) -> list[Trend]
     """Every trend of a study with at least two rows and two points; none before the first planned look."""
     policy = replace(policy, looks=policy.looks.of(study.variants))  # the rows of a trend have the same seeds
     runs = study.tested(policy.looks)
-    if runs.empty:
+    if runs.empty or policy.unit == "run":  # rows are compared by seed
         return []
     trends = [_lengths(study, runs, policy)]
     trends += [_along(study, variants, runs, factor, policy) for factor in study.factors if factor in CONDITIONS]

@@ -4,6 +4,7 @@ Such a source holds the runs that were made, not what was planned. The factors a
 runs. The user gives baseline and metric, or they have defaults; the report says so.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +39,8 @@ def infer(
 
     The metric is that given, else the default, or the only one that was measured. A variant of the source whose runs
     have different settings is split by these. Of several copies of one run (same settings and seed), the one that got
-    furthest counts. Raises `UserError` where there are no runs, or where they cannot be told apart.
+    furthest counts. With the `variance` "unpaired", there are no copies, and runs are numbered in each variant. Raises
+    `UserError` where there are no runs, or where they cannot be told apart.
     """
     runs = list(map(_apart_from_columns, source_runs))
     if not runs:
@@ -53,7 +55,12 @@ def infer(
     runs.sort(key=lambda run: (PREFERENCE.index(run.status), run.name))
     settings = [dict(flatten(run.config)) for run in runs]
     factors = _factors(settings)
-    kept, copies = _without_copies(source, runs, _variant_names(runs, settings, factors), settings)
+    names, unpaired = _variant_names(runs, settings, factors), variance == "unpaired"
+    if unpaired and any(run.row["run_id"] for run in runs):
+        raise UserError(f"{source}: variance: 'unpaired' is not allowed: these runs are of vit-train, and have seeds")
+    kept, copies = (
+        (_numbered(runs, names, str(metric)), {}) if unpaired else _without_copies(source, runs, names, settings)
+    )
     variants = sorted({variant for variant, _ in kept}, key=lambda variant: (variant != baseline, variant))
     if baseline is not None and baseline not in variants:
         raise UserError(f"baseline: {baseline!r} is not among the variants: {', '.join(variants)}")
@@ -82,8 +89,8 @@ def infer(
         ],
         "source": source,
         "notes": [
-            _note(source, metric, baseline, margin, factors_are, "folder" in parts),
-            *_lost([run.name for run in runs if run.name in copies and run.status != "finished"], kept),
+            *_notes(source, metric, baseline, margin, factors_are, "folder" in parts),
+            *_lost([run.name for run in runs if run.name in copies and run.status != "finished"], kept, unpaired),
         ],
     }
     plan = StudyPlan.parse(tree, source)
@@ -96,8 +103,10 @@ def _apart_from_columns(run: SourceRun) -> SourceRun:
     return replace(run, config={clashes.get(name, name): value for name, value in run.config.items()})
 
 
-def _lost(replaced: Collection[str], kept: Collection[tuple[str, int]]) -> list[str]:
+def _lost(replaced: Collection[str], kept: Collection[tuple[str, int]], unpaired: bool) -> list[str]:
     """What to know of failed runs `replaced` by a copy that finished, and of the seeds that only some variants have."""
+    if unpaired:
+        return []
     variants, seeds = dict.fromkeys(variant for variant, _ in kept), sorted({seed for _, seed in kept})
     lacking = {variant: [str(seed) for seed in seeds if (variant, seed) not in kept] for variant in variants}
     texts = [f"{variant} (seed {', '.join(absent[:MOST])})" for variant, absent in lacking.items() if absent]
@@ -143,6 +152,17 @@ def _variant_names(
     return [run.variant or name for run, name in zip(runs, names)]
 
 
+def _numbered(runs: list[SourceRun], variants: list[str], metric: str) -> dict[tuple[str, int], int]:
+    """(variant, number) -> index. Numbers are in the order of values, so that the order of runs changes no result."""
+    values = [(PREFERENCE.index(run.status), run.row.get(metric) or 0.0) for run in runs]
+    kept: dict[tuple[str, int], int] = {}
+    numbers = Counter[str]()
+    for index in sorted(range(len(runs)), key=values.__getitem__):
+        kept[variants[index], numbers[variants[index]]] = index
+        numbers[variants[index]] += 1
+    return kept
+
+
 def _without_copies(
     source: str, runs: list[SourceRun], variants: list[str], settings: list[dict[str, Any]]
 ) -> tuple[dict[tuple[str, int], int], dict[str, str]]:
@@ -160,16 +180,19 @@ def _without_copies(
     return kept, copies
 
 
-def _note(
+def _notes(
     source: str, metric: str, baseline: str | None, margin: float | None, factors_are: str, has_digests: bool
-) -> str:
-    """What the report says of a study without a plan."""
+) -> list[str]:
+    """What the report warns of in a study without a plan. `factors_are`: "" where the user names all of it."""
     chosen = "the one given" if baseline else "the first variant by name"
     stated = f"the margin is {'the default' if margin is None else 'the one given'}, not one stated before the runs"
-    if margin is None and not Metric(metric).is_share:
+    has_margin = margin is not None or Metric(metric).is_share
+    if not factors_are:
+        return [f"{stated[0].upper()}{stated[1:]}."] * has_margin
+    if not has_margin:
         stated = "no margin is stated for it, so no equivalence is tested"
     unchecked = "" if has_digests else " The source holds no digests, so altered values go unnoticed."
-    return (
+    return [
         f"Read from {source}, which holds no plan: the factors are {factors_are}, the baseline is {chosen}, the metric "
         f"is {metric}, and {stated}.{unchecked}"
-    )
+    ]

@@ -39,12 +39,13 @@ def read(source: str, *options: Any, **named: Any) -> Runs:
 def read_each(
     source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None, **table: Any
 ) -> list[Runs]:
-    """Read a study from a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]" or "csv:FILE".
+    """Read a study from a folder or a table (see `locate`), or "wandb:ENTITY/PROJECT[/STUDY]".
 
     `table`: the arguments of `read_tables` for such a file, and `where`, see `rows_where`; with a column `dataset`, it
     has a study for each. `metric` and `baseline` differ from the plan in an exploratory report, which says so. Raises
     `UserError` naming what is missing or not possible, and where runs of a variant are not of one model.
     """
+    source = locate(source)
     if source.startswith(f"{TABLE}:"):
         whole = read_file(Path(source.partition(":")[2]))
         frame = rows_where(whole, source, table.pop("where", ()))
@@ -52,14 +53,14 @@ def read_each(
         left_out = f"Conditions leave out {len(whole) - len(frame)} of {len(whole)} rows. "
         notes = [left_out + "If runs failed, keep them, and name them by --failed."] * (len(frame) < len(whole))
         return [_with_notes(study, notes) for study in studies]
-    source = locate(source)
-    if table:
-        raise UserError(f"{next(iter(table))}: is for a table of runs, {TABLE}:FILE, and {source} is none")
+    known = ("variance",) if source.startswith(f"{WANDB}:") else ()  # runs of other programs may be unpaired
+    if others := [name for name in table if name not in known]:
+        raise UserError(f"{others[0]}: is for a table of runs, such as runs.csv, and {source} is none")
     folder = Path(source)
     if metric is not None and not is_metric(metric) and not is_export(folder):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
     if is_imported(source):
-        study = infer(source, wandb_project.find_runs(source.removeprefix(f"{WANDB}:")), metric, baseline)
+        study = infer(source, wandb_project.find_runs(source.removeprefix(f"{WANDB}:")), metric, baseline, **table)
     elif not has_plan(source):
         study = read_runs(folder, skip_unreadable, metric, baseline)
     else:
@@ -74,15 +75,18 @@ def _with_notes(study: Runs, notes: list[str], **changes: Any) -> Runs:
 
 
 def locate(source: str) -> str:
-    """The study that a source means: itself, or the only one in its folder. Raises `UserError` if there is none."""
+    """The study that a source means: itself, a table of runs as "csv:FILE", or the only study in its folder.
+
+    Raises `UserError` if there is none.
+    """
     folder = Path(source)
     with reading(folder):
         if is_imported(source) or has_plan(source):
             return source
+        if source.lower().endswith(FORMATS) and not folder.is_dir():
+            return f"{TABLE}:{source}"
         if folder.is_file():
-            table = f"did you mean {TABLE}:{source}?"
-            other = f"save a table as {', '.join(FORMATS)}"
-            raise UserError(f"{source}: is a file; {table if source.lower().endswith(FORMATS) else other}")
+            raise UserError(f"{source}: is a file; save a table as {', '.join(FORMATS)}")
         if not folder.is_dir():
             raise UserError(f"{source}: no such folder; give the folder of a study, OUT/STUDY")
         if (folder / record.CONFIG).is_file():

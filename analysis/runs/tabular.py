@@ -45,6 +45,7 @@ FIELDS = (
 )
 TAKEN = (*COLUMNS, *FROM_SUMMARY.values(), *FIELDS)
 """The names of other columns in the tables of a report."""
+UNPAIRED = "for runs without seeds: --unpaired, in Python variance='unpaired'"
 STEP = re.compile("epoch|step|iter", re.IGNORECASE)
 SEPARATORS = "cells are separated by {}, and decimals have a point"
 SMALLEST, LARGEST = 1e-100, 1e100
@@ -120,7 +121,7 @@ def read_tables(
     source: str,
     metric: str,
     factor: Sequence[str] = (),
-    seed: str = "seed",
+    seed: str | None = None,
     baseline: str | None = None,
     margin: float | None = None,
     lower_is_better: bool = False,
@@ -138,8 +139,14 @@ def read_tables(
         way = "; reset_index() makes one of a Series" * isinstance(frame, pd.Series)
         raise UserError(f"{source}: is a {type(frame).__name__}, not a pandas DataFrame{way}")
     frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
-    named = [metric, seed, *factor, *([] if dataset is None else [dataset])]
-    _check_columns(frame, source, metric, factor, named)
+    unpaired = variance == "unpaired"
+    if unpaired and seed is not None:
+        raise UserError(f"{source}: seed: {seed!r} is not allowed with unpaired runs, of which no seed is read")
+    seeds = [] if unpaired else [seed or "seed"]
+    others = [*seeds, *([] if dataset is None else [dataset])]
+    factor = factor or _guessed_factor(frame, source, metric, others, failed)
+    named = [metric, *factor, *others]
+    _check_columns(frame, source, metric, factor, seeds, named)
     if not isinstance(lower_is_better, bool):
         raise UserError(f"{source}: lower_is_better: {lower_is_better!r} is not allowed: expected True or False")
     measured = metric_of_column(metric, lower_is_better)
@@ -153,36 +160,70 @@ def read_tables(
     levels = {name: _levels(frame, source, name) for name in factor}
     if dataset is not None:
         levels[DATASET] = list(map(level_text, _levels(frame, source, dataset)))
-    runs, of_rows = _runs(frame, source, measured, metric, seed, levels), levels.get(DATASET, [""] * len(frame))
-    notes = _notes(frame, metric, factor, unused, measured)
+    runs, of_rows = _runs(frame, source, measured, metric, seeds, levels), levels.get(DATASET, [""] * len(frame))
+    if unpaired:
+        _check_rows_are_runs(frame, source, [*factor, *others], unused)
+    notes, about = _notes(frame, source, metric, factor, unused, measured)
     studies = []
-    for name in dict.fromkeys(of_rows):
+    for name in sorted({*of_rows}) if unpaired else dict.fromkeys(of_rows):
         own = [run for run, of_row in zip(runs, of_rows) if of_row == name]
         try:
-            study = infer(source, own, measured, baseline, None, margin, variance, family, "the columns given")
-            _check_variants(study, source, seed, factor)
+            study = infer(source, own, measured, baseline, None, margin, variance, family, "")
+            _check_variants(study, source, seeds, factor)
         except UserError as error:
             raise UserError(f"{dataset}={name}: {error}" if name else str(error)) from error
-        plan = study.plan.model_copy(update={"notes": [*study.plan.notes, *notes], "command": command})
+        changes = {"notes": [*study.plan.notes, *notes], "description": about, "command": command}
+        plan = study.plan.model_copy(update=changes)
         studies.append(replace(study, plan=plan))
     return studies
 
 
-def _check_variants(study: Runs, source: str, seed: str, factors: Sequence[str]) -> None:
+def _guessed_factor(
+    frame: pd.DataFrame, source: str, metric: str, others: Sequence[str], failed: Sequence[str]
+) -> list[str]:
+    """The only column of text with repeated values that has no other role. Raises `UserError` where it is not one."""
+    roles = [metric, *others, *(condition.partition("=")[0].removesuffix("!") for condition in failed)]
+    texts = {str(name): [*map(_text, cells)] for name, cells in frame.drop(columns=roles, errors="ignore").items()}
+    found = [
+        name
+        for name, cells in texts.items()
+        if 1 < len({*cells}) < len(cells) and None in map(_number, cells) and not lost_values(name, {*cells})
+    ]
+    if metric and len(found) != 1:
+        which = f"one of {', '.join(found)}" if found else f"a column; its columns: {', '.join(frame)}"
+        raise UserError(f"{source}: factor is required: {which}")
+    return found
+
+
+def _check_rows_are_runs(frame: pd.DataFrame, source: str, variant: list[str], unused: list[str]) -> None:
+    """Raise `UserError` where each variant has the same epochs: the rows of a run would count as runs."""
+    for step in (name for name in unused if STEP.search(name) and list(frame).count(name) == 1):
+        texts = frame[[*variant, step]].map(_text)
+        steps = {*texts.groupby(variant)[step].agg(frozenset)}
+        if len(steps) == 1 and len(same := steps.pop()) > 1:
+            raise UserError(f"{source}: every variant has rows of {len(same)} values of {step}; {_last(step, same)}")
+
+
+def _last(step: str, texts: Collection[str]) -> str:
+    last = max(texts, key=lambda text: _number(text) or 0)
+    return f"keep the last row of each run: --where {step}={last}, in Python frame[frame[{step!r}] == {last}]"
+
+
+def _check_variants(study: Runs, source: str, seeds: Sequence[str], factors: Sequence[str]) -> None:
     """Raise `UserError` for a name of two variants, and for a variant that has no seed in common with another."""
     if len(study.variants) < len({tuple(run.levels.values()) for run in study.plan.runs}):
         raise UserError(f"{source}: two combinations of {', '.join(factors)} have the same name; rename their values")
     shared = Counter(run.seed for run in study.plan.runs)
     paired = {run.variant for run in study.plan.runs if shared[run.seed] > 1}
-    if len(study.variants) > 1 and (apart := sorted({*study.variants} - paired)):
-        raise UserError(
-            f"{source}: {seed}: {apart[0]} has no seed in common with another variant, and runs are paired by it; "
-            "number runs that are not paired in each variant: 0, 1, 2, ..."
-        )
+    if seeds and len(study.variants) > 1 and (apart := sorted({*study.variants} - paired)):
+        said = f"{apart[0]} has no seed in common with another variant, and runs are paired by it"
+        raise UserError(f"{source}: {seeds[0]}: {said}; {UNPAIRED}")
 
 
-def _notes(frame: pd.DataFrame, metric: str, factors: Sequence[str], unused: list[str], measured: Metric) -> list[str]:
-    """What to know of the columns: which are not used, which of these go with the variants, what counts as better."""
+def _notes(
+    frame: pd.DataFrame, source: str, metric: str, factors: Sequence[str], unused: list[str], measured: Metric
+) -> tuple[list[str], str]:
+    """Warnings: columns that go with the variants, what counts as better. And which others are not used."""
     unused = [column for column in unused if column and not column.startswith("Unnamed:")]
     variant = frame[list(factors)].map(_text).agg(", ".join, axis=1)
     texts = {column: frame[column].map(_text) for column in unused if list(frame).count(column) == 1}
@@ -194,11 +235,11 @@ def _notes(frame: pd.DataFrame, metric: str, factors: Sequence[str], unused: lis
     notes = [
         f"{column} differs between variants and is no factor: it may explain a difference." for column in confounded
     ]
-    if rest := [column for column in unused if column not in confounded]:
-        notes.append(f"Columns of the table that are not used: {', '.join(rest)}.")
     if LOW.search(metric) and not measured.lower_is_better:
-        notes.append(f"Higher {metric} counts as better. For the opposite, say that lower is better.")
-    return notes
+        way = "--lower-is-better, in Python lower_is_better=True"
+        notes.append(f"Higher {metric} counts as better. For the opposite: {way}.")
+    rest = [column for column in unused if column not in confounded]
+    return notes, f"Columns of {source} that are not used: {', '.join(rest)}." if rest else ""
 
 
 def _check_ended(columns: pd.DataFrame, source: str, valued: pd.Series, failed: Sequence[str]) -> None:
@@ -221,17 +262,21 @@ def _check_ended(columns: pd.DataFrame, source: str, valued: pd.Series, failed: 
         )
 
 
-def _check_columns(frame: pd.DataFrame, source: str, metric: str, factors: Sequence[str], named: list[str]) -> None:
+def _check_columns(
+    frame: pd.DataFrame, source: str, metric: str, factors: Sequence[str], seeds: Sequence[str], named: list[str]
+) -> None:
     if frame.empty:
         raise UserError(f"{source}: holds no runs")
     held = list(frame)
-    if not metric or not factors:
-        raise UserError(f"{source}: metric and factor are required, and name columns; its columns: {', '.join(held)}")
-    roles = ["the metric", "the seed, by which runs are paired", *["a factor"] * len(factors), "the dataset"]
+    if not metric:
+        raise UserError(f"{source}: metric is required, and names a column; its columns: {', '.join(held)}")
+    paired = ["the seed, by which runs are paired"] * len(seeds)
+    roles = ["the metric", *["a factor"] * len(factors), *paired, "the dataset"]
     for column, role in zip(named, roles):
         if (count := held.count(column)) != 1:
             problem = f"has {count} columns {column!r}" if count else f"has no column {column!r}"
-            raise UserError(f"{source}: {problem} ({role}); its columns: {', '.join(held)}{_way(frame, column, named)}")
+            way = _way(frame, column, named) or f"; {UNPAIRED}" * (column in seeds)
+            raise UserError(f"{source}: {problem} ({role}); its columns: {', '.join(held)}{way}")
     if len(set(named)) < len(named):
         raise UserError(f"{source}: metric, seed, factors and dataset are different columns, not {', '.join(named)}")
     if not is_metric(metric) and (metric in TAKEN or metric.startswith("_")):
@@ -274,33 +319,35 @@ def _levels(frame: pd.DataFrame, source: str, factor: str) -> list[Any]:
 
 
 def _runs(
-    frame: pd.DataFrame, source: str, measured: Metric, metric: str, seed: str, levels: dict[str, list[Any]]
+    frame: pd.DataFrame, source: str, measured: Metric, metric: str, seeds: Sequence[str], levels: dict[str, list[Any]]
 ) -> list[SourceRun]:
     """The runs. One without a finite value diverged or failed: what it would have reached is not known."""
     runs, first, study = [], dict[Any, int](), Path(source.partition(":")[2]).stem or source
-    for row, (value, seeded) in enumerate(zip(frame[metric].map(_text), frame[seed].map(_text)), 1):
-        number, whole = _number(value or "nan"), _number(seeded)
+    for row, (value, *seeded) in enumerate(zip(*(frame[name].map(_text) for name in (metric, *seeds))), 1):
+        number, settings = _number(value or "nan"), {factor: column[row - 1] for factor, column in levels.items()}
         if number is None:
             problem = "is not a number, such as 0.5 (empty: a failed run)"
             raise UserError(f"{source}: {metric}: {value!r} in row {row} {problem}")
         if math.isfinite(number) and number and not SMALLEST <= abs(number) <= LARGEST:
             problem = "is not between 1e-100 and 1e100; use another unit"
             raise UserError(f"{source}: {metric}: {value} in row {row} {problem}")
-        if whole is None or whole % 1 != 0:
-            raise UserError(f"{source}: {seed}: {seeded!r} in row {row} is not a whole number")
-        settings = {factor: column[row - 1] for factor, column in levels.items()}
-        earlier = first.setdefault((*settings.values(), int(whole)), row)
-        if earlier != row:
-            same = ", ".join(f"{name} {value}" for name, value in {**settings, seed: int(whole)}.items())
-            way = _one_of(frame, metric, earlier, row)
-            raise UserError(f"{source}: rows {earlier} and {row} both have {same}; {way}")
+        own = dict[str, int]()
+        for seed, text in zip(seeds, seeded):
+            if (whole := _number(text)) is None or whole % 1 != 0:
+                raise UserError(f"{source}: {seed}: {text!r} in row {row} is not a whole number")
+            own["seed"] = int(whole)
+            if (earlier := first.setdefault((*settings.values(), own["seed"]), row)) != row:
+                same = ", ".join(f"{name} {value}" for name, value in {**settings, seed: own["seed"]}.items())
+                way = _one_of(frame, metric, earlier, row)
+                raise UserError(f"{source}: rows {earlier} and {row} both have {same}; {way}")
         status, summary = ("finished", {str(measured): number}) if math.isfinite(number) else ("diverged", {})
         name = f"row {row:0{len(str(len(frame)))}d}"
         # names that are the same on all datasets
         texts = {name: level_text(level) for name, level in settings.items() if name != DATASET}
         variant = variant_name(texts, texts.values()) if DATASET in settings else ""
-        config = {**settings, "seed": int(whole)}
-        runs.append(SourceRun(name, status, config, variant, summary=summary, study=study, metric=measured))
+        runs.append(
+            SourceRun(name, status, {**settings, **own}, variant, summary=summary, study=study, metric=measured)
+        )
     return runs
 
 
@@ -311,9 +358,8 @@ def _one_of(frame: pd.DataFrame, metric: str, *numbers: int) -> str:
     if len(lost) == 1:
         return f"row {lost[0]} did not end; leave it out if its variant is not the cause"
     for step in (name for name, (first, second) in rows.items() if STEP.search(name) and first != second):
-        last = max(frame[step].map(_text), key=lambda text: _number(text) or 0)
-        return f"keep the last row of each run: --where {step}={last}, in Python frame[frame[{step!r}] == {last}]"
-    return "name what differs as a factor, or as the dataset"
+        return _last(step, frame[step].map(_text))
+    return "name what differs as a factor, or as the dataset; or, if seeds say nothing, state variance unpaired"
 
 
 def _text(cell: Any) -> str:

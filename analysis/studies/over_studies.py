@@ -173,7 +173,7 @@ def studies_table(
     equal = ", = equivalent" * (variants.margin is not None)
     tested = ", of the variants that are tested" * any(findings.comparisons.untested for findings in studies.values())
     caption = (
-        f"{words.capital(metric.label)}: mean and {after}, {words.seeds(counted)}. Marks against "
+        f"{words.capital(metric.label)}: mean and {after}, {words.seeds(counted, first.policy.unit)}. Marks against "
         f"{variants.name(variants.baseline)}: + better, − worse{equal}, × not tested; no mark: none of these. "
         f"Bold: the best mean on a dataset{tested}."
         f"{f' {words.capital(counted_on)}: at least so many datasets.' * bool(counted_on)}"

@@ -36,7 +36,7 @@ Verdict = Literal[
 ]
 Reason = Literal[
     "waiting for a look", "no common seed", "one common seed", "failed runs", "failed runs, chance level unknown",
-    "no spread over the seeds", "no run",
+    "no spread over the seeds", "no run", "one run", "no spread over the runs",
 ]
 # fmt: on
 EQUAL: Verdict = "equal on all seeds"
@@ -50,7 +50,7 @@ NOT_TESTED: Verdict = "not tested"
 NO_ROOM = (CEILING, NEAR_CHANCE)
 SHOWN: tuple[Verdict, ...] = ("better", "worse", "equivalent")
 Values = Mapping[str, Mapping[int, float]]
-"""variant -> seed -> the metric's value, not finite where the run diverged"""
+"""variant -> seed, or number of an unpaired run -> the metric's value, not finite where the run diverged"""
 Pair = tuple[str, str]
 
 
@@ -69,7 +69,8 @@ class Rule:
     """which pairs are compared; of those with the baseline, one with fewer than `FEWEST_PAIRED` common seeds has the
     level of all pairs, since its level does not hold otherwise"""
     variance: Variance = "shared"
-    """whether standard errors share what all variants tell about their spread, where there are enough of them"""
+    """whether standard errors share what all variants tell about their spread, where there are enough of them, and
+    whether runs are paired by their seed"""
 
     @property
     def bound(self) -> float:
@@ -89,7 +90,7 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One variant minus another, over the seeds that both have. What so few seeds cannot tell is NaN."""
+    """One variant minus another, over the seeds that both have, or of unpaired runs. What these cannot tell is NaN."""
 
     diff: Estimate  # mean difference of the finished runs with the interval of this pair alone, at the look's level
     adjusted: Estimate = UNKNOWN
@@ -103,7 +104,8 @@ class Comparison:
     reason: Reason | None = None  # why it is not tested
     decided_early: bool = False  # a planned look before the last one shows it: such a mean is too large on average
     shown_at: int | None = None  # seeds of an earlier look that showed what this one does not show
-    dropped: int  # seeds that only one side has, or on which a side failed
+    dropped: int  # seeds that only one side has, or on which a side failed; of unpaired runs, those that failed
+    runs: tuple[int, int] = (0, 0)  # of each side that are used
     method: str = ""  # where the standard error comes from, see `differences`
     detectable: float = np.nan  # the smallest true difference that these seeds show with 80 % power
     needed: float = np.nan  # the number of seeds that show a true difference as large as the margin with 80 % power
@@ -120,8 +122,15 @@ class Comparison:
 
     @property
     def n(self) -> int:
-        """Seeds used: those with a finite value on both sides."""
+        """Seeds used: those with a finite value on both sides; of unpaired runs, the smaller number of both sides."""
         return self.diff.n
+
+    @property
+    def reversed(self) -> "Comparison":
+        """The second variant minus the first."""
+        turned = {"better": "worse", "worse": "better"}
+        verdicts = {name: turned.get(word := getattr(self, name), word) for name in ("verdict", "verdict_of_finished")}
+        return replace(self, diff=-self.diff, adjusted=-self.adjusted, runs=self.runs[::-1], **verdicts)
 
 
 def compare(values: Values, pairs: Sequence[Pair], rule: Rule) -> dict[Pair, Comparison]:
@@ -139,20 +148,22 @@ def compare(values: Values, pairs: Sequence[Pair], rule: Rule) -> dict[Pair, Com
         here = np.flatnonzero(numbers == number)
         looks, own = looks_of_pairs[here[0]], [at[here] for at in at_looks[:number]]
         sides = [present[side[here]][:, : looks.reached[-1]] for side in (first, second)]
-        seeds = [join(*sides).sum(axis=-1) for join in (np.logical_or, np.logical_and)]
-        judged = _judge(own, seeds, (tests, most), replace(rule, looks=looks))
+        runs, dropped = [own[-1].n] * 2, np.logical_or(*sides).sum(axis=-1) - own[-1].n
+        if rule.variance == "unpaired":  # no looks are planned
+            runs = [np.isfinite(x[side]).sum(axis=-1) for side in (first, second)]
+            dropped = np.add(*sides, dtype=int).sum(axis=-1) - np.add(*runs)
+        counts = np.array([*runs, dropped, np.logical_and(*sides).sum(axis=-1)])
+        judged = _judge(own, counts, (tests, most), replace(rule, looks=looks))
         compared |= zip([pairs[i] for i in here.tolist()], judged, strict=True)
     return {pair: compared[pair] for pair in pairs}
 
 
-def _judge(
-    at_looks: Sequence[Differences], seeds: Sequence[np.ndarray], tests: tuple[int, int], rule: Rule
-) -> list[Comparison]:
+def _judge(at_looks: Sequence[Differences], counts: np.ndarray, tests: tuple[int, int], rule: Rule) -> list[Comparison]:
     """The comparisons of pairs of one study with these differences at each look so far.
 
-    `seeds` (2, pairs): of which a side has a run, and of which both have one, failed or not. `tests`: that share the
-    level of a pair, and that of a pair with few seeds. A pair of which neither side varies has no interval within the
-    margin: a rare failure may be missed.
+    `counts` (4, pairs): the runs of both sides that are used, those dropped, and the seeds of which both have a run,
+    failed or not. `tests`: that share the level of a pair, and that of a pair with few seeds. A pair of which neither
+    side varies has no interval within the margin: a rare failure may be missed.
     """
     *earlier, now = at_looks
     looks = rule.looks
@@ -180,22 +191,25 @@ def _judge(
             verdict_of_finished=verdict,
             decided_early=looks.next is not None and verdict in ("better", "worse"),
             shown_at=past[-1] if past and verdict == "not shown" else None,
-            dropped=int(seeds[0][i] - now.n[i]),
+            runs=(int(counts[0, i]), int(counts[1, i])),
+            dropped=int(counts[2, i]),
             method=str(now.method[i]),
             detectable=float(smallest[i]),
             needed=float(needed[i]),
         )
-        compared.append(without_test(one, _reason(one.n, int(seeds[1][i]), looks)) if verdict == NOT_TESTED else one)
+        compared.append(without_test(one, _reason(one.n, int(counts[3, i]), rule)) if verdict == NOT_TESTED else one)
     return compared
 
 
-def _reason(n: int, both: int, looks: Looks) -> Reason:
+def _reason(n: int, both: int, rule: Rule) -> Reason:
     """Why a pair with `n` common seeds has no interval; of `both` seeds, both sides have a run."""
-    if looks.waiting:
+    if rule.looks.waiting:
         return "waiting for a look"
-    if n > 1:
-        return "no spread over the seeds"
-    return "failed runs" if both > n else "one common seed" if n else "no common seed"
+    if n < 2 and both > n:
+        return "failed runs"
+    if rule.variance == "unpaired":
+        return "no spread over the runs" if n > 1 else "one run" if n else "no run"
+    return "no spread over the seeds" if n > 1 else "one common seed" if n else "no common seed"
 
 
 def without_test(one: Comparison, reason: Reason) -> Comparison:

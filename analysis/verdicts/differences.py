@@ -1,8 +1,11 @@
-"""Mean differences of pairs of variants over shared seeds, and how well they are known. Arrays in, numbers out.
+"""Mean differences of pairs of variants, and how well they are known. Arrays in, numbers out.
 
 Their standard errors come from what all variants share about their spread (`shared_variance`), where three variants
 vary and a pair has three common seeds. Elsewhere a pair has its own: of the differences seed by seed (the paired t
 test) or, below `FEWEST_PAIRED` seeds, of the two variants apart (Welch's t test), which has more degrees of freedom.
+
+Unpaired runs are any runs of each variant: no order of them changes a result. The spread is shared where three variants
+have three runs each; elsewhere, and for a variant with two runs, it is that of each variant apart (Welch's t test).
 """
 
 from dataclasses import dataclass
@@ -23,8 +26,9 @@ FEWEST_PAIRED = 5  # common seeds from which a pair that does not share its spre
 class Differences:
     """Differences whose means follow t distributions, or mixtures of them, around the true ones.
 
-    `mean` and `n` (..., pairs): over the seeds that both sides have. `weights` (..., grid) of the mixture's parts, with
-    their standard errors `error` and degrees of freedom `df` (..., grid, pairs); NaN where the spread is not known.
+    `mean` and `n` (..., pairs): over the seeds that both sides have; of unpaired runs, `n` is the smaller of the two
+    numbers. `weights` (..., grid) of the mixture's parts, with their standard errors `error` and degrees of freedom
+    `df` (..., grid, pairs); NaN where the spread is not known.
     """
 
     mean: np.ndarray
@@ -50,7 +54,7 @@ class Differences:
 
     @property
     def sd(self) -> np.ndarray:
-        """The standard deviation of the difference of one seed (..., pairs)."""
+        """The standard deviation of one of `n` differences with the same mean error (..., pairs)."""
         return np.sqrt(self._average(self.error**2) * self.n)
 
     @property
@@ -94,8 +98,12 @@ def differences(
     """Variants `first` minus variants `second` (pairs,) of values x (..., variants, seeds), NaN where a run is missing.
 
     `floor` is the smallest standard deviation of a difference of two runs. Leading axes are separate studies; variances
-    are shared only if all of them allow it (`can_share`). `variance`: "paired" for the paired t test of each pair.
+    are shared only if all of them allow it (`can_share`). `variance`: "paired" for the paired t test of each pair,
+    "unpaired" where the places of runs along the last axis say nothing.
     """
+    if variance == "unpaired":
+        rows = np.eye(x.shape[-2])
+        return weighted_sums(x, rows[first] - rows[second], floor / np.sqrt(2))
     both = np.isfinite(x[..., first, :]) & np.isfinite(x[..., second, :])
     a, b = (np.where(both, x[..., side, :], np.nan) for side in (first, second))
     constant = (both.sum(axis=-1) > 1) & np.isnan(moments(a)[1]) & np.isnan(moments(b)[1])
@@ -115,6 +123,44 @@ def differences(
         error, df = (np.where(enough[..., None, :], *part) for part in parts)
         method, weights = np.where(enough, SHARED, method), shared.weights
     return Differences(mean, n, weights, error, df, method, constant, equal)
+
+
+def weighted_sums(x: np.ndarray, sums: np.ndarray, floor: float = 0.0) -> Differences:
+    """Weighted sums (sums, variants) of the means of variants, from unpaired runs x (..., variants, runs).
+
+    NaN where a variant has fewer runs than others. `floor`: the smallest standard deviation of a run.
+    """
+    centre, deviation, n = moments(x, floor)
+    used = sums != 0
+    fewest = np.where(used, n[..., None, :], n.max()).min(axis=-1)
+    varies = ((n > 1) & np.isfinite(moments(x)[1])).astype(float)
+    own, df = np.nan_to_num(deviation)[..., None, :] ** 2, np.maximum(n - 1.0, 1)[..., None, :]
+    weights, method = np.ones((*n.shape[:-1], 1)), np.full(fewest.shape, WELCH)
+    error, error_df = _satterthwaite(own, df, n, sums)
+    if can_share(x, floor, paired=False):
+        shared, enough = shared_variance(x, floor, paired=False), fewest >= FEWEST_SEEDS
+        parts = zip(_satterthwaite(shared.variance, shared.df, n, sums), (error, error_df), strict=True)
+        error, error_df = (np.where(enough[..., None, :], *part) for part in parts)
+        method, weights = np.where(enough, SHARED, method), shared.weights
+    known = (fewest > 1)[..., None, :]
+    error, error_df = (np.where(known, part, np.nan) for part in (error, error_df))
+    mean = np.where(fewest > 0, np.nan_to_num(centre) @ sums.T, np.nan)
+    constant = (fewest > 1) & (varies @ used.T == 0)
+    return Differences(mean, fewest, weights, error, error_df, method, constant, np.zeros(fewest.shape, bool))
+
+
+def _satterthwaite(
+    variance: np.ndarray, df: np.ndarray, n: np.ndarray, sums: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Standard errors and degrees of freedom (..., grid, sums) from variances and their df (..., grid, variants).
+
+    Sources: Welch, Biometrika 34 (1947), 28-35; Satterthwaite, Biometrics Bulletin 2 (1946), 110-114.
+    """
+    of_mean = variance / np.maximum(n, 1)[..., None, :]
+    total, squares = of_mean @ (sums**2).T, (of_mean**2 / df) @ (sums**4).T
+    known = total > 0
+    error = np.sqrt(np.where(known, total, np.nan))
+    return error, np.divide(total**2, squares, out=np.full(total.shape, np.nan), where=known)
 
 
 def _welch(a: np.ndarray, b: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:

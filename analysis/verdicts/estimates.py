@@ -36,6 +36,9 @@ class Estimate:
         """Whether the interval lies above or below zero."""
         return self.low > 0 or self.high < 0
 
+    def __neg__(self) -> Estimate:
+        return replace(self, value=-self.value, low=-self.high, high=-self.low)
+
     def covering(self, other: Estimate) -> Estimate:
         """The same value, with an interval that holds both; unknown where one of them is."""
         low, high = np.min([self.low, other.low]), np.max([self.high, other.high])

@@ -5,6 +5,8 @@ seed, from the complete grid of that seed, and its mean is tested by Student's t
 effect is its own variation between seeds, which includes factor x seed variation; a pooled residual would leave that
 out. Cells may scatter differently.
 
+Unpaired runs have no seeds: there, an effect is a weighted sum of the means of cells (see `weighted_sums`).
+
 All effects are one family: the pairs of levels of each factor, and the cells of each interaction. Each effect has one
 interval for all of them together, by Bonferroni, where each term (a factor or an interaction) has the same share of the
 level, divided equally among its effects. An effect is shown where its interval leaves zero out, a term where one of its
@@ -12,7 +14,7 @@ effects is. This needs no estimate of a covariance matrix, for which few seeds d
 more factors are not tested.
 
 The grid must be complete: at least half of the seeds have a finite value in every cell. A seed counts if it has a
-finite value in every cell.
+finite value in every cell. Of unpaired runs, every cell has two with a finite value.
 """
 
 from collections import Counter
@@ -24,6 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.verdicts.differences import Differences, weighted_sums
 from analysis.verdicts.estimates import ALPHA, RELATIVE_ROUNDING, UNKNOWN, Estimate, mean, means, t_test
 from analysis.verdicts.looks import NO_PLAN, Looks
 from experiments.errors import UserError
@@ -46,7 +49,7 @@ class Factorial:
 
     factors: tuple[str, ...]
     levels: dict[str, Levels]
-    seeds: tuple  # seeds used
+    seeds: tuple  # seeds used; empty for unpaired runs
     seeds_left_out: tuple  # seeds without a finite value in every cell
     means: dict[Term, dict[Levels, Estimate]]
     """the marginal means of factors and of pairs of factors, in which every combination of the other factors has the
@@ -71,14 +74,15 @@ def factorial(
     floor: float = 0.0,
     families: int = 1,
     looks: Looks = NO_PLAN,
+    paired: bool = True,
 ) -> Factorial:
     """Means, contrasts and two-way interactions of `factors` on `metric`; intervals are at `LEVEL`.
 
     `frame` has one row a run and the columns `metric`, `seed` and every factor; several runs of a seed in a cell are
     averaged. `floor` is the smallest standard deviation of one run (see `estimates`). `families` is the number of
     families of tests that share the level of significance. With planned `looks`, the runs are those of the current
-    look, and intervals have its level. Raises `UserError` naming a factor that does not vary or the cells that are
-    missing, or where fewer than two seeds have every cell.
+    look, and intervals have its level. `paired`: whether the runs of a seed belong together. Raises `UserError` naming
+    a factor that does not vary or the cells that are missing, or where fewer than two seeds have every cell.
     """
     runs = frame.loc[np.isfinite(frame[metric].to_numpy(dtype=float)), [metric, "seed", *factors]]
     runs = runs.astype(dict.fromkeys(factors, object)).fillna(dict.fromkeys(factors, "none"))
@@ -87,12 +91,12 @@ def factorial(
     cells = list(product(*levels.values()))
     values = runs.groupby([*factors, "seed"], sort=False)[metric].mean().to_dict()
     table = np.array([[values.get((*cell, seed), np.nan) for cell in cells] for seed in seeds], dtype=float)
-    _check_complete(levels, cells, table)
-    grid = _Grid(levels, table, floor, looks)
+    _check_complete(levels, cells, table, paired)
+    grid = _Grid(levels, table, floor, looks, paired)
     pairs = list(combinations(factors, 2))
     tested: dict[Term, list[Effect]] = {(factor,): grid.contrasts(factor) for factor in factors}
     tested |= {pair: grid.interaction(*pair) for pair in pairs}
-    rows = _adjust(tested, families, looks)
+    rows = _adjust(tested, families, grid)
     tests = {
         term: {"interaction_p": row["p"], "interaction_p_adjusted": row["p_adjusted"], "verdict": row["verdict"]}
         for term, row in zip(tested, rows, strict=True)
@@ -101,7 +105,7 @@ def factorial(
         factors=tuple(factors),
         levels=levels,
         seeds=tuple(seed for seed, used in zip(seeds, grid.complete, strict=True) if used),
-        seeds_left_out=tuple(seed for seed, used in zip(seeds, grid.complete, strict=True) if not used),
+        seeds_left_out=tuple(seed for seed, used in zip(seeds, grid.complete, strict=True) if paired and not used),
         means={term: grid.means(term) for term in tested},
         contrasts=pd.DataFrame(effect for factor in factors for effect in tested[factor,]),
         simple=pd.DataFrame({**effect, **tests[pair]} for pair in pairs for effect in grid.simple(*pair)),
@@ -110,15 +114,16 @@ def factorial(
     )
 
 
-def _adjust(tested: dict[Term, list[Effect]], families: int, looks: Looks) -> list[Effect]:
-    """Replace `same`, `sample` and `floor` of each effect by its tests, and return the rows of `Factorial.terms`."""
+def _adjust(tested: dict[Term, list[Effect]], families: int, grid: "_Grid") -> list[Effect]:
+    """Replace `same` and `row` of each effect by its tests, and return the rows of `Factorial.terms`."""
     known = {(term, e["same"]) for term, effects in tested.items() for e in effects if np.isfinite(e["p"])}
     number, rows = Counter(term for term, _ in known), []
     for term, effects in tested.items():
-        factor = families * max(len(number) * number[term], 1) / looks.share
+        factor = families * max(len(number) * number[term], 1) / grid.looks.share
         contrasts = len({effect.pop("same") for effect in effects})
-        for effect in effects:
-            effect["adjusted"] = mean(effect.pop("sample"), 1 - ALPHA / factor, effect.pop("floor"))
+        intervals = grid.estimates([effect.pop("row") for effect in effects], 1 - ALPHA / factor)
+        for effect, interval in zip(effects, intervals, strict=True):
+            effect["adjusted"] = interval
             effect["p_adjusted"] = float(np.minimum(factor * effect["p"], 1.0))
             effect["verdict"] = effect["verdict_of_finished"] = _verdict(effect["adjusted"])
         frame = pd.DataFrame(effects)
@@ -164,21 +169,22 @@ def cover_failed(model: Factorial, counted: Factorial | None) -> Factorial:
     return replace(model, contrasts=contrasts, simple=simple, interactions=interactions, terms=terms)
 
 
-def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: np.ndarray) -> None:
+def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: np.ndarray, paired: bool) -> None:
     for factor, values in levels.items():
         if len(values) < 2:
             only = "".join(map(str, values)) or "no level"
             raise UserError(f"factors: {factor} takes only {only} in these runs; two levels or more are needed")
     finite = np.isfinite(table)
-    missing = [cell for cell, n in zip(cells, finite.sum(axis=0), strict=True) if 2 * n < len(table)]
+    least, few = (len(table) / 2, "half of the seeds have a") if paired else (2, "two")
+    missing = [cell for cell, n in zip(cells, finite.sum(axis=0), strict=True) if n < least]
     if missing:
         named = "; ".join(
             ", ".join(f"{factor} = {level}" for factor, level in zip(levels, cell, strict=True))
             for cell in missing[:MOST_NAMED]
         )
         more = f"; and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
-        raise UserError(f"factors: fewer than half of the seeds have a finished run of {named}{more}")
-    if (complete := int(finite.all(axis=1).sum())) < 2:
+        raise UserError(f"factors: fewer than {few} finished run{'s' * (not paired)} of {named}{more}")
+    if paired and (complete := int(finite.all(axis=1).sum())) < 2:
         raise UserError(
             f"factors: seeds with a finished run of every combination of {' and '.join(levels)}: {complete} of "
             f"{len(table)}; two are needed"
@@ -188,11 +194,12 @@ def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: n
 class _Grid:
     """The values of a complete grid, and the weights of each effect over its cells."""
 
-    def __init__(self, levels: dict[str, Levels], table: np.ndarray, floor: float, looks: Looks) -> None:
+    def __init__(self, levels: dict[str, Levels], table: np.ndarray, floor: float, looks: Looks, paired: bool) -> None:
         """`table`: values (seeds, cells), NaN where there is none."""
+        self.paired = paired
         self.levels, self.cells, self.table = levels, list(product(*levels.values())), table
         self.floor, self.looks = floor, looks
-        self.complete = np.isfinite(table).all(axis=1)
+        self.complete = np.isfinite(table).all(axis=1) & paired
         self.columns = {factor: [cell[i] for cell in self.cells] for i, factor in enumerate(levels)}
 
     def weights(self, term: Term, levels: Levels) -> np.ndarray:
@@ -208,17 +215,27 @@ class _Grid:
         samples = np.where(np.abs(samples) <= RELATIVE_ROUNDING * np.nanmax(np.abs(complete)), 0.0, samples)
         return samples, self.floor * np.sqrt((rows**2).sum(axis=1))
 
-    def estimates(self, weights: Sequence[np.ndarray]) -> list[Estimate]:
-        """Each weighted sum with its t interval over the seeds."""
+    def estimates(self, weights: Sequence[np.ndarray], level: float) -> list[Estimate]:
+        """Each weighted sum with its t interval over the seeds, or of unpaired runs."""
+        if not self.paired:
+            return self._of_cells(weights).estimates(level)
         samples, floors = self.samples(weights)
-        return means(samples, self.looks.confidence, floors)
+        return means(samples, level, floors)
+
+    def p(self, weights: Sequence[np.ndarray]) -> np.ndarray:
+        """The p-value of each weighted sum (sums,)."""
+        return t_test(*self.samples(weights)) if self.paired else self._of_cells(weights).t_test()
+
+    def _of_cells(self, weights: Sequence[np.ndarray]) -> Differences:
+        return weighted_sums(self.table.T, np.array(weights), self.floor)
 
     def means(self, term: Term) -> dict[Levels, Estimate]:
         """The marginal mean at each combination of the term's levels; for a single cell the mean of all its runs."""
         if len(term) == len(self.levels):
             return {cell: mean(runs, floor=self.floor) for cell, runs in zip(self.cells, self.table.T)}
         places = list(product(*(self.levels[factor] for factor in term)))
-        return dict(zip(places, self.estimates([self.weights(term, levels) for levels in places]), strict=True))
+        sums = [self.weights(term, levels) for levels in places]
+        return dict(zip(places, self.estimates(sums, self.looks.confidence), strict=True))
 
     def contrasts(self, factor: str) -> list[Effect]:
         """The differences of all pairs of levels."""
@@ -245,7 +262,8 @@ class _Grid:
         """The differences of the first factor's levels from its first level, at each level of the second."""
         term, (low, *higher) = (first, second), self.levels[first]
         pairs = list(product(higher, self.levels[second]))
-        diffs = self.estimates([self.weights(term, (high, at)) - self.weights(term, (low, at)) for high, at in pairs])
+        sums = [self.weights(term, (high, at)) - self.weights(term, (low, at)) for high, at in pairs]
+        diffs = self.estimates(sums, self.looks.confidence)
         return [
             {"factor": first, "level": high, "reference": low, "other_factor": second, "other_level": at, "diff": diff}
             for (high, at), diff in zip(pairs, diffs, strict=True)
@@ -257,11 +275,9 @@ class _Grid:
         With two levels, for example, each cell's effect is another's with the opposite sign.
         """
         first: dict[bytes, int] = {}
-        effects, (samples, floors) = [], self.samples(rows)
-        alone, p = means(samples, self.looks.confidence, floors), t_test(samples, floors)
+        effects, alone, p = [], self.estimates(rows, self.looks.confidence), self.p(rows)
         for i, (place, row) in enumerate(zip(places, np.round(rows, 9), strict=True)):
             positive = row * np.sign(row[np.flatnonzero(row)[0]])
             same = first.setdefault((positive + 0.0).tobytes(), i)  # + 0.0 makes -0.0 the same as 0.0
-            tested = {"p": float(p[i]), "same": same, "sample": samples[i], "floor": float(floors[i])}
-            effects.append({**place, name: alone[i], **tested})
+            effects.append({**place, name: alone[i], "p": float(p[i]), "same": same, "row": rows[i]})
         return effects

@@ -48,6 +48,11 @@ class Policy:
         return self.strictness * (2 if self.has_grid else 1)
 
     @property
+    def unit(self) -> str:
+        """What the values of a variant are counted by: "seed" or, where runs are not paired by it, "run"."""
+        return "run" if self.variance == "unpaired" else "seed"
+
+    @property
     def several_looks(self) -> bool:
         """Whether the level of an interval is that of one of several planned looks."""
         return len(self.looks.plan) > 1

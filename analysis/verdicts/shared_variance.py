@@ -4,7 +4,8 @@ With few seeds, a variant's own variance is poorly known, and a test over many p
 
 1. Seeds lift all variants alike, so the seed means are taken out first: the least-squares fit of variant and seed, in
    which a missing run shifts nothing. A variant's residual variance has its own degrees of freedom, the number of its
-   runs less what the fit takes of them: (n - 1) (1 - 1 / V) of n seeds and V variants without a gap.
+   runs less what the fit takes of them: (n - 1) (1 - 1 / V) of n seeds and V variants without a gap. Unpaired runs
+   have no seed means: then it is the variance of a variant's runs, with n - 1.
 2. These variances are draws from a scaled inverse chi-squared distribution (empirical Bayes: Smyth, Statistical
    Applications in Genetics and Molecular Biology 3 (2004), article 3). Three changes make its error rates hold in small
    studies whose variants differ in spread:
@@ -50,11 +51,14 @@ class SharedVariance:
         return np.sqrt(a + b), (a + b) ** 2 / (a**2 / self.df[..., first] + b**2 / self.df[..., second])
 
 
-def residual_variances(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Variances (..., variants) of values x (..., variants, seeds) without the seed means, and their df.
+def residual_variances(x: np.ndarray, paired: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """Variances (..., variants) of values x (..., variants, seeds) without the seed means, if `paired`, and their df.
 
     NaN marks a missing run. The variance is 0 where only rounding is left, and where the df are 0.
     """
+    if not paired:
+        _, deviation, count = moments(x)
+        return np.nan_to_num(deviation) ** 2, np.maximum(count - 1.0, 0)
     present = np.isfinite(x)
     weight, (centre, _, n) = present.astype(float), moments(x)
     share = weight / np.maximum(n, 1)[..., None]
@@ -72,20 +76,26 @@ def residual_variances(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.divide(square, df, out=np.zeros_like(square), where=known), np.where(df > 1e-6, df, 0.0)
 
 
-def can_share(x: np.ndarray, floor: float = 0.0) -> bool:
-    """Whether values x (..., variants, seeds) have enough seeds, and enough variants that vary, in every study."""
-    if (np.isfinite(x).any(axis=-2).sum(axis=-1) < FEWEST_SEEDS).any():
+def can_share(x: np.ndarray, floor: float = 0.0, paired: bool = True) -> bool:
+    """Whether values x (..., variants, seeds) have enough seeds, and enough variants that vary, in every study.
+
+    Of unpaired runs, so many variants vary and have as many runs.
+    """
+    present = np.isfinite(x)
+    if (present.any(axis=-2).sum(axis=-1) < FEWEST_SEEDS).any():
         return False
-    varying = _varying(x, residual_variances(x)[0], floor).sum(axis=-1)
+    enough = paired | (present.sum(axis=-1) >= FEWEST_SEEDS)
+    varying = (_varying(x, residual_variances(x, paired)[0], floor) & enough).sum(axis=-1)
     return bool((varying >= FEWEST_VARYING).all())
 
 
-def shared_variance(x: np.ndarray, floor: float = 0.0) -> SharedVariance:
+def shared_variance(x: np.ndarray, floor: float = 0.0, paired: bool = True) -> SharedVariance:
     """The variances of variants from values x (..., variants, seeds), NaN where a run is missing.
 
-    `floor` is the smallest standard deviation of a run; variants at it do not tell how the others spread.
+    `floor` is the smallest standard deviation of a run; variants at it do not tell how the others spread. `paired`:
+    whether the seed means are taken out.
     """
-    own, df = residual_variances(x)
+    own, df = residual_variances(x, paired)
     d = df[..., None, :]
     fitted = d * _varying(x, own, floor)[..., None, :]
     s2 = np.maximum(own, floor**2)[..., None, :]

@@ -36,7 +36,7 @@ EMPTY = ([""], ["runs", "--out", ""], ["across", "", "b"], ["export", "runs", " 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "STUDY"),
+        (["--json"], "error: the following arguments are required: STUDY\n"),
         (["nowhere"], "nowhere: no such folder"),
         (["x" * 300], "expected the path of a folder"),
         (["compare", "a", "b"], "vit-report compare: was removed; use `analysis.compare`"),
@@ -61,6 +61,7 @@ EMPTY = ([""], ["runs", "--out", ""], ["across", "", "b"], ["export", "runs", " 
         (["a", "b"], "b: is a second study; vit-report across A B C"),
         (["export", "nowhere", "b"], "nowhere: no such folder"),
         (["--compare", "a", "b"], "--compare: no such flag"),
+        (["a", "--metric", "b", "--metric=c"], "--metric: is given 2 times; it takes one value"),
         (["--frobnicate", "x"], "--frobnicate"),
         (["."], "study.json"),
         *((words, "is not allowed: expected the path of a folder") for words in EMPTY),

@@ -28,6 +28,8 @@ SPREADS = {
 }
 """Kind -> the standard deviations of the runs of n variants."""
 OTHER = ("log-normal", "correlated 0.5", "correlated -0.5", "t3", "missing", "stopped", "skewed")
+UNPAIRED = ("equal", "one x3", "half x0.2", "log-normal", "t3", "unequal n")
+"""The kinds for runs without seeds. In the last, the first variant has half of the runs of the others, at least two."""
 KINDS = (*SPREADS, *OTHER)
 NOT_COVERED = ("skewed x3", "collapse")
 """Kinds for which the levels do not hold, and which the guide names."""
@@ -39,7 +41,9 @@ FEW = 5  # common seeds below which a pair with the baseline is judged as one of
 
 @dataclass(frozen=True)
 class Cell:
-    """Studies of one kind. `datasets`: a page shows that many of them, and all its pairs are one family."""
+    """Studies of one kind. `datasets`: a page shows that many of them, and all its pairs are one family. `unpaired`:
+    runs have no seeds.
+    """
 
     kind: str
     variants: int
@@ -47,9 +51,11 @@ class Cell:
     plan: tuple[int, ...] = ()
     family: Literal["all", "baseline"] = "all"
     datasets: int = 1
+    unpaired: bool = False
 
     def __str__(self) -> str:
         more = [f"looks {self.plan}"] * bool(self.plan) + ["baseline"] * (self.family == "baseline")
+        more += ["unpaired"] * self.unpaired
         return ", ".join([self.kind, f"V {self.variants}", f"n {self.seeds}", *more, *self._datasets])
 
     @property
@@ -66,7 +72,8 @@ class Cell:
         """Runs (studies x datasets, variants, seeds) with a mean of 0; their standard deviation is 1 or as the kind
         says.
         """
-        rng = np.random.default_rng([(*KINDS, *NOT_COVERED).index(self.kind), self.variants, self.seeds, seed])
+        kinds = (*KINDS, *NOT_COVERED, "unequal n")
+        rng = np.random.default_rng([kinds.index(self.kind), self.variants, self.seeds, seed])
         x = rng.normal(size=(studies * self.datasets, self.variants, self.seeds))
         one_seed = rng.normal(size=(len(x), 1, self.seeds))
         if self.kind in SPREADS:
@@ -80,6 +87,8 @@ class Cell:
             x = rng.standard_t(3, size=x.shape) / np.sqrt(3)
         elif self.kind == "missing":
             x[rng.random(x.shape) < 0.3] = np.nan
+        elif self.kind == "unequal n":
+            x[:, 0, max(self.seeds // 2, 2) :] = np.nan
         elif self.kind == "stopped":
             x[:, : max(self.variants // 4, 1), max(self.seeds // 2, 2) :] = np.nan
         elif self.kind.startswith("skewed"):
@@ -113,13 +122,13 @@ def rates(cell: Cell, studies: int, x: np.ndarray | None = None, shift: float | 
     apart = (first >= half) & (second < half)  # where the truth is a margin, of which first has more
     wrong, low = np.zeros(len(x), bool), np.zeros(len(x), bool)
     for n in cell.plan or (cell.seeds,):
-        for rows, now in _by_method(x[..., :n], first, second):
+        for rows, now in _by_method(x[..., :n], first, second, cell.unpaired):
             missed = now.t_test() <= _levels(now, cell, n)
             wrong[rows] |= missed.any(axis=-1)
             low[rows] |= (missed & apart & (now.mean < 0)).any(axis=-1)  # the interval lies below the truth
     true = np.where(apart, SHIFT[cell.seeds] if shift is None else shift, 0.0)
     found, beyond = np.zeros((len(x), len(apart)), bool), np.zeros((len(x), len(apart)), bool)
-    for rows, now in _by_method(x, first, second):
+    for rows, now in _by_method(x, first, second, cell.unpaired):
         levels = _levels(now, cell, cell.seeds)
         found[rows] = (now.t_test(-true) <= levels) & (now.mean + true > 0)
         beyond[rows] = (now.t_test() <= levels) & (now.mean > 0)
@@ -145,12 +154,14 @@ def ranks_hold(cell: Cell, means: ArrayLike, studies: int) -> np.ndarray:
     return held
 
 
-def _by_method(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> Iterator[tuple[np.ndarray, Differences]]:
+def _by_method(
+    x: np.ndarray, first: np.ndarray, second: np.ndarray, unpaired: bool = False
+) -> Iterator[tuple[np.ndarray, Differences]]:
     """The studies that share their spread, and those that do not, with their differences."""
-    shares = np.array([can_share(study) for study in x])
+    shares = np.array([can_share(study, paired=not unpaired) for study in x])
     for rows in (np.flatnonzero(shares), np.flatnonzero(~shares)):
         if rows.size:
-            yield rows, differences(x[rows], first, second)
+            yield rows, differences(x[rows], first, second, variance="unpaired" if unpaired else "shared")
 
 
 def _levels(found: Differences, cell: Cell, n: int) -> np.ndarray:
@@ -178,6 +189,10 @@ HARDEST = (
     Cell("half x0.05", 22, 5, family="baseline"),
     *(Cell(kind, 3, n, datasets=3) for kind in ("equal", "one x3") for n in (3, 5)),
     *(Cell(kind, 8, 5) for kind in NOT_COVERED),
+    *(Cell(kind, 2, n, unpaired=True) for kind in ("one x3", "unequal n") for n in (3, 10)),
+    *(Cell(kind, 3, 3, unpaired=True) for kind in ("equal", "one x3", "half x0.2", "log-normal")),
+    Cell("unequal n", 4, 5, unpaired=True),
+    Cell("half x0.2", 22, 3, unpaired=True),
 )
 """The cells with the largest errors, and what stands in the guide."""
 

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
 from shown import answer, rows
+from synthetic import write_study
 
 import analysis
 from analysis.findings import analyze
@@ -118,7 +119,7 @@ def test_every_format_holds_the_same_runs(tmp_path):
     for ending in formats:
         study = read(f"csv:{tmp_path / 'runs'}.{ending}", metric="score", factor=["method"], margin=0.5)
         assert analyze(study).means.values == {name: pytest.approx(runs) for name, runs in expected.items()}
-        assert study.plan.notes[-1] == "Columns of the table that are not used: note."
+        assert study.plan.description == f"Columns of {study.plan.source} that are not used: note."
 
 
 def test_a_pair_without_a_common_seed_says_so():
@@ -130,7 +131,7 @@ def test_a_pair_without_a_common_seed_says_so():
 
 def test_a_report_on_a_frame_shows_the_call_that_makes_it():
     (code,) = reproduce(compared(table({"a": [1, 2], "b": [3, 4]}))).items
-    assert code.text == "analysis.compare(frame, *('score', ['method'], 'seed', None, 0.5, False, 'shared', [], 'all'))"
+    assert code.text == "analysis.compare(frame, *('score', ['method'], None, None, 0.5, False, 'shared', [], 'all'))"
 
 
 def run(capsys, *arguments):
@@ -154,10 +155,10 @@ COLUMNS = {"factor": ["method"], "margin": 0.5}
         (
             GOOD,
             (*FLAGS, "--factor", "acc"),
-            "metric, seed, factors and dataset are different columns, not acc, seed, method, a",
+            "metric, seed, factors and dataset are different columns, not acc, method, acc, seed",
         ),
-        (GOOD, FLAGS[:2], "metric and factor are required, and name columns; its columns: method, seed, acc"),
-        (GOOD, FLAGS[2:], "metric and factor are required, and name columns"),
+        (GOOD.replace("a,", "1,").replace("b,", "2,"), FLAGS[:2], "factor is required: a column; its columns: method,"),
+        (GOOD, FLAGS[2:], "metric is required, and names a column; its columns: method, seed, acc"),
         (GOOD, (*FLAGS, "--variance", "pooled"), "variance"),
         (GOOD, (*FLAGS[:4], "--margin", "0"), "margin: 0.0 is not allowed: input should be greater than 0"),
         (GOOD, (*FLAGS, "--baseline", "c"), "baseline: 'c' is not among the variants: a, b"),
@@ -228,13 +229,13 @@ def test_a_file_of_another_format_is_one_line(tmp_path, capsys, name, content, s
 def test_columns_belong_to_a_table(capsys):
     for flags in (("--factor", "method"), ("--seed", "s"), ("--margin", "0.5"), ("--lower-is-better",)):
         status, _, err = run(capsys, POSITIONS, *flags)
-        assert status == 2 and f"{flags[0]}: is allowed only with csv:FILE" in err
+        assert status == 2 and f"{flags[0][2:].replace('-', '_')}: is for a table of runs, such as runs.csv" in err
 
 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"metric": ""}, "the table: metric and factor are required"),
+        ({"metric": ""}, "the table: metric is required"),
         ({"metric": "error"}, "the table: has no column 'error' (the metric); its columns: method, seed, "),
         ({"baseline": "c"}, "baseline: 'c' is not among the variants: a, b"),
         ({"seed": "none"}, "name what differs as a factor"),
@@ -254,12 +255,12 @@ def test_a_message_of_the_function_names_its_arguments_and_no_flag(asked, said):
 def test_the_report_shows_what_the_table_has_and_no_more(tmp_path, capsys):
     (tmp_path / "runs.csv").write_text(GOOD)
     assert run(capsys, f"csv:{tmp_path / 'runs.csv'}", *FLAGS)[0] == 0
-    page = (tmp_path / "runs-report" / "report.md").read_text()
+    page = (tmp_path / "runs-acc-report" / "report.md").read_text()
     heads = [line[3:] for line in page.splitlines() if line.startswith("## ")]
     assert heads == ["Results", "Differences from the baseline", "Spread", "Methods", "Provenance", "Reproduce", "Runs"]
     assert not any(word in page.lower() for word in ("epoch is", "images", "flop", "commit", "hardware"))
     assert f"vit-report csv:{tmp_path / 'runs.csv'} --metric acc --factor method --margin 0.5" in page
-    assert json.loads((tmp_path / "runs-report" / "manifest.json").read_text())
+    assert json.loads((tmp_path / "runs-acc-report" / "manifest.json").read_text())
 
 
 def test_small_and_large_values_are_shown_and_what_is_not_tested_says_why():
@@ -486,11 +487,11 @@ def test_lines_of_a_table_end_as_anywhere(end, tmp_path):
     assert len(read(f"csv:{tmp_path}/runs.csv", metric="acc", factor=["method"]).runs) == 6
 
 
-def test_runs_without_a_seed_in_common_are_to_be_numbered():
+def test_runs_without_a_seed_in_common_are_unpaired():
     frame = table({"a": [1, 2, 3], "b": [2, 3, 5]})
     frame["seed"] = range(6)
     with pytest.raises(
-        UserError, match="the table: seed: a has no seed in common with another variant.*number runs.*0, 1, 2"
+        UserError, match="the table: seed: a has no seed in common with another variant.*runs without seeds: --unpaired"
     ):
         compared(frame)
     with pytest.raises(UserError, match="seed: c has no seed in common"):
@@ -525,11 +526,50 @@ def test_tables_of_other_endings_and_with_an_index_column_are_read(name, tmp_pat
         assert not any("not used" in note for note in study.plan.notes)
 
 
-@pytest.mark.parametrize("name", ["runs.csv", "runs.tsv", "runs.parquet"])
-def test_a_file_without_csv_before_it_is_proposed_with_it(name, tmp_path, capsys, monkeypatch):
+def test_a_table_needs_no_prefix_and_a_folder_of_its_name_wins(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path(name).write_text("a,b\n")
-    assert run(capsys, name)[2] == f"vit-report: error: {name}: is a file; did you mean csv:{name}?\n"
+    write_study(tmp_path, "study.csv", seeds=2)
+    assert run(capsys, "study.csv")[1].endswith("study.csv/report/report.html\n")
+    Path("runs.csv").write_text(GOOD)
+    assert run(capsys, "runs.csv", *FLAGS)[1].endswith("\nruns-acc-report/report.html\n")
+    assert run(capsys, "export", "runs.csv", "exported", *FLAGS)[:2] == (0, "exported\n")
+    Path("b.csv").write_text(GOOD)
+    assert run(capsys, "across", "runs.csv", "b.csv", *FLAGS)[1].endswith("\nruns-acc-report-across/report.html\n")
+    assert run(capsys, "none.csv", *FLAGS)[2].endswith("none.csv: cannot be read: No such file or directory\n")
+
+
+def test_the_report_of_another_metric_has_a_folder_of_its_own(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("runs.csv").write_text("method,seed,acc,test/loss\na,0,1,2\na,1,2,3\nb,0,3,3\nb,1,4,5\n")
+    for metric in ("acc", "test/loss", "acc"):
+        assert run(capsys, "runs.csv", "--metric", metric, "--factor", "method")[0] == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"runs.csv", "runs-acc-report", "runs-test-loss-report"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({}, None),
+        ({"host": ["x", "y", "x", "y"]}, "factor is required: one of method, host"),
+        ({"State": ["finished", "finished", "finished", "crashed"]}, None),  # --failed names it
+        ({"note": ["p", "q", "r", "s"]}, None),  # a value for each row
+        ({"data": ["p", "q", "p", "q"]}, None),  # --dataset names it
+        ({"size": [1, 1, 2, 2]}, None),  # numbers
+        ({"kind": ["x", "x", "x", "x"]}, None),
+    ],
+)
+def test_the_only_column_of_text_with_repeats_is_the_factor(columns, said, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = pd.DataFrame({"method": list("aabb"), "seed": [0, 1] * 2, "acc": [1, 2, 3, 4]}).assign(**columns)
+    rows.to_csv("runs.csv", index=False)
+    flags = [*["--failed", "State!=finished"] * ("State" in columns), *["--dataset", "data"] * ("data" in columns)]
+    status, out, err = run(capsys, "runs.csv", "--metric", "acc", *flags)
+    if said:
+        assert status == 2 and said in err
+        return
+    assert (status, out.splitlines()[0], err) == (0, "factor: method", "")
+    status, out, err = run(capsys, "runs.csv", "--metric", "acc", "--json", *flags)
+    assert (status, err) == (0, "factor: method\n") and json.loads(out)
 
 
 def test_what_the_columns_cannot_exclude_is_noted():
@@ -538,14 +578,13 @@ def test_what_the_columns_cannot_exclude_is_noted():
         {"opt": ["a"] * 3 + ["b"] * 3, "seed": [0, 1, 2] * 2, "loss": [3, 2, 4, 5, 6, 5.5], "lr": [0.1] * 3 + [0.3] * 3}
     )
     frame["host"] = ["x", "y", "x", "x", "y", "x"]
-    notes = analysis.compare(frame, metric="loss", factor="opt").study.plan.notes[1:]
+    notes = analysis.compare(frame, metric="loss", factor="opt").study.plan.notes
     assert notes == [
         "lr differs between variants and is no factor: it may explain a difference.",
-        "Columns of the table that are not used: host.",
-        "Higher loss counts as better. For the opposite, say that lower is better.",
+        "Higher loss counts as better. For the opposite: --lower-is-better, in Python lower_is_better=True.",
     ]
     lower = analysis.compare(frame[["opt", "seed", "loss"]], metric="loss", factor="opt", lower_is_better=True)
-    assert len(lower.study.plan.notes) == 1
+    assert lower.study.plan.notes == []
 
 
 def test_a_value_of_zero_is_a_result():

@@ -83,6 +83,24 @@ def test_the_job_type_is_the_study_and_the_group_the_variant(project):
         read("wandb:nothing")
 
 
+def test_runs_of_other_programs_may_have_no_seeds(monkeypatch):
+    configs = {"theirs": ({"kind": "a"}, {"kind": "b"}), "ours": (OURS, OURS)}
+    given = {
+        name: [api_run(f"{i}", config=configs[name][i < 3], summary={"test/acc": i / 9, **own}) for i in range(5)]
+        for name, own in (("theirs", {}), ("ours", {"run_id": "c0ffee"}))
+    }
+    runs = lambda path, order: given[path.partition("/")[2]]  # noqa: E731
+    monkeypatch.setattr("wandb.Api", lambda timeout: SimpleNamespace(runs=runs))
+    with pytest.raises(UserError, match="has no setting `seed`"):
+        read("wandb:me/theirs")
+    study = read("wandb:me/theirs", variance="unpaired")
+    assert study.for_verdicts()[1] == {"a": {0: 3 / 9, 1: 4 / 9}, "b": {0: 0, 1: 1 / 9, 2: 2 / 9}}
+    with pytest.raises(UserError, match="variance: 'unpaired' is not allowed: these runs are of vit-train, and have "):
+        read("wandb:me/ours", variance="unpaired")
+    with pytest.raises(UserError, match="margin: is for a table of runs"):
+        read("wandb:me/theirs", margin=1)
+
+
 def test_an_epoch_that_a_resumed_run_logs_twice_counts_once():
     rows = [{"epoch": epoch, "val/acc": value, "lr": "NaN"} for epoch, value in ((1, 0.1), (1, 0.2), (2, 0.3))]
     run = source_run(api_run(rows=[{"_step": 0}, *rows]))

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from error_rates import HARDEST, KINDS, NOT_COVERED, PLANS, Cell, ranks_hold, rates
+from error_rates import HARDEST, KINDS, NOT_COVERED, PLANS, UNPAIRED, Cell, ranks_hold, rates
 from simulation import ALPHA, at_most
 
 from analysis.verdicts.comparisons import Rule, compare, with_failed
@@ -40,6 +40,12 @@ def test_few_tables_of_methods_on_datasets_have_a_false_mark_or_too_large_a_coun
     One method with ten times the spread is not covered, as the guide says.
     """
     check(Cell(kind, methods, seeds, plan, datasets=datasets), 300)
+
+
+@pytest.mark.parametrize("kind", UNPAIRED)
+@pytest.mark.parametrize(("variants", "seeds"), [(2, 3), (3, 3), (8, 5)])
+def test_few_studies_of_unpaired_runs_have_a_false_difference_or_equivalence(kind, variants, seeds):
+    check(Cell(kind, variants, seeds, unpaired=True), 300)
 
 
 @pytest.mark.slow
