@@ -3,6 +3,8 @@
 import hashlib
 import shlex
 from argparse import ArgumentError, ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -14,11 +16,17 @@ from analysis.runs.runs import Runs
 from analysis.runs.settings import PLACES
 from analysis.runs.source_run import ENDED
 from analysis.write.document import Code, Facts, Section
+from experiments.config import flatten
 from experiments.errors import duration_text, setting_text
+from experiments.presets import PRESETS, preset
+from experiments.study import StudyPlan
 
 SEVERAL = "# several commits: check out each one for the seeds listed under Provenance"
 PLUGINS = "# a module, whose folder must be in PYTHONPATH, or the path of its file"
-TUNED = "# `vit-sweep tune` found the settings of each variant; they are in {}/study.json, which --tuned accepts"
+OPTIONS = ("--tuned", "--seeds", "--out")
+YAML = (".yaml", ".yml")
+FIELDS = ("name", "description", "factors", "extra", "baseline", "metric", "margin", "looks", "variance", "family")
+"""What the plan of an earlier version has of a study file, which it lacks."""
 
 
 def question(findings: Findings) -> Section:
@@ -91,7 +99,7 @@ def _seeds(runs: pd.DataFrame) -> str:
 
 
 def commands(study: Runs) -> list[str]:
-    """The commands, then each of the user's own files with a line above it that names it."""
+    """The commands, then each file that they need with a line above it that names it: the study, what is tuned."""
     plan, ended = study.plan, study.of(*ENDED)
     if plan.source and plan.command:
         return [plan.command]
@@ -101,19 +109,39 @@ def commands(study: Runs) -> list[str]:
     modules = dict.fromkeys(name for value in ended["plugin_modules"].dropna() for name in str(value).split(","))
     checkout = f"git checkout {commits[0]}" if len(commits) == 1 else ""
     export = f"export VIT_PLUGINS={shlex.quote(','.join(modules))} {PLUGINS}" if modules else ""
-    tuned = TUNED.format(folder) if plan.command and plan.tuned_settings else ""
-    sweep = shlex.join([*parts, *_options(plan.seeds, given)]) if parts else plan.command
-    lines = [SEVERAL * (len(commits) > 1), checkout, export, tuned, sweep, _report_command(study, folder)]
+    own = next((at for at, part in enumerate(parts) if part.endswith(YAML) or Path(part).name == plan.name), None)
+    needed = dict[str, Any]()
+    if own is not None:  # a built-in study may have other variants by now, and a study that goes on is its folder
+        given_file = parts[own].endswith(YAML)
+        parts[own] = parts[own] if given_file else f"{plan.name}.yaml"
+        needed[parts[own]] = definition(plan, given_file)
+    if plan.tuned:
+        given.tuned = given.tuned if str(given.tuned).endswith(YAML) else "tuned.yaml"
+        needed[given.tuned] = plan.tuned.tree()
+    sweep = shlex.join([*parts, *_options(plan, given)]) if parts else plan.command
+    lines = [SEVERAL * (len(commits) > 1), checkout, export, sweep, _report_command(study, folder)]
     files = [
         f"# {name}, as the runs used it (SHA-256 of the plug-in: {digest})\n{content.rstrip()}"
         for digest, contents in sorted(study.sources.items())
         for name, content in contents.items()
     ]
-    file = next((part for part in parts if part.endswith((".yaml", ".yml"))), None)
-    if file and plan.study:
-        definition = yaml.safe_dump(plan.study, sort_keys=False, allow_unicode=True)
-        files.insert(0, f"# {file}, as the sweep read it\n{definition.rstrip()}")
-    return ["\n".join(filter(None, lines)), *files]
+    read = [f"# {file}, as the sweep read it\n{_yaml(tree)}" for file, tree in needed.items()]
+    return ["\n".join(filter(None, lines)), *read, *files]
+
+
+def definition(plan: StudyPlan, own: bool) -> dict[str, Any]:
+    """The study as a file: the user's `own` as it was read or, where that is not known, what was planned."""
+    if plan.study and own:
+        return plan.study
+    known = plan.preset in PRESETS
+    usual = dict(flatten(preset(plan.preset).model_dump())) if known else {}
+    base = {path: value for path, value in flatten(plan.base) if path not in usual or value != usual[path]}
+    stated = plan.study or {field: getattr(plan, field) for field in FIELDS}
+    return {**stated, "base": ({"preset": plan.preset} if known else {}) | base}
+
+
+def _yaml(tree: dict[str, Any]) -> str:
+    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000, default_flow_style=None).rstrip()
 
 
 def _report_command(study: Runs, folder: str) -> str:
@@ -127,19 +155,21 @@ def _report_command(study: Runs, folder: str) -> str:
 
 
 def _parsed(command: str) -> tuple[list[str], Namespace]:
-    """The words of the sweep's command without --seeds and --out, and these; no words where it is not valid shell."""
+    """The words of the sweep's command without `OPTIONS`, and these; no words where it is not valid shell."""
     flags = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    flags.add_argument("--seeds")
-    flags.add_argument("--out")
+    for option in OPTIONS:
+        flags.add_argument(option)
     try:
         given, words = flags.parse_known_args(shlex.split(command))
     except (ValueError, ArgumentError):  # the command is the user's text
-        return [], Namespace(out=None)
+        return [], Namespace(out=None, tuned=None)
     return words, given
 
 
-def _options(planned: list[int], given: Namespace) -> list[str]:
-    """--seeds with every planned seed, since the last command may have named only some of them, and --out as given."""
+def _options(plan: StudyPlan, given: Namespace) -> list[str]:
+    """--seeds with every planned seed, since the last command may have named only some of them; the others as given."""
+    planned = plan.seeds
     listed = ",".join(map(str, planned)) + "," * (len(planned) == 1)
     seeds = str(len(planned)) if planned == list(range(len(planned))) else listed
-    return ["--seeds", seeds, *(["--out", given.out] if given.out else [])]
+    options = {"--tuned": given.tuned, "--seeds": "" if plan.until_decided else seeds, "--out": given.out}
+    return [word for option, value in options.items() if value for word in (option, value)]

@@ -2,18 +2,26 @@
 
 import html
 import re
+import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
 from synthetic import write_study
 
+import analysis
 from analysis.findings import analyze
 from analysis.questions.provenance import commands, question
 from analysis.report import study_document
 from analysis.runs.read import read
 from analysis.write import files as write
+from experiments.cli import Parser
+from sweeps.commands import run
+from sweeps.commands.arguments import parse_plan
 
+REFERENCE = Path(analysis.__file__).parent / "reference"
+STUDIES = sorted(path.parent for path in REFERENCE.rglob("study.json"))
 TWO = {"none": 0.7, "cpe": 0.9}
 DEFINITION = {"name": "mine", "factors": {"model.pos_embed": ["none", "cpe"]}, "seeds": 2}
 
@@ -67,6 +75,35 @@ def test_the_command_has_every_planned_seed(command, seeds, expected, tmp_path):
     folder = "there" if "there" in command else "runs"
     lines = commands(study)[0].splitlines()
     assert lines == [f"git checkout {study.runs['commit'][0]}", expected, f"vit-report {folder}/position"]
+
+
+@pytest.mark.parametrize(
+    ("tuned", "name"),
+    [("mine-tuned.yaml", "mine-tuned.yaml"), ("runs/rates", "tuned.yaml"), ("a/study.json", "tuned.yaml")],
+)
+def test_a_tuned_study_is_reproduced_with_its_settings(tuned, name, tmp_path):
+    """Whatever --tuned named, the block has a file that it reads. A study that goes on is named by its folder."""
+    study = read(str(REFERENCE / "table-8-tuned"))
+    plan = study.plan.model_copy(update={"command": f"vit-sweep run runs/{study.name} --tuned={tuned}"})
+    first, definition, rates = commands(replace(study, plan=plan))
+    assert f"vit-sweep run {study.name}.yaml --tuned {name} --seeds 5" in first.splitlines()
+    assert definition.startswith(f"# {study.name}.yaml, as") and rates.startswith(f"# {name}, as the sweep read it")
+    assert yaml.safe_load(rates) == study.plan.tuned.tree()
+
+
+@pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: folder.relative_to(REFERENCE).as_posix())
+def test_the_commands_of_a_reference_study_plan_its_runs(folder, tmp_path, monkeypatch):
+    """The block alone, as a stranger copies it: files, then `vit-sweep run`; also if it went on by its folder."""
+    study, parser = read(str(folder)), Parser("vit-sweep")
+    run.add(parser.add_subparsers())
+    monkeypatch.chdir(tmp_path)
+    for last in (study.plan.command, f"vit-sweep run runs/{study.name}"):
+        first, *files = commands(replace(study, plan=study.plan.model_copy(update={"command": last})))
+        for name, content in (re.fullmatch(r"# (\S+), as .*?\n(.*)", text, re.DOTALL).groups() for text in files):
+            Path(name).write_text(content)
+        (command,) = (line for line in first.splitlines() if line.startswith("vit-sweep run "))
+        planned = parse_plan(parser.parse_args(shlex.split(command)[1:]))
+        assert {one.run_id for one in planned.runs} == {one.run_id for one in study.plan.runs}
 
 
 def test_an_exploratory_report_names_its_metric(tmp_path):
