@@ -252,6 +252,11 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         return self.tuned.variants[variant].settings if self.tuned else {}
 
     @property
+    def one_change(self) -> bool:
+        """Whether all variants but one come from `extra`: names then say only what differs from that one."""
+        return bool(self.extra) and all(len(levels) == 1 for levels in self.factors.values())
+
+    @property
     def has_grid(self) -> bool:
         """Whether the variants are every combination of two levels or more of two factors or more."""
         paths, levels = [factor.split("+") for factor in self.factors], [run.levels for run in self.variants.values()]

@@ -31,7 +31,7 @@ class Factors:
 
 def study_factors(study: Runs, means: Means, policy: Policy) -> Factors:
     """The effects of a study's factors."""
-    if len(study.factors) < 2:
+    if len(study.factors) < 2 or study.plan.one_change:
         return Factors()
     if not policy.has_grid:
         return Factors(

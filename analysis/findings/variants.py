@@ -67,7 +67,7 @@ def own_names(study: Runs) -> dict[str, str]:
 def _brief(study: Runs) -> dict[str, str]:
     variants, factors = study.variants, {factor: factor_name(factor, study.names) for factor in study.factors}
     heads = list(factors.values())
-    if not heads:
+    if not heads or study.plan.one_change:
         return {variant: variant for variant in variants}
     if len(heads) == 1:
         return {variant: level_name(heads[0], variant) for variant in variants}
@@ -88,7 +88,7 @@ def names_by_levels(levels: pd.DataFrame, factors: Mapping[str, str]) -> dict[st
 
 
 def _grid(study: Runs) -> pd.DataFrame | None:
-    if len(study.factors) < 2:
+    if len(study.factors) < 2 or study.plan.one_change:
         return None
     levels = levels_by_variant(study)
     unknown = levels.isna().any(axis=None) or (levels == "nan").any(axis=None)
