@@ -76,7 +76,7 @@ def against_baseline(findings: Findings) -> str:
     heads = {
         "better": up,
         "worse": down,
-        "equivalent": f"equivalent, within ±{words.margin(findings.policy.margin, metric)}",
+        "equivalent": f"equivalent within ±{words.margin(findings.policy.margin, metric)}",
         EQUAL: "equal on all seeds, which does not exclude that other seeds fail",
         CEILING: "both at the ceiling, at most one wrong image a run",
         NEAR_CHANCE: "both near chance, so not called equivalent",
