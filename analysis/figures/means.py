@@ -96,7 +96,7 @@ def differences(
             axes.axvspan(*(margin * metric.scale * np.array([-1, 1])), color=BAND, lw=0, zorder=0)
         axes.axvline(0, color=FAINT, lw=1, zorder=1)
         for row, (variant, compared) in enumerate(versus.items()):
-            look = VariantStyle(styles.by_variant[variant].colour, VERDICTS[compared.verdict][1])
+            look = VariantStyle(*VERDICTS[compared.verdict])
             value = words.with_interval(compared.adjusted, metric, signed=True)
             why = f" ({compared.reason})" if compared.reason else ""
             tips = [f"{styles.names[variant]}: {value}{metric.points}, {compared.verdict}{why}"]
@@ -104,7 +104,7 @@ def differences(
             intervals(axes, [compared.adjusted], [row], metric, look, difference=True, **mark)
     shown = (one for versus in panels.values() for one in versus.values() if math.isfinite(one.adjusted.value))
     drawn = {compared.verdict for compared in shown}
-    known = [word for word in VERDICTS if word in drawn]
-    legend(figure, {word: axes.plot([], [], VERDICTS[word][1], color=FAINT, ms=6)[0] for word in known})
+    known = {word: look for word, look in VERDICTS.items() if word in drawn}
+    legend(figure, {word: axes.plot([], [], mark, color=colour, ms=6)[0] for word, (colour, mark) in known.items()})
     axes.set_xlabel(f"difference from {baseline}{metric.difference_unit}")
     return figure

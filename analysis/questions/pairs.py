@@ -59,9 +59,10 @@ def differences_plot(panels: Mapping[str, Mapping[str, Comparison]], findings: F
     variants, margin = findings.variants, findings.policy.margin
     axis = "the baseline" if "," in styles.names[variants.baseline] else styles.names[variants.baseline]
     band = "" if margin is None else f" Shaded band: equivalence margin, ±{words.margin(margin, variants.metric)}."
+    shown = f" {styles.left_out}" * (len(styles.drawn) < len(styles.by_variant))
     caption = (
         f"Differences from {variants.name(variants.baseline)} with {words.CONFIDENCE} intervals that hold for "
-        f"{columns.held_for(findings)}.{band} The shape of the marker shows the verdict.{styles.grey_note}"
+        f"{columns.held_for(findings)}.{band} The colour and the shape of the marker show the verdict.{shown}"
     )
     return Plot("differences", lambda: figures.differences(panels, margin, axis, variants.metric, styles), caption)
 

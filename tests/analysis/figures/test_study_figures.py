@@ -126,7 +126,8 @@ def test_colours_have_contrast_with_light_and_dark_pages(colour):
     assert _contrast(colour, "#ffffff") > 2.4 and _contrast(colour, "#14171b") > 3
 
 
-def test_a_variant_has_the_same_colour_in_every_figure(tmp_path):
+def test_a_variant_has_the_same_colour_in_every_figure_of_variants(tmp_path):
+    """That of differences has the colours of the verdicts, as the tables beside it."""
     results = results_of(tmp_path)
     for index, variant in enumerate(results.variants.names):
         colours = {}
@@ -134,9 +135,9 @@ def test_a_variant_has_the_same_colour_in_every_figure(tmp_path):
             for part in plot.figure.findobj(lambda artist, i=index: str(artist.get_gid()).startswith(f"v{i}-")):
                 if isinstance(part, Line2D) and part.get_alpha() != 0:
                     colours.setdefault(plot.name, set()).add(part.get_color())
-        assert len(set.union(*colours.values())) == 1, colours
-        expected = {"accuracy", "differences", "curves", "cost"} - ({"differences"} if variant == "none" else set())
-        assert colours.keys() == expected
+        verdict = colours.pop("differences", {style.INK})
+        assert verdict == {style.VERDICTS[results.comparisons.versus[variant].verdict][0]}
+        assert len(set.union(*colours.values())) == 1 and colours.keys() == {"accuracy", "curves", "cost"}, colours
 
 
 def test_with_many_variants_only_the_best_and_worst_have_a_colour():
