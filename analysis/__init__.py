@@ -43,9 +43,9 @@ def compare(
     "baseline" tests the pairs with the baseline only, if that was decided before the runs; "all" tests every pair.
     `dataset`: a column; variants are compared within each of its values, with one level for all of them together.
 
-    In the result, `comparisons.versus[variant]` and `comparisons.pairs[a, b]` hold the difference, `adjusted` with the
-    interval for all pairs together, and the verdict that is read from it; `means.of(variant)` the mean; `factors.model`
-    the tests of factors, if there are two or more; `runs` a frame with a row for each run. With `dataset`,
+    In the result, `pairs[a, b]` holds the difference, `adjusted` with the interval for all pairs together, and the
+    verdict that is read from it; `table` a frame with a row for each variant, `runs` one with a row for each run;
+    `factors.model` the tests of factors, if there are two or more; `to_latex()` is a table for a paper. With `dataset`,
     `studies[name]` has these of each dataset. A notebook shows the answer and the table of variants. Raises `UserError`
     naming the column and what it holds.
     """

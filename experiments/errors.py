@@ -29,6 +29,10 @@ class UserError(ValueError):
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(str(message).split()))
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows of it: one line."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 def removed(name: str, flag: str) -> UserError:
     """What is said of a flag, command or setting in `GONE`."""

@@ -50,6 +50,11 @@ class Findings:
     comparisons: Comparisons
     page: Page = NO_PAGE
 
+    @property
+    def runs(self) -> pd.DataFrame:
+        """A row for each run. The numbers of unpaired runs are left out, so that nobody pairs runs by them."""
+        return self.study.runs.drop(columns=["seed"] * (self.policy.unit == "run"))
+
     @cached_property
     def all_best(self) -> list[str]:
         """The variants with the best mean of those that are tested; several where they are equal."""

@@ -27,7 +27,7 @@ def question(findings: Findings) -> Section:
     folder, out = findings.study.folder, findings.page.out
     linked = folder is not None and (out is None or out.absolute().parent == folder.absolute())
     said = "A seed links to the record of its run. " * linked + PAIRED * (findings.policy.unit == "seed") + ABOUT
-    frames = {"runs": findings.study.runs}
+    frames = {"runs": findings.runs}
     return Section("runs", "Runs", [runs_table(findings, linked)], [said], frames=frames)
 
 

@@ -125,12 +125,14 @@ def _counted(
     studies, sources = set(frame["study"]), published["source"].str.split(",").str[0].nunique()
     decided, tested = (int((published[[*which]] != "").any(axis=1).sum()) for which in (DECIDED, OUTCOMES))
     shared = [[study for study in names if study in studies] for names in groups]
+    apart = len({group[study] for study in studies})
     repeats = "; ".join(words.listing(names) for names in shared if len(names) > 1)
     return (
         f"{len(published)} statements of {sources} sources, on {len(studies)} studies: {tested} can be tested in a "
         f"study here, and {decided} hold or do not hold in one. Studies that share runs "
-        "(the same settings and seeds, up to the precision) are one piece of evidence; there are "
-        f"{len({group[study] for study in studies})} groups of studies that share no run."
+        "(the same settings and seeds, up to the precision) are one piece of evidence"
+        + f"; there are {apart} groups of studies that share no run" * (apart > 1)
+        + "."
         + (f" Shared runs: {repeats}." if repeats else "")
         + " Groups can still share the order of the data and the test images."
     )

@@ -60,7 +60,7 @@ def _document(studies: Mapping[str, Findings], command: str, spread: Spread | No
     panels = {name: {variant: of[name] for variant, of in versus.items()} for name in studies}
     plot = differences_plot(panels, first, styles_of(typed, first.variants.baseline, {}))
     items: list[Item] = [replace(table, notes=(*table.notes, *counts)), *[plot] * bool(versus)]
-    runs, curves = (pd.concat([getattr(f.study, name) for f in studies.values()]) for name in ("runs", "curves"))
+    runs, curves = (pd.concat(frames) for frames in zip(*((f.runs, f.study.curves) for f in studies.values())))
     result = Section("result", "Results", items, frames={"runs": runs, "curves": curves})
     return Document(
         title=f"{words.capital(metric.label)} over {words.listing(list(studies))}",

@@ -6,6 +6,7 @@ from scipy import stats as scipy_stats
 from synthetic import write_study
 
 import analysis
+from analysis.main import main
 from experiments.errors import UserError
 
 SPREADS = {"old": 0.02, "new": 0.03}  # study -> how far its seeds scatter
@@ -56,3 +57,69 @@ def test_two_studies_are_one_table_with_the_study_as_a_factor(tmp_path):
 
 def test_another_metric_can_be_asked_for(tmp_path):
     assert str(analysis.read(write_study(tmp_path), metric="val/acc").means.metric) == "val/acc"
+
+
+TWELVE = {f"v{i:02}": [i + 0.5 * ((i * 7 + seed * 5) % 4) for seed in range(3)] for i in range(12)}
+
+
+def twelve(**options):
+    rows = [(name, seed, value) for name, values in TWELVE.items() for seed, value in enumerate(values)]
+    frame = pd.DataFrame(rows, columns=["m", "seed", "acc"])
+    return analysis.compare(frame, "acc", "m", baseline="v05", **options)
+
+
+def test_the_text_of_results_is_the_answer_and_the_table_in_ten_lines():
+    results = twelve()
+    lines = repr(results).splitlines()
+    assert len(lines) <= 10 and "\n".join(lines).startswith(results.answer)
+    assert lines[len(results.answer.splitlines()) :][0].split()[:3] == ["variant", "mean", "low"]
+    parts = twelve().study.runs.rename(columns={"variant": "n"})
+    both = pd.concat([parts.assign(d=name)[["m", "seed", "acc", "d"]] for name in "ab"])
+    by_dataset = analysis.compare(both, "acc", "m", dataset="d")
+    assert len(repr(by_dataset).splitlines()) <= 10 and list(by_dataset.table.index[0]) == ["a", "v00"]
+
+
+def test_the_table_of_results_holds_numbers():
+    table, results = twelve().table, twelve()
+    assert table["mean"].to_dict() == pytest.approx({name: sum(values) / 3 for name, values in TWELVE.items()})
+    ends = scipy_stats.ttest_1samp(TWELVE["v07"], 0).confidence_interval(0.95)
+    assert table.loc["v07", ["low", "high", "n"]].tolist() == pytest.approx([*ends, 3])
+    other = results.comparisons.versus["v07"]
+    assert table.loc["v07", "difference"] == pytest.approx((sum(TWELVE["v07"]) - sum(TWELVE["v05"])) / 3)
+    assert table.loc["v07", ["difference_low", "difference_high"]].tolist() == [other.adjusted.low, other.adjusted.high]
+    assert table.loc["v05", "verdict"] == "baseline" and [*table.index[table["difference"].isna()]] == ["v05"]
+    verdicts = [results.pairs["v07", name].verdict for name in TWELVE if name != "v07"]
+    assert table.loc["v07", "rank"] == f"{1 + verdicts.count('worse')}-{12 - verdicts.count('better')}"
+
+
+def test_a_pair_is_found_in_either_order():
+    pairs = twelve().pairs
+    assert len(pairs) == 66 == len({frozenset(pair) for pair in pairs})
+    for a, b in pairs:
+        one, other = pairs[a, b], pairs[b, a]
+        assert one.diff.value == pytest.approx((sum(TWELVE[a]) - sum(TWELVE[b])) / 3) == -other.diff.value
+        assert (one.adjusted.low, one.adjusted.high) == (-other.adjusted.high, -other.adjusted.low)
+        assert {one.verdict, other.verdict} in ({"better", "worse"}, {"not shown"})
+        assert other.reversed == one
+    assert ("v00", "nothing") not in pairs
+    with pytest.raises(KeyError, match="nothing"):
+        pairs["v00", "nothing"]
+
+
+def test_a_latex_table_is_that_of_the_command(tmp_path):
+    frame = twelve().runs[["m", "seed", "acc"]]
+    frame.to_csv(tmp_path / "runs.csv", index=False)
+    file, flags = tmp_path / "x.tex", ["--metric", "acc", "--baseline", "v05", "--label", "tab:x"]
+    words = [str(tmp_path / "runs.csv"), *flags, "--table", str(file)]
+    with pytest.raises(SystemExit, match="^0$"):
+        main(words)
+    assert twelve().to_latex(label="tab:x") == file.read_text()
+
+
+def test_runs_have_no_empty_columns():
+    assert list(twelve().runs) == ["run", "variant", "seed", "status", "epochs", "acc", "m"]
+    assert "seed" not in twelve(variance="unpaired").runs
+
+
+def test_a_notebook_shows_a_user_error_as_one_line():
+    assert UserError("acc: no\nsuch column")._render_traceback_() == ["UserError: acc: no such column"]
