@@ -186,8 +186,8 @@ def listing(words: Sequence[object], last: str = "and") -> str:
 
 
 def quoted(variant: str) -> str:
-    """Return a variant's name, in quotation marks if it has commas or spaces."""
-    return f"“{variant}”" if "," in variant or " " in variant else variant
+    """Return a variant's name, in quotation marks if it has commas or spaces, or reads as the word "none"."""
+    return f"“{variant}”" if "," in variant or " " in variant or variant == "none" else variant
 
 
 def names(variants: Iterable[str]) -> str:

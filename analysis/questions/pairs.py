@@ -191,16 +191,20 @@ def limits(findings: Findings) -> str:
         return ""
     size, unit = words.margin(margin, metric), findings.policy.unit
     if margin is not None and known[-1].detectable <= margin:
-        return f"A difference of {size} would have been found in at least four of five such studies."
+        return f"A true difference of {size} would have been noticed in at least four of five such studies."
     seeds, most = words.seeds((n for c in known for n in c.runs), unit), 1.0 if metric.is_share else math.inf
     sizes = [c.detectable * metric.scale for c in (known[0], known[-1]) if c.detectable < most]
     if not sizes:
         return f"{seeds} are too few to find any difference between the undecided variants."
     ends = dict.fromkeys(words.number(end, words.decimals(sizes[0])) for end in sizes)
     more = " or more" * (len(sizes) == 1) + ", depending on the pair" * (len(ends) > 1)
-    said = f"With {seeds}, four of five such studies find a difference of {' to '.join(ends)}{metric.points}{more}"
+    said = f"With {seeds}, four of five studies notice a true difference of {' to '.join(ends)}{metric.points}{more}"
     needed = [c.needed for c in known if margin is not None and margin < c.detectable and math.isfinite(c.needed)]
-    takes = f"; to find {size} takes about {words.rough_range(min(needed), max(needed))} {unit}s" if needed else ""
+    takes = (
+        f"; to notice one of {size} as often takes about {words.rough_range(min(needed), max(needed))} {unit}s"
+        if needed
+        else ""
+    )
     return f"{said}{takes}."
 
 

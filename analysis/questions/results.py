@@ -44,7 +44,7 @@ def best_mean(findings: Findings) -> list[str]:
     named = words.names(brief) if len(brief) <= MOST_NAMED else f"{len(brief)} variants"
     count = sum(better == best[0] for better, _ in comparisons.ranked)
     others = len(variants.names) - len(comparisons.untested) - 1
-    beaten = f", shown to be better than {count} of the {others} other variants" * (others > 1)
+    beaten = f", shown to be better than {count or 'none'} of the {others} other variants" * (others > 1)
     above = [variants.brief[better] for better, worse in comparisons.ranked if worse == best[0]]
     on = " on the seeds that both have" * (findings.policy.unit == "seed")
     lost = [f"Shown to be better{on}: {words.names(above)}."] if above else []
@@ -88,7 +88,8 @@ def variants_table(findings: Findings) -> Table:
         for variant in variants.names
     }
     rate_note = f"share of the ended runs, with the exact {words.CONFIDENCE} interval"
-    rank_note = f"the places that are possible, of {len(ranks)}; in at least {words.CONFIDENCE} of studies, all hold"
+    right = f"in at least {words.CONFIDENCE} of such studies, all are right"
+    rank_note = f"the places that the variant can have, of {len(ranks)}; {right}"
     shown = (
         Column("n", "n", words.counts, note="finished runs" + ", one for each seed" * (findings.policy.unit == "seed")),
         *([Column("diverged", "diverged", words.each(columns.share_text), note=rate_note)] * lost),

@@ -155,7 +155,7 @@ def test_what_the_seeds_can_see_is_of_tested_pairs_only():
     (open_pair,) = findings.comparisons.other_pairs.values()
     first, _, last = differences(findings).answer
     assert first.startswith(f"Not tested against sgd ({FAILED}): m1 and m2.")
-    assert f"find a difference of {open_pair.detectable:.2f}" in last
+    assert f"notice a true difference of {open_pair.detectable:.2f}" in last
 
 
 def test_an_untested_variant_can_have_every_rank_and_has_no_place_among_the_best():

@@ -50,7 +50,7 @@ def test_the_answer_compares_with_the_baseline_names_the_best_and_says_what_such
     assert {one.verdict for one in among} == {"not shown"}
     assert second == "Best, or not shown to be worse than the best: sinusoidal, learned-1d and learned-2d."
     small, large = (f"{100 * find(one.detectable for one in among):.1f}" for find in (min, max))
-    assert third.startswith(f"With 5 seeds, four of five such studies find a difference of {small} to {large} points")
+    assert third.startswith(f"With 5 seeds, four of five studies notice a true difference of {small} to {large} points")
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 5])
@@ -115,12 +115,12 @@ def test_seven_variants_are_counted_and_the_largest_difference_is_named(tmp_path
         (
             [0.7, 0.72],
             {"spread": 0.05},
-            "With 5 seeds, four of five such studies find a difference of {} points; to find 1 point takes about {} ",
+            "With 5 seeds, four of five studies notice a true difference of {} points; to notice one of 1 point as often takes about {} ",
         ),
         (
             [0.7, 0.75],
             {"spread": 0.1, "margin": 0.1},
-            "A difference of 10 points would have been found in at least four of five such studies.",
+            "A true difference of 10 points would have been noticed in at least four of five such studies.",
         ),
         (
             [0.5] * 5,
@@ -261,7 +261,7 @@ def test_what_seeds_can_see_counts_those_of_the_pairs_of_which_nothing_is_shown(
     findings = results_of(tmp_path, accuracy=accuracy, spread=0.02, statuses=lost)
     counts = {pair: (one.verdict, one.n) for pair, one in findings.comparisons.pairs.items()}
     assert counts["cpe", "none"] == ("not shown", 4) and counts["rope-2d", "none"] == ("better", 5)
-    assert "With 4 seeds, four of five such studies find a difference of " in answer(findings)
+    assert "With 4 seeds, four of five studies notice a true difference of " in answer(findings)
 
 
 def test_from_eight_variants_on_the_pairs_are_a_file_without_a_table(tmp_path):
