@@ -141,7 +141,7 @@ def test_the_warnings_of_the_report_are_in_the_json(tmp_path, capsys):
     answer = json.loads(printed(capsys, study, "--json")[1])
     jsonschema.validate(answer, SCHEMA)
     said = "\n".join(answer["warnings"])
-    assert "Diverged: 1 run of none. Means use the finished runs." in said and "Pruned: 1 of 12 runs." in said
+    assert "Diverged: 1 run of “none”. Means use the finished runs." in said and "Pruned: 1 of 12 runs." in said
     assert {one["variant"]: one["failed"] for one in answer["variants"] if one["failed"]} == {
         "none": 1,
         "sinusoidal": 1,

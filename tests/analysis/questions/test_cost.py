@@ -28,4 +28,4 @@ def test_a_single_slow_run_gives_a_warning_and_leaves_the_median(tmp_path):
     # on the same hardware, of seeds 0, 1, 2: 0.01025, 1.025, 1.025
     assert findings.cost.loc["learned-1d", "device_seconds_ratio"] == pytest.approx(4.1 / 4.0)
     (warning,) = question(findings).warnings
-    assert warning.line == "Times are uneven: one run of none took 100.0 times the median of its variant."
+    assert warning.line == "Times are uneven: one run of “none” took 100.0 times the median of its variant."

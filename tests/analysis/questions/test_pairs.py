@@ -44,7 +44,7 @@ def test_the_answer_compares_with_the_baseline_names_the_best_and_says_what_such
     first, second, third = paragraphs(findings)
     diff, low, high = by_hand(findings.means.values, "sinusoidal", "none", pairs=6)
     mean = f"{100 * findings.means.of('none').value:.2f}"
-    assert first.startswith(f"Higher test accuracy than none ({mean} %): sinusoidal by {diff:.1f} points ")
+    assert first.startswith(f"Higher test accuracy than “none” ({mean} %): sinusoidal by {diff:.1f} points ")
     assert f"(95 % CI {low:.1f} to {high:.1f}), learned-1d by" in first
     among = [findings.comparisons.pairs[pair] for pair in itertools.combinations(findings.variants.others, 2)]
     assert {one.verdict for one in among} == {"not shown"}
@@ -60,7 +60,8 @@ def test_means_and_differences_in_sentences_are_those_of_the_table(seeds, tmp_pa
     said, table = " ".join([answer(findings), *result.paragraphs]), result.items[0]
     means = {row[0]: row[2].split()[0] for row in shown.texts(table)}
     for variant in {"none", findings.means.best}:
-        assert f"{variant} ({means[variant]} %)" in said or f"{variant} {means[variant]} %" in said
+        name = "“none”" if variant == "none" else variant
+        assert f"{name} ({means[variant]} %)" in said or f"{name} {means[variant]} %" in said
     sizes = {row[3].split()[0].lstrip("+") for row in shown.texts(table) if row[4:5] == ["better"]}
     assert set(re.findall(r" by ([\d.]+) points \(95", said)) == sizes
 
@@ -77,7 +78,7 @@ def test_a_mixed_result_has_each_variant_in_one_sentence(tmp_path):
 def test_lower_is_better_for_a_loss(tmp_path):
     findings = results_of(tmp_path, metric="test/loss", margin=0.05)
     assert findings.means.best == "sinusoidal" and findings.comparisons.versus["sinusoidal"].verdict == "better"
-    assert answer(findings).startswith("Lower test loss than none (")
+    assert answer(findings).startswith("Lower test loss than “none” (")
 
 
 def test_few_pairs_that_are_decided_are_named_and_many_are_counted(tmp_path):
@@ -115,7 +116,8 @@ def test_seven_variants_are_counted_and_the_largest_difference_is_named(tmp_path
         (
             [0.7, 0.72],
             {"spread": 0.05},
-            "With 5 seeds, four of five studies notice a true difference of {} points; to notice one of 1 point as often takes about {} ",
+            "With 5 seeds, four of five studies notice a true difference of {} points; "
+            "to notice one of 1 point as often takes about {} ",
         ),
         (
             [0.7, 0.75],
@@ -149,7 +151,7 @@ def test_a_single_seed_gets_no_verdict(tmp_path):
     findings = results_of(tmp_path, seeds=1)
     first, second = paragraphs(findings)
     best, none = (f"{100 * findings.means.of(variant).value:.2f} %" for variant in ("sinusoidal", "none"))
-    assert first.startswith(f"Test accuracy: sinusoidal {best}, none {none}. With a single seed no statistical test")
+    assert first.startswith(f"Test accuracy: sinusoidal {best}, “none” {none}. With a single seed no statistical test")
     assert second.startswith("For more runs, train more seeds")
 
 
@@ -166,14 +168,14 @@ def test_pairs_are_tested_where_the_baseline_cannot_be(tmp_path):
     lost = {("none", seed): "absent" for seed in (1, 2, 3, 4)}
     accuracy = {"none": 0.7, "cpe": 0.9, "relative": 0.7}
     first, second = paragraphs(results_of(tmp_path, accuracy=accuracy, spread=0.01, statuses=lost))
-    assert first.startswith("Test accuracy: cpe ") and "no statistical test against none is possible" in first
-    assert second == "Best, or not shown to be worse than the best: none and cpe; cpe is also better than relative."
+    assert first.startswith("Test accuracy: cpe ") and "no statistical test against “none” is possible" in first
+    assert second == "Best, or not shown to be worse than the best: “none” and cpe; cpe is also better than relative."
 
 
 def test_seeds_that_differ_are_not_called_a_single_seed(tmp_path):
     lost = {("none", seed): "absent" for seed in (0, 1, 2)} | {("cpe", seed): "absent" for seed in (3, 4)}
     said = answer(results_of(tmp_path, accuracy={"none": 0.7, "cpe": 0.9}, statuses=lost))
-    assert "Not tested against none (no common seed): cpe." in said and "single seed" not in said
+    assert "Not tested against “none” (no common seed): cpe." in said and "single seed" not in said
 
 
 def test_a_baseline_that_always_diverged_needs_another_baseline(tmp_path):

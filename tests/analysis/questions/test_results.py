@@ -145,7 +145,7 @@ def test_a_single_variant_has_its_interval_and_no_comparison(tmp_path):
 def test_a_single_variant_without_a_finished_run_has_no_mean(tmp_path):
     lost = {("none", seed): "diverged" for seed in range(3)}
     findings = results_of(tmp_path, accuracy={"none": 0.5}, seeds=3, statuses=lost)
-    assert shown.answer(findings) == "No run of none has a test accuracy. Its runs: 3 diverged."
+    assert shown.answer(findings) == "No run of “none” has a test accuracy. Its runs: 3 diverged."
 
 
 def test_the_best_mean_of_other_seeds_is_not_called_better_than_a_variant_that_beats_it(tmp_path):

@@ -109,7 +109,7 @@ def test_a_choice_at_the_end_of_its_range_and_another_base_are_warned_of(folder)
     change_plan(folder, lambda tuned: tuned.update(base={"train.epochs": 3, "eval.img_sizes": "14,42"}))
     edge, luck, base = question(analyze(read(str(folder)))).warnings
     assert luck.line == "Tuning: 4 settings won for 4 variants; a trial has one seed, so a choice may be luck."
-    assert edge.line == "Tuning: the learning rate chosen for none is at or near an end of its range."
+    assert edge.line == "Tuning: the learning rate chosen for “none” is at or near an end of its range."
     assert edge.detail.startswith("Tried: 0.0001 to 0.1 (log scale).")
     assert base.detail == f"train.epochs 3 instead of {RunConfig().train.epochs}."
 

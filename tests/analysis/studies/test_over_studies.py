@@ -187,7 +187,7 @@ def test_it_is_a_report_and_a_table_for_a_paper(studies):
     assert {"report.html", "report.md", "tables/across.csv", "tables/runs.csv", "tables/curves.csv"} <= set(files)
     assert b"vit-report across a b" in files["report.html"] and not re.search(rb"(?i)\b(nan|inf)\b", files["report.md"])
     assert len(files["tables/runs.csv"].splitlines()) == 1 + 2 * 15
-    first = "learned-1d is better than none on at least 1 of 2 datasets (digits), worse on at least 1 (mnist)."
+    first = "learned-1d is better than “none” on at least 1 of 2 datasets (digits), worse on at least 1 (mnist)."
     assert document.headline[0].startswith(first)
     (warning,) = document.warnings
     assert warning.line == "mnist: Diverged: 1 run of cpe."
@@ -244,7 +244,7 @@ def test_a_dataset_as_a_factor_is_not_pooled(tmp_path):
     """The report compares within datasets. It does not call one dataset better than another."""
     document = report_of(tmp_path)
     assert [table.name for table in document.tables] == ["across"] and "report.html" in write.make(document)
-    assert document.headline == ("cpe is better than none on at least 2 of 2 datasets (digits and mnist).",)
+    assert document.headline == ("cpe is better than “none” on at least 2 of 2 datasets (digits and mnist).",)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_dataset_as_a_factor_is_not_pooled(tmp_path):
 )
 def test_a_dataset_on_which_nothing_can_be_tested_is_marked_as_not_tested(tmp_path, options, said):
     document = report_of(tmp_path, **options)
-    assert document.headline == ("cpe is better than none on at least 1 of 2 datasets (mnist).", said)
+    assert document.headline == ("cpe is better than “none” on at least 1 of 2 datasets (mnist).", said)
     (rows,) = (table.shown().rows for table in document.tables)
     assert [[cell.mark for cell in row[1:3]] for row in rows] == [["", ""], ["not-tested", "better best"]]
     assert [[cell.sign for cell in row[1:3]] for row in rows] == [["", ""], ["×", "+"]]
@@ -270,7 +270,7 @@ def test_with_runs_of_one_dataset_only_it_is_the_report_of_that_dataset(tmp_path
     document = report_of(tmp_path, statuses=absent("digits"))
     assert "variants" in [table.name for table in document.tables] and "on mnist." in document.summary
     assert [warning.line for warning in document.warnings] == ["digits is left out: none of its runs has ended."]
-    assert document.headline[0].startswith("Higher test accuracy than none (80.18 %): cpe by ")
+    assert document.headline[0].startswith("Higher test accuracy than “none” (80.18 %): cpe by ")
 
 
 def test_a_plan_that_was_kept_is_not_called_changed(tmp_path):
