@@ -15,6 +15,7 @@ from analysis import compare
 from analysis.claims.literature import PAPER_TABLE_8
 from analysis.findings import analyze
 from analysis.runs.read import read
+from analysis.studies.ledger import independent_groups
 from analysis.verdicts import differences
 from analysis.verdicts.study import compare_variants
 from experiments.config import override, run_id
@@ -383,6 +384,53 @@ def test_which_studies_have_the_best_of_five_rates_for_a_table_at_the_stem():
     assert len(stem) == 5 and named in SENTENCES
     for folder in folders:
         assert set(finished(folder)["optim.lr"]) == {stem.loc[stem["val/acc"].idxmax(), "optim.lr"]}
+
+
+SIX_SIZES = ("test/acc", *(f"test/acc@{side}px" for side in (24, 40, 48, 56, 64)))
+INTERPOLATED = tuple(f"{metric}/interpolated" for metric in SIX_SIZES[1:])
+
+
+def test_larger_64_has_the_values_of_the_same_runs_in_other_studies():
+    others = pd.concat([finished("positions-64"), finished("stem-x-kind-64").query("`model.stem` == 'patchify'")])
+    both = finished("larger-64").merge(others.drop_duplicates(keys := ["model.pos_embed", "seed"]), on=keys)
+    same = ["train/loss", "val/loss", "test/loss", "test/acc", "test/acc@24px", "test/acc@56px", "permuted/acc"]
+    shared = [both[[f"{name}_x", f"{name}_y"]].dropna() for name in same]
+    assert [len(values) for values in shared] == [20] * 4 + [15] * 3
+    assert all((values.iloc[:, 0] == values.iloc[:, 1]).all() for values in shared)
+    assert "Its 20 runs have exactly the losses and accuracies of those in" in SENTENCES
+    folders = ("larger-64", "larger-64-cpu", "positions-64", "lape-64", "stem-x-kind-64")
+    assert len(independent_groups({folder: results(folder, "").study for folder in folders})) == 1
+    assert results("positions-64", "").comparisons.pairs["rope-2d", "learned-1d"].verdict == "not shown"
+    found = results("larger-64", "")
+    all_eight = replace(found.policy, strictness=28 / 6)  # pairs of eight kinds, and of four
+    compared = compare_variants(found.means.values, "learned-1d", all_eight).pairs["rope-2d", "learned-1d"]
+    assert (
+        compared.verdict == "not shown" and "not shown at the level of eight kinds, nor in `positions-64`" in SENTENCES
+    )
+
+
+def test_what_another_device_and_version_change_in_larger_64():
+    """The gaps between the means of both exports, and between the verdicts of their reports."""
+    card, cpu = (finished(folder) for folder in ("larger-64", "larger-64-cpu"))
+    assert set(cpu["run_id"]) == set(card["run_id"][card["variant"] != "sincos-2d"])
+    gaps, reach, words = [], [], []
+    for metric in (*SIX_SIZES, *INTERPOLATED):
+        kinds = ("rope-2d", "learned-1d", "none") if metric in SIX_SIZES else ("rope-2d",)  # others: the same values
+        for kind in kinds:
+            a, b = (100 * runs.loc[runs["variant"] == kind, metric] for runs in (card, cpu))
+            gaps.append(abs(a.mean() - b.mean()))
+            reach.append(np.abs(stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)).max())
+        pairs = [("rope-2d", "learned-1d"), ("rope-2d", "none"), ("learned-1d", "none")][: 3 if len(kinds) > 1 else 2]
+        words += [[expected(at, metric, pair)[1] for at in ("larger-64", "larger-64-cpu")] for pair in pairs]
+    assert not any({"better", "worse"} == set(both) for both in words) and "none is reversed" in SENTENCES
+    said = re.search(
+        r"Of (\d+) means .*? is ([\d.]+) points; .*? reach ([\d.]+) to ([\d.]+) points.*? Of (\d+) verdicts "
+        r".*?, (\d+) are equal",
+        SENTENCES,
+    )
+    equal = sum(a == b for a, b in words)
+    found = [len(gaps), max(gaps), min(reach), max(reach), len(words), equal]
+    assert list(map(float, said.groups())) == pytest.approx(found, abs=0.051)
 
 
 def test_table_8_on_mnist_is_equivalent_in_both_precisions():

@@ -14,9 +14,9 @@ COUNTS = """
     mnist-small/table-8 80, mnist-small/table-8-lengths 40, mnist-small/table-8-sizes 120,
     mnist-small/table-std 40, owen-cifar10 3, probes/frozen-random-heard 15, probes/probe-arrow 57,
     probes/probe-arrow-std 9, probes/probe-direction 60, probes/probe-distance 60, probes/probe-where 60,
-    pulfer-mnist/head 10, table-8-64 40, few-shot-transfer 20, lape-64 30, larger-64 15, positions-64 35,
-    s-chh-cifar10 15, stem-x-kind-64 30, table-8-64-pilot 6, table-8-64-rates 40, table-8-cifar10 40, table-8-tuned 40,
-    table-std-64 30, table-std-init-64 30, tintn-cifar10 5
+    pulfer-mnist/head 10, table-8-64 40, few-shot-transfer 20, lape-64 30, larger-64 20, larger-64-cpu 15,
+    positions-64 35, s-chh-cifar10 15, stem-x-kind-64 30, table-8-64-pilot 6, table-8-64-rates 40, table-8-cifar10 40,
+    table-8-tuned 40, table-std-64 30, table-std-init-64 30, tintn-cifar10 5
 """
 RUNS = {name: int(n) for name, n in (entry.split() for entry in COUNTS.split(","))}
 WITHOUT_HITS = {
@@ -30,7 +30,8 @@ def test_a_reference_study_is_complete_and_unchanged(name):
     study = read(str(REFERENCE / name))
     runs = study.runs.set_index("run")
     assert len(runs) == RUNS[name] and set(runs["status"]) == {"finished"} and not study.troubles
-    assert runs["digest"].str.fullmatch("[0-9a-f]{64}").all() and runs["commit"].notna().all()
+    assert runs["digest"].str.fullmatch("[0-9a-f]{64}").all()
+    assert runs["commit"].isna().all() if name == "larger-64" else runs["commit"].notna().all()  # no git on its machine
     assert runs["epochs"].to_dict() == study.curves.groupby("run")["epoch"].max().to_dict()
     assert {"eval.fewshot", "eval.shots"} <= set(runs)  # settings that are newer than the first of these studies
     accuracies = {run: hits.hits.mean() for run, hits in study.hits.items()}
