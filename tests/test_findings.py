@@ -300,6 +300,19 @@ def test_which_embeddings_beat_none():
     assert {c.verdict for comparisons in transfer for c in comparisons.pairs.values()} == {"not shown"}
 
 
+def test_in_which_studies_a_table_in_every_layer_beats_the_same_kind_at_the_stem():
+    for folder, count in {
+        "mnist-small/table-8": 4,
+        "mnist-small/table-8-lengths": 0,
+        "table-8-cifar10": 1,
+        "table-8-64": 1,
+        "table-8-tuned": 0,
+    }.items():
+        found = {kind: verdicts_with_none(folder, none=f"{kind}, stem") for kind in ("learned-1d", "learned-2d")}
+        gains = [found[kind][f"{kind}, every-layer{end}"] for kind in found for end in ("", "-shared")]
+        assert (gains.count("better"), gains.count("not shown")) == (count, 4 - count)
+
+
 def test_sentences_about_table_8():
     runs = finished("table-8-64")
     torch = runs.assign(torch=runs["versions"].str.extract(r"\btorch ([\d.]+)")).pivot(
