@@ -50,7 +50,7 @@ def folder_of(row):
 
 def pair_of(row):
     a, b = row[0].rpartition(": ")[2].split(" − ")
-    return NAMED.get(a, a), NAMED.get(b, b)
+    return NAMED.get(a, a), results(folder_of(row), "").study.baseline if b == "base" else NAMED.get(b, b)
 
 
 @cache
@@ -122,12 +122,12 @@ def otherwise(folder, metric, how):
         if how == "Welch":
             patch.setattr(differences, "can_share", lambda *_: False)
             patch.setattr(differences, "FEWEST_PAIRED", 1000)
-        return compare_variants(found.means.values, found.study.baseline, policy).pairs
+        return compare_variants(found.means.values, found.study.baseline, policy).family
 
 
 def expected(folder, metric, pair):
     """A difference with its interval, the verdict, the number of seeds, and whether the paired t test agrees."""
-    pairs = results(folder, metric).comparisons.pairs
+    pairs = results(folder, metric).comparisons.family
     key, sign = (pair, 1) if pair in pairs else (pair[::-1], -1)
     compared = pairs[key]
     ends = sorted(sign * 100 * end for end in (compared.adjusted.low, compared.adjusted.high))

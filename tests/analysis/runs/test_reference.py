@@ -16,7 +16,8 @@ COUNTS = """
     probes/probe-arrow-std 9, probes/probe-direction 60, probes/probe-distance 60, probes/probe-where 60,
     pulfer-mnist/head 10, table-8-64 40, few-shot-transfer 20, lape-64 30, larger-64 20, larger-64-cpu 15,
     positions-64 35, s-chh-cifar10 15, stem-x-kind-64 30, table-8-64-pilot 6, table-8-64-rates 40, table-8-cifar10 40,
-    table-8-tuned 40, table-std-64 30, table-std-init-64 30, tintn-cifar10 5
+    table-8-tuned 40, table-std-64 30, table-std-init-64 30, tintn-cifar10 5, modern 40,
+    untried 30
 """
 RUNS = {name: int(n) for name, n in (entry.split() for entry in COUNTS.split(","))}
 WITHOUT_HITS = {
