@@ -258,7 +258,7 @@ def test_speeds_on_a_gpu_are_those_of_the_bench():
         for ratio, other in zip(ratios, ("tutorial", "timm-bf16-compiled"), strict=True):
             assert float(ratio) == pytest.approx(np.median(turns / rate[other]), abs=0.051)
     said = re.search(
-        r"one run is (\d+) times as fast .*? (\d+) times .*?; 16 seeds .*? (\d+) and (\d+) times",
+        r"one run of `tintn-cifar10` is (\d+) times as fast .*? (\d+) times .*?; 16 seeds .*? (\d+) and (\d+) times",
         " ".join(README.split()),
     )
     wanted = [
@@ -341,7 +341,7 @@ def test_sentences_about_table_8():
     few = results("table-8-64", "fewshot/cifar10/5").comparisons.pairs
     assert {c.verdict for pair, c in few.items() if "none, stem" not in pair} == {"not shown"}
     none = results("table-8-64", "").comparisons.pairs["none, stem", "learned-1d, stem"]
-    said = re.search(r"([\d.]+) points of test accuracy worse .*? interval ([\d.]+) to ([\d.]+)\)", README, re.DOTALL)
+    said = re.search(r"([\d.]+) points of test accuracy worse\s.*?interval ([\d.]+) to ([\d.]+)\)", README, re.DOTALL)
     ends = (none.diff.value, none.adjusted.high, none.adjusted.low)
     assert list(map(float, said.groups())) == pytest.approx([-100 * end for end in ends], abs=0.051)
     assert len(first_table()) == 8
