@@ -1,7 +1,7 @@
 """How tables name variants and show comparisons and costs: fields of their frames, and the columns that show them."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import pandas as pd
@@ -85,6 +85,42 @@ def difference_column(policy: Policy, label: str = "difference") -> Column:
     """The column of differences with the interval of which the verdict is read."""
     shown = signed_column(policy.metric, f"{label} [interval]", "_diff")
     return replace(shown, sort="diff", note="mean over the seeds that both variants have" * (policy.unit == "seed"))
+
+
+def pair_fields(c: Comparison, policy: Policy) -> dict[str, object]:
+    """All that is known of a comparison; `_n`: how many seeds it uses, or runs of each side, and leaves out."""
+    both = {"n": c.n} if policy.unit == "seed" else dict(zip(("n", "reference_n"), c.runs))
+    return {
+        **both,
+        "dropped": c.dropped,
+        "_n": " and ".join(map(str, both.values())) + (f" ({c.dropped})" if c.dropped else ""),
+        **difference_fields(c),
+        "p": c.p,
+        "p_adjusted": c.p_adjusted,
+        **verdict_fields(c),
+        "verdict_of_finished": c.verdict_of_finished,
+        "standard_error": c.method,
+        "detectable": c.detectable,
+    }
+
+
+def pair_columns(policy: Policy, comparisons: Collection[Comparison]) -> tuple[Column, ...]:
+    """The columns beside the difference and its verdict: n, and the folded ones."""
+    metric = policy.metric
+    places = words.shared_places([c.adjusted for c in comparisons], metric)
+    most = 1.0 if metric.is_share else math.inf
+    detectable = f"minimum detectable difference{metric.difference_unit}"
+    show = words.each(lambda s: "more than the scale" if s > most else words.number(s * metric.scale, places))
+    method, n_note = "shared: from the spread of all variants; Welch: of both variants", "finished runs of each side"
+    if policy.unit == "seed":
+        method += "; paired: of the differences seed by seed"
+        n_note = "seeds with a result for both variants; in brackets: seeds without"
+    return (
+        Column("n", "_n", words.digits, sort="n", note=n_note),
+        Column("p (adjusted)", "p_adjusted", words.p_values, detail=True),
+        Column("standard error", "standard_error", note=method, detail=True),
+        Column(detectable, "detectable", show, detail=True),
+    )
 
 
 def held_for(findings: Findings) -> str:

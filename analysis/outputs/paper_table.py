@@ -13,7 +13,6 @@ from analysis.findings import Findings
 from analysis.findings.columns import baseline_name, mark, mark_note, variant_columns
 from analysis.questions.cost import cost_table
 from analysis.questions.metrics import metrics_table
-from analysis.questions.pairs import baseline_table
 from analysis.questions.results import variants_table
 from analysis.write import latex, markdown
 from analysis.write.table import Column, Spread, Table
@@ -28,7 +27,8 @@ VARIANT = "variant"
 SHARED = "t tests with a spread shared by all variants"
 TESTS = {"shared": SHARED, "Welch": "Welch's t tests", "paired": "paired t tests"}
 """Where standard errors come from -> the tests with them."""
-PUBLIC = {"_diff": "difference", "p_adjusted": "p"}  # fields of the report's tables that the user calls something else
+PUBLIC = {"_diff": "difference", "_pair_p_adjusted": "p"}
+"""Fields of the report's tables -> what the user calls them, where that is not their name without "_pair_"."""
 
 
 def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread | None = None) -> Table:
@@ -64,12 +64,11 @@ def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread 
 
 def _known(findings: Findings) -> dict[str, tuple[Column, pd.DataFrame]]:
     """What a user calls a column -> the column of the report's tables, and the frame of its table."""
-    compared = [baseline_table(findings)] if findings.variants.others else []
-    tables = [variants_table(findings), *compared, metrics_table(findings), cost_table(findings)]
+    tables = [variants_table(findings), metrics_table(findings), cost_table(findings)]
     known, baseline = dict[str, tuple[Column, pd.DataFrame]](), baseline_name(findings.variants)
     for table in tables:
         for column in table.columns:
-            name = PUBLIC.get(column.field, column.field)
+            name = PUBLIC.get(column.field, column.field.removeprefix("_pair_"))
             if name == "difference" and len(words.without_math(baseline)) > SHORT_NAME:
                 column = replace(column, label=column.label.replace(f" from {baseline}", ""))
             if not column.key and column.field != "diff" and not name.startswith("_"):

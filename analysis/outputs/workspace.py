@@ -33,7 +33,7 @@ PAGES = "pages"  # in the file of the token: address of a project -> kind of pag
 def workspace(findings: Findings, document: Document, folder: Path, entity: str, project: str) -> ws.Workspace:
     """Make the workspace of a study, whose folder is `folder`. It is not saved, and no server is asked."""
     study, metric, styles = findings.study, str(findings.study.metric), findings.styles.by_variant
-    tables = [markdown.table(table) for table in document.tables if table.name == "differences"]
+    tables = [markdown.table(table) for table in document.tables if table.name == "variants"]
     sections: dict[str, list[PanelTypes]] = {
         "Result": [
             wr.MarkdownPanel(markdown="\n\n".join([*map(markdown.escaped, document.headline), NOTE])),

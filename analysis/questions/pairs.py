@@ -16,7 +16,6 @@ from analysis.findings.variants import Variants
 from analysis.runs.source_run import ENDED
 from analysis.verdicts import Comparison
 from analysis.verdicts.comparisons import CEILING, EQUAL, NEAR_CHANCE, NO_ROOM, NOT_TESTED, Pair
-from analysis.verdicts.policy import Policy
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
@@ -25,10 +24,6 @@ HEADING = "Differences from the baseline"
 MOST_NAMED = 6  # variants with one verdict that a sentence names
 MOST_IN_TABLE = 7  # variants of which the page has a table of all pairs; of more, it is only written as a file
 MOST_LISTED = 3  # undecided variants of which the answer gives the interval
-EARLY = (
-    "Differences that an early look decides are too large on average (in simulations 1.1 to 2.4 times true differences "
-    "of 1 to 2 standard deviations)."
-)
 
 
 def question(findings: Findings) -> Section | None:
@@ -262,21 +257,17 @@ def _without_baseline(findings: Findings) -> list[str]:
 
 
 def baseline_table(findings: Findings) -> Table:
-    """The difference of each variant from the baseline."""
-    variants, comparisons = findings.variants, findings.comparisons
-    compared = {variant: comparisons.versus[variant] for variant in variants.others}
-    rows = {variant: _fields(comparison, findings.policy) for variant, comparison in compared.items()}
-    family = sum(c.tested for c in comparisons.family.values())
-    note = f"Intervals hold for {columns.held_for(findings)} (pairs: {family}), and verdicts are read from them."
-    early = any(comparison.decided_early for comparison in compared.values())
-    over = ", over the seeds of both" * (findings.policy.unit == "seed")
-    caption = f"Differences from the baseline (variant − {variants.name(variants.baseline)}){over}."
-    notes, shown = (note, EARLY) if early else (note,), _columns(findings.policy, compared.values())
-    return columns.variant_table("differences", caption, variants, rows, shown, notes)
+    """The difference of each variant from the baseline: only a file, since the page has them with the means."""
+    variants, versus = findings.variants, findings.comparisons.versus
+    rows = [
+        columns.variant_fields(variants, variant) | columns.pair_fields(versus[variant], findings.policy)
+        for variant in variants.others
+    ]
+    return Table("differences", "", pd.DataFrame(rows, dtype=object), ())
 
 
 def pairs_table(findings: Findings) -> Table | None:
-    """The difference of each pair without the baseline; None where there is none. `baseline_table` has the others."""
+    """The difference of each pair without the baseline; None where there is none."""
     variants, others = findings.variants, findings.comparisons.other_pairs
     if not others:
         return None
@@ -286,7 +277,7 @@ def pairs_table(findings: Findings) -> Table | None:
             "reference": b,
             **_end(variants, a),
             **_end(variants, b, "_other"),
-            **_fields(comparison, findings.policy),
+            **columns.pair_fields(comparison, findings.policy),
         }
         for (a, b), comparison in others.items()
     ]
@@ -296,46 +287,12 @@ def pairs_table(findings: Findings) -> Table | None:
     ]
     over = ", over the seeds that both have" * (findings.policy.unit == "seed")
     caption = f"Pairs of variants without the baseline (variant − reference){over}."
-    shown = (*names, *_columns(findings.policy, others.values()))
+    n, *details = columns.pair_columns(findings.policy, others.values())
+    difference = replace(columns.difference_column(findings.policy), link="_runs")
+    shown = (*names, n, difference, columns.VERDICT, *details)
     return Table("pairs", caption, pd.DataFrame(rows, dtype=object), shown)
 
 
 def _end(variants: Variants, variant: str, side: str = "") -> dict[str, object]:
     fields = columns.variant_fields(variants, variant)
     return {side + name: fields[name] for name in ("_name", "_place", "_runs")}
-
-
-def _fields(c: Comparison, policy: Policy) -> dict[str, object]:
-    both = {"n": c.n} if policy.unit == "seed" else dict(zip(("n", "reference_n"), c.runs))
-    return {
-        **both,
-        "dropped": c.dropped,
-        "_n": " and ".join(map(str, both.values())) + (f" ({c.dropped})" if c.dropped else ""),
-        **columns.difference_fields(c),
-        "p": c.p,
-        "p_adjusted": c.p_adjusted,
-        **columns.verdict_fields(c),
-        "verdict_of_finished": c.verdict_of_finished,
-        "standard_error": c.method,
-        "detectable": c.detectable,
-    }
-
-
-def _columns(policy: Policy, comparisons: Collection[Comparison]) -> tuple[Column, ...]:
-    metric = policy.metric
-    places = words.shared_places([c.adjusted for c in comparisons], metric)
-    most = 1.0 if metric.is_share else math.inf
-    detectable = f"minimum detectable difference{metric.difference_unit}"
-    show = words.each(lambda s: "more than the scale" if s > most else words.number(s * metric.scale, places))
-    method, n_note = "shared: from the spread of all variants; Welch: of both variants", "finished runs of each side"
-    if policy.unit == "seed":
-        method += "; paired: of the differences seed by seed"
-        n_note = "seeds with a result for both variants; in brackets: seeds without"
-    return (
-        Column("n", "_n", words.digits, sort="n", note=n_note),
-        replace(columns.difference_column(policy), link="_runs"),
-        columns.VERDICT,
-        Column("p (adjusted)", "p_adjusted", words.p_values, detail=True),
-        Column("standard error", "standard_error", note=method, detail=True),
-        Column(detectable, "detectable", show, detail=True),
-    )

@@ -89,7 +89,7 @@ class Document:
         return [item for section in self.sections for item in section.items if isinstance(item, kind)]
 
     def as_shown(self) -> Document:
-        """Return the document with the excluded records as its last section, and each note only at its first table."""
+        """Return what the page shows: the excluded records as its last section, each note only at its first table."""
         excluded = [Section("excluded", "Excluded records", [Facts(tuple(self.excluded))])] * bool(self.excluded)
         seen: set[str] = set()
 
@@ -100,5 +100,8 @@ class Document:
             seen.update(notes)
             return replace(item, notes=notes)
 
-        sections = [section for section in (*self.sections, *excluded) if section.items or section.paragraphs]
-        return replace(self, sections=[replace(s, items=list(map(with_new_notes, s.items))) for s in sections])
+        def without_files(items: list[Item]) -> list[Item]:
+            return [with_new_notes(item) for item in items if not isinstance(item, Table) or item.columns]
+
+        sections = [replace(section, items=without_files(section.items)) for section in (*self.sections, *excluded)]
+        return replace(self, sections=[section for section in sections if section.items or section.paragraphs])

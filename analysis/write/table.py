@@ -102,8 +102,9 @@ class Table:
 
     A cell can be an `Estimate`: in the CSV, these are three columns. Fields of the frame that start with "_" are for
     display only (addresses, marks, order). `folded`: whether the page shows only the caption until the reader unfolds
-    it. `group`: the field with the group of each row; a link to "#GROUP" leads to its first row. `listing`: a long
-    table that only the page shows; the document has a frame of the same name, which is its CSV.
+    it; a table without columns is only its CSV. `group`: the field with the group of each row; a link to "#GROUP"
+    leads to its first row. `listing`: a long table that only the page shows; the document has a frame of the same
+    name, which is its CSV.
     """
 
     name: str

@@ -47,8 +47,8 @@ def mirrored_study(server: PagesServer, tmp_path: Path) -> Path:
 def save(folder: Path) -> str:
     """Save the workspace of the study, with an answer and a table that hold markup."""
     columns = tuple(Column(name, name) for name in ("variant", "accuracy"))
-    table = Table("differences", "A caption.", pd.DataFrame({"variant": [HOSTILE], "accuracy": ["71.95"]}), columns)
-    sections = [Section("differences", "Differences", [table])]
+    table = Table("variants", "A caption.", pd.DataFrame({"variant": [HOSTILE], "accuracy": ["71.95"]}), columns)
+    sections = [Section("result", "Results", [table])]
     document = Document("position", "", "A summary.", (f"The answer {MARKUP}.",), [], sections)
     return save_workspace(analyze(read(str(folder))), document, Tracking())
 
@@ -131,7 +131,7 @@ def test_a_workspace_has_the_reports_colours_and_intervals_and_pins_the_baseline
     areas = {part["groupArea"] for part in parts(workspace) if part.get("groupArea")}
     assert areas == {band}
     text = (folder / "report/report.md").read_text()
-    assert any(value.startswith("| variant | n | difference") and value in text for value in texts(workspace))
+    assert any(value.startswith("| variant | n | test accuracy") and value in text for value in texts(workspace))
     assert published(folder, server) == workspace
 
 

@@ -14,6 +14,7 @@ from synthetic import results_of, write_factorial, write_study
 from analysis.findings import analyze
 from analysis.outputs.as_json import as_dict
 from analysis.questions.pairs import baseline_table, pairs_table, question
+from analysis.questions.results import variants_table
 from analysis.runs.folder import read_folder, read_runs
 from analysis.runs.read import read
 from experiments.errors import UserError
@@ -143,7 +144,7 @@ def test_the_answer_says_how_large_a_difference_the_seeds_see(accuracy, options,
 def test_a_detectable_difference_above_100_points_is_more_than_the_scale(tmp_path):
     findings = results_of(tmp_path, accuracy={"none": 0.3, "learned-1d": 0.6}, spread=0.8, seeds=2, variance="paired")
     assert findings.comparisons.versus["learned-1d"].detectable > 1
-    (row,) = shown.rows(baseline_table(findings))
+    _, row = shown.rows(variants_table(findings))
     assert row["minimum detectable difference, points"] == "more than the scale"
 
 
@@ -237,8 +238,8 @@ def test_a_study_that_states_the_baseline_as_its_only_reference_says_nothing_on_
     findings, every = analyze(read_folder(folder)), results_of(tmp_path / "all")
     assert findings.comparisons.pairs == {} and pairs_table(findings) is None
     assert "Best" in answer(every) and "Best" not in answer(findings)
-    (notes,) = baseline_table(findings).notes
-    assert notes.startswith("Intervals hold for all pairs with the baseline together (pairs: 3)")
+    notes = " ".join(variants_table(findings).notes)
+    assert "Intervals of differences hold for all pairs with the baseline together (pairs: 3)" in notes
     assert [(as_dict(f)["family"], len(as_dict(f)["comparisons"])) for f in (findings, every)] == [
         ("baseline", 3), ("all", 6)
     ]  # fmt: skip

@@ -18,8 +18,8 @@ from synthetic import write_study
 import analysis
 from analysis.findings import analyze
 from analysis.main import main
-from analysis.questions.pairs import baseline_table
 from analysis.questions.provenance import reproduce
+from analysis.questions.results import variants_table
 from analysis.runs.ended import lost_values
 from analysis.runs.read import read
 from analysis.verdicts.estimates import decimal_step
@@ -125,7 +125,7 @@ def test_every_format_holds_the_same_runs(tmp_path):
 def test_a_pair_without_a_common_seed_says_so():
     seeds, scores = [0, 1, 2, 3, 0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0, 1.0, 2.5, 3.0, 4.5]
     frame = pd.DataFrame({"method": list("aabbcccc"), "seed": seeds, "score": scores})
-    (row,) = (row for row in rows(baseline_table(compared(frame))) if row["variant"] == "b")
+    (row,) = (row for row in rows(variants_table(compared(frame))) if row["variant"] == "b")
     assert row["verdict"] == "not tested (no common seed)"
 
 

@@ -125,7 +125,7 @@ def test_the_tables_of_a_report_compile_in_latex(tmp_path):
         write_factorial(tmp_path / "factorial"),
     ]
     add_predictions(folders[0])
-    tables = [table for folder in folders for table in study_document(analyze(read(str(folder)))).tables]
+    tables = [table for folder in folders for table in study_document(analyze(read(str(folder)))).as_shown().tables]
     body = "\n".join(map(latex.table, tables))
     assert not re.search(r"U\+[0-9A-F]{4}", body)
     pdflatex.log_of(body, tmp_path)
