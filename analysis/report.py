@@ -58,7 +58,7 @@ def summary(findings: Findings) -> str:
         f"Baseline: {variants.name(variants.baseline)}.",
         "" if margin is None else f"Equivalence margin: ±{words.margin(margin, variants.metric)}.",
         f"{conduct.finished} of {conduct.planned} runs finished.",
-        f"An early look, at {len(looks.seeds)} seeds; planned: {words.listing(looks.plan)}."
+        f"An early look, at {len(looks.seeds)} seeds: looks are planned at {words.listing(looks.plan)}."
         * bool(looks and looks.next),
         f"Each variant was tuned by {words.plural(tuned.budget, 'trial')}." if tuned else "",
     ]

@@ -165,7 +165,7 @@ def mark_note(findings: Findings) -> str:
     equal = findings.all_best and findings.comparisons.with_verdict(findings.all_best[0], "equivalent")
     parts = {
         "best": f"Bold: the best mean{tested}.",
-        "tied": f"†: not shown to be worse than it{f', or equivalent (within ±{within})' if equal else ''}.",
+        "tied": f"†: {f'equivalent to it (within ±{within}), or ' if equal else ''}not shown to be worse.",
         "untested": "‡: not tested against it.",
     }
     return " ".join(text for name, text in parts.items() if name in marks)

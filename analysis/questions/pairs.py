@@ -160,7 +160,8 @@ def _other_pairs(findings: Findings) -> list[str]:
     few = len(others) <= MOST_NAMED
     counted = [w for w in names if counts[w] and not (few and w in ("differ", "equivalent", "not shown"))]
     parts = ", ".join(f"{counts[word]} {names[word]}" for word in counted)
-    of = [f"of the other pairs ({len(others)}): {parts}"] if parts else []
+    without = f"pair{'s' * (len(others) > 1)} without {variants.name(variants.baseline)}"
+    of = [f"of the {len(others)} {without}: {parts}"] if parts else []
     return [*_named_pairs(said, others, variants), *of] if few else of
 
 

@@ -48,7 +48,10 @@ def best_mean(findings: Findings) -> list[str]:
     named = words.names(brief) if len(brief) <= MOST_NAMED else f"{len(brief)} variants"
     count = sum(better == best[0] for better, _ in comparisons.ranked)
     others = len(variants.names) - len(comparisons.untested) - 1
-    beaten = f", shown to be better than {count or 'none'} of the {others} other variants" * (others > 1)
+    beaten = (
+        f", {f'shown to be better than {count}' if count else 'not shown to be better than any'} of the {others} others"
+        * (others > 1)
+    )
     above = [variants.brief[better] for better, worse in comparisons.ranked if worse == best[0]]
     on = " on the seeds that both have" * (findings.policy.unit == "seed")
     lost = [f"Shown to be better{on}: {words.names(above)}."] if above else []

@@ -89,10 +89,10 @@ def test_few_pairs_that_are_decided_are_named_and_many_are_counted(tmp_path):
     assert "cpe is also equivalent to relative." in said and "pairs" not in said
     accuracy |= {"sincos-2d": 0.9}
     said = answer(results_of(tmp_path / "many", accuracy=accuracy, spread=0.001, margin=0.02))
-    assert "worse than the best: rope-2d and sincos-2d; of the other pairs (6): " not in said
+    assert "worse than the best: rope-2d and sincos-2d; of the 6 pairs" not in said
     accuracy |= {"learned-1d": 0.9}
     said = answer(results_of(tmp_path / "more", accuracy=accuracy, spread=0.001, margin=0.02))
-    assert "rope-2d, sincos-2d and learned-1d; of the other pairs (10): 6 differ, 4 equivalent." in said
+    assert "rope-2d, sincos-2d and learned-1d; of the 10 pairs without “none”: 6 differ, 4 equivalent." in said
 
 
 def test_the_section_on_a_grid_of_factors_names_the_best_combination(tmp_path):
@@ -160,7 +160,8 @@ def test_a_variant_with_one_seed_cannot_be_tested(tmp_path):
     said = answer(results_of(tmp_path, statuses={("learned-2d", seed): "absent" for seed in (1, 2, 3, 4)}))
     assert "; not tested (one common seed): learned-2d." in said and "learned-2d by" not in said
     assert (
-        "; sinusoidal is also better than learned-1d; of the other pairs (3): 2 not tested (one common seed)." in said
+        "; sinusoidal is also better than learned-1d; of the 3 pairs without “none”: 2 not tested (one common seed)."
+        in said
     )
 
 
