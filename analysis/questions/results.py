@@ -121,5 +121,5 @@ def variants_table(findings: Findings) -> Table:
         findings.conduct.counted,
     )
     caption = f"{words.capital(metric.label)} of each variant: mean and {words.CONFIDENCE} confidence interval."
-    caption += f" n: number of {policy.unit}s."
+    caption += f" n: number of {policy.unit}s. Differences are computed before rounding."
     return columns.variant_table("variants", caption, variants, rows, shown, tuple(filter(None, notes)))
