@@ -47,6 +47,10 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
         make_run(label, settings, config, seed) for seed in study.seed_list for label, _, settings, config in variants
     ]
     names = [variant.label for variant in variants]
+    if study.looks and len(study.seed_list) > study.looks[-1]:
+        raise UserError(
+            f"{study.name}: seeds: {len(study.seed_list)} are more than the last planned look tests, {study.looks[-1]}"
+        )
     if unknown := [name for name in study.labels if name not in names]:
         raise UserError(f"{study.name}: labels: {unknown[0]!r} is not a variant; {nearest(unknown[0], names)}")
     return StudyPlan(

@@ -39,7 +39,8 @@ def question(findings: Findings) -> Section | None:
     if whole:
         return Section("differences", HEADING, items, answer=whole, frames=frames)
     said = [against_baseline(findings), best_and_pairs(findings)]
-    answer = [*said * (not factorial), limits(findings)]
+    shown = factorial and any(c.verdict in ("better", "worse") for c in findings.comparisons.pairs.values())
+    answer = [*said * (not factorial), said[1] if shown else limits(findings)]
     return Section("differences", HEADING, items, said * factorial, answer, frames=frames)
 
 

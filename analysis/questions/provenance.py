@@ -121,7 +121,8 @@ def commands(study: Runs) -> list[str]:
     sweep = shlex.join([*parts, *_options(plan, given)]) if parts else plan.command
     lines = [SEVERAL * (len(commits) > 1), checkout, export, sweep, _report_command(study, folder)]
     files = [
-        f"# {name}, as the runs used it (SHA-256 of the plug-in: {digest})\n{content.rstrip()}"
+        f"# {name}, as the runs used it; also in their folders plugin/ (over names and contents, SHA-256 {digest})\n"
+        f"{content.rstrip()}"
         for digest, contents in sorted(study.sources.items())
         for name, content in contents.items()
     ]

@@ -26,9 +26,9 @@ def readme(document: Document) -> str:
 
 
 def _lines(code: Code) -> str:
-    """Lines of code, each made `plain` except for its indentation."""
+    """Lines of code as they are; U+FFFD for what cannot be printed, but for tabs."""
     lines = code.text.splitlines()
-    return "\n".join(" " * (len(line) - len(line.lstrip(" "))) + plain(line) for line in lines)
+    return "\n".join("".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in line) for line in lines)
 
 
 @cache

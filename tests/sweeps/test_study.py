@@ -354,3 +354,9 @@ def test_where_data_lie_makes_no_other_study(tmp_path):
     write_plan(plan_of(base={"data.root": "here"}), tmp_path, "first")
     write_plan(plan_of(base={"data.root": "there"}), tmp_path, "second")
     assert json.loads((tmp_path / "study.json").read_text())["base"]["data"]["root"] == "there"
+
+
+def test_seeds_after_the_last_planned_look_are_refused():
+    assert len(plan_of(looks=[2, 3], seeds=3).seeds) == 3
+    with pytest.raises(UserError, match="mine: seeds: 5 are more than the last planned look tests, 3"):
+        plan_of(looks=[2, 3], seeds=5)

@@ -99,6 +99,7 @@ def test_the_section_on_a_grid_of_factors_names_the_best_combination(tmp_path):
     """depth=1, logits is the baseline; both levels of the head differ by 10 points at depth 2 only."""
     section = question(analyze(read_folder(write_factorial(tmp_path, (0.80, 0.80, 0.90, 0.80)))))
     assert section.paragraphs[1].startswith("Best: “depth = 2, logits”; “depth = 2, logits” is also better than ")
+    assert section.answer[-1] == section.paragraphs[1]  # what is shown of combinations is in the answer
 
 
 def test_seven_variants_are_counted_and_the_largest_difference_is_named(tmp_path):

@@ -20,7 +20,7 @@ from analysis.runs.folder import read_folder
 from analysis.studies.ledger import OUTCOMES
 from analysis.write import files as write
 from analysis.write import pages
-from analysis.write.document import Document, Section, Warn
+from analysis.write.document import Code, Document, Section, Warn
 from analysis.write.table import Column, Table
 from experiments.errors import UserError
 
@@ -285,3 +285,12 @@ def test_in_a_browser_it_fits_a_phone_sorts_and_shows_every_figure(files, tmp_pa
     assert min(seen["claim"]) > 0.9  # the evidence takes the whole line
     assert seen["shadows"].split(", ") == ["local", "local", "scroll", "scroll"]  # the contents show that they scroll
     assert "CONSOLE" not in done.stderr
+
+
+def test_code_keeps_its_spaces_and_tabs_since_readers_copy_it():
+    """The source of a plug-in decides the run ids."""
+    text = 'def add(self, x):  # [B, T]\n    return "a    b"\t# tab\n\n    # \x1b[0m'
+    document = Document("t", "", "s", (), [], [Section("reproduce", "Reproduce", [Code(text)])])
+    expected = text.replace("\x1b", "\ufffd")
+    (token,) = [token for token in MarkdownIt().parse(pages.readme(document)) if token.type in ("fence", "code_block")]
+    assert token.content.rstrip("\n") == expected
