@@ -139,13 +139,15 @@ def best_and_pairs(findings: Findings) -> str:
     if not comparisons.other_pairs:
         many = len(variants.others) > 1 and findings.study.plan.family == "all"
         return "With so many variants, pairs without the baseline are not compared." * many
-    names = [variants.brief[v] for v, (first, _) in comparisons.ranks.items() if first == 1 and findings.means.of(v).n]
+    untested = comparisons.untested
+    names = [variants.brief[v] for v, (first, _) in comparisons.ranks.items() if first == 1 and v not in untested]
     shown = words.names(names)
     if len(names) > MOST_NAMED:
         best = [variants.brief[variant] for variant in findings.all_best]
         most = f" (best mean: {words.names(best)})" * (len(best) <= MOST_LISTED)
         shown = f"{len(names)} of {len(variants.names)} variants{most}"
-    said = [f"Best{', or not shown to be worse than the best' * (len(names) > 1)}: {shown}"] if names else []
+    among = ", of the variants that are tested" * bool(untested)
+    said = [f"Best{', or not shown to be worse than the best' * (len(names) > 1)}{among}: {shown}"] if names else []
     return words.capital("; ".join([*said, *_other_pairs(findings)])) + "."
 
 
