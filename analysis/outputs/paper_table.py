@@ -14,6 +14,8 @@ from analysis.findings.columns import baseline_name, mark, mark_note, variant_co
 from analysis.questions.cost import cost_table
 from analysis.questions.metrics import metrics_table
 from analysis.questions.results import variants_table
+from analysis.verdicts import UNKNOWN
+from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.write import latex, markdown
 from analysis.write.table import Column, Spread, Table
 from experiments.errors import UserError, writing
@@ -53,6 +55,9 @@ def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread 
             continue
         column, source = known[name]
         frame[name] = source[column.field].reindex(variants.names).astype(object).to_numpy()
+        if name == "difference":
+            untested = [findings.comparisons.versus[variant].verdict == NOT_TESTED for variant in variants.names]
+            frame[name] = [UNKNOWN if lost else shown for lost, shown in zip(untested, frame[name], strict=True)]
         column = replace(column, field=name, sort="", link="", mark="", detail=False)
         measured = next((metric for metric in findings.study.metrics if metric == name), None)
         if spread == "sd" and measured:
@@ -94,11 +99,13 @@ def _caption(findings: Findings, names: Sequence[str], spread: Spread | None) ->
     look = ", at the level of the planned look" * policy.several_looks
     baseline, compared = (variants.name(variants.baseline), bool(tests and {"difference", "p", "verdict"} & {*names}))
     seeds = words.seeds((mean.n for mean in findings.means.of_variants.values()), policy.unit)
+    lost = any(one.verdict == NOT_TESTED for one in findings.comparisons.versus.values())
     parts = [
         f"{words.capital(metric.label)}: mean and {after}, {seeds}.",
         mark_note(findings) * (metric in names),
         f"Differences from {baseline} have {words.CONFIDENCE} intervals for all pairs together (Bonferroni{look}; "
         f"{tests})." * compared,
+        f"Variants that are not tested against {baseline} have no difference." * (lost and "difference" in names),
     ]
     return " ".join(filter(None, parts))
 

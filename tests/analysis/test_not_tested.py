@@ -177,6 +177,11 @@ def test_an_untested_variant_can_have_every_rank_and_has_no_place_among_the_best
     assert r"$^\ddagger$" in lines["m7"] and r"\textbf" not in lines["m7"] and r"\textbf" in lines["m6"]
     assert "‡: not tested against it." in paper.caption and "of the variants that are tested" in paper.caption
     assert "‡" in str(markdown.table(paper))
+    row = next(line for line in markdown.table(paper).splitlines() if line.startswith("| m7"))
+    assert (
+        row.split("|")[4].strip() == "–"
+        and "Variants that are not tested against m0 have no difference." in paper.caption
+    )
 
 
 def test_a_pair_that_is_not_tested_widens_the_ranks_of_both():
