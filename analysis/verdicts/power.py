@@ -18,6 +18,7 @@ from analysis.verdicts.looks import Looks
 POWER = 0.8  # the probability with which a true difference is to be found
 
 SEEDS = range(2, 10**9)  # among which those for equivalence are searched
+MOST_SEEDS = 1e6  # the largest number of seeds that is computed
 CLEAREST = 1e4  # the largest noncentrality that is computed
 
 
@@ -55,7 +56,7 @@ def needed_seeds(
     seeds = np.asarray(n, dtype=float)
     for _ in range(3 if size > 0 else 0):
         found = detectable(sd_diff, seeds, alpha, sharing)
-        seeds = np.maximum(seeds * (found / size) ** 2, 2)
+        seeds = np.clip(seeds * (found / size) ** 2, 2, MOST_SEEDS)
     return np.where(np.isfinite(seeds), seeds, np.nan) if size > 0 else np.full(seeds.shape, np.nan)
 
 
