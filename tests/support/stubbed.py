@@ -51,7 +51,9 @@ class Stubbed:
 
     def start_run(self, *options: object, **stub: Any) -> subprocess.Popen[str]:
         """Start `vit-sweep run` on the study with two workers."""
-        return self.start("run", self.study, "--out", self.folder, "--workers", 2, *options, **stub)
+        usual = {"--out": self.folder, "--workers": 2}
+        given = [part for flag, value in usual.items() if flag not in options for part in (flag, value)]
+        return self.start("run", self.study, *given, *options, **stub)
 
     def run(self, *options: object, **stub: Any) -> tuple[int, str, str]:
         """Exit status, stdout and stderr of `vit-sweep run` on the study with two workers."""
