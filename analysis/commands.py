@@ -31,6 +31,7 @@ from experiments.runs.history import add_look
 from experiments.runs.record import RecordError
 from experiments.runs.tracking import server
 from experiments.runs.tracking.settings import Tracking
+from vit.registry import REGISTRY
 
 ALONE = (
     ("table", "writes only the table", ("out", "figures", "open", "wandb", "json", "style", "models")),
@@ -179,7 +180,9 @@ def _check_flags(arguments: Namespace) -> None:
 
 def _located(source: str) -> str:
     """The study that a source means. If that is the only one in a folder, a line says so."""
-    if (study := locate(source)) not in (source, f"{TABLE}:{source}"):
+    study = locate(source)
+    REGISTRY.plugins_imported |= study.startswith(f"{TABLE}:")  # a report on a table needs none
+    if study not in (source, f"{TABLE}:{source}"):
         print(f"vit-report: the only study in {source} is {study}", file=sys.stderr)
     return study
 

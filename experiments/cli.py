@@ -19,7 +19,7 @@ from itertools import takewhile
 from typing import Any, NoReturn
 
 from experiments.errors import GONE, UserError, did_you_mean, removed
-from vit.registry import REGISTRY, PluginError
+from vit.registry import PluginError
 
 MAX_NAME = 255  # characters of a folder's name, in most file systems
 INTERRUPTS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # signals that end a command as Ctrl-C does
@@ -192,11 +192,9 @@ def _run(prog: str, body: Callable[[Sequence[str]], int | None], argv: Sequence[
     argv = argv or ["--help"]
     if undecoded := [word for word in argv if word.encode(errors="ignore").decode() != word]:
         raise UserError(f"argument {undecoded[0]!r}: is not UTF-8; a record contains the command as UTF-8 text")
-    for name in (f"{prog} {argv[0]}" if argv else "", *(word.partition("=")[0].replace("_", "-") for word in argv)):
+    for name in (f"{prog} {argv[0]}", *(word.partition("=")[0].replace("_", "-") for word in argv)):
         if name in GONE:
             raise removed(name, name)
-    REGISTRY.plugins_imported |= any(word.startswith("csv:") for word in argv)  # a report on a table needs none
-    REGISTRY.import_plugins()
     status: int | str | None
     try:
         status = body(argv)

@@ -106,9 +106,10 @@ def test_a_plugin_that_cannot_be_used_is_one_line_that_names_its_folder(fields, 
     assert (status, out, err.count("\n")) == (2, "", 1) and said.format(project=project, there=there) in err
 
 
-def test_a_report_on_a_table_needs_no_plugins(tmp_path):
+@pytest.mark.parametrize("source", ["csv:runs.csv", "runs.csv"])
+def test_a_report_on_a_table_needs_no_plugins(source, tmp_path):
     rows = [f"{method},{seed},{seed / 10}" for method in "ab" for seed in range(3)]
     (tmp_path / "runs.csv").write_text("\n".join(["method,seed,acc", *rows]) + "\n")
-    words = ["csv:runs.csv", "--metric", "acc", "--factor", "method", "--table", "t.csv"]
+    words = [source, "--metric", "acc", "--factor", "method", "--table", "t.csv"]
     status, _, err = command(tmp_path, *words, package="analysis", VIT_PLUGINS="gone.py")
     assert status == 0, err
