@@ -139,6 +139,11 @@ def magnitude(value: float, digits: int = 3) -> str:
     return f"{rounded / size:.{digits}g} {prefix}".rstrip()
 
 
+def places_range(places: Sequence[int]) -> str:
+    """Format the first and last possible rank: `1-3`, or `2` where they are equal; empty without any."""
+    return "-".join(dict.fromkeys(map(str, places)))
+
+
 def rough_range(low: float, high: float) -> str:
     """Format two counts that are known roughly, with two significant digits: `61`, or `61 to 5,200`."""
     return " to ".join(dict.fromkeys(f"{float(f'{end:.2g}'):,.0f}" for end in (low, high)))

@@ -87,9 +87,14 @@ def difference_column(policy: Policy, label: str = "difference") -> Column:
     return replace(shown, sort="diff", note="mean over the seeds that both variants have" * (policy.unit == "seed"))
 
 
+def n_fields(c: Comparison, policy: Policy) -> dict[str, int]:
+    """How many seeds a comparison uses, or runs of each side."""
+    return {"n": c.n} if policy.unit == "seed" else dict(zip(("n", "reference_n"), c.runs))
+
+
 def pair_fields(c: Comparison, policy: Policy) -> dict[str, object]:
     """All that is known of a comparison; `_n`: how many seeds it uses, or runs of each side, and leaves out."""
-    both = {"n": c.n} if policy.unit == "seed" else dict(zip(("n", "reference_n"), c.runs))
+    both = n_fields(c, policy)
     return {
         **both,
         "dropped": c.dropped,

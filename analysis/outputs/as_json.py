@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.findings import Findings
+from analysis.findings.columns import n_fields
 from analysis.report import study_sections, warnings
 from analysis.studies.over_studies import against_baseline, shown_on
 from analysis.verdicts import ALPHA, Comparison, Estimate
@@ -68,10 +69,9 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 
 
 def _comparison(one: Comparison, policy: Policy) -> dict[str, Any]:
-    n = {"n": one.n} if policy.unit == "seed" else dict(zip(("n", "reference_n"), one.runs))
     verdict = {"verdict": one.verdict, "reason": one.reason}
     p, smallest = (_known(value) if one.tested else None for value in (one.p_adjusted, one.detectable))
-    return _estimate(one.adjusted) | n | {"p_adjusted": p, **verdict, "detectable": smallest}
+    return _estimate(one.adjusted) | n_fields(one, policy) | {"p_adjusted": p, **verdict, "detectable": smallest}
 
 
 def _known(value: float) -> float | None:

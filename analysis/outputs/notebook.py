@@ -8,7 +8,7 @@ from markupsafe import Markup, escape
 
 from analysis.findings import Findings, analyze_each
 from analysis.outputs.as_json import across_dict, as_dict
-from analysis.outputs.paper_table import LABEL, paper_table
+from analysis.outputs.paper_table import in_latex, paper_table
 from analysis.questions.results import variants_table
 from analysis.report import headline, study_sections
 from analysis.runs.by_dataset import by_dataset
@@ -16,8 +16,7 @@ from analysis.runs.runs import Runs
 from analysis.studies.over_studies import answer, studies_table
 from analysis.verdicts import UNKNOWN, Comparison
 from analysis.verdicts.comparisons import Pair
-from analysis.words import plain
-from analysis.write import latex
+from analysis.words import places_range, plain
 from analysis.write.table import Grid, Table
 
 MOST_LINES = 10  # of a text
@@ -63,7 +62,7 @@ class Results(Findings):
             rows[variant] = {
                 **{"mean": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "difference": diff.value},
                 **{"difference_low": diff.low, "difference_high": diff.high, "verdict": one.verdict},
-                "rank": "-".join(dict.fromkeys(map(str, ranks.get(variant, ())))),
+                "rank": places_range(ranks.get(variant, ())),
             }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("variant")
 
@@ -74,7 +73,7 @@ class Results(Findings):
 
     def to_latex(self, columns: Sequence[str] | None = None, label: str = "", caption: str | None = None) -> str:
         """What `vit-report --table FILE.tex` writes; see its flags."""
-        return _latex(paper_table(self.for_latex, columns), label or f"tab:{self.study.name}", caption)
+        return in_latex(paper_table(self.for_latex, columns), label or f"tab:{self.study.name}", caption)
 
     def __repr__(self) -> str:
         return _text(self.answer, self.table)
@@ -111,7 +110,7 @@ class ResultsByDataset:
     def to_latex(self, label: str = "", caption: str | None = None) -> str:
         """What `vit-report --table FILE.tex` writes."""
         parts = {name: part.for_latex for name, part in self.studies.items()}
-        return _latex(studies_table(parts), label or "tab:across", caption)
+        return in_latex(studies_table(parts), label or "tab:across", caption)
 
     def __repr__(self) -> str:
         return _text(self.answer, self.table)
@@ -136,10 +135,6 @@ def _text(answer: str, table: pd.DataFrame) -> str:
     rows = max(MOST_LINES - len(answer.splitlines()) - 2, 2)
     shown = table.reset_index().to_string(index=False, max_rows=rows, float_format="{:.5g}".format, na_rep="")
     return f"{answer}\n{shown}"
-
-
-def _latex(table: Table, label: str, caption: str | None) -> str:
-    return latex.table(table, LABEL.sub("-", label), caption)
 
 
 def _shown(said: Sequence[str], table: Table) -> str:

@@ -120,13 +120,18 @@ def check_file(file: Path, label: str | None, caption: str | None) -> None:
         raise UserError(f"--label: {label!r} is not allowed: expected letters, digits and any of : . _ -")
 
 
+def in_latex(table: Table, label: str, caption: str | None) -> str:
+    """The table as LaTeX. `label`: without characters that LaTeX does not take. `caption`: see `latex.table`."""
+    return latex.table(table, LABEL.sub("-", label), caption)
+
+
 def write_table(table: Table, file: Path, label: str, caption: str | None = None) -> None:
     """Write the table as the file's ending says, in place of one with the same first line. Raises `UserError`.
 
-    `label`: of LaTeX, without characters that it does not take. `caption`: see `latex.table`.
+    `label` and `caption`: see `in_latex`.
     """
     if file.suffix == ".tex":
-        body = latex.table(table, LABEL.sub("-", label), caption)
+        body = in_latex(table, label, caption)
     else:
         said = table.caption if caption is None else caption
         body = table.csv() if file.suffix == ".csv" else f"{markdown.table(table)}\n{markdown.escaped(said)}\n"

@@ -39,8 +39,7 @@ def question(findings: Findings) -> Section | None:
     if whole:
         return Section("differences", HEADING, items, answer=whole, frames=frames)
     said = [against_baseline(findings), best_and_pairs(findings)]
-    shown = factorial and any(c.verdict in ("better", "worse") for c in findings.comparisons.pairs.values())
-    answer = [*said * (not factorial), said[1] if shown else limits(findings)]
+    answer = [*said * (not factorial), said[1] if factorial and findings.comparisons.ranked else limits(findings)]
     return Section("differences", HEADING, items, said * factorial, answer, frames=frames)
 
 
@@ -107,9 +106,9 @@ def _sizes(verdict: str, chosen: Mapping[str, Comparison], versus: Mapping[str, 
         )
     tested = sum(one.verdict != NOT_TESTED for one in versus.values())
     named = words.names(chosen) if len(chosen) <= MOST_NAMED else f"{len(chosen)} of {tested} variants"
+    if verdict == "not shown" and len(chosen) <= MOST_LISTED:
+        return words.listing([f"{words.quoted(name)} ({_signed(one, metric)})" for name, one in chosen.items()])
     if verdict == "not shown":
-        if len(chosen) <= MOST_LISTED:
-            return words.listing([f"{words.quoted(name)} ({_signed(one, metric)})" for name, one in chosen.items()])
         return f"{len(chosen)} of {tested} variants ({words.points_range(diffs, metric, signed=True)})"
     if not differs:
         return named

@@ -79,7 +79,7 @@ def variants_table(findings: Findings) -> Table:
     variants, means, comparisons = findings.variants, findings.means, findings.comparisons
     metric, divergence, policy = variants.metric, findings.conduct.divergence, findings.policy
     places = comparisons.ranks if len(variants.names) > 2 else {}
-    ranks = {v: {"rank": "-".join(dict.fromkeys(map(str, of))), "_rank": of[0]} for v, of in places.items()}
+    ranks = {v: {"rank": words.places_range(of), "_rank": of[0]} for v, of in places.items()}
     versus = [comparisons.versus[variant] for variant in variants.others]
     lost = any(rate.value > 0 for rate in divergence.values())
     rows = {

@@ -334,8 +334,7 @@ def _runs(
         own = dict[str, int]()
         for seed, text in zip(seeds, seeded):
             if (whole := _number(text)) is None or whole % 1 != 0:
-                way = "for runs without seeds: --unpaired"
-                raise UserError(f"{source}: {seed}: {text!r} in row {row} is not a whole number; {way}")
+                raise UserError(f"{source}: {seed}: {text!r} in row {row} is not a whole number; {UNPAIRED}")
             own["seed"] = int(whole)
             if (earlier := first.setdefault((*settings.values(), own["seed"]), row)) != row:
                 same = ", ".join(f"{name} {value}" for name, value in {**settings, seed: own["seed"]}.items())
