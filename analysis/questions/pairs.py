@@ -197,13 +197,11 @@ def limits(findings: Findings) -> str:
     ends = dict.fromkeys(words.number(end, words.decimals(sizes[0])) for end in sizes)
     more = " or more" * (len(sizes) == 1) + ", depending on the pair" * (len(ends) > 1)
     said = f"With {seeds}, four of five studies notice a true difference of {' to '.join(ends)}{metric.points}{more}"
-    needed = [c.needed for c in known if margin is not None and margin < c.detectable and math.isfinite(c.needed)]
-    takes = (
-        f"; to notice one of {size} as often takes about {words.rough_range(min(needed), max(needed))} {unit}s"
-        if needed
-        else ""
-    )
-    return f"{said}{takes}."
+    if not margin:
+        return f"{said}."
+    noisy = sorted((c for c in known if c.detectable > margin), key=lambda c: c.noise)  # the seeds grow with the sd
+    needed = sorted(c.needed(margin) for c in (noisy[0], noisy[-1]))
+    return f"{said}; to notice one of {size} as often takes about {words.rough_range(*needed)} {unit}s."
 
 
 def without_comparison(findings: Findings) -> list[str]:

@@ -18,7 +18,6 @@ says what would matter.
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -108,7 +107,7 @@ class Comparison:
     runs: tuple[int, int] = (0, 0)  # of each side that are used
     method: str = ""  # where the standard error comes from, see `differences`
     detectable: float = np.nan  # the smallest true difference that these seeds show with 80 % power
-    needed: float = np.nan  # the number of seeds that show a true difference as large as the margin with 80 % power
+    noise: tuple[float, float, float] = (np.nan, np.nan, np.nan)  # sd of one difference, level, sharing: see `power`
 
     @property
     def depends_on_failed(self) -> bool:
@@ -124,6 +123,11 @@ class Comparison:
     def n(self) -> int:
         """Seeds used: those with a finite value on both sides; of unpaired runs, the smaller number of both sides."""
         return self.diff.n
+
+    def needed(self, size: float) -> float:
+        """The number of seeds that show a true difference of this size with 80 % power; not rounded."""
+        sd, level, sharing = self.noise
+        return float(needed_seeds(size, sd, self.n, level, sharing))
 
     @property
     def reversed(self) -> "Comparison":
@@ -175,8 +179,8 @@ def _judge(at_looks: Sequence[Differences], counts: np.ndarray, tests: tuple[int
     adjusted, alone = _intervals(now, level, rule), now.estimates(looks.confidence)
     p = np.where(np.isnan([interval.low for interval in adjusted]), np.nan, now.t_test())
     p_adjusted = np.minimum(p * ALPHA / level, 1.0)
-    sd = now.sd * now.tail(level)
-    smallest, needed = (find(sd, now.n, level, now.sharing) for find in (detectable, partial(needed_seeds, rule.bound)))
+    noise = (now.sd * now.tail(level), np.broadcast_to(level, now.n.shape), now.sharing)
+    smallest = detectable(noise[0], now.n, *noise[1:])
     before = [(n, _intervals(at, of_look, rule)) for n, at, of_look in zip(looks.reached, earlier, levels)]
     compared = []
     for i, interval in enumerate(adjusted):
@@ -195,7 +199,7 @@ def _judge(at_looks: Sequence[Differences], counts: np.ndarray, tests: tuple[int
             dropped=int(counts[2, i]),
             method=str(now.method[i]),
             detectable=float(smallest[i]),
-            needed=float(needed[i]),
+            noise=(float(noise[0][i]), float(noise[1][i]), float(noise[2][i])),
         )
         compared.append(without_test(one, _reason(one.n, int(counts[3, i]), rule)) if verdict == NOT_TESTED else one)
     return compared
@@ -217,7 +221,7 @@ def without_test(one: Comparison, reason: Reason) -> Comparison:
     blank: dict[str, Any] = {
         name: replace(getattr(one, name), low=np.nan, high=np.nan) for name in ("diff", "adjusted")
     }
-    blank |= dict.fromkeys(("p", "p_adjusted", "detectable", "needed"), np.nan)
+    blank |= dict.fromkeys(("p", "p_adjusted", "detectable"), np.nan)
     blank |= {"method": "", "decided_early": False, "shown_at": None}
     return replace(one, verdict=NOT_TESTED, reason=reason, **blank)
 

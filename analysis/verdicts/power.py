@@ -48,16 +48,16 @@ def detectable(sd_diff: ArrayLike, n: ArrayLike, alpha: ArrayLike = ALPHA, shari
 def needed_seeds(
     size: float, sd_diff: ArrayLike, n: ArrayLike, alpha: ArrayLike = ALPHA, sharing: ArrayLike = 1.0
 ) -> np.ndarray:
-    """The numbers of seeds, not rounded, whose `detectable` difference is `size`, elementwise; NaN where unknown.
+    """The numbers of seeds, not rounded, whose `detectable` difference is `size`, elementwise; NaN where the spread is
+    not known, and for a `size` that is not above 0.
 
     `n`: the seeds so far; the other arguments are those of `detectable`. A smallest difference falls about as
     1 / sqrt(n), so three steps from `n` suffice.
     """
-    seeds = np.asarray(n, dtype=float)
-    for _ in range(3 if size > 0 else 0):
-        found = detectable(sd_diff, seeds, alpha, sharing)
-        seeds = np.clip(seeds * (found / size) ** 2, 2, MOST_SEEDS)
-    return np.where(np.isfinite(seeds), seeds, np.nan) if size > 0 else np.full(seeds.shape, np.nan)
+    seeds, size = np.asarray(n, dtype=float), size if size > 0 else math.nan
+    for _ in range(3):
+        seeds = np.clip(seeds * (detectable(sd_diff, seeds, alpha, sharing) / size) ** 2, 2, MOST_SEEDS)
+    return seeds
 
 
 def seeds_for_equivalence(spread: float, pairs: int, families: int = 1, looks: Sequence[int] = ()) -> int:

@@ -139,7 +139,7 @@ def test_the_answer_says_how_large_a_difference_the_seeds_see(accuracy, options,
     findings = results_of(tmp_path, accuracy=dict(zip(kinds, accuracy)), **options)
     one = findings.comparisons.versus["learned-1d"]
     assert one.verdict == "not shown"
-    assert said.format(f"{100 * one.detectable:.1f}", f"{one.needed:.0f}") in answer(findings)
+    assert said.format(f"{100 * one.detectable:.1f}", f"{one.needed(findings.policy.margin):.0f}") in answer(findings)
 
 
 def test_a_detectable_difference_above_100_points_is_more_than_the_scale(tmp_path):
