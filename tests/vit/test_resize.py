@@ -123,13 +123,28 @@ def test_tables_of_offsets_are_those_of_timm_and_prefix_biases_stay(size, prefix
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_raster_offsets_are_interpolated_as_rows_of_an_image(size):
+def test_raster_offsets_are_interpolated_over_row_and_column_offsets(size):
+    """timm resizes a table over (row, column) offsets; a raster offset has the mean over all pairs of patches with it."""
     trained = model("relative")
-    n = (size // 2) ** 2
+    grid = size // 2
+    places = [(i // grid, i % grid) for i in range(grid**2)]
     for old, new in zip(trained.pos, resized(trained, size).pos, strict=True):
-        image = old.table[:, None].expand(4, 5, 31, 8).permute(0, 3, 1, 2)  # five equal rows
-        expected = nn.functional.interpolate(image, (5, 2 * n - 1), mode="bicubic")[:, :, 2].transpose(1, 2)
+        square = [old.table[:, 4 * y + x + 15] for y in range(-3, 4) for x in range(-3, 4)]  # the trained grid is 4 x 4
+        flat = torch.stack(square).flatten(1)  # [49, H Dh]
+        wide = resize_rel_pos_bias_table_simple(flat, (grid, grid), ((2 * grid - 1) ** 2, flat.shape[1]))
+        sums, counts = torch.zeros(2 * grid**2 - 1, flat.shape[1]), torch.zeros(2 * grid**2 - 1, 1)
+        for i, (yi, xi) in enumerate(places):
+            for j, (yj, xj) in enumerate(places):
+                sums[i - j + grid**2 - 1] += wide[(yi - yj + grid - 1) * (2 * grid - 1) + xi - xj + grid - 1]
+                counts[i - j + grid**2 - 1] += 1
+        expected = (sums / counts).unflatten(1, (4, 8)).transpose(0, 1)
         assert torch.allclose(new.table, expected, atol=1e-5)
+
+
+def test_raster_offsets_keep_their_values_on_the_same_grid():
+    trained = model("relative")
+    for module in trained.pos:
+        assert torch.allclose(module.resized(trained.cfg)["table"], module.table, atol=1e-6)
 
 
 @pytest.mark.parametrize(

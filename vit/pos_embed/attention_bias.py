@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from vit.config import ViTConfig
 from vit.kernels import Linear
 from vit.pos_embed.base import PosEmbed, grid, new_table
-from vit.pos_embed.interpolation import resize_offsets, resize_rows
+from vit.pos_embed.interpolation import resize_offsets
 
 
 class Relative(PosEmbed):
@@ -39,10 +39,29 @@ class Relative(PosEmbed):
         return 2 * self.num_patches * self.table.numel()
 
     def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
-        """Interpolate over raster offsets: offsets of whole rows carry over, offsets of columns only roughly."""
-        offsets = 2 * cfg.num_patches - 1
-        heads = [resize_rows(head, offsets, antialias=False) for head in self.table.detach()]
-        return {"table": torch.stack(heads)}
+        """Interpolate over row and column offsets, as `rel-bias-2d` does.
+
+        Up to two pairs of a row and a column offset are one raster offset. It gets their mean, weighted by the number
+        of patch pairs that have each.
+        """
+        heads, _, width = self.table.shape
+        by_offset = self.table.detach().transpose(1, 2)  # [H, Dh, 2N - 1]
+        old, _ = _raster_offsets(round(self.num_patches**0.5))
+        new, pairs = _raster_offsets(cfg.grid_size)
+        values = resize_offsets(by_offset[..., old].flatten(0, 1), 2 * cfg.grid_size - 1)  # [H Dh, (2G - 1)^2]
+        sums = values.new_zeros(heads * width, 2 * cfg.num_patches - 1).index_add(
+            1, new.to(values.device), values * pairs.to(values)
+        )
+        counts = pairs.new_zeros(2 * cfg.num_patches - 1).index_add(0, new, pairs)
+        return {"table": (sums / counts.to(sums)).unflatten(0, (heads, width)).transpose(1, 2).contiguous()}
+
+
+def _raster_offsets(size: int) -> tuple[Tensor, Tensor]:
+    """For each row and column offset of two patches of a `size` x `size` grid: the place of their raster offset in a
+    table of all, and how many pairs of patches have them. Both [(2 size - 1)^2].
+    """
+    offset = grid(2 * size - 1).long() - (size - 1)  # [(2G - 1)^2, 2]
+    return offset @ torch.tensor([size, 1]) + size**2 - 1, (size - offset.abs()).prod(1)
 
 
 class RelBias2d(PosEmbed):

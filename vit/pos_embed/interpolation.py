@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def resize_rows(table: Tensor, size: int, antialias: bool = True) -> Tensor:
+def resize_rows(table: Tensor, size: int) -> Tensor:
     """A table over one axis [L, D] with `size` rows."""
     image = table.T[None, :, :, None].repeat(1, 1, 1, 2)  # [1, D, L, 2]: torch 2.15 is wrong for images of width 1
-    return F.interpolate(image, (size, 2), mode="bicubic", antialias=antialias)[0, :, :, 0].T.contiguous()
+    return F.interpolate(image, (size, 2), mode="bicubic", antialias=True)[0, :, :, 0].T.contiguous()
 
 
 def resize_tokens(table: Tensor, class_tokens: int, size: int) -> Tensor:
