@@ -2,9 +2,7 @@
 
 import argparse
 import contextlib
-import functools
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -110,9 +108,6 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         print(_start_line(folder, engine), flush=True)
         with Mirror(tracking_of(arguments), folder.dir, alert=arguments.alert):
             failed = _train(folder, engine, arguments.cohort)
-        from sweeps.dashboard import write_trials  # it imports Optuna
-
-        write_trials(folder, functools.partial(print, file=sys.stderr, flush=True))
         return _print_result(folder, failed)
 
 

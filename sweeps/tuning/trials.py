@@ -19,10 +19,10 @@ from experiments.metric import Metric
 from experiments.runs import record, resume
 from experiments.study import RunSpec
 from experiments.tuned import TunedTrial
-from sweeps.optuna_db import DATABASE, open_storage, open_study
 from sweeps.study_folder import Ended
+from sweeps.tuning.database import DATABASE, open_storage, open_study
 from sweeps.tuning.sampling import LAST_RUNG, NUMBER, make_pruner, make_sampler, suggest
-from sweeps.tuning.tuning_plan import FIRST_SEED, MAX_TRIALS, OBJECTIVE, RUNS, TuningPlan, rounded
+from sweeps.tuning.tuning_plan import FIRST_SEED, MAX_TRIALS, OBJECTIVE, TuningPlan, rounded
 
 RUN = "run"  # user attribute of Optuna's trial: its first run. It is set last, so a trial that has it has all settings
 MEANS = ("val/acc", "val/loss")  # of the runs of a trial
@@ -68,14 +68,15 @@ class Trials:
     """The runs of the trials that have not ended. See `sweeps.driver.Source`.
 
     Each variant has an Optuna study, which holds the settings of its trials. The number of a trial and its settings
-    determine its runs, so their records tell what has become of it. The runs of a trial are trained one after another.
-    Only the first is compared with other trials and may be pruned. `drop` gets the runs that nobody will train.
+    determine its runs, so their records in `folder` tell what has become of it. The runs of a trial are trained one
+    after another. Only the first is compared with other trials and may be pruned. `drop` gets the runs that nobody will
+    train.
     """
 
-    def __init__(self, plan: TuningPlan, study_dir: Path, say: Callable[[str], None]) -> None:
-        self.plan, self.variants, self.folder = plan, plan.study.variants, study_dir / RUNS
+    def __init__(self, plan: TuningPlan, folder: Path, say: Callable[[str], None]) -> None:
+        self.plan, self.variants, self.folder = plan, plan.study.variants, folder
         self.drop: Callable[[list[str]], None] = lambda names: None
-        storage, is_new = open_storage(study_dir, say)
+        storage, is_new = open_storage(folder, say)
         self.studies = {
             label: open_study(storage, plan.name(v), Metric(OBJECTIVE), make_pruner(plan.pruner, v.config.train.epochs))
             for label, v in self.variants.items()
@@ -85,7 +86,7 @@ class Trials:
         self.waiting: list[RunSpec] = []
         self._trial_of: dict[str, SeveralSeeds] = {}
         self.records: Ended = {}  # each is read once
-        for label, number, settings, is_closed in self._from_records() if is_new else self._from_database(study_dir):
+        for label, number, settings, is_closed in self._from_records() if is_new else self._from_database():
             trial = self._add(label, number, settings)
             read = ((run.name, record.read_ended(self.folder, run)) for run in trial.runs)
             self.records.update((name, summary) for name, summary in read if summary)
@@ -94,7 +95,7 @@ class Trials:
         if (made := max(map(len, self.trials.values()))) > plan.trials:
             raise UserError(f"--trials: {plan.trials} is not allowed: there are {made} trials of a variant already")
 
-    def _from_database(self, study_dir: Path) -> Iterator[tuple[str, int, dict[str, Any], bool]]:
+    def _from_database(self) -> Iterator[tuple[str, int, dict[str, Any], bool]]:
         """Variant, number and settings of each trial that Optuna knows, and whether it has ended there."""
         for label, study in self.studies.items():
             last: dict[int, FrozenTrial] = {}
@@ -102,7 +103,7 @@ class Trials:
                 if RUN in trial.user_attrs:
                     last[trial.user_attrs.get(NUMBER, trial.number)] = trial
                 elif trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
-                    where = f"{study_dir / DATABASE}: trial {trial.number} of the Optuna study {study.study_name!r}"
+                    where = f"{self.folder / DATABASE}: trial {trial.number} of the Optuna study {study.study_name!r}"
                     raise UserError(f"{where} is of another program; choose another --out, or delete that Optuna study")
             for number, trial in sorted(last.items()):
                 yield label, number, trial.params, trial.state != TrialState.FAIL

@@ -8,9 +8,9 @@ from experiments.runs import record
 from experiments.tuned import TunedTrial, best_trial
 from sweeps.driver import Driver
 from sweeps.engines.contract import Engine, Task
-from sweeps.optuna_db import DATABASE, DatabaseErrors, reason
 from sweeps.progress import ProgressDisplay
 from sweeps.study_folder import LOG
+from sweeps.tuning.database import DATABASE, DatabaseErrors, reason
 from sweeps.tuning.trials import Trials
 from sweeps.tuning.tuned import TUNED, check_result, make_tuned, write_tuned
 from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan
@@ -33,11 +33,11 @@ def tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str = "") -> 
         return _tune(plan, study_dir, engine, intro)
     except DatabaseErrors as error:
         advice = "run the same command again when it can be used; moved away, it is made anew from the records"
-        raise UserError(f"{study_dir / DATABASE}: cannot be used ({reason(error)}); {advice}") from None
+        raise UserError(f"{study_dir / RUNS / DATABASE}: cannot be used ({reason(error)}); {advice}") from None
 
 
 def _tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str) -> dict[str, list[TunedTrial]]:
-    trials = Trials(plan, study_dir, lambda line: print(line, file=sys.stderr, flush=True))
+    trials = Trials(plan, study_dir / RUNS, lambda line: print(line, file=sys.stderr, flush=True))
     rows = trials.rows()
     check_result(plan, rows, study_dir / TUNED)
     print(intro, flush=True)

@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import optuna
-
 from experiments.runs import record
 from experiments.study import RunSpec, StudyPlan
 from sweeps.plan import make_plan
@@ -91,10 +89,6 @@ class Stubbed:
         status, out, err = self("status", self.dir, "--json")
         assert (status, err) == (0, "")
         return {run["run"]: run["state"] for run in json.loads(out)["runs"]}
-
-    def trials(self) -> list[optuna.trial.FrozenTrial]:
-        """The trials in Optuna's database."""
-        return optuna.load_study(study_name="tiny", storage=f"sqlite:///{self.dir}/optuna.db").get_trials()
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 
 import pytest
 from stubbed import STUDY, SUPPORT, Stubbed, lives, until
@@ -61,7 +60,6 @@ def test_a_killed_worker_is_replaced_and_its_run_is_tried_again(stubbed):
     assert "RuntimeError: out of cheese" in err
     assert not list(stubbed.dir.glob("*/error.txt"))  # of a run that finished in another attempt
     assert set(stubbed.ended().values()) == {1}
-    assert Counter(trial.state.name for trial in stubbed.trials()) == {"COMPLETE": 6}
 
 
 def test_a_run_that_another_process_trains_is_waited_for_and_goes_on_when_that_ends(stubbed):

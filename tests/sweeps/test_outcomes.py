@@ -39,8 +39,6 @@ def test_diverged_runs_are_not_tried_again_and_the_terminal_shows_what_starts_an
     assert "equivalence margin 1 point" in first
     assert "6 runs: 4 finished, 2 diverged" in "".join(others) and err.count("finished, test/acc 52.0 %") == 2
     assert last == f"next: vit-report {stubbed.dir}"
-    diverged = [trial for trial in stubbed.trials() if trial.user_attrs.get("status") == "diverged"]
-    assert [trial.state.name for trial in diverged] == ["FAIL", "FAIL"]
     assert stubbed.run()[0] == 0
     assert set(stubbed.started().values()) == {1}
 

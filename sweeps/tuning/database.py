@@ -1,4 +1,4 @@
-"""Optuna's database in a study's folder. One process writes it, the driver, so it needs no lock of its own."""
+"""Optuna's database of a tuning, in the folder of its trials. One process writes it, the driver: no lock."""
 
 import sqlite3
 import warnings
@@ -19,20 +19,20 @@ UNREADABLE = "optuna.db.unreadable"
 DatabaseErrors = (sqlalchemy.exc.SQLAlchemyError, sqlite3.Error, optuna.exceptions.OptunaError, KeyError)
 
 
-def open_storage(study_dir: Path, say: Callable[[str], None]) -> tuple[RDBStorage, bool]:
-    """The database of a study's folder, and whether it is new.
+def open_storage(folder: Path, say: Callable[[str], None]) -> tuple[RDBStorage, bool]:
+    """The database in this folder, and whether it is new.
 
     A file that is no database is moved away, with a line. Raises `DatabaseErrors` where the file cannot be used.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    path = study_dir / DATABASE
+    path = folder / DATABASE
     is_new = not path.exists()
     try:
         return _open(path), is_new
     except DatabaseErrors as error:
         if not isinstance(_cause(error), sqlalchemy.exc.DatabaseError) or "not a database" not in reason(error):
             raise
-    path.replace(study_dir / UNREADABLE)
+    path.replace(folder / UNREADABLE)
     say(f"{path}: is no database; it is kept as {UNREADABLE}, and made anew from the records")
     return _open(path), True
 
