@@ -3,8 +3,8 @@
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,7 +34,7 @@ class StudyFolder:
 
     dir: Path
     plan: StudyPlan
-    ended: Ended
+    ended: Ended = field(default_factory=dict)
     stated: StudyPlan | None = None
 
     @classmethod
@@ -57,11 +57,56 @@ class StudyFolder:
         return [run for run in self.plan.runs if run.name not in self.ended]
 
     def check(self) -> None:
-        """Raise `UserError` where `write_plan` would refuse the plan or the folder."""
+        """Raise `UserError` where `write` would refuse the plan or the folder."""
         with_planned_runs(self.plan, self.stated, self.dir)
         parent = next(path for path in (self.dir, *self.dir.parents) if os.path.lexists(path))
         if not (parent.is_dir() and os.access(parent, os.W_OK)):
             raise UserError(f"out: {str(self.dir)!r} cannot be written: {parent} is no folder that you may write to")
+
+    def ready(self) -> None:
+        """Every command that trains runs here asks first. Raises `UserError` where the user's images are not those of
+        the first run of the plan and of study.json that has a record, and where runs are left to train and the images
+        cannot be read.
+        """
+        runs = [run for run in self.plan.runs if DATASETS[run.config.data.name].source == "folder"]
+        if runs and self.stated:
+            every = with_planned_runs(self.plan, self.stated, self.dir).runs
+            runs = [run for run in every if DATASETS[run.config.data.name].source == "folder"]
+        for root in {run.config.data.root: None for run in runs}:
+            from experiments.data.folder import files_digest  # they import torch
+            from experiments.runs.images import check_unchanged, recorded_hash
+
+            of_root = [run for run in runs if run.config.data.root == root]
+            if not all(record.is_finished(self.dir / run.name) for run in of_root):
+                files_digest(root)  # here, so that the workers find it and not every one decodes the files
+            known = ((run, recorded_hash(self.dir / run.name)) for run in of_root)
+            run, files = next((pair for pair in known if pair[1]), (of_root[0], ""))
+            check_unchanged(run.config, files, self.dir / run.name)
+
+    def write(self, command: str) -> StudyPlan:
+        """Write the plan to study.json, together with the runs that earlier commands planned there. Returns it all.
+
+        study.json is read again: another command may have changed it. The caller is `the_only_driver`. Raises
+        `UserError` where the folder holds another study or cannot be written.
+        """
+        with writing(self.dir):
+            self.dir.mkdir(parents=True, exist_ok=True)
+            old = _old_plan(self.dir)
+            plan = with_planned_runs(self.plan, old, self.dir)
+            if old and {run.seed for run in plan.runs} > {run.seed for run in old.runs}:
+                _record_look(old, self.dir, self.ended)
+            plan = _with_its_seeds(plan).model_copy(update={"command": command})
+            plan.write(self.dir)
+        return plan
+
+    def stop(self, look: int, labels: Collection[str]) -> StudyPlan:
+        """Take the runs after a look of these variants out of study.json, and of those that stopped before. Returns
+        its plan. The caller is `the_only_driver`.
+        """
+        plan = StudyPlan.read(self.dir)
+        plan = with_last_looks(plan, {**dict.fromkeys(labels, look), **plan.stopped})
+        _with_its_seeds(plan).write(self.dir)
+        return plan
 
 
 @contextlib.contextmanager
@@ -79,24 +124,6 @@ def the_only_driver(study_dir: Path) -> Iterator[None]:
             since = f" since {other.since}: {other.command}" if other and other.since else ""
             raise UserError(f"{study_dir}: {other or 'another process'} trains this study{since}")
         yield
-
-
-def write_plan(plan: StudyPlan, study_dir: Path, command: str, ended: Ended | None = None) -> StudyPlan:
-    """Write the plan to STUDY/study.json, together with the runs that earlier commands planned there. Returns it all.
-
-    study.json is read again: another command may have changed it. `ended`: the records that are read already. The
-    caller is `the_only_driver`. Raises `UserError` where the folder holds another study or cannot be written.
-    """
-    with writing(study_dir):
-        study_dir.mkdir(parents=True, exist_ok=True)
-        old = _old_plan(study_dir)
-        plan = with_planned_runs(plan, old, study_dir)
-        if old and {run.seed for run in plan.runs} > {run.seed for run in old.runs}:
-            _record_look(old, study_dir, ended or {})
-        seeds = sorted({run.seed for run in plan.runs})
-        plan = plan.model_copy(update={"seeds": seeds, "command": command})
-        plan.write(study_dir)
-    return plan
 
 
 def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -> StudyPlan:
@@ -169,23 +196,6 @@ def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSp
     return [run.model_copy(update={"name": names[key]}) for key, run in planned.items() if key in names]
 
 
-def check_images(plan: StudyPlan, study_dir: Path) -> None:
-    """Raise `UserError` where the user's images are not those of the first run of the study that has a record, and
-    where runs are left to train and they cannot be read.
-    """
-    runs = [run for run in plan.runs if DATASETS[run.config.data.name].source == "folder"]
-    for root in {run.config.data.root: None for run in runs}:
-        from experiments.data.folder import files_digest  # they import torch
-        from experiments.runs.images import check_unchanged, recorded_hash
-
-        of_root = [run for run in runs if run.config.data.root == root]
-        if not all(record.is_finished(study_dir / run.name) for run in of_root):
-            files_digest(root)  # here, so that the workers find it and not every one decodes the files
-        known = ((run, recorded_hash(study_dir / run.name)) for run in of_root)
-        run, files = next((pair for pair in known if pair[1]), (of_root[0], ""))
-        check_unchanged(run.config, files, study_dir / run.name)
-
-
 def _old_plan(study_dir: Path) -> StudyPlan | None:
     """The plan in study.json; None where there is none. Raises `UserError` where its runs have no folders."""
     with writing(study_dir):
@@ -193,6 +203,11 @@ def _old_plan(study_dir: Path) -> StudyPlan | None:
     if old:
         old.check_has_folders(f"out: {str(study_dir)!r}", "choose another --out")
     return old
+
+
+def _with_its_seeds(plan: StudyPlan) -> StudyPlan:
+    """The plan with the seeds of its runs."""
+    return plan.model_copy(update={"seeds": sorted({run.seed for run in plan.runs})})
 
 
 def _record_look(old: StudyPlan, study_dir: Path, ended: Ended) -> None:

@@ -5,7 +5,6 @@ that has stopped.
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from experiments.config import DEFAULTS
@@ -62,7 +61,7 @@ def runs_by_look(folder: StudyFolder) -> Iterator[set[str]]:
         yield {run.name for run in with_last_looks(plan, dict.fromkeys(plan.labels, look)).runs}
         stated = StudyPlan.read(folder.dir)  # with the runs that earlier commands have planned
         reached, undecided = _verdicts(stated, folder.ended)
-        plan = with_stopped(plan, _stop(stated, reached, undecided, folder.dir))
+        plan = with_stopped(plan, folder.stop(reached, {*stated.labels} - {*stated.undecided(undecided)}))
         left = plan.undecided(undecided)
         decided = [label for label in plan.labels if label not in (plan.baseline, *left)]
         print(f"look at {reached} seeds: decided: {_listed(decided)}; undecided: {_listed(left)}", flush=True)
@@ -90,11 +89,3 @@ def _row(plan: StudyPlan, run: RunSpec, ended: Ended) -> dict[str, Any]:
     known = {name: summary[name] for name in ("status", plan.metric) if name in summary}
     named = {"run": run.name, "variant": run.variant, "seed": run.seed}
     return {**DEFAULTS, **run.settings, **summary.get("data", {}), **known, **named}
-
-
-def _stop(plan: StudyPlan, look: int, undecided: dict[str, list[str]], study_dir: Path) -> StudyPlan:
-    """Take the further runs of variants that are decided out of study.json. Returns its plan."""
-    decided = set(plan.labels).difference(plan.undecided(undecided))
-    plan = with_last_looks(plan, {**dict.fromkeys(decided, look), **plan.stopped})
-    plan.model_copy(update={"seeds": sorted({run.seed for run in plan.runs})}).write(study_dir)
-    return plan

@@ -49,6 +49,7 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     run = _named(arguments.run, plan, study_dir) if arguments.run else _at(arguments.index, plan)
     if not has_locks(study_dir / DRIVER_LOCK):
         raise UserError(f"{study_dir}: its file system has no locks; use `{PROG} run`, from one host")
+    StudyFolder(study_dir, plan).ready()
     folder = StudyFolder.read(plan.model_copy(update={"runs": [run]}), study_dir)
     tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
     with Mirror(tracking, study_dir, [run.name]), LocalEngine(local_slots(arguments.device, 1)) as engine:

@@ -18,7 +18,7 @@ from experiments.study import StudyPlan
 from sweeps.commands.arguments import PROG, add_study_command, add_until_decided, read_folder
 from sweeps.commands.show import print_plan
 from sweeps.engines.contract import Engine
-from sweeps.study_folder import StudyFolder, check_images, the_only_driver, write_plan
+from sweeps.study_folder import StudyFolder, the_only_driver
 from sweeps.until_decided import runs_by_look
 
 WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU core)"
@@ -103,8 +103,8 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         return _print_left(folder)
     engine_or_none = engine_of(arguments, folder.plan) if folder.left else contextlib.nullcontext()
     with engine_or_none as engine, the_only_driver(folder.dir):
-        check_images(folder.plan, folder.dir)
-        write_plan(folder.plan, folder.dir, command, folder.ended)
+        folder.ready()
+        folder.write(command)
         print(_start_line(folder, engine), flush=True)
         with Mirror(tracking_of(arguments), folder.dir, alert=arguments.alert):
             failed = _train(folder, engine, arguments.cohort)
@@ -119,7 +119,7 @@ def plan(arguments: argparse.Namespace, command: str) -> int:
     folder.check()
     with the_only_driver(folder.dir):
         trains = command.replace(f"{PROG} plan", f"{PROG} run", 1)
-        runs = write_plan(folder.plan, folder.dir, trains, folder.ended).runs
+        runs = folder.write(trains).runs
     print(f"{plural(len(runs), 'run')}: --array=0-{len(runs) - 1}")
     print(f"next: {PROG} cell {shlex.quote(str(folder.dir))} --index N")
     return 0

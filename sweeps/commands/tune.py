@@ -16,7 +16,7 @@ from experiments.study import STUDY, StudyPlan
 from experiments.tuned import TunedTrial, best_trial
 from sweeps.commands.arguments import PROG, add_study_command, out_dir, parse_plan, settings_for_all
 from sweeps.commands.run import add_worker_arguments, engine_of, tracking_of
-from sweeps.study_folder import check_images, the_only_driver
+from sweeps.study_folder import StudyFolder, the_only_driver
 from sweeps.tuning.space import make_space, range_text
 from sweeps.tuning.tuned import TUNED
 from sweeps.tuning.tuning_plan import MAX_SEEDS, MAX_TRIALS, RUNS, TuningPlan, check_data
@@ -77,7 +77,7 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
             f"each ({plan.sampler}, pruner {plan.pruner}) with {plural(engine.places, 'worker')}; {tried}"
         )
         with the_only_driver(study_dir), Mirror(tracking_of(arguments), study_dir / RUNS, alert=arguments.alert):
-            check_images(plan.study, study_dir)
+            StudyFolder(study_dir, plan.study).ready()
             trials = train_trials(plan, study_dir, engine, intro)
     return _report(plan, trials, study_dir, arguments)
 

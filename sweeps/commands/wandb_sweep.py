@@ -14,7 +14,7 @@ from experiments.files import read_json, write_json, write_text
 from experiments.runs.tracking.settings import add_tracking_arguments
 from sweeps.commands.arguments import PROG, add_study_command, read_folder
 from sweeps.commands.run import DEVICE, tracking_of
-from sweeps.study_folder import check_images, the_only_driver, write_plan
+from sweeps.study_folder import the_only_driver
 
 SECONDS = 60.0  # that the server has to register a sweep
 OPEN = ("PENDING", "RUNNING", "PAUSED")  # states of a sweep that may start runs
@@ -58,8 +58,8 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
             f"STUDY: {arguments.study} gets seeds until it is decided, which a grid of W&B cannot; use `{PROG} run`"
         )
     with the_only_driver(study_dir):
-        check_images(plan, study_dir)
-        write_plan(plan, study_dir, plan.command or command, folder.ended)
+        folder.ready()
+        folder.write(plan.command or command)
     left = [run.name for run in folder.left]
     flags = {"--device": arguments.device, "--tracking": arguments.tracking}
     options = [word for flag, value in flags.items() if value != "auto" for word in (flag, value)]

@@ -9,7 +9,7 @@ from experiments.tuned import TunedTrial, best_trial
 from sweeps.driver import Driver
 from sweeps.engines.contract import Engine, Task
 from sweeps.progress import ProgressDisplay
-from sweeps.study_folder import LOG
+from sweeps.study_folder import LOG, StudyFolder
 from sweeps.tuning.database import DATABASE, DatabaseErrors, reason
 from sweeps.tuning.trials import Trials
 from sweeps.tuning.tuned import TUNED, check_result, make_tuned, write_tuned
@@ -38,6 +38,8 @@ def tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str = "") -> 
 
 def _tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str) -> dict[str, list[TunedTrial]]:
     trials = Trials(plan, study_dir / RUNS, lambda line: print(line, file=sys.stderr, flush=True))
+    begun = [run for of_variant in trials.trials.values() for trial in of_variant.values() for run in trial.runs]
+    StudyFolder(trials.folder, plan.study.model_copy(update={"runs": begun})).ready()
     rows = trials.rows()
     check_result(plan, rows, study_dir / TUNED)
     print(intro, flush=True)

@@ -19,7 +19,7 @@ from experiments.locks import holder, lock, lock_runs, wait_for_lock
 from sweeps.builtin import load_study
 from sweeps.main import main
 from sweeps.plan import make_plan
-from sweeps.study_folder import the_only_driver, write_plan
+from sweeps.study_folder import StudyFolder, the_only_driver
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -134,7 +134,7 @@ def test_where_there_are_no_locks_a_second_host_is_refused(tmp_path):
 @pytest.mark.usefixtures("without_locks")
 def test_where_there_are_no_locks_a_cell_is_refused(tmp_path, capfd):
     plan = make_plan(load_study("head"))
-    write_plan(plan, tmp_path / "head", "here")
+    StudyFolder(tmp_path / "head", plan).write("here")
     with pytest.raises(SystemExit) as ended:
         main(["cell", str(tmp_path / "head"), plan.runs[0].name])
     error = f"vit-sweep: error: {tmp_path}/head: its file system has no locks; use `vit-sweep run`, from one host\n"

@@ -16,7 +16,7 @@ from experiments.runs import record
 from experiments.study import RunSpec, StudyPlan
 from sweeps.plan import make_plan
 from sweeps.study import parse_study
-from sweeps.study_folder import write_plan
+from sweeps.study_folder import StudyFolder
 
 SUPPORT = Path(__file__).resolve().parent
 STUDY = {"name": "tiny", "factors": {"model.head": ["logits", "softmax"]}, "base": {"train.epochs": 3}, "seeds": 3}
@@ -60,7 +60,7 @@ class Stubbed:
     def write_plan(self) -> list[str]:
         """Write the plan, and train nothing. The names of the runs."""
         plan = make_plan(parse_study(self.fields, "tiny"))
-        write_plan(plan, self.dir, "vit-sweep run tiny")
+        StudyFolder(self.dir, plan).write("vit-sweep run tiny")
         return [run.name for run in plan.runs]
 
     def noted(self, word: str) -> list[tuple[str, int]]:

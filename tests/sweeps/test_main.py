@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from experiments.config import RunConfig, override
 from experiments.errors import UserError
 from sweeps.builtin import FILES
-from sweeps.study_folder import write_plan
+from sweeps.study_folder import StudyFolder
 from vit import ViT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -176,7 +176,7 @@ def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(refused, tmp_p
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     study(tmp_path)
-    write_plan(tiny_plan(), tmp_path / "runs" / "tiny", "vit-sweep run tiny")
+    StudyFolder(tmp_path / "runs" / "tiny", tiny_plan()).write("vit-sweep run tiny")
     (tmp_path / "runs" / "broken").mkdir()
     (tmp_path / "runs" / "broken" / "study.json").write_text("{")
     run = tiny_plan().runs[0].model_copy(update={"name": "../../EVIL"})
@@ -217,7 +217,7 @@ def test_a_sweep_with_closed_streams_trains_every_run(stubbed, closed):
 
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "JSON"])
 def test_status_ends_quietly_when_its_reader_has_gone(tmp_path, options):
-    write_plan(tiny_plan(), tmp_path, "vit-sweep run tiny")
+    StudyFolder(tmp_path, tiny_plan()).write("vit-sweep run tiny")
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "sweeps.main", "status", str(tmp_path), *options]

@@ -15,7 +15,7 @@ from experiments.runs.history import read_looks, read_stated
 from sweeps.builtin import load_study
 from sweeps.plan import make_plan
 from sweeps.study import Study, parse_study, read_study_file
-from sweeps.study_folder import StudyFolder, write_plan
+from sweeps.study_folder import StudyFolder
 from vit.registry import REGISTRY
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "sweeps" / "example.yaml"
@@ -239,8 +239,8 @@ def test_studies_are_found_by_name_or_by_path(tmp_path):
 
 
 def test_more_seeds_extend_a_study_and_fewer_forget_none(tmp_path):
-    write_plan(plan_of(seeds=[0, 5]), tmp_path, "first")
-    write_plan(plan_of(seeds=2), tmp_path, "second")
+    StudyFolder(tmp_path, plan_of(seeds=[0, 5])).write("first")
+    StudyFolder(tmp_path, plan_of(seeds=2)).write("second")
     study = read_study(tmp_path)
     assert study["seeds"] == [0, 1, 5]
     assert len(study["runs"]) == len({run["run"] for run in study["runs"]}) == 6
@@ -256,33 +256,33 @@ def finish(plan, study_dir, seeds):
 
 def test_seeds_that_are_added_to_finished_runs_are_a_look(tmp_path):
     plan = plan_of(seeds=3, looks=[3, 6])
-    write_plan(plan, tmp_path, "first")
+    StudyFolder(tmp_path, plan).write("first")
     assert read_study(tmp_path)["looks"] == [3, 6] and "looks" in read_stated(tmp_path)["fields"]
     finish(plan, tmp_path, range(3))
-    write_plan(plan, tmp_path, "resumed")
+    StudyFolder(tmp_path, plan).write("resumed")
     assert read_looks(tmp_path) == []
-    write_plan(plan_of(seeds=6, looks=[3, 6]), tmp_path, "extended")
+    StudyFolder(tmp_path, plan_of(seeds=6, looks=[3, 6])).write("extended")
     (look,) = read_looks(tmp_path)
     assert (look.fewest, look.most, look.metric, look.command) == (2, 3, "test/acc", "vit-sweep")
 
 
 def test_a_baseline_with_a_longer_label_is_the_same_baseline(tmp_path):
     """The study gains a factor, so its labels change, and a first level, which would be the baseline."""
-    write_plan(plan_of(), tmp_path, "first")
+    StudyFolder(tmp_path, plan_of()).write("first")
     finish(plan_of(), tmp_path, [0])
     factors = {"model.depth": [1, 2], "model.head": ["logits", "mlp"]}
-    write_plan(plan_of(factors=factors), tmp_path, "second")
+    StudyFolder(tmp_path, plan_of(factors=factors)).write("second")
     assert read_study(tmp_path)["baseline"] == "depth=1, head=logits"
-    write_plan(plan_of(factors=factors, baseline={"model.depth": 1, "model.head": "logits"}), tmp_path, "third")
+    StudyFolder(tmp_path, plan_of(factors=factors, baseline={"model.depth": 1, "model.head": "logits"})).write("third")
     more = {**factors, "model.depth": [3, 1, 2]}
     with pytest.raises(UserError, match="baseline is depth=1, head=logits there and depth=3, head=logits here"):
-        write_plan(plan_of(factors=more), tmp_path, "fourth")
+        StudyFolder(tmp_path, plan_of(factors=more)).write("fourth")
 
 
 def test_a_baseline_that_was_never_stated_is_the_first_variant(tmp_path):
-    write_plan(plan_of(), tmp_path, "first")
+    StudyFolder(tmp_path, plan_of()).write("first")
     finish(plan_of(), tmp_path, [0])
-    write_plan(plan_of(factors={"model.depth": [3, 1, 2]}), tmp_path, "second")
+    StudyFolder(tmp_path, plan_of(factors={"model.depth": [3, 1, 2]})).write("second")
     assert read_study(tmp_path)["baseline"] == "3"
 
 
@@ -296,21 +296,21 @@ def test_a_baseline_that_was_never_stated_is_the_first_variant(tmp_path):
     ],
 )
 def test_a_folder_is_kept_from_another_study(tmp_path, fields, said):
-    write_plan(plan_of(), tmp_path, "first")
+    StudyFolder(tmp_path, plan_of()).write("first")
     before = (tmp_path / "study.json").read_bytes()
     with pytest.raises(UserError, match="holds another study") as caught:
-        write_plan(plan_of(**fields), tmp_path, "second")
+        StudyFolder(tmp_path, plan_of(**fields)).write("second")
     assert said in str(caught.value)
     assert (tmp_path / "study.json").read_bytes() == before
 
 
 def test_a_study_gains_a_level_a_factor_and_names(tmp_path):
     """The runs keep their folders and ids, and get the labels of the larger study. The logits head is the base's."""
-    write_plan(plan_of(seeds=2), tmp_path, "first")
+    StudyFolder(tmp_path, plan_of(seeds=2)).write("first")
     first = {(run["levels"]["model.depth"], run["seed"]): run for run in read_study(tmp_path)["runs"]}
     factors = {"model.depth": [1, 2, 3], "model.head": ["mlp", "logits"]}
     larger = StudyFolder.read(plan_of(seeds=3, factors=factors, names={"model.head": "output"}), tmp_path).plan
-    write_plan(larger, tmp_path, "second")
+    StudyFolder(tmp_path, larger).write("second")
     runs = read_study(tmp_path)["runs"]
     assert [run["run"] for run in runs] == [run.name for run in larger.runs]
     assert len({run["run_id"] for run in runs}) == 3 * 2 * 3
@@ -337,22 +337,22 @@ STATEMENTS = [{"margin": 0.05}, {"metric": "val/loss"}, {"looks": [5, 10]}, {"ba
 @pytest.mark.parametrize("fields", STATEMENTS, ids=str)
 def test_what_counts_is_stated_before_the_runs_and_the_description_may_change(tmp_path, fields):
     (path,) = fields
-    write_plan(plan_of(), tmp_path, "first")
-    write_plan(plan_of(**fields), tmp_path, "second thoughts")  # nothing has been seen yet
+    StudyFolder(tmp_path, plan_of()).write("first")
+    StudyFolder(tmp_path, plan_of(**fields)).write("second thoughts")  # nothing has been seen yet
     finish(plan_of(), tmp_path, [0])
     before = (tmp_path / "study.json").read_bytes()
     with pytest.raises(UserError, match=f"{path} is .* cannot change after the first run has finished"):
-        write_plan(plan_of(), tmp_path, "third")
+        StudyFolder(tmp_path, plan_of()).write("third")
     assert (tmp_path / "study.json").read_bytes() == before
     named = {"description": "Another text.", "labels": {"1": "one layer"}}
-    write_plan(plan_of(**fields, **named), tmp_path, "fourth")
+    StudyFolder(tmp_path, plan_of(**fields, **named)).write("fourth")
     assert read_study(tmp_path)["description"] == "Another text."
     assert read_study(tmp_path)["study"]["labels"] == {"1": "one layer"}
 
 
 def test_where_data_lie_makes_no_other_study(tmp_path):
-    write_plan(plan_of(base={"data.root": "here"}), tmp_path, "first")
-    write_plan(plan_of(base={"data.root": "there"}), tmp_path, "second")
+    StudyFolder(tmp_path, plan_of(base={"data.root": "here"})).write("first")
+    StudyFolder(tmp_path, plan_of(base={"data.root": "there"})).write("second")
     assert json.loads((tmp_path / "study.json").read_text())["base"]["data"]["root"] == "there"
 
 

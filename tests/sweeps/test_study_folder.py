@@ -24,7 +24,9 @@ from sweeps.builtin import FILES, load_study
 from sweeps.main import main
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.study import parse_study, read_study_file
-from sweeps.study_folder import check_images, plan_of, write_plan
+from sweeps.study_folder import StudyFolder, plan_of
+from sweeps.tuning.space import make_space
+from sweeps.tuning.tuning_plan import TuningPlan
 
 OWN = [
     {
@@ -50,17 +52,17 @@ def test_a_study_is_not_extended_on_changed_images(tmp_path):
         Image.new("RGB", (8, 8)).save(images / name / "1.png")
     data = {"data.name": "imagefolder", "data.root": str(images), "data.num_classes": 2}
     plan = make_plan(parse_study({"name": "own", "factors": {"model.depth": [1, 2]}, "base": data, "seeds": 1}, "own"))
-    write_plan(plan, tmp_path / "own", "here")
-    check_images(plan, tmp_path / "own")
+    StudyFolder(tmp_path / "own", plan).write("here")
+    StudyFolder(tmp_path / "own", plan).ready()
     folder = tmp_path / "own" / plan.runs[0].name
     finish(folder, plan.runs[0], data={"files": files_digest(str(images))})
-    check_images(plan, tmp_path / "own")
+    StudyFolder(tmp_path / "own", plan).ready()
     Image.new("RGB", (8, 8)).save(images / "b" / "2.png")
     with pytest.raises(UserError, match=f"data.root: the files of '{images}' are not those of the run in '{folder}'"):
-        check_images(plan, tmp_path / "own")
+        StudyFolder(tmp_path / "own", plan).ready()
     (images / "b" / "2.png").write_bytes(b"no image")
     with pytest.raises(UserError, match=f"data.root: '{images}/b/2.png' cannot be read as an image"):
-        check_images(plan, tmp_path / "new")
+        StudyFolder(tmp_path / "new", plan).ready()
 
 
 def test_images_of_finished_runs_may_be_gone(tmp_path):
@@ -71,14 +73,14 @@ def test_images_of_finished_runs_may_be_gone(tmp_path):
     roots = [str(tmp_path / "one"), str(tmp_path / "two")]
     data = {"data.name": "imagefolder", "data.num_classes": 2}
     plan = make_plan(parse_study({"name": "own", "factors": {"data.root": roots}, "base": data, "seeds": 1}, "own"))
-    write_plan(plan, tmp_path / "own", "here")
+    StudyFolder(tmp_path / "own", plan).write("here")
     (first,) = (run for run in plan.runs if run.config.data.root == roots[0])
     finish(tmp_path / "own" / first.name, first, data={"files": files_digest(roots[0])})
     (tmp_path / "one").rename(tmp_path / "away")
-    check_images(plan, tmp_path / "own")
+    StudyFolder(tmp_path / "own", plan).ready()
     (tmp_path / "two").rename(tmp_path / "gone")
     with pytest.raises(UserError, match=f"data.root: '{tmp_path}/two'"):  # a run that is left needs these
-        check_images(plan, tmp_path / "own")
+        StudyFolder(tmp_path / "own", plan).ready()
 
 
 @pytest.fixture
@@ -137,12 +139,34 @@ def test_other_images_are_refused(root, finished, names, tmp_path):
     assert len(list(tmp_path.glob("runs/own/*-s*-*"))) == 2
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["run own.yaml --seeds 2,", "cell runs/own --index 1", "wandb own.yaml", "tune own.yaml --trials 2 --params LR"],
+)
+def test_every_command_that_trains_refuses_changed_images(command, names, tmp_path, capsys):
+    plan, lr = make_plan(read_study_file(tmp_path / "own.yaml")), "optim.lr=0.001..0.1"
+    StudyFolder(tmp_path / "runs" / "own", plan).write("here")
+    folder, run = tmp_path / "runs" / "own", plan.runs[0]
+    if "tune" in command:
+        space = make_space(lr, run.config, [run])
+        folder, (run,) = (
+            folder / "tuning",
+            TuningPlan(plan, space, 1, "tpe", "halving").trial(run, 0, {"optim.lr": 0.01}),
+        )
+    finish(folder / run.name, run, data={"files": files_digest("names")})
+    (names / "a" / "0.png").unlink()
+    with pytest.raises(SystemExit) as ended:
+        main([*command.replace("LR", lr).split(), "--tracking", "off"])
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert ended.value.code == 2 and "data.root: the files of 'names' are not those of the run in 'runs/own/" in line
+
+
 @pytest.mark.parametrize("study", ["own.yaml", "runs/own"])
 def test_a_study_of_an_older_version_is_one_line(study, names, tmp_path):
     """The run ids of image folders held the whole path."""
     plan = make_plan(read_study_file(tmp_path / "own.yaml"))
     older = [run.model_copy(update={"run_id": run.run_id[::-1]}) for run in plan.runs]
-    write_plan(plan.model_copy(update={"runs": older}), tmp_path / "runs" / "own", "here")
+    StudyFolder(tmp_path / "runs" / "own", plan.model_copy(update={"runs": older})).write("here")
     done = sweep(tmp_path, "run", study)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "another version trained it, or " in done.stderr and done.stderr.count("--out") == 1
@@ -150,7 +174,7 @@ def test_a_study_of_an_older_version_is_one_line(study, names, tmp_path):
 
 def test_show_decodes_nothing(names, tmp_path, monkeypatch, capsys):
     plan = make_plan(read_study_file(tmp_path / "own.yaml"))
-    write_plan(plan, tmp_path / "runs" / "own", "here")
+    StudyFolder(tmp_path / "runs" / "own", plan).write("here")
     monkeypatch.setattr("experiments.data.folder.to_rgb", Mock(side_effect=AssertionError))
     with pytest.raises(SystemExit) as ended:
         main(["show", "own.yaml", "--data.root", f"{names}/"])
@@ -165,7 +189,7 @@ def test_show_decodes_nothing(names, tmp_path, monkeypatch, capsys):
 def test_the_plan_read_back_is_the_plan_that_was_written(study, tmp_path):
     plan = make_plan(study, changes={"train.batch_size": "17"})
     assert len({run.run_id for run in plan.runs}) == len(list(study.variants())) * len(study.seed_list)
-    write_plan(plan, tmp_path, "here")
+    StudyFolder(tmp_path, plan).write("here")
     assert plan_of(tmp_path) == plan.model_copy(update={"command": "here"})
 
 
@@ -174,12 +198,12 @@ def test_tuned_settings_are_part_of_the_plan(tmp_path):
     levels = {pool: {"model.pool": pool} for pool in ("cls", "gap")}
     tree = study_file.tuned(levels, {"cls": {"optim.lr": 0.01}, "gap": {"optim.lr": 0.02}})
     tuned = apply_tuned(plan, Tuned.model_validate(tree))
-    write_plan(tuned, tmp_path, "here")
+    StudyFolder(tmp_path, tuned).write("here")
     assert plan_of(tmp_path) == tuned.model_copy(update={"command": "here"})
     assert json.loads((tmp_path / "study.json").read_text())["tuned"] == tree
     assert {run.config.optim.lr for run in plan_of(tmp_path).runs} == {0.01, 0.02}
     with pytest.raises(UserError, match="holds another study: tuned.cls.optim.lr is 0.01 there and none here"):
-        write_plan(plan, tmp_path, "untuned")
+        StudyFolder(tmp_path, plan).write("untuned")
 
 
 @pytest.mark.parametrize(
@@ -192,11 +216,11 @@ def test_tuned_settings_are_part_of_the_plan(tmp_path):
 )
 def test_a_file_that_is_no_plan_is_refused(tmp_path, change, said):
     plan = make_plan(parse_study({"name": "own", "factors": {"model.head": ["logits", "softmax"]}}, "own"))
-    write_plan(plan, tmp_path, "here")
+    StudyFolder(tmp_path, plan).write("here")
     path = tmp_path / record.STUDY
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(UserError, match=said):
         plan_of(tmp_path)
     if "export" in change:  # a sweep would rewrite study.json, and with it the digests of the exported tables
         with pytest.raises(UserError, match="holds an exported study, .*; choose another --out"):
-            write_plan(plan, tmp_path, "again")
+            StudyFolder(tmp_path, plan).write("again")

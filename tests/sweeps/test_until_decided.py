@@ -20,7 +20,7 @@ from experiments.errors import UserError
 from experiments.study import StudyPlan, UntilDecided
 from sweeps import until_decided
 from sweeps.study import parse_study
-from sweeps.study_folder import StudyFolder, plan_of, write_plan
+from sweeps.study_folder import StudyFolder, plan_of
 from sweeps.until_decided import runs_by_look, with_looks
 
 REFERENCE = Path(__file__).parents[2] / "analysis" / "reference"
@@ -78,7 +78,7 @@ def start(folder, pairs=False, **fields):
     study = with_looks(parse_study({"name": "tiny", **THREE, "looks": [3, 6, 9], **fields}, "tiny"), None)
     plan = tiny_plan(**study.model_dump()).model_copy(update={"until_decided": UntilDecided(pairs=pairs)})
     plan = StudyFolder.read(plan, folder).plan
-    write_plan(plan, folder, "here")
+    StudyFolder(folder, plan).write("here")
     return plan
 
 

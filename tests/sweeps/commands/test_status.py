@@ -14,7 +14,7 @@ from stubbed import finish, tiny_plan, until
 
 from experiments.locks import lock_runs
 from experiments.runs import record
-from sweeps.study_folder import the_only_driver, write_plan
+from sweeps.study_folder import StudyFolder, the_only_driver
 
 
 def status(vit_sweep, folder: Path, *options: str) -> str:
@@ -34,7 +34,7 @@ def states(found: dict) -> dict[str, str]:
 @pytest.fixture
 def plan(tmp_path):
     plan = tiny_plan(base={"train.epochs": 4})
-    write_plan(plan, tmp_path, "vit-sweep run tiny")
+    StudyFolder(tmp_path, plan).write("vit-sweep run tiny")
     return plan
 
 

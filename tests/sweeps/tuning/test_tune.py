@@ -18,7 +18,7 @@ import yaml
 from experiments.runs import record
 from sweeps.plan import make_plan
 from sweeps.study import read_study_file
-from sweeps.study_folder import write_plan
+from sweeps.study_folder import StudyFolder
 from sweeps.tuning.tuned import read_tuned
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -175,7 +175,8 @@ def test_seeds_that_the_study_was_trained_with_are_not_used(refused, tmp_path):
     path = study(tmp_path)
     folder = tmp_path / "runs" / "mine"
     folder.mkdir(parents=True)
-    write_plan(make_plan(read_study_file(path).model_copy(update={"seeds": [0, 1_000_001]})), folder, "vit-sweep run")
+    plan = make_plan(read_study_file(path).model_copy(update={"seeds": [0, 1_000_001]}))
+    StudyFolder(folder, plan).write("vit-sweep run")
     assert "seeds: 1000001 is not allowed" in refused(*words(path, "--trials", 2))
 
 
