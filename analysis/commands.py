@@ -28,7 +28,6 @@ from analysis.write import files as write
 from analysis.write.document import Document
 from experiments.errors import UserError
 from experiments.runs.history import add_look
-from experiments.runs.record import RecordError
 from experiments.runs.tracking import server
 from experiments.runs.tracking.settings import Tracking
 from vit.registry import REGISTRY
@@ -157,7 +156,7 @@ def record_look(study: Runs) -> None:
     if study.folder is not None and study.recorded:
         try:
             add_look(study.folder, this_look(study))
-        except RecordError as error:
+        except UserError as error:
             print(f"vit-report: this look is not recorded: {error}", file=sys.stderr)
 
 

@@ -1,17 +1,24 @@
-"""Files written atomically, and JSON."""
+"""Files of a folder that somebody else may have made: the only module that opens, writes and deletes them. And JSON.
+
+The rule, and why it is complete: "A folder is data" in .github/CONTRIBUTING.md.
+"""
 
 import contextlib
 import json
 import math
 import os
+import re
 import secrets
+import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.errors import UserError
+from experiments.errors import UserError, writing
 
 PART = ".part-"  # prefix of a file that is being written
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=,+-]{0,127}")  # of a run, a W&B run or a token, before it enters a path
 
 
 class RecordError(UserError):
@@ -31,6 +38,66 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def check_name(name: str, where: object) -> str:
+    """A name that may become part of a path. Raises `UserError`, which begins with `where`, for any other one."""
+    if not NAME.fullmatch(name):
+        allowed = "expected at most 128 of a-z, A-Z, 0-9 and . _ = , + -, the first a letter or digit"
+        raise UserError(f"{where}: {name[:150]!r} is not allowed: {allowed}")
+    return name
+
+
+def check_own(path: Path) -> Path:
+    """A file or folder to write, send or delete, which may be missing. Raises `UserError` where it is a link."""
+    if path.is_symlink():
+        raise UserError(f"{path}: is a link, which is only read; move what it points to here, or delete the link")
+    return path
+
+
+def own_path(folder: Path, name: str) -> Path:
+    """The path of a file in a run's folder to write or send. Raises `UserError` where a part of it is a link."""
+    path = folder / name
+    for part in (path, *path.parents[: len(Path(name).parts)]):
+        check_own(part)
+    return path
+
+
+def own_folder(path: Path) -> Path:
+    """Make a folder inside a study's folder, if it does not exist. Raises `UserError` where it is a link.
+
+    The folder above it is the user's: it may be a link.
+    """
+    with writing(path):
+        check_own(path).mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def open_own(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int:
+    """Open a file to lock it, or to write at its place. Returns the descriptor.
+
+    Raises `UserError` where it is a link, no file, or has a second name: what is written would be elsewhere, too.
+    Raises `OSError` where it cannot be opened.
+    """
+    file = os.open(check_own(path), flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(file)
+        raise UserError(f"{path}: is not a file, or has a second name (a hard link); move it away")
+    return file
+
+
+def delete_file(path: Path) -> None:
+    """Delete a file of a run's folder, if there is one; of a folder that is a link, nothing is deleted."""
+    if not path.parent.is_symlink():
+        path.unlink(missing_ok=True)
+
+
+def delete_folders(parent: Path, names: str) -> None:
+    """Delete the folders directly in `parent` whose whole name matches a pattern of `re`; links are left alone."""
+    for folder in parent.iterdir() if parent.is_dir() else ():
+        if re.fullmatch(names, folder.name) and folder.is_dir() and not folder.is_symlink():
+            shutil.rmtree(folder)
 
 
 def check_replaceable(folder: Path, objection: Callable[[Path], str]) -> None:

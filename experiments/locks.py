@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from experiments.errors import UserError, writing
-from experiments.files import RecordError
+from experiments.errors import UserError
+from experiments.files import RecordError, check_name, open_own, own_folder
 from experiments.version import command, now
 
 LOCKS = "locks"  # beside the folders of runs: for each run the lock of the process that trains it
@@ -40,7 +40,7 @@ class Holder:
 def lock(path: Path, seconds: float = 0.0) -> Iterator[bool]:
     """Hold a lock in the body, if it is free within so many seconds. Yields whether it is held.
 
-    The file names this process. Raises `RecordError` where the file cannot be used.
+    The file names this process. Raises `UserError` where the file cannot be used.
     """
     end = time.monotonic() + seconds
     try:
@@ -68,7 +68,7 @@ def _take(path: Path) -> int | None:
     Where there are no locks, a line says so, and only a holder of another host that the file names counts.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    file = open_own(path)
     try:
         if not _lock_file(file):
             _say_without_locks(path.parent)
@@ -106,8 +106,8 @@ def holder(path: Path) -> Holder | None:
     It shares the lock for an instant, so two that look at once do not see each other.
     """
     try:
-        file = os.open(path, os.O_RDWR)
-    except OSError:  # there is none, or the folder may only be read
+        file = open_own(path, os.O_RDWR)
+    except (OSError, UserError):  # there is none, it is no lock, or the folder may only be read
         return None
     try:
         return None if _lock_file(file, fcntl.LOCK_SH) or not (other := _noted(path)).pid else other
@@ -119,7 +119,7 @@ def holder(path: Path) -> Holder | None:
 
 def has_locks(path: Path) -> bool:
     """Whether a file, which is made if it does not exist, can be locked."""
-    with contextlib.suppress(BlockingIOError), path.open("ab") as file:
+    with contextlib.suppress(BlockingIOError), os.fdopen(open_own(path), "ab") as file:
         return _lock_file(file.fileno())
     return True
 
@@ -150,7 +150,6 @@ def lock_runs(folder: Path, names: list[str], seconds: float) -> Iterator[set[st
     They are taken in the order of the names, so that two processes do not wait for each other.
     """
     with contextlib.ExitStack() as stack:
-        if names:
-            with writing(folder):
-                (folder / LOCKS).mkdir(parents=True, exist_ok=True)
-        yield {name for name in sorted(names) if stack.enter_context(lock(folder / LOCKS / name, seconds))}
+        locks = own_folder(folder / LOCKS) if names else folder
+        checked = [check_name(name, f"{folder}: a run's name") for name in sorted(names)]
+        yield {name for name in checked if stack.enter_context(lock(locks / name, seconds))}

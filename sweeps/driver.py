@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, assert_never
 
 from experiments.errors import UserError, duration_text
-from experiments.files import RecordError, write_text
+from experiments.files import RecordError, delete_file, own_folder, write_text
 from experiments.metric import Metric
 from experiments.runs import record
 from experiments.runs.resume import epochs_done
@@ -167,7 +167,7 @@ class Driver:
         except RecordError as error:
             summary, reason = None, str(error)
         if summary:
-            (self.task.folder / run.name / record.ERROR).unlink(missing_ok=True)  # of an earlier attempt
+            delete_file(self.task.folder / run.name / record.ERROR)  # of an earlier attempt
             self.source.ended(run, summary)
             self.display.ended(run, result_text(summary, self.metric))
         elif locked_by:
@@ -195,9 +195,8 @@ class Driver:
         self.attempts[run.name] += 1
         given_up = self.attempts[run.name] >= ATTEMPTS
         folder = self.task.folder / run.name
-        with contextlib.suppress(OSError, RecordError):  # the display shows the reason
-            folder.mkdir(exist_ok=True)
-            write_text(folder / record.ERROR, trace or reason + "\n")
+        with contextlib.suppress(OSError, UserError):  # the display shows the reason
+            write_text(own_folder(folder) / record.ERROR, trace or reason + "\n")
         self.source.stopped(run, reason, given_up)
         self.display.failed(run, reason, given_up)
         if given_up:

@@ -11,10 +11,11 @@ from typing import Any, Self
 from experiments.config import flatten, run_id, unplaced
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError, format_level, writing
+from experiments.files import check_own
 from experiments.locks import holder, lock
 from experiments.runs import record
 from experiments.runs.history import Look, add_look
-from experiments.study import COMPARISON, GRID, RunSpec, StudyPlan
+from experiments.study import COMPARISON, GRID, OTHER_FOLDERS, RunSpec, StudyPlan
 from sweeps.plan import make_run
 from vit import plugins
 
@@ -59,6 +60,8 @@ class StudyFolder:
     def check(self) -> None:
         """Raise `UserError` where `write` would refuse the plan or the folder."""
         with_planned_runs(self.plan, self.stated, self.dir)
+        for name in (*OTHER_FOLDERS, *(run.name for run in self.left)):
+            check_own(self.dir / name)
         parent = next(path for path in (self.dir, *self.dir.parents) if os.path.lexists(path))
         if not (parent.is_dir() and os.access(parent, os.W_OK)):
             raise UserError(f"out: {str(self.dir)!r} cannot be written: {parent} is no folder that you may write to")

@@ -8,6 +8,7 @@ number of seeds seen again is no new look, and fewer than two seeds are none: no
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from pydantic import BaseModel, StrictInt, ValidationError
 
 from experiments.config import changed_settings
 from experiments.errors import first_line
-from experiments.files import RecordError, canonical, reading
+from experiments.files import RecordError, canonical, open_own, reading
 from experiments.study import COMPARISON, GRID, STUDY, StudyPlan
 from experiments.version import now
 
@@ -91,13 +92,14 @@ def read_looks(study_dir: Path) -> list[Look]:
 
 
 def add_look(study_dir: Path, look: Look) -> None:
-    """Append a look, unless it is known or of fewer than two seeds. Raises `RecordError` if it cannot be written."""
+    """Append a look, unless it is known or of fewer than two seeds. Raises `UserError` if it cannot be written."""
     if look.most < 2 or any(look.same(other) for other in read_looks(study_dir)):
         return
     path = Path(study_dir) / LOOKS
     try:
-        with path.open("ab") as file:
-            body = path.read_bytes()
+        with os.fdopen(open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab+") as file:
+            file.seek(0)
+            body = file.read()
             if not body.endswith(b"\n"):  # the beginning of a line that a killed report left
                 file.truncate(body.rfind(b"\n") + 1)
             file.write(look.model_dump_json().encode() + b"\n")

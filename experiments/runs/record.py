@@ -85,7 +85,7 @@ def _sources(run_dir: Path) -> list[str]:
 def is_finished(run_dir: Path) -> bool:
     """Whether the run has ended (finished, diverged or pruned): its summary is there. Raises `RecordError`."""
     path = Path(run_dir) / SUMMARY
-    with reading(path):
+    with reading(path.parent):
         return path.exists()
 
 

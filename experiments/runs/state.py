@@ -15,6 +15,7 @@ from torch import Tensor
 
 from experiments.config import load, run_id
 from experiments.errors import UserError, writing
+from experiments.files import check_own, delete_file, own_folder, own_path
 from experiments.metric import Metric
 from experiments.runs import record, resume
 from experiments.runs.history import read_stated
@@ -72,7 +73,7 @@ class RunState(Saved):
                 f"plug-in: the source of {spec.config.model.pos_embed!r} or {spec.config.data.name!r} was changed "
                 "after the command started; run the command again"
             )
-        path = folder / record.CONFIG
+        path = check_own(folder) / record.CONFIG
         if path.exists() and (found_id := run_id(load(record.read_json(path)))) != spec.run_id:
             raise record.RecordError(f"{path}: belongs to run {found_id}, not {spec.run_id}; choose another --out")
         if saved := resume.read(folder):
@@ -108,7 +109,7 @@ class RunState(Saved):
         self.stacked, self.members = stacked, members
         self.clock = time.perf_counter() - self.seconds["wall"]
         with writing(self.dir):
-            self.dir.mkdir(parents=True, exist_ok=True)
+            own_folder(self.dir)
             self._write_settings()
             self._add_session(session, uncommitted_diff())
 
@@ -116,7 +117,7 @@ class RunState(Saved):
         """Write the configuration and the source of the plug-ins that the run is trained with."""
         record.write_json(self.dir / record.CONFIG, self.spec.config.model_dump())
         for name, body in source_files(self.spec.config).items():
-            (self.dir / name).parent.mkdir(parents=True, exist_ok=True)
+            own_folder(own_path(self.dir, name).parent)
             record.write_bytes(self.dir / name, body)
 
     def _add_session(self, session: Mapping[str, Any], diff: bytes) -> None:
@@ -130,7 +131,7 @@ class RunState(Saved):
         if is_new and diff:
             record.write_bytes(path, diff)
         else:
-            path.unlink(missing_ok=True)  # of a session that is forgotten
+            delete_file(path)  # of a session that is forgotten
 
     def update_status(self, prune: bool) -> None:
         """Set the status after an epoch. A loss that is not finite means diverged, even for a run that is pruned."""
@@ -168,7 +169,7 @@ class RunState(Saved):
         record.write_bytes(self.dir / record.CHECKPOINT, save(cpu, {"run_id": self.spec.run_id}))
         record.write_text(self.dir / record.METRICS, record.metrics_csv(self.rows))
         if predictions is None:
-            (self.dir / record.PREDICTIONS).unlink(missing_ok=True)
+            delete_file(self.dir / record.PREDICTIONS)
         else:
             record.write_bytes(self.dir / record.PREDICTIONS, predictions)
         record.write_summary(self.dir, summary)
@@ -183,4 +184,4 @@ def is_finite(row: Row) -> bool:
 def remove_temporary_files(folder: Path) -> None:
     """Leave only the record. A kill during a write, or just after the last one, leaves more."""
     for path in (folder / resume.NAME, *folder.glob(record.PART + "*")):
-        path.unlink(missing_ok=True)
+        delete_file(path)

@@ -16,6 +16,7 @@ from typing import cast
 from experiments.cli import INTERRUPTS
 from experiments.devices import CORES, free_gpus
 from experiments.errors import UserError, writing
+from experiments.files import open_own
 from experiments.study import RunSpec
 from sweeps.engines.contract import Event, Failed, Slot, Task
 from sweeps.engines.training import Training, failure, redirect_output
@@ -71,7 +72,7 @@ class LocalEngine:
     def begin(self, task: Task) -> None:
         self._end_all(END_SECONDS)
         with writing(task.log):
-            task.log.open("ab").close()  # here, because a worker could not say it
+            os.close(open_own(task.log))  # here, because a worker could not say it
         self.task = task
 
     def start(self) -> LocalWorker | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from experiments.errors import UserError
-from experiments.files import RecordError
+from experiments.files import RecordError, open_own
 from experiments.locks import LOCKS, holder, lock_runs
 from sweeps.engines.contract import Done, Epoch, Event, Failed, Slot, Task
 
@@ -28,7 +28,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # a disk to which no run can b
 def redirect_output(task: Task) -> None:
     """Send what this process prints to the log. Raises `UserError` where it cannot be written."""
     try:
-        log = os.open(task.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        log = open_own(task.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     except OSError as error:
         raise UserError(f"out: '{task.log}' cannot be written: {error.strerror}") from error
     for stream in (sys.stdout, sys.stderr):

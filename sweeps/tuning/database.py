@@ -1,5 +1,7 @@
 """Optuna's database of a tuning, in the folder of its trials. One process writes it, the driver: no lock."""
 
+import contextlib
+import os
 import sqlite3
 import warnings
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
+from experiments.files import open_own
 from experiments.metric import Metric
 
 DATABASE = "optuna.db"
@@ -27,6 +30,9 @@ def open_storage(folder: Path, say: Callable[[str], None]) -> tuple[RDBStorage, 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     path = folder / DATABASE
     is_new = not path.exists()
+    for file in folder.glob(f"{DATABASE}*"):  # SQLite would follow a link, also of its journal
+        with contextlib.suppress(OSError):
+            os.close(open_own(file, os.O_RDWR))
     try:
         return _open(path), is_new
     except DatabaseErrors as error:

@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-from experiments.errors import UserError, writing
+from experiments.errors import UserError
+from experiments.files import own_folder
 from experiments.runs import record
 from experiments.tuned import TunedTrial, best_trial
 from sweeps.driver import Driver
@@ -26,9 +27,7 @@ def tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str = "") -> 
     If each variant has a finished trial, it writes STUDY/tuned.yaml. Raises `UserError` for bad input, where
     STUDY/tuned.yaml is of another tuning, and where Optuna's database cannot be used. The caller is the only driver.
     """
-    with writing(study_dir):
-        (study_dir / RUNS).mkdir(parents=True, exist_ok=True)
-    record.write_text(study_dir / RUNS / record.TRIALS, NOTE)
+    record.write_text(own_folder(study_dir / RUNS) / record.TRIALS, NOTE)
     try:
         return _tune(plan, study_dir, engine, intro)
     except DatabaseErrors as error:

@@ -55,7 +55,7 @@ def test_a_lock_names_its_holder_and_is_free_when_that_is_killed(tmp_path, other
 
 def test_of_several_runs_those_are_locked_that_are_free(tmp_path, other):
     (tmp_path / "locks").mkdir()
-    os.link(tmp_path / "a", tmp_path / "locks" / "b")
+    os.rename(tmp_path / "a", tmp_path / "locks" / "b")
     with lock_runs(tmp_path, ["c", "a", "b"], 0.0) as held:
         assert held == {"a", "c"}
         with lock_runs(tmp_path, ["a", "d"], 0.0) as more:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.files import RecordError, read_json
+from experiments.files import NAME, RecordError, check_name, read_json
 from experiments.runs import record
 from experiments.runs.tracking.settings import AgentRun
 
@@ -38,17 +38,24 @@ def note_path(folder: Path, run: str) -> Path:
 def read_note(folder: Path, run: str) -> Sent | None:
     """What W&B has of a run; None where there is no note that can be read."""
     try:
-        return Sent(**read_json(note_path(folder, run)))
-    except (RecordError, TypeError):
+        note = Sent(**read_json(note_path(folder, run)))
+        ids = [note.id, *([] if note.sweep is None else [note.sweep])]
+        named = all(NAME.fullmatch(one.lstrip("._=,+-")) for one in ids)  # the end of a long name may begin so
+    except (RecordError, TypeError, AttributeError):
         return None
+    return note if named else None
 
 
 def lacking(folder: Path, runs: Iterable[str], agent: AgentRun | None) -> list[str]:
     """The ended runs whose record W&B lacks, or has as another W&B run than the agent's."""
 
     def is_sent(run: str) -> bool:
-        note, digest = read_note(folder, run), read_json(folder / run / record.SUMMARY).get("digest")
-        return note is not None and note.digest == digest and (agent is None or agent.id == note.id)
+        note = read_note(folder, run)
+        if note is None or (agent and agent.id != note.id):
+            return False
+        with contextlib.suppress(RecordError):  # the sender says what is wrong
+            return note.digest == read_json(folder / run / record.SUMMARY).get("digest")
+        return False
 
     return [run for run in runs if record.is_finished(folder / run) and not is_sent(run)]
 
@@ -69,9 +76,13 @@ def token(folder: Path) -> str:
         json.dump({"token": secrets.token_hex(4)}, file)
     for _ in range(50):  # another process may be writing it
         with contextlib.suppress(RecordError):
-            return str(read_json(path)["token"])
+            return _token(path)
         time.sleep(0.02)
-    return str(read_json(path)["token"])
+    return _token(path)
+
+
+def _token(path: Path) -> str:
+    return check_name(str(read_json(path).get("token", "")), f"{path}: token")
 
 
 def study_key(name: str, folder: Path) -> str:

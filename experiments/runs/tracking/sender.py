@@ -1,13 +1,14 @@
 """Send runs to W&B from their records: epochs as they are written, the whole record at the end of the run."""
 
 import os
-import shutil
+import re
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from experiments.files import write_json
+from experiments.errors import UserError
+from experiments.files import check_name, check_own, delete_folders, own_folder, own_path, write_json
 from experiments.locks import lock
 from experiments.runs import record
 from experiments.runs.tracking import server
@@ -19,6 +20,15 @@ from experiments.study import STUDY, RunSpec, StudyPlan
 MAX_ID = 48  # characters of a run's name in the id of its W&B run: the end, which tells the runs of a folder apart
 
 
+def check_wandb_folder(folder: Path) -> None:
+    """Make STUDY/wandb. Raises `UserError` where wandb would write elsewhere, or take settings from the folder."""
+    for name in ("", "sent", "locks", "artifacts", "artifacts/staging"):
+        (check_own if "artifacts" in name else own_folder)(folder / FOLDER / name)
+    for path in (folder / FOLDER / "settings", folder / ".wandb"):
+        if os.path.lexists(path):
+            raise UserError(f"{path}: would be used by wandb, and may name another server; move it away")
+
+
 class Sender(AbstractContextManager["Sender"]):
     """Sends runs of a folder to a project in W&B, or to the disk. A context manager, in the body of `wandb_in_use`.
 
@@ -28,14 +38,13 @@ class Sender(AbstractContextManager["Sender"]):
 
     def __init__(self, folder: Path, tracking: Tracking) -> None:
         self.folder, self.agent, self.where = folder, tracking.agent, tracking.wandb_mode
+        check_wandb_folder(folder)
         self.dir = Path(os.environ.get("WANDB_DIR") or folder)  # whose folder `wandb` is that of wandb
         os.environ.setdefault("WANDB_DATA_DIR", str(folder / FOLDER))  # else wandb keeps artifacts in the home folder
         self.place = {"mode": self.where, "project": server.project(tracking.project), "entity": tracking.entity}
         if self.where == "online":
             self.place["entity"] = server.probe(tracking.entity)
             self.where = f"{server.base_url()}/{self.place['entity']}/{self.place['project']}"
-        for name in ("sent", "locks"):
-            (folder / FOLDER / name).mkdir(parents=True, exist_ok=True)
         self.done, self.open, self.locks = dict[str, None](), dict[str, WandbRun](), dict[str, ExitStack]()
         self.study, self.planned = "", dict[str, RunSpec]()  # of study.json, if there is one
 
@@ -54,19 +63,23 @@ class Sender(AbstractContextManager["Sender"]):
             try:
                 if self._send(run):
                     self.done[run] = None
-            except record.RecordError as error:
+            except UserError as error:
                 say(f"{run}: is not sent ({error})")
 
     def _send(self, run: str) -> bool:
         """Send what is new of a run. Whether W&B has all of it now: it has ended, and no other process sends it."""
-        run_dir, note = self.folder / run, self._note(run)
+        run_dir = check_own(self.folder / check_name(run, "its name"))
+        note = self._note(run)
         if not record.is_finished(run_dir):
-            if (run_dir / record.CONFIG).exists() and self._open(run, note):
+            if own_path(run_dir, record.CONFIG).exists() and self._open(run, note):
                 self.open[run].follow()
             return False
         planned = self._plan(run)
         whole = record.read_run(run_dir, run_id=planned.run_id if planned else None)
         if run in self.open or note.digest != whole.summary["digest"]:
+            whole = record.read_run(run_dir, checkpoint=True, predictions=True)  # all that is sent has its digest
+            for name in (record.SUMMARY, *whole.summary["files"]):
+                own_path(run_dir, name)
             if not self._open(run, note):
                 return False
             sent = self.open.pop(run)
@@ -90,8 +103,8 @@ class Sender(AbstractContextManager["Sender"]):
         if not self.locks[run].enter_context(lock(self.folder / FOLDER / "locks" / run)):
             return False
         if self.where == "offline":  # written from its first epoch: it replaces what an interruption left
-            for earlier in self.dir.glob(f"{FOLDER}/offline-run-????????_??????-{note.id}"):
-                shutil.rmtree(earlier)
+            mine = re.escape(self.agent.id if self.agent else self._id(run))
+            delete_folders(self.dir / FOLDER, rf"offline-run-\d{{8}}_\d{{6}}-{mine}")
         planned, place = self._plan(run), {**self.place, "id": note.id, "dir": str(self.dir)}
         self.open[run] = WandbRun(self.folder / run, self.study, planned, note.sweep, place)
         return True
@@ -103,11 +116,14 @@ class Sender(AbstractContextManager["Sender"]):
             self.study, self.planned = plan.name, {planned.name: planned for planned in plan.runs}
         return self.planned.get(run)
 
+    def _id(self, run: str) -> str:
+        return f"{run[-MAX_ID:]}-{token(self.folder)}"
+
     def _note(self, run: str) -> Sent:
         """The W&B run of a run in this project: that of the agent, the one that was noted, or a new one."""
         note = read_note(self.folder, run)
         if note is None or note.where != self.where:
-            note = Sent(f"{run[-MAX_ID:]}-{token(self.folder)}", self.where)
+            note = Sent(self._id(run), self.where)
         if self.agent and self.agent.id != note.id:  # noted at once: another process that is faster sends it there, too
             note = Sent(self.agent.id, self.where, self.agent.sweep)
             write_json(note_path(self.folder, run), asdict(note))

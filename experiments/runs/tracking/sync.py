@@ -11,6 +11,7 @@ from pathlib import Path
 
 from experiments.cli import folder
 from experiments.errors import UserError, plural
+from experiments.files import check_name
 from experiments.runs import record
 from experiments.runs.tracking import server
 from experiments.runs.tracking.notes import changed_runs, lacking
@@ -36,7 +37,7 @@ def add_sync_arguments(command: argparse.ArgumentParser) -> None:
 
 def sync(arguments: argparse.Namespace) -> int:
     """Send the runs. Returns 1 if some of them cannot be sent. Raises `UserError` where W&B cannot be used."""
-    study_dir, names = Path(arguments.folder), [run.removeprefix("run=") for run in arguments.runs]
+    study_dir, names = Path(arguments.folder), [check_name(run.removeprefix("run="), "run") for run in arguments.runs]
     agent = AgentRun.asked_for() if names else None
     tracking = Tracking(arguments.tracking, arguments.project, arguments.entity, agent=agent)
     if not tracking.is_on:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.files import own_path
 from experiments.metric import METRICS, last_and_best
 from experiments.runs import record
 from experiments.runs.tracking.notes import study_key
@@ -65,7 +66,7 @@ class WandbRun:
 
     def follow(self) -> None:
         """Send the epochs that were recorded since the last call."""
-        metrics = self.dir / record.METRICS
+        metrics = own_path(self.dir, record.METRICS)
         if metrics.exists() and (changed := metrics.stat().st_mtime_ns) != self.read:
             self.read = changed
             self._add(record.read_rows(metrics))
