@@ -149,6 +149,7 @@ def run_command(
     1 with one line if the disk of standard output is full. `resumes`: the same command, run again, continues the work.
     """
     set_up_streams()
+    os.environ["PYTHONSAFEPATH"] = "1"  # modules of the current folder are none of the processes that it starts
     try:
         with _signals_as_interrupts():
             status = _run(prog, body, sys.argv[1:] if argv is None else argv)

@@ -95,7 +95,10 @@ def reason(error: BaseException) -> str:
 
 
 def read_source(name: str) -> Source | None:
-    """The source of an imported module; None where it has no source file, as in a notebook."""
+    """The source of an imported module; None where it has no source file, as in a notebook.
+
+    Raises `PluginError` where the name of a module that it imports from its folder leads to another file here.
+    """
     file = getattr(sys.modules.get(name), "__file__", None)
     if not file or not file.endswith(".py"):
         return None
@@ -128,7 +131,22 @@ def _imported(path: Path, body: bytes, root: Path, allowed: str | None) -> Itera
             base = (*above, *(node.module.split(".") if node.module else ()))
             modules += [(*base, alias.name) for alias in node.names]
     for parts in modules:
-        if parts[0] not in OWN_PACKAGES and parts[0] == (allowed or parts[0]):
+        if parts[0] not in (*OWN_PACKAGES, *sys.stdlib_module_names) and parts[0] == (allowed or parts[0]):
             for depth in range(1, len(parts) + 1):
                 place = root.joinpath(*parts[:depth])
-                yield from filter(Path.is_file, (place.with_name(f"{place.name}.py"), place / "__init__.py"))
+                either = place / "__init__.py", place.with_name(f"{place.name}.py")
+                if beside := list(filter(Path.is_file, either)):
+                    yield _loaded(".".join(parts[:depth]), beside, path)
+
+
+def _loaded(name: str, beside: Sequence[Path], by: Path) -> Path:
+    """That of some files which is the module of this name, also where it is imported later. Raises `PluginError`."""
+    if name in sys.modules:
+        file = getattr(sys.modules[name], "__file__", None)
+    else:  # the search path only grows at its end, so a later import finds the same
+        spec = importlib.util.find_spec(name) if "." not in name else None
+        file = spec.origin if spec else str(beside[0])
+    for one in beside:
+        if file and os.path.exists(file) and one.samefile(file):
+            return one
+    raise PluginError(f"{by}: its module {name} is {beside[0]}, but here this name is {file or 'built in'}; rename it")

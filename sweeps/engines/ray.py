@@ -297,7 +297,7 @@ def _connect(flag: str) -> str:
             raise UserError(f"{source}: no Ray cluster can be used at {address}: {problem}")
         address, source = "", f"{source} names {address}, where none answers"
     here: dict[str, Any] = {} if address else _new_cluster()
-    variables = {name: os.environ.get(name, "") for name in (VARIABLE, MOST_PIXELS)}
+    variables = {"PYTHONSAFEPATH": "1", **{name: os.environ.get(name, "") for name in (VARIABLE, MOST_PIXELS)}}
     if "PYTHONPATH" in os.environ:
         variables["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
     environment = {"env_vars": variables}

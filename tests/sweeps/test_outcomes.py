@@ -23,6 +23,13 @@ def test_a_run_that_always_fails_is_given_up_with_its_reason_and_the_others_fini
     assert set(stubbed.ended().values()) == {1}
 
 
+def test_modules_of_the_current_folder_are_none_of_the_workers(stubbed):
+    for name in ("queue", "socket", "pickle", "safetensors", "vit"):  # of the standard library, of others, and ours
+        (stubbed.folder / f"{name}.py").write_text("raise SystemExit('of the current folder')")
+    status, out, err = stubbed.run(cwd=stubbed.folder)
+    assert status == 0 and "6 runs: 6 finished" in out, err
+
+
 def test_bad_input_found_by_a_worker_stops_the_sweep(stubbed):
     status, out, err = stubbed.run("--out", str(stubbed.folder / "new" / "place"), **{"seed 0": "refuse"})
     assert status == 2
