@@ -101,14 +101,16 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     folder.check()
     if arguments.dry_run:
         return _print_left(folder)
-    engine_or_none = engine_of(arguments, folder.plan) if folder.left else contextlib.nullcontext()
-    with engine_or_none as engine, the_only_driver(folder.dir):
-        folder.ready()
-        folder.write(command)
-        print(_start_line(folder, engine), flush=True)
-        with Mirror(tracking_of(arguments), folder.dir, alert=arguments.alert):
-            failed = _train(folder, engine, arguments.cohort)
-        return _print_result(folder, failed)
+    with contextlib.ExitStack() as training:
+        engine = training.enter_context(engine_of(arguments, folder.plan)) if folder.left else None
+        with the_only_driver(folder.dir):
+            folder.ready()
+            folder.write(command)
+            print(_start_line(folder, engine), flush=True)
+            with Mirror(tracking_of(arguments), folder.dir, alert=arguments.alert):
+                failed = _train(folder, engine, arguments.cohort)
+                training.close()  # before what follows: Ray ends this process a minute after its head
+            return _print_result(folder, failed)
 
 
 def plan(arguments: argparse.Namespace, command: str) -> int:

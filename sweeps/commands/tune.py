@@ -1,6 +1,7 @@
 """`vit-sweep tune`: find the learning rate, weight decay and warm-up of each variant, on validation images only."""
 
 import argparse
+import contextlib
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -69,7 +70,8 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     plan = _plan(arguments)
     study_dir = out_dir(arguments) / plan.study.name
     check_data(plan.study, study_dir)
-    with engine_of(arguments, plan.study) as engine:
+    with contextlib.ExitStack() as training:
+        engine = training.enter_context(engine_of(arguments, plan.study))
         tried = ", ".join(f"{path} {range_text(tried)}" for path, tried in plan.space.items())
         seeds = f" of {plan.seeds} seeds" if plan.seeds > 1 else ""
         intro = (
@@ -79,6 +81,7 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
         with the_only_driver(study_dir), Mirror(tracking_of(arguments), study_dir / RUNS, alert=arguments.alert):
             StudyFolder(study_dir, plan.study).ready()
             trials = train_trials(plan, study_dir, engine, intro)
+            training.close()  # see `run`
     return _report(plan, trials, study_dir, arguments)
 
 

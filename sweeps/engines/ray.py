@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -42,6 +43,7 @@ DEATHS = 3  # of actors at their start, one after another, after which a node ge
 SAID_AFTER = 10.0  # seconds without an answer, or without a worker, that pass in silence
 FOLDER = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp") / "ray"  # of Ray on this machine
 NOTE = FOLDER / "ray_current_cluster"  # where `ray start` writes the address; the documentation of `ray.init` names it
+LISTENS = "0A"  # of a socket, in the tables of /proc/net
 TOKEN = Path.home() / ".ray" / "auth_token"
 # A process of its own asks the cluster, because Ray may wait without end, also at a port where nothing listens.
 ASK = """
@@ -301,7 +303,15 @@ def _connect(flag: str) -> str:
     if "PYTHONPATH" in os.environ:
         variables["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
     environment = {"env_vars": variables}
-    ray.init(address or "local", runtime_env=environment, log_to_driver=False, logging_level=logging.CRITICAL, **here)
+    options = {"runtime_env": environment, "log_to_driver": False, "logging_level": logging.CRITICAL, **here}
+    try:
+        with contextlib.chdir(os.sep):  # Ray puts the current folder first in the search path of its workers
+            ray.init(address or "local", **options)
+    except Exception as error:  # of many kinds: a busy machine does not start or answer in time
+        where = (
+            f"{source}: no Ray cluster can be used at {address}" if address else "--ray: no Ray cluster can be started"
+        )
+        raise UserError(f"{where}: {failure(error).reason}") from error
     for number, handler in handlers.items():  # Ray replaces that of SIGTERM
         signal.signal(number, handler)
     address = str(ray.get_runtime_context().gcs_address)
@@ -317,9 +327,25 @@ def _named(flag: str) -> tuple[str, str]:
         if not NOTE.exists() or NOTE.stat().st_uid != os.getuid():
             return "", f"there is no RAY_ADDRESS, and no {NOTE} of this user"
         address, source = NOTE.read_text(encoding="utf-8").strip(), str(NOTE)
+        if _is_of_another_user(address):
+            return "", f"{source} names {address}, where another user listens"
     if not re.fullmatch(r"[^\s:/]+:\d+|\[[^\s/]+\]:\d+", address):
         raise UserError(f"{source}: {address!r} is not allowed: expected {'auto or ' * (flag != 'auto')}HOST:PORT")
     return address, source
+
+
+def _is_of_another_user(address: str) -> bool:
+    """Whether only other users listen at this address of this machine; False where the kernel does not tell."""
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(OSError, ValueError):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family) as here:
+            here.bind((host.strip("[]"), 0))  # refused for an address of another machine
+        tables = (Path("/proc/net", name).read_text(encoding="utf-8") for name in ("tcp", "tcp6"))
+        rows = [line.split() for table in tables for line in table.splitlines()[1:]]
+        users = {int(row[7]) for row in rows if row[3] == LISTENS and row[1].endswith(f":{int(port):04X}")}
+        return bool(users) and os.getuid() not in users
+    return False
 
 
 def _problem(address: str, source: str) -> str:
@@ -328,12 +354,20 @@ def _problem(address: str, source: str) -> str:
     timer = threading.Timer(SAID_AFTER, print, [line], {"file": sys.stderr, "flush": True})
     timer.start()
     try:
-        command = [sys.executable, "-c", ASK, address]
-        asked = subprocess.run(command, capture_output=True, text=True, timeout=CONNECT_SECONDS)
+        problem = _ask(address)
+        if not problem and os.environ.get("RAY_AUTH_MODE", "").lower() == "token":  # its workers would die at once
+            return "" if _ask(address, RAY_AUTH_MODE="disabled") else "it has no token; unset RAY_AUTH_MODE"
     except subprocess.TimeoutExpired:
         return f"it did not answer in {CONNECT_SECONDS:.0f} s"
     finally:
         timer.cancel()
+    return problem
+
+
+def _ask(address: str, **variables: str) -> str:
+    """Why a cluster cannot be used; "" if it answers. Raises `TimeoutExpired`."""
+    command, environment = [sys.executable, "-P", "-c", ASK, address], {**os.environ, **variables}
+    asked = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=CONNECT_SECONDS)
     if asked.returncode and "InvalidAuthToken" in asked.stderr:
         return f"it needs the token of its head in {TOKEN}, and RAY_AUTH_MODE=token"
     return (asked.stderr.strip().split("\n")[-1] or "Ray ended") if asked.returncode else ""

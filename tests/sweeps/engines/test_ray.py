@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import tiny
@@ -149,6 +150,37 @@ def test_auto_is_no_cluster_of_another_user(monkeypatch, tmp_path):
     other = os.getuid() + 1
     monkeypatch.setattr(os, "getuid", lambda: other)
     assert rayengine._named("auto") == ("", f"there is no RAY_ADDRESS, and no {note} of this user")
+
+
+def test_auto_is_no_cluster_on_whose_port_another_user_listens_now(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as mine:
+        here, elsewhere = (f"{host}:{mine.getsockname()[1]}" for host in ("127.0.0.1", "203.0.113.1"))
+        assert not rayengine._is_of_another_user(here)
+        other = os.getuid() + 1
+        monkeypatch.setattr(os, "getuid", lambda: other)
+        assert rayengine._is_of_another_user(here) and not rayengine._is_of_another_user(elsewhere)
+
+
+def test_a_busy_cluster_is_one_line(monkeypatch):
+    monkeypatch.setattr(rayengine, "_problem", lambda *_: "")
+    monkeypatch.setattr(rayengine.ray, "init", Mock(side_effect=TimeoutError("no answer\nin time")))
+    with pytest.raises(UserError, match="--ray: no Ray cluster can be used at h:1: TimeoutError: no answer in time"):
+        rayengine.RayEngine("h:1", "auto", None)
+
+
+def test_a_token_for_a_cluster_without_one_is_one_line(monkeypatch):
+    monkeypatch.setattr(rayengine, "_ask", lambda *_, **variables: "")
+    assert rayengine._problem("h:1", "--ray") == ""
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    assert rayengine._problem("h:1", "--ray") == "it has no token; unset RAY_AUTH_MODE"
+
+
+def test_modules_of_the_current_folder_are_none_of_the_actors(ray_engine):
+    def first_of_search_path():
+        return sys.path[0], os.environ["PYTHONSAFEPATH"]
+
+    folder, variable = rayengine.ray.get(rayengine.ray.remote(first_of_search_path).remote())
+    assert folder != os.getcwd() and variable == "1"
 
 
 def test_a_new_cluster_has_a_token_that_only_its_user_can_read():
