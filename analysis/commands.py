@@ -6,10 +6,10 @@ import shutil
 import sys
 import textwrap
 import webbrowser
-from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from analysis.asked import Asked, flag_of
 from analysis.figures.style import use_file
 from analysis.findings import Findings, Page, analyze_each
 from analysis.findings.conduct import this_look
@@ -32,100 +32,93 @@ from experiments.runs.tracking import server
 from experiments.runs.tracking.settings import Tracking
 from vit.registry import REGISTRY
 
-ALONE = (
-    ("table", "writes only the table", ("out", "figures", "open", "wandb", "json", "style", "models")),
-    ("json", "prints JSON and writes no report", ("out", "figures", "open", "wandb", "rename", "style", "models")),
-    ("wandb", "shows the planned comparison", ("metric", "baseline")),
-)
-"""A flag, what it does, and the flags that do not go with it."""
-
 LIMIT_SECONDS = 120  # for everything that is asked of the server of W&B
-TABLE_FLAGS = ("factor", "where", "failed", "seed", "margin", "lower_is_better", "variance", "family", "dataset")
-ONE_STUDY = ("metric", "baseline", "table", "json", "wandb", *TABLE_FLAGS)
-"""The flags that an index does not take. With one of them, a folder that holds one study means that study."""
+OF_INDEX = {"skip_unreadable", "out", "figures", "open", "style"}
+"""The flags that an index takes. With another one, a folder that holds one study means that study."""
 
 
-def report(arguments: Namespace) -> int:
+def report(sources: Sequence[str], asked: Asked) -> int:
     """The report of one study, or the index of the studies in a folder."""
-    _check_flags(arguments)
-    folders = studies_in(arguments.study)
-    if len(folders) > 1 or (folders and not any(getattr(arguments, flag) for flag in ONE_STUDY)):
-        return _index(folders, arguments)
-    source = _located(arguments.study)
-    explored = has_plan(source) and (arguments.metric or arguments.baseline)
-    return _answer([source], "report-exploratory" if explored else "report", arguments)
+    _check_files(asked)
+    folders, of_one = studies_in(sources[0]), [name for name in asked.given if name not in OF_INDEX]
+    if folders and not of_one:
+        return _index(sources[0], folders, asked)
+    if len(folders) > 1:
+        several = f"{sources[0]} holds {len(folders)}: {', '.join(map(str, folders))}"
+        raise UserError(f"{flag_of(of_one[0])}: is for one study; {several}")
+    source = _located(sources[0])
+    explored = has_plan(source) and (asked.metric or asked.baseline)
+    return _answer([source], "report-exploratory" if explored else "report", asked)
 
 
-def _index(folders: Sequence[Path], arguments: Namespace) -> int:
+def _index(source: str, folders: Sequence[Path], asked: Asked) -> int:
     """Write the index of the studies in a folder."""
-    for flag in ONE_STUDY:
-        if getattr(arguments, flag):
-            several = f"{arguments.study} holds {len(folders)}: {', '.join(map(str, folders))}"
-            raise UserError(f"--{flag.replace('_', '-')}: is for one study; {several}")
-    out = _out(arguments.study, "report", arguments)
+    out = _out(source, "report", asked)
     studies: dict[Path, Runs | UserError] = {}
     for folder in folders:
         try:
-            studies[folder] = read(str(folder), arguments.skip_unreadable)
+            studies[folder] = read(str(folder), skip_unreadable=asked.skip_unreadable)
         except UserError as error:
             studies[folder] = error
     readable = [study for study in studies.values() if isinstance(study, Runs)]
     if not readable:
-        raise UserError(f"{arguments.study}: holds no study that can be read: {studies[folders[0]]}")
-    return _finish(index_document(Path(arguments.study), studies, out), readable, out, arguments)
+        raise UserError(f"{source}: holds no study that can be read: {studies[folders[0]]}")
+    return _finish(index_document(Path(source), studies, out), readable, out, asked)
 
 
-def across(arguments: Namespace) -> int:
+def across(sources: Sequence[str], asked: Asked) -> int:
     """The same for studies of several datasets together."""
-    _check_flags(arguments)
-    return _answer(list(map(_located, arguments.studies)), "report-across", arguments)
+    _check_files(asked)
+    return _answer(list(map(_located, sources)), "report-across", asked)
 
 
-def _answer(sources: Sequence[str], name: str, arguments: Namespace) -> int:
+def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
     """A report, called `name`, or with --table and --json only these. Each is a look at the studies."""
-    out = None if arguments.table or arguments.json else _out(sources[0], name, arguments)
-    studies = [study for source in sources for study in _read(source, arguments)]
-    if sources[0].startswith(f"{TABLE}:") and not arguments.factor:
+    out = None if asked.table or asked.json_ else _out(sources[0], name, asked)
+    studies = [study for source in sources for study in read_each(source, asked)]
+    if sources[0].startswith(f"{TABLE}:") and not asked.factor:
         print(f"factor: {next(iter(studies[0].factors))}", file=sys.stderr if out is None else sys.stdout)
-    parts, columns = by_dataset(studies), arguments.columns
+    parts = by_dataset(studies)
     several = len(parts) > 1
     if not several and name == "report-across":
         raise UserError("across: one dataset is not enough; give two or more studies, of different datasets")
-    if several and arguments.wandb:
+    if several and asked.wandb:
         raise UserError(f"--wandb: is for one dataset, not for {', '.join(parts)}; {ADVICE}")
-    if arguments.wandb:
+    if asked.spread and not (several or asked.table):
+        raise UserError("--spread: is allowed only with --table, or over several datasets")
+    if asked.wandb:
         _check_workspace(studies[0])
-        place = Tracking(project=arguments.project, entity=arguments.entity)
-    found = analyze_each(parts, _page(out, arguments))
+        place = Tracking(project=asked.project, entity=asked.entity)
+    found = analyze_each(parts, Page(out, asked.rename, asked.models, asked.skip_unreadable))
     one = next(iter(found.values()))
     if out is None:
-        names = None if columns is None else [text.strip() for text in columns.split(",")]
-        if file := arguments.table:
+        if file := asked.table:
             shown = {name: f.for_latex if file.suffix == ".tex" else f for name, f in found.items()}
-            single, asked = next(iter(shown.values())), (names, arguments.spread)
-            table = studies_table(shown, *asked) if several else paper_table(single, *asked)
-            label = arguments.label or f"tab:{'across' if several else one.study.name}-{file.stem}"
-            write_table(table, file, label, arguments.caption)
-        print(arguments.table or json.dumps(across_dict(found) if several else as_dict(one), indent=1))
+            single, columns = next(iter(shown.values())), (asked.columns, asked.spread)
+            table = studies_table(shown, *columns) if several else paper_table(single, *columns)
+            label = asked.label or f"tab:{'across' if several else one.study.name}-{file.stem}"
+            write_table(table, file, label, asked.caption)
+        print(asked.table or json.dumps(across_dict(found) if several else as_dict(one), indent=1))
         for study in studies:
             record_look(study)
         return 0
-    command = arguments.command * (name == "report-across")
-    document = across_document(found, studies, command, arguments.spread) if several else study_document(one)
-    _finish(document, studies, out, arguments)
-    if arguments.wandb:
+    command = asked.command * (name == "report-across")
+    document = across_document(found, studies, command, asked.spread) if several else study_document(one)
+    _finish(document, studies, out, asked)
+    if asked.wandb:
         print(save_workspace(one, document, place))
     return 0
 
 
-def export(arguments: Namespace) -> int:
+def export(sources: Sequence[str], asked: Asked) -> int:
     """The export. It holds what was planned, so it takes no other metric or baseline than the plan's."""
-    source = _located(arguments.study)
+    source = _located(sources[0])
     for flag in ("metric", "baseline"):
-        if has_plan(source) and getattr(arguments, flag) is not None:
+        if has_plan(source) and flag in asked.given:
             raise UserError(f"--{flag}: is not allowed: the plan of {source} states it")
-    (study,) = _read(source, arguments)
-    print(exported.export(study, arguments.out))
+    (study,) = read_each(source, asked)
+    assert asked.out is not None  # DIR is required
+    print(exported.export(study, asked.out))
     return 0
 
 
@@ -160,21 +153,12 @@ def record_look(study: Runs) -> None:
             print(f"vit-report: this look is not recorded: {error}", file=sys.stderr)
 
 
-def _check_flags(arguments: Namespace) -> None:
-    """Raise `UserError` for flags that do not go together with --table or --wandb, or only with it."""
-    given = {flag for flag, value in vars(arguments).items() if value not in (None, False, [])}
-    for flag, says, others in ALONE:
-        for other in others:
-            if {flag, other} <= given:
-                raise UserError(f"--{flag}: {says}; it is not allowed with --{other}")
-    of_table = ["columns", "label", "caption", *["spread"] * ("more" in vars(arguments))]  # `across` has it on its page
-    for flag, needed in (*((flag, "table") for flag in of_table), ("project", "wandb"), ("entity", "wandb")):
-        if flag in given and needed not in given:
-            raise UserError(f"--{flag}: is allowed only with --{needed}")
-    if arguments.table:
-        check_file(arguments.table, arguments.label, arguments.caption)
-    if "style" in given:
-        use_file(arguments.style)
+def _check_files(asked: Asked) -> None:
+    """Raise `UserError` for a table or a style that cannot be used."""
+    if asked.table:
+        check_file(asked.table, asked.label, asked.caption)
+    if asked.style:
+        use_file(asked.style)
 
 
 def _located(source: str) -> str:
@@ -186,46 +170,26 @@ def _located(source: str) -> str:
     return study
 
 
-def _out(source: str, name: str, arguments: Namespace) -> Path:
+def _out(source: str, name: str, asked: Asked) -> Path:
     """The folder of the report, free or a report's: `name` in the study's folder, unless --out says where."""
-    if arguments.out is None and source.startswith(f"{TABLE}:"):
+    out = asked.out or Path(source) / name
+    if asked.out is None and source.startswith(f"{TABLE}:"):
         file = Path(source.removeprefix(f"{TABLE}:")).expanduser()
         ending = next((ending for ending in FORMATS if file.name.lower().endswith(ending)), "")
-        metric = str(arguments.metric).replace("/", "-")
-        arguments.out = file.with_name(f"{file.name[: len(file.name) - len(ending)]}-{metric}-{name}")
-    if arguments.out is None and is_imported(source):
+        metric = str(asked.metric).replace("/", "-")
+        out = file.with_name(f"{file.name[: len(file.name) - len(ending)]}-{metric}-{name}")
+    elif asked.out is None and is_imported(source):
         raise UserError(f"{source}: give the folder of the report with --out DIR")
-    out: Path = arguments.out or Path(source) / name
     write.check_unchanged(out)
     return out
 
 
-def _read(source: str, arguments: Namespace) -> list[Runs]:
-    table = {flag: vars(arguments)[flag] for flag in TABLE_FLAGS if vars(arguments).get(flag) is not None}
-    if source.startswith(f"{TABLE}:"):
-        table["command"] = arguments.command
-    return read_each(source, arguments.skip_unreadable, arguments.metric, arguments.baseline, **table)
-
-
-def _page(out: Path | None, arguments: Namespace) -> Page:
-    return Page(out, _renamed(arguments), arguments.models, arguments.skip_unreadable)
-
-
-def _renamed(arguments: Namespace) -> tuple[tuple[str, str], ...]:
-    """The variants of --rename with their new names."""
-    pairs = [text.partition("=") for text in arguments.rename]
-    for old, equals, new in pairs:
-        if not (old and equals and plain(new)):
-            raise UserError(f"--rename: {old + equals + new!r} is not allowed: expected OLD=NEW")
-    return tuple((old, new) for old, _, new in pairs)
-
-
-def _finish(document: Document, studies: Sequence[Runs], out: Path, arguments: Namespace) -> int:
+def _finish(document: Document, studies: Sequence[Runs], out: Path, asked: Asked) -> int:
     """Write and open the report, record the look at the studies, and print the headline and the path of the page."""
-    page = write.write(write.make(document, arguments.figures), out)
+    page = write.write(write.make(document, asked.figures), out)
     for study in studies:
         record_look(study)
-    if arguments.open:
+    if asked.open:
         webbrowser.open(page.resolve().as_uri())
     width = min(shutil.get_terminal_size((100, 24)).columns, 100)
     for paragraph in (*(f"Note: {warning.line}" for warning in document.warnings), *document.headline):

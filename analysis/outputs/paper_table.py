@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import words
+from analysis.asked import Spread
 from analysis.findings import Findings
 from analysis.findings.columns import baseline_name, mark, mark_note, variant_columns
 from analysis.questions.cost import cost_table
@@ -17,7 +18,7 @@ from analysis.questions.results import variants_table
 from analysis.verdicts import UNKNOWN
 from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.write import latex, markdown
-from analysis.write.table import Column, Spread, Table
+from analysis.write.table import Column, Table
 from experiments.errors import UserError, writing
 from experiments.files import reading, write_text
 from experiments.metric import Metric

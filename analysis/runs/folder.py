@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from analysis.asked import Asked
 from analysis.runs.hits import RunHits, read_hits
 from analysis.runs.inferred import infer
 from analysis.runs.runs import Runs
@@ -40,12 +41,12 @@ def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Runs:
     return Runs.of_runs(plan, reader.planned_and_others(plan), looks=looks, **reader.parts())
 
 
-def read_runs(folder: Path, skip_unreadable: bool, metric: str | None, baseline: str | None) -> Runs:
+def read_runs(folder: Path, asked: Asked) -> Runs:
     """Infer a study from the run folders in a folder. Raises `RecordError` for a record that is damaged or altered."""
-    reader = _Reader(folder, skip_unreadable)
+    reader = _Reader(folder, asked.skip_unreadable)
     runs = [reader.read(path.parent.name) for path in sorted(folder.glob(f"*/{record.CONFIG}"))]
     readable = [run for run in runs if run.status != "unreadable"]
-    return infer(str(folder), readable, metric, baseline, **reader.parts())
+    return infer(str(folder), readable, asked, **reader.parts())
 
 
 class _Reader:

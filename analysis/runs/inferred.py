@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from analysis.asked import Asked
 from analysis.runs.runs import Runs
 from analysis.runs.settings import PLACES, flatten, level_text, nested, variant_name
 from analysis.runs.source_run import COLUMNS, ENDED, SourceRun, check_row
@@ -26,22 +27,20 @@ PREFERENCE = (*ENDED, "incomplete")  # which of several copies of one run counts
 def infer(
     source: str,
     source_runs: Iterable[SourceRun],
+    asked: Asked,
     metric: str | None = None,
-    baseline: str | None = None,
     troubles: Mapping[str, str] | None = None,
-    margin: float | None = None,
-    variance: str = "shared",
-    family: str = "all",
     factors_are: str = "the settings that differ between the runs",
     **parts: Any,
 ) -> Runs:
     """A `Runs` from runs without a plan. `source`: their folder or address. `parts`: its other fields.
 
-    The metric is that given, else the default, or the only one that was measured. A variant of the source whose runs
-    have different settings is split by these. Of several copies of one run (same settings and seed), the one that got
-    furthest counts. With the `variance` "unpaired", there are no copies, and runs are numbered in each variant. Raises
-    `UserError` where there are no runs, or where they cannot be told apart.
+    `metric`: that asked for, where it knows its direction. The default is ours, or the only one that was measured. A
+    variant of the source whose runs have different settings is split by these. Of several copies of one run (same
+    settings and seed), the one that got furthest counts. Unpaired runs have no copies, and are numbered in each
+    variant. Raises `UserError` where there are no runs, or where they cannot be told apart.
     """
+    metric, baseline, margin, variance = metric or asked.metric, asked.baseline, asked.margin, asked.variance
     runs = list(map(_apart_from_columns, source_runs))
     if not runs:
         raise UserError(f"{source}: holds no runs")
@@ -74,7 +73,7 @@ def infer(
         **({} if is_metric(str(metric)) else {"lower_is_better": Metric(metric).lower_is_better}),
         "margin": MARGIN if margin is None and Metric(metric).is_share else margin,  # the default is for accuracies
         "variance": variance,
-        **({} if family == "all" else {"family": family}),
+        **({} if asked.family == "all" else {"family": asked.family}),
         "seeds": sorted({seed for _, seed in kept}),
         "base": nested({path: value for path, value in settings[0].items() if path not in (*varied, *PLACES)}),
         "runs": [

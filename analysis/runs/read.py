@@ -4,13 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from analysis.asked import FLAGS, Asked
 from analysis.runs import wandb_project
 from analysis.runs.exported import is_export, read_export
 from analysis.runs.folder import has_runs, read_folder, read_runs
 from analysis.runs.held_fixed import check_pooling
 from analysis.runs.inferred import infer
 from analysis.runs.runs import Runs
-from analysis.runs.tabular import FORMATS, read_file, read_tables, rows_where
+from analysis.runs.tabular import FORMATS, read_file, read_tables
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
@@ -30,43 +31,36 @@ def has_plan(source: str) -> bool:
     return not is_imported(source) and (Path(source) / record.STUDY).exists()
 
 
-def read(source: str, *options: Any, **named: Any) -> Runs:
-    """Read a source that holds one study, see `read_each`."""
-    (study,) = read_each(source, *options, **named)
+def read(source: str, **asked: Any) -> Runs:
+    """Read a source that holds one study, see `read_each`. `asked`: fields of `Asked`."""
+    (study,) = read_each(source, Asked.of(**asked))
     return study
 
 
-def read_each(
-    source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None, **table: Any
-) -> list[Runs]:
+def read_each(source: str, asked: Asked) -> list[Runs]:
     """Read a study from a folder or a table (see `locate`), or "wandb:ENTITY/PROJECT[/STUDY]".
 
-    `table`: the arguments of `read_tables` for such a file, and `where`, see `rows_where`; with a column `dataset`, it
-    has a study for each. `metric` and `baseline` differ from the plan in an exploratory report, which says so. Raises
-    `UserError` naming what is missing or not possible, and where runs of a variant are not of one model.
+    A table with a column for the dataset has a study for each. A metric and a baseline that differ from the plan's make
+    an exploratory report, which says so. Raises `UserError` naming what is missing or not possible, and where runs of a
+    variant are not of one model.
     """
     source = locate(source)
     if source.startswith(f"{TABLE}:"):
-        whole = read_file(Path(source.partition(":")[2]))
-        frame = rows_where(whole, source, table.pop("where", ()))
-        studies = read_tables(frame, source, metric or "", baseline=baseline, **table)
-        left_out = f"Conditions leave out {len(whole) - len(frame)} of {len(whole)} rows. "
-        notes = [left_out + "If runs failed, keep them, and name them by --failed."] * (len(frame) < len(whole))
-        return [_with_notes(study, notes) for study in studies]
+        return read_tables(read_file(Path(source.partition(":")[2])), source, asked)
     known = ("variance",) if source.startswith(f"{WANDB}:") else ()  # runs of other programs may be unpaired
-    if others := [name for name in table if name not in known]:
+    if others := [name for name in asked.given if FLAGS[name][1].of_tables and name not in known]:
         raise UserError(f"{others[0]}: is for a table of runs, such as runs.csv, and {source} is none")
-    folder = Path(source)
+    folder, metric = Path(source), asked.metric
     if metric is not None and not is_metric(metric) and not is_export(folder):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
     if is_imported(source):
-        study = infer(source, wandb_project.find_runs(source.removeprefix(f"{WANDB}:")), metric, baseline, **table)
+        study = infer(source, wandb_project.find_runs(source.removeprefix(f"{WANDB}:")), asked)
     elif not has_plan(source):
-        study = read_runs(folder, skip_unreadable, metric, baseline)
+        study = read_runs(folder, asked)
     else:
-        study = read_export(folder) if is_export(folder) else read_folder(folder, skip_unreadable)
-        study = explore(study, metric, baseline)
-    return [check_pooling(study, skip_unreadable)]
+        study = read_export(folder) if is_export(folder) else read_folder(folder, asked.skip_unreadable)
+        study = explore(study, metric, asked.baseline)
+    return [check_pooling(study, asked.skip_unreadable)]
 
 
 def _with_notes(study: Runs, notes: list[str], **changes: Any) -> Runs:

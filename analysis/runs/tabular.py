@@ -19,6 +19,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.asked import Asked
 from analysis.runs.by_dataset import DATASET
 from analysis.runs.ended import lost_values
 from analysis.runs.inferred import infer
@@ -98,11 +99,13 @@ def _json_lines(text: str) -> list[Any]:
     return values
 
 
-def rows_where(frame: pd.DataFrame, source: str, conditions: Sequence[str]) -> pd.DataFrame:
-    """The rows that meet all conditions, see `_meets`."""
+def _rows_where(frame: pd.DataFrame, source: str, conditions: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """The rows that meet all conditions, see `_meets`, and a warning where others are left out."""
+    whole = frame
     for condition in conditions:
-        frame = frame[_meets(frame, source, "--where", condition)].reset_index(drop=True)
-    return frame
+        frame = frame[_meets(frame, source, "where", condition)].reset_index(drop=True)
+    left_out = f"Conditions leave out {len(whole) - len(frame)} of {len(whole)} rows. "
+    return frame, [left_out + "If runs failed, keep them, and name them by --failed."] * (len(frame) < len(whole))
 
 
 def _meets(frame: pd.DataFrame, source: str, field: str, condition: str) -> pd.Series:
@@ -116,43 +119,27 @@ def _meets(frame: pd.DataFrame, source: str, field: str, condition: str) -> pd.S
     return ~has if is_not else has
 
 
-def read_tables(
-    frame: pd.DataFrame,
-    source: str,
-    metric: str,
-    factor: Sequence[str] = (),
-    seed: str | None = None,
-    baseline: str | None = None,
-    margin: float | None = None,
-    lower_is_better: bool = False,
-    variance: str = "shared",
-    failed: Sequence[str] = (),
-    family: str = "all",
-    dataset: str | None = None,
-    command: str | None = None,
-) -> list[Runs]:
-    """A study from a table with one row for each run, or one for each value of `dataset`; see `analysis.compare`.
+def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
+    """A study from a table with one row for each run, or one for each value of the column `dataset`.
 
-    `source`: what messages call the table. `command`: what the report shows to make it again.
+    `source`: what messages call the table.
     """
+    metric, seed, dataset, failed = asked.metric or "", asked.seed, asked.dataset, asked.failed
     if not isinstance(frame, pd.DataFrame):
         way = "; reset_index() makes one of a Series" * isinstance(frame, pd.Series)
         raise UserError(f"{source}: is a {type(frame).__name__}, not a pandas DataFrame{way}")
     frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
-    unpaired = variance == "unpaired"
-    if unpaired and seed is not None:
-        raise UserError(f"{source}: seed: {seed!r} is not allowed with unpaired runs, of which no seed is read")
+    frame, left_out = _rows_where(frame, source, asked.where)
+    unpaired = asked.variance == "unpaired"
     seeds = [] if unpaired else [seed or "seed"]
     others = [*seeds, *([] if dataset is None else [dataset])]
-    factor = factor or _guessed_factor(frame, source, metric, others, failed)
+    factor = asked.factor or _guessed_factor(frame, source, metric, others, failed)
     named = [metric, *factor, *others]
     _check_columns(frame, source, metric, factor, seeds, named)
-    if not isinstance(lower_is_better, bool):
-        raise UserError(f"{source}: lower_is_better: {lower_is_better!r} is not allowed: expected True or False")
-    measured = metric_of_column(metric, lower_is_better)
-    if measured.is_share and isinstance(margin, int | float) and margin >= MAX_MARGIN:
+    measured = metric_of_column(metric, asked.lower_is_better)
+    if measured.is_share and asked.margin and asked.margin >= MAX_MARGIN:
         allowed = f"expected less than {MAX_MARGIN:g}; accuracies are fractions, so 1 point is 0.01"
-        raise UserError(f"{source}: margin: {margin:g} is not allowed: {allowed}")
+        raise UserError(f"{source}: margin: {asked.margin:g} is not allowed: {allowed}")
     for condition in failed:
         frame = frame.assign(**{metric: frame[metric].mask(_meets(frame, source, "failed", condition))})
     unused = [column for column in frame if column not in named]
@@ -168,11 +155,15 @@ def read_tables(
     for name in sorted({*of_rows}) if unpaired else dict.fromkeys(of_rows):
         own = [run for run, of_row in zip(runs, of_rows) if of_row == name]
         try:
-            study = infer(source, own, measured, baseline, None, margin, variance, family, "")
+            study = infer(source, own, asked, measured, factors_are="")
             _check_variants(study, source, seeds, factor)
         except UserError as error:
             raise UserError(f"{dataset}={name}: {error}" if name else str(error)) from error
-        changes = {"notes": [*study.plan.notes, *notes], "description": about, "command": command}
+        changes = {
+            "notes": [*study.plan.notes, *notes, *left_out],
+            "description": about,
+            "command": asked.command or None,
+        }
         plan = study.plan.model_copy(update=changes)
         studies.append(replace(study, plan=plan))
     return studies
@@ -289,6 +280,9 @@ def _check_columns(
 def _way(frame: pd.DataFrame, column: str, named: Collection[str]) -> str:
     """What makes a table with this column of one that is grouped, nested or wide; "" for any other."""
     others = [cells for name, cells in frame.items() if name not in named]
+    parts = [name.strip() for name in column.split(",")]
+    if len(parts) > 1 and {*parts} <= {*frame}:
+        return f"; did you mean {parts}? Repeat the flag for each"
     if column in frame.index.names:
         return "; it is in the index: reset_index()"
     if any(isinstance(cell, dict) for cell in frame.iloc[0]):

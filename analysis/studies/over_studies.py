@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import words
+from analysis.asked import Spread
 from analysis.figures.style import use_math
 from analysis.figures.styles import styles_of
 from analysis.findings import Findings, columns
@@ -25,7 +26,7 @@ from analysis.verdicts import UNKNOWN, Comparison
 from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.verdicts.estimates import moments
 from analysis.write.document import Code, Document, Item, Section, Warn
-from analysis.write.table import Column, Spread, Table
+from analysis.write.table import Column, Table
 from experiments.errors import UserError
 
 NO_RUN = Comparison(diff=UNKNOWN, verdict=NOT_TESTED, verdict_of_finished=NOT_TESTED, reason="no run", dropped=0)

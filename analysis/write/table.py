@@ -6,7 +6,7 @@ import csv
 import re
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -16,7 +16,6 @@ from analysis.words import DASH, Format, plain
 
 FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+(e[+-]?\d+)?$)")  # numbers stay as they are
 SHORT_LABEL = 12  # characters of a column's label that stay on one line
-Spread = Literal["interval", "sd"]
 """What stands after ± of a mean in a table for a paper: half its interval (the default), or the runs' deviation."""
 DAGGERS = {"tied": "†", "untested": "‡"}  # mark -> what follows the text
 SIGNS = {

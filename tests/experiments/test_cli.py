@@ -45,19 +45,24 @@ def test_a_bare_command_prints_its_help_and_trains_nothing(module, tmp_path):
         ("vit-train --model.pos-embed rope-m", {"rope-mixed"}),
         ("vit-train --preset tintn", {"tintn-cifar10"}),
         ("vit-train var", {"variants"}),
+        ("vit-report --lower", {"--lower-is-better"}),
+        ("vit-report runs --variance ", {"shared", "paired", "unpaired"}),
     ],
 )
 def test_shell_completion(line, completions, tmp_path):
     """By the protocol of argcomplete, as the shell function of `register-python-argcomplete` calls the command."""
+    name, _, rest = line.partition(" ")
+    module = {"vit-train": "experiments.main", "vit-report": "analysis.main"}[name]
+    line = f"python -m {module} {rest}"
     env = {
         **ENV,
-        "_ARGCOMPLETE": "3",  # the words of `python -m experiments.main`
+        "_ARGCOMPLETE": "3",  # the words of `python -m MODULE`
         "_ARGCOMPLETE_IFS": "\n",
         "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "completions"),
-        "COMP_LINE": line.replace("vit-train", "python -m experiments.main"),
-        "COMP_POINT": str(len(line.replace("vit-train", "python -m experiments.main"))),
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
     }
-    subprocess.run([sys.executable, "-m", "experiments.main"], env=env, check=True)
+    subprocess.run([sys.executable, "-m", module], env=env, check=True)
     assert {word.strip() for word in (tmp_path / "completions").read_text().split()} == completions
 
 

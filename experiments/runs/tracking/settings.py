@@ -14,6 +14,11 @@ from experiments.errors import UserError
 
 Mode = Literal["auto", "online", "offline", "off"]
 PROJECT = "vit-ablation"
+PLACE = {
+    "project": f"W&B project (default: that of your W&B settings, else {PROJECT})",
+    "entity": "W&B user or team that owns the project (default: that of your W&B settings)",
+}
+"""Where runs are in W&B: flag -> its help."""
 TRIAL = "trial"  # the job type of a W&B run that is a trial of a tuning
 STUDY_KEY = "study"  # in the configuration of a W&B run: the `study_key`; a project may hold studies of one name
 OF_AGENT = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")  # an agent sets them for its command
@@ -91,6 +96,5 @@ def add_alert_argument(parser: ArgumentParser) -> None:
 
 def add_place_arguments(parser: ArgumentParser) -> None:
     """Add the project and the entity in W&B."""
-    of_user = "default: that of your W&B settings"
-    parser.add_argument("--project", metavar="NAME", help=f"W&B project ({of_user}, else {PROJECT})")
-    parser.add_argument("--entity", metavar="NAME", help=f"W&B user or team that owns the project ({of_user})")
+    for name, about in PLACE.items():
+        parser.add_argument(f"--{name}", metavar="NAME", help=about)

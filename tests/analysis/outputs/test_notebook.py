@@ -14,7 +14,7 @@ SPREADS = {"old": 0.02, "new": 0.03}  # study -> how far its seeds scatter
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("factor", "x"), ("seed", "s"), ("margin", 0.1), ("where", {"seed": 0}), ("failed", "seed=0"), ("colour", 3)],
+    [("factor", "x"), ("seed", "s"), ("margin", 0.1), ("where", {"seed": 0}), ("failed", "seed=0"), ("dataset", "d")],
 )
 def test_what_is_for_a_table_is_not_ignored_for_a_study(name, value, tmp_path):
     with pytest.raises(UserError, match=f"{name}: is for a table of runs, such as runs.csv, and .* is none"):

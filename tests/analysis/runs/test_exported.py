@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from synthetic import add_metrics, state_plan, write_study
 
+from analysis.asked import Asked
 from analysis.runs.exported import export
 from analysis.runs.folder import read_folder
 from analysis.runs.held_fixed import plan_changes
@@ -75,7 +76,7 @@ def test_settings_of_any_type_are_read_back_as_they_were(tmp_path):
         {"seed": at, "odd": value, "text": str(value), "whole": at, "flag": at > 3} for at, value in enumerate(values)
     ]
     runs = [SourceRun(f"r{one['seed']}/x", "finished", one, f"v{one['seed']}") for one in settings]
-    study = infer("wandb:me/project", runs)
+    study = infer("wandb:me/project", runs, Asked())
     back = read(str(export(study, tmp_path / "exported")))
     same(back, study)
     assert list(map(repr, back.runs["odd"].dropna())) == [repr(value) for value in values if value is not None]

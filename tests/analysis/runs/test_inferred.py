@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from synthetic import write_study
 
+from analysis.asked import Asked
 from analysis.questions.provenance import digest
 from analysis.runs import wandb_project
 from analysis.runs.folder import read_folder
@@ -27,7 +28,7 @@ def run(name, seed, depth=1, status="finished", **model):
 
 
 def inferred(*runs, **given):
-    return infer("wandb:x", runs, **given)
+    return infer("wandb:x", runs, Asked.of(**given))
 
 
 def test_factors_are_what_differs_and_what_moves_together_is_one():

@@ -131,7 +131,7 @@ def test_a_pair_without_a_common_seed_says_so():
 
 def test_a_report_on_a_frame_shows_the_call_that_makes_it():
     (code,) = reproduce(compared(table({"a": [1, 2], "b": [3, 4]}))).items
-    assert code.text == "analysis.compare(frame, *('score', ['method'], None, None, 0.5, False, 'shared', [], 'all'))"
+    assert code.text == "analysis.compare(frame, metric='score', factor=['method'], margin=0.5)"
 
 
 def run(capsys, *arguments):
@@ -152,6 +152,7 @@ COLUMNS = {"factor": ["method"], "margin": 0.5}
         (GOOD, ("--metric", "loss", *FLAGS[2:]), "has no column 'loss' (the metric); its columns: method, seed, acc"),
         (GOOD, (*FLAGS, "--seed", "s"), "has no column 's' (the seed, by which runs are paired)"),
         (GOOD, (*FLAGS, "--factor", "lr"), "has no column 'lr' (a factor)"),
+        (GOOD, (*FLAGS[:3], "method,seed"), "seed, acc; did you mean ['method', 'seed']? Repeat the flag for each"),
         (
             GOOD,
             (*FLAGS, "--factor", "acc"),
@@ -160,7 +161,7 @@ COLUMNS = {"factor": ["method"], "margin": 0.5}
         (GOOD.replace("a,", "1,").replace("b,", "2,"), FLAGS[:2], "factor is required: a column; its columns: method,"),
         (GOOD, FLAGS[2:], "metric is required, and names a column; its columns: method, seed, acc"),
         (GOOD, (*FLAGS, "--variance", "pooled"), "variance"),
-        (GOOD, (*FLAGS[:4], "--margin", "0"), "margin: 0.0 is not allowed: input should be greater than 0"),
+        (GOOD, (*FLAGS[:4], "--margin", "0"), "--margin: '0' is not allowed: input should be greater than 0"),
         (GOOD, (*FLAGS, "--baseline", "c"), "baseline: 'c' is not among the variants: a, b"),
         (GOOD.replace("3", "1e155"), FLAGS, "acc: 1e155 in row 3 is not between 1e-100 and 1e100"),
         (GOOD.replace("3", "three"), FLAGS, "acc: 'three' in row 3 is not a number"),
@@ -444,7 +445,7 @@ def test_rows_can_be_kept_and_counted_as_failed_by_what_they_are_not(tmp_path):
 @pytest.mark.parametrize(
     ("condition", "said"),
     [
-        ("State", "--where: 'State': no row of csv:runs.csv has it: expected COLUMN=VALUE, of: crashed, finished"),
+        ("State", "where: 'State': no row of csv:runs.csv has it: expected COLUMN=VALUE, of: crashed, finished"),
         ("Stat=finished", "'Stat=finished': no row of csv:runs.csv has it: expected COLUMN=VALUE, of: method, se"),
         ("State=done", "'State=done': no row of csv:runs.csv has it: expected COLUMN=VALUE, of: crashed, finished"),
         ("State!=done", "'State!=done': no row of csv:runs.csv has it: expected COLUMN=VALUE, of: crashed, finished"),

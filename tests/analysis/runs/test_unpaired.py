@@ -164,7 +164,7 @@ def test_the_report_says_runs_and_how_errors_are_made(frame, flags, tmp_path, ca
         ([], "has no column 'seed' (the seed, by which runs are paired); its columns: method, acc; for runs without "),
         ([], "--unpaired, in Python variance='unpaired'"),
         (["--unpaired", "--seed", "s"], "seed: 's' is not allowed with unpaired runs, of which no seed is read"),
-        (["--unpaired", "--variance", "paired"], "not allowed with argument"),
+        (["--unpaired", "--variance", "paired"], "--variance: 'paired' is not allowed with unpaired"),
     ],
 )
 def test_errors_name_the_flag(flags, said, tmp_path, capsys, monkeypatch):

@@ -1,0 +1,76 @@
+"""What is asked: the flags of `vit-report` and the arguments of Python are the same fields, with the same checks."""
+
+import pandas as pd
+import pytest
+
+import analysis
+from analysis.asked import Asked, add_flags
+from experiments.cli import Parser
+from experiments.errors import UserError
+
+FRAME = pd.DataFrame({"m": list("aabb"), "lr": [1, 2, 1, 2], "seed": [0, 0, 0, 0], "acc": [1.0, 2.0, 3.0, 4.0]})
+
+
+def by_flags(*words):
+    parser = Parser("vit-report")
+    add_flags(parser, "report")
+    return Asked.of_flags(parser.parse_args(words), "")
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ((), {}),
+        (("--metric", "acc", "--factor", "m", "--factor", "lr"), {"metric": "acc", "factor": ["m", "lr"]}),
+        (("--factor", "0", "--seed", "1", "--baseline", "2"), {"factor": 0, "seed": 1, "baseline": 2}),
+        (("--where", "a=1", "--where", "b=x"), {"where": {"a": 1, "b": "x"}}),
+        (("--failed", "State!=finished"), {"failed": "State!=finished"}),
+        (("--margin", "0.5", "--lower-is-better"), {"margin": 0.5, "lower_is_better": True}),
+        (("--unpaired",), {"variance": "unpaired"}),
+        (("--variance", "unpaired"), {"unpaired": True}),
+        (("--variance", "shared"), {"variance": "shared", "unpaired": False, "margin": None}),
+        (("--family", "baseline", "--dataset", "d", "--skip_unreadable"), {"family": "baseline", "dataset": "d"}),
+    ],
+)
+def test_the_shell_and_python_ask_the_same(words, asked):
+    one, other = by_flags(*words), Asked.of(**asked, **({"skip_unreadable": True} if "--dataset" in words else {}))
+    assert one == other and one.given == other.given
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"factors": "m"}, "factors: no such argument; did you mean factor?"),
+        ({"lower_is_beter": True}, "lower_is_beter: no such argument; did you mean lower_is_better?"),
+        ({"out": "x"}, "out: no such argument; allowed: skip_unreadable, metric, baseline, factor, where, failed, "),
+        ({"metric": ["acc"]}, "metric: ['acc'] is not allowed: expected one text"),
+        ({"margin": True}, "margin: True is not allowed: expected a number"),
+        ({"margin": "small"}, "margin: 'small' is not allowed: input should be a valid number"),
+        ({"margin": float("nan")}, "margin: nan is not allowed: input should be "),
+        ({"lower_is_better": "no"}, "lower_is_better: 'no' is not allowed: input should be a valid boolean"),
+        ({"variance": "pooled"}, "variance: 'pooled' is not allowed: input should be 'shared', 'paired' or 'unpaired'"),
+        ({"variance": "paired", "unpaired": True}, "variance: 'paired' is not allowed with unpaired"),
+        ({"unpaired": True, "seed": "seed"}, "seed: 'seed' is not allowed with unpaired runs"),
+        ({"family": ["all"]}, "family: ['all'] is not allowed"),
+        (
+            {"factor": "m,lr"},
+            "has no column 'm,lr' (a factor); its columns: m, lr, seed, acc; did you mean ['m', 'lr']?",
+        ),
+    ],
+)
+def test_an_argument_that_is_not_allowed_is_one_line_that_names_it(asked, said):
+    with pytest.raises(UserError) as raised:
+        analysis.compare(FRAME, **{"metric": "acc", **asked})
+    assert said in str(raised.value)
+
+
+def test_conditions_are_for_frames_as_well():
+    frame = pd.concat([FRAME.assign(seed=seed, acc=FRAME["acc"] + seed) for seed in range(3)])
+    found = analysis.compare(frame, "acc", "m", where={"lr": 2})
+    assert found.means.values == {"a": {0: 2, 1: 3, 2: 4}, "b": {0: 4, 1: 5, 2: 6}}
+    assert "Conditions leave out 6 of 12 rows." in found.study.plan.notes[-1]
+
+
+def test_the_help_of_python_has_every_argument():
+    assert "margin: equivalence margin in the unit of the metric" in analysis.read.__doc__
+    assert "--" not in "".join(line for line in analysis.read.__doc__.splitlines() if "skip_unreadable" in line)
