@@ -159,14 +159,19 @@ def independent_groups(studies: Mapping[str, Runs]) -> list[list[str]]:
     return [names for names, _ in groups]
 
 
-def _runs(study: Runs) -> set[Any]:
-    """What each finished run computes: its settings that differ from the defaults, and its seed."""
+def computed(study: Runs) -> list[tuple[str, int, dict[str, Any]]]:
+    """Variant and seed of each finished run, and what it computes: its settings that differ from the defaults."""
     finished = study.of("finished")
-    ignored = {*LOCATIONS, "train.precision", "train.compile", *(path for path in DEFAULTS if path.startswith("eval."))}
-    paths = [path for path in finished.columns if path in DEFAULTS and path not in ignored]
-    rows = finished[[*dict.fromkeys([*paths, "seed"])]].to_dict("records")
-    changed = ({p: v for p, v in plain(row).items() if v not in (None, DEFAULTS.get(p)) or p == "seed"} for row in rows)
-    return {frozenset((path, str(value)) for path, value in row.items()) for row in changed}
+    ignored = {*LOCATIONS, "seed", "train.precision", "train.compile"}
+    paths = [p for p in finished.columns if p in DEFAULTS and p not in ignored and not p.startswith("eval.")]
+    rows = finished[paths].to_dict("records")
+    changed = [{p: v for p, v in plain(row).items() if v not in (None, DEFAULTS[p])} for row in rows]
+    return [*zip(finished["variant"], finished["seed"], changed, strict=True)]
+
+
+def _runs(study: Runs) -> set[Any]:
+    """What each finished run computes, and its seed."""
+    return {(seed, frozenset((p, str(v)) for p, v in changed.items())) for _, seed, changed in computed(study)}
 
 
 @style()

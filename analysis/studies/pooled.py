@@ -1,0 +1,184 @@
+"""`vit-report pool`: the difference of one pair of settings, over studies that share no run.
+
+Verdicts of studies are not counted: a count hides how large an effect is, and small studies show little. Effects are
+pooled.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from analysis import words
+from analysis.figures.drawing import intervals, label_rows, panels
+from analysis.figures.style import FAINT, INK, Drawing, Plot, style
+from analysis.figures.styles import VariantStyle
+from analysis.findings import Findings
+from analysis.studies.ledger import computed, independent_groups
+from analysis.verdicts import Estimate
+from analysis.verdicts.estimates import mean
+from analysis.verdicts.pooling import over_seeds, random_effects
+from analysis.write.document import Code, Document, Section
+from analysis.write.table import Column, Table
+from experiments.config import DEFAULTS
+from experiments.errors import UserError, format_level
+from experiments.metric import Metric
+from vit.registry import nearest, site_of
+
+EXPECTED = "expected SETTING=VALUE,... - SETTING=VALUE,..."
+AFTER = "The pair and the studies were chosen after the results were known."
+KIND, SITE = "model.pos_embed", "model.pos_site"
+Settings = Mapping[str, Any]  # dotted path -> value
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The difference of the pair in one study: its variants, its learning rate and the differences by seed."""
+
+    study: str
+    a: str
+    b: str
+    rate: float
+    by_seed: dict[int, float]
+
+    @property
+    def above(self) -> int:
+        """The number of seeds on which the difference is above zero."""
+        return sum(diff > 0 for diff in self.by_seed.values())
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """The pair over studies. `seeds`: the mean over all seeds; `studies`: over studies, unknown below three."""
+
+    pair: str
+    metric: Metric
+    effects: list[Effect]
+    seeds: Estimate
+    studies: Estimate
+    tau: float
+
+
+def pool(studies: Mapping[str, Findings], pair: str) -> Pooled:
+    """Pool the difference of `pair`, "SETTING=VALUE,... - SETTING=VALUE,...", over studies (name -> findings).
+
+    In each study, the pair is the two variants that have these settings and differ in nothing else. Raises `UserError`
+    where a study has no such pair or several, where studies share runs or have different metrics, and where a run of
+    the pair has no value.
+    """
+    sides = _sides(pair)
+    metrics = dict.fromkeys(findings.means.metric for findings in studies.values())
+    if len(metrics) > 1:
+        raise UserError(f"pool: the studies have different metrics: {', '.join(metrics)}; choose one with --metric")
+    for group in independent_groups({name: findings.study for name, findings in studies.items()}):
+        if len(group) > 1:
+            raise UserError(f"pool: {words.listing(group)} share runs and are one piece of evidence; name one of them")
+    effects = [_effect(name, findings, *sides) for name, findings in studies.items()]
+    found = [over_seeds(list(effect.by_seed.values())) for effect in effects]
+    over_studies, tau = random_effects([one.value for one, _ in found], [variance for _, variance in found])
+    every = mean([diff for effect in effects for diff in effect.by_seed.values()])
+    return Pooled(pair, next(iter(metrics)), effects, every, over_studies, tau)
+
+
+def _sides(pair: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The settings of both sides, as text."""
+    sides = [[item.strip().partition("=") for item in side.split(",")] for side in pair.split(" - ")]
+    if len(sides) != 2 or not all(path and equals and value for side in sides for path, equals, value in side):
+        raise UserError(f"--pair: {pair!r} is not allowed: {EXPECTED}")
+    for path in (path for side in sides for path, _, _ in side):
+        if path not in DEFAULTS:
+            raise UserError(f"--pair: {path!r} is not a setting; {nearest(path, list(DEFAULTS))}")
+    a, b = ({path: value for path, _, value in side} for side in sides)
+    return a, b
+
+
+def _effect(name: str, findings: Findings, a: Settings, b: Settings) -> Effect:
+    """The difference of a - b in a study."""
+    settings = {variant: changed for variant, _, changed in computed(findings.study)}
+    has_a, has_b = ([v for v, of in settings.items() if _has(of, side)] for side in (a, b))
+    apart = {(x, y): _other_changes(settings[x], settings[y], {*a, *b}) for x in has_a for y in has_b if x != y}
+    pairs = [pair for pair, others in apart.items() if not others]
+    if len(pairs) != 1:
+        closest = min(apart.values(), key=len, default=set())
+        several = "; ".join(f"{x!r} - {y!r}" for x, y in pairs)
+        why = f"several pairs: {several}; add settings" if pairs else "no pair of these settings"
+        more = f" that differs in nothing else; the closest differs in {', '.join(sorted(closest))}" * bool(closest)
+        raise UserError(f"pool: {name} has {why}{more}")
+    ((x, y),) = pairs
+    values = findings.means.values
+    lost = [s for s in {**values[x], **values[y]} if not (_known(values[x], s) and _known(values[y], s))]
+    if lost:
+        raise UserError(f"pool: {name}: seed {lost[0]} of {x!r} or {y!r} has no value; leave the study out")
+    rate = settings[x].get("optim.lr", DEFAULTS["optim.lr"])
+    return Effect(name, x, y, rate, {seed: values[x][seed] - values[y][seed] for seed in values[x]})
+
+
+def _known(values: Mapping[int, float], seed: int) -> bool:
+    return not words.is_unknown(values.get(seed))
+
+
+def _has(settings: Settings, side: Settings) -> bool:
+    return all(format_level(settings.get(path, DEFAULTS[path])) == text for path, text in side.items())
+
+
+def _other_changes(x: Settings, y: Settings, named: Collection[str]) -> set[str]:
+    """The settings that differ and are not named. The natural site of a kind follows from the kind."""
+    both = [{p: v for p, v in of.items() if p != SITE or v != site_of(of.get(KIND, DEFAULTS[KIND]))} for of in (x, y)]
+    return {path for path in {**both[0], **both[1]} if both[0].get(path) != both[1].get(path)} - {*named}
+
+
+def pooled_document(pooled: Pooled, command: str) -> Document:
+    """The report: a row for each study and one for all, a figure, and the command."""
+    metric, effects, seeds, studies = pooled.metric, pooled.effects, pooled.seeds, pooled.studies
+    rows = [_row(e.study, f"{e.rate:g}", e.above, over_seeds([*e.by_seed.values()])[0]) for e in effects]
+    above = sum(effect.above for effect in effects)
+    rows.append(_row("all seeds", "", above, seeds))
+    known = studies.n > 0
+    rows += [_row("all studies", "", None, studies)] * known
+    columns = (
+        Column("study", "study", key=True),
+        Column("learning rate", "rate"),
+        Column("seeds above 0", "above"),
+        Column(f"difference{metric.points}", "difference", words.intervals(metric, signed=True)),
+    )
+    tau = words.number(pooled.tau * metric.scale, 2)
+    spread = f" The effect varies between studies with a standard deviation of {tau}{metric.points}."
+    caption = (
+        f"{words.capital(metric.label)}, {pooled.pair}: mean over the seeds of each study and over all seeds, with "
+        f"Student's {words.CONFIDENCE} intervals"
+        + f", and over studies by random effects (DerSimonian and Laird) with Hartung and Knapp's interval.{spread}"
+        * known
+        + "." * (not known)
+    )
+    said = f"{pooled.pair}: {above} of {seeds.n} seeds above 0, {_text(seeds, metric)} over all seeds"
+    said += f" and {_text(studies, metric)} over {studies.n} studies." * known + "." * (not known)
+    frame = pd.DataFrame(rows, dtype=object)
+    plot = Plot("pooled", lambda: _draw(frame, len(effects), metric), caption)
+    section = Section("pooled", "Pooled effect", [Table("pooled", caption, frame, columns), plot], [AFTER])
+    origin = Section("reproduce", "Reproduce", [Code(command)] * bool(command))
+    title = f"{words.capital(metric.label)} over {words.plural(len(effects), 'study', 'studies')}"
+    return Document(title, "", pooled.pair, (said, AFTER), [], [section, origin])
+
+
+def _row(study: str, rate: str, above: int | None, difference: Estimate) -> dict[str, Any]:
+    counted = "" if above is None else f"{above} of {difference.n}"
+    return {"study": study, "rate": rate, "above": counted, "difference": difference, "n": difference.n}
+
+
+def _text(one: Estimate, metric: Metric) -> str:
+    return f"{words.points(one, metric, signed=True)} ({words.interval(one, metric, signed=True)})"
+
+
+@style()
+def _draw(rows: pd.DataFrame, studies: int, metric: Metric) -> Drawing:
+    """A forest plot: a bar for each of the first `studies` rows, and one for each row over all."""
+    figure, (axes,) = panels(1, 0.9 + 0.3 * len(rows))
+    axes.axvline(0, color=FAINT, lw=1, zorder=1)
+    label_rows(axes, rows["study"].tolist(), 9.5)
+    for place, one in enumerate(rows["difference"]):
+        look = VariantStyle(INK, "o" if place < studies else "D")
+        tips = [f"{rows['study'][place]}: {words.with_interval(one, metric, signed=True)}"]
+        intervals(axes, [one], [place], metric, look, difference=True, id=f"pooled-{place}", tips=tips)
+    axes.set_xlabel(f"difference{metric.difference_unit}")
+    return figure

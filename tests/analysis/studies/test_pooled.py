@@ -1,0 +1,57 @@
+"""The difference of one pair of settings over studies."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.findings import analyze
+from analysis.runs.read import read
+from analysis.studies.pooled import pool
+from experiments.errors import UserError
+
+REFERENCE = Path(__file__).parents[3] / "analysis" / "reference"
+NONE = "model.pos_embed=none - model.pos_embed=learned-1d"
+ROPE = "model.pos_embed=rope-2d - model.pos_embed=learned-1d"
+
+
+def studies(*names):
+    return {name: analyze(read(str(REFERENCE / name))) for name in names}
+
+
+def test_the_pair_differs_in_nothing_else_and_its_seeds_are_those_of_the_exports():
+    names = ["positions-64", "kinds-cifar10", "s-chh-cifar10"]
+    found = pool(studies(*names), ROPE)
+    by_study = []
+    for name in names:
+        runs = read(str(REFERENCE / name)).runs.set_index(["variant", "seed"])["test/acc"]
+        by_study.append((runs["rope-2d"] - runs["learned-1d"]).to_numpy())
+    every = np.concatenate(by_study)
+    low, high = stats.t.interval(0.95, len(every) - 1, every.mean(), stats.sem(every))
+    assert [effect.above for effect in found.effects] == [5, 5, 3]
+    assert (found.seeds.value, found.seeds.low, found.seeds.high) == pytest.approx((every.mean(), low, high))
+    assert (found.studies.value, found.studies.n) == (pytest.approx(0.0094085, abs=1e-6), 3)
+
+
+@pytest.mark.parametrize(
+    ("names", "pair", "said"),
+    [
+        (("positions-64", "larger-64"), ROPE, "positions-64 and larger-64 share runs"),
+        (("kinds-cifar10", "table-8-64-rates"), ROPE, "different metrics: test/acc, val/acc"),
+        (("table-8-64",), ROPE, "table-8-64 has no pair of these settings$"),
+        (("stem-x-kind-64",), NONE, "several pairs: .*stem=patchify.*stem=conv.*add settings"),
+        (("table-8-64",), NONE, "the closest differs in optim.lr"),
+        (("kinds-cifar10",), "model.pos_embed=rope-2d", "expected SETTING=VALUE"),
+        (("kinds-cifar10",), "pos_embed=none - pos_embed=rope-2d", "'pos_embed' is not a setting"),
+    ],
+)
+def test_what_cannot_be_pooled_is_refused_by_name(names, pair, said):
+    with pytest.raises(UserError, match=said):
+        pool(studies(*names), pair)
+
+
+def test_settings_tell_several_pairs_apart():
+    pair = "model.stem=conv, model.pos_embed=none - model.stem=conv, model.pos_embed=learned-1d"
+    (effect,) = pool(studies("stem-x-kind-64"), pair).effects
+    assert (effect.a, effect.b) == ("stem=conv, pos_embed=none", "stem=conv, pos_embed=learned-1d")
