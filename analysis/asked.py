@@ -34,10 +34,13 @@ class Group(NamedTuple):
     of_tables: bool = False  # they say what the columns of a table are
 
 
-COMPARED = Group("what is compared", (*PAGES, "export"), in_python=True)
+RUNS = Group("what is compared", (*PAGES, "export", "pool"), in_python=True)
+COMPARED = Group(RUNS.title, (*PAGES, "export"), in_python=True)
 COLUMNS = Group("tables (what the columns are, beside that of --metric)", (*PAGES, "export"), True, True)
 DATASET = Group(COLUMNS.title, PAGES, True, True)
-REPORT = Group("the report", PAGES)
+POOLED = Group(RUNS.title, ("pool",))
+FILES = Group("the report", (*PAGES, "pool"))
+REPORT = Group(FILES.title, PAGES)
 TABLE = Group("a table for a paper, or JSON, in place of a report", PAGES)
 STUDY = Group("the report of one study", ("report",))
 
@@ -115,12 +118,14 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     `_problems`.
     """
 
-    skip_unreadable: Switch = _flag(COMPARED, default=False)
+    skip_unreadable: Switch = _flag(RUNS, default=False)
     """exclude records that are damaged or altered, and list them; without this flag they are an error"""
-    metric: Text | None = _flag(COMPARED, "METRIC")
+    metric: Text | None = _flag(RUNS, "METRIC")
     """metric to compare (default: the study's own, else test/acc); another one makes the report exploratory"""
     baseline: Text | None = _flag(COMPARED, "VARIANT")
     """variant to compare with (default: the study's own, else the first by name); another one: as for --metric"""
+    pair: Text | None = _flag(POOLED, "PAIR")
+    """the settings of both sides, such as 'model.pos_embed=rope-2d - model.pos_embed=learned-1d'"""
     factor: Texts = _flag(COLUMNS, "COLUMN", ())
     """column of a factor (default: the only one of text with repeated values); several: repeat the flag. Runs with the
     same levels are one variant"""
@@ -141,12 +146,12 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     """as for an error or a time"""
     dataset: Text | None = _flag(DATASET, "COLUMN")
     """column of the dataset: variants are compared within each, with one level for all datasets together"""
-    out: File | None = _flag(REPORT, "DIR")
+    out: File | None = _flag(FILES, "DIR")
     """folder of the report; replaces an earlier report there (default: report in the folder of the study, or
-    report-across in that of the first)"""
-    figures: tuple[Literal["png", "pdf"], ...] = _flag(REPORT, default=())
+    report-across or report-pool in that of the first)"""
+    figures: tuple[Literal["png", "pdf"], ...] = _flag(FILES, default=())
     """also write the figures as PNG or PDF; both: repeat the flag"""
-    open: Switch = _flag(REPORT, default=False)
+    open: Switch = _flag(FILES, default=False)
     """open the report in the web browser"""
     rename: Renamed = _flag(REPORT, "OLD=NEW", ())
     """the name of a variant in tables and figures; $...$ is math; several: repeat the flag"""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from analysis.asked import Asked, flag_of
 from analysis.figures.style import use_file
-from analysis.findings import Findings, Page, analyze_each
+from analysis.findings import Findings, Page, analyze, analyze_each
 from analysis.findings.conduct import this_look
 from analysis.outputs.as_json import across_dict, as_dict
 from analysis.outputs.paper_table import check_file, paper_table, write_table
@@ -22,6 +22,8 @@ from analysis.runs.read import TABLE, has_plan, is_imported, locate, read, read_
 from analysis.runs.runs import Runs
 from analysis.runs.tabular import FORMATS
 from analysis.studies.over_studies import across_document, studies_table
+from analysis.studies.pooled import EXPECTED, pooled_document
+from analysis.studies.pooled import pool as pool_studies
 from analysis.studies.several import index_document
 from analysis.words import plain
 from analysis.write import files as write
@@ -108,6 +110,17 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
     if asked.wandb:
         print(save_workspace(one, document, place))
     return 0
+
+
+def pool(sources: Sequence[str], asked: Asked) -> int:
+    """The report of one pair of settings over studies."""
+    if asked.pair is None:
+        raise UserError("--pair: is required; " + EXPECTED)
+    located = list(map(_located, sources))
+    out = _out(located[0], "report-pool", asked)
+    studies = {source: read_each(source, asked)[0] for source in located}
+    pooled = pool_studies({source: analyze(study) for source, study in studies.items()}, asked.pair)
+    return _finish(pooled_document(pooled, asked.command), [*studies.values()], out, asked)
 
 
 def export(sources: Sequence[str], asked: Asked) -> int:

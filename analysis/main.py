@@ -20,11 +20,17 @@ COMMANDS = {
 
 other commands (a folder that has the name of a command: ./across):
   vit-report across A B C        one table over several datasets
+  vit-report pool A B C          one difference over several studies
   vit-report export STUDY DIR    write a study as JSON and CSV""",
     ),
     "across": (
         "Write one table over studies of the same variants, each on another dataset, with one level for all datasets.",
         "across digits/position mnist/position",
+    ),
+    "pool": (
+        "Pool the difference of one pair of settings over studies that share no run: the mean over all seeds, and from "
+        "three studies on the mean over studies, by random effects.",
+        "pool runs/a runs/b runs/c --pair 'model.pos_embed=rope-2d - model.pos_embed=learned-1d'",
     ),
     "export": (
         "Write a study as study.json, runs.csv, curves.csv and, where records hold test predictions, test_hits.npz. "
@@ -33,6 +39,7 @@ other commands (a folder that has the name of a command: ./across):
     ),
 }
 """Command -> what it does, and an example."""
+SEVERAL = ("across", "pool")  # the commands of several studies
 
 
 def body(argv: Sequence[str]) -> int:
@@ -53,8 +60,8 @@ def _parser(name: str) -> Parser:
     description, example = COMMANDS[name]
     prog = PROG if name == "report" else f"{PROG} {name}"
     parser = Parser(prog, description=description, epilog=f"example: {PROG} {example}")
-    several, needs_out = "two or more, each: " * (name == "across"), ", which needs --out" * (name != "export")
-    number, about = "+" if name == "across" else 1, f"{several}{SOURCE}{needs_out}"
+    several, needs_out = "two or more, each: " * (name in SEVERAL), ", which needs --out" * (name != "export")
+    number, about = "+" if name in SEVERAL else 1, f"{several}{SOURCE}{needs_out}"
     parser.add_argument("sources", metavar="STUDY", type=folder, nargs=number, help=about)
     if name == "report":
         parser.add_argument("more", nargs="*", default=[], help=SUPPRESS)

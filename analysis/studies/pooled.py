@@ -140,7 +140,7 @@ def pooled_document(pooled: Pooled, command: str) -> Document:
         Column("study", "study", key=True),
         Column("learning rate", "rate"),
         Column("seeds above 0", "above"),
-        Column(f"difference{metric.points}", "difference", words.intervals(metric, signed=True)),
+        Column(f"difference{metric.difference_unit}", "difference", words.intervals(metric, signed=True)),
     )
     tau = words.number(pooled.tau * metric.scale, 2)
     spread = f" The effect varies between studies with a standard deviation of {tau}{metric.points}."
@@ -154,8 +154,8 @@ def pooled_document(pooled: Pooled, command: str) -> Document:
     said = f"{pooled.pair}: {above} of {seeds.n} seeds above 0, {_text(seeds, metric)} over all seeds"
     said += f" and {_text(studies, metric)} over {studies.n} studies." * known + "." * (not known)
     frame = pd.DataFrame(rows, dtype=object)
-    plot = Plot("pooled", lambda: _draw(frame, len(effects), metric), caption)
-    section = Section("pooled", "Pooled effect", [Table("pooled", caption, frame, columns), plot], [AFTER])
+    plot = Plot("pooled", lambda: _draw(frame, len(effects), metric), "The rows of the table.")
+    section = Section("pooled", "Pooled effect", [Table("pooled", caption, frame, columns), plot])
     origin = Section("reproduce", "Reproduce", [Code(command)] * bool(command))
     title = f"{words.capital(metric.label)} over {words.plural(len(effects), 'study', 'studies')}"
     return Document(title, "", pooled.pair, (said, AFTER), [], [section, origin])

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from analysis.findings import analyze
+from analysis.main import body
 from analysis.runs.read import read
 from analysis.studies.pooled import pool
 from experiments.errors import UserError
@@ -55,3 +56,13 @@ def test_settings_tell_several_pairs_apart():
     pair = "model.stem=conv, model.pos_embed=none - model.stem=conv, model.pos_embed=learned-1d"
     (effect,) = pool(studies("stem-x-kind-64"), pair).effects
     assert (effect.a, effect.b) == ("stem=conv, pos_embed=none", "stem=conv, pos_embed=learned-1d")
+
+
+def test_the_command_prints_the_pooled_difference_and_writes_a_row_for_each_study(tmp_path, capsys):
+    names = ("positions-64", "kinds-cifar10", "s-chh-cifar10")
+    assert body(["pool", *(str(REFERENCE / name) for name in names), "--pair", ROPE, "--out", str(tmp_path)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "13 of 13 seeds above 0, +0.97 points (95 % CI 0.67 to 1.27) over all seeds" in said
+    assert "chosen after the results" in said
+    rows = (tmp_path / "tables" / "pooled.csv").read_text().splitlines()
+    assert len(rows) == 1 + len(names) + 2 and (tmp_path / "figures" / "pooled.svg").is_file()
