@@ -8,7 +8,6 @@ from collections.abc import Callable
 from analysis.findings import Findings
 from analysis.questions import (
     claims,
-    classes,
     conditions,
     conduct,
     cost,
@@ -42,7 +41,6 @@ ORDER: tuple[Question, ...] = (
     metrics.curves,
     tuning.question,
     cost.question,
-    classes.question,
     metrics.question,
     models.question,
     looks.question,

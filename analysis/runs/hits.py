@@ -1,4 +1,4 @@
-"""Hits: which test images each run classifies correctly. Read from run folders, stacked by variant, kept in exports."""
+"""Hits: which test images each run classifies correctly. Read from run folders, kept in exports."""
 
 import hashlib
 import io
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from experiments.data.catalogue import DATASETS
 from experiments.runs import predictions, record
@@ -26,13 +25,6 @@ class RunHits:
     labels: np.ndarray
     images: str
     classes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class VariantHits(RunHits):
-    """The runs of a variant that were tested on the same images: seeds (S,), hits [S, N] bool, labels [N]."""
-
-    seeds: tuple[int, ...]
 
 
 def read_hits(run: record.RunRecord, row: Mapping[str, Any], labels: dict[str, np.ndarray]) -> RunHits | None:
@@ -55,18 +47,6 @@ def _identity(row: Mapping[str, Any], labels: np.ndarray) -> str:
         split = row["seed"] if row.get("data.split_seed") == PER_SEED else row.get("data.split_seed")
         parts += [f"split {split}", f"test fraction {row.get('data.test_fraction')}"]
     return ", ".join([*parts, f"files {files}"] if files else parts)
-
-
-def by_variant(finished: pd.DataFrame, hits: Mapping[str, RunHits]) -> dict[str, VariantHits]:
-    """Stack the hits of finished runs (rows of `Runs.runs`) by variant; not of variants tested on different images."""
-    stacked = {}
-    for variant, rows in finished[finished["run"].isin(hits)].groupby("variant", sort=False):
-        runs = [hits[name] for name in rows["run"]]
-        if len({run.images for run in runs}) == 1:
-            matrix = np.stack([run.hits for run in runs])
-            seeds, classes = tuple(map(int, rows["seed"])), max(run.classes for run in runs)  # older runs have none
-            stacked[str(variant)] = VariantHits(matrix, runs[0].labels, runs[0].images, classes, seeds=seeds)
-    return stacked
 
 
 def to_bytes(hits: Mapping[str, RunHits]) -> bytes:

@@ -1,12 +1,10 @@
-"""Hits of the test images: from run folders, by variant, and through an export."""
+"""Hits of the test images: from run folders, and through an export."""
 
 import numpy as np
 import pytest
 from synthetic import add_metrics, add_predictions, write_study
 
-from analysis.questions.classes import study_images
 from analysis.runs.exported import HITS, export
-from analysis.runs.hits import by_variant
 from analysis.runs.read import read
 from experiments.runs import record
 
@@ -30,20 +28,18 @@ def test_images_of_two_folders_are_not_the_same_images(tmp_path):
     )
     add_metrics(folder, lambda summary, root, _: {"data": {"files": f"hash of {root}"}})
     add_predictions(folder, images=13)
-    study = read(str(folder))
-    assert len({hits.images for hits in by_variant(study.of("finished"), study.hits).values()}) == 2
-    assert len(study_images(study).comparable) == 1
+    assert len({hits.images for hits in read(str(folder)).hits.values()}) == 2
 
 
-def test_hits_of_a_variant_are_the_files_of_its_runs(study_dir):
-    study = read(str(study_dir))
-    found = by_variant(study.of("finished"), study.hits)
-    assert list(found) == ["none", "learned-1d"]
-    assert (found["none"].seeds, found["none"].hits.shape) == ((0, 1, 2), (3, 13))
-    with np.load(study_dir / "v1-s2" / record.PREDICTIONS) as file:
-        assert np.packbits(found["learned-1d"].hits[2]).tolist() == file["hits"].tolist()
-        assert found["learned-1d"].labels.tolist() == file["labels"].tolist()
-    assert found["none"].images == found["learned-1d"].images
+def test_hits_are_those_of_the_records_also_through_an_export(study_dir, tmp_path):
+    for source in (study_dir, export(read(str(study_dir)), tmp_path / "exported")):
+        study = read(str(source))
+        assert sorted(study.hits) == sorted(study.runs["run"])
+        found = study.hits["v1-s2"]
+        with np.load(study_dir / "v1-s2" / record.PREDICTIONS) as file:
+            assert np.packbits(found.hits).tolist() == file["hits"].tolist()
+            assert found.labels.tolist() == file["labels"].tolist()
+        assert len({hits.images for hits in study.hits.values()}) == 1
 
 
 @pytest.mark.parametrize("change", ["altered", "missing"])
@@ -68,22 +64,15 @@ def test_changed_predictions_of_a_run_are_refused_or_skipped_as_a_whole(study_di
     assert "v0-s1" not in study.hits
 
 
-def test_runs_on_different_test_images_are_not_stacked(study_dir):
-    add_predictions(study_dir, images=14, only="v0-s1")
-    study = read(str(study_dir))
-    assert list(by_variant(study.of("finished"), study.hits)) == ["learned-1d"]
-
-
-def test_runs_whose_split_follows_the_seed_are_not_stacked(tmp_path):
-    """They are tested on other images, also where these have the same classes in the same order."""
+def test_runs_whose_split_follows_the_seed_have_other_images(tmp_path):
+    """Also where these have the same classes in the same order."""
 
     def levels(variant):
         return {"model.pos_embed": variant, "data.split_seed": "per-seed"}
 
     folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=3, levels=levels)
     add_predictions(folder, images=13)
-    study = read(str(folder))
-    assert len(study.hits) == 6 and by_variant(study.of("finished"), study.hits) == {}
+    assert len({hits.images for hits in read(str(folder)).hits.values()}) == 3
 
 
 def test_runs_without_a_plan_have_hits(study_dir):
