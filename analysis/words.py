@@ -139,9 +139,9 @@ def magnitude(value: float, digits: int = 3) -> str:
     return f"{rounded / size:.{digits}g} {prefix}".rstrip()
 
 
-def places_range(places: Sequence[int]) -> str:
-    """Format the first and last possible rank: `1-3`, or `2` where they are equal; empty without any."""
-    return "-".join(dict.fromkeys(map(str, places)))
+def places_range(places: Sequence[int] | None) -> str:
+    """Format the first and last possible rank: `1 to 3`, or `2` where they are equal; empty without any."""
+    return " to ".join(dict.fromkeys(map(str, places or ())))
 
 
 def rough_range(low: float, high: float) -> str:

@@ -470,7 +470,7 @@ def test_table_8_on_mnist_is_equivalent_in_both_precisions():
     frame = pd.concat([one.study.runs.assign(study=at) for at, one in found.items()])
     both = compare(frame, metric="test/acc", factor=["study", "variant"], margin=0.01, variance="paired")
     names = [[f"study={at}, variant={variant}" for at in found] for variant in found["bfloat16"].variants.names]
-    pairs = {frozenset(pair): one.verdict for pair, one in both.comparisons.pairs.items()}
+    pairs = {frozenset(pair): one.verdict for pair, one in both.findings.comparisons.pairs.items()}
     assert [pairs[frozenset(pair)] for pair in names] == 8 * ["equivalent"] and len(pairs) == 120
     assert "each of the 8 variants is equivalent in both precisions, within 1 point" in SENTENCES
     settings = [one.study.runs.filter(regex=r"^[a-z]+\.").astype(str).apply(set) for one in found.values()]

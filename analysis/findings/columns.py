@@ -1,52 +1,70 @@
-"""How tables name variants and show comparisons and costs: fields of their frames, and the columns that show them."""
+"""How tables show the fields of rows: names, means, comparisons, costs. What the fields hold is in `rows`."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-
-import pandas as pd
+from typing import Any
 
 from analysis import words
 from analysis.findings import Findings
+from analysis.findings.rows import VariantRow
 from analysis.findings.variants import Variants
 from analysis.verdicts import UNKNOWN, Comparison, Estimate
-from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.verdicts.policy import Policy
-from analysis.write.table import Column, Table
+from analysis.write.table import Column, Key, Table, Value
 from experiments.metric import Metric
 
-NAME = Column("variant", "variant", key=True)
-"""The column of variants in a report on several studies, which has no table of runs."""
-VERDICT = Column("verdict", "verdict", mark="_verdict_mark")
-"""The column of verdicts, as `verdict_fields` makes them."""
 LONG_NAME = 24  # characters of the baseline's name from which a column head says "the baseline"
 
 
-def variant_fields(variants: Variants, variant: str) -> dict[str, object]:
-    """The variant and its levels in a grid; `_name`, `_place` and `_runs`: its brief name, its order, its runs."""
-    levels = {} if variants.levels is None else variants.levels.loc[variant].to_dict()
-    place = {"_place": variants.names.index(variant), "_runs": variants.anchor(variant)}
-    return {"variant": variant, **levels, "_name": variants.brief[variant], **place}
+def key_columns(variants: Variants, variant: Callable[[Any], str] = lambda row: row.variant) -> tuple[Column, ...]:
+    """The columns that identify a variant: one for each factor of a grid, else one with its name; no links."""
+
+    def place(row: Any) -> int:
+        return variants.places[variant(row)]
+
+    if variants.levels is None or variants.labelled:
+        name = Column("variant", lambda row: variants.brief[variant(row)], key=True, sort=place)
+        return (replace(name, math=variants.labelled),)
+    return tuple(Column(name, _level(factor), key=True, sort=place) for factor, name in variants.factors.items())
 
 
-def variant_columns(variants: Variants) -> tuple[Column, ...]:
-    """The columns that identify a variant: one for each factor of a grid, else one with its name."""
-    columns = {"_name": "variant"} if variants.levels is None or variants.labelled else variants.factors
-    shown = [Column(label, field, key=True, sort="_place", math=variants.labelled) for field, label in columns.items()]
-    return (replace(shown[0], link="_runs"), *shown[1:])
+def _level(factor: str) -> Callable[[Any], str]:
+    return lambda row: row.levels[factor]
+
+
+def key_fields(variants: Variants) -> dict[Key, Value]:
+    """The variant and, in a grid, its levels."""
+    factors = [] if variants.levels is None else list(variants.levels)
+    return {"variant": lambda row: row.variant, **{("factor", factor): _level(factor) for factor in factors}}
+
+
+def linked(columns: Sequence[Column], variants: Variants) -> tuple[Column, ...]:
+    """The columns, of which the first has a link to the variant's runs."""
+    first, *others = columns
+    return replace(first, link=runs_of(variants)), *others
+
+
+def runs_of(variants: Variants) -> Callable[[Any], str]:
+    """The link of a row to the runs of its variant."""
+    return lambda row: variants.anchor(row.variant)
 
 
 def variant_table(
     name: str,
     caption: str,
-    variants: Variants,
-    rows: Mapping[str, Mapping[str, object]],
-    columns: Iterable[Column],
+    findings: Findings,
+    columns: Sequence[Column],
     notes: tuple[str, ...] = (),
+    rows: Sequence[VariantRow] | None = None,
+    fields: Mapping[Key, Value] | None = None,
 ) -> Table:
-    """A table with a row for each variant; `rows`: variant -> its data."""
-    frame = pd.DataFrame([{**variant_fields(variants, variant), **row} for variant, row in rows.items()], dtype=object)
-    return Table(name, caption, frame, (*variant_columns(variants), *columns), notes)
+    """A table with a row for each variant, or only `rows`. `fields`: of its CSV, by default those of the columns."""
+    if fields is None:
+        fields = {column.field: column.value for column in columns if column.field}
+    variants, rows = findings.variants, findings.rows if rows is None else rows
+    shown = (*linked(key_columns(variants), variants), *columns)
+    return Table(name, caption, rows, shown, {**key_fields(variants), **fields}, notes)
 
 
 def baseline_name(variants: Variants) -> str:
@@ -55,76 +73,103 @@ def baseline_name(variants: Variants) -> str:
     return name if len(name) <= LONG_NAME and "," not in name else "the baseline"
 
 
-def mean_column(metric: Metric, field: str, prefix: str = "", detail: bool = False) -> Column:
-    """The column of a metric's mean."""
-    label = f"{prefix}{metric.label}{metric.unit}"
-    return Column(label, field, words.intervals(metric), link="_runs", detail=detail)
+def mean_column(metric: Metric, findings: Findings, detail: bool = False) -> Column:
+    """The column of the means of a metric that some run has measured."""
+    means, label = findings.means.by_metric[metric], f"{metric.label}{metric.unit}"
+    shown = Column(label, lambda row: means[row.variant], words.intervals(metric), ("metric", metric), detail=detail)
+    return replace(shown, link=runs_of(findings.variants))
 
 
-def signed_column(metric: Metric, label: str, field: str) -> Column:
+def signed_column(metric: Metric, label: str, value: Value, field: Key = "") -> Column:
     """The column of a difference with its interval."""
-    return Column(f"{label}{metric.difference_unit}", field, words.intervals(metric, signed=True))
+    return Column(f"{label}{metric.difference_unit}", value, words.intervals(metric, signed=True), field)
 
 
-def verdict_fields(compared: Comparison) -> dict[str, object]:
-    """The verdict, with the reason of one that is not tested, or whether it depends on diverged runs; its colour."""
-    shown = compared.verdict + (f" (shown at {compared.shown_at} seeds)" if compared.shown_at else "")
+def verdict_text(compared: Comparison) -> str:
+    """The verdict, with the reason of one that is not tested, or whether it depends on diverged runs."""
+    shown = f"{compared.verdict} (shown at {compared.shown_at} seeds)" if compared.shown_at else compared.verdict
     alone = f"finished runs alone: {compared.verdict_of_finished}" if compared.depends_on_failed else ""
-    shown += f" ({compared.reason or alone})" if compared.reason or alone else ""
-    return {"verdict": shown, "_verdict_mark": compared.verdict.replace(" ", "-")}
+    return f"{shown} ({compared.reason or alone})" if compared.reason or alone else shown
 
 
-def difference_fields(compared: Comparison) -> dict[str, object]:
-    """The difference with the interval of the pair alone, and the adjusted one, which tables show."""
-    adjusted = compared.adjusted
-    shown = UNKNOWN if compared.verdict == "baseline" else adjusted
-    return {"diff": compared.diff, "adjusted_low": adjusted.low, "adjusted_high": adjusted.high, "_diff": shown}
+def verdict_mark(verdict: str) -> str:
+    """The mark of a verdict, or of the outcome of a claim."""
+    return verdict.replace(" ", "-")
+
+
+VERDICT = Column("verdict", lambda row: verdict_text(row.comparison), field="verdict")
+VERDICT = replace(VERDICT, mark=lambda row: verdict_mark(row.comparison.verdict))
+"""The column of verdicts, for rows with a `comparison`."""
+DIFFERENCE: dict[Key, Value] = {
+    "diff": lambda row: row.comparison.diff,
+    "adjusted_low": lambda row: row.comparison.adjusted.low,
+    "adjusted_high": lambda row: row.comparison.adjusted.high,
+}
+"""The difference with the interval of the pair alone, and the adjusted one, which tables show."""
+
+
+def difference(row: Any) -> Estimate:
+    """The difference as tables show it: none of the baseline from itself."""
+    compared: Comparison = row.comparison
+    return UNKNOWN if compared.verdict == "baseline" else compared.adjusted
 
 
 def difference_column(policy: Policy, label: str = "difference") -> Column:
     """The column of differences with the interval of which the verdict is read."""
-    shown = signed_column(policy.metric, f"{label} [interval]", "_diff")
-    return replace(shown, sort="diff", note="mean over the seeds that both variants have" * (policy.unit == "seed"))
+    note = "mean over the seeds that both variants have" if policy.unit == "seed" else ""
+    shown = signed_column(policy.metric, f"{label} [interval]", difference, "difference")
+    return replace(shown, sort=DIFFERENCE["diff"], note=note)
 
 
-def n_fields(c: Comparison, policy: Policy) -> dict[str, int]:
+def n_of(c: Comparison, policy: Policy) -> dict[str, int]:
     """How many seeds a comparison uses, or runs of each side."""
     return {"n": c.n} if policy.unit == "seed" else dict(zip(("n", "reference_n"), c.runs))
 
 
-def pair_fields(c: Comparison, policy: Policy) -> dict[str, object]:
-    """All that is known of a comparison; `_n`: how many seeds it uses, or runs of each side, and leaves out."""
-    both = n_fields(c, policy)
+def pair_fields(policy: Policy) -> dict[Key, Value]:
+    """All that is known of a comparison, for CSV."""
+
+    def used(name: str) -> Callable[[Any], int]:
+        return lambda row: n_of(row.comparison, policy)[name]
+
     return {
-        **both,
-        "dropped": c.dropped,
-        "_n": " and ".join(map(str, both.values())) + (f" ({c.dropped})" if c.dropped else ""),
-        **difference_fields(c),
-        "p": c.p,
-        "p_adjusted": c.p_adjusted,
-        **verdict_fields(c),
-        "verdict_of_finished": c.verdict_of_finished,
-        "standard_error": c.method,
-        "detectable": c.detectable,
+        **{name: used(name) for name in ("n", "reference_n")[: 1 if policy.unit == "seed" else 2]},
+        "dropped": lambda row: row.comparison.dropped,
+        **DIFFERENCE,
+        "p": lambda row: row.comparison.p,
+        "p_adjusted": lambda row: row.comparison.p_adjusted,
+        "verdict": VERDICT.value,
+        "verdict_of_finished": lambda row: row.comparison.verdict_of_finished,
+        "standard_error": lambda row: row.comparison.method,
+        "detectable": lambda row: row.comparison.detectable,
     }
 
 
-def pair_columns(policy: Policy, comparisons: Collection[Comparison]) -> tuple[Column, ...]:
+def pair_columns(policy: Policy, comparisons: Sequence[Comparison]) -> tuple[Column, ...]:
     """The columns beside the difference and its verdict: n, and the folded ones."""
     metric = policy.metric
     places = words.shared_places([c.adjusted for c in comparisons], metric)
     most = 1.0 if metric.is_share else math.inf
-    detectable = f"minimum detectable difference{metric.difference_unit}"
-    show = words.each(lambda s: "more than the scale" if s > most else words.number(s * metric.scale, places))
+
+    def detectable(sizes: Sequence[float]) -> list[str]:
+        shown = (words.number(size * metric.scale, places) for size in sizes)
+        return ["more than the scale" if size > most else text for size, text in zip(sizes, shown)]
+
+    def used(row: Any) -> str:
+        c: Comparison = row.comparison
+        return " and ".join(map(str, n_of(c, policy).values())) + (f" ({c.dropped})" if c.dropped else "")
+
+    fields = pair_fields(policy)
     method, n_note = "shared: from the spread of all variants; Welch: of both variants", "finished runs of each side"
     if policy.unit == "seed":
         method += "; paired: of the differences seed by seed"
         n_note = "seeds with a result for both variants; in brackets: seeds without"
+    smallest = f"minimum detectable difference{metric.difference_unit}"
     return (
-        Column("n", "_n", words.digits, sort="n", note=n_note),
-        Column("p (adjusted)", "p_adjusted", words.p_values, detail=True),
-        Column("standard error", "standard_error", note=method, detail=True),
-        Column(detectable, "detectable", show, detail=True),
+        Column("n", used, words.digits, sort=fields["n"], note=n_note),
+        Column("p (adjusted)", fields["p_adjusted"], words.p_values, "p", detail=True),
+        Column("standard error", fields["standard_error"], field="standard_error", note=method, detail=True),
+        Column(smallest, fields["detectable"], detectable, "detectable", detail=True),
     )
 
 
@@ -133,8 +178,9 @@ def held_for(findings: Findings) -> str:
     pairs = "of variants" if findings.comparisons.pairs else "with the baseline"
     if findings.policy.strictness > 1:
         pairs += f" on all {findings.policy.strictness} datasets"
-    factors = ", and for the factors with them" * findings.policy.has_grid
-    return f"all pairs {pairs} together{factors}{', at the level of the planned look' * findings.policy.several_looks}"
+    factors = ", and for the factors with them" if findings.policy.has_grid else ""
+    look = ", at the level of the planned look" if findings.policy.several_looks else ""
+    return f"all pairs {pairs} together{factors}{look}"
 
 
 def share_text(share: Estimate) -> str:
@@ -145,32 +191,16 @@ def share_text(share: Estimate) -> str:
     return f"{words.number(100 * share.value, 0)} % ({low} to {high})"
 
 
-def mark(variant: str, findings: Findings) -> str:
-    """ "best" for the best mean of those that are tested, "tied" for one that a test does not show to be worse than it.
-
-    "untested" for one that is not tested against the best.
-    """
-    best = findings.all_best
-    if not best or not findings.variants.others or not findings.means.of(variant).n:
-        return ""
-    if variant in best:
-        return "best"
-    for pair, lost in (((variant, best[0]), "worse"), ((best[0], variant), "better")):
-        compared = findings.comparisons.family.get(pair)
-        if compared and compared.verdict != NOT_TESTED:
-            return "tied" * (compared.verdict != lost)
-    return "untested"
-
-
 def mark_note(findings: Findings) -> str:
-    """What the marks of `mark` mean."""
-    marks = {mark(variant, findings) for variant in findings.variants.names}
-    tested = ", of the variants that are tested" * bool(findings.comparisons.untested)
-    within = words.margin(findings.policy.margin, findings.means.metric)
-    equal = findings.all_best and findings.comparisons.with_verdict(findings.all_best[0], "equivalent")
+    """What the marks of the best means mean, see `rows.Mark`."""
+    marks, best = {row.mark for row in findings.rows}, findings.all_best
+    tested = ", of the variants that are tested" if findings.comparisons.untested else ""
+    equal = ""
+    if best and findings.comparisons.with_verdict(best[0], "equivalent"):
+        equal = f"equivalent to it (within ±{words.margin(findings.policy.margin, findings.means.metric)}), or "
     parts = {
         "best": f"Bold: the best mean{tested}.",
-        "tied": f"†: {f'equivalent to it (within ±{within}), or ' if equal else ''}not shown to be worse.",
+        "tied": f"†: {equal}not shown to be worse.",
         "untested": "‡: not tested against it.",
     }
     return " ".join(text for name, text in parts.items() if name in marks)
@@ -195,16 +225,15 @@ COST = {
     ),
 }
 """A cost -> the head of its column, how it is shown, and what it is."""
-_WHOLE = ("params", "params_fixed", "peak_memory_bytes")
 
 
-def cost_fields(cost: pd.DataFrame, variant: str, names: Iterable[str]) -> dict[str, object]:
-    """A variant's costs with these names; whole numbers as such."""
-    values = {name: float(cost.at[variant, name]) for name in names}
-    return {n: int(v) if n in _WHOLE and math.isfinite(v) else v for n, v in values.items()}
-
-
-def cost_columns(names: Iterable[str]) -> tuple[Column, ...]:
+def cost_columns(names: Iterable[str], detail: bool = False) -> tuple[Column, ...]:
     """The columns of costs with these names."""
+
+    def cost(name: str) -> Callable[[VariantRow], Any]:
+        return lambda row: row.cost[name]
+
     shown = ((name, *COST[name]) for name in COST if name in names)
-    return tuple(Column(label, name, words.each(show), note=note) for name, label, show, note in shown)
+    return tuple(
+        Column(label, cost(name), words.each(show), name, note=note, detail=detail) for name, label, show, note in shown
+    )

@@ -13,6 +13,7 @@ from analysis.figures.styles import Styles, styles_of
 from analysis.findings.conduct import Conduct, study_conduct
 from analysis.findings.factors import Factors, study_factors
 from analysis.findings.means import Means, study_means
+from analysis.findings.rows import PairRow, VariantRow, pair_rows, variant_rows
 from analysis.findings.variants import Variants, own_names, study_variants
 from analysis.runs.by_dataset import check_alike
 from analysis.runs.runs import Runs
@@ -49,16 +50,27 @@ class Findings:
     means: Means
     comparisons: Comparisons
     page: Page = NO_PAGE
+    dataset: str = ""  # what a report on several calls it
+
+    @cached_property
+    def rows(self) -> list[VariantRow]:
+        """A row for each variant, in the plan's order."""
+        return variant_rows(self.dataset, self.variants, self.means, self.comparisons, self.cost)
+
+    @cached_property
+    def pairs(self) -> list[PairRow]:
+        """A row for each pair that is tested."""
+        return pair_rows(self.comparisons)
 
     @property
     def runs(self) -> pd.DataFrame:
         """A row for each run. The numbers of unpaired runs are left out, so that nobody pairs runs by them."""
         return self.study.runs.drop(columns=["seed"] * (self.policy.unit == "run"))
 
-    @cached_property
+    @property
     def all_best(self) -> list[str]:
         """The variants with the best mean of those that are tested; several where they are equal."""
-        return self.means.best_of(set(self.means.of_variants) - set(self.comparisons.untested))
+        return [row.variant for row in self.rows if row.mark == "best"]
 
     @cached_property
     def conduct(self) -> Conduct:
@@ -87,14 +99,16 @@ class Findings:
         return styles_of(self.variants.typed, self.variants.baseline, known)
 
 
-def analyze(study: Runs, page: Page = NO_PAGE, datasets: int = 1) -> Findings:
-    """The findings of a study, one of so many `datasets` on a page. Raises `UserError` where no run has ended."""
+def analyze(study: Runs, page: Page = NO_PAGE, datasets: int = 1, dataset: str = "") -> Findings:
+    """The findings of a study of `dataset`, one of so many `datasets` on a page.
+
+    Raises `UserError` where no run has ended."""
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
     (policy, values), variants = study.for_verdicts(), study_variants(study, page.renamed)
     policy = replace(policy, strictness=datasets)
     comparisons = compare_variants(values, variants.baseline, policy)
-    return Findings(study, policy, variants, study_means(study, values), comparisons, page)
+    return Findings(study, policy, variants, study_means(study, values), comparisons, page, dataset)
 
 
 def analyze_each(studies: Mapping[str, Runs], page: Page = NO_PAGE) -> dict[str, Findings]:
@@ -109,7 +123,7 @@ def analyze_each(studies: Mapping[str, Runs], page: Page = NO_PAGE) -> dict[str,
         if name not in known:
             raise UserError(f"--rename: {name!r} is not a variant; {nearest(name, list(known))}")
     started = {name: study for name, study in studies.items() if not study.of(*ENDED).empty} or studies
-    return {name: analyze(study, page, len(studies)) for name, study in started.items()}
+    return {name: analyze(study, page, len(studies), name) for name, study in started.items()}
 
 
 def study_cost(study: Runs) -> pd.DataFrame:

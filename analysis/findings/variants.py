@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
@@ -39,7 +40,12 @@ class Variants:
 
     def anchor(self, variant: str) -> str:
         """The link to a variant's runs. It holds the variant's number, since the name is the user's text."""
-        return f"#runs-v{self.names.index(variant)}"
+        return f"#runs-v{self.places[variant]}"
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Variant -> its place in the plan's order."""
+        return {variant: place for place, variant in enumerate(self.names)}
 
 
 def study_variants(study: Runs, renamed: Sequence[tuple[str, str]] = ()) -> Variants:

@@ -1,16 +1,17 @@
 """The comparisons of a study as data, for scripts and for programs that search: `vit-report STUDY --json`."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from analysis.findings import Findings
-from analysis.findings.columns import n_fields
+from analysis.findings.columns import n_of
 from analysis.report import study_sections, warnings
 from analysis.studies.over_studies import against_baseline, shown_on
 from analysis.verdicts import ALPHA, Comparison, Estimate
 from analysis.verdicts.policy import Policy
 from analysis.words import plain
+from analysis.write.document import Warn
 
 SCHEMA = 1
 
@@ -20,27 +21,37 @@ def as_dict(findings: Findings) -> dict[str, Any]:
 
     Values, intervals and differences are in the unit of the metric: accuracies are fractions.
     """
-    comparisons, policy, means = findings.comparisons, findings.policy, findings.means
+    policy, metric = findings.policy, findings.means.metric
     failed = findings.conduct.counts[["diverged", "pruned"]].sum(axis=1)
     return {
         "schema": SCHEMA,
         "study": findings.study.name,
-        "metric": str(means.metric),
-        "lower_is_better": means.metric.lower_is_better,
-        "baseline": comparisons.baseline,
+        "metric": str(metric),
+        "lower_is_better": metric.lower_is_better,
+        "baseline": findings.variants.baseline,
         "margin": policy.margin,
         "level": 1 - ALPHA,
         "family": policy.family,
         "look": _look(findings),
-        "warnings": [plain(f"{warning.line} {warning.detail}") for warning in warnings(study_sections(findings))],
+        "warnings": warning_texts(warnings(study_sections(findings))),
         "variants": [
-            {"variant": v, **_estimate(mean), "failed": int(failed[v]), "rank": [*comparisons.ranks.get(v, ())] or None}
-            for v, mean in means.of_variants.items()
+            {
+                "variant": row.variant,
+                **_estimate(row.mean),
+                "failed": int(failed[row.variant]),
+                "rank": [*(row.rank or ())] or None,
+            }
+            for row in findings.rows
         ],
         "comparisons": [
-            {"variant": a, "reference": b, **_comparison(one, policy)} for (a, b), one in comparisons.family.items()
+            {"variant": pair.a, "reference": pair.b, **_comparison(pair.comparison, policy)} for pair in findings.pairs
         ],
     }
+
+
+def warning_texts(warnings: Iterable[Warn]) -> list[str]:
+    """The warnings of a report as lines of text."""
+    return [plain(f"{warning.line} {warning.detail}") for warning in warnings]
 
 
 def across_dict(studies: Mapping[str, Findings]) -> dict[str, Any]:
@@ -71,7 +82,7 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 def _comparison(one: Comparison, policy: Policy) -> dict[str, Any]:
     verdict = {"verdict": one.verdict, "reason": one.reason}
     p, smallest = (_known(value) if one.tested else None for value in (one.p_adjusted, one.detectable))
-    return _estimate(one.adjusted) | n_fields(one, policy) | {"p_adjusted": p, **verdict, "detectable": smallest}
+    return _estimate(one.adjusted) | n_of(one, policy) | {"p_adjusted": p, **verdict, "detectable": smallest}
 
 
 def _known(value: float) -> float | None:

@@ -1,25 +1,40 @@
 """The results of a study in Python: what `analysis.compare` and `analysis.read` return."""
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup, escape
 
 from analysis.findings import Findings, analyze_each
-from analysis.outputs.as_json import across_dict, as_dict
+from analysis.findings.columns import difference
+from analysis.outputs.as_json import across_dict, as_dict, warning_texts
 from analysis.outputs.paper_table import in_latex, paper_table
-from analysis.questions.results import variants_table
-from analysis.report import headline, study_sections
+from analysis.report import study_document
 from analysis.runs.by_dataset import by_dataset
 from analysis.runs.runs import Runs
-from analysis.studies.over_studies import answer, studies_table
-from analysis.verdicts import UNKNOWN, Comparison
+from analysis.studies.over_studies import across_document, studies_table
+from analysis.verdicts import Comparison
 from analysis.verdicts.comparisons import Pair
 from analysis.words import places_range, plain
+from analysis.write import files
+from analysis.write.document import Document
 from analysis.write.table import Grid, Table
+from experiments.errors import UserError
+from vit.registry import nearest
 
 MOST_LINES = 10  # of a text
+
+
+class UnknownPair(UserError, KeyError):
+    """Two variants that are not compared."""
+
+    __str__ = ValueError.__str__
 
 
 class Pairs(Mapping[Pair, Comparison]):
@@ -29,8 +44,14 @@ class Pairs(Mapping[Pair, Comparison]):
         self._family = family
 
     def __getitem__(self, pair: Pair) -> Comparison:
-        turned = pair[::-1]
-        return self._family[turned].reversed if turned in self._family else self._family[pair]
+        if pair in self._family:
+            return self._family[pair]
+        if isinstance(pair, tuple) and pair[::-1] in self._family:
+            return self._family[pair[::-1]].reversed
+        known = list(dict.fromkeys(variant for both in self._family for variant in both))
+        unknown = [name for name in (pair if isinstance(pair, tuple) else (pair,)) if name not in known]
+        why = f"{unknown[0]!r} is not a variant; {nearest(str(unknown[0]), known)}" if unknown else "is not compared"
+        raise UnknownPair(f"pairs: {why}" if unknown else f"pairs: {pair} {why}")
 
     def __iter__(self) -> Iterator[Pair]:
         return iter(self._family)
@@ -39,95 +60,133 @@ class Pairs(Mapping[Pair, Comparison]):
         return len(self._family)
 
 
-@dataclass(frozen=True, repr=False)
-class Results(Findings):
-    """The findings of a study, which a notebook shows as its answer and the table of variants."""
+class _Shown(ABC):
+    """What a notebook shows as its answer and a table. Two are equal where `vit-report --json` prints the same."""
+
+    table: Any
+
+    @abstractmethod
+    def _made(self) -> Document:
+        """The report."""
+
+    @abstractmethod
+    def _json(self) -> dict[str, Any]:
+        """What `vit-report --json` prints."""
+
+    @cached_property
+    def _document(self) -> Document:
+        return self._made()
+
+    @cached_property
+    def _data(self) -> str:
+        return json.dumps(self._json())
+
+    @property
+    def answer(self) -> str:
+        """What the report says first, as text."""
+        return "\n".join(self._document.headline)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the report warns of."""
+        return warning_texts(self._document.warnings)
+
+    def page(self, folder: str | Path) -> Path:
+        """Write the report into a new folder, as `vit-report` does, and return the path of its page."""
+        return files.write(files.make(self._made()), Path(folder))
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._data == other._data
+
+    def __hash__(self) -> int:
+        return hash(self._data)
+
+    def __repr__(self) -> str:
+        return _text(self.answer, self.table)
+
+    def _repr_html_(self) -> str:
+        (table,) = (table for table in self._document.tables if table.name in ("variants", "across"))
+        return _shown(self._document.headline, table)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Results(_Shown):
+    """The results of a study."""
+
+    findings: Findings
+
+    def _made(self) -> Document:
+        return study_document(self.findings)
+
+    def _json(self) -> dict[str, Any]:
+        return as_dict(self.findings)
 
     @property
     def runs(self) -> pd.DataFrame:
         """A row for each run: what is known of its variant, seed, status, metrics, cost and settings."""
-        runs = super().runs
+        runs = self.findings.runs
         return runs.loc[:, (runs.notna() & (runs != "")).any()]
 
     @property
     def table(self) -> pd.DataFrame:
         """A row for each variant, in the unit of the metric: its mean, and its difference from the baseline.
 
-        The intervals of differences hold for all pairs together. `rank`: the possible places, such as "1-2".
+        The intervals of differences hold for all pairs together. `rank`: the possible places, such as "1 to 2".
         """
-        ranks, rows = self.comparisons.ranks, {}
-        for variant, mean in self.means.of_variants.items():
-            one = self.comparisons.versus[variant]
-            diff = UNKNOWN if one.verdict == "baseline" else one.adjusted
-            rows[variant] = {
+        rows = {}
+        for row in self.findings.rows:
+            mean, diff = row.mean, difference(row)
+            rows[row.variant] = {
                 **{"mean": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "difference": diff.value},
-                **{"difference_low": diff.low, "difference_high": diff.high, "verdict": one.verdict},
-                "rank": places_range(ranks.get(variant, ())),
+                **{"difference_low": diff.low, "difference_high": diff.high, "verdict": row.comparison.verdict},
+                "rank": places_range(row.rank),
             }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("variant")
 
     @property
     def pairs(self) -> Pairs:
         """(a, b) -> the comparison a - b, in either order."""
-        return Pairs(self.comparisons.family)
+        return Pairs(self.findings.comparisons.family)
 
     def to_latex(self, columns: Sequence[str] | None = None, label: str = "", caption: str | None = None) -> str:
         """What `vit-report --table FILE.tex` writes; see its flags."""
-        return in_latex(paper_table(self.for_latex, columns), label or f"tab:{self.study.name}", caption)
-
-    def __repr__(self) -> str:
-        return _text(self.answer, self.table)
-
-    @property
-    def answer(self) -> str:
-        """What the report says first, as text."""
-        return "\n".join(headline(study_sections(self)))
-
-    def as_dict(self) -> dict[str, object]:
-        """What `vit-report --json` prints."""
-        return as_dict(self)
-
-    def _repr_html_(self) -> str:
-        return _shown(headline(study_sections(self)), variants_table(self))
+        table = paper_table(self.findings.for_latex, columns)
+        return in_latex(table, label or f"tab:{self.findings.study.name}", caption)
 
 
-@dataclass(frozen=True, repr=False)
-class ResultsByDataset:
-    """The results on each dataset, whose pairs are one family; a notebook shows the answer and the table over them."""
+@dataclass(frozen=True, eq=False, repr=False)
+class ResultsByDataset(_Shown):
+    """The results on each dataset, whose pairs are one family."""
 
     studies: dict[str, Results]
+    sources: tuple[Runs, ...]
 
     @property
-    def answer(self) -> str:
-        """On how many datasets each variant is shown to differ from the baseline, as text."""
-        return "\n".join(answer(self.studies))
+    def _found(self) -> dict[str, Findings]:
+        return {name: part.findings for name, part in self.studies.items()}
+
+    def _made(self) -> Document:
+        return across_document(self._found, self.sources)
+
+    def _json(self) -> dict[str, Any]:
+        return across_dict(self._found)
 
     @property
     def table(self) -> pd.DataFrame:
         """The table of each dataset, see `Results`."""
         return pd.concat({name: part.table for name, part in self.studies.items()}, names=["dataset"])
 
-    def to_latex(self, label: str = "", caption: str | None = None) -> str:
-        """What `vit-report --table FILE.tex` writes."""
-        parts = {name: part.for_latex for name, part in self.studies.items()}
-        return in_latex(studies_table(parts), label or "tab:across", caption)
-
-    def __repr__(self) -> str:
-        return _text(self.answer, self.table)
-
-    def as_dict(self) -> dict[str, object]:
-        """What `vit-report --json` prints."""
-        return across_dict(self.studies)
-
-    def _repr_html_(self) -> str:
-        return _shown(answer(self.studies), studies_table(self.studies))
+    def to_latex(self, columns: Sequence[str] | None = None, label: str = "", caption: str | None = None) -> str:
+        """What `vit-report --table FILE.tex` writes; see its flags."""
+        parts = {name: findings.for_latex for name, findings in self._found.items()}
+        return in_latex(studies_table(parts, columns), label or "tab:across", caption)
 
 
 def results(studies: Sequence[Runs]) -> Results | ResultsByDataset:
     """The results of studies, or of one on several datasets. Raises `UserError` where no run has ended."""
     parts = by_dataset(studies)
-    found = {name: Results(**vars(findings)) for name, findings in analyze_each(parts).items()}
-    return found.popitem()[1] if len(parts) == 1 else ResultsByDataset(found)
+    found = {name: Results(findings) for name, findings in analyze_each(parts).items()}
+    return found.popitem()[1] if len(parts) == 1 else ResultsByDataset(found, tuple(studies))
 
 
 def _text(answer: str, table: pd.DataFrame) -> str:

@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
-
 from analysis import words
 from analysis.asked import Spread
 from analysis.findings import Findings
-from analysis.findings.columns import baseline_name, mark, mark_note, variant_columns
+from analysis.findings.columns import baseline_name, difference, key_columns, key_fields, mark_note
+from analysis.findings.rows import VariantRow
 from analysis.questions.cost import cost_table
 from analysis.questions.metrics import metrics_table
 from analysis.questions.results import variants_table
-from analysis.verdicts import UNKNOWN
+from analysis.verdicts import UNKNOWN, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.write import latex, markdown
-from analysis.write.table import Column, Table
+from analysis.write.table import Column, Key, Table, Value, names_of
 from experiments.errors import UserError, writing
 from experiments.files import reading, write_text
 from experiments.metric import Metric
@@ -30,8 +29,6 @@ VARIANT = "variant"
 SHARED = "t tests with a spread shared by all variants"
 TESTS = {"shared": SHARED, "Welch": "Welch's t tests", "paired": "paired t tests"}
 """Where standard errors come from -> the tests with them."""
-PUBLIC = {"_diff": "difference", "_pair_p_adjusted": "p"}
-"""Fields of the report's tables -> what the user calls them, where that is not their name without "_pair_"."""
 
 
 def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread | None = None) -> Table:
@@ -40,74 +37,75 @@ def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread 
     `spread`: what stands after ± of a mean. Raises `UserError` naming a column that there is none of, and those that
     there are.
     """
-    variants, metric = findings.variants, findings.means.metric
-    known = _known(findings)
-    names = [VARIANT, "n", metric, "difference", "p", "verdict"] if names is None else names
-    for name in names:
-        if name != VARIANT and name not in known:
-            raise UserError(f"--columns: {name!r} is not allowed: expected {', '.join([VARIANT, *known])}")
-    base = variants_table(findings).frame
-    frame, columns = base[[VARIANT]].copy(), list[Column]()
-    for name in dict.fromkeys(names):
-        if name == VARIANT:
-            keys = [replace(column, link="", sort="") for column in variant_columns(variants)]
-            columns += keys
-            frame = frame.join(base[[key.field for key in keys if key.field not in frame]])
+    metric, columns = findings.means.metric, _columns(findings)
+    usual: list[Key] = [VARIANT, "n", ("metric", metric), "difference", "p", "verdict"]
+    key_of = {name: key for key, name in names_of(dict.fromkeys([VARIANT, *columns], ("",))).items()}
+    if unknown := [name for name in names or () if name not in key_of]:
+        raise UserError(f"--columns: {unknown[0]!r} is not allowed: expected {', '.join(key_of)}")
+    keys = list(dict.fromkeys(usual if names is None else [key_of[name] for name in names]))
+    shown, fields = list[Column](), dict[Key, Value]({VARIANT: lambda row: row.variant})
+    for key in keys:
+        if key == VARIANT:
+            shown += key_columns(findings.variants)
+            fields |= key_fields(findings.variants)
             continue
-        column, source = known[name]
-        frame[name] = source[column.field].reindex(variants.names).astype(object).to_numpy()
-        if name == "difference":
-            untested = [findings.comparisons.versus[variant].verdict == NOT_TESTED for variant in variants.names]
-            frame[name] = [UNKNOWN if lost else shown for lost, shown in zip(untested, frame[name], strict=True)]
-        column = replace(column, field=name, sort="", link="", mark="", detail=False)
-        measured = next((metric for metric in findings.study.metrics if metric == name), None)
-        if spread == "sd" and measured:
-            column = _with_deviations(frame, column, measured, findings)
-        columns.append(replace(column, mark="_mark") if name == metric else column)
-    frame["_mark"] = [mark(variant, findings) for variant in variants.names]
-    return Table("variants", _caption(findings, names, spread), frame, tuple(columns))
+        column = columns[key]
+        fields[key] = column.value
+        if spread == "sd" and isinstance(key, tuple):
+            column, more = _with_deviations(column, Metric(key[1]), findings)
+            fields |= more
+        mark = column.mark if key == ("metric", metric) else None
+        shown.append(replace(column, link=None, mark=mark, detail=False))
+    return Table("variants", _caption(findings, keys, spread), findings.rows, tuple(shown), fields)
 
 
-def _known(findings: Findings) -> dict[str, tuple[Column, pd.DataFrame]]:
-    """What a user calls a column -> the column of the report's tables, and the frame of its table."""
+def _columns(findings: Findings) -> dict[Key, Column]:
+    """The columns of the report's tables of variants that have a name."""
     tables = [variants_table(findings), metrics_table(findings), cost_table(findings)]
-    known, baseline = dict[str, tuple[Column, pd.DataFrame]](), baseline_name(findings.variants)
-    for table in tables:
-        for column in table.columns:
-            name = PUBLIC.get(column.field, column.field.removeprefix("_pair_"))
-            if name == "difference" and len(words.without_math(baseline)) > SHORT_NAME:
-                column = replace(column, label=column.label.replace(f" from {baseline}", ""))
-            if not column.key and column.field != "diff" and not name.startswith("_"):
-                known.setdefault(name, (column, table.frame.set_index(VARIANT)))
-    return known
+    baseline = baseline_name(findings.variants)
+    known = dict[Key, Column]()
+    for column in (column for table in tables for column in table.columns if column.field):
+        known.setdefault(column.field, column)
+    shown = replace(known["difference"], value=_tested_difference)
+    if len(words.without_math(baseline)) > SHORT_NAME:
+        shown = replace(shown, label=shown.label.replace(f" from {baseline}", ""))
+    return known | {"difference": shown}
 
 
-def _with_deviations(frame: pd.DataFrame, column: Column, metric: Metric, findings: Findings) -> Column:
-    """The column of a metric with the standard deviation of the runs, which the frame gets, for the interval."""
-    finished = findings.study.of("finished")
-    deviation = finished.groupby("variant")[metric].std().reindex(findings.variants.names)
-    frame[column.field] = [mean.value for mean in frame[column.field]]
-    frame[f"{column.field}_sd"] = deviation.to_numpy()
-    frame[f"_{column.field}"] = list(zip(frame[column.field], deviation))
-    return replace(column, field=f"_{column.field}", sort=column.field, show=words.deviations(metric))
+def _tested_difference(row: VariantRow) -> Estimate:
+    return UNKNOWN if row.comparison.verdict == NOT_TESTED else difference(row)
 
 
-def _caption(findings: Findings, names: Sequence[str], spread: Spread | None) -> str:
+def _with_deviations(column: Column, metric: Metric, findings: Findings) -> tuple[Column, dict[Key, Value]]:
+    """The column of a metric with the standard deviation of the runs for the interval, and its fields in CSV."""
+    deviation = findings.study.of("finished").groupby("variant")[metric].std().reindex(findings.variants.names)
+
+    def mean(row: VariantRow) -> float:
+        return findings.means.by_metric[metric][row.variant].value
+
+    def sd(row: VariantRow) -> float:
+        return float(deviation[row.variant])
+
+    shown = replace(column, value=lambda row: (mean(row), sd(row)), sort=mean, show=words.deviations(metric))
+    return shown, {("metric", metric): mean, ("metric", f"{metric}_sd"): sd}
+
+
+def _caption(findings: Findings, keys: Sequence[Key], spread: Spread | None) -> str:
     """How many seeds there are, what ± and the marks mean, and the test with its adjustment."""
     metric, variants, policy = findings.means.metric, findings.variants, findings.policy
     after = "standard deviation of the runs" if spread == "sd" else f"{words.CONFIDENCE} interval (Student's t)"
     tests = words.listing([TESTS[method] for method in sorted(findings.comparisons.methods)])
-    look = ", at the level of the planned look" * policy.several_looks
-    baseline, compared = (variants.name(variants.baseline), bool(tests and {"difference", "p", "verdict"} & {*names}))
+    look = ", at the level of the planned look" if policy.several_looks else ""
+    baseline, compared = variants.name(variants.baseline), tests and {"difference", "p", "verdict"} & {*keys}
     seeds = words.seeds((mean.n for mean in findings.means.of_variants.values()), policy.unit)
-    lost = any(one.verdict == NOT_TESTED for one in findings.comparisons.versus.values())
-    parts = [
-        f"{words.capital(metric.label)}: mean and {after}, {seeds}.",
-        mark_note(findings) * (metric in names),
-        f"Differences from {baseline} have {words.CONFIDENCE} intervals for all pairs together (Bonferroni{look}; "
-        f"{tests})." * compared,
-        f"Variants that are not tested against {baseline} have no difference." * (lost and "difference" in names),
-    ]
+    parts = [f"{words.capital(metric.label)}: mean and {after}, {seeds}."]
+    if ("metric", metric) in keys:
+        parts.append(mark_note(findings))
+    if compared:
+        held = f"{words.CONFIDENCE} intervals for all pairs together (Bonferroni{look}; {tests})"
+        parts.append(f"Differences from {baseline} have {held}.")
+    if "difference" in keys and any(row.comparison.verdict == NOT_TESTED for row in findings.rows):
+        parts.append(f"Variants that are not tested against {baseline} have no difference.")
     return " ".join(filter(None, parts))
 
 

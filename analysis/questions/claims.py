@@ -1,14 +1,14 @@
 """Do published claims hold here?"""
 
-from collections.abc import Sequence
-
-import pandas as pd
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from analysis import words
 from analysis.claims.check import ClaimResult, check
 from analysis.claims.claim import Evidence, Hypothesis
 from analysis.claims.literature import published_claims
 from analysis.findings import Findings
+from analysis.findings.columns import verdict_mark
 from analysis.runs.runs import Runs
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
@@ -52,15 +52,14 @@ def claims_table(results: Sequence[ClaimResult], findings: Findings) -> Table:
     """The table of published claims."""
     columns = (
         Column("published claim", "statement"),
-        Column("outcome", "verdict", mark="_mark"),
+        Column("outcome", "verdict", mark=lambda row: verdict_mark(row["verdict"])),
         Column("evidence", "evidence"),
         Column("n", "n", words.counts, note="seeds; the smallest number over the comparisons"),
-        Column("source", "_source"),
+        Column("source", source),
     )
     about = training(findings.study)
     caption = f"Published claims and our own questions, and the outcome in this study{': ' * bool(about)}{about}."
-    frame = pd.DataFrame([claim_fields(result) for result in results], dtype=object)
-    return Table("claims", caption, frame, columns, _notes(results, findings))
+    return Table("claims", caption, list(map(claim_fields, results)), columns, notes=_notes(results, findings))
 
 
 def _notes(results: Sequence[ClaimResult], findings: Findings) -> tuple[str, ...]:
@@ -106,9 +105,13 @@ def claim_fields(result: ClaimResult) -> dict[str, object]:
         "n": result.n,
         "quote": claim.quote,
         "source": claim.source,
-        "_source": (f"“{claim.quote}” " if claim.quote else "") + (claim.source or "our own question"),
-        "_mark": result.outcome.replace(" ", "-"),
     }
+
+
+def source(row: Mapping[str, Any]) -> str:
+    """The quotation and the source in a row of a table of claims."""
+    quote = f"“{row['quote']}” " if row["quote"] else ""
+    return quote + (row["source"] or "our own question")
 
 
 def evidence(result: ClaimResult) -> str:

@@ -15,7 +15,7 @@ from analysis.findings.means import Means
 from analysis.runs.runs import Runs
 from analysis.verdicts.policy import smallest_sd
 from analysis.write.document import Item, Section, present
-from analysis.write.table import Table
+from analysis.write.table import Column, Table
 from experiments.data.catalogue import DATASETS
 from experiments.metric import FEWSHOT, PERMUTED, Metric
 from vit.registry import REGISTRY
@@ -153,13 +153,12 @@ def _plot(profile: Profile, findings: Findings) -> Plot:
 
 def _table(profile: Profile, findings: Findings) -> Table:
     """A metric under several conditions; its further metrics are details."""
-    variants, means = findings.variants, findings.means
-    metrics = [metric for metric in profile.metrics if metric in means.by_metric]
-    rows = {v: {str(metric): means.by_metric[metric][v] for metric in metrics} for v in variants.names}
+    metrics = [metric for metric in profile.metrics if metric in findings.means.by_metric]
     folded = [metric for metric in profile.details if metric != PERMUTED]
-    columns = (mean_column(metric, metric, detail=metric in folded) for metric in metrics)
-    caption = f"{profile.about}: mean and {words.CONFIDENCE} confidence interval over {_seeds(profile, means)}."
-    return variant_table(profile.name, caption, variants, rows, columns, profile.notes)
+    columns = [mean_column(metric, findings, detail=metric in folded) for metric in metrics]
+    seeds = _seeds(profile, findings.means)
+    caption = f"{profile.about}: mean and {words.CONFIDENCE} confidence interval over {seeds}."
+    return variant_table(profile.name, caption, findings, columns, profile.notes)
 
 
 def _stretching(profile: Profile, findings: Findings) -> Table | None:
@@ -174,20 +173,24 @@ def _stretching(profile: Profile, findings: Findings) -> Table | None:
     )
     sizes = {at: one for at, one in profile.panels[INTERPOLATED].items() if at != trained and one in tested}
     floor = math.sqrt(2) * smallest_sd(study.of("finished"), Metric("test/acc"))
-    rows: dict[str, dict[str, verdicts.Estimate]] = {}
+    gains: dict[str, dict[int, verdicts.Estimate]] = {}
     for variant in kinds.index:
         if kinds[variant] not in REGISTRY or REGISTRY[kinds[variant]].is_rotary:
             runs, level = tested[tested["variant"] == variant], policy.looks.of([variant]).confidence
-            gains = {at: runs[metric] - runs[profile.points[at]] for at, metric in sizes.items()}
-            rows[variant] = {f"at_{at}": verdicts.mean(gain, level, floor) for at, gain in gains.items()}
-    if not (rows and sizes):
+            of_runs = {at: runs[metric] - runs[profile.points[at]] for at, metric in sizes.items()}
+            gains[variant] = {at: verdicts.mean(gain, level, floor) for at, gain in of_runs.items()}
+    if not (gains and sizes):
         return None
-    columns = (signed_column(metric, f"{at} px", f"at_{at}") for at, metric in sizes.items())
+
+    def column(at: int, metric: Metric) -> Column:
+        return signed_column(metric, f"{at} px", lambda row: gains[row.variant][at], f"at_{at}")
+
     about = "Accuracy with interpolated positions − with positions as they are, of the same weights"
-    seeds = words.seeds(gain.n for gains in rows.values() for gain in gains.values())
+    seeds = words.seeds(gain.n for of_variant in gains.values() for gain in of_variant.values())
     caption = f"{about}: mean and {words.CONFIDENCE} interval, {seeds}."
     notes = (f"Intervals {words.alone(policy.several_looks)}.",)
-    return variant_table("interpolated", caption, findings.variants, rows, columns, notes)
+    rows = [row for row in findings.rows if row.variant in gains]
+    return variant_table("interpolated", caption, findings, list(map(column, *zip(*sizes.items()))), notes, rows)
 
 
 def _seeds(profile: Profile, means: Means) -> str:

@@ -4,7 +4,7 @@ from analysis import words
 from analysis.figures.points import against_cost
 from analysis.figures.style import Plot
 from analysis.findings import Findings
-from analysis.findings.columns import COST, cost_columns, cost_fields, variant_table
+from analysis.findings.columns import COST, cost_columns, variant_table
 from analysis.write.document import Section, Warn, present
 from analysis.write.table import Table
 
@@ -45,8 +45,7 @@ def _slow(findings: Findings) -> list[Warn]:
 
 def cost_table(findings: Findings) -> Table:
     """The table of costs, one row for each variant."""
-    rows = {variant: cost_fields(findings.cost, variant, COST) for variant in findings.variants.names}
     caption = "Cost of each variant. Times are medians over the variant's runs."
     mixed = "The runs used several kinds of hardware: compare variants by the time relative to the baseline only."
     notes = (mixed,) if len(findings.conduct.hardware) > 1 else ()
-    return variant_table("cost", caption, findings.variants, rows, cost_columns(COST), notes)
+    return variant_table("cost", caption, findings, cost_columns(COST), notes)

@@ -12,10 +12,10 @@ from analysis import words
 from analysis.figures.factors import draw_grid, draw_levels, draw_pairs, drawn_pairs
 from analysis.figures.style import Plot
 from analysis.findings import Findings
-from analysis.findings.columns import VERDICT, signed_column
+from analysis.findings.columns import signed_column, verdict_mark
 from analysis.verdicts import Factorial
 from analysis.write.document import Section
-from analysis.write.table import Column, Table
+from analysis.write.table import Column, Key, Table, Value
 from experiments.metric import Metric
 
 HEADING = "Factors and interactions"
@@ -145,26 +145,54 @@ def factor_tables(model: Factorial, findings: Findings) -> list[Table]:
         for factor in model.factors
         for (level,), estimate in model.means[factor,].items()
     )
-    name, levels = (partial(Column, field=field, key=True) for field in ("_name", "_levels"))
-    difference, effect = (signed_column(metric, label, "_shown") for label in ("difference", "effect"))
-    at, p = Column("with", "_at", key=True), Column("p (adjusted)", "p_adjusted", words.p_values, detail=True)
-    interaction = Column("interaction", "verdict"), replace(p, field="interaction_p_adjusted")
+
+    def name(label: str) -> Column:
+        return Column(label, lambda row: names[row["term" if "term" in row else "factor"]], key=True)
+
+    levels, alone = partial(Column, value=_levels, key=True), signed_column(metric, "difference", "diff")
+    difference, effect = (signed_column(metric, label, "adjusted") for label in ("difference", "effect"))
+    at = Column("with", lambda row: f"{names[row['other_factor']]} = {row['other_level']}", key=True)
+    verdict = Column("verdict", "verdict", mark=lambda row: verdict_mark(row["verdict"]))
+    p = Column("p (adjusted)", "p_adjusted", words.p_values, detail=True)
+    interaction = Column("interaction", "verdict"), replace(p, value="interaction_p_adjusted")
     mean = Column(f"mean {metric.label}{metric.unit}", "mean", words.intervals(metric))
     note = "pairs of levels, or distinct effects of combinations"
     contrasts = Column("contrasts", "contrasts", words.counts, note=note)
-    alone = signed_column(metric, "difference", "diff")
     tables = {
-        "contrasts": (model.contrasts, (name("factor"), levels("from → to"), difference, VERDICT, p)),
+        "contrasts": (model.contrasts, (name("factor"), levels("from → to"), difference, verdict, p)),
         "effects": (means, (name("factor"), levels("level"), mean)),
         "simple-effects": (model.simple, (name("effect of"), levels("from → to"), at, alone, *interaction)),
-        "interactions": (model.interactions, (name("factors"), levels("levels"), mean, effect, VERDICT, p)),
-        "terms": (model.terms, (name("factor or interaction"), contrasts, VERDICT, p)),
+        "interactions": (model.interactions, (name("factors"), levels("levels"), mean, effect, verdict, p)),
+        "terms": (model.terms, (name("factor or interaction"), contrasts, verdict, p)),
     }
     notes = _notes(model, findings.policy.several_looks)
     return [
-        Table(table, CAPTIONS[table], _named(frame, names), columns, notes.get(table, ()), folded=table in FOLDED)
+        Table(
+            table,
+            CAPTIONS[table],
+            frame.to_dict("records"),
+            columns,
+            _fields(frame),
+            notes.get(table, ()),
+            folded=table in FOLDED,
+        )
         for table, (frame, columns) in tables.items()
     ]
+
+
+def _levels(row: Mapping[str, Any]) -> str:
+    """`2 → 4`, or the levels of a combination."""
+    level = str(row["level"]).replace(" x ", " × ")
+    return f"{row['reference']} → {level}" if "reference" in row else level
+
+
+def _fields(frame: pd.DataFrame) -> dict[Key, Value]:
+    """What the CSV of a frame of the model holds: of the interval for all effects together, its ends."""
+    ends: dict[Key, Value] = {
+        "adjusted_low": lambda row: row["adjusted"].low,
+        "adjusted_high": lambda row: row["adjusted"].high,
+    }
+    return {name: name for name in frame if name != "adjusted"} | (ends if "adjusted" in frame else {})
 
 
 def _notes(model: Factorial, planned: bool) -> dict[str, tuple[str, ...]]:
@@ -182,24 +210,6 @@ def _notes(model: Factorial, planned: bool) -> dict[str, tuple[str, ...]]:
         ),
         "terms": (f"Contrasts: the number of differences{over}. A factor or interaction is shown if one of them is.",),
     }
-
-
-def _named(frame: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    """A frame of the model with the names of its rows: factor or term, its levels, the level of another factor."""
-    texts = [
-        {
-            "_name": names[row["term" if "term" in row else "factor"]],
-            "_levels": (f"{row['reference']} → " if "reference" in row else "")
-            + str(row.get("level", "")).replace(" x ", " × "),
-            "_at": f"{names[row['other_factor']]} = {row['other_level']}" if "other_factor" in row else "",
-        }
-        for row in frame.to_dict("records")
-    ]
-    named = frame.join(pd.DataFrame(texts, index=frame.index, columns=["_name", "_levels", "_at"]))
-    if "adjusted" in named:
-        ends = {f"adjusted_{end}": [getattr(one, end) for one in named["adjusted"]] for end in ("low", "high")}
-        named = named.rename(columns={"adjusted": "_shown"}).assign(**ends)
-    return named.assign(_verdict_mark=named["verdict"].str.replace(" ", "-")) if "verdict" in named else named
 
 
 def _names(factors: Mapping[str, str]) -> dict[str, str]:

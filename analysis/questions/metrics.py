@@ -1,5 +1,8 @@
 """What else was measured? The learning curves, the mean of every metric, and how runs vary."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pandas as pd
 
 from analysis import verdicts, words
@@ -7,14 +10,19 @@ from analysis.figures.lines import FEWEST_FOR_BAND, Curve, draw_curves
 from analysis.figures.style import Plot
 from analysis.findings import Findings
 from analysis.findings.columns import mean_column, variant_table
+from analysis.findings.rows import VariantRow
 from analysis.verdicts.policy import smallest_sd
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from experiments.metric import METRICS, Metric
 
 CURVES = tuple(map(Metric, ("val/acc", "train/loss")))  # the metrics whose learning curves are shown
-SEEDS = Column("n", "n", words.counts)
-SPREAD = {"sd": "standard deviation", "lowest": "minimum", "highest": "maximum"}
+SEEDS = Column("n", lambda row: row.mean.n, words.counts, "n")
+SPREAD: dict[str, tuple[str, Callable[[pd.Series], float]]] = {
+    "sd": ("standard deviation", pd.Series.std),
+    "lowest": ("minimum", pd.Series.min),
+    "highest": ("maximum", pd.Series.max),
+}
 
 
 def curves(findings: Findings) -> Section | None:
@@ -72,25 +80,20 @@ def question(findings: Findings) -> Section:
 
 def metrics_table(findings: Findings) -> Table:
     """The mean of every metric; those of the training images are details."""
-    means = findings.means
-    measured = [metric for metric in METRICS if metric in means.by_metric]
-    rows = {
-        variant: {"n": means.of(variant).n, **{metric: means.by_metric[metric][variant] for metric in measured}}
-        for variant in findings.variants.names
-    }
-    columns = (mean_column(metric, metric, detail=metric.startswith("train/")) for metric in measured)
+    measured = [metric for metric in METRICS if metric in findings.means.by_metric]
+    columns = (mean_column(metric, findings, detail=metric.startswith("train/")) for metric in measured)
     caption = f"All metrics after the last epoch: mean and {words.CONFIDENCE} confidence interval."
-    return variant_table("metrics", caption, findings.variants, rows, (SEEDS, *columns))
+    return variant_table("metrics", caption, findings, (SEEDS, *columns))
 
 
 def spread_table(findings: Findings) -> Table:
     """How the runs of each variant vary."""
-    variants, means, metric, rows = findings.variants, findings.means, findings.means.metric, {}
-    for variant in variants.names:
-        mean, runs = means.of(variant), pd.Series(means.values[variant], dtype=float)
-        spread = {"sd": runs.std(), "lowest": runs.min(), "highest": runs.max()}
-        rows[variant] = {"n": mean.n, "mean": mean, **spread}
-    show = words.numbers(words.shared_places(map(means.of, variants.names), metric), metric.scale)
-    spreads = (Column(label, field, show) for field, label in SPREAD.items())
-    columns = (SEEDS, mean_column(metric, "mean", "mean "), *spreads)
-    return variant_table("spread", f"Spread of the runs: {metric.label}.", variants, rows, columns)
+    means, metric = findings.means, findings.means.metric
+    show = words.numbers(words.shared_places(means.of_variants.values(), metric), metric.scale)
+
+    def spread(measure: Callable[[pd.Series], float]) -> Callable[[VariantRow], float]:
+        return lambda row: measure(pd.Series(means.values[row.variant], dtype=float))
+
+    spreads = (Column(label, spread(measure), show, field) for field, (label, measure) in SPREAD.items())
+    mean = replace(mean_column(metric, findings), label=f"mean {metric.label}{metric.unit}", field="mean")
+    return variant_table("spread", f"Spread of the runs: {metric.label}.", findings, (SEEDS, mean, *spreads))

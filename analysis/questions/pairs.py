@@ -4,8 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-
-import pandas as pd
+from operator import attrgetter
 
 from analysis import words
 from analysis.figures import means as figures
@@ -17,7 +16,7 @@ from analysis.runs.source_run import ENDED
 from analysis.verdicts import Comparison
 from analysis.verdicts.comparisons import CEILING, EQUAL, NEAR_CHANCE, NO_ROOM, NOT_TESTED, Pair
 from analysis.write.document import Section, present
-from analysis.write.table import Column, Table
+from analysis.write.table import Column, Key, Table, Value
 from experiments.metric import Metric
 
 HEADING = "Differences from the baseline"
@@ -259,41 +258,29 @@ def _without_baseline(findings: Findings) -> list[str]:
 
 def baseline_table(findings: Findings) -> Table:
     """The difference of each variant from the baseline: only a file, since the page has them with the means."""
-    variants, versus = findings.variants, findings.comparisons.versus
-    rows = [
-        columns.variant_fields(variants, variant) | columns.pair_fields(versus[variant], findings.policy)
-        for variant in variants.others
-    ]
-    return Table("differences", "", pd.DataFrame(rows, dtype=object), ())
+    rows = [row for row in findings.rows if row.variant != findings.variants.baseline]
+    fields = {**columns.key_fields(findings.variants), **columns.pair_fields(findings.policy)}
+    return Table("differences", "", rows, (), fields)
 
 
 def pairs_table(findings: Findings) -> Table | None:
     """The difference of each pair without the baseline; None where there is none."""
-    variants, others = findings.variants, findings.comparisons.other_pairs
-    if not others:
+    variants, baseline = findings.variants, findings.variants.baseline
+    rows = [row for row in findings.pairs if baseline not in (row.a, row.b)]
+    if not rows:
         return None
-    rows = [
-        {
-            "variant": a,
-            "reference": b,
-            **_end(variants, a),
-            **_end(variants, b, "_other"),
-            **columns.pair_fields(comparison, findings.policy),
-        }
-        for (a, b), comparison in others.items()
-    ]
-    names = [
-        Column("variant", "_name", key=True, sort="_place", link="_runs"),
-        Column("reference", "_other_name", key=True, sort="_other_place", link="_other_runs"),
-    ]
-    over = ", over the seeds that both have" * (findings.policy.unit == "seed")
+
+    def end(label: str, side: str) -> Column:
+        variant = attrgetter(side)
+        name = Column(label, lambda row: variants.brief[variant(row)], field=label, key=True)
+        return replace(
+            name, sort=lambda row: variants.places[variant(row)], link=lambda row: variants.anchor(variant(row))
+        )
+
+    over = ", over the seeds that both have" if findings.policy.unit == "seed" else ""
     caption = f"Pairs of variants without the baseline (variant − reference){over}."
-    n, *details = columns.pair_columns(findings.policy, others.values())
-    difference = replace(columns.difference_column(findings.policy), link="_runs")
-    shown = (*names, n, difference, columns.VERDICT, *details)
-    return Table("pairs", caption, pd.DataFrame(rows, dtype=object), shown)
-
-
-def _end(variants: Variants, variant: str, side: str = "") -> dict[str, object]:
-    fields = columns.variant_fields(variants, variant)
-    return {side + name: fields[name] for name in ("_name", "_place", "_runs")}
+    n, *details = columns.pair_columns(findings.policy, [row.comparison for row in rows])
+    difference = replace(columns.difference_column(findings.policy), link=lambda row: variants.anchor(row.a))
+    shown = (end("variant", "a"), end("reference", "b"), n, difference, columns.VERDICT, *details)
+    fields: dict[Key, Value] = {"variant": attrgetter("a"), "reference": attrgetter("b")}
+    return Table("pairs", caption, rows, shown, fields | columns.pair_fields(findings.policy))

@@ -1,13 +1,16 @@
 """Which runs are there? Every run, with a link to its record."""
 
-from dataclasses import replace
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
 
 from analysis import words
 from analysis.findings import Findings
-from analysis.findings.columns import baseline_name, variant_columns, variant_fields
+from analysis.findings.columns import baseline_name, key_columns
 from analysis.runs.source_run import ENDED
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
@@ -19,6 +22,7 @@ ABOUT = (
     "metrics, cost and provenance; curves.csv has a row for each epoch of each run."
 )
 FOLDED = 200  # runs from which the list is folded
+FIELDS = ("run", "run_id", "variant", "seed", "status", "epochs", "device_seconds")
 MOST_LISTED = 2000  # runs that the page lists
 
 
@@ -31,48 +35,62 @@ def question(findings: Findings) -> Section:
     return Section("runs", "Runs", [runs_table(findings, linked)], [said], frames=frames)
 
 
+@dataclass(frozen=True)
+class RunRow:
+    """A run with what its variant is called by. `link`: to its record, `group`: of the variant's runs on the page."""
+
+    variant: str
+    levels: Mapping[str, str]
+    run: Mapping[Hashable, Any]  # its row of `Runs.runs`
+    difference: float  # from the baseline's run with the same seed; NaN where there is none
+    link: str
+    group: str
+
+
 def runs_table(findings: Findings, linked: bool = True) -> Table:
     """All runs, variant by variant, with their differences from the baseline's run on the same seed."""
-    variants, metric = findings.variants, findings.means.metric
-    others = [other for other in METRICS if other in findings.means.by_metric and other != metric]
-    frame = _frame(findings, [metric, *others], linked)
-    difference = f"difference from {baseline_name(variants)}{metric.difference_unit}"
-    paired = findings.policy.unit == "seed"
-    columns = (
-        *(replace(column, link="") for column in variant_columns(variants)),
-        *[Column("seed", "seed", words.digits, key=True, link="_record")] * paired,
-        Column("status", "status", mark="_mark"),
-        Column(f"{metric.label}{metric.unit}", metric, _number(metric)),
-        *[Column(difference, "_diff", _number(metric, signed=True))] * paired,
-        Column("device time (s)", "device_seconds", words.numbers(1)),
-        Column("epochs", "epochs", words.counts),
-        *(Column(f"{other.label}{other.unit}", other, _number(other), detail=True) for other in others),
-        Column("run", "run", detail=paired),
-        Column("run id", "run_id", detail=True),
-    )
-    caption = f"All {words.plural(len(frame), 'run')}."
-    if len(frame) > MOST_LISTED:
+    variants, metric, runs = findings.variants, findings.means.metric, findings.study.runs
+    runs, others = runs[runs["variant"].isin(variants.names)], [m for m in METRICS if m in findings.means.by_metric]
+    caption = f"All {words.plural(len(runs), 'run')}."
+    if len(runs) > MOST_LISTED:
         most = max(1, MOST_LISTED // len(variants.names))
-        caption = f"The first {most} runs of each variant, of {words.count(len(frame))} runs."
-        frame = frame.groupby("variant", sort=False).head(most).reset_index(drop=True)
-    return Table("runs", caption, frame, columns, folded=len(frame) > FOLDED, group="_group", listing=True)
-
-
-def _frame(findings: Findings, metrics: list[Metric], linked: bool) -> pd.DataFrame:
-    variants, values, study = findings.variants, findings.means.values, findings.study
-    fields = ["run", "run_id", "variant", "seed", "status", "epochs", *metrics, "device_seconds"]
-    named = pd.DataFrame([variant_fields(variants, variant) for variant in variants.names])
-    frame = named.merge(study.runs[fields], on="variant", sort=False)
-    own = [values[variant].get(seed) for variant, seed in zip(frame["variant"], frame["seed"])]
-    baseline = [values[variants.baseline].get(seed) for seed in frame["seed"]]
-    recorded = frame["status"].isin(ENDED) & linked & (study.folder is not None)
-    return frame.assign(
-        _diff=pd.Series(own, dtype=float) - pd.Series(baseline, dtype=float),
-        _mark=frame["status"].where(frame["status"] != "finished"),
-        # the path from the report's folder
-        _record=("../" + frame["run"].map(quote) + "/summary.json").where(recorded),
-        _group=frame["_runs"].str.removeprefix("#"),
+        caption = f"The first {most} runs of each variant, of {words.count(len(runs))} runs."
+        runs = runs.groupby("variant", sort=False).head(most)
+    paired, head = findings.policy.unit == "seed", f"difference from {baseline_name(variants)}{metric.difference_unit}"
+    seed = Column("seed", _of("seed"), words.digits, key=True, link=lambda row: row.link)
+    columns = (
+        *(*key_columns(variants), *([seed] if paired else [])),
+        Column("status", _of("status"), mark=lambda row: "" if row.run["status"] == "finished" else row.run["status"]),
+        Column(f"{metric.label}{metric.unit}", _of(metric), _number(metric)),
+        *([Column(head, lambda row: row.difference, _number(metric, signed=True))] if paired else []),
+        Column("device time (s)", _of("device_seconds"), words.numbers(1)),
+        Column("epochs", _of("epochs"), words.counts),
+        *(Column(f"{m.label}{m.unit}", _of(m), _number(m), detail=True) for m in others if m != metric),
+        Column("run", _of("run"), detail=paired),
+        Column("run id", _of("run_id"), detail=True),
     )
+    rows, folded = _rows(findings, runs[[*FIELDS, *{metric: 0, **dict.fromkeys(others)}]], linked), len(runs) > FOLDED
+    return Table("runs", caption, rows, columns, folded=folded, group=lambda row: row.group, listing=True)
+
+
+def _rows(findings: Findings, runs: pd.DataFrame, linked: bool) -> list[RunRow]:
+    variants, values, has_records = (
+        findings.variants,
+        findings.means.values,
+        linked and findings.study.folder is not None,
+    )
+    by_variant, rows = dict(list(runs.groupby("variant"))), list[RunRow]()
+    for row in findings.rows:
+        for run in by_variant[row.variant].to_dict("records"):
+            own, baseline = (values[name].get(run["seed"], math.nan) for name in (row.variant, variants.baseline))
+            recorded = has_records and run["status"] in ENDED
+            link = f"../{quote(run['run'])}/summary.json" if recorded else ""  # from the report's folder
+            rows.append(RunRow(row.variant, row.levels, run, own - baseline, link, variants.anchor(row.variant)[1:]))
+    return rows
+
+
+def _of(field: str) -> Callable[[RunRow], Any]:
+    return lambda row: row.run[field]
 
 
 def _number(metric: Metric, signed: bool = False) -> words.Format:

@@ -76,45 +76,34 @@ def _alone(findings: Findings) -> str:
 
 def variants_table(findings: Findings) -> Table:
     """The main table. It shows how many runs diverged where any did."""
-    variants, means, comparisons = findings.variants, findings.means, findings.comparisons
-    metric, divergence, policy = variants.metric, findings.conduct.divergence, findings.policy
-    places = comparisons.ranks if len(variants.names) > 2 else {}
-    ranks = {v: {"rank": words.places_range(of), "_rank": of[0]} for v, of in places.items()}
-    versus = [comparisons.versus[variant] for variant in variants.others]
-    lost = any(rate.value > 0 for rate in divergence.values())
-    rows = {
-        variant: {
-            "n": means.of(variant).n,
-            **({"diverged": divergence[variant]} if lost else {}),
-            metric: means.of(variant),
-            "_best": columns.mark(variant, findings),
-            **columns.difference_fields(comparisons.versus[variant]),
-            **columns.verdict_fields(comparisons.versus[variant]),
-            **ranks.get(variant, {}),
-            **{f"_pair_{name}": of for name, of in columns.pair_fields(comparisons.versus[variant], policy).items()},
-            **columns.cost_fields(findings.cost, variant, SHOWN_COST),
-        }
-        for variant in variants.names
-    }
+    variants, policy, comparisons = findings.variants, findings.policy, findings.comparisons
+    metric, divergence, rows = variants.metric, findings.conduct.divergence, findings.rows
+    versus = [row.comparison for row in rows if row.variant != variants.baseline]
     rate_note = f"share of the ended runs, with the exact {words.CONFIDENCE} interval"
     right = f"in at least {words.CONFIDENCE} of such studies, all are right"
-    rank_note = f"the places that the variant can have, of {len(ranks)}; {right}"
-    n, *details = (replace(column, field=f"_pair_{column.field}") for column in columns.pair_columns(policy, versus))
-    common = replace(n, label="n of both", sort="_pair_n", detail=True)
+    rank_note = f"the places that the variant can have, of {len(rows)}; {right}"
+    n_note = "finished runs, one for each seed" if policy.unit == "seed" else "finished runs"
+    n = Column("n", lambda row: row.mean.n, words.counts, "n", note=n_note)
+    rate = Column("diverged", lambda row: divergence[row.variant], words.each(columns.share_text), "diverged")
+    mean = replace(columns.mean_column(metric, findings), mark=lambda row: row.mark)
+    difference = columns.difference_column(policy, f"difference from {columns.baseline_name(variants)}")
+    rank = Column("rank", lambda row: words.places_range(row.rank), field="rank", note=rank_note)
+    common, *details = columns.pair_columns(policy, versus)
+    cost = columns.cost_columns(SHOWN_COST, detail=True)
+    has_ranks = len(rows) > 2 and bool(comparisons.pairs)
+    diverged = [replace(rate, note=rate_note)] if any(rate.value > 0 for rate in divergence.values()) else []
+    ranks = [replace(rank, sort=lambda row: row.rank[0])] if has_ranks else []
+    differs = policy.unit == "seed" and any(one.dropped for one in versus)
     shown = (
-        Column("n", "n", words.counts, note="finished runs" + ", one for each seed" * (policy.unit == "seed")),
-        *([Column("diverged", "diverged", words.each(columns.share_text), note=rate_note)] * lost),
-        replace(columns.mean_column(metric, metric), mark="_best"),
-        replace(columns.difference_column(policy, f"difference from {columns.baseline_name(variants)}"), link="_runs"),
-        columns.VERDICT,
-        *([Column("rank", "rank", sort="_rank", note=rank_note)] if ranks else []),
-        *([common] if policy.unit == "seed" and any(one.dropped for one in versus) else []),
-        *details,
-        *(replace(column, detail=True) for column in columns.cost_columns(SHOWN_COST)),
+        *(n, *diverged, mean, replace(difference, link=columns.runs_of(variants)), columns.VERDICT, *ranks),
+        *([replace(common, label="n of both", detail=True)] if differs else []),
+        *(*details, *cost),
     )
-    held = f"{columns.held_for(findings)} (pairs: {sum(c.tested for c in comparisons.family.values())})"
+    fields = {column.field: column.value for column in (n, *diverged, mean)} | columns.DIFFERENCE
+    fields |= {column.field: column.value for column in (columns.VERDICT, *ranks, *cost)}
+    held = f"{columns.held_for(findings)} (pairs: {sum(row.comparison.tested for row in findings.pairs)})"
     notes = (
-        f"Rank: {rank_note}." if ranks else "",
+        f"Rank: {rank_note}." if has_ranks else "",
         columns.mark_note(findings),
         f"Intervals of differences hold for {held}, and verdicts are read from them." if versus else "",
         EARLY if any(one.decided_early for one in versus) else "",
@@ -122,4 +111,4 @@ def variants_table(findings: Findings) -> Table:
     )
     caption = f"{words.capital(metric.label)} of each variant: mean and {words.CONFIDENCE} confidence interval."
     caption += f" n: number of {policy.unit}s. Differences are computed before rounding."
-    return columns.variant_table("variants", caption, variants, rows, shown, tuple(filter(None, notes)))
+    return columns.variant_table("variants", caption, findings, shown, tuple(filter(None, notes)), fields=fields)

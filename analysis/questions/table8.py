@@ -1,18 +1,20 @@
 """How does the study compare with Table 8 of the ViT paper?"""
 
 import math
-from collections.abc import Sequence
-
-import pandas as pd
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from analysis import words
 from analysis.claims.claim import variant_settings
 from analysis.claims.literature import PAPER_TABLE_8, paper_places
 from analysis.findings import Findings
-from analysis.findings.columns import verdict_fields
+from analysis.findings.columns import verdict_mark
+from analysis.findings.rows import VariantRow
+from analysis.findings.variants import Variants
 from analysis.verdicts import UNKNOWN, Estimate
 from analysis.write.document import Section
-from analysis.write.table import Column, Table
+from analysis.write.table import Column, Key, Table, Value
+from experiments.metric import Metric
 
 SITES = {"stem": "Default/Stem", "every-layer": "Every Layer", "every-layer-shared": "Every Layer-Shared"}
 """The columns of Table 8 with the paper's own heads."""
@@ -29,30 +31,14 @@ def question(findings: Findings) -> Section | None:
 
 def paper_table(places: dict[tuple[str, str], str], findings: Findings) -> Table:
     """The paper's figure and this study's mean in each cell, with the verdict; `places`: see `paper_places`."""
-    metric, variants = findings.means.metric, findings.variants
-
-    def fields(kind: str, site: str) -> dict[str, object]:
-        variant, published = places.get((kind, site)), PAPER_TABLE_8.get((kind, site), math.nan)
-        mean = findings.means.of(variant) if variant else UNKNOWN
-        verdict = verdict_fields(findings.comparisons.versus[variant])["_verdict_mark"] if variant else ""
-        return {
-            f"{site}_paper": published,
-            f"{site}_ours": mean.value,
-            f"{site}_low": mean.low,
-            f"{site}_high": mean.high,
-            f"{site}_n": mean.n if variant else None,
-            f"_{site}": (published, mean),
-            f"_{site}_link": variants.anchor(variant) if variant else "",
-            f"_{site}_mark": "" if verdict == "baseline" else verdict,
-        }
-
-    kinds = dict.fromkeys(kind for kind, _ in PAPER_TABLE_8)
-    rows = [{"kind": kind} | {k: v for site in SITES for k, v in fields(kind, site).items()} for kind in kinds]
-    show = _cells(words.intervals(metric))
-    columns = [Column("positional embedding", "kind", key=True)]
+    metric, variants, of = findings.means.metric, findings.variants, {row.variant: row for row in findings.rows}
+    columns = [Column("positional embedding", str, key=True)]
+    fields: dict[Key, Value] = {"kind": str}
     for site, head in SITES.items():
-        label = f"{head}: paper / this study{metric.unit}"
-        columns.append(Column(label, f"_{site}", show, sort=f"{site}_ours", link=f"_{site}_link", mark=f"_{site}_mark"))
+        own = {kind: of[variant] for (kind, at), variant in places.items() if at == site}
+        shown, held = _site(site, own, variants)
+        columns.append(replace(shown, label=f"{head}: paper / this study{metric.unit}", show=_cells(metric)))
+        fields |= held
     caption = (
         f"Table 8 of the ViT paper / this study ({metric.label}: mean and {words.CONFIDENCE} interval; in brackets: "
         f"number of seeds). Marks against {variants.name(variants.baseline)}: + or ▲ better, − or ▼ worse, = or ■ "
@@ -63,14 +49,45 @@ def paper_table(places: dict[tuple[str, str], str], findings: Findings) -> Table
         "differences between rows, not absolute accuracies. Relative attention acts in every layer; as in the paper, "
         "it is listed under Default/Stem."
     )
-    return Table("table8", caption, pd.DataFrame(rows, dtype=object), tuple(columns), (note,))
+    return Table(
+        "table8", caption, list(dict.fromkeys(kind for kind, _ in PAPER_TABLE_8)), tuple(columns), fields, (note,)
+    )
 
 
-def _cells(interval: words.Format) -> words.Format:
+def _site(site: str, own: Mapping[str, VariantRow], variants: Variants) -> tuple[Column, dict[Key, Value]]:
+    """The column of a site, and its fields in CSV. `own`: kind -> the variant with this site. A row is a kind."""
+
+    def paper(kind: str) -> float:
+        return PAPER_TABLE_8.get((kind, site), math.nan)
+
+    def mean(kind: str) -> Estimate:
+        return own[kind].mean if kind in own else UNKNOWN
+
+    def mark(kind: str) -> str:
+        verdict = own[kind].comparison.verdict if kind in own else "baseline"
+        return "" if verdict == "baseline" else verdict_mark(verdict)
+
+    def link(kind: str) -> str:
+        return variants.anchor(own[kind].variant) if kind in own else ""
+
+    def cell(kind: str) -> tuple[float, Estimate]:
+        return paper(kind), mean(kind)
+
+    fields: dict[Key, Value] = {
+        f"{site}_paper": paper,
+        f"{site}_ours": lambda kind: mean(kind).value,
+        f"{site}_low": lambda kind: mean(kind).low,
+        f"{site}_high": lambda kind: mean(kind).high,
+        f"{site}_n": lambda kind: mean(kind).n if kind in own else None,
+    }
+    return Column("", cell, sort=fields[f"{site}_ours"], link=link, mark=mark), fields
+
+
+def _cells(metric: Metric) -> words.Format:
     """`61.38 / 72.2 ± 3.4 (5)`; a dash for what there is not, and nothing for a cell of neither."""
 
     def shown(cells: Sequence[tuple[float, Estimate]]) -> list[str]:
-        ours = interval([mean for _, mean in cells])
+        ours = words.intervals(metric)([mean for _, mean in cells])
         texts = [f"{text} ({mean.n})" if mean.n else text for text, (_, mean) in zip(ours, cells, strict=True)]
         paper = [words.number(100 * published, 2) for published, _ in cells]
         both = [f"{a} / {b}" for a, b in zip(paper, texts, strict=True)]

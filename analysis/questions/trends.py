@@ -10,7 +10,7 @@ from analysis.figures.lines import draw_along
 from analysis.figures.style import Plot
 from analysis.figures.styles import row_styles
 from analysis.findings import Findings
-from analysis.findings.columns import NAME
+from analysis.findings.columns import signed_column
 from analysis.findings.variants import Variants, levels_by_variant, names_by_levels
 from analysis.runs.runs import Runs, factor_levels
 from analysis.verdicts.comparisons import compare
@@ -143,8 +143,7 @@ def _plot(trend: Trend, findings: Findings) -> Plot:
 def differences_table(trend: Trend) -> Table:
     """The differences from the baseline at each point."""
     rows = [{"variant": row, **{f"at_{at}": diffs[at] for at in trend.points}} for row, diffs in trend.diffs.items()]
-    show, unit = words.intervals(trend.metric, signed=True), trend.metric.difference_unit
-    columns = (NAME, *(Column(f"{at:,} {trend.unit}{unit}", f"at_{at}", show) for at in trend.points))
+    columns = (signed_column(trend.metric, f"{at:,} {trend.unit}", f"at_{at}") for at in trend.points)
     caption = f"{trend.about}: mean and {words.CONFIDENCE} interval, {words.seeds(trend.seeds)}."
     notes = (f"Intervals {words.alone(trend.planned)}.",)
-    return Table(f"trend-{trend.name}", caption, pd.DataFrame(rows), columns, notes)
+    return Table(f"trend-{trend.name}", caption, rows, (Column("variant", "variant", key=True), *columns), notes=notes)

@@ -203,10 +203,9 @@ def choices_table(tuning: Tuning, findings: Findings) -> Table:
     metric, chosen, space = tuning.metric, tuning.plan.variants, tuning.plan.space
     counts = pd.crosstab(tuning.trials["variant"], tuning.trials["status"])
     statuses = [status for status in STATUSES if status in counts]
-    rows = {
+    fields = {
         variant: {
-            **{path: chosen[variant].settings[path] for path in space},
-            **{f"_{path}": words.setting(chosen[variant].settings[path]) for path in space},
+            **chosen[variant].settings,
             metric: chosen[variant].val_acc,
             "lead": tuning.leads[variant],
             **counts.loc[variant, statuses],
@@ -214,23 +213,23 @@ def choices_table(tuning: Tuning, findings: Findings) -> Table:
         }
         for variant in tuning.variants
     }
+
+    def column(label: str, field: str, show: words.Format, note: str = "") -> Column:
+        return Column(label, lambda row: fields[row.variant][field], show, field, note=note)
+
     accuracy, seeds = words.numbers(scale=metric.scale), tuning.plan.seeds_per_trial
     mean = "on one seed" if seeds == 1 else f"mean over {seeds} seeds"
-    number = words.each(words.setting)
-    settings = (
-        Column(_name(path), path, number) if tried.choices is None else Column(_name(path), f"_{path}")
-        for path, tried in space.items()
-    )
-    lead = "over the best finished trial with other settings"
+    number, lead = words.each(words.setting), "over the best finished trial with other settings"
     columns = (
-        *settings,
-        Column(f"{metric.label}{metric.unit}", metric, accuracy, note=f"of the trial that was chosen, {mean}"),
-        Column(f"lead over the second{metric.difference_unit}", "lead", accuracy, note=lead),
-        *(Column(status, status, words.counts, note=f"trials that {STATUSES[status]}") for status in statuses),
-        Column("epochs", "epochs", words.counts, note="trained in all trials of the variant"),
+        *(column(_name(path), path, number if tried.choices is None else words.texts) for path, tried in space.items()),
+        column(f"{metric.label}{metric.unit}", metric, accuracy, f"of the trial that was chosen, {mean}"),
+        column(f"lead over the second{metric.difference_unit}", "lead", accuracy, lead),
+        *(column(status, status, words.counts, f"trials that {STATUSES[status]}") for status in statuses),
+        column("epochs", "epochs", words.counts, "trained in all trials of the variant"),
     )
     caption = (
         f"Settings chosen for each variant (those of the finished trial with the highest {metric.label}), and how its "
         "trials ended."
     )
-    return variant_table("tuning", caption, findings.variants, rows, columns, (TOO_HIGH,))
+    rows = [row for row in findings.rows if row.variant in tuning.variants]
+    return variant_table("tuning", caption, findings, columns, (TOO_HIGH,), rows)

@@ -1,6 +1,7 @@
 """The ledger: what the studies of a folder say about published claims."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -11,7 +12,8 @@ from analysis.figures.drawing import intervals, label_rows, legend, panels
 from analysis.figures.style import BAND, FAINT, PALETTE, Drawing, Plot, style
 from analysis.figures.styles import VariantStyle
 from analysis.findings import Findings, analyze
-from analysis.questions.claims import claim_fields, study_claims, training
+from analysis.findings.columns import verdict_mark
+from analysis.questions.claims import claim_fields, source, study_claims, training
 from analysis.runs.read import explore
 from analysis.runs.runs import Runs
 from analysis.verdicts import Estimate
@@ -36,13 +38,13 @@ OWN = (
     *(Column(outcome, outcome) for outcome in ALL_OUTCOMES),
     Column("groups", "groups", words.counts),
 )
-CLAIMS = (*OWN, Column("source", "_source"))
+CLAIMS = (*OWN, Column("source", source))
 TESTS = (
     Column("claim", "id", key=True),
-    Column("study", "study", link="_link"),
+    Column("study", "study"),
     Column("metric", "metric"),
     Column("setting", "setting"),
-    Column("outcome", "verdict", mark="_mark"),
+    Column("outcome", "verdict", mark=lambda row: verdict_mark(row["verdict"])),
     Column("evidence", "evidence"),
     Column("n", "n", words.counts),
 )
@@ -87,27 +89,35 @@ def ledger_rows(findings: Findings) -> list[dict[str, Any]]:
                 numbers = {"value": one.value, "adjusted_low": one.low, "adjusted_high": one.high}
                 tested = {"relation": decisive.relation, "bound": decisive.bound, "metric": str(metric)}
                 rows.append(claim_fields(result) | numbers | tested)
-    return [{**row, "setting": training(study), "_own": row["metric"] == study.metric} for row in rows]
+    return [{**row, "setting": training(study)} for row in rows]
 
 
-def ledger_section(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[str]]) -> list[Section]:
-    """The section on all claims, in their order; none without rows. `groups`: see `independent_groups`."""
+def ledger_section(
+    rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[str]], links: Mapping[str, str]
+) -> list[Section]:
+    """The section on all claims, in their order; none without rows.
+
+    `groups`: see `independent_groups`. `links`: study -> address of its report, or "".
+    """
     if not rows:
         return []
     order = [claim.id for claim in published_claims()]
     frame = pd.DataFrame(sorted(rows, key=lambda row: order.index(row["id"])), dtype=object)
-    claims = frame.drop_duplicates("id")[["id", "statement", "quote", "source", "_source"]]
+    claims = frame.drop_duplicates("id")[["id", "statement", "quote", "source"]]
     for outcome in ALL_OUTCOMES:
         decided = frame[frame["verdict"] == outcome]
         claims[outcome] = [_by_setting(decided[decided["id"] == id]) for id in claims["id"]]
     group = {study: place for place, studies in enumerate(groups) for study in studies}
     claims["groups"] = [frame.loc[frame["id"] == id, "study"].map(group).nunique() for id in claims["id"]]
     published = claims["source"] != ""
+    sourced, own, tests = (of.to_dict("records") for of in (claims[published], claims[~published], frame))
+    key, study, *others = TESTS
+    shown = (key, replace(study, link=lambda row: links[row["study"]]), *others)
     items = present(
-        Table("claims", CLAIMS_CAPTION, claims[published], CLAIMS),
-        Table("own", OWN_CAPTION, claims[~published], OWN) if not published.all() else None,
+        Table("claims", CLAIMS_CAPTION, sourced, CLAIMS),
+        Table("own", OWN_CAPTION, own, OWN) if own else None,
         Plot("claims", lambda: draw_ledger(frame), FIGURE_CAPTION),
-        Table("claim_tests", "The tests behind each outcome, by study and metric.", frame, TESTS, NOTES),
+        Table("claim_tests", "The tests behind each outcome, by study and metric.", tests, shown, notes=NOTES),
     )
     families, decided = len(frame[["study", "metric"]].drop_duplicates()), int(frame["verdict"].isin(DECIDED).sum())
     said = [
@@ -203,4 +213,5 @@ def draw_ledger(tests: pd.DataFrame) -> Drawing:
 
 
 def _label(test: Mapping[str, Any]) -> str:
-    return test["study"] if test["_own"] else f"{test['study']}, {Metric(test['metric']).img_size} px"
+    size = Metric(test["metric"]).img_size
+    return test["study"] if size is None else f"{test['study']}, {size} px"

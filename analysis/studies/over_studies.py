@@ -6,9 +6,8 @@ Reichart, Transactions of the Association for Computational Linguistics 5 (2017)
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
@@ -16,18 +15,21 @@ from analysis import words
 from analysis.asked import Spread
 from analysis.figures.style import use_math
 from analysis.figures.styles import styles_of
-from analysis.findings import Findings, columns
+from analysis.findings import Findings
+from analysis.findings.columns import difference, held_for, verdict_mark, verdict_text
+from analysis.findings.rows import VariantRow
 from analysis.questions.pairs import MOST_NAMED, differences_plot
 from analysis.questions.provenance import commands, origin
 from analysis.report import headline, study_document, study_sections, summary, warnings
 from analysis.runs.by_dataset import by_dataset
 from analysis.runs.runs import Runs
-from analysis.verdicts import UNKNOWN, Comparison
+from analysis.verdicts import UNKNOWN, Comparison, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.verdicts.estimates import moments
 from analysis.write.document import Code, Document, Item, Section, Warn
-from analysis.write.table import Column, Table
+from analysis.write.table import Column, Key, Table, Value, names_of
 from experiments.errors import UserError
+from experiments.metric import Metric
 
 NO_RUN = Comparison(diff=UNKNOWN, verdict=NOT_TESTED, verdict_of_finished=NOT_TESTED, reason="no run", dropped=0)
 COUNTED = {"better": "better than", "worse": "worse than", "equivalent": "equivalent to"}  # verdict -> how it is said
@@ -56,7 +58,7 @@ def _document(studies: Mapping[str, Findings], command: str, spread: Spread | No
     use_math(name for f in studies.values() if f.variants.labelled for name in f.variants.typed.values())
     counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
     table = studies_table(studies, spread=spread)
-    typed, versus = _variants({name: f.for_latex for name, f in studies.items()}), against_baseline(studies)
+    typed, versus = _names({name: f.for_latex for name, f in studies.items()}), against_baseline(studies)
     first = next(iter(studies.values()))
     panels = {name: {variant: of[name] for variant, of in versus.items()} for name in studies}
     plot = differences_plot(panels, first, styles_of(typed, first.variants.baseline, {}))
@@ -93,19 +95,30 @@ def _origins(studies: Mapping[str, Findings], command: str) -> list[Section]:
     return [*sections, Section("reproduce", "Reproduce", list(map(Code, texts)))]
 
 
-def _variants(studies: Mapping[str, Findings]) -> dict[str, str]:
+def variants_on(studies: Mapping[str, Findings]) -> dict[str, dict[str, VariantRow]]:
+    """Variant -> dataset -> its row, in the order of the datasets; one without a comparison where it has no run."""
+    rows = {name: {row.variant: row for row in findings.rows} for name, findings in studies.items()}
+    variants = dict.fromkeys(variant for of in rows.values() for variant in of)
+    return {v: {name: of.get(v) or _no_run(v, name) for name, of in rows.items()} for v in variants}
+
+
+def _no_run(variant: str, dataset: str) -> VariantRow:
+    return VariantRow(variant, dataset, {}, UNKNOWN, NO_RUN, rank=None, mark="", cost={})
+
+
+def _names(studies: Mapping[str, Findings]) -> dict[str, str]:
     """The variants of all datasets, in order, with their brief names: those of the first dataset that has one."""
     brief: dict[str, str] = {}
     for findings in studies.values():
-        brief |= {variant: text for variant, text in findings.variants.brief.items() if variant not in brief}
-    return brief
+        brief = {**findings.variants.brief, **brief}
+    return {variant: brief[variant] for variant in variants_on(studies)}
 
 
 def against_baseline(studies: Mapping[str, Findings]) -> dict[str, dict[str, Comparison]]:
     """Variant -> dataset -> its comparison with the baseline."""
     baseline = next(iter(studies.values())).variants.baseline
-    others = [variant for variant in _variants(studies) if variant != baseline]
-    return {v: {name: f.comparisons.versus.get(v, NO_RUN) for name, f in studies.items()} for v in others}
+    every = variants_on(studies)
+    return {v: {name: row.comparison for name, row in of.items()} for v, of in every.items() if v != baseline}
 
 
 def shown_on(compared: Mapping[str, Comparison]) -> dict[str, list[str]]:
@@ -115,9 +128,9 @@ def shown_on(compared: Mapping[str, Comparison]) -> dict[str, list[str]]:
 
 def answer(studies: Mapping[str, Findings]) -> list[str]:
     """On how many datasets each variant is shown to differ from the baseline, and what is not tested."""
-    if len(_variants(studies)) == 1 or len(studies) == 1:
+    if len(_names(studies)) == 1 or len(studies) == 1:
         return [f"{name}: {headline(study_sections(findings))[0]}" for name, findings in studies.items()]
-    first, brief, groups = next(iter(studies.values())), _variants(studies), dict[str, list[str]]()
+    first, brief, groups = next(iter(studies.values())), _names(studies), dict[str, list[str]]()
     untested, versus = list[str](), against_baseline(studies)
     for variant, compared in sorted(versus.items(), key=lambda item: -len(shown_on(item[1])["better"])):
         lost = {name: one.reason for name, one in compared.items() if one.verdict == NOT_TESTED}
@@ -150,24 +163,20 @@ def studies_table(
     column that there is none of, and those that there are.
     """
     first = next(iter(studies.values()))
-    metric, variants, sd = first.means.metric, first.variants, spread == "sd"
-    versus, rows = against_baseline(studies), list[dict[str, Any]]()
-    for variant, name in _variants(studies).items():
-        counts = {verdict: len(on) for verdict, on in shown_on(versus[variant]).items()} if variant in versus else {}
-        rows.append({"variant": variant, "_name": name, **{word: counts.get(word) for word in COUNTED}})
-    show = words.deviations(metric) if sd else words.intervals(metric)
-    shown = [Column("variant", "_name", key=True, math=any(f.variants.labelled for f in studies.values()))]
+    metric, variants, sd, brief = first.means.metric, first.variants, spread == "sd", _names(studies)
+    versus, rows = against_baseline(studies), list(variants_on(studies).values())
+    labelled = any(findings.variants.labelled for findings in studies.values())
+    name = Column("variant", lambda row: brief[_variant(row)], key=True, math=labelled)
+    columns: dict[Key, Column] = {"variant": name}
+    fields: dict[Key, Value] = {"variant": _variant, **{word: _count(word, versus) for word in COUNTED}}
     for dataset, findings in studies.items():
-        for row in rows:
-            row |= _cell(dataset, row["variant"], findings)
-        field = f"_{dataset}_runs" if sd else dataset
-        shown.append(Column(f"{dataset}{metric.unit}", field, show, sort=dataset, mark=f"_{dataset}_mark"))
-    shown += [Column(f"{word} on", word, words.counts) for word in COUNTED]
-    known = dict(zip(["variant", *studies, *COUNTED], shown, strict=True))
-    names = [*known][:-1] if names is None else names
-    for name in names:
-        if name not in known:
-            raise UserError(f"--columns: {name!r} is not allowed: expected {', '.join(known)}")
+        columns["dataset", dataset], own = _of_dataset(dataset, findings, metric, sd)
+        fields |= own
+    columns |= {word: Column(f"{word} on", fields[word], words.counts) for word in COUNTED}
+    key_of = {name: key for key, name in names_of(dict.fromkeys(columns, ("",))).items()}
+    names = [*key_of][:-1] if names is None else names
+    if unknown := [name for name in names if name not in key_of]:
+        raise UserError(f"--columns: {unknown[0]!r} is not allowed: expected {', '.join(key_of)}")
     counted_on = words.listing([f"{word} on" for word in COUNTED if word in names])
     after = "standard deviation of the runs" if sd else f"{words.CONFIDENCE} interval"
     counted = [mean.n for findings in studies.values() for mean in findings.means.of_variants.values() if mean.n] or [0]
@@ -179,28 +188,57 @@ def studies_table(
         f"Bold: the best mean on a dataset{tested}."
         f"{f' {words.capital(counted_on)}: at least so many datasets.' * bool(counted_on)}"
     )
-    note = f"Marks are read from intervals that hold for {columns.held_for(first)}."
-    return Table(
-        "across",
-        caption,
-        pd.DataFrame(rows, dtype=object),
-        tuple(known[name] for name in dict.fromkeys(names)),
-        (note,),
+    note = f"Marks are read from intervals that hold for {held_for(first)}."
+    shown = tuple(columns[key_of[name]] for name in dict.fromkeys(names))
+    return Table("across", caption, rows, shown, fields, (note,))
+
+
+Row = Mapping[str, VariantRow]
+"""Dataset -> the row of one variant."""
+
+
+def _variant(row: Row) -> str:
+    return next(iter(row.values())).variant
+
+
+def _count(verdict: str, versus: Mapping[str, Mapping[str, Comparison]]) -> Callable[[Row], int | None]:
+    """On how many datasets a variant has a verdict; none of the baseline."""
+
+    def count(row: Row) -> int | None:
+        variant = _variant(row)
+        return len(shown_on(versus[variant])[verdict]) if variant in versus else None
+
+    return count
+
+
+def _of_dataset(dataset: str, findings: Findings, metric: Metric, sd: bool) -> tuple[Column, dict[Key, Value]]:
+    """The column of a dataset, its mean marked with its verdict, and what the CSV holds of it."""
+    values = findings.means.values
+
+    def mean(row: Row) -> Estimate:
+        return row[dataset].mean
+
+    def deviation(row: Row) -> float:
+        return float(moments([*values.get(row[dataset].variant, {0: math.nan}).values()])[1])
+
+    def with_deviation(row: Row) -> tuple[float, float]:
+        return mean(row).value, deviation(row)
+
+    def mark(row: Row) -> str:
+        verdict = row[dataset].comparison.verdict
+        sign = "" if verdict == "baseline" else verdict_mark(verdict)
+        return f"{sign} best" if row[dataset].mark == "best" else sign
+
+    shown = Column(
+        f"{dataset}{metric.unit}", mean, words.intervals(metric), sort=lambda row: mean(row).value, mark=mark
     )
-
-
-def _cell(dataset: str, variant: str, findings: Findings) -> dict[str, object]:
-    """What a study has of a variant: fields that start with the name of its dataset."""
-    compared = findings.comparisons.versus.get(variant, NO_RUN)
-    mean, runs = findings.means.of_variants.get(variant, UNKNOWN), findings.means.values.get(variant, {0: math.nan})
-    deviation, verdict = float(moments([*runs.values()])[1]), columns.verdict_fields(compared)
-    sign = "" if compared.verdict == "baseline" else str(verdict["_verdict_mark"])
-    return {
-        dataset: mean,
-        f"{dataset}_n": mean.n,
-        f"{dataset}_sd": deviation,
-        f"{dataset}_diff": columns.difference_fields(compared)["_diff"],
-        f"{dataset}_verdict": verdict["verdict"],
-        f"_{dataset}_runs": (mean.value, deviation),
-        f"_{dataset}_mark": sign + " best" * (variant in findings.all_best),
+    if sd:
+        shown = replace(shown, value=with_deviation, show=words.deviations(metric))
+    parts: dict[str, Value] = {
+        "": mean,
+        "_n": lambda row: mean(row).n,
+        "_sd": deviation,
+        "_diff": lambda row: difference(row[dataset]),
+        "_verdict": lambda row: verdict_text(row[dataset].comparison),
     }
+    return shown, {("dataset", dataset + end): value for end, value in parts.items()}

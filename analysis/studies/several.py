@@ -3,10 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
-
-import pandas as pd
 
 from analysis import words
 from analysis.findings import Findings, analyze, analyze_each
@@ -22,7 +19,6 @@ from analysis.write.table import Column, Table
 from experiments.errors import UserError
 
 COLUMNS = (
-    Column("study", "study", key=True, link="_link"),
     *(Column(name, name) for name in ("state", "answer")),
     *(Column(name, name, detail=True) for name in ("setting", "command")),
 )
@@ -41,41 +37,45 @@ SETTING = {
 
 def index_document(folder: Path, studies: Mapping[Path, Runs | UserError], out: Path) -> Document:
     """Make the index of studies and what they say about claims; `studies`: folder -> runs, or why it cannot be read."""
-    rows, analyzed = [], list[tuple[dict[str, str], Findings]]()
+    rows, left, links, analyzed = [], list[str](), dict[str, str](), list[tuple[str, Findings]]()
     for at, study in studies.items():
         page = at / "report" / "report.html"
-        link = quote(os.path.relpath(page, out)) if page.is_file() else ""
-        place = {"study": str(at.relative_to(folder)), "_link": link}
-        row, findings = _index_row(study)
-        rows.append(place | row)
-        analyzed += [(place, findings)] if findings else []
-    table = Table("studies", CAPTION, pd.DataFrame(rows), COLUMNS)
+        name = str(at.relative_to(folder))
+        links[name] = quote(os.path.relpath(page, out)) if page.is_file() else ""
+        row, findings, complete = _index_row(study)
+        rows.append({"study": name, **row})
+        left += [] if complete else [f"{name}: {row['state']}"]
+        analyzed += [(name, findings)] if findings else []
+    key = Column("study", "study", key=True, link=lambda row: links[row["study"]])
+    table = Table("studies", CAPTION, rows, (key, *COLUMNS))
     groups = independent_groups({str(at.relative_to(folder)): s for at, s in studies.items() if isinstance(s, Runs)})
-    claims = [place | row for place, findings in analyzed for row in ledger_rows(findings)]
-    left = [f"{row['study']}: {row['state']}" for row in rows if row["_left"]]
-    complete = f"{words.plural(len(rows), 'study', 'studies')}, {len(rows) - len(left)} complete."
-    sections = [Section("studies", "Studies", [table]), *ledger_section(claims, groups)]
-    return Document(f"Studies in {folder.resolve().name}", "", "", (complete, *left), [], sections)
+    claims = [{"study": name, **row} for name, findings in analyzed for row in ledger_rows(findings)]
+    said = f"{words.plural(len(rows), 'study', 'studies')}, {len(rows) - len(left)} complete."
+    sections = [Section("studies", "Studies", [table]), *ledger_section(claims, groups, links)]
+    return Document(f"Studies in {folder.resolve().name}", "", "", (said, *left), [], sections)
 
 
-def _index_row(study: Runs | UserError) -> tuple[dict[str, Any], Findings | None]:
-    """A study's state, the first paragraph of its answer, its setting; its findings where it has one dataset."""
-    row: dict[str, Any] = {"state": "", "_left": True, "answer": "", "setting": "", "command": ""}
+def _index_row(study: Runs | UserError) -> tuple[dict[str, str], Findings | None, bool]:
+    """A study's state, the first paragraph of its answer, its setting; its findings where it has one dataset.
+
+    Last, whether it is complete.
+    """
+    row = {"state": "", "answer": "", "setting": "", "command": ""}
     try:
         if isinstance(study, UserError):
             raise study
         conduct = study_conduct(study)
-        row |= {"state": _state(conduct), "_left": "incomplete" in conduct.excluded}
+        row["state"], complete = _state(conduct), "incomplete" not in conduct.excluded
         if study.plan.base:
             row |= {"setting": _setting(study), "command": study.plan.command or ""}
         if study.of(*ENDED).empty:
-            return row, None
+            return row, None, complete
         if len(datasets_of(study)) > 1:
-            return row | {"answer": " ".join(answer(analyze_each(by_dataset([study]))))}, None
+            return row | {"answer": " ".join(answer(analyze_each(by_dataset([study]))))}, None, complete
         findings = analyze(study)
-        return row | {"answer": headline(study_sections(findings))[0]}, findings
+        return row | {"answer": headline(study_sections(findings))[0]}, findings, complete
     except UserError as error:
-        return row | {"state": f"Not read: {error}", "_left": True}, None
+        return row | {"state": f"Not read: {error}"}, None, False
 
 
 def _state(conduct: Conduct) -> str:

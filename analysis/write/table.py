@@ -1,9 +1,10 @@
-"""Tables: a frame with the data, and how each column is shown. `pages`, `markdown` and `latex` write them."""
+"""Tables: rows, and how each column shows them. `pages`, `markdown` and `latex` write them."""
 
 from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any, NamedTuple
@@ -26,26 +27,33 @@ SIGNS = {
 }  # verdict -> sign after a number, in files without colours
 
 
+Value = str | Callable[[Any], Any]
+"""What a column takes of a row: a function of it, or a key of a row that is a mapping (None where it lacks the key)."""
+Key = str | tuple[str, str]
+"""What files call a field, or ("factor", "rank"), (kind, name), where the user has given the name."""
+
+
 @dataclass(frozen=True)
 class Column:
-    """How a field of the frame is shown. `sort`, `link` and `mark` name fields, too; "" stands for none.
+    """How a value of each row is shown under a label.
 
-    `sort`: the field that orders the rows, where it is another one. `note`: shown under the pointer. `key`: whether the
-    column identifies the row, as the name of a variant does. `detail`: whether the page shows it in a second, folded
-    table. `link`: an address for each row. `mark`: "tied" (a dagger), "untested" (a double dagger) or a verdict (a
-    colour, only in HTML), or "best" (bold), also after a verdict. `math`: whether what stands between "$" in its texts
-    is math.
+    `field`: what files and `--columns` call it; "" where they lack it. `sort`: what orders the rows, where it is not
+    the value. `note`: shown under the pointer. `key`: whether the column identifies the row, as the name of a variant
+    does. `detail`: whether the page shows it in a second, folded table. `link`: an address for each row. `mark`: "tied"
+    (a dagger), "untested" (a double dagger) or a verdict (a colour, only in HTML), or "best" (bold), also after a
+    verdict. `math`: whether what stands between "$" in its texts is math.
     """
 
     label: str
-    field: str
+    value: Value
     show: Format = words.texts
-    sort: str = ""
+    field: Key = ""
+    sort: Value | None = None
     note: str = ""
     key: bool = False
     detail: bool = False
-    link: str = ""
-    mark: str = ""
+    link: Value | None = None
+    mark: Value | None = None
     math: bool = False
 
     @property
@@ -97,22 +105,23 @@ class Grid(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table. `frame` is what its CSV, `name`, holds, in full precision and the data's units.
+    """A table: `rows` of any type, and what its columns show of them.
 
-    A cell can be an `Estimate`: in the CSV, these are three columns. Fields of the frame that start with "_" are for
-    display only (addresses, marks, order). `folded`: whether the page shows only the caption until the reader unfolds
-    it; a table without columns is only its CSV. `group`: the field with the group of each row; a link to "#GROUP"
-    leads to its first row. `listing`: a long table that only the page shows; the document has a frame of the same
-    name, which is its CSV.
+    `fields`: what its CSV, `name`, holds of each row, in full precision and the data's units; by default every key of
+    rows that are mappings. An `Estimate` is three columns of it. `folded`: whether the page shows only the caption
+    until the reader unfolds it; a table without columns is only its CSV. `group`: the group of each row; a link to
+    "#GROUP" leads to its first row. `listing`: a long table that only the page shows; the document has a frame of the
+    same name, which is its CSV.
     """
 
     name: str
     caption: str
-    frame: pd.DataFrame
+    rows: Sequence[Any]
     columns: tuple[Column, ...]
+    fields: Mapping[Key, Value] | None = None
     notes: tuple[str, ...] = ()
     folded: bool = False
-    group: str = ""
+    group: Value | None = None
     listing: bool = False
 
     def shown(self) -> Grid:
@@ -126,37 +135,61 @@ class Table:
     @property
     def groups(self) -> list[str]:
         """The group of each row; empty where rows have none."""
-        return self.frame[self.group].tolist() if self.group else []
+        return self._values(self.group) if self.group else []
 
     @property
     def data(self) -> pd.DataFrame:
-        """The frame without display-only fields; estimates are the columns NAME, NAME_low and NAME_high."""
-        fields: dict[str, list] = {}
-        for name in self.frame:
-            if str(name).startswith("_"):
-                continue
-            values = self.frame[name].tolist()
-            if any(isinstance(value, Estimate) for value in values):
-                parts = {str(name): "value", f"{name}_low": "low", f"{name}_high": "high"}
-                fields |= {field: [getattr(value, part) for value in values] for field, part in parts.items()}
-            else:
-                fields[name] = values
-        return pd.DataFrame(fields)
+        """What the CSV holds; estimates are the columns NAME, NAME_low and NAME_high. For names, see `names_of`."""
+        fields = self.fields
+        if fields is None:
+            fields = {name: name for name in dict.fromkeys(name for row in self.rows for name in row)}
+        values = {key: self._values(value) for key, value in fields.items()}
+        ends = {key: ENDS if any(isinstance(one, Estimate) for one in of) else ("",) for key, of in values.items()}
+        columns: dict[str, list[Any]] = {}
+        for key, name in names_of(ends).items():
+            parts = {end: values[key] for end in ends[key]}
+            if len(parts) > 1:
+                parts = {end: [getattr(one, part) for one in values[key]] for end, part in ENDS.items()}
+            columns |= {name + end: of for end, of in parts.items()}
+        return pd.DataFrame(columns)
 
     def csv(self) -> str:
         """The data: numbers in full precision, text in quotes, since a lone "\r" would end a line without them."""
         return as_csv(self.data, csv.QUOTE_NONNUMERIC)
 
+    def _values(self, value: Value) -> list[Any]:
+        return [row.get(value) if isinstance(value, str) else value(row) for row in self.rows]
+
     def _cells(self, column: Column) -> list[Shown]:
-        unknown = [None] * len(self.frame)
-        order = column.sort or (column.field if column.numeric else "")
-        fields = [self.frame[name].tolist() if name else unknown for name in (column.link, column.mark, order)]
+        unknown = [None] * len(self.rows)
+        order = column.sort or (column.value if column.numeric else None)
+        fields = [self._values(value) if value else unknown for value in (column.link, column.mark, order)]
         return [
             Shown(
                 plain(text), _known(link), _known(mark), _sort(value) if order else None, _sign(mark) * column.numeric
             )
-            for text, link, mark, value in zip(column.show(self.frame[column.field].tolist()), *fields, strict=True)
+            for text, link, mark, value in zip(column.show(self._values(column.value)), *fields, strict=True)
         ]
+
+
+ENDS = {"": "value", "_low": "low", "_high": "high"}
+"""The end of a column's name -> the part of an estimate that it holds."""
+
+
+def names_of(fields: Mapping[Key, Iterable[str]]) -> dict[Key, str]:
+    """What files call each field. `fields`: -> the ends of the names of its columns.
+
+    The names of the user have no name of a field, nor of each other: `factor.rank` stands for ("factor", "rank") then.
+    """
+    taken = {key + end for key, ends in fields.items() if isinstance(key, str) for end in ends}
+    names: dict[Key, str] = {}
+    for key, ends in fields.items():
+        kind, name = key if isinstance(key, tuple) else ("", key)
+        while kind and taken & {name + end for end in ends}:
+            name = f"{kind}.{name}"
+        taken |= {name + end for end in ends}
+        names[key] = name
+    return names
 
 
 def as_csv(frame: pd.DataFrame, quoting: int = csv.QUOTE_MINIMAL) -> str:

@@ -24,6 +24,7 @@ from analysis.runs.folder import read_folder
 from analysis.studies.ledger import ALL_OUTCOMES
 from analysis.studies.over_studies import studies_table
 from analysis.write import latex, markdown
+from analysis.write.table import Table
 
 KINDS = ("none", "cpe", "rope-2d")
 ACCURACY = {"none": 0.70, "cpe": 0.80, "rope-2d": 0.90}
@@ -44,7 +45,7 @@ def frame(lost=(), variants=("sgd", "m1", "m2", "m3"), seeds=5, base=90.0):
 
 
 def compared(lost=(), **options):
-    return analysis.compare(frame(lost, **options), "acc", "method", baseline="sgd", margin=0.1)
+    return analysis.compare(frame(lost, **options), "acc", "method", baseline="sgd", margin=0.1).findings
 
 
 CASES = {
@@ -140,7 +141,7 @@ def test_where_all_runs_failed_more_seeds_are_no_advice(tmp_path):
 @pytest.mark.parametrize("alive", [0, 1, 2, 3])
 def test_another_baseline_is_advice_only_where_two_variants_can_be_compared(alive):
     lost = {(v, s) for v in ("sgd", "m1", "m2", "m3")[: 4 - alive] for s in range(5)}
-    said = compared(lost).answer
+    said = shown.answer(compared(lost))
     advice = {0: "find out why all runs failed", 1: "find out why runs failed"}.get(alive, "choose another baseline")
     assert f"More seeds will not help; {advice}." in said
 
@@ -150,7 +151,7 @@ def test_what_the_seeds_can_see_is_of_tested_pairs_only():
     runs = frame(variants=("m1", "m2"), seeds=5)
     wide = runs.assign(acc=runs["acc"].where(runs["method"] == "m1", runs["acc"] - 2))
     base = frame({("sgd", 1), ("sgd", 3)}, variants=("sgd",), base=40.0)
-    findings = analysis.compare(pd.concat([wide, base]), "acc", "method", baseline="sgd", margin=0.1)
+    findings = analysis.compare(pd.concat([wide, base]), "acc", "method", baseline="sgd", margin=0.1).findings
     (open_pair,) = findings.comparisons.other_pairs.values()
     first, _, last = differences(findings).answer
     assert first.startswith(f"Not tested against sgd ({FAILED}): m1 and m2.")
@@ -162,12 +163,12 @@ def test_an_untested_variant_can_have_every_rank_and_has_no_place_among_the_best
     names = [f"m{i}" for i in range(8)]
     findings = analysis.compare(
         frame({("m7", s) for s in range(3)}, variants=names), "acc", "method", baseline="m0", margin=0.1
-    )
+    ).findings
     assert findings.means.best == "m7" and findings.all_best == ["m6"]
     ranks = findings.comparisons.ranks  # m7 can be before or behind each of the others
     assert ranks == {"m7": (1, 8), **{f"m{i}": (7 - i, 8 - i) for i in range(7)}}
     table = variants_table(findings)
-    marks = dict(zip(names, table.frame["_best"]))
+    marks = {row.variant: row.mark for row in findings.rows}
     assert (marks["m6"], marks["m7"]) == ("best", "untested")
     assert "of the variants that are tested" in " ".join(table.notes) and "‡" in " ".join(table.notes)
     (said,) = best_mean(findings)
@@ -187,7 +188,7 @@ def test_an_untested_variant_can_have_every_rank_and_has_no_place_among_the_best
 def test_a_pair_that_is_not_tested_widens_the_ranks_of_both():
     runs = frame(variants=[f"m{i}" for i in range(8)], seeds=6)
     halves = (runs["method"] == "m0") & (runs["seed"] > 2) | (runs["method"] == "m1") & (runs["seed"] < 3)
-    findings = analysis.compare(runs[~halves], "acc", "method", baseline="m2", margin=0.1)
+    findings = analysis.compare(runs[~halves], "acc", "method", baseline="m2", margin=0.1).findings
     assert findings.comparisons.pairs["m0", "m1"].reason == "no common seed" and not findings.comparisons.untested
     ranks = findings.comparisons.ranks  # m7 is the best, m0 and m1 are the last
     assert ranks == {"m0": (7, 8), "m1": (7, 8), **{f"m{i}": (8 - i, 8 - i) for i in range(2, 8)}}
@@ -197,7 +198,7 @@ def test_nothing_is_bold_where_nothing_is_tested():
     lost = {("sgd", 0), *(("m1", s) for s in range(4)), ("m2", 1), ("m3", 2)}
     findings = compared(lost)
     assert findings.all_best == [] and best_mean(findings) == []
-    assert set(variants_table(findings).frame["_best"]) == {""}
+    assert {row.mark for row in findings.rows} == {""}
     assert not [note for note in variants_table(findings).notes if "Bold" in note]
     assert "textbf" not in latex.table(paper_table(findings, None))
 
@@ -241,7 +242,7 @@ def test_factors_with_failed_runs_of_unknown_level_are_not_tested(tmp_path):
     assert f"; not tested ({FAILED}): depth, head and depth × head." in said
     assert "No interaction is shown" not in said and "Main effects" not in said
     assert "Shown by the finished runs alone" not in said
-    for table in (item for item in section.items if "verdict" in getattr(item, "frame", {})):
+    for table in (item for item in section.items if isinstance(item, Table) and "verdict" in item.data):
         assert set(table.data["verdict"]) == {"not tested"}
 
 

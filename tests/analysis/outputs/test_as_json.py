@@ -110,13 +110,13 @@ def test_any_name_of_a_column_is_the_name_of_its_metric(name, tmp_path, capsys):
     frame = pd.DataFrame({"kind": ["a"] * 3 + ["b"] * 3, "seed": [0, 1, 2] * 2, name: [1, 2, 3.5, 4, 6, 7]})
     for lower in (False, True):
         results = analysis.compare(frame, name, "kind", lower_is_better=lower, margin=9 if lower else None)
-        answer = results.as_dict()
+        answer = as_dict(results.findings)
         assert (answer["metric"], answer["lower_is_better"]) == (name, lower)
         assert results.runs[name].tolist() == frame[name].tolist()
-        assert paper_table(results, ["variant", name], "sd").data[name].tolist() == [6.5 / 3, 17 / 3]
+        assert paper_table(results.findings, ["variant", name], "sd").data[name].tolist() == [6.5 / 3, 17 / 3]
         assert answer["margin"] == (9 if lower else None)
-        assert results.all_best == (["a"] if lower else ["b"])
-        again = export(results.study, tmp_path / f"{lower}")
+        assert results.findings.all_best == (["a"] if lower else ["b"])
+        again = export(results.findings.study, tmp_path / f"{lower}")
         code, out = printed(capsys, again, "--json", "--metric", name)
         assert code == 0 and json.loads(out) == {**answer, "study": "the table"}
 
@@ -133,7 +133,7 @@ def test_a_metric_of_ours_has_its_own_direction():
     with pytest.raises(UserError, match="lower_is_better: test/acc is a metric of ours, of which more is better"):
         analysis.compare(frame, "test/acc", "kind", lower_is_better=True)
     loss = frame.rename(columns={"test/acc": "test/loss"})
-    assert analysis.compare(loss, "test/loss", "kind", lower_is_better=True).means.metric.is_loss
+    assert analysis.compare(loss, "test/loss", "kind", lower_is_better=True).findings.means.metric.is_loss
 
 
 def test_the_warnings_of_the_report_are_in_the_json(tmp_path, capsys):

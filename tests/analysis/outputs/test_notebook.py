@@ -7,6 +7,7 @@ from synthetic import write_study
 
 import analysis
 from analysis.main import main
+from analysis.outputs.as_json import as_dict
 from experiments.errors import UserError
 
 SPREADS = {"old": 0.02, "new": 0.03}  # study -> how far its seeds scatter
@@ -26,10 +27,10 @@ def test_a_table_is_read_from_a_file_as_from_a_frame(tmp_path):
     frame.to_csv(tmp_path / "runs.csv", index=False)
     from_file = analysis.read(tmp_path / "runs.csv", metric="acc", factor="opt")
     from_frame = analysis.compare(frame, metric="acc", factor="opt")
-    expected, source = from_frame.as_dict(), f"csv:{tmp_path / 'runs.csv'}"
+    expected, source = as_dict(from_frame.findings), f"csv:{tmp_path / 'runs.csv'}"
     warned = [line.replace("the table", source) for line in expected["warnings"]]
     assert from_file.answer == from_frame.answer
-    assert from_file.as_dict() == {**expected, "study": "runs", "warnings": warned}
+    assert as_dict(from_file.findings) == {**expected, "study": "runs", "warnings": warned}
 
 
 def test_a_notebook_shows_the_answer_and_the_table():
@@ -44,10 +45,10 @@ def test_two_studies_are_one_table_with_the_study_as_a_factor(tmp_path):
     studies = {name: analysis.read(write_study(tmp_path / name, spread=spread)) for name, spread in SPREADS.items()}
     frame = pd.concat([study.runs.assign(study=name) for name, study in studies.items()])
     both = analysis.compare(frame, metric="test/acc", factor=["study", "variant"], margin=0.01, variance="paired")
-    assert len(both.comparisons.pairs) == 28
+    assert len(both.findings.comparisons.pairs) == 28
     for variant in ("none", "sinusoidal"):
         names = [f"study={name}, variant={variant}" for name in SPREADS]
-        pairs = both.comparisons.pairs
+        pairs = both.findings.comparisons.pairs
         found, sign = (pairs[*names], -1) if tuple(names) in pairs else (pairs[*names[::-1]], 1)
         old, new = (study.runs.set_index("variant").loc[variant, "test/acc"].to_numpy() for study in studies.values())
         ends = scipy_stats.ttest_1samp(sign * (new - old), 0).confidence_interval(1 - 0.05 / 2 / 28)
@@ -56,7 +57,7 @@ def test_two_studies_are_one_table_with_the_study_as_a_factor(tmp_path):
 
 
 def test_another_metric_can_be_asked_for(tmp_path):
-    assert str(analysis.read(write_study(tmp_path), metric="val/acc").means.metric) == "val/acc"
+    assert str(analysis.read(write_study(tmp_path), metric="val/acc").findings.means.metric) == "val/acc"
 
 
 TWELVE = {f"v{i:02}": [i + 0.5 * ((i * 7 + seed * 5) % 4) for seed in range(3)] for i in range(12)}
@@ -73,7 +74,7 @@ def test_the_text_of_results_is_the_answer_and_the_table_in_ten_lines():
     lines = repr(results).splitlines()
     assert len(lines) <= 10 and "\n".join(lines).startswith(results.answer)
     assert lines[len(results.answer.splitlines()) :][0].split()[:3] == ["variant", "mean", "low"]
-    parts = twelve().study.runs.rename(columns={"variant": "n"})
+    parts = twelve().findings.study.runs.rename(columns={"variant": "n"})
     both = pd.concat([parts.assign(d=name)[["m", "seed", "acc", "d"]] for name in "ab"])
     by_dataset = analysis.compare(both, "acc", "m", dataset="d")
     assert len(repr(by_dataset).splitlines()) <= 10 and list(by_dataset.table.index[0]) == ["a", "v00"]
@@ -84,12 +85,12 @@ def test_the_table_of_results_holds_numbers():
     assert table["mean"].to_dict() == pytest.approx({name: sum(values) / 3 for name, values in TWELVE.items()})
     ends = scipy_stats.ttest_1samp(TWELVE["v07"], 0).confidence_interval(0.95)
     assert table.loc["v07", ["low", "high", "n"]].tolist() == pytest.approx([*ends, 3])
-    other = results.comparisons.versus["v07"]
+    other = results.findings.comparisons.versus["v07"]
     assert table.loc["v07", "difference"] == pytest.approx((sum(TWELVE["v07"]) - sum(TWELVE["v05"])) / 3)
     assert table.loc["v07", ["difference_low", "difference_high"]].tolist() == [other.adjusted.low, other.adjusted.high]
     assert table.loc["v05", "verdict"] == "baseline" and [*table.index[table["difference"].isna()]] == ["v05"]
     verdicts = [results.pairs["v07", name].verdict for name in TWELVE if name != "v07"]
-    assert table.loc["v07", "rank"] == f"{1 + verdicts.count('worse')}-{12 - verdicts.count('better')}"
+    assert table.loc["v07", "rank"] == f"{1 + verdicts.count('worse')} to {12 - verdicts.count('better')}"
 
 
 def test_a_pair_is_found_in_either_order():

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import pandas as pd
 import pytest
 import study_file
 from markdown_it import MarkdownIt
@@ -47,7 +46,7 @@ def mirrored_study(server: PagesServer, tmp_path: Path) -> Path:
 def save(folder: Path) -> str:
     """Save the workspace of the study, with an answer and a table that hold markup."""
     columns = tuple(Column(name, name) for name in ("variant", "accuracy"))
-    table = Table("variants", "A caption.", pd.DataFrame({"variant": [HOSTILE], "accuracy": ["71.95"]}), columns)
+    table = Table("variants", "A caption.", [{"variant": HOSTILE, "accuracy": "71.95"}], columns)
     sections = [Section("result", "Results", [table])]
     document = Document("position", "", "A summary.", (f"The answer {MARKUP}.",), [], sections)
     return save_workspace(analyze(read(str(folder))), document, Tracking())

@@ -79,8 +79,8 @@ def test_a_rank_is_every_place_that_no_shown_difference_excludes(tmp_path):
             for place, name in enumerate(order, 1):
                 places[name].add(place)
     ranks = {row["variant"]: row["rank"] for row in shown.rows(variants_table(findings))}
-    assert ranks["cpe"] == "1" and ranks["none"] == "5" and "2-" in ranks["rope-2d"]
-    assert ranks == {name: "-".join(map(str, sorted({min(found), max(found)}))) for name, found in places.items()}
+    assert ranks["cpe"] == "1" and ranks["none"] == "5" and "2 to " in ranks["rope-2d"]
+    assert ranks == {name: " to ".join(map(str, sorted({min(found), max(found)}))) for name, found in places.items()}
 
 
 def test_two_variants_have_no_rank(tmp_path):

@@ -43,7 +43,9 @@ def test_the_user_says_what_is_better_and_what_counts_as_equal():
     """Differences -3.1, -3, -2.9: the ends of the 95 % interval are -3 -+ 4.303 * 0.1 / sqrt(3) = -3 -+ 0.248."""
     frame, margins = table({"a": [-10.0, -20.0, -30.0], "b": [-13.1, -23.0, -32.9]}), (3.24, 3.25)
     verdicts = [
-        compared(frame, lower_is_better=lower, margin=margin, variance="paired").comparisons.versus["b"].verdict
+        compared(frame, lower_is_better=lower, margin=margin, variance="paired")
+        .findings.comparisons.versus["b"]
+        .verdict
         for lower in (False, True)
         for margin in margins
     ]
@@ -52,18 +54,18 @@ def test_the_user_says_what_is_better_and_what_counts_as_equal():
 
 def test_pairs_with_the_baseline_can_be_the_only_ones():
     frame = table({"a": [1.0, 2, 3, 4, 5], "b": [1.1, 2.3, 2.9, 4, 5], "c": [2.1, 3.3, 3.9, 5, 6]})
-    every, few = (compared(frame, family=family).comparisons for family in ("all", "baseline"))
+    every, few = (compared(frame, family=family).findings.comparisons for family in ("all", "baseline"))
     assert len(every.pairs) == 3 and few.pairs == {} and few.versus["b"].p < few.versus["b"].p_adjusted
     assert few.versus["c"].p_adjusted == pytest.approx(2 / 3 * every.versus["c"].p_adjusted)
 
 
 def test_rounded_values_that_never_vary_are_known_to_half_a_step():
     """500 and 400 on each of 5 seeds: the standard deviation of a difference is 0.5 sqrt(2), not 0."""
-    versus = compared(table({"a": [400] * 5, "b": [500] * 5})).comparisons.versus["b"]
+    versus = compared(table({"a": [400] * 5, "b": [500] * 5})).findings.comparisons.versus["b"]
     t = 100 / (0.5 * math.sqrt(2) / math.sqrt(5))
     assert versus.p_adjusted == pytest.approx(2 * scipy_stats.t.sf(t, 4), rel=1e-9) and versus.verdict == "better"
     equal = table({"a": [400, 410, 405], "b": [400, 410, 405], "c": [7, 8, 6], "d": [1, 2, 9]})
-    assert compared(equal).comparisons.versus["b"].verdict == "equal on all seeds"
+    assert compared(equal).findings.comparisons.versus["b"].verdict == "equal on all seeds"
 
 
 @pytest.mark.parametrize(
@@ -85,9 +87,9 @@ def test_two_factors_give_the_factorial_results():
         for seed, noise in enumerate({"a": [0, 1, 2, 4], "b": [0, 2, 1, 4]}[method])
     ]
     results = compared(pd.DataFrame(rows), factor=["method", "lr"], baseline="method=a, lr=1")
-    effects = results.factors.model.contrasts.set_index("factor")["diff"]
+    effects = results.findings.factors.model.contrasts.set_index("factor")["diff"]
     assert {factor: diff.value for factor, diff in effects.items()} == pytest.approx({"method": 4, "lr": 1})
-    assert len(results.comparisons.pairs) == 6
+    assert len(results.findings.comparisons.pairs) == 6
 
 
 @pytest.mark.parametrize("metric", ["test/acc", "accuracy"])
@@ -114,7 +116,7 @@ def test_every_format_holds_the_same_runs(tmp_path):
     if importlib.util.find_spec("pyarrow"):
         frame.to_parquet(tmp_path / "runs.parquet")
         formats.append("parquet")
-    expected = compared(frame).means.values
+    expected = compared(frame).findings.means.values
     assert expected == {"NA": {0: 0.3, 1: 1e-3, 2: 0.5}, "none": {0: 0.1, 1: 0.2, 2: 1 / 3}}
     for ending in formats:
         study = read(f"csv:{tmp_path / 'runs'}.{ending}", metric="score", factor=["method"], margin=0.5)
@@ -371,8 +373,8 @@ def test_rows_of_runs_that_did_not_end_are_an_error_with_the_way_out(column, goo
     status, said, _ = run(capsys, *words, "--failed", condition)
     assert status == 0 and "Failed: 1 run of b." in said and "left out" not in said
     study = analysis.read("runs.csv", metric="acc", factor="method", failed=condition)
-    assert study.conduct.counts.loc["b", "diverged"] == 1 and study.means.values["b"][0] == 90
-    assert study.comparisons.versus["b"].verdict not in ("better", "worse", "equivalent")
+    assert study.findings.conduct.counts.loc["b", "diverged"] == 1 and study.findings.means.values["b"][0] == 90
+    assert study.findings.comparisons.versus["b"].verdict not in ("better", "worse", "equivalent")
     with pytest.raises(UserError, match=rf"{column}: 1 of 6 rows did not end"):
         analysis.compare(pd.read_csv("runs.csv", dtype=str, keep_default_na=False), "acc", "method")
 
@@ -432,12 +434,12 @@ def test_rows_can_be_kept_and_counted_as_failed_by_what_they_are_not(tmp_path):
     (tmp_path / "t.csv").write_text("m,seed,State,acc\n" + rows)
     asked = {"metric": "acc", "factor": "m", "baseline": "m1"}
     failed = analysis.read(tmp_path / "t.csv", failed=["State!=ok"], **asked)
-    assert failed.conduct.counts.loc["m2", ["finished", "diverged"]].tolist() == [3, 2]
+    assert failed.findings.conduct.counts.loc["m2", ["finished", "diverged"]].tolist() == [3, 2]
     left_out = analysis.read(tmp_path / "t.csv", where={"State": "ok"}, **asked)
-    assert left_out.study.plan.notes[-1].startswith("Conditions leave out 2 of 10 rows.")
-    (missing,) = [note for note in left_out.study.plan.notes if note.startswith("No run of a seed that")]
+    assert left_out.findings.study.plan.notes[-1].startswith("Conditions leave out 2 of 10 rows.")
+    (missing,) = [note for note in left_out.findings.study.plan.notes if note.startswith("No run of a seed that")]
     assert "another variant has: m2 (seed 3, 4). Runs that failed and are left out make" in missing
-    assert not any("another variant has" in note for note in failed.study.plan.notes)
+    assert not any("another variant has" in note for note in failed.findings.study.plan.notes)
     kept = analysis.read(tmp_path / "t.csv", where="State!=crashed", **asked)
     assert len(kept.runs) == 8
 
@@ -470,7 +472,7 @@ def test_a_margin_in_percent_is_refused_for_a_share(metric):
     frame = table({"a": [0.9, 0.8, 0.85], "b": [0.7, 0.6, 0.75]}).rename(columns={"score": metric})
     with pytest.raises(UserError, match=r"margin: 0.5 is not allowed: expected less than 0.5.*1 point is 0.01"):
         compared(frame, metric, margin=0.5)
-    assert compared(frame, metric, margin=0.4).study.margin == 0.4
+    assert compared(frame, metric, margin=0.4).findings.study.margin == 0.4
 
 
 @pytest.mark.parametrize("value", ["1_5", "1_000.5", "_1", "1_", "1e1_0"])
@@ -498,7 +500,7 @@ def test_runs_without_a_seed_in_common_are_unpaired():
     with pytest.raises(UserError, match="seed: c has no seed in common"):
         compared(pd.concat([table({"a": [1, 2, 3], "b": [2, 3, 5]}), frame.assign(method="c", seed=range(6, 12))]))
     frame.loc[5, "seed"] = 0
-    assert compared(frame).comparisons.versus["b"].diff.n == 1
+    assert compared(frame).findings.comparisons.versus["b"].diff.n == 1
 
 
 def test_an_accuracy_in_percent_and_none_as_a_level_name_the_way_out(tmp_path):
@@ -511,7 +513,7 @@ def test_an_accuracy_in_percent_and_none_as_a_level_name_the_way_out(tmp_path):
     with pytest.raises(UserError, match=r"pos: row 1 is empty.*keep_default_na=False\) or fillna\('none'\)"):
         analysis.compare(pd.read_csv(tmp_path / "t.csv"), "acc", "pos")
     as_text = pd.read_csv(tmp_path / "t.csv", keep_default_na=False)
-    assert analysis.compare(as_text, "acc", "pos").comparisons.versus["rope"].diff.value == 1.5
+    assert analysis.compare(as_text, "acc", "pos").findings.comparisons.versus["rope"].diff.value == 1.5
 
 
 @pytest.mark.parametrize("name", ["runs.tsv", "runs.csv.gz", "RUNS.CSV.GZ", "runs.csv"])
@@ -579,13 +581,13 @@ def test_what_the_columns_cannot_exclude_is_noted():
         {"opt": ["a"] * 3 + ["b"] * 3, "seed": [0, 1, 2] * 2, "loss": [3, 2, 4, 5, 6, 5.5], "lr": [0.1] * 3 + [0.3] * 3}
     )
     frame["host"] = ["x", "y", "x", "x", "y", "x"]
-    notes = analysis.compare(frame, metric="loss", factor="opt").study.plan.notes
+    notes = analysis.compare(frame, metric="loss", factor="opt").findings.study.plan.notes
     assert notes == [
         "lr differs between variants and is no factor: it may explain a difference.",
         "Higher loss counts as better. For the opposite: --lower-is-better, in Python lower_is_better=True.",
     ]
     lower = analysis.compare(frame[["opt", "seed", "loss"]], metric="loss", factor="opt", lower_is_better=True)
-    assert lower.study.plan.notes == []
+    assert lower.findings.study.plan.notes == []
 
 
 def test_a_value_of_zero_is_a_result():
@@ -642,7 +644,7 @@ def test_nested_json_has_flat_names(tmp_path):
     (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, rows)))
     asked = {"metric": "result.acc", "factor": "config.m", "seed": "config.seed"}
     results = analysis.read(tmp_path / "r.jsonl", **asked)
-    assert results.means.values == {"a": {0: 0, 1: 1, 2: 2}, "b": {0: 2, 1: 3, 2: 4}}
+    assert results.findings.means.values == {"a": {0: 0, 1: 1, 2: 2}, "b": {0: 2, 1: 3, 2: 4}}
 
 
 @pytest.mark.parametrize("where", ["data=x", ["data=x"], {"data": "x"}, {"data": "x", "size": 8}, "data!=y"])
@@ -650,4 +652,4 @@ def test_conditions_in_python_are_one_several_or_a_mapping(where, tmp_path):
     frame = table({"a": [1, 2, 3], "b": [2, 3, 5]}, size=8)
     pd.concat([frame.assign(data="x"), frame.assign(data="y", score=0)]).to_csv(tmp_path / "t.csv", index=False)
     results = analysis.read(tmp_path / "t.csv", metric="score", factor="method", where=where)
-    assert results.means.values["b"] == {0: 2, 1: 3, 2: 5}
+    assert results.findings.means.values["b"] == {0: 2, 1: 3, 2: 5}

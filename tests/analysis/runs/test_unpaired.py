@@ -34,7 +34,7 @@ def compared(frame, factor="method", **options):
 
 def tables(results):
     """Every number of the report: name of a table -> its CSV. The list of runs names rows of the file."""
-    items = [item for section in study_sections(results) for item in section.items if isinstance(item, Table)]
+    items = [item for section in study_sections(results.findings) for item in section.items if isinstance(item, Table)]
     return {table.name: table.csv() for table in items if table.name != "runs"}
 
 
@@ -55,7 +55,7 @@ def test_no_order_of_the_rows_changes_the_answer_or_a_number(frame, options):
     for order in range(20):
         results = compared(frame.sample(frac=1, random_state=order) if order else frame, **options)
         parts = getattr(results, "studies", {"": results})
-        found.append((results.answer, repr(results.as_dict()), {name: tables(part) for name, part in parts.items()}))
+        found.append((results.answer, results, {name: tables(part) for name, part in parts.items()}))
     assert all(one == found[0] for one in found)
 
 
@@ -63,7 +63,7 @@ def test_no_order_of_the_rows_changes_the_answer_or_a_number(frame, options):
 def test_two_variants_have_the_test_of_welch(counts):
     frame = runs(counts)
     a, b = (frame["acc"][frame["method"] == kind].to_numpy() for kind in KINDS[:2])
-    one = compared(frame, baseline="resnet").comparisons.versus["vit"]
+    one = compared(frame, baseline="resnet").findings.comparisons.versus["vit"]
     expected = scipy_stats.ttest_ind(b, a, equal_var=False)
     assert (one.p, one.diff.value) == pytest.approx((expected.pvalue, b.mean() - a.mean()), rel=1e-9)
     assert (one.adjusted.low, one.adjusted.high) == pytest.approx([*expected.confidence_interval(0.95)], rel=1e-9)
@@ -71,10 +71,10 @@ def test_two_variants_have_the_test_of_welch(counts):
 
 
 def test_three_variants_share_their_spread_and_one_with_two_runs_does_not():
-    compared_by = {pair: one.method for pair, one in compared(runs((3, 4, 3, 2))).comparisons.pairs.items()}
+    compared_by = {pair: one.method for pair, one in compared(runs((3, 4, 3, 2))).findings.comparisons.pairs.items()}
     assert {method for pair, method in compared_by.items() if "none" not in pair} == {"shared"}
     assert {method for pair, method in compared_by.items() if "none" in pair} == {"Welch"}
-    assert compared(runs((3, 4, 2))).comparisons.methods == {"Welch"}
+    assert compared(runs((3, 4, 2))).findings.comparisons.methods == {"Welch"}
 
 
 def test_a_value_added_to_the_runs_at_one_place_of_each_variant_is_spread():
@@ -83,7 +83,7 @@ def test_a_value_added_to_the_runs_at_one_place_of_each_variant_is_spread():
     lifted["acc"] += 10 * (np.arange(16) % 4 == 0)
     seeded = lifted.assign(seed=np.arange(16) % 4)
     widths = [
-        one.comparisons.versus["vit"].adjusted
+        one.findings.comparisons.versus["vit"].adjusted
         for one in (compared(lifted), compared(seeded, variance="shared"), compared(runs((4, 4, 4, 4))))
     ]
     unpaired, paired, plain = (one.high - one.low for one in widths)
@@ -100,11 +100,11 @@ def test_what_is_not_tested_says_why_in_runs(rows, reason):
         [(kind, value) for kind, values in rows.items() for value in values], columns=["method", "acc"]
     )
     results = compared(frame)
-    assert results.comparisons.versus["b"].reason == reason and "seed" not in results.answer
+    assert results.findings.comparisons.versus["b"].reason == reason and "seed" not in results.answer
 
 
 def test_failed_runs_are_counted_on_both_sides():
-    one = compared(runs((4, 3), failed=1), baseline="resnet").comparisons.versus["vit"]
+    one = compared(runs((4, 3), failed=1), baseline="resnet").findings.comparisons.versus["vit"]
     assert (one.runs, one.dropped, one.n) == ((2, 4), 1, 2)
 
 
@@ -112,7 +112,7 @@ def test_effects_of_factors_are_weighted_sums_of_means():
     """Cells of two and three runs: by hand, the error of a main effect is sqrt(sum of s^2 / n) / 2."""
     cells = {("a", 1): [1, 2], ("a", 2): [4, 7], ("b", 1): [3, 3.5, 5], ("b", 2): [9, 8]}
     frame = pd.DataFrame([(*cell, y) for cell, ys in cells.items() for y in ys], columns=["method", "lr", "acc"])
-    model = compared(frame, factor=["method", "lr"]).factors.model
+    model = compared(frame, factor=["method", "lr"]).findings.factors.model
     parts = np.array([np.var(ys, ddof=1) / len(ys) for ys in cells.values()]) / 4
     sizes = np.array([len(ys) for ys in cells.values()])
     error, df = math.sqrt(parts.sum()), parts.sum() ** 2 / (parts**2 / (sizes - 1)).sum()
@@ -124,7 +124,7 @@ def test_effects_of_factors_are_weighted_sums_of_means():
     half = scipy_stats.t.ppf(1 - 0.05 / 2 / 3 / 2, df) * error  # pairs and factors share 5 %; there are three terms
     assert row["adjusted"].high - row["diff"].value == pytest.approx(half)
     assert model.seeds == model.seeds_left_out == ()
-    few = compared(frame[1:], factor=["method", "lr"]).factors
+    few = compared(frame[1:], factor=["method", "lr"]).findings.factors
     assert few.skipped_reason == "factors: fewer than two finished runs of method = a, lr = 1"
 
 

@@ -14,6 +14,7 @@ from synthetic import on_dataset, state_plan, write_by_dataset, write_study
 
 import analysis
 from analysis.findings import analyze_each
+from analysis.outputs.as_json import across_dict
 from analysis.runs.by_dataset import by_dataset
 from analysis.runs.folder import read_folder
 from analysis.studies.over_studies import across_document, studies_table
@@ -55,13 +56,17 @@ def compared(frame, **options):
     return analysis.compare(frame, "acc", "method", baseline="base", dataset="dataset", **options)
 
 
+def parts_of(results):
+    return {name: part.findings for name, part in results.studies.items()}
+
+
 def test_the_pairs_of_a_dataset_are_tested_at_the_level_of_all_pairs_of_all_datasets():
     """Two datasets and three methods: six paired t tests, each at 0.05 / 6."""
     frame = table_of_runs()
     found = compared(frame, variance="paired")
     for dataset, runs in frame.groupby("dataset"):
         cells = runs.pivot(index="seed", columns="method", values="acc")
-        pairs = found.studies[dataset].comparisons.pairs
+        pairs = found.studies[dataset].findings.comparisons.pairs
         assert len(pairs) == 3
         for (a, b), one in pairs.items():
             test = stats.ttest_1samp(cells[a] - cells[b], 0)
@@ -78,24 +83,24 @@ def test_the_answer_says_on_at_least_how_many_datasets_a_method_is_better():
         "ours is better than base on at least 2 of 2 datasets (mnist and svhn). "
         "other is better than base on at least 1 of 2 datasets (mnist)."
     )
-    counted = {one["variant"]: one["better"] for one in found.as_dict()["against_baseline"]}
+    counted = {one["variant"]: one["better"] for one in across_dict(parts_of(found))["against_baseline"]}
     assert counted == {"ours": ["mnist", "svhn"], "other": ["mnist"]}
-    pairs = [len(one["comparisons"]) for one in found.as_dict()["datasets"].values()]
+    pairs = [len(one["comparisons"]) for one in across_dict(parts_of(found))["datasets"].values()]
     assert pairs == [3, 3] and found.answer.split(".")[0] in found._repr_html_()
-    rows = {row["variant"]: row["better on"] for row in shown.rows(studies_table(found.studies))}
+    rows = {row["variant"]: row["better on"] for row in shown.rows(studies_table(parts_of(found)))}
     assert rows == {"base": "–", "ours": "2", "other": "1"}
 
 
 def test_a_missing_cell_is_named_and_widens_no_interval():
     frame = table_of_runs()
     whole, part = compared(frame), compared(frame.query("method != 'other' or dataset != 'svhn'"))
-    wide, narrow = (one.studies["mnist"].comparisons.versus["ours"].adjusted for one in (whole, part))
+    wide, narrow = (one.studies["mnist"].findings.comparisons.versus["ours"].adjusted for one in (whole, part))
     assert (wide.low, wide.high) == (narrow.low, narrow.high)
-    left, *_ = (one.studies["svhn"].comparisons.pairs["ours", "base"] for one in (part,))
+    left, *_ = (one.studies["svhn"].findings.comparisons.pairs["ours", "base"] for one in (part,))
     assert left.p_adjusted == pytest.approx(2 * left.p)  # the only pair on one of two datasets
     assert part.answer.splitlines()[1] == "Not tested: other on svhn (no run)."
-    (row,) = [row for row in shown.rows(studies_table(part.studies)) if row["variant"] == "other"]
-    assert row["svhn"] == "–" and "× not tested" in studies_table(part.studies).caption
+    (row,) = [row for row in shown.rows(studies_table(parts_of(part))) if row["variant"] == "other"]
+    assert row["svhn"] == "–" and "× not tested" in studies_table(parts_of(part)).caption
 
 
 def test_variants_of_two_factors_have_the_same_names_on_all_datasets():
@@ -103,7 +108,7 @@ def test_variants_of_two_factors_have_the_same_names_on_all_datasets():
     frame = pd.concat([table_of_runs().assign(lr=rate) for rate in (1, 2)])
     frame = frame.query("lr == 1 or dataset != 'svhn'")
     found = analysis.compare(frame, "acc", ["method", "lr"], baseline="method=base, lr=1", dataset="dataset")
-    names = [row["variant"] for row in shown.rows(studies_table(found.studies))]
+    names = [row["variant"] for row in shown.rows(studies_table(parts_of(found)))]
     assert sorted(names) == sorted(f"{method}, lr = {rate}" for method in METHODS for rate in (1, 2))
     assert "“base, lr = 2” on svhn (no run)" in found.answer
 

@@ -8,7 +8,6 @@ import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 from synthetic import write_study
@@ -144,7 +143,7 @@ def test_every_figure_has_an_alternative_text(page):
 
 
 def test_a_note_is_shown_at_its_first_table_and_the_details_of_a_warning_are_folded():
-    tables = [Table(name, "Caption.", pd.DataFrame({"a": ["b"]}), (Column("a", "a"),), ("A note.",)) for name in "xy"]
+    tables = [Table(name, "Caption.", [{"a": "b"}], (Column("a", "a"),), notes=("A note.",)) for name in "xy"]
     warnings, empty = [Warn("One line.", "More."), Warn("Another.")], Section("empty", "Nothing")
     document = Document("t", "", "s", (), warnings, [Section("result", "Results", tables), empty]).as_shown()
     page = pages.page(document, {})

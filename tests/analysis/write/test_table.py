@@ -36,8 +36,8 @@ HOSTILE = [
 
 
 def table_of(*names: str) -> Table:
-    frame = pd.DataFrame({"name": names, "_mark": ["best", "tied", *[""] * len(names)][: len(names)]})
-    return Table("t", "Caption.", frame, (Column("name", "name", key=True, mark="_mark"),))
+    rows = [{"name": name, "mark": mark} for name, mark in zip(names, ("best", "tied", ""))]
+    return Table("t", "Caption.", rows, (Column("name", "name", key=True, mark="mark"),), {"name": "name"})
 
 
 def children_of_cells(table: Table):
@@ -71,7 +71,7 @@ def test_any_paragraph_in_markdown_is_a_paragraph(text):
 
 @given(st.text(min_size=1))
 def test_any_text_in_csv_is_read_back(text):
-    """But for what a spreadsheet would compute. "_mark" is for display only."""
+    """But for what a spreadsheet would compute."""
     ((head,), (written,)) = csv.reader(io.StringIO(table_of(text).csv(), newline=""))
     assert head == "name" and written in ([text] if text[0] not in "=+-@\t\r" else [text, f"'{text}"])
 
@@ -87,7 +87,7 @@ def test_a_text_that_a_spreadsheet_would_compute_is_text_in_every_csv(tmp_path, 
     """In cells and in heads, in tables and in the frames beside them. Numbers stay numbers."""
     frame = pd.DataFrame({"@m": ["a"] * 2 + [text] * 2, "seed": [0, 1] * 2, "score": [1, 2, 4, 6.5]})
     results = analysis.compare(frame, "score", "@m")
-    files = make(study_document(results))
+    files = make(study_document(results.findings))
     for name in ("variants", "runs"):
         rows = list(csv.DictReader(io.StringIO(files[f"tables/{name}.csv"].decode(), newline="")))
         assert {row["variant"] for row in rows} == {"a", written}, name
@@ -137,10 +137,10 @@ def test_bold_and_dagger():
 
 
 def test_columns_without_a_text_are_left_out_but_stay_in_the_csv():
-    frame = pd.DataFrame({"name": ["", ""], "known": [1.0, 2.0], "unknown": [float("nan")] * 2})
+    rows = [{"name": "", "known": known, "unknown": float("nan")} for known in (1.0, 2.0)]
     columns = [Column(field, field, words.numbers(), detail=True) for field in ("known", "unknown")]
     key = Column("name", "name", key=True)
-    made = Table("t", "Caption.", frame, (key, *columns))
+    made = Table("t", "Caption.", rows, (key, *columns))
     assert shown.texts(made) == [["", "1.00"], ["", "2.00"]]
     assert [column.label for column in made.shown().main.columns] == ["name"]
     assert [column.label for column in made.shown().details.columns] == ["name", "known"]
@@ -158,7 +158,8 @@ def test_intervals_of_a_column_have_the_same_decimals():
 
 def test_an_estimate_is_three_columns_of_the_csv():
     accuracy, nan = Metric("test/acc"), float("nan")
-    frame = pd.DataFrame({"name": ["a", "b"], "acc": [Estimate(0.72, 0.6703, 0.7697, 3), Estimate(0.5, nan, nan, 1)]})
-    made = Table("t", "Caption.", frame, (Column("accuracy", "acc", words.intervals(accuracy)),))
+    estimates = {"a": Estimate(0.72, 0.6703, 0.7697, 3), "b": Estimate(0.5, nan, nan, 1)}
+    rows = [{"name": name, "acc": estimate} for name, estimate in estimates.items()]
+    made = Table("t", "Caption.", rows, (Column("accuracy", "acc", words.intervals(accuracy)),))
     assert made.csv().splitlines() == ['"name","acc","acc_low","acc_high"', '"a",0.72,0.6703,0.7697', '"b",0.5,"",""']
     assert [(cell.text, cell.sort) for (cell,) in made.shown().rows] == [("72.0 ± 5.0", "0.72"), ("50.0", "0.5")]
