@@ -12,7 +12,7 @@ import optuna
 import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
-from shown import answer, rows
+from shown import rows
 from synthetic import write_study
 
 import analysis
@@ -127,12 +127,12 @@ def test_every_format_holds_the_same_runs(tmp_path):
 def test_a_pair_without_a_common_seed_says_so():
     seeds, scores = [0, 1, 2, 3, 0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0, 1.0, 2.5, 3.0, 4.5]
     frame = pd.DataFrame({"method": list("aabbcccc"), "seed": seeds, "score": scores})
-    (row,) = (row for row in rows(variants_table(compared(frame))) if row["variant"] == "b")
+    (row,) = (row for row in rows(variants_table(compared(frame).findings)) if row["variant"] == "b")
     assert row["verdict"] == "not tested (no common seed)"
 
 
 def test_a_report_on_a_frame_shows_the_call_that_makes_it():
-    (code,) = reproduce(compared(table({"a": [1, 2], "b": [3, 4]}))).items
+    (code,) = reproduce(compared(table({"a": [1, 2], "b": [3, 4]})).findings).items
     assert code.text == "analysis.compare(frame, metric='score', factor=['method'], margin=0.5)"
 
 
@@ -267,10 +267,10 @@ def test_the_report_shows_what_the_table_has_and_no_more(tmp_path, capsys):
 
 
 def test_small_and_large_values_are_shown_and_what_is_not_tested_says_why():
-    said = answer(compared(table({"a": [1.1e-9], "b": [3e-9]})))
+    said = compared(table({"a": [1.1e-9], "b": [3e-9]})).answer
     assert said.startswith("Score: b 3e−09, a 1.1e−09.")
     large = [10**12 + i for i in (1, 2, 3, 2)], [10**12 + i for i in (1, 3, 3, 2)]
-    said = answer(compared(table(dict(zip("ab", large))), margin=5))
+    said = compared(table(dict(zip("ab", large))), margin=5).answer
     assert "Not tested against a (no spread over the seeds): b." in said
 
 
