@@ -144,9 +144,10 @@ def run_command(
 ) -> NoReturn:
     """Run the body of a command and exit with its status.
 
-    Status 2 with one line for a `UserError`, a plug-in or a file that cannot be used; 128 + N after signal N (Ctrl-C,
-    SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2), with one line; 141 if the reader of standard output is gone, as with `| head`;
-    1 with one line if the disk of standard output is full. `resumes`: the same command, run again, continues the work.
+    Status 2 with one line for a `UserError`, a plug-in or a file that cannot be used, and with the help for a command
+    without arguments; 128 + N after signal N (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2), with one line; 141 if the
+    reader of standard output is gone, as with `| head`; 1 with one line if the disk of standard output is full.
+    `resumes`: the same command, run again, continues the work.
     """
     set_up_streams()
     os.environ["PYTHONSAFEPATH"] = "1"  # modules of the current folder are none of the processes that it starts
@@ -167,7 +168,7 @@ def run_command(
         print(f"{prog}: error: {error.filename}: cannot be used: {error.strerror}", file=sys.stderr)
         status = 2
     except OSError as error:
-        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO):
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EIO):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print(f"{prog}: error: standard output cannot be written: {error.strerror}", file=sys.stderr)
@@ -190,7 +191,9 @@ def set_up_streams() -> None:
 
 
 def _run(prog: str, body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> Any:
-    argv = argv or ["--help"]
+    if not argv:  # as with a variable of a script that is not set
+        _run(prog, body, ["--help"])
+        return 2
     if undecoded := [word for word in argv if word.encode(errors="ignore").decode() != word]:
         raise UserError(f"argument {undecoded[0]!r}: is not UTF-8; a record contains the command as UTF-8 text")
     for name in (f"{prog} {argv[0]}", *(word.partition("=")[0].replace("_", "-") for word in argv)):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, assert_never
 
 from experiments.errors import UserError, duration_text
-from experiments.files import RecordError, delete_file, own_folder, write_text
+from experiments.files import RecordError, own_folder, write_text
 from experiments.metric import Metric
 from experiments.runs import record
 from experiments.runs.resume import epochs_done
@@ -167,7 +167,6 @@ class Driver:
         except RecordError as error:
             summary, reason = None, str(error)
         if summary:
-            delete_file(self.task.folder / run.name / record.ERROR)  # of an earlier attempt
             self.source.ended(run, summary)
             self.display.ended(run, result_text(summary, self.metric))
         elif locked_by:

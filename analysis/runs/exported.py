@@ -11,10 +11,12 @@ import csv
 import hashlib
 import io
 import json
+import re
 import zlib
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 from zipfile import BadZipFile
 
@@ -26,7 +28,7 @@ from analysis.runs.held_fixed import without_locations
 from analysis.runs.runs import Runs
 from analysis.runs.settings import flatten, nested
 from analysis.runs.source_run import COLUMNS, ENDED, TEXTS, check_row
-from experiments.config import DEFAULTS, completed
+from experiments.config import DEFAULTS, completed, unplaced
 from experiments.errors import UserError, first_line, writing
 from experiments.files import RecordError, canonical, check_replaceable, finite, read_json, reading, write_bytes
 from experiments.metric import is_metric
@@ -34,6 +36,8 @@ from experiments.runs.history import Look
 from experiments.study import STUDY, StudyPlan
 
 RUNS, CURVES, HITS, PLUGINS = "runs.csv", "curves.csv", "test_hits.npz", "plugins.json"
+PATH = re.compile(r"""(?<![\w./~-])(?:~[\w.-]*)?/(?!/)[^\s,;:\])"']+""")  # an absolute one, not that of a URL
+LEVELS = ("factors", "extra", "baseline")  # of a study file
 FILES = (RUNS, CURVES, HITS, PLUGINS, STUDY)
 
 
@@ -61,14 +65,15 @@ def is_export(folder: Path) -> bool:
 def export(study: Runs, folder: Path) -> Path:
     """Write the study's files and return the folder. The same study gives the same bytes.
 
-    It replaces an older export that has no other runs. Settings that only say where files are become their defaults.
+    It replaces an older export that has no other runs. Settings that only say where files are become their defaults,
+    and no text names a path of this machine; see `_without_paths`.
     Raises `UserError` where no run has ended, or where the folder holds anything else.
     """
     folder = Path(folder)
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to export")
     _check_replaceable(folder)
-    study = without_locations(study)
+    study = _without_paths(without_locations(study))
     _check_held(folder, study)
     files = _files(study)
     with writing(folder):
@@ -78,6 +83,29 @@ def export(study: Runs, folder: Path) -> Path:
     for name, body in files.items():
         write_bytes(folder / name, body)
     return folder
+
+
+def _without_paths(study: Runs) -> Runs:
+    """The study with only the last part of each absolute path in commands, reasons and the study file as it was read.
+
+    Levels keep theirs, since they tell variants apart.
+    """
+    plan = study.plan
+    stated = {key: value if key in LEVELS else _last_parts(value) for key, value in plan.study.items()}
+    changes = {name: _last_parts(getattr(plan, name)) for name in ("command", "source", "notes")} | {"study": stated}
+    if plan.tuned:
+        changes["tuned"] = plan.tuned.model_copy(update={"base": unplaced(plan.tuned.base)})
+    runs = study.runs.assign(command=study.runs["command"].map(_last_parts))
+    return replace(study, plan=plan.model_copy(update=changes), runs=runs, troubles=_last_parts(study.troubles))
+
+
+def _last_parts(value: Any) -> Any:
+    """The value with only the last part of each absolute path in its texts."""
+    if isinstance(value, str):
+        return PATH.sub(lambda path: PurePath(path[0]).name, value)
+    if isinstance(value, dict):
+        return {key: _last_parts(item) for key, item in value.items()}
+    return list(map(_last_parts, value)) if isinstance(value, list) else value
 
 
 def read_export(folder: Path) -> Runs:

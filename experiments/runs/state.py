@@ -110,6 +110,7 @@ class RunState(Saved):
         self.clock = time.perf_counter() - self.seconds["wall"]
         with writing(self.dir):
             own_folder(self.dir)
+            delete_file(self.dir / record.ERROR)  # of an earlier attempt
             self._write_settings()
             self._add_session(session, uncommitted_diff())
 

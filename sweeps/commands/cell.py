@@ -46,7 +46,7 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     plan, study_dir = existing_plan(arguments)
     if (arguments.run is None) == (arguments.index is None):
         raise UserError("RUN: expected either run=NAME or --index N")
-    run = _named(arguments.run, plan, study_dir) if arguments.run else _at(arguments.index, plan)
+    run = _named(arguments.run, plan, study_dir) if arguments.run is not None else _at(arguments.index, plan)
     if not has_locks(study_dir / DRIVER_LOCK):
         raise UserError(f"{study_dir}: its file system has no locks; use `{PROG} run`, from one host")
     StudyFolder(study_dir, plan).ready()

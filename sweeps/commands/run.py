@@ -81,7 +81,7 @@ def _cohort(text: str) -> int | None:
 
 def engine_of(arguments: argparse.Namespace, plan: StudyPlan) -> Engine:
     """The engine of the arguments, a context manager. Raises `UserError` where there is no such device or cluster."""
-    if arguments.ray:
+    if arguments.ray is not None:
         try:
             from sweeps.engines.ray import RayEngine
         except ImportError as error:

@@ -323,7 +323,7 @@ def _connect(flag: str) -> str:
 def _named(flag: str) -> tuple[str, str]:
     """The address of the cluster to use, "" for a new one; and what names it."""
     address, source = (os.environ.get("RAY_ADDRESS", ""), "RAY_ADDRESS") if flag == "auto" else (flag, "--ray")
-    if not address:
+    if not address and flag == "auto":
         if not NOTE.exists() or NOTE.stat().st_uid != os.getuid():
             return "", f"there is no RAY_ADDRESS, and no {NOTE} of this user"
         address, source = NOTE.read_text(encoding="utf-8").strip(), str(NOTE)

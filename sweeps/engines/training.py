@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from experiments.study import RunSpec
 
 MAX_REASON = 500  # characters of an error in one line
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # a disk to which no run can be written
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)  # of a disk to which no run can be written
 
 
 def redirect_output(task: Task) -> None:

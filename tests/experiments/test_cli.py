@@ -34,7 +34,7 @@ def test_a_bare_command_prints_its_help_and_trains_nothing(module, tmp_path):
         subprocess.run([sys.executable, "-m", module, *words], capture_output=True, text=True, env=ENV, cwd=tmp_path)
         for words in ([], ["--help"])
     )
-    assert (bare.returncode, bare.stderr, bare.stdout) == (0, "", helped.stdout) and not list(tmp_path.iterdir())
+    assert (bare.returncode, bare.stderr, bare.stdout) == (2, "", helped.stdout) and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,8 @@ BAD = [
     ],
     (["run", "mine.yaml", "--out", "foreign"], "holds a study of 'csv:t.csv', which has no run folders"),
     (["cell", "runs/tiny"], "RUN: expected either run=NAME or --index N"),
+    (["cell", "runs/tiny", ""], "RUN: '' is not a run of tiny; `vit-sweep status runs/tiny --all` lists them"),
+    (["run", "mine.yaml", "--ray", ""], "--ray: '' is not allowed: expected auto or HOST:PORT"),
     (["cell", "runs/tiny", "a", "--index", "0"], "RUN: expected either run=NAME or --index N"),
     (["cell", "runs/tiny", "--index", "6"], "--index: '6' is not allowed: expected 0 to "),
     (["plan", "mine.yaml", "--until-decided"], "--until-decided: is not allowed"),

@@ -20,10 +20,13 @@ from experiments.study import STUDY, RunSpec, StudyPlan
 MAX_ID = 48  # characters of a run's name in the id of its W&B run: the end, which tells the runs of a folder apart
 
 
+FOLDERS = ("", "sent", "locks")  # in STUDY/wandb
+
+
 def check_wandb_folder(folder: Path) -> None:
-    """Make STUDY/wandb. Raises `UserError` where wandb would write elsewhere, or take settings from the folder."""
-    for name in ("", "sent", "locks", "artifacts", "artifacts/staging"):
-        (check_own if "artifacts" in name else own_folder)(folder / FOLDER / name)
+    """Raise `UserError` where wandb would write elsewhere than to STUDY/wandb, or take settings from the folder."""
+    for name in (*FOLDERS, "artifacts", "artifacts/staging"):
+        check_own(folder / FOLDER / name)
     for path in (folder / FOLDER / "settings", folder / ".wandb"):
         if os.path.lexists(path):
             raise UserError(f"{path}: would be used by wandb, and may name another server; move it away")
@@ -69,11 +72,11 @@ class Sender(AbstractContextManager["Sender"]):
     def _send(self, run: str) -> bool:
         """Send what is new of a run. Whether W&B has all of it now: it has ended, and no other process sends it."""
         run_dir = check_own(self.folder / check_name(run, "its name"))
-        note = self._note(run)
         if not record.is_finished(run_dir):
-            if own_path(run_dir, record.CONFIG).exists() and self._open(run, note):
+            if own_path(run_dir, record.CONFIG).exists() and self._open(run, self._note(run)):
                 self.open[run].follow()
             return False
+        note = self._note(run)
         planned = self._plan(run)
         whole = record.read_run(run_dir, run_id=planned.run_id if planned else None)
         if run in self.open or note.digest != whole.summary["digest"]:
@@ -120,7 +123,12 @@ class Sender(AbstractContextManager["Sender"]):
         return f"{run[-MAX_ID:]}-{token(self.folder)}"
 
     def _note(self, run: str) -> Sent:
-        """The W&B run of a run in this project: that of the agent, the one that was noted, or a new one."""
+        """The W&B run of a run in this project: that of the agent, the one that was noted, or a new one.
+
+        The run has begun. STUDY/wandb is made only here, so a command that is refused leaves nothing.
+        """
+        for name in FOLDERS:
+            own_folder(self.folder / FOLDER / name)
         note = read_note(self.folder, run)
         if note is None or note.where != self.where:
             note = Sent(self._id(run), self.where)

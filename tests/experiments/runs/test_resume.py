@@ -57,6 +57,14 @@ def test_interrupted_after_any_epoch_ends_with_the_same_bytes(changes, tmp_path)
         assert {key: summary[key] for key in summary if "/" in key} == {key: whole[key] for key in whole if "/" in key}
 
 
+def test_the_error_of_an_earlier_attempt_is_gone_when_another_begins(tmp_path):
+    """Not when a sweep has read the record: a kill just before would leave it."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / record.ERROR).write_text("RuntimeError: out of memory")
+    tiny.run(tmp_path / "run", lambda *_: pytest.fail("kept") if (tmp_path / "run" / record.ERROR).exists() else None)
+    assert tiny.files(tmp_path / "run") == tiny.FILES
+
+
 def test_a_run_that_left_out_its_test_images_at_an_earlier_length_is_not_resumed_with_them(tmp_path):
     runs = [RunSpec.of("a", tiny.config(optim__schedule="constant", optim__warmup_epochs=0, eval__epochs="1,2"))]
     with pytest.raises(tiny.Stop):

@@ -19,6 +19,7 @@ from experiments.runs import predictions, record
 from experiments.runs.run import train
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.notes import TOKEN
+from experiments.runs.tracking.sender import Sender
 from experiments.runs.tracking.server import brief
 from experiments.runs.tracking.settings import Tracking
 from experiments.version import code
@@ -198,6 +199,13 @@ def test_an_offline_run_holds_what_the_record_holds_and_can_be_read_while_it_is_
     assert (told["status"], told["test/acc"]) == ("finished", own.summary["test/acc"])
     assert found["exit"][0].get("exit_code", 0) == 0
     assert {path.name for path in (tmp_path / "study").iterdir()} == {"s0", "locks", "study.json", "wandb", TOKEN}
+
+
+def test_a_sender_leaves_nothing_in_the_folder_of_a_command_that_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path))
+    with Sender(tmp_path / "out", Tracking("offline", "mine", None)) as sender:
+        sender.send(["a-s0"], pytest.fail)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("mode", ["off", "auto"])
