@@ -62,7 +62,7 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
         baseline=_baseline(study, variants),
         seeds=sorted(study.seed_list),
         base=base.model_dump(),
-        study=study.model_dump(exclude_defaults=True, exclude={"plugins"}),
+        study=study.model_dump(exclude_defaults=True, exclude={"plugins", "tuned"}),
         runs=runs,
     )
 

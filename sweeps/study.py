@@ -64,6 +64,9 @@ class Study(BaseModel, frozen=True, extra="forbid"):
     family: Family = Field(
         "all", description="the pairs that are tested: all, or baseline: those with the baseline only, which shows more"
     )
+    tuned: str | None = Field(
+        None, description="the settings of each variant: a tuned.yaml of `vit-sweep tune`, relative to the study's file"
+    )
     names: dict[str, str] = Field({}, description="factor -> its name in labels")
     labels: dict[str, str] = Field({}, description="variant -> its name in tables and figures; may change at any time")
 
@@ -240,6 +243,8 @@ def read_study_file(path: Path) -> Study:
     if isinstance(files, list) and all(isinstance(file, str) for file in files):
         tree["plugins"] = [str((path.parent / Path(file).expanduser()).resolve()) for file in files]
         plugins.add(tree["plugins"], f"{path}: plugins")
+    if isinstance(tree.get("tuned"), str):
+        tree["tuned"] = str((path.parent / Path(tree["tuned"]).expanduser()).resolve())
     return parse_study(tree, str(path))
 
 

@@ -26,7 +26,9 @@ OUT = "runs"  # the default of --out
 SET = "set a setting for all variants, as its flag does; PATH+PATH=[VALUE, VALUE] sets several"
 TUNED = """\
 train each variant with its own settings: the tuned.yaml that `vit-sweep tune` wrote; the study.json of a tuned study;
-or the folder of a study of val/acc with further factors, whose best levels are chosen"""
+or the folder of a study of val/acc with further factors, whose best levels are chosen; none: as in the base (default:
+`tuned` of the study file, else none)"""
+NOT_TUNED = "none"
 UNTIL_DECIDED = """\
 train at 5 seeds, test, stop each variant that is better, worse or equivalent to the baseline, and go on with 8, 12
 and 20 seeds (or the study's looks) of the others"""
@@ -47,7 +49,7 @@ def add_study_command(
     """
     usage = f"{PROG} {name} STUDY|FILE.yaml [--preset NAME] [--seeds N] [--out DIR] [--SETTING VALUE ...] {options}"
     command: argparse.ArgumentParser = commands.add_parser(name, usage=usage.rstrip(), **texts)
-    command.set_defaults(execute=execute, tuned=None)
+    command.set_defaults(execute=execute, tuned=None if tuned else NOT_TUNED)
     option = command.add_argument
     about = "a built-in study, a preset, or a YAML file (see `vit-sweep init`)"
     study: Any = option("study", metavar="STUDY|FILE.yaml", help=about)
@@ -92,14 +94,16 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
     plan = make_plan(study, arguments.preset, changes)
     if until_decided:
         plan = plan.model_copy(update={"until_decided": until_decided})
-    if arguments.tuned:
+    given = study.tuned if arguments.tuned is None else arguments.tuned
+    if given not in (None, NOT_TUNED):
         from sweeps.tuning.grid import tuned_by_study
         from sweeps.tuning.tuned import read_tuned
 
-        path = Path(arguments.tuned)
+        path = Path(given)
         tuned = tuned_by_study(path, plan) if path.is_dir() else read_tuned(path)
         if twice := [path for path in changes if path in tuned.space]:
-            raise UserError(f"{twice[0]}: is not allowed with --tuned: {arguments.tuned} sets it for each variant")
+            where = "with --tuned" if arguments.tuned else "without --tuned none"
+            raise UserError(f"{twice[0]}: is not allowed {where}: {given} sets it for each variant")
         plan = apply_tuned(plan, tuned)
     configs = {label: run.config for label, run in plan.variants.items()}
     warn_of_long_warmup([*configs.values()], PROG)

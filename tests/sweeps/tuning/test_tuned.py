@@ -11,7 +11,9 @@ import study_file
 
 from experiments.config import load
 from experiments.errors import UserError
+from experiments.presets import preset
 from experiments.runs import record
+from experiments.study import StudyPlan
 from experiments.tuned import Tuned, TunedTrial, best_trial
 from sweeps.plan import make_plan
 from sweeps.study import parse_study
@@ -92,6 +94,28 @@ def test_each_variant_is_trained_with_its_own_settings_and_the_plan_says_so(run,
     assert json.loads((folder / record.STUDY).read_text())["tuned"] == read_tuned(path).tree()
     again = run("--tuned", folder / record.STUDY)  # a tuned study's own plan states the same
     assert again[0] == 0 and ", 0 runs to train; " in again[1]
+
+
+def test_a_study_file_says_what_is_tuned_and_the_command_line_may_say_otherwise(vit_sweep, study, monkeypatch):
+    (study.parent / "rates").mkdir()
+    tuned_file(study.parent / "rates", name="best.yaml")
+    study.write_text(json.dumps({**STUDY, "tuned": "rates/best.yaml"}))
+    other = tuned_file(study.parent, tuned_tree(cls=0.004, gap=0.005))
+    usual = preset("digits").optim.lr
+    cases = {(): (0.002, 0.03), ("--tuned", other): (0.004, 0.005), ("--tuned", "none"): (usual, usual)}
+    for number, (words, expected) in enumerate(cases.items()):
+        assert vit_sweep("plan", study, "--out", study.parent / str(number), *words)[0] == 0
+        plan = StudyPlan.read(study.parent / str(number) / "mine")
+        assert tuple(run.config.optim.lr for run in plan.variants.values()) == expected
+    status, _, err = vit_sweep("show", study, "--optim.lr", "0.1")
+    assert status == 2 and "optim.lr: is not allowed without --tuned none: " in err
+
+    def train(plan, *_):
+        assert {run.config.optim.lr for run in plan.study.runs} == {usual}
+        raise UserError("looked at what is tuned")
+
+    monkeypatch.setattr("sweeps.tuning.tune.tune", train)
+    assert "looked at what is tuned" in vit_sweep("tune", study, "--trials", "1", "--device", "cpu")[2]
 
 
 def changed(**fields) -> dict:
