@@ -1,7 +1,7 @@
 """From a study to its runs: every variant is checked against a base, labelled and crossed with the seeds."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from experiments.config import RunConfig, flatten, override, run_id
@@ -11,7 +11,7 @@ from experiments.metric import Metric
 from experiments.presets import PRESETS, preset
 from experiments.study import RunSpec, StudyPlan
 from experiments.tuned import Tuned
-from sweeps.study import Levels, Study, split_linked
+from sweeps.study import Levels, Study, parse_study, split_linked
 from vit.registry import nearest
 
 MAX_SLUG = 60  # characters of a variant's label in the name of a folder
@@ -47,10 +47,7 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
         make_run(label, settings, config, seed) for seed in study.seed_list for label, _, settings, config in variants
     ]
     names = [variant.label for variant in variants]
-    if study.looks and len(study.seed_list) > study.looks[-1]:
-        raise UserError(
-            f"{study.name}: seeds: {len(study.seed_list)} are more than the last planned look tests, {study.looks[-1]}"
-        )
+    _check_looks(study)
     if unknown := [name for name in study.labels if name not in names]:
         raise UserError(f"{study.name}: labels: {unknown[0]!r} is not a variant; {nearest(unknown[0], names)}")
     return StudyPlan(
@@ -74,6 +71,21 @@ def make_run(label: str, levels: Levels, config: RunConfig, seed: int, tuned: Le
     return RunSpec.of(f"{slug}-s{seed}-{{}}", config, label, levels, tuned)
 
 
+def with_seeds(plan: StudyPlan, seeds: int | list[int]) -> StudyPlan:
+    """The plan with its variants on these seeds: N for 0 to N-1, or a list. Raises `UserError` as `make_plan` does."""
+    stated = {"name": plan.name, "factors": plan.factors, "extra": plan.extra, "looks": plan.looks, "seeds": seeds}
+    study = parse_study(stated, plan.name)
+    _check_looks(study)
+    runs = [
+        make_run(run.variant, run.levels, run.config, seed, run.settings)
+        for seed in study.seed_list
+        for run in plan.variants.values()
+    ]
+    if plan.tuned:
+        _check_untried(study.seed_list, plan.tuned)
+    return plan.model_copy(update={"runs": runs, "seeds": sorted(study.seed_list)})
+
+
 def apply_tuned(plan: StudyPlan, tuned: Tuned) -> StudyPlan:
     """The plan with the settings that were tuned for each of its variants.
 
@@ -83,8 +95,7 @@ def apply_tuned(plan: StudyPlan, tuned: Tuned) -> StudyPlan:
     if different := sorted(set(plan.labels) ^ set(tuned.variants)):
         where = f"is not a variant of {plan.name}" if different[0] in tuned.variants else "has no settings"
         raise UserError(f"--tuned: {different[0]!r} {where}")
-    if used := sorted({run.seed for run in plan.runs} & {seed for trial in tuned.trials for seed in trial.seeds}):
-        raise UserError(f"--tuned: seed {used[0]} was used for tuning; compare the variants on other seeds")
+    _check_untried((run.seed for run in plan.runs), tuned)
     runs, configs = [], dict[str, RunConfig]()
     for run in plan.runs:
         if run.variant not in configs:
@@ -101,6 +112,18 @@ def apply_tuned(plan: StudyPlan, tuned: Tuned) -> StudyPlan:
             make_run(run.variant, run.levels, configs[run.variant], run.seed, tuned.variants[run.variant].settings)
         )
     return plan.model_copy(update={"runs": runs, "tuned": tuned})
+
+
+def _check_looks(study: Study) -> None:
+    if study.looks and len(study.seed_list) > study.looks[-1]:
+        raise UserError(
+            f"{study.name}: seeds: {len(study.seed_list)} are more than the last planned look tests, {study.looks[-1]}"
+        )
+
+
+def _check_untried(seeds: Iterable[int], tuned: Tuned) -> None:
+    if used := sorted({*seeds} & {seed for trial in tuned.trials for seed in trial.seeds}):
+        raise UserError(f"--tuned: seed {used[0]} was used for tuning; compare the variants on other seeds")
 
 
 def _base(study: Study, preset_name: str | None, changes: Mapping[str, Any]) -> tuple[str, RunConfig]:

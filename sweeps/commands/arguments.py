@@ -16,7 +16,7 @@ from experiments.errors import UserError
 from experiments.presets import PRESETS
 from experiments.study import STUDY, StudyPlan, UntilDecided
 from sweeps.builtin import FILES, load_study
-from sweeps.plan import apply_tuned, make_plan
+from sweeps.plan import apply_tuned, make_plan, with_seeds
 from sweeps.study import parse_study, parse_yaml
 from sweeps.study_folder import StudyFolder, plan_of
 from sweeps.until_decided import with_looks
@@ -156,19 +156,27 @@ def out_dir(arguments: argparse.Namespace) -> Path:
 
 
 def read_folder(arguments: argparse.Namespace) -> StudyFolder:
-    """The study, or the study's folder, that the arguments name, with its records. See `parse_plan`."""
+    """The study, or the study's folder, that the arguments name, with its records. See `parse_plan`.
+
+    A folder has its plan; --seeds extends it.
+    """
     study_dir = Path(arguments.study)
     if not os.path.exists(study_dir / STUDY):
         plan = parse_plan(arguments)
         return StudyFolder.read(plan, out_dir(arguments) / plan.name)
-    flags = ("preset", "seeds", "until_decided", "max_seeds", "pairs", "tuned", "set", "out", *settings(arguments))
+    flags = ("preset", "until_decided", "max_seeds", "pairs", "tuned", "set", "out", *settings(arguments))
     for flag in flags:
         if vars(arguments).get(flag):
             raise UserError(
                 f"--{flag.replace('_', '-')}: is not allowed with the folder of a study, which has its plan; to extend "
                 f"it, change its command: {StudyPlan.read(study_dir).command}"
             )
-    return StudyFolder.read(plan_of(study_dir), study_dir)
+    plan = plan_of(study_dir)
+    if arguments.seeds is not None:
+        if plan.until_decided:
+            raise UserError(f"--seeds: is not allowed: {study_dir} gets seeds until it is decided")
+        plan = with_seeds(plan, arguments.seeds)
+    return StudyFolder.read(plan, study_dir)
 
 
 def add_study_dir_command(

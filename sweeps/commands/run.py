@@ -2,9 +2,10 @@
 
 import argparse
 import contextlib
+import itertools
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from experiments.cli import positive
@@ -42,6 +43,7 @@ examples:
 Train a study. Run the same command again to resume, and to try failed runs
 again. The exit status is 0 if every run has ended, and 1 if runs failed in
 every attempt."""
+ARRAY = 1000  # jobs of a Slurm array; by default, their numbers go from 0 to 1000
 COMPILES = (
     "\ntrain.compile default: before its first step each worker compiles the model, half a minute on a recent GPU and "
     "minutes on a CPU"
@@ -63,7 +65,8 @@ def add(commands: Any) -> None:
         plan,
         help="write the plan of a study, for a job array",
         description="Write the plan of a study, STUDY_DIR/study.json, as `run` does, and train nothing. It reads no "
-        "data. Each job of an array then trains one run: `vit-sweep cell STUDY_DIR --index N`.",
+        "data. It prints the commands that submit the runs that are left to Slurm. Each job of an array then trains "
+        "one run: `vit-sweep cell STUDY_DIR --index N`.",
     )
     command.add_argument("--until-decided", action="store_true", help=argparse.SUPPRESS)
 
@@ -114,7 +117,7 @@ def run(arguments: argparse.Namespace, command: str) -> int:
 
 
 def plan(arguments: argparse.Namespace, command: str) -> int:
-    """Write the plan with the command that trains it, and print the indices of its runs."""
+    """Write the plan with the command that trains it, and print what submits the runs that are left to Slurm."""
     folder = None if arguments.until_decided else read_folder(arguments)
     if folder is None or folder.plan.until_decided:
         raise UserError(f"--until-decided: is not allowed: the number of runs is not known; use `{PROG} run`")
@@ -122,9 +125,29 @@ def plan(arguments: argparse.Namespace, command: str) -> int:
     with the_only_driver(folder.dir):
         trains = command.replace(f"{PROG} plan", f"{PROG} run", 1)
         runs = folder.write(trains).runs
-    print(f"{plural(len(runs), 'run')}: --array=0-{len(runs) - 1}")
-    print(f"next: {PROG} cell {shlex.quote(str(folder.dir))} --index N")
+    left = [index for index, run in enumerate(runs) if not is_finished(folder.dir / run.name)]
+    print(f"{plural(len(runs), 'run')}, {len(left)} left")
+    for line in array_lines(left):
+        print(line)
+    print(f'in array.sh: {PROG} cell {shlex.quote(str(folder.dir))} --index "$((${{1:-0}} + SLURM_ARRAY_TASK_ID))"')
     return 0
+
+
+def array_lines(indices: Sequence[int]) -> Iterator[str]:
+    """The commands that submit jobs with these rising indices to Slurm, each of an array that it takes by default.
+
+    The first argument of the script is added to the number of a job.
+    """
+    for block, members in itertools.groupby(indices, lambda index: index // ARRAY):
+        first, ranges = block * ARRAY, list[list[int]]()
+        for number in (index - first for index in members):
+            if ranges and ranges[-1][-1] == number - 1:
+                ranges[-1][1:] = [number]
+            else:
+                ranges.append([number])
+        yield f"sbatch --array={','.join('-'.join(map(str, ends)) for ends in ranges)} array.sh" + f" {first}" * (
+            first > 0
+        )
 
 
 def _train(folder: StudyFolder, engine: Engine | None, cohort: int | None) -> dict[str, str]:

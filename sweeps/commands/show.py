@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config import flatten
-from experiments.errors import format_level, plural
+from experiments.errors import UserError, format_level, plural
 from experiments.metric import Metric
 from experiments.presets import preset
 from experiments.study import MOST_PAIRS
 from sweeps.builtin import FILES, load_study
 from sweeps.commands.arguments import add_study_command, out_dir, parse_plan
-from sweeps.study_folder import StudyFolder
+from sweeps.study_folder import StudyFolder, with_planned_runs
 
 SPREADS = (0.2, 0.5, 1)  # standard deviations of a run, in margins
 EXAMPLE = Path(__file__).parents[1] / "example.yaml"
@@ -55,7 +55,12 @@ def print_example(arguments: argparse.Namespace, _: str) -> int:
 def show(arguments: argparse.Namespace, _: str) -> int:
     """Print the grid of a study and what is done."""
     plan = parse_plan(arguments)
-    print_plan(StudyFolder.read(plan, out_dir(arguments) / plan.name))
+    folder = StudyFolder.read(plan, out_dir(arguments) / plan.name)
+    print_plan(folder)
+    try:
+        with_planned_runs(folder.plan, folder.stated, folder.dir)
+    except UserError as error:
+        print(f"note: {error}")
     return 0
 
 
@@ -77,8 +82,11 @@ def print_plan(folder: StudyFolder) -> None:
     print(f"metric    {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}")
     print(f"          {_equivalence_text(folder)}")
     if plan.looks:
+        from analysis.verdicts.looks import ALPHA, Looks  # imports numpy
+
         stops = "; variants stop when they are decided" if plan.until_decided else ""
-        print(f"looks     tests at {', '.join(map(str, plan.looks))} seeds{stops}")
+        tests = zip(plan.looks, Looks(tuple(plan.looks)).shares, strict=True)
+        print(f"looks     tests at {', '.join(f'{n} (level {ALPHA * share:.2%})' for n, share in tests)} seeds{stops}")
     width = max(map(len, [*planned, "variant"]))
     print(f"\n{'variant':{width}}  seeds  done")
     for variant, seeds in planned.items():

@@ -40,10 +40,17 @@ def test_show_gives_the_grid_and_counts_what_is_done(vit_sweep, tmp_path):
     assert status == 0
     assert "patch_size=4, embed_dim=32      3     0" in out
     assert "12 runs, 0 done" in out
-    assert "looks     tests at 3, 6 seeds\n" in out
+    assert "looks     tests at 3 (level 0.62%), 6 (level 4.38%) seeds\n" in out  # an eighth of 5 %, and the rest
     assert "train.epochs=7" in out
     assert "optim.lr=0.25" in out
     assert not (tmp_path / "mine").exists()
+
+
+def test_show_says_that_the_folder_holds_another_study(vit_sweep, tmp_path):
+    StudyFolder(tmp_path / "tiny", tiny_plan()).write("vit-sweep run tiny")
+    path = study(tmp_path, name="tiny")
+    status, out, _ = vit_sweep("show", path, "--out", tmp_path)
+    assert status == 0 and f"\nnote: {tmp_path}/tiny/study.json: holds another study: " in out
 
 
 def test_a_linked_setting_takes_a_list(vit_sweep, tmp_path):
@@ -130,7 +137,7 @@ BAD = [
     (["run", "mine.yaml", "--out", "link"], "'link/mine' cannot be written: link is no folder"),
     (["run", "digits", "--until-decided"], "--until-decided: is not allowed for digits: it has one variant"),
     (["show", "runs/tiny"], "'runs/tiny' is the folder of a study; to train what is left: vit-sweep run runs/tiny"),
-    (["run", "runs/tiny", "--seeds", "3"], "--seeds: is not allowed with the folder of a study"),
+    (["run", "runs/tiny", "--seeds", "0"], "seeds: 0 is not allowed: expected a number of seeds from 1"),
     (["run", "runs/tiny", "--model.depth", "3"], "--model.depth: is not allowed with the folder"),
     (["run", "mine.yaml", "--set", "epochs=3"], "epochs: no such setting; did you mean train.epochs or eval.epochs?"),
     (["run", "pulfer-mnist", "--preset", "digits"], "--preset: 'digits' is not allowed"),

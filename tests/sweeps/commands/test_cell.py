@@ -6,6 +6,8 @@ from collections import Counter
 from stubbed import Stubbed, until
 from study_file import read_study
 
+from sweeps.commands.run import array_lines
+
 
 def test_cell_trains_the_named_run_once_however_it_is_named(stubbed):
     name = stubbed.write_plan()[3]
@@ -48,12 +50,25 @@ def test_a_signal_ends_it_and_the_run_is_interrupted(stubbed):
 
 def test_the_cells_of_a_planned_array_train_every_run_once(stubbed):
     status, out, err = stubbed("plan", stubbed.study, "--out", stubbed.folder)
-    assert status == 0 and out.startswith("6 runs: --array=0-5\n"), err
+    assert status == 0 and out.startswith(
+        "6 runs, 6 left\nsbatch --array=0-5 array.sh\nin array.sh: vit-sweep cell "
+    ), err
     tree = read_study(stubbed.dir)
     assert tree["command"] == f"vit-sweep run {stubbed.study} --out {stubbed.folder}" and not stubbed.log.exists()
     for index, run in enumerate(tree["runs"]):
         assert stubbed("cell", stubbed.dir, "--index", index)[1].startswith(f"{run['run']}: finished, test/acc ")
     assert stubbed.ended() == Counter(run["run"] for run in tree["runs"])
+    assert stubbed("plan", stubbed.dir, "--seeds", "4")[1].startswith("8 runs, 2 left\nsbatch --array=6-7 array.sh\n")
+
+
+def test_what_plan_prints_stays_below_the_limit_of_an_array():
+    left = [0, 1, 2, 4, 999, *range(1000, 2000), 2001]
+    lines = [
+        "sbatch --array=0-2,4,999 array.sh",
+        "sbatch --array=0-999 array.sh 1000",
+        "sbatch --array=1 array.sh 2000",
+    ]
+    assert list(array_lines(left)) == lines and not list(array_lines([]))
 
 
 def test_of_a_study_with_planned_looks_no_command_shows_a_test_result(tmp_path):
