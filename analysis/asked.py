@@ -138,7 +138,7 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     margin: Positive | None = _flag(COLUMNS, "NUMBER")
     """equivalence margin in the unit of the metric; without it, only differences are tested"""
     variance: Variance = _flag(COLUMNS, default="shared")
-    """shared (default): standard errors that share all variants' spread; paired: the paired t test of each pair;
+    """shared (default): a variant's own variance and the average of all; paired: the paired t test of each pair;
     unpaired: for runs without seeds, also of W&B"""
     family: Family = _flag(COLUMNS, default="all")
     """baseline: test the pairs with the baseline only, which shows more; all (default): test every pair"""

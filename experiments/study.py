@@ -42,8 +42,9 @@ def _check_looks(looks: list[int]) -> list[int]:
 
 MetricName = Annotated[str, AfterValidator(_check_metric)]
 Variance = Literal["shared", "paired", "unpaired"]
-"""Standard errors of differences come from all variants, or from the differences of each pair alone. "unpaired": the
-number of a run says nothing of its conditions, so nothing is paired by it."""
+"""Standard errors of differences: "shared", from a variant's own variance and the average of all variants; "paired",
+from the differences of each pair alone; "unpaired", as "shared", but the number of a run says nothing of its
+conditions, so nothing is paired by it."""
 Family = Literal["all", "baseline"]  # the pairs that are tested: all, or those with the baseline
 Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned tests: at these numbers of seeds
 

@@ -58,8 +58,7 @@ class Study(BaseModel, frozen=True, extra="forbid"):
     looks: Looks = Field([], description="numbers of seeds at which the study is tested; the last is the maximum")
     variance: Variance = Field(
         "shared",
-        description="standard errors of differences: shared among the variants (from 3 variants and 3 seeds on), or "
-        "paired",
+        description="standard errors of differences: shared (the variant's own and the average of all), or paired",
     )
     family: Family = Field(
         "all", description="the pairs that are tested: all, or baseline: those with the baseline only, which shows more"

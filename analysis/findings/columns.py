@@ -140,7 +140,6 @@ def pair_fields(policy: Policy) -> dict[Key, Value]:
         "p_adjusted": lambda row: row.comparison.p_adjusted,
         "verdict": VERDICT.value,
         "verdict_of_finished": lambda row: row.comparison.verdict_of_finished,
-        "standard_error": lambda row: row.comparison.method,
         "detectable": lambda row: row.comparison.detectable,
     }
 
@@ -160,15 +159,13 @@ def pair_columns(policy: Policy, comparisons: Sequence[Comparison]) -> tuple[Col
         return " and ".join(map(str, n_of(c, policy).values())) + (f" ({c.dropped})" if c.dropped else "")
 
     fields = pair_fields(policy)
-    method, n_note = "shared: from the spread of all variants; Welch: of both variants", "finished runs of each side"
+    n_note = "finished runs of each side"
     if policy.unit == "seed":
-        method += "; paired: of the differences seed by seed"
         n_note = "seeds with a result for both variants; in brackets: seeds without"
     smallest = f"minimum detectable difference{metric.difference_unit}"
     return (
         Column("n", used, words.digits, sort=fields["n"], note=n_note),
         Column("p (adjusted)", fields["p_adjusted"], words.p_values, "p", detail=True),
-        Column("standard error", fields["standard_error"], field="standard_error", note=method, detail=True),
         Column(smallest, fields["detectable"], detectable, "detectable", detail=True),
     )
 

@@ -26,9 +26,6 @@ ENDINGS = (".tex", ".md", ".csv")
 SHORT_NAME = 11  # characters of the baseline's name up to which the head of the differences has it
 LABEL = re.compile(r"[^A-Za-z0-9:._-]+")  # what a label of LaTeX does not have
 VARIANT = "variant"
-SHARED = "t tests with a spread shared by all variants"
-TESTS = {"shared": SHARED, "Welch": "Welch's t tests", "paired": "paired t tests"}
-"""Where standard errors come from -> the tests with them."""
 
 
 def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread | None = None) -> Table:
@@ -94,9 +91,10 @@ def _caption(findings: Findings, keys: Sequence[Key], spread: Spread | None) -> 
     """How many seeds there are, what ± and the marks mean, and the test with its adjustment."""
     metric, variants, policy = findings.means.metric, findings.variants, findings.policy
     after = "standard deviation of the runs" if spread == "sd" else f"{words.CONFIDENCE} interval (Student's t)"
-    tests = words.listing([TESTS[method] for method in sorted(findings.comparisons.methods)])
+    tests = "paired t tests" if policy.variance == "paired" else "t tests with the spread of all variants"
     look = ", at the level of the planned look" if policy.several_looks else ""
-    baseline, compared = variants.name(variants.baseline), tests and {"difference", "p", "verdict"} & {*keys}
+    baseline, tested = variants.name(variants.baseline), any(c.tested for c in findings.comparisons.family.values())
+    compared = tested and {"difference", "p", "verdict"} & {*keys}
     seeds = words.seeds((mean.n for mean in findings.means.of_variants.values()), policy.unit)
     parts = [f"{words.capital(metric.label)}: mean and {after}, {seeds}."]
     if ("metric", metric) in keys:

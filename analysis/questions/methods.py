@@ -9,6 +9,16 @@ from analysis.verdicts.comparisons import CEILING, NEAR_CHANCE, NOT_TESTED
 from analysis.write.document import Facts, Section
 
 README = "analysis/README.md, “Methods in plain words”, has the rules, their sources and error rates."
+OF_BOTH = "A difference has a t test with the variances of both sides, and at most"
+OF_VARIANT = "one part its own and two parts the average of all variants, but never less than its own"
+STANDARD_ERRORS = {
+    "shared": f"Seed means are taken out first. A variant's variance is {OF_VARIANT}. {OF_BOTH} the degrees of freedom "
+    "of the whole table.",
+    "unpaired": f"A variant's variance is {OF_VARIANT}; of two variants, each has its own. {OF_BOTH} V (n - 1) degrees "
+    "of freedom, V the variants and n the smaller number of runs.",
+    "paired": "From the differences of each pair seed by seed (paired t test), because the study states variance: "
+    "paired.",
+}
 SPLITS = {
     "fixed": "other seeds on the same images",
     "by seed": "other seeds and other splits of the same dataset (data.split_seed is per-seed), not new images",
@@ -53,7 +63,7 @@ def _differences(findings: Findings) -> dict[str, str]:
         "Differences": "Means over the seeds that both variants have."
         if policy.unit == "seed"
         else "Of the means of both variants: runs are not paired, and their order changes nothing.",
-        "Standard errors": _errors(findings),
+        "Standard errors": STANDARD_ERRORS[policy.variance],
         "Intervals of differences": f"For {held_for(findings)} (Bonferroni): in at least {words.CONFIDENCE} of "
         "studies, all hold.",
         "Verdict": _verdict(findings),
@@ -62,18 +72,6 @@ def _differences(findings: Findings) -> dict[str, str]:
         "Smallest standard deviation": smallest if policy.floor else "",
         "Diverged runs": (unknown if policy.chance.unknown else covered) if policy.chance.failed else "",
     }
-
-
-def _errors(findings: Findings) -> str:
-    stated = findings.policy.variance == "paired"
-    why = "the study states variance: paired" if stated else "sharing needs three variants that vary"
-    few = "where few seeds are common" if findings.policy.unit == "seed" else "because runs are not paired"
-    said = {
-        "shared": f"From the spread that all {len(findings.variants.names)} variants share (empirical Bayes).",
-        "Welch": f"From the spread of both variants (Welch's t test), {few}.",
-        "paired": f"From the differences seed by seed (paired t test), because {why}.",
-    }
-    return " ".join(text for method, text in said.items() if method in findings.comparisons.methods)
 
 
 def _verdict(findings: Findings) -> str:

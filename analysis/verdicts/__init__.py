@@ -1,7 +1,7 @@
 """Verdicts: arrays in, estimates and verdicts out. No I/O, no plots, no wording. `sweeps` imports this floor as well.
 
 `estimates`: means, shares and t tests of one sample. `comparisons`: the interval of each difference, and its verdict.
-`differences`, `shared_variance`: standard errors of differences. `factorial`: the effects of several factors. `power`:
+`differences`: their standard errors. `factorial`: the effects of several factors. `power`:
 what a number of seeds can show. `looks`: tests at several planned numbers of seeds. `study`: from the rows of a study's
 runs to its comparisons, by its `policy` and `chance` levels.
 """

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from analysis.verdicts.differences import FEWEST_PAIRED, Differences, Variance, differences
+from analysis.verdicts.differences import Differences, Variance, differences
 from analysis.verdicts.estimates import ALPHA, UNKNOWN, Estimate
 from analysis.verdicts.looks import NO_PLAN, Looks
 from analysis.verdicts.power import detectable, needed_seeds
@@ -48,6 +48,7 @@ NOT_TESTED: Verdict = "not tested"
 """There is no interval, so nothing can be said; `Comparison.reason` says why."""
 NO_ROOM = (CEILING, NEAR_CHANCE)
 SHOWN: tuple[Verdict, ...] = ("better", "worse", "equivalent")
+FEW = 5  # common seeds below which a pair with the baseline is judged as one of all pairs
 Values = Mapping[str, Mapping[int, float]]
 """variant -> seed, or number of an unpaired run -> the metric's value, not finite where the run diverged"""
 Pair = tuple[str, str]
@@ -65,11 +66,9 @@ class Rule:
     """the planned looks, where the study plans any: the seeds are then those of the current look, in the planned order;
     variants that stopped have fewer"""
     family: Family = "all"
-    """which pairs are compared; of those with the baseline, one with fewer than `FEWEST_PAIRED` common seeds has the
-    level of all pairs, since its level does not hold otherwise"""
-    variance: Variance = "shared"
-    """whether standard errors share what all variants tell about their spread, where there are enough of them, and
-    whether runs are paired by their seed"""
+    """which pairs are compared; of those with the baseline, one with fewer than `FEW` common seeds has the level of all
+    pairs, since its level does not hold otherwise"""
+    variance: Variance = "shared"  # where standard errors come from, and whether runs are paired by their seed
 
     @property
     def bound(self) -> float:
@@ -105,9 +104,8 @@ class Comparison:
     shown_at: int | None = None  # seeds of an earlier look that showed what this one does not show
     dropped: int  # seeds that only one side has, or on which a side failed; of unpaired runs, those that failed
     runs: tuple[int, int] = (0, 0)  # of each side that are used
-    method: str = ""  # where the standard error comes from, see `differences`
     detectable: float = np.nan  # the smallest true difference that these seeds show with 80 % power
-    noise: tuple[float, float, float] = (np.nan, np.nan, np.nan)  # sd of one difference, level, sharing: see `power`
+    noise: tuple[float, float, float] = (np.nan, np.nan, np.nan)  # sd of one difference, level, df: see `power`
 
     @property
     def depends_on_failed(self) -> bool:
@@ -126,8 +124,7 @@ class Comparison:
 
     def needed(self, size: float) -> float:
         """The number of seeds that show a true difference of this size with 80 % power; not rounded."""
-        sd, level, sharing = self.noise
-        return float(needed_seeds(size, sd, self.n, level, sharing))
+        return float(needed_seeds(size, self.noise[0], self.n, *self.noise[1:]))
 
     @property
     def reversed(self) -> "Comparison":
@@ -172,14 +169,14 @@ def _judge(at_looks: Sequence[Differences], counts: np.ndarray, tests: tuple[int
     *earlier, now = at_looks
     looks = rule.looks
     levels = [
-        ALPHA * share / (rule.families * np.where(at.n < FEWEST_PAIRED, max(tests[1], 1), max(tests[0], 1)))
+        ALPHA * share / (rule.families * np.where(at.n < FEW, max(tests[1], 1), max(tests[0], 1)))
         for at, share in zip(at_looks, looks.shares)
     ]
     level = levels[-1]
     adjusted, alone = _intervals(now, level, rule), now.estimates(looks.confidence)
     p = np.where(np.isnan([interval.low for interval in adjusted]), np.nan, now.t_test())
     p_adjusted = np.minimum(p * ALPHA / level, 1.0)
-    noise = (now.sd * now.tail(level), np.broadcast_to(level, now.n.shape), now.sharing)
+    noise = (now.error * np.sqrt(now.n), np.broadcast_to(level, now.n.shape), now.df)
     smallest = detectable(noise[0], now.n, *noise[1:])
     before = [(n, _intervals(at, of_look, rule)) for n, at, of_look in zip(looks.reached, earlier, levels)]
     compared = []
@@ -197,7 +194,6 @@ def _judge(at_looks: Sequence[Differences], counts: np.ndarray, tests: tuple[int
             shown_at=past[-1] if past and verdict == "not shown" else None,
             runs=(int(counts[0, i]), int(counts[1, i])),
             dropped=int(counts[2, i]),
-            method=str(now.method[i]),
             detectable=float(smallest[i]),
             noise=(float(noise[0][i]), float(noise[1][i]), float(noise[2][i])),
         )
@@ -222,7 +218,7 @@ def without_test(one: Comparison, reason: Reason) -> Comparison:
         name: replace(getattr(one, name), low=np.nan, high=np.nan) for name in ("diff", "adjusted")
     }
     blank |= dict.fromkeys(("p", "p_adjusted", "detectable"), np.nan)
-    blank |= {"method": "", "decided_early": False, "shown_at": None}
+    blank |= {"decided_early": False, "shown_at": None}
     return replace(one, verdict=NOT_TESTED, reason=reason, **blank)
 
 

@@ -1,7 +1,7 @@
-"""What a number of seeds can show: the smallest difference that the paired t test finds, and what equivalence takes.
+"""What a number of seeds can show: the smallest difference that a t test finds, and what equivalence takes.
 
-`sd_diff` is the standard deviation of the differences paired by seed, in the metric's units. `sharing` is the degrees
-of freedom as a multiple of n - 1: above 1 where the variants of a study share what they tell about their spread.
+`sd_diff` is the standard deviation of the difference of two runs, in the metric's units, so that a mean difference of n
+seeds has a standard error of sd_diff / sqrt(n). `df` are the degrees of freedom of that error.
 """
 
 import math
@@ -22,18 +22,17 @@ MOST_SEEDS = 1e6  # the largest number of seeds that is computed
 CLEAREST = 1e4  # the largest noncentrality that is computed
 
 
-def detectable(sd_diff: ArrayLike, n: ArrayLike, alpha: ArrayLike = ALPHA, sharing: ArrayLike = 1.0) -> np.ndarray:
-    """The smallest true differences that the two-sided paired t test on n seeds finds with `POWER`, elementwise.
+def detectable(sd_diff: ArrayLike, n: ArrayLike, alpha: ArrayLike, df: ArrayLike) -> np.ndarray:
+    """The smallest true differences that the two-sided t test on n seeds finds with `POWER`, elementwise.
 
-    The statistic follows a noncentral t with sharing (n - 1) degrees of freedom. NaN for fewer than two seeds or an
-    unknown spread, infinite where the level of an early look is so strict that no difference meets it.
+    The statistic follows a noncentral t with `df` degrees of freedom. NaN for fewer than two seeds or an unknown
+    spread, infinite where the level of an early look is so strict that no difference meets it.
     """
-    given = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (sd_diff, n, sharing, alpha)))
+    given = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (sd_diff, n, df, alpha)))
     sd_diff, different = given[0], np.stack([x.ravel() for x in given[1:]])
-    (seeds, share, level), place = np.unique(different, axis=1, return_inverse=True)
+    (seeds, df, level), place = np.unique(different, axis=1, return_inverse=True)
     seeds = np.where(seeds < 2, np.nan, seeds)
     low, high = np.zeros(len(seeds)), CLEAREST / np.sqrt(seeds)
-    df = share * (seeds - 1)
     critical = -special.stdtrit(df, level / 2)
     for _ in range(80):
         middle = (low + high) / 2
@@ -45,18 +44,18 @@ def detectable(sd_diff: ArrayLike, n: ArrayLike, alpha: ArrayLike = ALPHA, shari
     return sd_diff * effect[place.ravel()].reshape(sd_diff.shape)
 
 
-def needed_seeds(
-    size: float, sd_diff: ArrayLike, n: ArrayLike, alpha: ArrayLike = ALPHA, sharing: ArrayLike = 1.0
-) -> np.ndarray:
+def needed_seeds(size: float, sd_diff: ArrayLike, n: ArrayLike, alpha: ArrayLike, df: ArrayLike) -> np.ndarray:
     """The numbers of seeds, not rounded, whose `detectable` difference is `size`, elementwise; NaN where the spread is
     not known, and for a `size` that is not above 0.
 
-    `n`: the seeds so far; the other arguments are those of `detectable`. A smallest difference falls about as
-    1 / sqrt(n), so three steps from `n` suffice.
+    `n` and `df`: of the seeds so far. With more seeds, the degrees of freedom grow as n - 1. The other arguments are
+    those of `detectable`. A smallest difference falls about as 1 / sqrt(n), so three steps from `n` suffice.
     """
     seeds, size = np.asarray(n, dtype=float), size if size > 0 else math.nan
+    of_one = np.asarray(df, dtype=float) / np.maximum(seeds - 1, 1)
     for _ in range(3):
-        seeds = np.clip(seeds * (detectable(sd_diff, seeds, alpha, sharing) / size) ** 2, 2, MOST_SEEDS)
+        smallest = detectable(sd_diff, seeds, alpha, of_one * (seeds - 1))
+        seeds = np.clip(seeds * (smallest / size) ** 2, 2, MOST_SEEDS)
     return seeds
 
 

@@ -43,11 +43,6 @@ class Comparisons:
         """The verdicts that there are."""
         return {compared.verdict for compared in (*self.pairs.values(), *self.versus.values())}
 
-    @property
-    def methods(self) -> set[str]:
-        """Where standard errors come from, see `verdicts.differences`."""
-        return {compared.method for compared in self.family.values() if compared.tested}
-
     @cached_property
     def untested(self) -> list[str]:
         """The variants of which no comparison has a verdict, so that nothing is known of their place."""

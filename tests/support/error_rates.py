@@ -5,21 +5,21 @@ Differences do not depend on the means of variants, so runs are drawn with a mea
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from analysis.verdicts.comparisons import FEW
 from analysis.verdicts.differences import Differences, differences
 from analysis.verdicts.estimates import ALPHA
 from analysis.verdicts.looks import Looks
-from analysis.verdicts.shared_variance import can_share
 
 SPREADS = {
     "equal": lambda n: np.ones(n),
     "one x3": lambda n: np.where(np.arange(n) == 0, 3, 1),
+    "one x5": lambda n: np.where(np.arange(n) == 0, 5, 1),
     "one x0.2": lambda n: np.where(np.arange(n) == 0, 0.2, 1),
     "one x10": lambda n: np.where(np.arange(n) == 0, 10, 1),
     "half x0.2": lambda n: np.where(np.arange(n) < n // 2, 0.2, 1),
@@ -27,16 +27,17 @@ SPREADS = {
     "graded": lambda n: np.geomspace(1, 4, n),
 }
 """Kind -> the standard deviations of the runs of n variants."""
-OTHER = ("log-normal", "correlated 0.5", "correlated -0.5", "t3", "missing", "stopped", "skewed")
+OTHER = ("log-normal", "correlated 0.5", "correlated -0.5", "t3", "missing 0.2", "missing 0.3", "stopped", "skewed")
 UNPAIRED = ("equal", "one x3", "half x0.2", "log-normal", "t3", "unequal n")
 """The kinds for runs without seeds. In the last, the first variant has half of the runs of the others, at least two."""
+FEW_RUNS = ("first 2", "first 3, x3", "others 3", "others 3, x3")
+"""More kinds for runs without seeds: the first variant, or all others, have so many; the first has the spread."""
 KINDS = (*SPREADS, *OTHER)
 NOT_COVERED = ("skewed x3", "collapse")
 """Kinds for which the levels do not hold, and which the guide names."""
 PLANS = ((3, 5), (5, 8, 12, 20))
 SHIFT = {2: 12.0, 3: 5.0, 5: 2.5, 10: 1.5, 20: 1.5}
 """seeds -> the true difference for power, in standard deviations of a run"""
-FEW = 5  # common seeds below which a pair with the baseline is judged as one of all pairs
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Cell:
         """Runs (studies x datasets, variants, seeds) with a mean of 0; their standard deviation is 1 or as the kind
         says.
         """
-        kinds = (*KINDS, *NOT_COVERED, "unequal n")
+        kinds = (*KINDS, *NOT_COVERED, "unequal n", *FEW_RUNS)
         rng = np.random.default_rng([kinds.index(self.kind), self.variants, self.seeds, seed])
         x = rng.normal(size=(studies * self.datasets, self.variants, self.seeds))
         one_seed = rng.normal(size=(len(x), 1, self.seeds))
@@ -85,8 +86,12 @@ class Cell:
             x = np.sqrt(0.5) * (x + sign[:, None] * one_seed)
         elif self.kind == "t3":
             x = rng.standard_t(3, size=x.shape) / np.sqrt(3)
-        elif self.kind == "missing":
-            x[rng.random(x.shape) < 0.3] = np.nan
+        elif self.kind.startswith("missing"):
+            x[rng.random(x.shape) < float(self.kind.split()[1])] = np.nan
+        elif self.kind in FEW_RUNS:
+            who, number = self.kind.replace(",", "").split()[:2]
+            x[:, 0] *= 3 if self.kind.endswith("x3") else 1
+            x[:, : 1 if who == "first" else None, int(number) :][:, who == "others" :] = np.nan
         elif self.kind == "unequal n":
             x[:, 0, max(self.seeds // 2, 2) :] = np.nan
         elif self.kind == "stopped":
@@ -116,22 +121,20 @@ def rates(cell: Cell, studies: int, x: np.ndarray | None = None, shift: float | 
 
     `x`: other runs than those of the cell.
     """
-    x = cell.runs(studies) if x is None else x
+    x, variance = cell.runs(studies) if x is None else x, "unpaired" if cell.unpaired else "shared"
     first, second = cell.pairs
     half = max(cell.variants // 2, 1) if cell.family == "all" else 1
     apart = (first >= half) & (second < half)  # where the truth is a margin, of which first has more
     wrong, low = np.zeros(len(x), bool), np.zeros(len(x), bool)
     for n in cell.plan or (cell.seeds,):
-        for rows, now in _by_method(x[..., :n], first, second, cell.unpaired):
-            missed = now.t_test() <= _levels(now, cell, n)
-            wrong[rows] |= missed.any(axis=-1)
-            low[rows] |= (missed & apart & (now.mean < 0)).any(axis=-1)  # the interval lies below the truth
+        now = differences(x[..., :n], first, second, variance=variance)
+        missed = now.t_test() <= _levels(now, cell, n)
+        wrong |= missed.any(axis=-1)
+        low |= (missed & apart & (now.mean < 0)).any(axis=-1)  # the interval lies below the truth
     true = np.where(apart, SHIFT[cell.seeds] if shift is None else shift, 0.0)
-    found, beyond = np.zeros((len(x), len(apart)), bool), np.zeros((len(x), len(apart)), bool)
-    for rows, now in _by_method(x, first, second, cell.unpaired):
-        levels = _levels(now, cell, cell.seeds)
-        found[rows] = (now.t_test(-true) <= levels) & (now.mean + true > 0)
-        beyond[rows] = (now.t_test() <= levels) & (now.mean > 0)
+    levels = _levels(now, cell, cell.seeds)
+    found = (now.t_test(-true) <= levels) & (now.mean + true > 0)
+    beyond = (now.t_test() <= levels) & (now.mean > 0)
     pages = (-1, cell.datasets)
     differs = np.arange(len(x)) % cell.datasets < cell.datasets / 2
     shown = np.where(differs[:, None], found, beyond)[:, apart].reshape(*pages, apart.sum()).sum(axis=1)
@@ -143,25 +146,14 @@ def rates(cell: Cell, studies: int, x: np.ndarray | None = None, shift: float | 
 def ranks_hold(cell: Cell, means: ArrayLike, studies: int) -> np.ndarray:
     """Whether the ranks of all variants hold at once (studies,), where the variants have these true means."""
     x, means = cell.runs(studies), np.asarray(means)
-    (first, second), held = cell.pairs, np.zeros(len(x), bool)
-    for rows, now in _by_method(x + means[:, None], first, second):
-        shown, sign = now.t_test() <= _levels(now, cell, cell.seeds), np.sign(now.mean)
-        better = np.zeros((len(now.mean), cell.variants, cell.variants), bool)
-        better[:, first, second], better[:, second, first] = shown & (sign > 0), shown & (sign < 0)
-        best, worst = 1 + better.sum(axis=-2), cell.variants - better.sum(axis=-1)
-        truly = means[:, None] > means
-        held[rows] = ((best <= 1 + truly.sum(axis=0)) & (worst >= cell.variants - truly.sum(axis=1))).all(axis=-1)
-    return held
-
-
-def _by_method(
-    x: np.ndarray, first: np.ndarray, second: np.ndarray, unpaired: bool = False
-) -> Iterator[tuple[np.ndarray, Differences]]:
-    """The studies that share their spread, and those that do not, with their differences."""
-    shares = np.array([can_share(study, paired=not unpaired) for study in x])
-    for rows in (np.flatnonzero(shares), np.flatnonzero(~shares)):
-        if rows.size:
-            yield rows, differences(x[rows], first, second, variance="unpaired" if unpaired else "shared")
+    first, second = cell.pairs
+    now = differences(x + means[:, None], first, second)
+    shown, sign = now.t_test() <= _levels(now, cell, cell.seeds), np.sign(now.mean)
+    better = np.zeros((len(x), cell.variants, cell.variants), bool)
+    better[:, first, second], better[:, second, first] = shown & (sign > 0), shown & (sign < 0)
+    best, worst = 1 + better.sum(axis=-2), cell.variants - better.sum(axis=-1)
+    truly = means[:, None] > means
+    return ((best <= 1 + truly.sum(axis=0)) & (worst >= cell.variants - truly.sum(axis=1))).all(axis=-1)
 
 
 def _levels(found: Differences, cell: Cell, n: int) -> np.ndarray:
@@ -173,24 +165,29 @@ def _levels(found: Differences, cell: Cell, n: int) -> np.ndarray:
 
 
 HARDEST = (
-    *(Cell(kind, 2, 2) for kind in ("equal", "one x3", "one x10", "half x0.05")),
-    *(Cell(kind, 8, 2) for kind in ("equal", "one x3")),
-    *(Cell(kind, 2, 3) for kind in ("one x3", "correlated -0.5")),
-    *(Cell(kind, 3, 3) for kind in ("equal", "one x3", "half x0.05", "graded", "skewed", "missing")),
+    *(Cell(kind, 2, n) for n in (2, 3) for kind in ("equal", "one x3", "one x10", "correlated -0.5")),
+    *(Cell(kind, 2, n) for n in (5, 10) for kind in ("equal", "one x3")),
+    *(Cell(kind, 4, 2) for kind in ("equal", "one x3", "one x5", "one x10", "half x0.05", "graded")),
+    *(Cell(kind, 8, 2) for kind in ("equal", "one x3", "one x10")),
+    *(Cell(kind, 3, 3) for kind in ("equal", "one x3", "one x5", "one x10", "half x0.05", "graded", "skewed")),
     *(Cell(kind, 3, 5) for kind in ("equal", "one x3", "half x0.05", "log-normal")),
-    *(Cell(kind, 4, 3) for kind in ("equal", "one x3", "one x10", "graded", "skewed")),
+    *(Cell(kind, 4, 3) for kind in ("equal", "one x3", "one x5", "one x10", "half x0.05", "graded", "skewed")),
     *(Cell(kind, 4, 5) for kind in ("equal", "one x3", "correlated -0.5")),
-    *(Cell(kind, 8, 3) for kind in ("equal", "one x3", "half x0.05", "log-normal", "t3", "missing")),
-    *(Cell(kind, 8, 5) for kind in ("equal", "one x3", "one x10", "correlated 0.5", "correlated -0.5", "missing")),
+    *(Cell(kind, 8, 3) for kind in ("equal", "one x3", "one x10", "half x0.2", "half x0.05", "log-normal", "t3")),
+    *(Cell(kind, 8, 3) for kind in ("missing 0.2", "missing 0.3")),
+    *(Cell(kind, 8, 5) for kind in ("equal", "one x3", "one x10", "correlated 0.5", "correlated -0.5", "missing 0.3")),
     *(Cell(kind, 8, 10) for kind in ("equal", "one x3", "stopped", "skewed")),
     *(Cell(kind, 22, 3) for kind in ("equal", "one x3", "half x0.05", "skewed")),
     *(Cell("one x3", variants, plan[-1], plan) for variants in (2, 8) for plan in PLANS),
     *(Cell(kind, 8, n, family="baseline") for kind in ("equal", "one x3") for n in (3, 5)),
     Cell("half x0.05", 22, 5, family="baseline"),
-    *(Cell(kind, 3, n, datasets=3) for kind in ("equal", "one x3") for n in (3, 5)),
+    *(Cell(kind, 3, n, datasets=3) for kind in ("equal", "one x3", "one x10") for n in (3, 5)),
     *(Cell(kind, 8, 5) for kind in NOT_COVERED),
     *(Cell(kind, 2, n, unpaired=True) for kind in ("one x3", "unequal n") for n in (3, 10)),
+    Cell("first 2", 2, 10, unpaired=True),
     *(Cell(kind, 3, 3, unpaired=True) for kind in ("equal", "one x3", "half x0.2", "log-normal")),
+    *(Cell(kind, 3, 10, unpaired=True) for kind in ("others 3", "others 3, x3")),
+    *(Cell("first 3, x3", variants, 10, unpaired=True) for variants in (2, 4)),
     Cell("unequal n", 4, 5, unpaired=True),
     Cell("half x0.2", 22, 3, unpaired=True),
 )
@@ -199,6 +196,6 @@ HARDEST = (
 if __name__ == "__main__":
     print("cell;false difference;false equivalence;too many datasets;power")
     for one in HARDEST:
-        found = rates(one, 1000)
+        found = rates(one, 3000)
         errors = (found.difference, found.equivalence, found.too_many)
         print(one, *(f"{100 * np.mean(part):.1f}" for part in (*errors, found.power)), sep=";", flush=True)

@@ -36,7 +36,7 @@ def test_a_table_is_read_from_a_file_as_from_a_frame(tmp_path):
 def test_a_notebook_shows_the_answer_and_the_table():
     frame = pd.DataFrame({"opt": ["a<b"] * 3 + ["c"] * 3, "seed": [0, 1, 2] * 2, "acc": [1, 2, 3, 7.5, 8, 9.5]})
     html = analysis.compare(frame, metric="acc", factor="opt", baseline="a<b")._repr_html_()
-    assert html.startswith("<p>Higher acc than a&lt;b (2.0): c by 6.3 ") and "<b>8.3 ± 2.6</b>" in html
+    assert html.startswith("<p>Higher acc than a&lt;b (2.0): c by 6.33 ") and "<b>8.3 ± 2.6</b>" in html
     assert html.count("<tr>") == 3 and "a<b" not in html
 
 

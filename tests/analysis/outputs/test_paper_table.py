@@ -50,8 +50,7 @@ def test_the_best_is_bold_and_what_is_not_shown_to_differ_has_a_mark(tmp_path):
     assert r"learned-{}1d & 5 & 90.36 $\pm$ 0.69$^\dagger$ &" in body and body.count("dagger") == 1
     assert "Bold: the best mean. †: equivalent to it (within ±1 point), or not shown to be worse." in table.caption
     assert (
-        "95 % intervals for all pairs together (Bonferroni; t tests with a spread shared by all variants)"
-        in table.caption
+        "95 % intervals for all pairs together (Bonferroni; t tests with the spread of all variants)" in table.caption
     )
 
 

@@ -24,12 +24,11 @@ def marks(table):
 
 def test_main_table_against_a_case_by_hand(tmp_path):
     # none .70 .72 .74: mean .72, sd .02, half = 4.3027 * .02 / sqrt 3 = .04968
-    # other .90 .93 .96, sd .03: by Welch, error sqrt(.0013 / 3) = .02082, df 2 * .0013^2 / (.0004^2 + .0009^2) = 3.485,
-    # t 2.945, half = .06130
+    # other - none .20 .21 .22: mean .21, sd .01, half = 4.3027 * .01 / sqrt 3 = .02484
     table = variants_table(exact(tmp_path, {"none": [0.70, 0.72, 0.74], "learned-1d": [0.90, 0.93, 0.96]}))
     none, other = shown.texts(table)
     assert none[:5] == ["none", "3", "72.0 (67.0 to 77.0)", "–", "baseline"]  # one form for the whole column
-    assert other[:5] == ["learned-1d", "3", "93.0 (85.5 to 100)", "+21.0 [+14.9, +27.1]", "better"]
+    assert other[:5] == ["learned-1d", "3", "93.0 (85.5 to 100)", "+21.0 [+18.5, +23.5]", "better"]
     assert marks(table) == ["", "best"]
 
 

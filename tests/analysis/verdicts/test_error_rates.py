@@ -17,10 +17,11 @@ from analysis.verdicts.looks import Looks
 
 
 def check(cell: Cell, studies: int) -> None:
-    """5 % and 2.5 %, but for skewed values of one variant, and for Welch's test of two variants of unequal spread."""
-    found, welch = rates(cell, studies), cell.variants == 2 and cell.seeds < 5
-    limits = {cell.kind: (ALPHA, ALPHA / 2), "skewed": (0.065, 0.045)}
-    difference, equivalence = (0.075, 0.04) if welch else limits[cell.kind]
+    """5 % and 2.5 %; more where few seeds of one variant spread widely, its runs without seeds included."""
+    found, few = rates(cell, studies), cell.seeds <= 3 or min(cell.plan, default=5) <= 3
+    wide = (few and cell.kind in ("one x5", "one x10")) or (cell.unpaired and cell.kind.endswith("x3"))
+    most = (0.09, 0.045) if wide and cell.seeds == 2 else (0.065, 0.035) if wide else (ALPHA, ALPHA / 2)
+    difference, equivalence = (0.065, 0.045) if cell.kind == "skewed" else most
     assert at_most(difference, found.difference) and at_most(equivalence, found.equivalence)
     assert at_most(ALPHA / 2, found.too_many)
 
@@ -32,12 +33,12 @@ def test_few_studies_have_a_false_difference_or_equivalence(kind, variants, seed
     check(Cell(kind, variants, plan[-1] if plan else seeds, plan), 300)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "one x10"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("one x5", "one x10")])
 @pytest.mark.parametrize(("methods", "datasets", "seeds", "plan"), [(3, 3, 3, ()), (3, 5, 5, ()), (4, 3, 5, (3, 5))])
 def test_few_tables_of_methods_on_datasets_have_a_false_mark_or_too_large_a_count(kind, methods, datasets, seeds, plan):
     """ "Better on at least k" is too large where a pair is shown on more than the half of the datasets that differ.
 
-    One method with ten times the spread is not covered, as the guide says.
+    One method with five to ten times the spread is not covered, as the guide says.
     """
     check(Cell(kind, methods, seeds, plan, datasets=datasets), 300)
 
@@ -54,7 +55,7 @@ def test_false_differences_and_equivalences_in_two_thousand_studies(cell):
     check(cell, 2000)
 
 
-@pytest.mark.parametrize("kind", ["equal", "one x3", "half x0.05", "t3", "missing"])
+@pytest.mark.parametrize("kind", ["equal", "one x3", "half x0.05", "t3", "missing 0.3"])
 @pytest.mark.parametrize(("variants", "seeds"), [(4, 3), (8, 5)])
 @pytest.mark.parametrize("apart", [0, 1])
 def test_the_ranks_of_all_variants_hold_at_once(kind, variants, seeds, apart):
@@ -95,14 +96,12 @@ def test_the_rates_of_the_simulation_are_those_of_the_verdicts():
 
 
 @pytest.mark.parametrize(("variants", "seeds", "kind", "least"), [
-    (4, 5, "equal", 0.55), (8, 5, "equal", 0.45), (8, 5, "correlated 0.5", 0.8), (3, 3, "equal", 0.8),
-    (8, 5, "half x0.2", 0.55), (3, 5, "equal", 0.65), (8, 3, "equal", 0.65), (22, 3, "equal", 0.55),
+    (4, 5, "equal", 0.65), (8, 5, "equal", 0.48), (8, 5, "correlated 0.5", 0.85), (3, 3, "equal", 0.84),
+    (4, 3, "equal", 0.84), (3, 5, "equal", 0.67), (8, 3, "equal", 0.77), (8, 3, "half x0.2", 0.9),
+    (8, 2, "equal", 0.86), (8, 3, "missing 0.2", 0.39), (22, 3, "equal", 0.53), (22, 3, "half x0.05", 0.73),
 ])  # fmt: skip
 def test_true_differences_are_found_at_least_so_often(variants, seeds, kind, least):
-    """Of 2.5 standard deviations with five seeds, of 5 with three.
-
-    Pairs that do not share their spread find 39, 13, 33, 48, 31, 56, 20 and 3 %.
-    """
+    """Of 12 standard deviations with two seeds, of 5 with three, of 2.5 with five."""
     assert rates(Cell(kind, variants, seeds), 400).power >= least
 
 
