@@ -22,6 +22,12 @@ import torch  # noqa: E402
 torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def search_path(monkeypatch):
+    """A command that a test calls in its own process sets this variable, which is not for the next test."""
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+
+
 @pytest.fixture(scope="session")
 def shared_data():
     """The folder of real datasets next to the checkout. A test that needs it is skipped if it does not exist."""
