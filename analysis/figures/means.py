@@ -28,7 +28,7 @@ def accuracy(
 ) -> Drawing:
     """Draw every run as a dot, and the mean with its interval; a second panel enlarges most variants if needed.
 
-    `diverged`: variant -> how many runs have no dot. `unit`: see `Policy`.
+    `diverged`: variant -> how many runs have no dot. `unit`: see `Rule.unit`.
     """
     shown = list(filter(None, (list(values), enlarged(values, means, metric))))
     figure, sides = rows(*([styles.names[variant] for variant in names] for names in shown))

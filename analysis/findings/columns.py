@@ -10,7 +10,7 @@ from analysis.findings import Findings
 from analysis.findings.rows import VariantRow
 from analysis.findings.variants import Variants
 from analysis.verdicts import UNKNOWN, Comparison, Estimate
-from analysis.verdicts.policy import Policy
+from analysis.verdicts.study import Policy
 from analysis.write.table import Column, Key, Table, Value
 from experiments.metric import Metric
 
@@ -176,7 +176,7 @@ def held_for(findings: Findings) -> str:
     if findings.policy.strictness > 1:
         pairs += f" on all {findings.policy.strictness} datasets"
     factors = ", and for the factors with them" if findings.policy.has_grid else ""
-    look = ", at the level of the planned look" if findings.policy.several_looks else ""
+    look = ", at the level of the planned look" if findings.policy.looks.several else ""
     return f"all pairs {pairs} together{factors}{look}"
 
 

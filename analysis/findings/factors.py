@@ -9,7 +9,7 @@ from analysis.findings.means import Means
 from analysis.runs.runs import Runs, factor_levels
 from analysis.runs.source_run import ENDED
 from analysis.verdicts.factorial import cover_failed
-from analysis.verdicts.policy import Policy
+from analysis.verdicts.study import Policy
 from experiments.errors import UserError
 
 

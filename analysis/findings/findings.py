@@ -18,8 +18,7 @@ from analysis.findings.variants import Variants, own_names, study_variants
 from analysis.runs.by_dataset import check_alike
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
-from analysis.verdicts.policy import Policy
-from analysis.verdicts.study import Comparisons, compare_variants
+from analysis.verdicts.study import Comparisons, Policy, compare_variants
 from experiments.errors import UserError
 from vit.registry import nearest
 

@@ -8,7 +8,7 @@ import numpy as np
 from analysis import verdicts, words
 from analysis.runs.runs import Runs
 from analysis.verdicts.comparisons import Values
-from analysis.verdicts.policy import smallest_sd
+from analysis.verdicts.study import smallest_sd
 from experiments.metric import Metric
 
 

@@ -9,7 +9,7 @@ from analysis.findings.columns import n_of
 from analysis.report import study_sections, warnings
 from analysis.studies.over_studies import against_baseline, shown_on
 from analysis.verdicts import ALPHA, Comparison, Estimate
-from analysis.verdicts.policy import Policy
+from analysis.verdicts.study import Policy
 from analysis.words import plain
 from analysis.write.document import Warn
 

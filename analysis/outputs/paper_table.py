@@ -92,7 +92,7 @@ def _caption(findings: Findings, keys: Sequence[Key], spread: Spread | None) -> 
     metric, variants, policy = findings.means.metric, findings.variants, findings.policy
     after = "standard deviation of the runs" if spread == "sd" else f"{words.CONFIDENCE} interval (Student's t)"
     tests = "paired t tests" if policy.variance == "paired" else "t tests with the spread of all variants"
-    look = ", at the level of the planned look" if policy.several_looks else ""
+    look = ", at the level of the planned look" if policy.looks.several else ""
     baseline, tested = variants.name(variants.baseline), any(c.tested for c in findings.comparisons.family.values())
     compared = tested and {"difference", "p", "verdict"} & {*keys}
     seeds = words.seeds((mean.n for mean in findings.means.of_variants.values()), policy.unit)

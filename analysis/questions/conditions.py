@@ -13,7 +13,7 @@ from analysis.findings import Findings
 from analysis.findings.columns import mean_column, signed_column, variant_table
 from analysis.findings.means import Means
 from analysis.runs.runs import Runs
-from analysis.verdicts.policy import smallest_sd
+from analysis.verdicts.study import smallest_sd
 from analysis.write.document import Item, Section, present
 from analysis.write.table import Column, Table
 from experiments.data.catalogue import DATASETS
@@ -188,7 +188,7 @@ def _stretching(profile: Profile, findings: Findings) -> Table | None:
     about = "Accuracy with interpolated positions − with positions as they are, of the same weights"
     seeds = words.seeds(gain.n for of_variant in gains.values() for gain in of_variant.values())
     caption = f"{about}: mean and {words.CONFIDENCE} interval, {seeds}."
-    notes = (f"Intervals {words.alone(policy.several_looks)}.",)
+    notes = (f"Intervals {words.alone(policy.looks.several)}.",)
     rows = [row for row in findings.rows if row.variant in gains]
     return variant_table("interpolated", caption, findings, list(map(column, *zip(*sizes.items()))), notes, rows)
 

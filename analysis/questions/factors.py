@@ -165,7 +165,7 @@ def factor_tables(model: Factorial, findings: Findings) -> list[Table]:
         "interactions": (model.interactions, (name("factors"), levels("levels"), mean, effect, verdict, p)),
         "terms": (model.terms, (name("factor or interaction"), contrasts, verdict, p)),
     }
-    notes = _notes(model, findings.policy.several_looks)
+    notes = _notes(model, findings.policy.looks.several)
     return [
         Table(
             table,

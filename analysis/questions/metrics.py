@@ -11,7 +11,7 @@ from analysis.figures.style import Plot
 from analysis.findings import Findings
 from analysis.findings.columns import mean_column, variant_table
 from analysis.findings.rows import VariantRow
-from analysis.verdicts.policy import smallest_sd
+from analysis.verdicts.study import smallest_sd
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from experiments.metric import METRICS, Metric

@@ -14,7 +14,7 @@ from analysis.findings.columns import signed_column
 from analysis.findings.variants import Variants, levels_by_variant, names_by_levels
 from analysis.runs.runs import Runs, factor_levels
 from analysis.verdicts.comparisons import compare
-from analysis.verdicts.policy import Policy
+from analysis.verdicts.study import Policy
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
@@ -103,11 +103,11 @@ def _trend(
     others = [row for row in rows if row != baseline]
     pairs = [(row, baseline) for row in others]
     at_point = {at: {row: table[row, at].to_dict() for row in rows} for at in points}
-    compared = {at: compare(by_row, pairs, policy.rule) for at, by_row in at_point.items()}
+    compared = {at: compare(by_row, pairs, policy) for at, by_row in at_point.items()}
     metric = Metric(study.metric.base) if name == "lengths" else study.metric
     diffs = {row: {at: here[row, baseline].diff for at, here in compared.items()} for row in others}
     missing = [row for row in planned if row not in rows]
-    return Trend(name, unit, metric, points, baseline, diffs, missing, policy.several_looks)
+    return Trend(name, unit, metric, points, baseline, diffs, missing, policy.looks.several)
 
 
 def question(findings: Findings) -> Section | None:

@@ -15,8 +15,7 @@ from analysis.runs.settings import flatten, level_text
 from analysis.runs.source_run import COLUMNS, ENDED, NUMBERS, SourceRun
 from analysis.verdicts.comparisons import Values
 from analysis.verdicts.looks import Looks
-from analysis.verdicts.policy import Policy
-from analysis.verdicts.study import columns, from_rows
+from analysis.verdicts.study import Policy, columns, from_rows
 from experiments.config import completed
 from experiments.files import RecordError
 from experiments.metric import Metric, known_metrics

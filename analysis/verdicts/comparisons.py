@@ -60,8 +60,9 @@ class Rule:
 
     margin: float | None = 0.01  # the smallest difference that would matter, in the metric's units; None: unknown
     lower_is_better: bool = False
-    floor: float = 0.0  # the smallest standard deviation of differences (see `estimates`)
-    families: int = 1  # how many families of tests of differences share `ALPHA` equally
+    floor: float = 0.0  # the smallest standard deviation of a run (see `estimates`)
+    has_grid: bool = False  # the plan has a grid of factors: pairs and factors are tested, and share `ALPHA`
+    strictness: int = 1  # how many times as strict the intervals are, where a page has those of several studies
     looks: Looks = NO_PLAN
     """the planned looks, where the study plans any: the seeds are then those of the current look, in the planned order;
     variants that stopped have fewer"""
@@ -69,6 +70,16 @@ class Rule:
     """which pairs are compared; of those with the baseline, one with fewer than `FEW` common seeds has the level of all
     pairs, since its level does not hold otherwise"""
     variance: Variance = "shared"  # where standard errors come from, and whether runs are paired by their seed
+
+    @property
+    def families(self) -> int:
+        """How many families of tests share `ALPHA` equally."""
+        return self.strictness * (2 if self.has_grid else 1)
+
+    @property
+    def unit(self) -> str:
+        """What the values of a variant are counted by: "seed" or, where runs are not paired by it, "run"."""
+        return "run" if self.variance == "unpaired" else "seed"
 
     @property
     def bound(self) -> float:

@@ -73,24 +73,24 @@ def differences(
 ) -> Differences:
     """Variants `first` minus variants `second` (pairs,) of values x (..., variants, seeds), NaN where a run is missing.
 
-    `floor` is the smallest standard deviation of a difference of two runs. `variance`: "paired" for the paired t test
+    `floor` is the smallest standard deviation of a run. `variance`: "paired" for the paired t test
     of each pair, whatever the other variants are, and "unpaired" where the places of runs along the last axis say
     nothing.
     """
     rows = np.eye(x.shape[-2])
-    sums, floor_of_run = rows[first] - rows[second], floor / np.sqrt(2)
+    sums = rows[first] - rows[second]
     if variance == "unpaired":
-        return weighted_sums(x, sums, floor_of_run)
+        return weighted_sums(x, sums, floor)
     both = np.isfinite(x[..., first, :]) & np.isfinite(x[..., second, :])
     a, b = (np.where(both, x[..., side, :], np.nan) for side in (first, second))
-    mean, deviation, n = moments(a - b, floor)
+    mean, deviation, n = moments(a - b, np.sqrt(2) * floor)
     constant = (n > 1) & np.isnan(moments(a)[1]) & np.isnan(moments(b)[1])
     equal = (n > 1) & ~((a != b) & both).any(axis=-1)
     seeds = np.maximum(n, 1)
     if variance == "paired":
         return Differences(mean, n, deviation / np.sqrt(seeds), n - 1.0, constant, equal)
     own, df = residual_variances(x)
-    error, error_df = _satterthwaite(*_of_variants(own, df, floor_of_run, OTHERS), sums)
+    error, error_df = _satterthwaite(*_of_variants(own, df, floor, OTHERS), sums)
     error, error_df = np.where(n > 1, error / np.sqrt(seeds), np.nan), np.minimum(error_df, _total(df))
     return Differences(mean, n, error, error_df, constant, equal)
 

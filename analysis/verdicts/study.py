@@ -1,4 +1,4 @@
-"""What the verdicts of a study are reached from, and its comparisons. The only reading of a study for them.
+"""How the verdicts of a study are reached, and its comparisons. The only reading of a study for them.
 
 A report and `vit-sweep run --until-decided` both start here, so they cannot differ.
 """
@@ -11,16 +11,49 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from analysis.verdicts.chance import Chance, chance_level
-from analysis.verdicts.comparisons import NOT_TESTED, SHOWN, Comparison, Values, Verdict, against_baseline
+from analysis.verdicts.comparisons import (
+    CEILING,
+    NEAR_CHANCE,
+    NOT_TESTED,
+    SHOWN,
+    Comparison,
+    Pair,
+    Rule,
+    Values,
+    Verdict,
+    against_baseline,
+    compare,
+    with_failed,
+    without_room,
+    without_test,
+)
+from analysis.verdicts.estimates import accuracy_step, decimal_step
 from analysis.verdicts.looks import Looks
-from analysis.verdicts.policy import Policy, images_column, one_image, smallest_sd
 from experiments.metric import Metric
 from experiments.runs.record import STATUSES as ENDED
 from experiments.study import MOST_PAIRS, StudyPlan
 
 DATA = ("data.name", "data.classes", "data.num_classes")  # the settings that say how many classes there are
 Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy(Rule):
+    """How verdicts of a study are reached."""
+
+    metric: Metric
+    chance: Chance
+    image: float = 0.0  # see `one_image`
+
+    def without_room(self, values: Values) -> dict[Verdict, set[str]]:
+        """The variants of which each finished run errs on at most one image, and those near the metric of guessing."""
+        runs = {variant: [run for run in of.values() if math.isfinite(run)] for variant, of in values.items()}
+        least = 1 - 1.0000001 * self.image if self.metric.is_share else math.inf
+        return {CEILING: {v for v in runs if min(runs[v], default=-1) >= least}, NEAR_CHANCE: self.chance.near(values)}
 
 
 @dataclass(frozen=True)
@@ -107,6 +140,7 @@ def from_rows(plan: StudyPlan, rows: Iterable[Mapping[str, Any]], margin: float 
     policy = Policy(
         metric=metric,
         margin=margin,
+        lower_is_better=metric.lower_is_better,
         floor=smallest_sd(known, metric),
         chance=_chance(rows, metric, margin),
         image=one_image(known, metric),
@@ -147,6 +181,53 @@ def compare_variants(values: Values, baseline: str, policy: Policy) -> Compariso
         if everything
         else [(variant, baseline) for variant in others]
     )
-    compared = policy.compare(values, pairs)
+    compared = _compare(values, pairs, policy)
     versus = against_baseline(compared, policy.looks.limit(values), baseline)
     return Comparisons(baseline, versus, compared if everything else {})
+
+
+def _compare(values: Values, pairs: Sequence[Pair], policy: Policy) -> dict[Pair, Comparison]:
+    """Each pair (a, b) as a - b; the pairs are one family. Verdicts also hold where failed runs are at chance."""
+    tested, chance = policy.looks.limit(values), policy.chance
+    compared = compare(tested, pairs, policy)
+    if failed := {variant for variant, seeds in chance.failed.items() if tested[variant].keys() & set(seeds)}:
+        counted = {
+            pair: without_test(one, "failed runs, chance level unknown") if chance.unknown & set(pair) else one
+            for pair, one in compare(policy.looks.limit(chance.counted(values)), pairs, policy).items()
+            if failed & set(pair)
+        }
+        compared = with_failed(compared, counted, policy)
+    for word, variants in policy.without_room(tested).items():
+        compared = without_room(compared, {pair for pair in pairs if variants.issuperset(pair)}, word)
+    return compared
+
+
+def one_image(finished: Mapping[str, ArrayLike], metric: Metric) -> float:
+    """The share of one image of the metric's split; 0 for another metric, and where the size is not recorded.
+
+    `finished`: column -> its value in each finished run, with `test_images` for a metric of the test set.
+    """
+    sizes = np.asarray(finished.get(images_column(metric), []), dtype=float)
+    known = sizes[sizes == sizes] if metric.is_share else sizes[:0]
+    return 1 / float(known.min()) if len(known) and known.min() > 0 else 0.0
+
+
+def images_column(metric: Metric) -> str:
+    """The column with the number of images of the metric's split: `test_images`."""
+    return f"{metric.partition('/')[0]}_images"
+
+
+def smallest_sd(finished: Mapping[str, ArrayLike], metric: Metric) -> float:
+    """The smallest standard deviation that a run is credited with: half of a metric's step, 0 for a loss.
+
+    The step of an accuracy is one image of its split. Where its size is not recorded, and where accuracies are means
+    over support sets or shifts, it is what the accuracies themselves show; accuracies that are all 0 or 1 show none.
+    Any other metric has the step to which its values are rounded. `finished`: see `one_image`.
+    """
+    values = np.asarray(finished[metric], dtype=float)
+    if not metric.is_share:
+        return 0.0 if metric.is_loss else 0.5 * decimal_step(values)
+    if image := one_image(finished, metric):
+        return 0.5 * image
+    step = accuracy_step(values)
+    return 0.5 * step if step < 1 else 0.0

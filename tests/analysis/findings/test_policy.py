@@ -13,6 +13,7 @@ from analysis.findings import analyze
 from analysis.questions.claims import study_claims
 from analysis.runs.read import read
 from analysis.verdicts.chance import chance_level
+from analysis.verdicts.study import compare_variants
 from experiments.metric import Metric
 
 
@@ -73,7 +74,8 @@ def test_nothing_is_called_equivalent_near_chance(tmp_path, level, metric, verdi
 def test_pairs_share_alpha_with_the_factors_of_the_plan_whatever_has_finished(lost, tmp_path):
     results = analyze(read(str(write_factorial(tmp_path, spread=0.05, statuses=lost))))
     assert (results.factors.model is None) == bool(lost)
-    alone = replace(results.policy, has_grid=False).compare(results.means.values, results.comparisons.pairs)
+    policy, baseline = replace(results.policy, has_grid=False), results.comparisons.baseline
+    alone = compare_variants(results.means.values, baseline, policy).pairs
     tested = {pair: compared for pair, compared in results.comparisons.pairs.items() if compared.n > 1}
     shared = {pair: compared.p_adjusted for pair, compared in tested.items()}
     assert shared == pytest.approx({pair: min(1, 2 * alone[pair].p_adjusted) for pair in tested})

@@ -41,7 +41,7 @@ def test_the_interval_of_which_a_verdict_is_read_is_bonferronis(families):
     rng = np.random.default_rng(0)
     values = {f"v{i}": by_seed(*rng.normal(0.9 + 0.004 * i, 0.005, 6)) for i in range(6)}
     pairs = list(itertools.combinations(values, 2))
-    family = verdicts.compare(values, pairs, Rule(families=families, variance="paired"))
+    family = verdicts.compare(values, pairs, Rule(has_grid=families == 2, variance="paired"))
     p = [scipy_stats.ttest_rel([*values[a].values()], [*values[b].values()]).pvalue for a, b in pairs]
     adjusted = multipletests(p, method="bonferroni")[1]
     assert [c.p_adjusted for c in family.values()] == pytest.approx(np.minimum(families * adjusted, 1), **CLOSE)
@@ -108,14 +108,14 @@ def test_seeds_are_paired_and_the_rest_counted():
     ],
 )
 def test_verdicts(diffs, verdict):
-    found = against(shifted(diffs), "a", Rule(margin=0.01, floor=0.005))["b"]
+    found = against(shifted(diffs), "a", Rule(margin=0.01, floor=0.005 / math.sqrt(2)))["b"]
     assert found.verdict == verdict
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
 def test_equal_differences_of_one_image_are_equal_by_chance_and_of_ten_images_are_not(n):
     """Of 100 images: the standard deviation of a run is half an image or more."""
-    rule = Rule(margin=1e-6, floor=math.sqrt(2) * 0.005)
+    rule = Rule(margin=1e-6, floor=0.005)
     verdicts = [against(shifted([size] * n), "a", rule)["b"].verdict for size in (0.1, 0.01)]
     assert verdicts == ["better", "better" if n == 5 else "not shown"]
 
@@ -205,7 +205,7 @@ def test_a_verdict_also_holds_where_failed_runs_count_at_chance_level(counted, v
 def test_a_rare_failure_that_no_run_shows_is_not_called_equivalent():
     """One of 20 runs fails (60 % instead of 100 %), so "a" is 2 points worse than "b": beyond the margin."""
     failed = np.random.default_rng(0).random((400, 5)) < 0.05
-    rule, found = Rule(margin=0.01, floor=math.sqrt(2) * 0.0005), []
+    rule, found = Rule(margin=0.01, floor=0.0005), []
     for study in failed:
         values = {"a": by_seed(*np.where(study, 0.6, 1.0)), "b": by_seed(*[1.0] * 5)}
         found.append(against(values, "b", rule)["a"].verdict)

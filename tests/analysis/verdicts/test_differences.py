@@ -70,7 +70,7 @@ def test_500_tables_with_gaps_have_the_errors_of_the_rule(unpaired):
         x[rng.random(x.shape) < rng.choice([0, 0.1, 0.4])] = np.nan
         floor = rng.choice([0, 0.5])
         first, second = pairs(variants)
-        found = differences(x, first, second, math.sqrt(2) * floor, "unpaired" if unpaired else "shared")
+        found = differences(x, first, second, floor, "unpaired" if unpaired else "shared")
         finite = np.isfinite(x)
         for place, (i, j) in enumerate(zip(first, second, strict=True)):
             both = finite[i] & finite[j]
@@ -135,7 +135,7 @@ def test_a_failed_variant_does_not_change_what_the_others_tell():
 
 def test_runs_that_agree_seed_by_seed_have_the_floor_of_a_difference():
     x = np.array([[0.95, 0.90, 0.90, 0.95, 0.93]] * 4) + 0.01 * (np.arange(4) == 0)[:, None]
-    found = differences(x, *pairs(4), floor=0.007)
+    found = differences(x, *pairs(4), floor=0.007 / math.sqrt(2))
     np.testing.assert_allclose(found.error, 0.007 / np.sqrt(5))
     assert np.isnan(differences(x, *pairs(4)).error).all()
 

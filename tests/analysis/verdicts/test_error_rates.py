@@ -4,8 +4,6 @@
 difference if and only if an interval misses the truth: its rate is one less the simultaneous coverage.
 """
 
-import math
-
 import numpy as np
 import pytest
 from error_rates import HARDEST, KINDS, NOT_COVERED, PLANS, UNPAIRED, Cell, ranks_hold, rates
@@ -112,7 +110,7 @@ def test_accuracies_in_steps_of_one_image_make_no_false_differences(n, spread):
     rng = np.random.default_rng([n, 5])
     true = rng.uniform(-0.5, 0.5, (20_000, 1, 1))
     steps = np.rint(true + rng.normal(0, spread, (20_000, 2, n)))
-    found = differences(steps, np.array([0]), np.array([1]), floor=math.sqrt(2) * 0.5)
+    found = differences(steps, np.array([0]), np.array([1]), floor=0.5)
     assert at_most(ALPHA, found.t_test()[:, 0] <= ALPHA)
 
 
