@@ -184,7 +184,7 @@ PRESETS: dict[str, Preset] = {
         _CCT,
         0.9138,
         "published accuracy: as for vit-lite-6-4",
-        "ViT-Lite-7/4 | 91.38% | 69.74% | 3.717M",
+        "ViT-Lite-7/4 | 91.38% | 69.75% | 3.717M",
     ),
     "vit-b16": Preset(
         "ViT-B/16 at 224 px with a linear head (the source has a tanh head: --model.head mlp). Training as in the "

@@ -1,0 +1,253 @@
+"""Write the numbers of the results pages and of the README from the records: `python tests/support/page.py`.
+
+A comment before a table says what its rows are; the first cells of a row name what is compared, the others are written
+here. `tests/test_findings.py` says that writing changes nothing. Means and intervals come from scipy, verdicts from
+the report of the study.
+"""
+
+import json
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from analysis.claims.literature import PAPER_TABLE_8
+from analysis.findings import analyze
+from analysis.runs.read import read
+from analysis.studies.pooled import pool
+from analysis.verdicts.study import compare_variants
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "analysis" / "reference"
+PAGES = [ROOT / "README.md", *sorted(REFERENCE.glob("*.md"))]
+TABLE = re.compile(r"(?<=<!-- )(\w+)(?:: (.*?))?( -->\n\|.*\n\|.*\n)((?:\|.*\n)+)")
+AT_BOTH_RATES = [
+    ("bfloat16/table-8", "mnist-0.01/table-8"),
+    ("modern", "mnist-0.01/modern"),
+    ("untried", "mnist-0.01/untried"),
+    *((f"mnist-small/{s}", f"mnist-0.01/{s}") for s in ("depth", "dropout", "registers", "table-std", "stem-x-kind")),
+]
+INVERSE = {"better": "worse", "worse": "better"}
+
+
+@cache
+def results(folder, metric=""):
+    """The findings of a study in analysis/reference, by its own metric or another one."""
+    return analyze(read(str(REFERENCE / folder), metric=metric or None))
+
+
+@cache
+def finished(folder):
+    """The finished runs of a study, as its table has them."""
+    runs = pd.read_csv(REFERENCE / folder / "runs.csv", dtype={"variant": str}, low_memory=False)
+    return runs[runs["status"] == "finished"]
+
+
+def points(values, places=None):
+    """A value with its interval, in points; with two decimals where one of the three would round to 0.0."""
+    places = (2 if any(abs(value) < 0.05 for value in values) else 1) if places is None else places
+    value, low, high = (f"{value:+.{places}f}".replace("-", "−") for value in values)
+    return f"{value} [{low}, {high}]"
+
+
+def mean(folder, variant, metric, half=True):
+    """The mean of a variant over its finished runs, in %, with half its 95 % interval."""
+    values = 100 * finished(folder).query("variant == @variant")[metric].to_numpy()
+    width = f" ± {stats.t.ppf(0.975, len(values) - 1) * stats.sem(values):.2f}" if half and len(values) > 1 else ""
+    return f"{values.mean():.2f}{width}"
+
+
+def compared(folder, metric, a, b):
+    """A difference with its interval, the verdict and the number of seeds."""
+    pairs = results(folder, metric).comparisons.family
+    (one, sign) = (pairs[a, b], 1) if (a, b) in pairs else (pairs[b, a], -1)
+    ends = sorted(sign * 100 * end for end in (one.adjusted.low, one.adjusted.high))
+    verdict = one.verdict if sign > 0 else INVERSE.get(one.verdict, one.verdict)
+    return points([sign * 100 * one.diff.value, *ends]), verdict, str(one.n)
+
+
+def _pair(text, folder):
+    """`a − b`; `base` is the baseline of the study, and `depth=6` its variant `6`, where it has no other factor."""
+    study = results(folder).study
+    names = (study.baseline if name == "base" else name for name in text.split(" − "))
+    return [name if name in study.variants else name.partition("=")[2] for name in names]
+
+
+def differences(metric, row):
+    folder = row[1].strip("`* ")
+    return [*row[:2], *compared(folder, metric, *_pair(row[0], folder))]
+
+
+def answers(_, row):
+    """question, answer, study, difference; then the difference with its interval and the verdict."""
+    if row[3] in ("", "–"):
+        return [*row[:4], "–"]
+    name, _, metric = row[2].partition(" ")
+    folder = name.strip("`")
+    text, verdict, _ = compared(folder, metric.strip("()`"), *_pair(row[3], folder))
+    return [*row[:4], f"{text}, {verdict}"]
+
+
+def means(spec, row):
+    folder, _, metrics = spec.rpartition(": ")
+    if not folder:  # "`folder`, variant", what is published, our mean, a comparison
+        name, _, variant = row[0].replace("`", "").partition(", ")
+        return [*row[:2], mean(name, variant, metrics), *row[3:]]
+    metrics = metrics.split(", ")
+    return [*row[: -len(metrics)], *(mean(folder, row[0], metric) for metric in metrics)]
+
+
+def sizes(spec, row):
+    folder, pair, sides = spec.split(": ")
+    end = "/interpolated" * (row[0] == "interpolated")
+    found = [compared(folder, f"test/acc@{side}px{end}", *_pair(pair, folder)) for side in sides.split(", ")]
+    return [row[0], *(", ".join(one[:2]) for one in found)]
+
+
+def interpolated(spec, row):
+    folder, _, sides = spec.partition(": ")
+    runs, cells = finished(folder).query("variant == @row[0]"), []
+    for side in sides.split(", "):
+        gains = 100 * (runs[f"test/acc@{side}px/interpolated"] - runs[f"test/acc@{side}px"])
+        cells.append(points([gains.mean(), *stats.ttest_1samp(gains, 0).confidence_interval(0.95)]))
+    return [row[0], *cells]
+
+
+def gains(_, row):
+    """A difference of gains, with a paired interval at the level of all effects and pairs of its study."""
+    folder = row[1].strip("`")
+    values = finished(folder).pivot(index="seed", columns="variant", values="test/acc")
+    a, b, c, d = (values[name] for name in re.fullmatch(r"\((.*) − (.*)\) − \((.*) − (.*)\)", row[0]).groups())
+    change = 100 * ((a - b) - (c - d))
+    terms = results(folder).factors.model.terms
+    share = 2 * len(terms) * terms["contrasts"].iloc[-1]  # pairs and factors; terms; the differences of one
+    half = stats.t.ppf(1 - 0.025 / share, len(change) - 1) * stats.sem(change)
+    assert (terms["verdict"].iloc[-1] == "shown") == (abs(change.mean()) > half)
+    return [*row[:2], points([change.mean(), change.mean() - half, change.mean() + half]), str(len(change))]
+
+
+def pooled(_, row):
+    """comparison, pair, studies; then the seeds above 0, the mean over seeds, the mean over studies."""
+    names = re.findall("`(.*?)`", row[2])
+    found = pool({name: results(name) for name in names}, row[1].strip("`"))
+    above, over = sum(effect.above for effect in found.effects), found.studies
+
+    def shown(one):
+        return points([100 * one.value, 100 * one.low, 100 * one.high], places=2)
+
+    return [*row[:3], f"{above} of {found.seeds.n}", shown(found.seeds), shown(over) if over.n else "–"]
+
+
+def within(spec, row):
+    """What a run loses by another way to test it: both means, and the loss with Student's interval over the runs."""
+    folder, _, metric = spec.partition(": ")
+    runs = finished(folder).query("variant == @row[0]")
+    loss = 100 * (runs["test/acc"] - runs[metric])
+    means = [mean(folder, row[0], name, half=False) for name in ("test/acc", metric)]
+    return [row[0], *means, points([loss.mean(), *stats.ttest_1samp(loss, 0).confidence_interval(0.95)])]
+
+
+def change(spec, row):
+    """A difference by two metrics of the same runs, and its change, paired by seed, with Student's interval."""
+    folder, *metrics = spec.split(": ")
+    a, b = _pair(row[0], folder)
+    by_seed = [finished(folder).pivot(index="seed", columns="variant", values=metric) for metric in metrics]
+    first, last = (100 * (values[a] - values[b]) for values in by_seed)
+    shown = [
+        points([one.mean(), *stats.ttest_1samp(one, 0).confidence_interval(0.95)])
+        for one in (first, last, last - first)
+    ]
+    return [row[0], *shown]
+
+
+@cache
+def _rate(before, after):
+    """Of the pairs that a study compares at both rates, on the seeds of both: how many, verdicts at its own rate, how
+    many are the same at the other rate, how many are new there."""
+    pairs = []
+    both = [results(before), results(after)]
+    seeds, variants = (
+        set.intersection(*(set(of(one)) for one in both)) for of in (_seeds, lambda one: one.means.values)
+    )
+    for one in both:
+        values = {v: {s: runs[s] for s in seeds} for v, runs in one.means.values.items() if v in variants}
+        policy = replace(one.policy, family=both[1].policy.family)
+        family = compare_variants(values, both[1].study.baseline, policy).family
+        pairs.append({frozenset(pair): _sided(pair, compared) for pair, compared in family.items()})
+    old, new = pairs
+    shown = [pair for pair in old if old[pair][0] != "not shown"]
+    assert not any({*filter(None, (old[pair][1], new[pair][1]))} == {*pair} for pair in shown), "a verdict is reversed"
+    fresh = sum(new[pair][0] != "not shown" for pair in old if pair not in shown)
+    return np.array([len(old), len(shown), sum(old[pair] == new[pair] for pair in shown), fresh])
+
+
+def _seeds(one):
+    return next(iter(one.means.values.values()))
+
+
+def _sided(pair, one):
+    """The verdict, whatever the order of the pair, and the side that is better."""
+    better = {"better": pair[0], "worse": pair[1]}.get(one.verdict)
+    return "differ" if better else one.verdict, better
+
+
+def rates(_, row):
+    """A study at two rates; "all": the sum over `AT_BOTH_RATES`."""
+    pairs = AT_BOTH_RATES if row[0] == "all" else [tuple(cell.strip("`") for cell in row[:2])]
+    return [*row[:2], *map(str, sum(_rate(*pair) for pair in pairs))]
+
+
+def grid(folder, row):
+    """The README's table: the paper's figure, our mean and the verdict against the baseline, by kind and site."""
+    kind, cells = row[0], []
+    for site in ("stem", "every-layer", "every-layer-shared"):
+        variant = f"{kind}, {'every-layer' if kind == 'relative' else site}"
+        if (kind, site) not in PAPER_TABLE_8:
+            cells.append("")
+            continue
+        baseline = results(folder).study.baseline
+        verdict = "baseline" if variant == baseline else compared(folder, "", variant, baseline)[1]
+        known = f", {verdict}" * (verdict != "not shown")
+        cells.append(f"{100 * PAPER_TABLE_8[kind, site]:.2f} / {mean(folder, variant, 'test/acc', half=False)}{known}")
+    return [kind, *cells]
+
+
+def bench(spec, row):
+    """Ratios to timm in the faster of its precisions, within a turn: median and range."""
+    (file,) = (f for f in REFERENCE.glob("bench-cpu*.json") if json.loads(f.read_text())["setting"]["preset"] == row[0])
+    turns = {name: np.array(one["turns"]) for name, one in json.loads(file.read_text())["contenders"].items()}
+    best = max(("timm", "timm-bf16"), key=lambda name: np.median(turns[name]))
+    ratios = [turns[name] / turns[best] for name in spec.split(", ")]
+    return [row[0], *(f"{np.median(r):.2f} ({r.min():.2f} to {r.max():.2f})" for r in ratios)]
+
+
+def gpu(_, row):
+    """Images per second of the bench on a GPU, and the medians of the ratios within a turn."""
+    measured = json.loads((REFERENCE / "bench-gpu.json").read_text())["contenders"]
+    turns = {name: np.array(one["turns"]) for name, one in measured.items()}
+    name = row[0].strip("`")
+    one, ratios = measured[name], [np.median(turns[name] / turns[o]) for o in ("tutorial", "timm-bf16-compiled")]
+    speed = f"{round(np.median(turns[name]), -1):,.0f}"
+    return [row[0], str(one["runs"]), one["precision"], speed, *(f"{ratio:.1f}" for ratio in ratios)]
+
+
+def written(text):
+    """A page with the numbers of its tables written anew."""
+
+    def table(match):
+        kind, spec, head, rows = match.groups()
+        cells = ([cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in rows.splitlines())
+        rows = (globals()[kind](spec or "", row) for row in cells)
+        lines = ("|" + "".join(f" {cell} |" if cell else " |" for cell in row) for row in rows)
+        return f"{kind}{f': {spec}' if spec else ''}{head}" + "\n".join(lines) + "\n"
+
+    return TABLE.sub(table, text)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
