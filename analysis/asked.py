@@ -123,7 +123,7 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     metric: Text | None = _flag(RUNS, "METRIC")
     """metric to compare (default: the study's own, else test/acc); another one makes the report exploratory"""
     baseline: Text | None = _flag(COMPARED, "VARIANT")
-    """variant to compare with (default: the study's own, else the first by name); another one: as for --metric"""
+    """variant to compare with (default: the study's own, else the first); another one: as for --metric"""
     pair: Text | None = _flag(POOLED, "PAIR")
     """the settings of both sides, such as 'model.pos_embed=rope-2d - model.pos_embed=learned-1d'"""
     factor: Texts = _flag(COLUMNS, "COLUMN", ())

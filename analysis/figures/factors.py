@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from analysis.figures.drawing import intervals, rows
 from analysis.figures.style import FAINT, INK, MARKERS, PAPER, Drawing, style
 from analysis.figures.styles import VariantStyle, shorts
+from analysis.runs.settings import in_order
 from analysis.verdicts import Factorial
 from analysis.words import level_name, named_mean
 from experiments.metric import Metric
@@ -88,8 +89,9 @@ def draw_grid(levels: pd.DataFrame, means: Mapping[str, float], factors: Mapping
     import seaborn  # 0.5 s, and few reports have a heat map
 
     down, across = list(factors)[:2]
-    frame = levels.assign(_mean=[means[variant] * metric.scale for variant in levels.index])
-    table = frame.pivot_table(index=down, columns=across, values="_mean", sort=False)
+    values = pd.Series([means[variant] * metric.scale for variant in levels.index], index=levels.index)
+    table = values.groupby([levels[down], levels[across]]).mean().unstack()
+    table = table.reindex(index=in_order(levels[down]), columns=in_order(levels[across]))
     figure = Drawing(min(1.4 + 0.42 * len(table), 14))
     colours: dict[str, Any] = {"cmap": "cividis", "linewidths": 1, "linecolor": PAPER}
     shown: dict[str, Any] = {"annot": table.size <= MOST_ANNOTATED, "fmt": f".{1 if metric.is_share else 3}f"}

@@ -9,6 +9,7 @@ from analysis import words
 from analysis.findings import Findings
 from analysis.findings.rows import VariantRow
 from analysis.findings.variants import Variants
+from analysis.runs.settings import in_order
 from analysis.verdicts import UNKNOWN, Comparison, Estimate
 from analysis.verdicts.study import Policy
 from analysis.write.table import Column, Key, Table, Value
@@ -26,11 +27,18 @@ def key_columns(variants: Variants, variant: Callable[[Any], str] = lambda row: 
     if variants.levels is None or variants.labelled:
         name = Column("variant", lambda row: variants.brief[variant(row)], key=True, sort=place)
         return (replace(name, math=variants.labelled),)
-    return tuple(Column(name, _level(factor), key=True, sort=place) for factor, name in variants.factors.items())
+    return tuple(
+        Column(name, _level(factor), key=True, sort=_place(in_order(variants.levels[factor]), factor))
+        for factor, name in variants.factors.items()
+    )
 
 
 def _level(factor: str) -> Callable[[Any], str]:
     return lambda row: row.levels[factor]
+
+
+def _place(order: Sequence[str], factor: str) -> Callable[[Any], int]:
+    return lambda row: order.index(row.levels[factor])
 
 
 def key_fields(variants: Variants) -> dict[Key, Value]:

@@ -6,7 +6,9 @@ import pandas as pd
 
 from analysis import verdicts
 from analysis.findings.means import Means
+from analysis.findings.variants import levels_by_variant
 from analysis.runs.runs import Runs, factor_levels
+from analysis.runs.settings import in_order
 from analysis.runs.source_run import ENDED
 from analysis.verdicts.factorial import cover_failed
 from analysis.verdicts.study import Policy
@@ -49,13 +51,20 @@ def study_factors(study: Runs, means: Means, policy: Policy) -> Factors:
 
 def _model(runs: pd.DataFrame, study: Runs, policy: Policy) -> verdicts.Factorial:
     runs = runs.loc[[policy.looks.may_test(seed) for seed in runs["seed"]]]
-    order = {variant: place for place, variant in enumerate(study.variants)}
-    runs = runs.sort_values("variant", key=lambda variant: variant.map(order), kind="stable")  # levels as planned
+    order = {variant: place for place, variant in enumerate(_by_levels(study))}
+    runs = runs.sort_values("variant", key=lambda variant: variant.map(order), kind="stable")
     frame = runs[["seed", study.metric]].copy()
     for factor in study.factors:
         frame[factor] = factor_levels(runs, factor)
     paired, factors = policy.unit == "seed", list(study.factors)
     return verdicts.factorial(frame, study.metric, factors, policy.floor, policy.families, policy.looks, paired)
+
+
+def _by_levels(study: Runs) -> list[str]:
+    """The variants by the levels of the first factor, then of the next one: as planned, but numbers as numbers."""
+    levels = levels_by_variant(study)
+    places = {factor: {level: at for at, level in enumerate(in_order(levels[factor]))} for factor in levels}
+    return sorted(levels.index, key=lambda variant: [of[levels.at[variant, factor]] for factor, of in places.items()])
 
 
 def _counted(study: Runs, means: Means, policy: Policy) -> verdicts.Factorial | None:

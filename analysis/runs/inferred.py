@@ -12,7 +12,7 @@ from typing import Any
 
 from analysis.asked import Asked
 from analysis.runs.runs import Runs
-from analysis.runs.settings import PLACES, flatten, level_text, nested, variant_name
+from analysis.runs.settings import PLACES, flatten, in_order, level_text, nested, variant_name
 from analysis.runs.source_run import COLUMNS, ENDED, SourceRun, check_row
 from experiments.errors import UserError
 from experiments.metric import Metric, is_metric, known_metrics
@@ -60,7 +60,7 @@ def infer(
     kept, copies = (
         (_numbered(runs, names, str(metric)), {}) if unpaired else _without_copies(source, runs, names, settings)
     )
-    variants = sorted({variant for variant, _ in kept}, key=lambda variant: (variant != baseline, variant))
+    variants = sorted(_in_order(runs, settings, factors, names), key=lambda variant: variant != baseline)
     if baseline is not None and baseline not in variants:
         raise UserError(f"baseline: {baseline!r} is not among the variants: {', '.join(variants)}")
     kept = dict(sorted(kept.items(), key=lambda item: (variants.index(item[0][0]), item[0][1])))
@@ -130,8 +130,9 @@ def _factors(settings: list[dict[str, Any]]) -> dict[tuple[str, ...], list[Any]]
             linked.setdefault(first, []).append(path)
     factors = {}
     for first, paths in linked.items():
-        levels = [[settings[run].get(path) for path in paths] for run in sorted(set(first))]
-        factors[tuple(paths)] = [level[0] for level in levels] if len(paths) == 1 else levels
+        of_runs = [[settings[run].get(path) for path in paths] for run in sorted(set(first))]
+        by_text = {level_text(level): level[0] if len(paths) == 1 else level for level in of_runs}
+        factors[tuple(paths)] = [by_text[text] for text in in_order(by_text)]
     return factors
 
 
@@ -143,12 +144,27 @@ def _variant_names(
     W&B groups of other programs can hold runs with different settings. Then the names are both, `GROUP: depth=2`.
     """
     factors = list(factors)
-    levels = ([level_text([values.get(path) for path in paths]) for paths in factors] for values in settings)
-    names = [variant_name((paths[0] for paths in factors), texts) for texts in levels]
+    names = [variant_name((paths[0] for paths in factors), texts) for texts in _texts(settings, factors)]
     given = {run.variant for run in runs}
     if len(given) < len({(run.variant, name) for run, name in zip(runs, names)}):
         return [f"{run.variant}: {name}" if run.variant else name for run, name in zip(runs, names)]
     return [run.variant or name for run, name in zip(runs, names)]
+
+
+def _texts(settings: list[dict[str, Any]], factors: Iterable[tuple[str, ...]]) -> list[list[str]]:
+    """The level of each factor as text, for each run."""
+    factors = list(factors)
+    return [[level_text([values.get(path) for path in paths]) for paths in factors] for values in settings]
+
+
+def _in_order(
+    runs: list[SourceRun], settings: list[dict[str, Any]], factors: Iterable[tuple[str, ...]], names: list[str]
+) -> list[str]:
+    """The variants, by their levels, or by their names where the source has some: numbers in the order of numbers."""
+    rows = [[name] for name in names] if any(run.variant for run in runs) else _texts(settings, factors)
+    places = [{level: at for at, level in enumerate(in_order(sorted({*column})))} for column in zip(*rows)]
+    place = {name: [of[level] for of, level in zip(places, row)] for name, row in zip(names, rows)}
+    return sorted(place, key=lambda name: (place[name], name))
 
 
 def _numbered(runs: list[SourceRun], variants: list[str], metric: str) -> dict[tuple[str, int], int]:
@@ -183,7 +199,7 @@ def _notes(
     source: str, metric: str, baseline: str | None, margin: float | None, factors_are: str, has_digests: bool
 ) -> list[str]:
     """What the report warns of in a study without a plan. `factors_are`: "" where the user names all of it."""
-    chosen = "the one given" if baseline else "the first variant by name"
+    chosen = "the one given" if baseline else "the first variant"
     stated = f"the margin is {'the default' if margin is None else 'the one given'}, not one stated before the runs"
     has_margin = margin is not None or Metric(metric).is_share
     if not factors_are:

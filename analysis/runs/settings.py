@@ -1,5 +1,6 @@
 """Settings of a run by dotted path, and the text of a factor's level."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -38,6 +39,16 @@ def variant_name(factors: Iterable[str], levels: Iterable[str]) -> str:
     names = [" + ".join(path.rpartition(".")[2] for path in factor.split("+")) for factor in factors]
     texts = list(levels)
     return ", ".join(map("=".join, zip(names, texts, strict=True))) if len(texts) > 1 else "".join(texts) or "all runs"
+
+
+def in_order(levels: Iterable[str]) -> list[str]:
+    """Different levels, as text: in the order of their numbers where all are numbers, else as they come."""
+    levels = list(dict.fromkeys(levels))
+    try:
+        numbers = {level: float(level) for level in levels}
+    except (ValueError, TypeError):
+        return levels
+    return sorted(levels, key=numbers.__getitem__) if all(map(math.isfinite, numbers.values())) else levels
 
 
 def level_text(level: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 
-from analysis.runs.settings import flatten
+from analysis.runs.settings import PLACES, flatten
 from experiments.errors import first_line
 from experiments.files import RecordError
 from experiments.metric import METRICS, Metric, known_metrics
@@ -43,6 +43,11 @@ COLUMNS = (
 """The columns of `Runs.runs` that every source gives. Then come, in any order, the settings by dotted path
 ("model.depth") and the metrics that only some runs measure ("fewshot/mnist/5")."""
 NUMBERS = ("epochs", *COST, *IMAGES, "test_copies", "planned_margin")
+
+
+def apart(name: str, kind: str) -> str:
+    """The name of a column of a user's table in `Runs.runs`: `KIND.NAME` where the name means something else there."""
+    return f"{kind}.{name}" if name in (*COLUMNS, *FROM_SUMMARY.values(), *PLACES) else name
 
 
 @dataclass(frozen=True)

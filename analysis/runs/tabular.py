@@ -24,28 +24,14 @@ from analysis.runs.by_dataset import DATASET
 from analysis.runs.ended import lost_values
 from analysis.runs.inferred import infer
 from analysis.runs.runs import Runs
-from analysis.runs.settings import PLACES, flatten, level_text, variant_name
-from analysis.runs.source_run import COLUMNS, FROM_SUMMARY, SourceRun
+from analysis.runs.settings import flatten, level_text, variant_name
+from analysis.runs.source_run import SourceRun, apart
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import MAX_MARGIN, Metric, is_metric, metric_of_column
 
 FORMATS = (".csv", ".parquet", ".jsonl", ".csv.gz", ".tsv")
 LOW = re.compile(r"loss|err|perplexity|ppl|rmse|mae|mse|fid|latency", re.IGNORECASE)  # usually, lower is better
-FIELDS = (
-    "n",
-    "diverged",
-    "diff",
-    "difference",
-    "adjusted_low",
-    "adjusted_high",
-    "p",
-    "p_adjusted",
-    "verdict",
-    "letters",
-)
-TAKEN = (*COLUMNS, *FROM_SUMMARY.values(), *FIELDS)
-"""The names of other columns in the tables of a report."""
 UNPAIRED = "for runs without seeds: --unpaired, in Python variance='unpaired'"
 STEP = re.compile("epoch|step|iter", re.IGNORECASE)
 SEPARATORS = "cells are separated by {}, and decimals have a point"
@@ -136,7 +122,8 @@ def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
     factor = asked.factor or _guessed_factor(frame, source, metric, others, failed)
     named = [metric, *factor, *others]
     _check_columns(frame, source, metric, factor, seeds, named)
-    measured = metric_of_column(metric, asked.lower_is_better)
+    known = metric if is_metric(metric) else apart(metric, "metric")
+    measured = metric_of_column(known, asked.lower_is_better)
     if measured.is_share and asked.margin and asked.margin >= MAX_MARGIN:
         allowed = f"expected less than {MAX_MARGIN:g}; accuracies are fractions, so 1 point is 0.01"
         raise UserError(f"{source}: margin: {asked.margin:g} is not allowed: {allowed}")
@@ -144,7 +131,7 @@ def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
         frame = frame.assign(**{metric: frame[metric].mask(_meets(frame, source, "failed", condition))})
     unused = [column for column in frame if column not in named]
     _check_ended(frame.drop(columns=named), source, frame[metric].map(_text) != "", failed)
-    levels = {name: _levels(frame, source, name) for name in factor}
+    levels = {apart(name, "config"): _levels(frame, source, name) for name in factor}
     if dataset is not None:
         levels[DATASET] = list(map(level_text, _levels(frame, source, dataset)))
     runs, of_rows = _runs(frame, source, measured, metric, seeds, levels), levels.get(DATASET, [""] * len(frame))
@@ -270,10 +257,8 @@ def _check_columns(
             raise UserError(f"{source}: {problem} ({role}); its columns: {', '.join(held)}{way}")
     if len(set(named)) < len(named):
         raise UserError(f"{source}: metric, seed, factors and dataset are different columns, not {', '.join(named)}")
-    if not is_metric(metric) and (metric in TAKEN or metric.startswith("_")):
-        raise UserError(f"{source}: rename the column {metric!r}; a metric cannot have this name")
     for factor in factors:
-        if "+" in factor or factor in PLACES:
+        if "+" in factor:
             raise UserError(f"{source}: rename the column {factor!r}; a factor cannot have this name")
 
 

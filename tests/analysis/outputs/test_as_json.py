@@ -121,13 +121,6 @@ def test_any_name_of_a_column_is_the_name_of_its_metric(name, tmp_path, capsys):
         assert code == 0 and json.loads(out) == {**answer, "study": "the table"}
 
 
-@pytest.mark.parametrize("name", ["epochs", "status", "n", "p", "difference", "cost.params", "_acc"])
-def test_a_metric_cannot_have_the_name_of_another_column_of_the_report(name):
-    frame = pd.DataFrame({"kind": ["a", "b"], "seed": [0, 0], name: [1, 2]})
-    with pytest.raises(UserError, match=f"the table: rename the column {name!r}; a metric cannot have this name"):
-        analysis.compare(frame, name, "kind")
-
-
 def test_a_metric_of_ours_has_its_own_direction():
     frame = pd.DataFrame({"kind": ["a", "b"] * 2, "seed": [0, 0, 1, 1], "test/acc": [0.1, 0.2, 0.2, 0.4]})
     with pytest.raises(UserError, match="lower_is_better: test/acc is a metric of ours, of which more is better"):

@@ -4,9 +4,11 @@ gives.
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from synthetic import write_study
 
+import analysis
 from analysis.asked import Asked
 from analysis.questions.provenance import digest
 from analysis.runs import wandb_project
@@ -137,3 +139,16 @@ def test_run_folders_without_a_plan(tmp_path):
     order = [planned.runs.sort_values(["variant", "seed"]), study.runs.sort_values(["variant", "seed"])]
     for column in ("run", "status", "test/acc", "params", "digest"):
         assert repr(order[0][column].tolist()) == repr(order[1][column].tolist())
+
+
+def test_levels_that_hold_numbers_are_ordered_as_numbers_in_tables_and_effects():
+    """With the baseline first in tables; methods stay in the order of their names."""
+    cells = [(method, rank) for method in ("b", "a") for rank in (16, 1, 2)]
+    rows = [(*cell, seed, cell[1] + seed**at) for at, cell in enumerate(cells) for seed in range(3)]
+    frame = pd.DataFrame(rows, columns=["method", "rank", "seed", "score"])
+    findings = analysis.compare(frame, "score", ["method", "rank"], baseline="method=a, rank=2").findings
+    order = [("a", "2"), ("a", "1"), ("a", "16"), ("b", "1"), ("b", "2"), ("b", "16")]
+    assert [tuple(row.levels.values()) for row in findings.rows] == order
+    assert findings.factors.model.levels == {"method": ("a", "b"), "rank": ("1", "2", "16")}
+    alone = analysis.compare(frame[frame["method"] == "a"], "score", "rank")
+    assert list(alone.table.index) == ["1", "2", "16"]
