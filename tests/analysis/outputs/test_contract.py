@@ -29,7 +29,7 @@ MASKS = [*GRID, *(mask for mask in range(2, 256, 2) if mask not in GRID)]
 
 
 def study(names, metric="score", shift=0, variants=8):
-    """The results of so many variants on two seeds. Levels of the factors `names`: L0x and L0y, L1x and L1y, and so on."""
+    """The results of so many variants on two seeds. The levels of the factors are L0x and L0y, L1x and L1y..."""
     rows = [
         {name: level(number, variant) for number, name in enumerate(names)}
         | {"a seed": seed, metric: shift + variant / 100 + (seed * variant % 3) / 1000}
