@@ -1,6 +1,8 @@
 """What is asked of a report: `Asked`, whose fields are the flags of `vit-report` and the arguments of Python."""
 
 import argparse
+import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin
@@ -85,6 +87,18 @@ def _number(value: Any) -> Any:
     return value
 
 
+def _margin(value: Any) -> Any:
+    """A number above 0; a text with a unit, such as `0.5 points`, as it is, since its unit is that of the metric."""
+    text = re.sub(r" *(points?|%)$", "", str(_number(value)).strip())
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ValueError(f"{value!r} is not allowed: expected a number above 0, or such as '0.5 points'")
+    return number if text == str(value).strip() else str(value)
+
+
 def _path(value: str) -> str:
     try:
         return folder(value)
@@ -98,6 +112,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Conditions = Annotated[tuple[str, ...], BeforeValidator(_conditions)]
 Renamed = Annotated[tuple[tuple[str, str], ...], BeforeValidator(_renamed)]
 Positive = Annotated[float, BeforeValidator(_number), Field(gt=0, allow_inf_nan=False)]
+Margin = Annotated[float | str, BeforeValidator(_margin)]
 Switch = Annotated[bool, Field(strict=True)]
 File = Annotated[Path, BeforeValidator(_path)]
 
@@ -135,15 +150,23 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     """count the rows with this value as failed runs, such as State=crashed or 'State!=finished'; several: repeat"""
     seed: Text | None = _flag(COLUMNS, "COLUMN")
     """column of the seed, by which runs are paired (default: seed)"""
-    margin: Positive | None = _flag(COLUMNS, "NUMBER")
-    """equivalence margin in the unit of the metric; without it, only differences are tested"""
+    last: Text | None = _flag(COLUMNS, "COLUMN")
+    """column of a step, such as epoch: the last row of each run counts, whatever its number"""
+    mean_over: Text | None = _flag(COLUMNS, "COLUMN")
+    """column of the parts of a run, such as fold or episode: the mean over them is the value of the run, which fails
+    if one is missing or has failed"""
+    margin: Margin | None = _flag(COLUMNS, "NUMBER")
+    """equivalence margin in the unit of the metric, or such as '0.5 points' of a metric from 0 to 1 or in percent;
+    without it, only differences are tested"""
     variance: Variance = _flag(COLUMNS, default="shared")
     """shared (default): a variant's own variance and the average of all; paired: the paired t test of each pair;
     unpaired: for runs without seeds, also of W&B"""
     family: Family = _flag(COLUMNS, default="all")
     """baseline: test the pairs with the baseline only, which shows more; all (default): test every pair"""
     lower_is_better: Switch = _flag(COLUMNS, default=False)
-    """as for an error or a time"""
+    """as for an error or a time (default: an arrow in the name, such as FID ↓, or a word such as loss)"""
+    higher_is_better: Switch = _flag(COLUMNS, default=False)
+    """where the name of the metric is read otherwise"""
     dataset: Text | None = _flag(DATASET, "COLUMN")
     """column of the dataset: variants are compared within each, with one level for all datasets together"""
     out: File | None = _flag(FILES, "DIR")
@@ -223,6 +246,8 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
         for flag, needed in NEEDS.items():
             if flag in given and needed not in given:
                 yield f"--{flag}: is allowed only with --{needed}"
+        if self.lower_is_better and self.higher_is_better:
+            yield "lower_is_better: is not allowed with higher_is_better"
         if self.variance == "unpaired" and self.seed is not None:
             yield f"seed: {self.seed!r} is not allowed with unpaired runs, of which no seed is read"
 

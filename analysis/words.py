@@ -7,12 +7,11 @@ from functools import cache
 from typing import Any
 
 from analysis.verdicts.estimates import LEVEL, Estimate
-from experiments.errors import plural
+from experiments.errors import UserError, plural
 from experiments.metric import Metric
 
 MINUS, DASH = "−", "–"
 MOST_PLACES = 6
-MATH = re.compile(r"\$([^$]+)\$")
 _NAMES = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi
 psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"""
 GREEK = dict(zip(_NAMES.split(), "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ", strict=True))
@@ -224,13 +223,32 @@ def plain(text: Any) -> str:
     return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
 
 
+def math_parts(text: str) -> list[str]:
+    """Text and the math between two "$", in turn. A single or an empty "$" is a dollar, as `\\$` is."""
+    parts = re.split(r"(?<!\\)\$", text)
+    if len(parts) % 2 == 0 or "" in parts[1::2]:
+        parts = ["$".join(parts)]
+    return [part if at % 2 else part.replace(r"\$", "$") for at, part in enumerate(parts)]
+
+
+def checked_math(text: str, field: str) -> str:
+    """A name or caption of the user's, with `\\$` for each dollar. Raises `UserError` for math that does not end."""
+    parts = math_parts(text)
+    if len(parts) == 1 and re.search(r"(?<!\\)\$.*[\\^_{]", text):
+        raise UserError(rf"{field}: {text!r} has math that does not end; write $...$, and \$ for a dollar")
+    return "".join(f"${part}$" if at % 2 else part.replace("$", r"\$") for at, part in enumerate(parts))
+
+
 def without_math(text: str) -> str:
     """Return math between "$" as text: `θ_1D` for `$\\theta_{1D}$`; what is neither Greek nor a font stays as typed."""
 
     def command(match: re.Match[str]) -> str:
         return GREEK.get(match[1], "" if match[1].startswith(("math", "text")) else match[0])
 
-    return MATH.sub(lambda math: re.sub(r"\\([A-Za-z]+)|[{}]", lambda m: command(m) if m[1] else "", math[1]), text)
+    def shown(math: str) -> str:
+        return re.sub(r"\\([A-Za-z]+)|[{}]", lambda m: command(m) if m[1] else "", math)
+
+    return "".join(shown(part) if at % 2 else part for at, part in enumerate(math_parts(text)))
 
 
 def points(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:

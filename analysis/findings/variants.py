@@ -7,7 +7,7 @@ from functools import cached_property
 import pandas as pd
 
 from analysis.runs.runs import Runs
-from analysis.words import factor_name, level_name, quoted, without_math
+from analysis.words import checked_math, factor_name, level_name, quoted, without_math
 from experiments.errors import UserError
 from experiments.metric import Metric
 
@@ -56,8 +56,8 @@ def study_variants(study: Runs, renamed: Sequence[tuple[str, str]] = ()) -> Vari
     names, factors = study.variants, {factor: factor_name(factor, study.names) for factor in study.factors}
     brief, own = _brief(study), own_names(study)
     labels = {**study.labels, **{own[old]: new for old, new in renamed if old in own}}
-    labels = {variant: label for variant, label in labels.items() if variant in brief}
-    typed = brief | labels
+    labels = {variant: checked_math(label, "labels") for variant, label in labels.items() if variant in brief}
+    typed = {variant: name.replace("$", r"\$") if labels else name for variant, name in brief.items()} | labels
     brief |= {variant: without_math(label) for variant, label in labels.items()}
     if len(set(brief.values())) < len(brief):
         raise UserError(f"--rename: two variants would have the same name: {', '.join(brief.values())}")

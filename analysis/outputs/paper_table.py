@@ -119,6 +119,7 @@ def check_file(file: Path, label: str | None, caption: str | None) -> None:
 
 def in_latex(table: Table, label: str, caption: str | None) -> str:
     """The table as LaTeX. `label`: without characters that LaTeX does not take. `caption`: see `latex.table`."""
+    caption = caption and words.checked_math(caption, "caption")
     return latex.table(table, LABEL.sub("-", label), caption)
 
 
@@ -130,7 +131,7 @@ def write_table(table: Table, file: Path, label: str, caption: str | None = None
     if file.suffix == ".tex":
         body = in_latex(table, label, caption)
     else:
-        said = table.caption if caption is None else caption
+        said = table.caption if caption is None else words.without_math(words.checked_math(caption, "caption"))
         body = table.csv() if file.suffix == ".csv" else f"{markdown.table(table)}\n{markdown.escaped(said)}\n"
     with reading(file):
         old = file.read_bytes().splitlines() if file.exists() else []

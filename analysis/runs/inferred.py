@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.asked import Asked
+from analysis.runs.cells import did_you_mean
 from analysis.runs.runs import Runs
 from analysis.runs.settings import PLACES, flatten, in_order, level_text, nested, variant_name
 from analysis.runs.source_run import COLUMNS, ENDED, SourceRun, check_row
@@ -29,18 +30,19 @@ def infer(
     source_runs: Iterable[SourceRun],
     asked: Asked,
     metric: str | None = None,
+    margin: float | None = None,
     troubles: Mapping[str, str] | None = None,
     factors_are: str = "the settings that differ between the runs",
     **parts: Any,
 ) -> Runs:
     """A `Runs` from runs without a plan. `source`: their folder or address. `parts`: its other fields.
 
-    `metric`: that asked for, where it knows its direction. The default is ours, or the only one that was measured. A
-    variant of the source whose runs have different settings is split by these. Of several copies of one run (same
-    settings and seed), the one that got furthest counts. Unpaired runs have no copies, and are numbered in each
-    variant. Raises `UserError` where there are no runs, or where they cannot be told apart.
+    `metric`: that asked for, which knows its direction; `margin` is in its unit. The default is ours, or the only one
+    that was measured. A variant of the source whose runs have different settings is split by these. Of several copies
+    of one run (same settings and seed), the one that got furthest counts. Unpaired runs have no copies, and are
+    numbered in each variant. Raises `UserError` where there are no runs, or where they cannot be told apart.
     """
-    metric, baseline, margin, variance = metric or asked.metric, asked.baseline, asked.margin, asked.variance
+    metric, baseline, variance = metric or asked.metric, asked.baseline, asked.variance
     runs = list(map(_apart_from_columns, source_runs))
     if not runs:
         raise UserError(f"{source}: holds no runs")
@@ -62,7 +64,8 @@ def infer(
     )
     variants = sorted(_in_order(runs, settings, factors, names), key=lambda variant: variant != baseline)
     if baseline is not None and baseline not in variants:
-        raise UserError(f"baseline: {baseline!r} is not among the variants: {', '.join(variants)}")
+        known = f"{did_you_mean(baseline, variants)}the variants: {', '.join(variants)}"
+        raise UserError(f"{source}: baseline: {baseline!r} is not among the variants; {known}")
     kept = dict(sorted(kept.items(), key=lambda item: (variants.index(item[0][0]), item[0][1])))
     varied = [path for paths in factors for path in paths]
     tree = {

@@ -6,6 +6,7 @@ from typing import Any
 
 from analysis.asked import FLAGS, Asked
 from analysis.runs import wandb_project
+from analysis.runs.cells import did_you_mean
 from analysis.runs.exported import is_export, read_export
 from analysis.runs.folder import has_runs, read_folder, read_runs
 from analysis.runs.held_fixed import check_pooling
@@ -82,7 +83,8 @@ def locate(source: str) -> str:
         if folder.is_file():
             raise UserError(f"{source}: is a file; save a table as {', '.join(FORMATS)}")
         if not folder.is_dir():
-            raise UserError(f"{source}: no such folder; give the folder of a study, OUT/STUDY")
+            near = did_you_mean(folder.name, [path.name for path in _listed(folder.parent)])
+            raise UserError(f"{source}: no such folder; {near}give the folder of a study, OUT/STUDY, or a table")
         if (folder / record.CONFIG).is_file():
             raise UserError(f"{source}: is the folder of one run; give the folder that holds the runs, {folder.parent}")
         if (folder / record.TRIALS).is_file():
@@ -94,6 +96,10 @@ def locate(source: str) -> str:
             advice = f"one of them: {', '.join(map(str, studies))}" if studies else "the folder of a study, OUT/STUDY"
             raise UserError(f"{source}: holds {held}; give {advice}")
         return str(studies[0])
+
+
+def _listed(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 def studies_in(source: str) -> list[Path]:

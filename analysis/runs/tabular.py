@@ -8,11 +8,9 @@ import gzip
 import io
 import json
 import math
-import re
-import shlex
 import zlib
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,20 +19,28 @@ import pandas as pd
 
 from analysis.asked import Asked
 from analysis.runs.by_dataset import DATASET
-from analysis.runs.ended import lost_values
+from analysis.runs.cells import cell_number, cell_text, did_you_mean, is_seed
+from analysis.runs.ended import check_ended, lost_values, named_columns, notes_of_others
 from analysis.runs.inferred import infer
+from analysis.runs.repeats import RUN, Rows, selected
 from analysis.runs.runs import Runs
+from analysis.runs.scales import margin_of
 from analysis.runs.settings import flatten, level_text, variant_name
 from analysis.runs.source_run import SourceRun, apart
+from experiments.direction import direction
 from experiments.errors import UserError
 from experiments.files import reading
-from experiments.metric import MAX_MARGIN, Metric, is_metric, metric_of_column
+from experiments.metric import Metric, is_metric, metric_of_column
 
 FORMATS = (".csv", ".parquet", ".jsonl", ".csv.gz", ".tsv")
-LOW = re.compile(r"loss|err|perplexity|ppl|rmse|mae|mse|fid|latency", re.IGNORECASE)  # usually, lower is better
 UNPAIRED = "for runs without seeds: --unpaired, in Python variance='unpaired'"
-STEP = re.compile("epoch|step|iter", re.IGNORECASE)
 SEPARATORS = "cells are separated by {}, and decimals have a point"
+EXPORTS = {
+    "a curve of TensorBoard, of one run": {"Wall time", "Step", "Value"},
+    "a table of lm-eval, of one run": {"Tasks", "n-shot", "Metric"},
+    "a chart of W&B; export the table of runs, or read wandb:ENTITY/PROJECT": {"__MIN", "__MAX"},
+}
+"""What has no row for each run -> the ends of columns by which it is known."""
 SMALLEST, LARGEST = 1e-100, 1e100
 """Limits of a value other than 0: squares of what lies beyond are no floating-point numbers."""
 
@@ -66,8 +72,7 @@ def read_file(path: Path) -> pd.DataFrame:
         except (ValueError, TypeError, RecursionError, csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise UserError(f"csv:{path}: cannot be read: {error}") from error
     separators = SEPARATORS.format("tabs" if ending == ".tsv" else "commas")
-    if len(head) == 1 and {";", "\t", ","} & {*head[0]}:
-        raise UserError(f"csv:{path}: the header is one cell, {head[0]!r}; {separators}")
+    _check_header(head, f"csv:{path}", "tabs" if ending == ".tsv" else "commas")
     for number, row in enumerate(rows, 1):
         if len(row) != len(head):
             raise UserError(f"csv:{path}: row {number} has {len(row)} cells, and the header {len(head)}; {separators}")
@@ -95,13 +100,18 @@ def _rows_where(frame: pd.DataFrame, source: str, conditions: Sequence[str]) -> 
 
 
 def _meets(frame: pd.DataFrame, source: str, field: str, condition: str) -> pd.Series:
-    """Which rows meet `COLUMN=VALUE` or `COLUMN!=VALUE`. Raises `UserError` where no row has the value."""
+    """Which rows meet `COLUMN=VALUE` or `COLUMN!=VALUE`.
+
+    Raises `UserError` where no row has the value, but for runs that failed: that none did is no error.
+    """
     column, _, value = condition.partition("=")
     column, is_not = column.removesuffix("!"), column.endswith("!")
-    has = frame[column].map(_text) == value if list(frame).count(column) == 1 else pd.Series(dtype=bool)
-    if not has.any():
-        known = ", ".join(sorted(set(frame[column].map(_text)))) if column in frame else ", ".join(frame)
-        raise UserError(f"{field}: {condition!r}: no row of {source} has it: expected COLUMN=VALUE, of: {known}")
+    texts = frame[column].map(cell_text) if list(frame).count(column) == 1 else pd.Series(dtype=object)
+    if not (has := texts == value).any() and (field != "failed" or is_not or texts.empty):
+        known = list(frame) if texts.empty else sorted({*texts})
+        near = did_you_mean(column if texts.empty else value, known)
+        expected = f"{near}expected COLUMN=VALUE, of: {', '.join(known)}"
+        raise UserError(f"{field}: {condition!r}: no row of {source} has it: {expected}")
     return ~has if is_not else has
 
 
@@ -110,156 +120,183 @@ def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
 
     `source`: what messages call the table.
     """
-    metric, seed, dataset, failed = asked.metric or "", asked.seed, asked.dataset, asked.failed
-    if not isinstance(frame, pd.DataFrame):
-        way = "; reset_index() makes one of a Series" * isinstance(frame, pd.Series)
-        raise UserError(f"{source}: is a {type(frame).__name__}, not a pandas DataFrame{way}")
-    frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
-    frame, left_out = _rows_where(frame, source, asked.where)
-    unpaired = asked.variance == "unpaired"
-    seeds = [] if unpaired else [seed or "seed"]
-    others = [*seeds, *([] if dataset is None else [dataset])]
-    factor = asked.factor or _guessed_factor(frame, source, metric, others, failed)
-    named = [metric, *factor, *others]
-    _check_columns(frame, source, metric, factor, seeds, named)
-    known = metric if is_metric(metric) else apart(metric, "metric")
-    measured = metric_of_column(known, asked.lower_is_better)
-    if measured.is_share and asked.margin and asked.margin >= MAX_MARGIN:
-        allowed = f"expected less than {MAX_MARGIN:g}; accuracies are fractions, so 1 point is 0.01"
-        raise UserError(f"{source}: margin: {asked.margin:g} is not allowed: {allowed}")
-    for condition in failed:
-        frame = frame.assign(**{metric: frame[metric].mask(_meets(frame, source, "failed", condition))})
-    unused = [column for column in frame if column not in named]
-    _check_ended(frame.drop(columns=named), source, frame[metric].map(_text) != "", failed)
+    metric, dataset = asked.metric or "", asked.dataset
+    frame, left_out = _rows_where(_checked(frame, source), source, asked.where)
+    seeds = [] if asked.variance == "unpaired" else [asked.seed or "seed"]
+    others, parts = [*seeds, *filter(None, [dataset])], [*filter(None, [asked.last, asked.mean_over])]
+    _check_columns(frame, source, metric, asked.factor, others, seeds)
+    frame = frame.reset_index(drop=True)
+    chosen = {*others, *parts, *named_columns(asked.failed, frame)}
+    factor = asked.factor or _guessed_factor(frame.drop(columns=[metric, *chosen], errors="ignore"), source)
+    _check_roles(source, factor, [metric, *others, *parts])
+    measured, notes = _measured(metric, asked)
+    lost = pd.Series(False, frame.index)
+    for condition in asked.failed:
+        lost |= (met := _meets(frame, source, "failed", condition))
+        notes += [f"No row meets the condition for failed runs, {condition}."] * (not met.any())
+    rows = Rows(
+        frame.assign(**{metric: _values(frame, source, metric).mask(lost)}), source, metric, factor, seeds, dataset
+    )
+    unused = rows.unused.drop(columns=[*chosen], errors="ignore")
+    check_ended(unused, source, rows.frame[metric].notna())
     levels = {apart(name, "config"): _levels(frame, source, name) for name in factor}
     if dataset is not None:
         levels[DATASET] = list(map(level_text, _levels(frame, source, dataset)))
-    runs, of_rows = _runs(frame, source, measured, metric, seeds, levels), levels.get(DATASET, [""] * len(frame))
-    if unpaired:
-        _check_rows_are_runs(frame, source, [*factor, *others], unused)
-    notes, about = _notes(frame, source, metric, factor, unused, measured)
-    studies = []
-    for name in sorted({*of_rows}) if unpaired else dict.fromkeys(of_rows):
+    rows, selecting = selected(rows, lost, asked.last, asked.mean_over)
+    runs, (noting, about) = _runs(rows, levels, measured), _notes(rows, unused.loc[rows.frame.index])
+    notes = [*noting, *notes, *selecting]
+    of_rows, studies = [str(run.config.get(DATASET, "")) for run in runs], []
+    for name in sorted({*of_rows}) if not seeds else dict.fromkeys(of_rows):
         own = [run for run, of_row in zip(runs, of_rows) if of_row == name]
+        values = [run.summary.get(measured, math.nan) for run in own]
         try:
-            study = infer(source, own, asked, measured, factors_are="")
+            margin = margin_of(asked.margin, values, measured, source)
+            study = infer(source, own, asked, measured, margin, factors_are="")
             _check_variants(study, source, seeds, factor)
         except UserError as error:
             raise UserError(f"{dataset}={name}: {error}" if name else str(error)) from error
-        changes = {
-            "notes": [*study.plan.notes, *notes, *left_out],
-            "description": about,
-            "command": asked.command or None,
-        }
-        plan = study.plan.model_copy(update=changes)
-        studies.append(replace(study, plan=plan))
+        said = {"notes": [*study.plan.notes, *notes, *left_out], "description": about}
+        changes = {**said, "command": asked.command or None}
+        studies.append(replace(study, plan=study.plan.model_copy(update=changes)))
     return studies
 
 
-def _guessed_factor(
-    frame: pd.DataFrame, source: str, metric: str, others: Sequence[str], failed: Sequence[str]
-) -> list[str]:
-    """The only column of text with repeated values that has no other role. Raises `UserError` where it is not one."""
-    roles = [metric, *others, *(condition.partition("=")[0].removesuffix("!") for condition in failed)]
-    texts = {str(name): [*map(_text, cells)] for name, cells in frame.drop(columns=roles, errors="ignore").items()}
-    found = [
-        name
-        for name, cells in texts.items()
-        if 1 < len({*cells}) < len(cells) and None in map(_number, cells) and not lost_values(name, {*cells})
-    ]
-    if metric and len(found) != 1:
-        which = f"one of {', '.join(found)}" if found else f"a column; its columns: {', '.join(frame)}"
+def _measured(column: str, asked: Asked) -> tuple[Metric, list[str]]:
+    """The metric in a column, which knows its direction, and what to note of it."""
+    stated = {"lower_is_better", "higher_is_better"} & asked.given.keys()
+    if is_metric(column):
+        return metric_of_column(column, asked.lower_is_better), []
+    lower, notes = direction(column, asked.lower_is_better if stated else None)
+    return metric_of_column(apart(column, "metric"), lower), notes
+
+
+def _checked(frame: Any, source: str) -> pd.DataFrame:
+    """The table with names of columns as text and rows from 0. Raises `UserError` for what holds no runs."""
+    if not isinstance(frame, pd.DataFrame):
+        way = next((name for name in ("reset_index", "to_pandas", "toPandas", "compute") if hasattr(frame, name)), "")
+        way = way and f"; {way}() makes one of it"
+        raise UserError(f"{source}: is a {type(frame).__name__}, not a pandas DataFrame{way}")
+    frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
+    _check_header(list(frame), source, "commas")
+    if frame.empty:
+        raise UserError(f"{source}: holds no runs")
+    for what, ends in EXPORTS.items():
+        if all(any(name.endswith(end) for name in frame) for end in ends):
+            raise UserError(f"{source}: is {what}; a table has one row for each run")
+    return frame
+
+
+def _check_header(names: Sequence[str], source: str, separator: str) -> None:
+    if len(names) == 1 and {";", "\t", ",", "|"} & {*names[0]}:
+        raise UserError(f"{source}: the header is one cell, {names[0]!r}; {SEPARATORS.format(separator)}")
+
+
+def _check_columns(
+    frame: pd.DataFrame, source: str, metric: str, factors: Sequence[str], others: Sequence[str], seeds: Sequence[str]
+) -> None:
+    """Raise `UserError` where a named column is not there once, with what the table seems to be. Before any guess."""
+    held, named = list(frame), [metric, *others, *factors]
+    if not metric:
+        raise UserError(f"{source}: metric is required, and names a column; its columns: {', '.join(held)}")
+    paired = ["the seed, by which runs are paired"] * len(seeds)
+    roles = ["the metric", *paired, *["the dataset"] * (len(others) - len(seeds)), *["a factor"] * len(factors)]
+    for column, role in zip(named, roles):
+        if (count := held.count(column)) != 1:
+            problem = f"has {count} columns {column!r}" if count else f"has no column {column!r}"
+            like_seeds = [name for name in held if is_seed(name)] if column in seeds else []
+            way = _way(frame, column, named) or f"; {UNPAIRED}" * (column in seeds and not like_seeds)
+            near = f"did you mean {like_seeds[0]!r}? " if like_seeds else did_you_mean(column, held) * (not way)
+            raise UserError(f"{source}: {problem} ({role}); {near}its columns: {', '.join(held)}{way}")
+
+
+def _check_roles(source: str, factors: Sequence[str], others: Sequence[str]) -> None:
+    """Raise `UserError` where a column has two roles, or a factor the sign that joins linked settings."""
+    named = [*others, *factors]
+    if len(set(named)) < len(named):
+        raise UserError(f"{source}: metric, seed, dataset and factors are different columns, not {', '.join(named)}")
+    for factor in factors:
+        if "+" in factor:
+            raise UserError(f"{source}: rename the column {factor!r}; a factor cannot have this name")
+
+
+def _guessed_factor(others: pd.DataFrame, source: str) -> list[str]:
+    """The only column of text with repeated values of those without a role. Raises `UserError` where it is not one.
+
+    Dates, seeds, runs and the states of a known program are no factors.
+    """
+    found = []
+    for name, cells in others.items():
+        texts = [*map(cell_text, cells)]
+        is_text = 1 < len({*texts}) < len(texts) and None in map(cell_number, texts)
+        if is_text and not (is_seed(name) or RUN.fullmatch(name) or lost_values(name, {*texts}) or _are_dates(texts)):
+            found.append(name)
+    if len(found) != 1:
+        which = f"one of {', '.join(found)}" if found else f"a column; the others: {', '.join(others)}"
         raise UserError(f"{source}: factor is required: {which}")
     return found
 
 
-def _check_rows_are_runs(frame: pd.DataFrame, source: str, variant: list[str], unused: list[str]) -> None:
-    """Raise `UserError` where each variant has the same epochs: the rows of a run would count as runs."""
-    for step in (name for name in unused if STEP.search(name) and list(frame).count(name) == 1):
-        texts = frame[[*variant, step]].map(_text)
-        steps = {*texts.groupby(variant)[step].agg(frozenset)}
-        if len(steps) == 1 and len(same := steps.pop()) > 1:
-            raise UserError(f"{source}: every variant has rows of {len(same)} values of {step}; {_last(step, same)}")
+def _are_dates(texts: Iterable[str]) -> bool:
+    """Whether every text is a date or a time: what pandas reads as one, with four digits or more."""
+    known = pd.Series(list({*texts} - {""}), dtype=object)
+    has_digits = known.str.count(r"\d").ge(4).all()
+    return bool(has_digits and pd.to_datetime(known, errors="coerce", format="mixed", utc=True).notna().all())
 
 
-def _last(step: str, texts: Collection[str]) -> str:
-    last = max(texts, key=lambda text: _number(text) or 0)
-    return f"keep the last row of each run: --where {step}={last}, in Python frame[frame[{step!r}] == {last}]"
+def _values(frame: pd.DataFrame, source: str, metric: str) -> pd.Series:
+    """The metric of each row; NaN where it is missing. Raises `UserError` for what is no number of a usual size."""
+    texts = frame[metric].map(cell_text)
+    values = [cell_number(one or "nan") for one in texts]
+    for row, (one, value) in enumerate(zip(texts, values), 1):
+        if value is None:
+            raise UserError(
+                f"{source}: {metric}: {one!r} in row {row} is not a number, such as 0.5 (empty: a failed run)"
+            )
+        if math.isfinite(value) and value and not SMALLEST <= abs(value) <= LARGEST:
+            problem = "is not between 1e-100 and 1e100; use another unit"
+            raise UserError(f"{source}: {metric}: {one} in row {row} {problem}")
+    return pd.Series(values, frame.index, dtype=float)
 
 
-def _check_variants(study: Runs, source: str, seeds: Sequence[str], factors: Sequence[str]) -> None:
-    """Raise `UserError` for a name of two variants, and for a variant that has no seed in common with another."""
-    if len(study.variants) < len({tuple(run.levels.values()) for run in study.plan.runs}):
-        raise UserError(f"{source}: two combinations of {', '.join(factors)} have the same name; rename their values")
-    shared = Counter(run.seed for run in study.plan.runs)
-    paired = {run.variant for run in study.plan.runs if shared[run.seed] > 1}
-    if seeds and len(study.variants) > 1 and (apart := sorted({*study.variants} - paired)):
-        said = f"{apart[0]} has no seed in common with another variant, and runs are paired by it"
-        raise UserError(f"{source}: {seeds[0]}: {said}; {UNPAIRED}")
+def _runs(rows: Rows, levels: Mapping[str, Sequence[Any]], measured: Metric) -> list[SourceRun]:
+    """The runs. One without a finite value diverged or failed: what it would have reached is not known.
+
+    `levels`: of each row of the whole table.
+    """
+    study, digits = Path(rows.source.partition(":")[2]).stem or rows.source, len(str(len(next(iter(levels.values())))))
+    runs = []
+    for row, value in rows.frame[rows.metric].items():
+        settings = {name: column[row] for name, column in levels.items()}
+        status, summary = ("finished", {str(measured): value}) if math.isfinite(value) else ("diverged", {})
+        # names that are the same on all datasets
+        texts = {name: level_text(level) for name, level in settings.items() if name != DATASET}
+        variant = variant_name(texts, texts.values()) if DATASET in settings else ""
+        own = {"seed": int(rows.frame.at[row, rows.seeds[0]])} if rows.seeds else {}
+        name = f"row {row + 1:0{digits}d}"
+        runs.append(
+            SourceRun(name, status, {**settings, **own}, variant, summary=summary, study=study, metric=measured)
+        )
+    return runs
 
 
-def _notes(
-    frame: pd.DataFrame, source: str, metric: str, factors: Sequence[str], unused: list[str], measured: Metric
-) -> tuple[list[str], str]:
-    """Warnings: columns that go with the variants, what counts as better. And which others are not used."""
-    unused = [column for column in unused if column and not column.startswith("Unnamed:")]
-    variant = frame[list(factors)].map(_text).agg(", ".join, axis=1)
-    texts = {column: frame[column].map(_text) for column in unused if list(frame).count(column) == 1}
+def _notes(rows: Rows, unused: pd.DataFrame) -> tuple[list[str], str]:
+    """Notes on columns that go with the variants, and on those that may say that a run failed; which are not used."""
+    unused = unused[[name for name in unused if name and not name.startswith("Unnamed:")]]
+    variant = rows.keys_of(rows.factors)
     confounded = [
-        column
-        for column, cells in texts.items()
+        name
+        for name, cells in unused.items()
         if cells.nunique() > 1 and cells.groupby(variant).nunique().max() == 1 and cells.nunique() < len(cells)
     ]
-    notes = [
-        f"{column} differs between variants and is no factor: it may explain a difference." for column in confounded
-    ]
-    if LOW.search(metric) and not measured.lower_is_better:
-        way = "--lower-is-better, in Python lower_is_better=True"
-        notes.append(f"Higher {metric} counts as better. For the opposite: {way}.")
-    rest = [column for column in unused if column not in confounded]
-    return notes, f"Columns of {source} that are not used: {', '.join(rest)}." if rest else ""
-
-
-def _check_ended(columns: pd.DataFrame, source: str, valued: pd.Series, failed: Sequence[str]) -> None:
-    """Raise `UserError` where a column says that runs with a value did not end: the value is not their last one.
-
-    A column that the user names in `failed` says no more than that.
-    """
-    for column, cells in columns.items():
-        texts = cells.map(_text)
-        lost = lost_values(column, {*texts})
-        rows, ended = texts[texts.isin(lost) & valued], sorted({*texts} - lost)
-        if rows.empty or any(condition.startswith((f"{column}=", f"{column}!=")) for condition in failed):
-            continue
-        named = [f"{column}!={ended[0]}"] if len(ended) == 1 else [f"{column}={value}" for value in sorted(lost)]
-        flags = " ".join(f"--failed {shlex.quote(condition)}" for condition in named)
-        listed = ", ".join(value or "empty" for value in sorted({*rows}))
-        raise UserError(
-            f"{source}: {column}: {len(rows)} of {len(texts)} rows did not end ({listed}); count them as failed runs: "
-            f"{flags}, in Python failed={named}; or, if it says something else, leave {column} out of the table"
-        )
-
-
-def _check_columns(
-    frame: pd.DataFrame, source: str, metric: str, factors: Sequence[str], seeds: Sequence[str], named: list[str]
-) -> None:
-    if frame.empty:
-        raise UserError(f"{source}: holds no runs")
-    held = list(frame)
-    if not metric:
-        raise UserError(f"{source}: metric is required, and names a column; its columns: {', '.join(held)}")
-    paired = ["the seed, by which runs are paired"] * len(seeds)
-    roles = ["the metric", *["a factor"] * len(factors), *paired, "the dataset"]
-    for column, role in zip(named, roles):
-        if (count := held.count(column)) != 1:
-            problem = f"has {count} columns {column!r}" if count else f"has no column {column!r}"
-            way = _way(frame, column, named) or f"; {UNPAIRED}" * (column in seeds)
-            raise UserError(f"{source}: {problem} ({role}); its columns: {', '.join(held)}{way}")
-    if len(set(named)) < len(named):
-        raise UserError(f"{source}: metric, seed, factors and dataset are different columns, not {', '.join(named)}")
-    for factor in factors:
-        if "+" in factor:
-            raise UserError(f"{source}: rename the column {factor!r}; a factor cannot have this name")
+    notes = [f"{name} differs between variants and is no factor: it may explain a difference." for name in confounded]
+    rest = unused.drop(columns=confounded)
+    told_apart = rows.seeds and not is_seed(rows.seeds[0])
+    paired = f"Differences are over the common values of {''.join(rows.seeds)}. "
+    notes += [f"{paired}Folds share data, and parts of a run its model: intervals are then too narrow."] * bool(
+        told_apart
+    )
+    about = f"Columns of {rows.source} that are not used: {', '.join(rest)}." if len(rest.columns) else ""
+    return [*notes, *notes_of_others(rest)], about
 
 
 def _way(frame: pd.DataFrame, column: str, named: Collection[str]) -> str:
@@ -272,85 +309,37 @@ def _way(frame: pd.DataFrame, column: str, named: Collection[str]) -> str:
         return "; it is in the index: reset_index()"
     if any(isinstance(cell, dict) for cell in frame.iloc[0]):
         return "; pandas.json_normalize makes columns of nested values"
-    if sum(all(_number(_text(cell)) is not None for cell in cells) for cells in others) > 1:
+    if sum(all(cell_number(cell_text(cell)) is not None for cell in cells) for cells in others) > 1:
         return "; of a table with a column for each seed or variant, pandas.melt makes one with a row for each run"
     return ""
 
 
 def _levels(frame: pd.DataFrame, source: str, factor: str) -> list[Any]:
     """The level in each row: a number where all are, else text."""
-    texts = [_text(cell) for cell in frame[factor]]
+    texts = [cell_text(cell) for cell in frame[factor]]
     if "" in texts:
         raise UserError(
             f"{source}: {factor}: row {texts.index('') + 1} is empty; a run has a level of every factor "
             "(pandas reads None as empty: use read_csv(..., keep_default_na=False) or fillna('none'))"
         )
-    numbers = list(map(_number, texts))
-    levels = numbers if all(number is not None and math.isfinite(number) for number in numbers) else texts
+    numbers = list(map(cell_number, texts))
+    levels = numbers if all(one is not None and math.isfinite(one) for one in numbers) else texts
     alike = dict[Any, str]()
-    for text, level in zip(texts, levels):
-        if alike.setdefault(level, text) != text:
-            same = f"{alike[level]!r} and {text!r} are the same number"
+    for shown, level in zip(texts, levels):
+        if alike.setdefault(level, shown) != shown:
+            same = f"{alike[level]!r} and {shown!r} are the same number"
             raise UserError(f"{source}: {factor}: {same}; write it in one way")
     if len(set(levels)) < 2:
         raise UserError(f"{source}: {factor}: every row holds {texts[0]!r}; a factor has two values or more")
     return levels
 
 
-def _runs(
-    frame: pd.DataFrame, source: str, measured: Metric, metric: str, seeds: Sequence[str], levels: dict[str, list[Any]]
-) -> list[SourceRun]:
-    """The runs. One without a finite value diverged or failed: what it would have reached is not known."""
-    runs, first, study = [], dict[Any, int](), Path(source.partition(":")[2]).stem or source
-    for row, (value, *seeded) in enumerate(zip(*(frame[name].map(_text) for name in (metric, *seeds))), 1):
-        number, settings = _number(value or "nan"), {factor: column[row - 1] for factor, column in levels.items()}
-        if number is None:
-            problem = "is not a number, such as 0.5 (empty: a failed run)"
-            raise UserError(f"{source}: {metric}: {value!r} in row {row} {problem}")
-        if math.isfinite(number) and number and not SMALLEST <= abs(number) <= LARGEST:
-            problem = "is not between 1e-100 and 1e100; use another unit"
-            raise UserError(f"{source}: {metric}: {value} in row {row} {problem}")
-        own = dict[str, int]()
-        for seed, text in zip(seeds, seeded):
-            if (whole := _number(text)) is None or whole % 1 != 0:
-                raise UserError(f"{source}: {seed}: {text!r} in row {row} is not a whole number; {UNPAIRED}")
-            own["seed"] = int(whole)
-            if (earlier := first.setdefault((*settings.values(), own["seed"]), row)) != row:
-                same = ", ".join(f"{name} {value}" for name, value in {**settings, seed: own["seed"]}.items())
-                way = _one_of(frame, metric, earlier, row)
-                raise UserError(f"{source}: rows {earlier} and {row} both have {same}; {way}")
-        status, summary = ("finished", {str(measured): number}) if math.isfinite(number) else ("diverged", {})
-        name = f"row {row:0{len(str(len(frame)))}d}"
-        # names that are the same on all datasets
-        texts = {name: level_text(level) for name, level in settings.items() if name != DATASET}
-        variant = variant_name(texts, texts.values()) if DATASET in settings else ""
-        runs.append(
-            SourceRun(name, status, {**settings, **own}, variant, summary=summary, study=study, metric=measured)
-        )
-    return runs
-
-
-def _one_of(frame: pd.DataFrame, metric: str, *numbers: int) -> str:
-    """What to do about two rows of one variant and seed: a retry, two epochs of one run, or another setting."""
-    rows = frame.iloc[[n - 1 for n in numbers]].map(_text)
-    lost = [n for n, value in zip(numbers, rows[metric]) if not math.isfinite(_number(value or "nan") or 0)]
-    if len(lost) == 1:
-        return f"row {lost[0]} did not end; leave it out if its variant is not the cause"
-    for step in (name for name, (first, second) in rows.items() if STEP.search(name) and first != second):
-        return _last(step, frame[step].map(_text))
-    return "name what differs as a factor, or as the dataset; or, if seeds say nothing, state variance unpaired"
-
-
-def _text(cell: Any) -> str:
-    """The text of a cell; "" where it is missing."""
-    text = "" if pd.api.types.is_scalar(cell) and pd.isna(cell) else str(cell).strip()
-    return text.encode(errors="backslashreplace").decode()  # a lone surrogate cannot be written
-
-
-def _number(text: str) -> int | float | None:
-    """The number that a text is; None where it is none."""
-    try:
-        number = float(text.replace("_", "?"))  # Python reads 1_5 as 15
-        return int(text) if text.lstrip("-").isdecimal() and math.isfinite(number) else number
-    except ValueError:
-        return None
+def _check_variants(study: Runs, source: str, seeds: Sequence[str], factors: Sequence[str]) -> None:
+    """Raise `UserError` for a name of two variants, and for a variant that has no seed in common with another."""
+    if len(study.variants) < len({tuple(run.levels.values()) for run in study.plan.runs}):
+        raise UserError(f"{source}: two combinations of {', '.join(factors)} have the same name; rename their values")
+    shared = Counter(run.seed for run in study.plan.runs)
+    paired = {run.variant for run in study.plan.runs if shared[run.seed] > 1}
+    if seeds and len(study.variants) > 1 and (apart := sorted({*study.variants} - paired)):
+        said = f"{apart[0]} has no seed in common with another variant, and runs are paired by it"
+        raise UserError(f"{source}: {seeds[0]}: {said}; {UNPAIRED}")

@@ -149,7 +149,8 @@ def _said(compared: Mapping[str, Comparison], first: Findings) -> str:
     for verdict, on in shown_on(compared).items():
         if on:
             than, of = (verdict, "") if parts else (f"{COUNTED[verdict]} {baseline}", f" of {len(compared)} datasets")
-            parts.append(f"{than} on at least {len(on)}{of} ({words.listing(on)})")
+            some = f"at least {len(on)}{of}" if len(on) < len(compared) else f"all {len(on)} datasets"
+            parts.append(f"{than} on {some} ({words.listing(on)})")
     either = words.listing(list(COUNTED.values())[: 2 if first.variants.margin is None else 3], "or")
     return ", ".join(parts) or f"not shown to be {either} {baseline} on any dataset"
 

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from analysis.words import GREEK, MATH, plain
+from analysis.words import GREEK, math_parts, plain
 from analysis.write.table import Column, Shown, Table, label_lines
 
 HEAD = (
@@ -84,8 +84,7 @@ def escaped(text: str) -> str:
 
 
 def _with_math(text: str) -> str:
-    parts = MATH.split(text)  # math is every second part
-    return "".join(f"${part}$" if at % 2 else _without_math(part) for at, part in enumerate(parts))
+    return "".join(f"${part}$" if at % 2 else _without_math(part) for at, part in enumerate(math_parts(text)))
 
 
 def _without_math(text: str) -> str:

@@ -1,13 +1,15 @@
 """Images and labels by their index: of any class of torchvision.datasets, and of the user's own functions."""
 
 import contextlib
+import csv
 import hashlib
 import inspect
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,6 +25,9 @@ from experiments.locks import wait_for_lock
 from experiments.sections import DataConfig
 from vit import plugins
 from vit.registry import nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LABELS = ("targets", "labels", "_labels")  # attributes of torchvision's classes
 ARGUMENTS = ("root", "train", "split", "download")  # of a class that can be used
@@ -162,18 +167,39 @@ def _labelled(raw: Raw, where: str) -> Raw:
             labels = np.asarray(given)
         if labels.shape == (count,):
             listed = pd.Series(labels if labels.dtype.kind in "iuf" else given, dtype=object)
-            missing = (listed.isna() | listed.isin(("", "nan")) | (pd.to_numeric(listed, errors="coerce") < 0)).sum()
+            missing = (_are_missing(listed) | (pd.to_numeric(listed, errors="coerce") < 0)).sum()
             if part == "test" and 0 < missing == count:
                 print(f"{where}: the {count:,} test images have no labels; part of train is the test set", flush=True)
                 continue
             if missing:
-                what = "none, NaN, an empty name, or below 0; leave out these images"
+                what = "none, NaN, an empty name, a word such as NA, or below 0; leave them out, or rename the class"
                 raise UserError(f"{where}: {missing} of the {count} labels of {part} are missing: {what}")
         if labels.shape != (count,) or labels.dtype.kind not in "iuU":
             shape = f"{count} images and labels {list(labels.shape)} of type {labels.dtype}"
             raise UserError(f"{where} has {shape} in {part}; expected a whole number or a name for each image")
         labelled[part] = image, labels, count
     return labelled
+
+
+def _are_missing(labels: "pd.Series[Any]") -> "pd.Series[bool]":
+    """Which labels are none: what `pandas.isna` or its reader takes as missing, or its word for a missing time.
+
+    In any case of letters, and with white space around it. The reader itself is asked: it knows each of its words in
+    lower case, in upper case or as a title.
+    """
+    import pandas as pd
+
+    names = [label for label in labels.unique() if isinstance(label, str)]
+    forms = [form for name in map(str.strip, names) for form in (name.lower(), name.upper(), name.title())]
+    body = pd.Series(forms, dtype=object).to_csv(index=False, header=False, quoting=csv.QUOTE_ALL)
+    read = (
+        pd.read_csv(io.StringIO(body), header=None, dtype=str, engine="python", skip_blank_lines=False)
+        if forms
+        else pd.DataFrame()
+    )
+    known = read.isna().to_numpy().reshape(-1, 3).any(axis=1)
+    none = {name for name, is_none in zip(names, known) if is_none or name.strip().upper() == str(pd.NaT).upper()}
+    return labels.isna() | labels.isin(none)
 
 
 def _digest(raw: Raw) -> str:

@@ -109,12 +109,12 @@ def test_any_name_of_a_column_is_the_name_of_its_metric(name, tmp_path, capsys):
     """In JSON, in Python, in a table for a paper and in an export; its direction is a field."""
     frame = pd.DataFrame({"kind": ["a"] * 3 + ["b"] * 3, "seed": [0, 1, 2] * 2, name: [1, 2, 3.5, 4, 6, 7]})
     for lower in (False, True):
-        results = analysis.compare(frame, name, "kind", lower_is_better=lower, margin=9 if lower else None)
+        results = analysis.compare(frame, name, "kind", lower_is_better=lower, margin=6 if lower else None)
         answer = as_dict(results.findings)
         assert (answer["metric"], answer["lower_is_better"]) == (name, lower)
         assert results.runs[name].tolist() == frame[name].tolist()
         assert paper_table(results.findings, ["variant", name], "sd").data[name].tolist() == [6.5 / 3, 17 / 3]
-        assert answer["margin"] == (9 if lower else None)
+        assert answer["margin"] == (6 if lower else None)
         assert results.findings.all_best == (["a"] if lower else ["b"])
         again = export(results.findings.study, tmp_path / f"{lower}")
         code, out = printed(capsys, again, "--json", "--metric", name)

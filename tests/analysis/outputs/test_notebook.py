@@ -75,7 +75,9 @@ def test_the_text_of_results_is_the_answer_and_the_table_in_ten_lines():
     assert len(lines) <= 10 and "\n".join(lines).startswith(results.answer)
     assert lines[len(results.answer.splitlines()) :][0].split()[:3] == ["variant", "mean", "low"]
     parts = twelve().findings.study.runs.rename(columns={"variant": "n"})
-    both = pd.concat([parts.assign(d=name)[["m", "seed", "acc", "d"]] for name in "ab"])
+    both = pd.concat(
+        [parts.assign(d=name, acc=parts["acc"] + (name == "b"))[["m", "seed", "acc", "d"]] for name in "ab"]
+    )
     by_dataset = analysis.compare(both, "acc", "m", dataset="d")
     assert len(repr(by_dataset).splitlines()) <= 10 and list(by_dataset.table.index[0]) == ["a", "v00"]
 

@@ -20,7 +20,6 @@ from analysis.findings import analyze
 from analysis.main import main
 from analysis.questions.provenance import reproduce
 from analysis.questions.results import variants_table
-from analysis.runs.ended import lost_values
 from analysis.runs.read import read
 from analysis.verdicts.estimates import decimal_step
 from experiments.errors import UserError
@@ -35,7 +34,7 @@ def table(values, **columns):
     return pd.DataFrame(rows, columns=["method", "seed", "score"]).assign(**columns)
 
 
-def compared(frame, metric="score", factor="method", margin=0.5, **options):
+def compared(frame, metric="score", factor="method", margin=None, **options):
     return analysis.compare(frame, metric, factor, margin=margin, **options)
 
 
@@ -119,7 +118,7 @@ def test_every_format_holds_the_same_runs(tmp_path):
     expected = compared(frame).findings.means.values
     assert expected == {"NA": {0: 0.3, 1: 1e-3, 2: 0.5}, "none": {0: 0.1, 1: 0.2, 2: 1 / 3}}
     for ending in formats:
-        study = read(f"csv:{tmp_path / 'runs'}.{ending}", metric="score", factor=["method"], margin=0.5)
+        study = read(f"csv:{tmp_path / 'runs'}.{ending}", metric="score", factor=["method"], margin=0.05)
         assert analyze(study).means.values == {name: pytest.approx(runs) for name, runs in expected.items()}
         assert study.plan.description == f"Columns of {study.plan.source} that are not used: note."
 
@@ -132,7 +131,8 @@ def test_a_pair_without_a_common_seed_says_so():
 
 
 def test_a_report_on_a_frame_shows_the_call_that_makes_it():
-    (code,) = reproduce(compared(table({"a": [1, 2], "b": [3, 4]})).findings).items
+    results = compared(table({"a": [1, 2], "b": [3, 4]}), margin=0.5)
+    (code,) = reproduce(results.findings).items
     assert code.text == "analysis.compare(frame, metric='score', factor=['method'], margin=0.5)"
 
 
@@ -158,13 +158,13 @@ COLUMNS = {"factor": ["method"], "margin": 0.5}
         (
             GOOD,
             (*FLAGS, "--factor", "acc"),
-            "metric, seed, factors and dataset are different columns, not acc, method, acc, seed",
+            "metric, seed, dataset and factors are different columns, not acc, seed, method, acc",
         ),
-        (GOOD.replace("a,", "1,").replace("b,", "2,"), FLAGS[:2], "factor is required: a column; its columns: method,"),
+        (GOOD.replace("a,", "1,").replace("b,", "2,"), FLAGS[:2], "factor is required: a column; the others: method"),
         (GOOD, FLAGS[2:], "metric is required, and names a column; its columns: method, seed, acc"),
         (GOOD, (*FLAGS, "--variance", "pooled"), "variance"),
-        (GOOD, (*FLAGS[:4], "--margin", "0"), "--margin: '0' is not allowed: input should be greater than 0"),
-        (GOOD, (*FLAGS, "--baseline", "c"), "baseline: 'c' is not among the variants: a, b"),
+        (GOOD, (*FLAGS[:4], "--margin", "0"), "--margin: '0' is not allowed: expected a number above 0"),
+        (GOOD, (*FLAGS, "--baseline", "c"), "baseline: 'c' is not among the variants; the variants: a, b"),
         (GOOD.replace("3", "1e155"), FLAGS, "acc: 1e155 in row 3 is not between 1e-100 and 1e100"),
         (GOOD.replace("3", "three"), FLAGS, "acc: 'three' in row 3 is not a number"),
         (GOOD.replace("b,0", "b,x"), FLAGS, "seed: 'x' in row 3 is not a whole number"),
@@ -240,8 +240,8 @@ def test_columns_belong_to_a_table(capsys):
     [
         ({"metric": ""}, "the table: metric is required"),
         ({"metric": "error"}, "the table: has no column 'error' (the metric); its columns: method, seed, "),
-        ({"baseline": "c"}, "baseline: 'c' is not among the variants: a, b"),
-        ({"seed": "none"}, "name what differs as a factor"),
+        ({"baseline": "c"}, "baseline: 'c' is not among the variants; the variants: a, b"),
+        ({"seed": "none"}, "to pair runs by seed: seed='seed'"),
         ({"failed": [True, False]}, "True is no condition; expected texts such as 'State=crashed'"),
         ({"failed": pd.Series([False])}, "False is no condition"),
         ({"failed": [["method", "b"]]}, "['method', 'b'] is no condition"),
@@ -332,98 +332,6 @@ EXPORT = (
 )
 
 
-@pytest.mark.parametrize(
-    ("column", "good", "bad"),
-    [
-        ("State", "finished", "crashed"),  # W&B
-        ("status", "FINISHED", "KILLED"),  # MLflow
-        ("state", "COMPLETE", "PRUNED"),  # Optuna
-        ("state", "TrialState.COMPLETE", "TrialState.RUNNING"),
-        ("status", "TERMINATED", "ERROR"),  # Ray
-        ("State", "COMPLETED", "CANCELLED by 1001"),  # Slurm
-        ("STATE", "COMPLETED", "OUT_OF_ME+"),
-        ("Status", "done", "failed"),
-        ("run.status", "COMPLETED", "DIED"),  # Sacred
-        ("sys/failed", "False", "True"),  # Neptune
-        ("ExitCode", "0:0", "137:0"),
-        ("exit_code", "0", "-9"),
-        ("is_done", "1", "0"),
-        ("trainStatus", "Succeeded", "Evicted"),
-        ("job/state", "ok", ""),
-        ("returncode", "0", "137"),  # subprocess
-        ("return_code", "0", "-9"),
-        ("completed", "True", "False"),
-        ("is_complete", "1", "0"),
-        ("diverged", "False", "True"),
-        ("oom", "no", "yes"),
-        ("result", "PASS", "FAIL"),
-        ("outcome", "success", "timeout"),
-        ("error", "", "CUDA out of memory"),
-    ],
-)
-def test_rows_of_runs_that_did_not_end_are_an_error_with_the_way_out(column, good, bad, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    text = EXPORT.replace("State", column).format("finished", bad, "finished").replace("finished", good)
-    Path("runs.csv").write_text(text)
-    words = ["csv:runs.csv", "--metric", "acc", "--factor", "method", "--out", "report"]
-    status, _, line = run(capsys, *words)
-    assert status == 2 and f"csv:runs.csv: {column}: 1 of 6 rows did not end ({bad or 'empty'})" in line
-    condition = f"{column}!={good}"
-    assert f"--failed '{condition}', in Python failed=['{condition}']" in line
-    status, said, _ = run(capsys, *words, "--failed", condition)
-    assert status == 0 and "Failed: 1 run of b." in said and "left out" not in said
-    study = analysis.read("runs.csv", metric="acc", factor="method", failed=condition)
-    assert study.findings.conduct.counts.loc["b", "diverged"] == 1 and study.findings.means.values["b"][0] == 90
-    assert study.findings.comparisons.versus["b"].verdict not in ("better", "worse", "equivalent")
-    with pytest.raises(UserError, match=rf"{column}: 1 of 6 rows did not end"):
-        analysis.compare(pd.read_csv("runs.csv", dtype=str, keep_default_na=False), "acc", "method")
-
-
-@pytest.mark.parametrize(
-    ("column", "states"),
-    [
-        ("state", ("CA", "NY", "OK")),  # of the US
-        ("State", ("finished", "finished", "finished")),
-        ("state", ("1", "2", "3")),
-        ("test_error", ("0.1", "0", "0.3")),
-        ("abandoned", ("True", "False", "True")),
-        ("status", ("public", "private", "public")),
-        ("exit_layer", ("0", "3", "6")),
-        ("steps_done", ("100", "50", "100")),
-        ("failed_images", ("3", "0", "12")),
-        ("restate", ("done", "other", "third")),
-        ("early_stopped", ("True", "False", "True")),
-        ("completed", ("True", "True", "True")),
-        ("killed_units", ("0.5", "0", "1")),
-        ("error_bars", ("sem", "sem", "sd")),
-        ("result", ("win", "fail", "pass")),
-        ("return", ("0", "137", "2")),
-    ],
-)
-def test_a_column_that_says_something_else_is_not_used(column, states, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    text = EXPORT.replace("State", column).format(*states).replace("finished", states[0])
-    Path("runs.csv").write_text(text)
-    assert len(read("csv:runs.csv", metric="acc", factor=["method"]).runs) == 6
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "lost"),
-    [
-        ("status", ["running", "weird"], ["running"]),  # all of an export made too early
-        ("status", ["COMPLETED", "TERMINATED"], ["TERMINATED"]),  # ended by the user, as in Guild
-        ("status", ["completed", "completed with errors", "not completed"], ["completed with errors", "not completed"]),
-        ("fail_reason", ["", "CUDA out of memory", "none"], ["CUDA out of memory"]),
-        ("crashed", ["", "yes"], ["yes"]),
-        ("done", ["True", "", "False"], ["", "False"]),
-        ("state", ["finished", *map(str, range(10))], []),  # too many values
-        ("state", [""], []),
-    ],
-)
-def test_values_are_read_by_their_sense(column, values, lost):
-    assert lost_values(column, values) == {*lost}
-
-
 def test_rows_can_be_kept_and_counted_as_failed_by_what_they_are_not(tmp_path):
     """m2 has 3 of 5 runs: nothing is said of it, whether its other rows are named as failed or are left out."""
     rows = "".join(
@@ -448,7 +356,7 @@ def test_rows_can_be_kept_and_counted_as_failed_by_what_they_are_not(tmp_path):
     ("condition", "said"),
     [
         ("State", "where: 'State': no row of csv:runs.csv has it: expected COLUMN=VALUE, of: crashed, finished"),
-        ("Stat=finished", "'Stat=finished': no row of csv:runs.csv has it: expected COLUMN=VALUE, of: method, se"),
+        ("Stat=finished", "'Stat=finished': no row of csv:runs.csv has it: did you mean 'State'? expected COLUMN"),
         ("State=done", "'State=done': no row of csv:runs.csv has it: expected COLUMN=VALUE, of: crashed, finished"),
         ("State!=done", "'State!=done': no row of csv:runs.csv has it: expected COLUMN=VALUE, of: crashed, finished"),
     ],
@@ -465,14 +373,6 @@ def test_of_two_rows_of_one_run_the_one_that_did_not_end_is_named(tmp_path):
     (tmp_path / "runs.csv").write_text("method,seed,acc\na,0,1\na,1,2\nb,0,3\nb,1,\nb,1,4\n")
     with pytest.raises(UserError, match="rows 4 and 5 both have method b, seed 1; row 4 did not end; leave it out"):
         read(f"csv:{tmp_path}/runs.csv", metric="acc", factor=["method"])
-
-
-@pytest.mark.parametrize("metric", ["test/acc", "val/acc", "train/acc", "test/acc@10", "shift/1", "permuted/acc"])
-def test_a_margin_in_percent_is_refused_for_a_share(metric):
-    frame = table({"a": [0.9, 0.8, 0.85], "b": [0.7, 0.6, 0.75]}).rename(columns={"score": metric})
-    with pytest.raises(UserError, match=r"margin: 0.5 is not allowed: expected less than 0.5.*1 point is 0.01"):
-        compared(frame, metric, margin=0.5)
-    assert compared(frame, metric, margin=0.4).findings.study.margin == 0.4
 
 
 @pytest.mark.parametrize("value", ["1_5", "1_000.5", "_1", "1_", "1e1_0"])
@@ -536,7 +436,7 @@ def test_a_table_needs_no_prefix_and_a_folder_of_its_name_wins(tmp_path, capsys,
     Path("runs.csv").write_text(GOOD)
     assert run(capsys, "runs.csv", *FLAGS)[1].endswith("\nruns-acc-report/report.html\n")
     assert run(capsys, "export", "runs.csv", "exported", *FLAGS)[:2] == (0, "exported\n")
-    Path("b.csv").write_text(GOOD)
+    Path("b.csv").write_text(GOOD.replace("4", "5"))
     assert run(capsys, "across", "runs.csv", "b.csv", *FLAGS)[1].endswith("\nruns-acc-report-across/report.html\n")
     assert run(capsys, "none.csv", *FLAGS)[2].endswith("none.csv: cannot be read: No such file or directory\n")
 
@@ -584,7 +484,7 @@ def test_what_the_columns_cannot_exclude_is_noted():
     notes = analysis.compare(frame, metric="loss", factor="opt").findings.study.plan.notes
     assert notes == [
         "lr differs between variants and is no factor: it may explain a difference.",
-        "Higher loss counts as better. For the opposite: --lower-is-better, in Python lower_is_better=True.",
+        "Lower loss counts as better. For the opposite: --higher-is-better, in Python higher_is_better=True.",
     ]
     lower = analysis.compare(frame[["opt", "seed", "loss"]], metric="loss", factor="opt", lower_is_better=True)
     assert lower.findings.study.plan.notes == []
@@ -605,11 +505,11 @@ GROUPED = pd.DataFrame({"m": ["a", "a", "b", "b"], "seed": [0, 1] * 2, "acc": [1
         (pd.DataFrame({"seed": [0, 1], "a": [1, 2], "b": [3, 4]}), "of a table with a column for each seed or variant"),
         (pd.DataFrame({"m": ["a", "b"], "s0": [1, 2], "s1": [3, 4]}), "pandas.melt makes one with a row for each run"),
         (GROUPED[["acc"]].mean(), "it is in the index: reset_index()"),
-        (GROUPED["acc"].mean(), "is a Series, not a pandas DataFrame; reset_index() makes one of a Series"),
+        (GROUPED["acc"].mean(), "is a Series, not a pandas DataFrame; reset_index() makes one of it"),
         (pd.DataFrame({"m": ["a", "b"], "seed": [0, 0], "r": [{"acc": 1}, {"acc": 2}]}), "pandas.json_normalize makes"),
         (
             pd.DataFrame({"m": list("aaabbb"), "seed": 0, "epoch": [1, 2, 3] * 2, "acc": [1, 2, 3, 4, 5, 6]}),
-            "keep the last row of each run: --where epoch=3, in Python frame[frame['epoch'] == 3]",
+            "for the last row of each run: last='epoch'",
         ),
         (pd.DataFrame({"m": list("ab"), "seed": 0, "accuracy": [1, 2]}), "its columns: m, seed, accuracy"),
     ],

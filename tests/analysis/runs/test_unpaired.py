@@ -97,7 +97,7 @@ def test_what_is_not_tested_says_why_in_runs(rows, reason):
     frame = pd.DataFrame(
         [(kind, value) for kind, values in rows.items() for value in values], columns=["method", "acc"]
     )
-    results = compared(frame)
+    results = compared(frame, margin=0.05)
     assert results.findings.comparisons.versus["b"].reason == reason and "seed" not in results.answer
 
 
@@ -176,7 +176,9 @@ def test_errors_name_the_flag(flags, said, tmp_path, capsys, monkeypatch):
 
 def test_epochs_of_a_run_are_no_runs():
     frame = runs((6, 6), epoch=[1, 2, 3] * 4)
-    with pytest.raises(UserError, match="every variant has rows of 3 values of epoch; keep the last row of each run"):
+    with pytest.raises(
+        UserError, match="every variant has rows of 3 values of epoch; add a column of seeds or of runs"
+    ):
         compared(frame)
     assert len(compared(frame[frame["epoch"] == 3]).runs) == 4
     assert len(compared(runs((2, 2), epoch=[7, 9, 8, 7])).runs) == 4  # early stopping

@@ -80,7 +80,7 @@ def test_the_pairs_of_a_dataset_are_tested_at_the_level_of_all_pairs_of_all_data
 def test_the_answer_says_on_at_least_how_many_datasets_a_method_is_better():
     found = compared(table_of_runs())
     assert found.answer == (
-        "ours is better than base on at least 2 of 2 datasets (mnist and svhn). "
+        "ours is better than base on all 2 datasets (mnist and svhn). "
         "other is better than base on at least 1 of 2 datasets (mnist)."
     )
     counted = {one["variant"]: one["better"] for one in across_dict(parts_of(found))["against_baseline"]}
@@ -230,7 +230,10 @@ def test_two_studies_of_one_dataset_are_refused(tmp_path):
 
 
 def test_a_baseline_without_a_run_on_a_dataset_is_refused():
-    with pytest.raises(UserError, match="dataset=svhn: baseline: 'base' is not among the variants: other, ours"):
+    with pytest.raises(
+        UserError,
+        match="dataset=svhn: the table: baseline: 'base' is not among the variants; the variants: other, ours",
+    ):
         compared(table_of_runs().query("method != 'base' or dataset != 'svhn'"))
 
 
@@ -249,7 +252,7 @@ def test_a_dataset_as_a_factor_is_not_pooled(tmp_path):
     """The report compares within datasets. It does not call one dataset better than another."""
     document = report_of(tmp_path)
     assert [table.name for table in document.tables] == ["across"] and "report.html" in write.make(document)
-    assert document.headline == ("cpe is better than “none” on at least 2 of 2 datasets (digits and mnist).",)
+    assert document.headline == ("cpe is better than “none” on all 2 datasets (digits and mnist).",)
 
 
 @pytest.mark.parametrize(

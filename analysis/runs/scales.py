@@ -1,0 +1,63 @@
+"""The scale of a user's metric: margins in its unit or in points, scales that differ, a spread of rounding alone."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+
+from analysis.verdicts.estimates import decimal_step
+from experiments.direction import LOSSES, words_of
+from experiments.errors import UserError
+from experiments.metric import Metric
+
+WIDE = 0.1  # a margin of a metric from 0 to 1 that is as large may be meant in percent
+APART = 20  # the ratio of the largest values of two parts from which they may have different units
+
+
+def margin_of(given: float | str | None, values: Iterable[float], metric: Metric, source: str) -> float | None:
+    """The margin in the unit of the metric. `values`: those of all runs, of which some may not be finite.
+
+    "0.5 points" or "0.5 %" are hundredths of a metric from 0 to 1, and units of one in percent. Raises `UserError` for
+    a margin of another scale: a part of 1 that may be meant in percent, and one that no value reaches.
+    """
+    if given is None:
+        return None
+    finite = [value for value in values if math.isfinite(value)] or [math.nan]
+    low, high, is_loss = min(finite), max(finite), bool(LOSSES & words_of(metric))
+    is_share, is_percent = metric.is_share or (0 <= low <= high <= 1 and not is_loss), low >= 0 and 1.5 < high <= 100
+    line, points = f"{source}: margin: {given} is not allowed: ", re.fullmatch("(.+?) ?(points?|%)", str(given).strip())
+    try:
+        margin = float(points[1] if points else given)
+    except (ValueError, TypeError):
+        raise UserError(f"{line}expected a number in the unit of {metric}, or such as '0.5 points'") from None
+    if points and (is_loss or not (is_share or is_percent)):
+        raise UserError(
+            f"{line}points are of a share, from 0 to 1 or in percent; give a number in the unit of {metric}"
+        )
+    if is_share and margin >= WIDE and not points:
+        ways = f"--margin '{margin:g} points' ({margin / 100:g}), or --margin '{100 * margin:g} points'"
+        raise UserError(f"{line}{metric} is from 0 to 1, so this is {100 * margin:g} points; {ways}")
+    margin *= 0.01 if points and is_share else 1
+    if margin >= (largest := max(map(abs, finite))) > 0:
+        raise UserError(f"{line}{metric} has no value as large, {largest:g} at most, so all would be equivalent")
+    return margin
+
+
+def scales_note(values: Mapping[str, Iterable[float]], metric: str) -> list[str]:
+    """A note where the largest values of two parts, such as datasets, differ in size. `values`: part -> its values."""
+    sizes = {
+        name: max((abs(value) for value in own if math.isfinite(value)), default=0.0) for name, own in values.items()
+    }
+    known = sorted((size, name) for name, size in sizes.items() if size)
+    if not known or known[-1][0] < APART * known[0][0]:
+        return []
+    (low, small), (high, large) = known[0], known[-1]
+    return [f"{metric} is at most {low:g} on {small} and {high:g} on {large}: check that both have the same unit."]
+
+
+def rounding_note(values: Iterable[list[float]], metric: str) -> list[str]:
+    """A note where the runs of each variant differ by no more than the step that the values are rounded to."""
+    finite = [[value for value in own if math.isfinite(value)] for own in values]
+    step, several = decimal_step([value for own in finite for value in own]), [own for own in finite if len(own) > 1]
+    if not several or not step or any(max(own) - min(own) > 1.001 * step for own in several):
+        return []
+    return [f"The runs of each variant differ by at most {step:g}, to which {metric} is rounded: use more digits."]
