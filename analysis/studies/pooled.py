@@ -155,7 +155,7 @@ def pooled_document(pooled: Pooled, command: str) -> Document:
     said += f" and {_text(studies, metric)} over {studies.n} studies." * known + "." * (not known)
     frame = pd.DataFrame(rows, dtype=object)
     plot = Plot("pooled", lambda: _draw(frame, len(effects), metric), "The rows of the table.")
-    section = Section("pooled", "Pooled effect", [Table("pooled", caption, frame, columns), plot])
+    section = Section("pooled", "Pooled effect", [Table("pooled", caption, rows, columns), plot])
     origin = Section("reproduce", "Reproduce", [Code(command)] * bool(command))
     title = f"{words.capital(metric.label)} over {words.plural(len(effects), 'study', 'studies')}"
     return Document(title, "", pooled.pair, (said, AFTER), [], [section, origin])
