@@ -25,7 +25,7 @@ def free_gpus() -> tuple[str, ...]:
 
     A process of its own asks, because the answer needs a context on each GPU, which takes memory of it.
     """
-    done = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-P", "-c", ASK], capture_output=True, text=True)
     if done.returncode:
         raise UserError(f"device: auto: the GPUs do not answer: {done.stderr.strip().rpartition(chr(10))[2]}")
     shares = dict(line.split() for line in done.stdout.splitlines())
