@@ -113,6 +113,7 @@ Conditions = Annotated[tuple[str, ...], BeforeValidator(_conditions)]
 Renamed = Annotated[tuple[tuple[str, str], ...], BeforeValidator(_renamed)]
 Positive = Annotated[float, BeforeValidator(_number), Field(gt=0, allow_inf_nan=False)]
 Margin = Annotated[float | str, BeforeValidator(_margin)]
+Chance = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
 Switch = Annotated[bool, Field(strict=True)]
 File = Annotated[Path, BeforeValidator(_path)]
 
@@ -150,6 +151,9 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     """count the rows with this value as failed runs, such as State=crashed or 'State!=finished'; several: repeat"""
     seed: Text | None = _flag(COLUMNS, "COLUMN")
     """column of the seed, by which runs are paired (default: seed)"""
+    chance: Chance | None = _flag(COLUMNS, "NUMBER")
+    """what guessing gives, in the unit of the metric: failed runs count as such runs; without it, nothing on a variant
+    with failed runs is tested"""
     last: Text | None = _flag(COLUMNS, "COLUMN")
     """column of a step, such as epoch: the last row of each run counts, whatever its number"""
     mean_over: Text | None = _flag(COLUMNS, "COLUMN")

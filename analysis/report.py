@@ -50,7 +50,7 @@ def summary(findings: Findings) -> str:
     """The study in one line."""
     study, variants, conduct = findings.study, findings.variants, findings.conduct
     seeds = study.of(*ENDED)["variant"].value_counts().reindex(study.variants, fill_value=0)
-    counted = words.seeds(seeds, findings.policy.unit)
+    counted = words.seeds(seeds, findings.counted)
     data = "" if "data.name" in varying(study) else study.base.get("data.name", "")
     margin, tuned, looks = variants.margin, study.plan.tuned, findings.policy.looks
     parts = [

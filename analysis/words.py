@@ -11,7 +11,7 @@ from experiments.errors import UserError, plural
 from experiments.metric import Metric
 
 MINUS, DASH = "−", "–"
-MOST_PLACES = 6
+MOST_PLACES = 12
 _NAMES = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi
 psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"""
 GREEK = dict(zip(_NAMES.split(), "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ", strict=True))
@@ -41,7 +41,7 @@ def number(value: float, places: int, signed: bool = False) -> str:
     """Format a number with fixed decimals and a true minus sign; a dash where it is not finite."""
     if value is None or not math.isfinite(value):
         return DASH
-    few = places == MOST_PLACES and 0 < abs(value) < 1e-6  # digits that so many decimals do not show
+    few = places >= 6 and 0 < abs(value) < 1e-6  # of which so many decimals are mostly zeros
     fixed = f"{',' if abs(value) >= 1e7 else ''}.{places}f"
     text = f"{value:{'+' if signed else ''}{'.3g' if few or abs(value) >= 1e15 else fixed}}"
     if value == 0 or not text.strip("+-0."):  # zero has no sign
@@ -108,7 +108,9 @@ def bounds(estimate: Estimate, metric: Metric, places: int | None = None) -> str
     if not math.isfinite(half_width(estimate)):
         return DASH
     places = _places(estimate, metric, places)
-    low, high = (number(bound * metric.scale, places, signed=True) for bound in (estimate.low, estimate.high))
+    low, high = (
+        number(end * metric.scale, _seen(end * metric.scale, places), True) for end in (estimate.low, estimate.high)
+    )
     return f"[{low}, {high}]"
 
 
@@ -159,6 +161,11 @@ CONFIDENCE = percent(LEVEL)  # the confidence level of intervals, for labels
 def capital(text: str) -> str:
     """Return text that starts with a capital letter, as a sentence does."""
     return text[:1].upper() + text[1:]
+
+
+def titled(metric: Metric) -> str:
+    """Return the label of a metric at the start of a sentence. The name of a user's column keeps its case."""
+    return metric.label if metric.is_column else capital(metric.label)
 
 
 def alone(planned: bool) -> str:
@@ -277,7 +284,8 @@ def interval(diff: Estimate, metric: Metric, signed: bool = False, places: int |
     if not math.isfinite(half):
         return "no interval"
     ends = (diff.low, diff.high) if signed or diff.value >= 0 else (-diff.high, -diff.low)
-    low, high = (number(end * metric.scale, _places(diff, metric, places)) for end in ends)
+    places = _places(diff, metric, places)
+    low, high = (number(end * metric.scale, _seen(end * metric.scale, places)) for end in ends)
     return f"{CONFIDENCE} CI {low} to {high}"
 
 
@@ -286,6 +294,11 @@ def _places(estimate: Estimate, metric: Metric, places: int | None = None) -> in
     if places is not None:
         return places
     return decimals(half_width(estimate) * metric.scale, _without_interval([estimate.value], metric))
+
+
+def _seen(end: float, places: int) -> int:
+    """The decimals that show on which side of zero the end of an interval is: a verdict is read from it."""
+    return next((more for more in range(places, MOST_PLACES) if round(end, more) or not math.isfinite(end)), places)
 
 
 def _without_interval(values: Iterable[float], metric: Metric) -> int:

@@ -135,6 +135,11 @@ class Metric(str):
         return self.is_share and not is_other and self._entry.split != "train"
 
     @property
+    def is_column(self) -> bool:
+        """Whether it is a column of a user's table, which has no unit, and whose name is shown as it is."""
+        return bool(self._better)
+
+    @property
     def lower_is_better(self) -> bool:
         return self._entry.better == "lower"
 

@@ -119,8 +119,9 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
 
     `factors`: levels as the configuration parses them. `base`: the nested settings that every run starts from. `seeds`:
     those of all runs. `study`: the study file as the sweep read it. `source` and `notes`: of a plan that was inferred
-    from runs. `plugins`: absolute paths; study.json has them relative to its folder. `lower_is_better`: of a metric
-    that is a column of a table. `export`: of an exported study, whose runs are in tables beside it.
+    from runs. `plugins`: absolute paths; study.json has them relative to its folder. `lower_is_better`, and `chance`,
+    which is what guessing gives: of a metric that is a column of a table. `export`: of an exported study, whose runs
+    are in tables beside it.
     """
 
     format: Literal[1] = Field(1, alias="schema")
@@ -133,6 +134,7 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     metric: str
     lower_is_better: bool | None = None
     margin: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None
+    chance: Annotated[float, Field(strict=True, allow_inf_nan=False)] | None = None
     looks: Looks = []
     variance: Variance = "shared"
     family: Family = "all"

@@ -62,6 +62,11 @@ class Findings:
         return pair_rows(self.comparisons)
 
     @property
+    def counted(self) -> str:
+        """What runs of a variant are counted by: seeds, the name of the column that takes their place, or runs."""
+        return self.study.names.get("seed", "seed") if self.policy.unit == "seed" else self.policy.unit
+
+    @property
     def runs(self) -> pd.DataFrame:
         """A row for each run. The numbers of unpaired runs are left out, so that nobody pairs runs by them."""
         return self.study.runs.drop(columns=["seed"] * (self.policy.unit == "run"))

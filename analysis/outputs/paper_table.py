@@ -95,8 +95,8 @@ def _caption(findings: Findings, keys: Sequence[Key], spread: Spread | None) -> 
     look = ", at the level of the planned look" if policy.looks.several else ""
     baseline, tested = variants.name(variants.baseline), any(c.tested for c in findings.comparisons.family.values())
     compared = tested and {"difference", "p", "verdict"} & {*keys}
-    seeds = words.seeds((mean.n for mean in findings.means.of_variants.values()), policy.unit)
-    parts = [f"{words.capital(metric.label)}: mean and {after}, {seeds}."]
+    seeds = words.seeds((mean.n for mean in findings.means.of_variants.values()), findings.counted)
+    parts = [f"{words.titled(metric)}: mean and {after}, {seeds}."]
     if ("metric", metric) in keys:
         parts.append(mark_note(findings))
     if compared:

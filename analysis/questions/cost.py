@@ -22,7 +22,7 @@ def question(findings: Findings) -> Section | None:
     mixed = len(findings.conduct.hardware) > 1  # then times say more about the machine than about the variant
     kinds = {n: COST[n][0] for n in DRAWN if known[n].nunique() > 1 and not (mixed and n == "device_seconds")}
     caption = (
-        f"{words.capital(means.metric.label)} against cost: mean and {words.CONFIDENCE} interval of each variant. "
+        f"{words.titled(means.metric)} against cost: mean and {words.CONFIDENCE} interval of each variant. "
         "Marks at nearly the same cost are drawn side by side."
     )
     if len(drawn) < len(known):

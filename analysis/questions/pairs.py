@@ -233,7 +233,7 @@ def not_testable(findings: Findings) -> list[str]:
         each = ", ".join(f"{words.quoted(variant)} {means.text(variant)}" for variant in (best, baseline))
         single = means.of(baseline).n == 1 or all(means.of(variant).n == 1 for variant in known)
         untested = f"With a single {unit} no statistical test against {name} is possible." if single else said
-        said = f"{words.capital(metric.label)}: {each}. {untested}"
+        said = f"{words.titled(metric)}: {each}. {untested}"
     if any(str(reason).startswith("failed runs") for reason in reasons):
         return [said, f"Find out why runs failed before you train more {unit}s."]
     more = "For more runs, train more seeds" if unit == "seed" else "Train more runs of each variant"

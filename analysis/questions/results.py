@@ -23,7 +23,7 @@ def question(findings: Findings) -> Section:
     diverged = findings.conduct.counts["diverged"].to_dict()
     each = ", one for each seed" * (findings.policy.unit == "seed")
     caption = (
-        f"{words.capital(metric.label)} of each variant. Dots: runs{each}. Diamond and bar: mean and "
+        f"{words.titled(metric)} of each variant. Dots: runs{each}. Diamond and bar: mean and "
         f"{words.CONFIDENCE} interval."
     )
     shown = {variant: means.values[variant] for variant in styles.drawn}, means.of_variants, metric
@@ -109,6 +109,6 @@ def variants_table(findings: Findings) -> Table:
         EARLY if any(one.decided_early for one in versus) else "",
         findings.conduct.counted,
     )
-    caption = f"{words.capital(metric.label)} of each variant: mean and {words.CONFIDENCE} confidence interval."
-    caption += f" n: number of {policy.unit}s. Differences are computed before rounding."
+    caption = f"{words.titled(metric)} of each variant: mean and {words.CONFIDENCE} confidence interval."
+    caption += f" n: number of {findings.counted}s. Differences are computed before rounding."
     return columns.variant_table("variants", caption, findings, shown, tuple(filter(None, notes)), fields=fields)

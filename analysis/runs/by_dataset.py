@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.runs.runs import Runs, factor_levels
+from analysis.runs.scales import scales_note
 from analysis.runs.settings import level_text, variant_name
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
@@ -38,7 +39,7 @@ def by_dataset(studies: Sequence[Runs]) -> dict[str, Runs]:
             raise UserError(f"{named[name].name} and {part.name} use the same dataset, {name}")
         named[name] = part
     _check_different(named)
-    return _with_common_baseline(named)
+    return _with_scales_note(_with_common_baseline(named))
 
 
 def _check_different(studies: Mapping[str, Runs]) -> None:
@@ -50,6 +51,16 @@ def _check_different(studies: Mapping[str, Runs]) -> None:
         rows = study.runs[["variant", "seed", "status", study.metric]].map(str).itertuples(index=False, name=None)
         if (other := held.setdefault(tuple(sorted(rows)), name)) != name:
             raise UserError(f"{other} and {name} hold the same runs with the same values; one of them is a copy")
+
+
+def _with_scales_note(studies: dict[str, Runs]) -> dict[str, Runs]:
+    """The studies of tables, with a note where the sizes of their values differ."""
+    known = {name: study.runs[study.metric].tolist() for name, study in studies.items() if study.metric.is_column}
+    notes = scales_note(known, next(iter(studies.values())).metric) if studies else []
+    plans = {
+        name: study.plan.model_copy(update={"notes": [*study.plan.notes, *notes]}) for name, study in studies.items()
+    }
+    return {name: replace(study, plan=plans[name]) for name, study in studies.items()} if notes else studies
 
 
 def _with_common_baseline(studies: dict[str, Runs]) -> dict[str, Runs]:

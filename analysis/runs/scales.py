@@ -42,6 +42,16 @@ def margin_of(given: float | str | None, values: Iterable[float], metric: Metric
     return margin
 
 
+def chance_of(given: float, values: Iterable[float], metric: Metric, source: str) -> float:
+    """What guessing gives, in the unit of the metric. Raises `UserError` for metrics of ours, and for another scale."""
+    line, finite = f"{source}: chance: {given:g} is not allowed: ", [one for one in values if math.isfinite(one)]
+    if not metric.is_column:
+        raise UserError(f"{line}{metric} is a metric of ours, of which it follows from the number of classes")
+    if finite and 0 <= min(finite) <= max(finite) <= 1 < given and not LOSSES & words_of(metric):
+        raise UserError(f"{line}{metric} is from 0 to 1")
+    return given
+
+
 def scales_note(values: Mapping[str, Iterable[float]], metric: str) -> list[str]:
     """A note where the largest values of two parts, such as datasets, differ in size. `values`: part -> its values."""
     sizes = {

@@ -22,9 +22,9 @@ from analysis.runs.by_dataset import DATASET
 from analysis.runs.cells import cell_number, cell_text, did_you_mean, is_seed
 from analysis.runs.ended import check_ended, lost_values, named_columns, notes_of_others
 from analysis.runs.inferred import infer
-from analysis.runs.repeats import RUN, Rows, selected
+from analysis.runs.repeats import MOST, RUN, Rows, selected
 from analysis.runs.runs import Runs
-from analysis.runs.scales import margin_of
+from analysis.runs.scales import chance_of, margin_of, rounding_note
 from analysis.runs.settings import flatten, level_text, variant_name
 from analysis.runs.source_run import SourceRun, apart
 from experiments.direction import direction
@@ -155,10 +155,22 @@ def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
             _check_variants(study, source, seeds, factor)
         except UserError as error:
             raise UserError(f"{dataset}={name}: {error}" if name else str(error)) from error
-        said = {"notes": [*study.plan.notes, *notes, *left_out], "description": about}
-        changes = {**said, "command": asked.command or None}
+        notes_of = [*study.plan.notes, *_notes_of_values(study, asked), *notes, *left_out]
+        changes: dict[str, Any] = {"notes": notes_of, "description": about, "command": asked.command or None}
+        changes |= {"chance": chance_of(asked.chance, values, measured, source)} if asked.chance is not None else {}
+        changes |= {"study": {"names": {"seed": asked.seed}}} if asked.seed and not is_seed(asked.seed) else {}
         studies.append(replace(study, plan=study.plan.model_copy(update=changes)))
     return studies
+
+
+def _notes_of_values(study: Runs, asked: Asked) -> list[str]:
+    """What to know of the values of a study: a spread that is rounding alone, and the ways out of failed runs."""
+    values = study.runs.groupby("variant", sort=False)[study.metric]
+    failed = list(dict.fromkeys(study.of("diverged")["variant"]))
+    way = "train those seeds again and replace their rows, or say what guessing gives: --chance, in Python chance="
+    said = f"Not tested because of failed runs: {', '.join(failed[:MOST])}. Ways out: {way}. To leave rows out is none."
+    lost = [said] * (bool(failed) and asked.chance is None and not study.metric.is_share)
+    return [*rounding_note([list(own) for _, own in values], study.metric), *lost]
 
 
 def _measured(column: str, asked: Asked) -> tuple[Metric, list[str]]:

@@ -66,7 +66,7 @@ def _document(studies: Mapping[str, Findings], command: str, spread: Spread | No
     runs, curves = (pd.concat(frames) for frames in zip(*((f.runs, f.study.curves) for f in studies.values())))
     result = Section("result", "Results", items, frames={"runs": runs, "curves": curves})
     return Document(
-        title=f"{words.capital(metric.label)} over {words.listing(list(studies))}",
+        title=f"{words.titled(metric)} over {words.listing(list(studies))}",
         description="",
         summary=" ".join(f"{name}: {summary(findings)}" for name, findings in studies.items()),
         headline=tuple(answer(studies)),
@@ -184,7 +184,7 @@ def studies_table(
     equal = ", = equivalent" * (variants.margin is not None)
     tested = ", of the variants that are tested" * any(findings.comparisons.untested for findings in studies.values())
     caption = (
-        f"{words.capital(metric.label)}: mean and {after}, {words.seeds(counted, first.policy.unit)}. Marks against "
+        f"{words.titled(metric)}: mean and {after}, {words.seeds(counted, first.counted)}. Marks against "
         f"{variants.name(variants.baseline)}: + better, − worse{equal}, × not tested; no mark: none of these. "
         f"Bold: the best mean on a dataset{tested}."
         f"{f' {words.capital(counted_on)}: at least so many datasets.' * bool(counted_on)}"

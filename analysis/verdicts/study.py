@@ -142,7 +142,7 @@ def from_rows(plan: StudyPlan, rows: Iterable[Mapping[str, Any]], margin: float 
         margin=margin,
         lower_is_better=metric.lower_is_better,
         floor=smallest_sd(known, metric),
-        chance=_chance(rows, metric, margin),
+        chance=_chance(rows, plan, margin),
         image=one_image(known, metric),
         looks=Looks(tuple(plan.looks), _complete(rows), plan.stopped),
         variance=plan.variance,
@@ -152,8 +152,9 @@ def from_rows(plan: StudyPlan, rows: Iterable[Mapping[str, Any]], margin: float 
     return policy, values
 
 
-def _chance(rows: Rows, metric: Metric, margin: float | None) -> Chance:
-    """The chance level of each variant, by its first run that has ended, and the runs that failed."""
+def _chance(rows: Rows, plan: StudyPlan, margin: float | None) -> Chance:
+    """The chance level of each variant, by its first run that has ended or as stated, and the runs that failed."""
+    metric = plan.compared_by
     first: dict[str, Mapping[str, Any]] = {}
     failed: dict[str, list[int]] = {}
     for row in rows:
@@ -161,7 +162,8 @@ def _chance(rows: Rows, metric: Metric, margin: float | None) -> Chance:
             first.setdefault(row["variant"], row)
         if row["status"] in ("diverged", "pruned"):
             failed.setdefault(row["variant"], []).append(int(row["seed"]))
-    levels = {variant: chance_level(row, metric) for variant, row in first.items()}
+    stated = plan.chance
+    levels = {name: chance_level(row, metric) if stated is None else stated for name, row in first.items()}
     return Chance(metric, margin, {name: level for name, level in levels.items() if level is not None}, failed)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from analysis import words
 from analysis.verdicts.estimates import Estimate
-from experiments.errors import duration_text
+from experiments.errors import UserError, duration_text
 from experiments.metric import Metric, metric_of_column
 
 ACCURACY, LOSS = Metric("test/acc"), Metric("test/loss")
@@ -22,6 +22,7 @@ ACCURACY, LOSS = Metric("test/acc"), Metric("test/loss")
         (97.1234, 9.96, "97 ± 10"),
         (97.1234, 0.0996, "97.12 ± 0.10"),
         (2.5e-9, 1e-9, "2.5e−09 ± 1e−09"),
+        (0.5, 3e-9, "0.5000000000 ± 3e−09"),
         (1e12, 0.8, "1,000,000,000,000.00 ± 0.80"),
         (-2e8, 3e2, "−200,000,000 [−200,000,300, −199,999,700]"),
         (3e20, 1e19, "3e+20 ± 1e+19"),
@@ -103,3 +104,40 @@ def test_the_interval_of_a_negative_difference_rises(signed, text):
 
 def test_an_interval_that_is_cut_at_zero_shows_both_ends():
     assert words.with_interval(Estimate(0.0086, 0.0, 0.0184, 5), ACCURACY, signed=True) == "+0.86 [0.00, +1.84]"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (0.04, 2.0, "[+0.04, +2.0]"),
+        (-2.0, -0.003, "[−2.0, −0.003]"),
+        (-0.0004, 2.0, "[−0.0004, +2.0]"),
+        (1e-9, 2.0, "[+1e−09, +2.0]"),
+        (0.0, 2.0, "[0.0, +2.0]"),
+        (1e-17, 2.0, "[0.0, +2.0]"),
+    ],
+)
+def test_the_end_of_an_interval_shows_on_which_side_of_zero_it_is(low, high, text):
+    assert words.bounds(Estimate(1.0, low, high, 5), metric_of_column("score"), places=1) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (r"cost \$5 and \$10", ["cost $5 and $10"]),
+        ("cost $5", ["cost $5"]),
+        (r"$\theta$ and \$5", ["", r"\theta", " and $5"]),
+        ("$$", ["$$"]),
+        (r"a $x$ b $y$", ["a ", "x", " b ", "y", ""]),
+        ("plain", ["plain"]),
+    ],
+)
+def test_dollars_and_math(text, parts):
+    assert words.math_parts(text) == parts
+    assert words.math_parts(words.checked_math(text, "caption")) == parts
+
+
+@pytest.mark.parametrize("text", [r"$\theta", r"a $x_1", "costs $5 and $x_1$", r"\$5 for $\alpha"])
+def test_math_that_does_not_end_is_one_line(text):
+    with pytest.raises(UserError, match="caption: .* has math that does not end"):
+        words.checked_math(text, "caption")

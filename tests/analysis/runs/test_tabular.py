@@ -20,6 +20,7 @@ from analysis.findings import analyze
 from analysis.main import main
 from analysis.questions.provenance import reproduce
 from analysis.questions.results import variants_table
+from analysis.report import summary
 from analysis.runs.read import read
 from analysis.verdicts.estimates import decimal_step
 from experiments.errors import UserError
@@ -268,7 +269,7 @@ def test_the_report_shows_what_the_table_has_and_no_more(tmp_path, capsys):
 
 def test_small_and_large_values_are_shown_and_what_is_not_tested_says_why():
     said = compared(table({"a": [1.1e-9], "b": [3e-9]})).answer
-    assert said.startswith("Score: b 3e−09, a 1.1e−09.")
+    assert said.startswith("score: b 3e−09, a 1.1e−09.")
     large = [10**12 + i for i in (1, 2, 3, 2)], [10**12 + i for i in (1, 3, 3, 2)]
     said = compared(table(dict(zip("ab", large))), margin=5).answer
     assert "Not tested against a (no spread over the seeds): b." in said
@@ -553,3 +554,149 @@ def test_conditions_in_python_are_one_several_or_a_mapping(where, tmp_path):
     pd.concat([frame.assign(data="x"), frame.assign(data="y", score=0)]).to_csv(tmp_path / "t.csv", index=False)
     results = analysis.read(tmp_path / "t.csv", metric="score", factor="method", where=where)
     assert results.findings.means.values["b"] == {0: 2, 1: 3, 2: 5}
+
+
+def test_a_failed_run_has_two_ways_out():
+    """Of five pairs, one run failed: the interval also covers a run at the level of guessing."""
+    frame = table({"a": [0.8, 0.81, 0.79, 0.82, 0.8], "b": [0.85, 0.87, 0.85, None, 0.86]})
+    lost = compared(frame).findings
+    assert lost.comparisons.versus["b"].reason == "failed runs, chance level unknown"
+    (note,) = lost.study.plan.notes
+    assert (
+        note.startswith("Not tested because of failed runs: b. Ways out: train those seeds again")
+        and "--chance" in note
+    )
+    guessed = compared(frame, chance=0.1).findings
+    one = guessed.comparisons.versus["b"]
+    assert (one.verdict, one.verdict_of_finished, guessed.study.plan.notes) == ("not shown", "better", [])
+    at_chance = compared(frame.fillna(0.1)).findings.comparisons.versus["b"]
+    assert one.adjusted.low == pytest.approx(at_chance.adjusted.low)
+    steady = table({"a": [0.5, 0.51, 0.49, 0.52, 0.5], "b": [0.3, 0.31, 0.3, None, 0.31]})
+    assert compared(steady, chance=0.25).findings.comparisons.versus["b"].verdict == "worse"
+
+
+@pytest.mark.parametrize(
+    ("metric", "chance", "said"),
+    [
+        ("score", 10, "the table: chance: 10 is not allowed: score is from 0 to 1"),
+        ("test/acc", 0.1, "test/acc is a metric of ours, of which it follows from the number of classes"),
+        ("score", math.inf, "chance: inf is not allowed"),
+        ("score", True, "chance: True is not allowed"),
+    ],
+)
+def test_a_chance_level_of_another_scale_is_refused(metric, chance, said):
+    frame = table({"a": [0.8, 0.7], "b": [0.6, 0.5]}).rename(columns={"score": metric})
+    with pytest.raises(UserError) as raised:
+        compared(frame, metric, chance=chance)
+    assert said in str(raised.value)
+
+
+def test_the_column_of_seeds_gives_the_word_for_them():
+    frame = table({"a": [1, 2, 3.5], "b": [2, 4, 5]}).rename(columns={"seed": "fold", "score": "mAP"})
+    results = compared(frame, "mAP", seed="fold")
+    assert "2 variants × 3 folds." in summary(results.findings)
+    assert r"\caption{mAP: mean and 95" in results.to_latex() and "3 folds. Bold" in results.to_latex()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"seed": "Sed"}, "did you mean 'seed'?"),
+        ({"metric": "Score"}, "did you mean 'score'?"),
+        ({"metric": "scroe"}, "did you mean 'score'?"),
+        ({"factor": "Method"}, "did you mean 'method'?"),
+        ({"baseline": "SGD"}, "did you mean 'sgd'?"),
+        ({"baseline": "adma"}, "did you mean 'adam'?"),
+        ({"where": "method=Adam"}, "did you mean 'adam'?"),
+        ({"failed": "methd=adam"}, "did you mean 'method'?"),
+        ({"dataset": "metod"}, "did you mean 'method'?"),
+    ],
+)
+def test_a_near_name_is_named(asked, said):
+    frame = table({"sgd": [1, 2, 3.5], "adam": [2, 4, 5]})
+    with pytest.raises(UserError) as raised:
+        compared(frame, **asked)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("seed", ["Seed", "params.seed", "random_state", "SEED", "config/seed"])
+def test_the_column_of_seeds_is_found_by_its_words(seed):
+    with pytest.raises(UserError, match=f"no column 'seed'.*did you mean '{seed}'"):
+        compared(table({"a": [1, 2], "b": [2, 3]}).rename(columns={"seed": seed}))
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("plain.cvs", "plain.csv"), ("runn", "runs"), ("Runs", "runs"), ("rusn", "runs")]
+)
+def test_a_near_file_or_folder_is_named(typed, meant, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("plain.csv").write_text(GOOD), Path("runs").mkdir()
+    status, _, err = run(capsys, typed, *FLAGS)
+    assert status == 2 and f"{typed}: no such folder; did you mean {meant!r}?" in err
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (pd.DataFrame(columns=["m", "seed", "acc"]), "holds no runs"),
+        (pd.DataFrame({"m;seed;acc": ["a;0;1"]}), "the header is one cell, 'm;seed;acc'"),
+        (pd.DataFrame({"Wall time": [1.0], "Step": [1], "Value": [0.5]}), "is a curve of TensorBoard"),
+        (pd.DataFrame({"Step": [1], "a - acc": [1], "a - acc__MIN": [1], "a - acc__MAX": [1]}), "is a chart of W&B"),
+        (pd.DataFrame({"Tasks": ["arc"], "n-shot": [0], "Metric": ["acc"], "Value": [0.5]}), "is a table of lm-eval"),
+        (pd.DataFrame({"seed": [0, 1], "a": [1, 2], "b": [3, 4]}), "pandas.melt"),
+    ],
+)
+def test_what_a_table_is_comes_before_the_guess_of_the_factor(frame, said):
+    with pytest.raises(UserError) as raised:
+        analysis.compare(frame, "acc")
+    assert said in str(raised.value) and "factor" not in str(raised.value)
+
+
+@pytest.mark.parametrize("day", ["2024-05-01", "2024-05-01 10:30", "2024-05-01T10:30:00Z", "01/05/2024", "5 May 2024"])
+def test_a_column_of_dates_is_no_factor(day):
+    frame = table({"a": [1, 2, 3], "b": [2, 3, 5]}, created=day)
+    frame.loc[0, "created"] = day.replace("2024", "2023")
+    assert list(analysis.compare(frame, "score").findings.study.factors) == ["method"]
+
+
+def test_a_guessed_baseline_is_a_variant_of_every_dataset():
+    one, two = table({"a": [1, 2, 3], "b": [2, 3, 5], "c": [1, 1, 2]}), table({"b": [2, 3, 6], "c": [2, 3, 4]})
+    both = pd.concat([one.assign(data="x"), two.assign(data="y")])
+    results = compared(both, dataset="data")
+    assert {part.findings.study.baseline for part in results.studies.values()} == {"b"}
+    assert results.studies["x"].findings.study.variants[0] == "b"
+    with pytest.raises(
+        UserError, match="data=y: the table: baseline: 'a' is not among the variants; the variants: b, c"
+    ):
+        compared(both, dataset="data", baseline="a")
+
+
+def test_datasets_of_different_scales_are_noted():
+    both = [
+        table({"a": [1, 2, 3], "b": [2, 3, 5]}, data="x"),
+        table({"a": [10, 20, 30], "b": [200, 300, 500]}, data="y"),
+    ]
+    results = compared(pd.concat(both), dataset="data")
+    said = "score is at most 5 on x and 500 on y: check that both have the same unit."
+    assert all(said in part.findings.study.plan.notes for part in results.studies.values())
+
+
+def test_one_table_twice_is_not_two_datasets(tmp_path, capsys, monkeypatch):
+    """Whatever its path, its name or the order of its rows."""
+    monkeypatch.chdir(tmp_path)
+    lines = GOOD.splitlines()
+    Path("a.csv").write_text(GOOD), Path("b.csv").write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")
+    for first, second in (("a.csv", "./a.csv"), ("a.csv", "b.csv"), ("csv:a.csv", str(tmp_path / "a.csv"))):
+        status, _, err = run(capsys, "across", first, second, *FLAGS)
+        assert status == 2 and "hold the same runs with the same values; one of them is a copy" in err
+
+
+class Foreign:
+    """A table of another library, with the method that makes a DataFrame of it."""
+
+
+@pytest.mark.parametrize("method", ["to_pandas", "toPandas", "compute"])
+def test_a_table_of_another_library_names_the_way_to_pandas(method):
+    foreign = type("Table", (Foreign,), {method: lambda self: None})()
+    with pytest.raises(UserError, match=rf"is a Table, not a pandas DataFrame; {method}\(\) makes one of it"):
+        analysis.compare(foreign, "acc", "m")
