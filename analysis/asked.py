@@ -73,12 +73,12 @@ def _conditions(value: Any) -> list[str]:
     return _listed(value)
 
 
-def _renamed(value: Any) -> list[tuple[str, str]]:
-    for text in _listed(value):
-        old, _, new = text.partition("=")
-        if not (old and new.strip()):
+def _renamed(value: Any) -> list[str]:
+    texts = [f"{old}={new}" for old, new in value.items()] if isinstance(value, Mapping) else _listed(value)
+    for text in texts:
+        if not re.search(r".=.*\S", str(text)):
             raise ValueError(f"{text!r} is not allowed: expected OLD=NEW")
-    return [text.partition("=")[::2] for text in _listed(value)]
+    return texts
 
 
 def _number(value: Any) -> Any:
@@ -110,7 +110,7 @@ Text = Annotated[str, BeforeValidator(_text)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(lambda value: [*map(str, _listed(value))])]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Conditions = Annotated[tuple[str, ...], BeforeValidator(_conditions)]
-Renamed = Annotated[tuple[tuple[str, str], ...], BeforeValidator(_renamed)]
+Renamed = Annotated[tuple[str, ...], BeforeValidator(_renamed)]
 Positive = Annotated[float, BeforeValidator(_number), Field(gt=0, allow_inf_nan=False)]
 Margin = Annotated[float | str, BeforeValidator(_margin)]
 Chance = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
@@ -181,7 +181,8 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     open: Switch = _flag(FILES, default=False)
     """open the report in the web browser"""
     rename: Renamed = _flag(REPORT, "OLD=NEW", ())
-    """the name of a variant in tables and figures; $...$ is math; several: repeat the flag"""
+    """the name of a variant, of the metric or of a dataset in tables and figures; $...$ is math, \\$ a dollar; several:
+    repeat the flag"""
     table: File | None = _flag(TABLE, "FILE")
     """write only this table, to a file that ends with .tex (booktabs), .md or .csv; replaces an earlier one with the
     same first line"""

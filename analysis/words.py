@@ -165,7 +165,7 @@ def capital(text: str) -> str:
 
 def titled(metric: Metric) -> str:
     """Return the label of a metric at the start of a sentence. The name of a user's column keeps its case."""
-    return metric.label if metric.is_column else capital(metric.label)
+    return metric.label if metric.is_column or metric.is_renamed else capital(metric.label)
 
 
 def alone(planned: bool) -> str:

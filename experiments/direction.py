@@ -37,13 +37,14 @@ def words_of(name: str) -> set[str]:
     return {part.lower() for part in (*parts, *re.findall(r"[^\W_]+", name))}
 
 
-def direction(name: str, given: bool | None) -> tuple[bool, list[str]]:
+def direction(name: str, given: bool | None, beside: str = "") -> tuple[bool, list[str]]:
     """Whether lower values are better, and what to note of it. `given`: what the user says; None: nothing.
 
-    An arrow decides, else a word for what is to be small. Only whole words count, so `confidence` is no FID. What no
-    arrow and no user says is noted, unless the name is one of `HIGHER`: a word never decides in silence.
+    `beside`: what else the table says of the metric. An arrow decides, else a word for what is to be small. Only whole
+    words count, so `confidence` is no FID. What no arrow and no user says is noted, unless the name is one of `HIGHER`:
+    a word never decides in silence.
     """
-    found, arrows = words_of(name), {lower for sign, lower in ARROWS.items() if sign in name}
+    found, arrows = words_of(f"{name} {beside}"), {lower for sign, lower in ARROWS.items() if sign in name}
     if given is not None or len(arrows) == 1:
         return (arrows.pop() if given is None else given), []
     low = bool(LOWER & found)

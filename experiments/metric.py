@@ -76,15 +76,17 @@ class Metric(str):
     """The name of a metric, as in a record ("test/acc"), which is also the name of its column in a table of runs.
 
     Accuracies are fractions in the data; tables and figures show them in percent, and differences in points. `better`:
-    "higher" or "lower" for a column of a user's table, which `TABLE` does not know.
+    "higher" or "lower" for a column of a user's table, which `TABLE` does not know. `label`: what the user calls it.
     """
 
-    __slots__ = ("_better",)
+    __slots__ = ("_better", "_label")
     _better: str
+    _label: str
 
-    def __new__(cls, name: str, better: str = "") -> Metric:
+    def __new__(cls, name: str, better: str = "", label: str = "") -> Metric:
         metric = super().__new__(cls, name)
         metric._better = better or getattr(name, "_better", "")
+        metric._label = label or getattr(name, "_label", "")
         return metric
 
     @property
@@ -140,6 +142,10 @@ class Metric(str):
         return bool(self._better)
 
     @property
+    def is_renamed(self) -> bool:
+        return bool(self._label)
+
+    @property
     def lower_is_better(self) -> bool:
         return self._entry.better == "lower"
 
@@ -151,6 +157,8 @@ class Metric(str):
     @property
     def label(self) -> str:
         """The metric in words: "test accuracy"."""
+        if self._label:
+            return self._label
         label, parts = self._entry.label, _find(self)[1]
         after = "" if self.epochs is None else f" after {self.epochs} epoch{'s' * (self.epochs != 1)}"
         at = "" if self.img_size is None else f" at {self.img_size} px"

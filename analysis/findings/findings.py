@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from analysis.runs.by_dataset import check_alike
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.verdicts.study import Comparisons, Policy, compare_variants
+from analysis.words import checked_math, without_math
 from experiments.errors import UserError
 from vit.registry import nearest
 
@@ -31,7 +32,7 @@ class Page:
     """What is asked of a report."""
 
     out: Path | None = None  # its folder
-    renamed: tuple[tuple[str, str], ...] = ()  # see `study_variants`
+    renamed: tuple[str, ...] = ()  # OLD=NEW, see `analyze_each`
     models: bool = False  # whether it shows trained models and test images: takes checkpoints and the dataset
     skip_unreadable: bool = False  # whether damaged checkpoints are left out
 
@@ -103,13 +104,20 @@ class Findings:
         return styles_of(self.variants.typed, self.variants.baseline, known)
 
 
-def analyze(study: Runs, page: Page = NO_PAGE, datasets: int = 1, dataset: str = "") -> Findings:
-    """The findings of a study of `dataset`, one of so many `datasets` on a page.
+def analyze(
+    study: Runs, page: Page = NO_PAGE, datasets: int = 1, dataset: str = "", names: Mapping[str, str] | None = None
+) -> Findings:
+    """The findings of a study of `dataset`, one of so many `datasets` on a page. `names`: new ones, by the old.
 
     Raises `UserError` where no run has ended."""
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
-    (policy, values), variants = study.for_verdicts(), study_variants(study, page.renamed)
+    if names is None:
+        names = _new_names(page.renamed, [*own_names(study), str(study.metric)])
+    if study.metric in names:
+        label = {"names": {**study.names, str(study.metric): without_math(names[study.metric])}}
+        study = replace(study, plan=study.plan.model_copy(update={"study": {**study.plan.study, **label}}))
+    (policy, values), variants = study.for_verdicts(), study_variants(study, names)
     policy = replace(policy, strictness=datasets)
     comparisons = compare_variants(values, variants.baseline, policy)
     return Findings(study, policy, variants, study_means(study, values), comparisons, page, dataset)
@@ -119,15 +127,30 @@ def analyze_each(studies: Mapping[str, Runs], page: Page = NO_PAGE) -> dict[str,
     """Dataset -> the findings of its study; the pairs of all datasets together are one family.
 
     Studies without an ended run are left out, but have their share of the level. Raises `UserError`, see `check_alike`,
-    and naming what is to be renamed and is no variant of any study.
+    and naming what is to be renamed and is no variant, metric or dataset.
     """
     check_alike(studies)
-    known = {name: variant for study in studies.values() for name, variant in own_names(study).items()}
-    for name, _ in page.renamed:
-        if name not in known:
-            raise UserError(f"--rename: {name!r} is not a variant; {nearest(name, list(known))}")
+    every = list(studies.values())
+    variants = [name for study in every for name in own_names(study)]
+    names = _new_names(page.renamed, [*variants, *(str(study.metric) for study in every), *studies])
     started = {name: study for name, study in studies.items() if not study.of(*ENDED).empty} or studies
-    return {name: analyze(study, page, len(studies), name) for name, study in started.items()}
+    shown = {name: without_math(names[name]) if name in names and name not in variants else name for name in started}
+    if len({*shown.values()}) < len(shown):
+        raise UserError(f"--rename: two datasets would have the same name: {', '.join(shown.values())}")
+    return {shown[name]: analyze(study, page, len(studies), name, names) for name, study in started.items()}
+
+
+def _new_names(renamed: Sequence[str], known: Sequence[str]) -> dict[str, str]:
+    """Old name -> new name. Of OLD=NEW, OLD is the longest known name before a "=". Raises `UserError`."""
+    names = {}
+    for text in renamed:
+        olds = [name for name in known if text.startswith(f"{name}=") and text[len(name) + 1 :].strip()]
+        if not olds:
+            listed = nearest(text.rpartition("=")[0], list(dict.fromkeys(known)))
+            raise UserError(f"--rename: {text!r} begins with no variant, metric or dataset; {listed}")
+        old = max(olds, key=len)
+        names[old] = checked_math(text[len(old) + 1 :], "rename")
+    return names
 
 
 def study_cost(study: Runs) -> pd.DataFrame:

@@ -1,8 +1,9 @@
 """What a study calls its variants: their order, short names, factor levels and anchors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -48,14 +49,14 @@ class Variants:
         return {variant: place for place, variant in enumerate(self.names)}
 
 
-def study_variants(study: Runs, renamed: Sequence[tuple[str, str]] = ()) -> Variants:
-    """The variants of a study. `renamed`: a variant or its brief name, and its name in tables and figures.
+def study_variants(study: Runs, renamed: Mapping[str, str] = MappingProxyType({})) -> Variants:
+    """The variants of a study. `renamed`: a variant or its brief name -> its name in tables and figures.
 
     Raises `UserError` for a name that two variants would have.
     """
     names, factors = study.variants, {factor: factor_name(factor, study.names) for factor in study.factors}
     brief, own = _brief(study), own_names(study)
-    labels = {**study.labels, **{own[old]: new for old, new in renamed if old in own}}
+    labels = {**study.labels, **{own[old]: new for old, new in renamed.items() if old in own}}
     labels = {variant: checked_math(label, "labels") for variant, label in labels.items() if variant in brief}
     typed = {variant: name.replace("$", r"\$") if labels else name for variant, name in brief.items()} | labels
     brief |= {variant: without_math(label) for variant, label in labels.items()}

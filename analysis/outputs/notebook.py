@@ -2,6 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,8 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup, escape
 
-from analysis.findings import Findings, analyze_each
+from analysis.asked import Asked
+from analysis.findings import Findings, Page, analyze_each
 from analysis.findings.columns import difference
 from analysis.outputs.as_json import across_dict, as_dict, warning_texts
 from analysis.outputs.paper_table import in_latex, paper_table
@@ -148,9 +150,12 @@ class Results(_Shown):
         """(a, b) -> the comparison a - b, in either order."""
         return Pairs(self.findings.comparisons.family)
 
-    def to_latex(self, columns: Sequence[str] | None = None, label: str = "", caption: str | None = None) -> str:
-        """What `vit-report --table FILE.tex` writes; see its flags."""
-        table = paper_table(self.findings.for_latex, columns)
+    def to_latex(
+        self, columns: Sequence[str] | None = None, label: str = "", caption: str | None = None, rename: Any = ()
+    ) -> str:
+        """What `vit-report --table FILE.tex` writes; see its flags. `rename`: {"OLD": "NEW"}."""
+        (findings,) = _renamed({self.findings.dataset: self.findings}, rename).values()
+        table = paper_table(findings.for_latex, columns)
         return in_latex(table, label or f"tab:{self.findings.study.name}", caption)
 
 
@@ -176,9 +181,11 @@ class ResultsByDataset(_Shown):
         """The table of each dataset, see `Results`."""
         return pd.concat({name: part.table for name, part in self.studies.items()}, names=["dataset"])
 
-    def to_latex(self, columns: Sequence[str] | None = None, label: str = "", caption: str | None = None) -> str:
-        """What `vit-report --table FILE.tex` writes; see its flags."""
-        parts = {name: findings.for_latex for name, findings in self._found.items()}
+    def to_latex(
+        self, columns: Sequence[str] | None = None, label: str = "", caption: str | None = None, rename: Any = ()
+    ) -> str:
+        """What `vit-report --table FILE.tex` writes; see its flags. `rename`: {"OLD": "NEW"}."""
+        parts = {name: findings.for_latex for name, findings in _renamed(self._found, rename).items()}
         return in_latex(studies_table(parts, columns), label or "tab:across", caption)
 
 
@@ -187,6 +194,14 @@ def results(studies: Sequence[Runs]) -> Results | ResultsByDataset:
     parts = by_dataset(studies)
     found = {name: Results(findings) for name, findings in analyze_each(parts).items()}
     return found.popitem()[1] if len(parts) == 1 else ResultsByDataset(found, tuple(studies))
+
+
+def _renamed(found: dict[str, Findings], rename: Any) -> dict[str, Findings]:
+    """The findings on each dataset with other names, see the flag --rename."""
+    if not rename:
+        return found
+    renamed = Asked.of_flags(Namespace(rename=rename), "").rename
+    return analyze_each({name: findings.study for name, findings in found.items()}, Page(renamed=renamed))
 
 
 def _text(answer: str, table: pd.DataFrame) -> str:

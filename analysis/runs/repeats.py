@@ -98,17 +98,14 @@ def _ways(rows: Rows, name: str, held: list[str]) -> list[tuple[int, str]]:
     """What may be done about a column that recurs and holds these texts, each with its place in the advice."""
     one = f"for one of {name} ({', '.join(held[:MOST])}{', ...' * (len(held) > MOST)}): "
     where = (2, one + rows.ask("where", f"{name}={held[0]}"))
+    factor = (5, f"if {name} is a factor, name it")
     if is_seed(name):
         return [(0, f"to pair runs by {name}: {rows.ask('seed', name)}")]
     if whole_numbers(held) is None:
-        return [
-            where,
-            (3, f"if {name} is a dataset: {rows.ask('dataset', name)}"),
-            (4, f"if {name} is a factor, name it"),
-        ]
+        return [where, (3, f"if {name} is a dataset: {rows.ask('dataset', name)}"), factor]
     mean = (1, f"for the mean over {name} of each run: {rows.ask('mean_over', name)}")
-    last = (0, f"for the last row of each run: {rows.ask('last', name)}")
-    return [last, mean] if STEP.search(name) else [mean, where]
+    last = f"for the last row of each run: {rows.ask('last', name)}"
+    return [(0, last), mean] if STEP.search(name) else [mean, where, (4, last), factor]
 
 
 def whole_numbers(texts: Sequence[str]) -> list[int] | None:

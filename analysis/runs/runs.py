@@ -96,8 +96,8 @@ class Runs:
 
     @property
     def metric(self) -> Metric:
-        """The metric by which variants are compared."""
-        return self.plan.compared_by
+        """The metric by which variants are compared, with the name that the study gives to it."""
+        return Metric(self.plan.compared_by, label=self.names.get(self.plan.metric, ""))
 
     @property
     def margin(self) -> float | None:

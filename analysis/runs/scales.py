@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from analysis.verdicts.estimates import decimal_step
 from experiments.direction import LOSSES, words_of
@@ -67,7 +68,12 @@ def scales_note(values: Mapping[str, Iterable[float]], metric: str) -> list[str]
 def rounding_note(values: Iterable[list[float]], metric: str) -> list[str]:
     """A note where the runs of each variant differ by no more than the step that the values are rounded to."""
     finite = [[value for value in own if math.isfinite(value)] for own in values]
-    step, several = decimal_step([value for own in finite for value in own]), [own for own in finite if len(own) > 1]
-    if not several or not step or any(max(own) - min(own) > 1.001 * step for own in several):
+    step, several = decimal_step([*chain(*finite)]), [own for own in finite if len(own) > 1]
+    if (
+        not several
+        or not step
+        or {*chain(*finite)} <= {0, 1}
+        or any(max(own) - min(own) > 1.001 * step for own in several)
+    ):
         return []
     return [f"The runs of each variant differ by at most {step:g}, to which {metric} is rounded: use more digits."]

@@ -10,7 +10,7 @@ import json
 import math
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from analysis.runs.runs import Runs
 from analysis.runs.scales import chance_of, margin_of, rounding_note
 from analysis.runs.settings import flatten, level_text, variant_name
 from analysis.runs.source_run import SourceRun, apart
-from experiments.direction import direction
+from experiments.direction import LOWER, direction, words_of
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import Metric, is_metric, metric_of_column
@@ -41,6 +41,7 @@ EXPORTS = {
     "a chart of W&B; export the table of runs, or read wandb:ENTITY/PROJECT": {"__MIN", "__MAX"},
 }
 """What has no row for each run -> the ends of columns by which it is known."""
+SAYS = {"metric", "measure", "tag", "variable"}  # words of a column that says what the value of a row is
 SMALLEST, LARGEST = 1e-100, 1e100
 """Limits of a value other than 0: squares of what lies beyond are no floating-point numbers."""
 
@@ -129,7 +130,7 @@ def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
     chosen = {*others, *parts, *named_columns(asked.failed, frame)}
     factor = asked.factor or _guessed_factor(frame.drop(columns=[metric, *chosen], errors="ignore"), source)
     _check_roles(source, factor, [metric, *others, *parts])
-    measured, notes = _measured(metric, asked)
+    measured, notes = _measured(frame, metric, asked)
     lost = pd.Series(False, frame.index)
     for condition in asked.failed:
         lost |= (met := _meets(frame, source, "failed", condition))
@@ -173,12 +174,17 @@ def _notes_of_values(study: Runs, asked: Asked) -> list[str]:
     return [*rounding_note([list(own) for _, own in values], study.metric), *lost]
 
 
-def _measured(column: str, asked: Asked) -> tuple[Metric, list[str]]:
-    """The metric in a column, which knows its direction, and what to note of it."""
+def _measured(frame: pd.DataFrame, column: str, asked: Asked) -> tuple[Metric, list[str]]:
+    """The metric in a column, which knows its direction, and what to note of it.
+
+    In a table with a column that says the metric of each row, such as `tag`, its one direction counts as well.
+    """
     stated = {"lower_is_better", "higher_is_better"} & asked.given.keys()
     if is_metric(column):
         return metric_of_column(column, asked.lower_is_better), []
-    lower, notes = direction(column, asked.lower_is_better if stated else None)
+    said = {cell_text(cell) for name, cells in frame.items() if SAYS & words_of(str(name)) for cell in cells}
+    one = len({bool(LOWER & words_of(value)) for value in said}) == 1
+    lower, notes = direction(column, asked.lower_is_better if stated else None, " ".join(said) * one)
     return metric_of_column(apart(column, "metric"), lower), notes
 
 
@@ -216,8 +222,9 @@ def _check_columns(
         if (count := held.count(column)) != 1:
             problem = f"has {count} columns {column!r}" if count else f"has no column {column!r}"
             like_seeds = [name for name in held if is_seed(name)] if column in seeds else []
-            way = _way(frame, column, named) or f"; {UNPAIRED}" * (column in seeds and not like_seeds)
-            near = f"did you mean {like_seeds[0]!r}? " if like_seeds else did_you_mean(column, held) * (not way)
+            near = f"did you mean {like_seeds[0]!r}? " if like_seeds else did_you_mean(column, held)
+            way = _way(frame, column, named) or f"; {UNPAIRED}" * (column in seeds)
+            near, way = (near, "") if near and "," not in column else ("", way)
             raise UserError(f"{source}: {problem} ({role}); {near}its columns: {', '.join(held)}{way}")
 
 
@@ -311,7 +318,7 @@ def _notes(rows: Rows, unused: pd.DataFrame) -> tuple[list[str], str]:
     return [*notes, *notes_of_others(rest)], about
 
 
-def _way(frame: pd.DataFrame, column: str, named: Collection[str]) -> str:
+def _way(frame: pd.DataFrame, column: str, named: Sequence[str]) -> str:
     """What makes a table with this column of one that is grouped, nested or wide; "" for any other."""
     others = [cells for name, cells in frame.items() if name not in named]
     parts = [name.strip() for name in column.split(",")]
@@ -321,7 +328,10 @@ def _way(frame: pd.DataFrame, column: str, named: Collection[str]) -> str:
         return "; it is in the index: reset_index()"
     if any(isinstance(cell, dict) for cell in frame.iloc[0]):
         return "; pandas.json_normalize makes columns of nested values"
-    if sum(all(cell_number(cell_text(cell)) is not None for cell in cells) for cells in others) > 1:
+    if (
+        column == named[0]
+        and sum(all(cell_number(cell_text(cell)) is not None for cell in cells) for cells in others) > 1
+    ):
         return "; of a table with a column for each seed or variant, pandas.melt makes one with a row for each run"
     return ""
 

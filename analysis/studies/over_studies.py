@@ -43,7 +43,11 @@ def across_document(
     `command`: the command that makes it, if any.
     """
     parts = by_dataset(sources)
-    missing = [Warn(f"{name} is left out: none of its runs has ended.") for name in parts if name not in studies]
+    missing = [
+        Warn(f"{name} is left out: none of its runs has ended.")
+        for name in parts
+        if name not in {findings.dataset for findings in studies.values()}
+    ]
     excluded = [(f"{name}: {run}", why) for name, part in parts.items() for run, why in sorted(part.troubles.items())]
     listed = {run for part in parts.values() for run in part.troubles}
     excluded += [(run, why) for study in sources for run, why in sorted(study.troubles.items()) if run not in listed]

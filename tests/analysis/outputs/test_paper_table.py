@@ -64,7 +64,7 @@ def test_standard_deviations_are_those_of_the_runs(tmp_path):
 
 def test_a_name_of_the_paper_stands_in_tables_and_figures(tmp_path, restored):
     study = read_folder(write_study(tmp_path))
-    findings = analyze(study, Page(renamed=(("learned-1d", r"$\theta_{1D}$"), ("none", "no & none"))))
+    findings = analyze(study, Page(renamed=(r"learned-1d=$\theta_{1D}$", "none=no & none")))
     body = latex.table(paper_table(findings.for_latex, None))
     assert "\n$\\theta_{1D}$ &" in body and "\nno \\& none &" in body and "learned-{}1d" not in body
     drawn = files.make(study_document(findings))
@@ -75,7 +75,7 @@ def test_a_name_of_the_paper_stands_in_tables_and_figures(tmp_path, restored):
 @pytest.mark.parametrize(
     ("renamed", "message"),
     [
-        ("learned=x", "--rename: 'learned' is not a variant; did you mean 'learned-2d'"),
+        ("learned=x", "--rename: 'learned=x' begins with no variant, metric or dataset; did you mean 'learned-2d'"),
         ("sinusoidal=none", "--rename: two variants would have the same name: none, none"),
         ("sinusoidal", "--rename: 'sinusoidal' is not allowed: expected OLD=NEW"),
         (r"none=$\nothing$", r"labels: '$\\nothing$' is not allowed: expected math"),
@@ -123,13 +123,13 @@ def test_figures_follow_the_users_style(tmp_path, restored):
     ],
 )
 def test_spaces_beside_math_stay(name, shown, tmp_path, restored):
-    findings = analyze(read_folder(write_study(tmp_path)), Page(renamed=(("learned-1d", name),)))
+    findings = analyze(read_folder(write_study(tmp_path)), Page(renamed=(f"learned-1d={name}",)))
     assert f"\n{shown} & 5 &" in latex.table(paper_table(findings.for_latex, None))
 
 
 @pytest.mark.parametrize("name", [r"$\theta_{1D}$", r"A $x^2$", r"$a$ & $b$", "5$ net", r"x_1 $\alpha$ 5%"])
 def test_the_name_of_the_baseline_has_its_math_in_the_caption_and_in_the_head(name, tmp_path, restored):
-    findings = analyze(read_folder(write_study(tmp_path)), Page(renamed=(("none", name),)))
+    findings = analyze(read_folder(write_study(tmp_path)), Page(renamed=(f"none={name}",)))
     lines = latex.table(paper_table(findings.for_latex, None)).splitlines()
     (row,) = [line.split(" & 5 &")[0] for line in lines if "& baseline" in line]
     quoted = f"``{row}''" if " " in name else row
@@ -148,7 +148,7 @@ def test_a_style_that_needs_latex_is_one_line_before_the_work_starts(line, tmp_p
 
 
 def test_math_in_a_name_is_text_on_pages_and_in_markdown(tmp_path, restored):
-    renamed = (("none", r"$\alpha$ net"), ("learned-1d", r"$\lambda_{\mathrm{1D}}$"), ("sinusoidal", "5$ or 6$"))
+    renamed = (r"none=$\alpha$ net", r"learned-1d=$\lambda_{\mathrm{1D}}$", r"sinusoidal=5\$ or 6\$")
     findings = analyze(read_folder(write_study(tmp_path)), Page(renamed=renamed))
     drawn = files.make(study_document(findings))
     for name in ("report.html", "report.md"):
@@ -185,3 +185,51 @@ def test_tables_fit_a_column_and_a_page(width, columns, datasets, tmp_path):
     assert len(set(labels)) == 4 and r"\begin{table}" not in bodies[2]  # no label without a caption
     log = pdflatex.log_of("\n".join(bodies), tmp_path, width)
     assert "Overfull" not in log and "multiply" not in log
+
+
+def test_the_longest_known_name_before_an_equals_sign_is_renamed():
+    rows = [(m, lr, s, 80 + s + 3 * (m == "b")) for m in "ab" for lr in (1, 2) for s in range(3)]
+    frame = pd.DataFrame(rows, columns=["method", "lr", "seed", "acc"])
+    results = analysis.compare(frame, "acc", ["method", "lr"])
+    text = results.to_latex(rename={"method=a, lr=1": "Base", "method=b, lr=2": "x=y", "acc": "Top 1"})
+    assert "\nBase & 3 &" in text and "\nx=y & 3 &" in text and r"\caption{Top 1: mean" in text
+    assert "method=b" not in text and " & Top 1 & " in text
+    assert results.to_latex(rename=["method=a, lr=1=Base"]) == results.to_latex(rename={"method=a, lr=1": "Base"})
+
+
+def test_datasets_and_the_metric_are_renamed(tmp_path, capsys):
+    rows = [(d, m, s, 80 + s + s * (d == "y") + 3 * (m == "b")) for d in "xy" for m in "ab" for s in range(3)]
+    frame = pd.DataFrame(rows, columns=["data", "m", "seed", "acc"])
+    text = analysis.compare(frame, "acc", "m", dataset="data").to_latex(rename={"x": "ImageNet", "acc": "mAP"})
+    assert " & ImageNet & y & " in text and r"\caption{mAP: mean" in text
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    flags = ["--metric", "acc", "--factor", "m", "--dataset", "data", "--rename", "x=ImageNet"]
+    assert ended(tmp_path / "t.csv", *flags, "--out", tmp_path / "out") == 0
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "ImageNet" in page and "left out" not in page
+    assert ended(tmp_path / "t.csv", *flags[:-1], "x=y", "--out", tmp_path / "out") == 2
+    assert "--rename: two datasets would have the same name: y, y" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("caption", "shown"),
+    [
+        (r"cost \$5 and \$10", r"\caption{cost \$5 and \$10}"),
+        ("costs $5", r"\caption{costs \$5}"),
+        (r"$\theta$ at \$5", r"\caption{$\theta$ at \$5}"),
+    ],
+)
+def test_dollars_in_a_caption(caption, shown):
+    frame = pd.DataFrame({"m": list("aabb"), "seed": [0, 1] * 2, "acc": [1, 2, 3, 5]})
+    results = analysis.compare(frame, "acc", "m")
+    assert shown in results.to_latex(caption=caption)
+    with pytest.raises(UserError, match="caption: .* has math that does not end"):
+        results.to_latex(caption=r"an unfinished $\theta")
+    with pytest.raises(UserError, match="rename: .* has math that does not end"):
+        results.to_latex(rename={"a": r"$\theta"})
+
+
+def test_a_dollar_in_a_name_of_the_table_is_no_math():
+    frame = pd.DataFrame({"m": ["$a$", "$a$", "b", "b"], "seed": [0, 1] * 2, "acc": [1, 2, 3, 5]})
+    text = analysis.compare(frame, "acc", "m").to_latex(rename={"b": r"$\beta$"})
+    assert "\n\\$a\\$ & 2 &" in text and "\n$\\beta$ & 2 &" in text
