@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import shutil
-import sys
 import textwrap
 import webbrowser
 from collections.abc import Sequence
@@ -28,7 +27,7 @@ from analysis.studies.several import index_document
 from analysis.words import plain
 from analysis.write import files as write
 from analysis.write.document import Document
-from experiments.errors import UserError
+from experiments.errors import UserError, say
 from experiments.runs.history import add_look
 from experiments.runs.tracking import server
 from experiments.runs.tracking.settings import Tracking
@@ -79,7 +78,7 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
     out = None if asked.table or asked.json_ else _out(sources[0], name, asked)
     studies = [study for source in sources for study in read_each(source, asked)]
     if sources[0].startswith(f"{TABLE}:") and not asked.factor:
-        print(f"factor: {next(iter(studies[0].factors))}", file=sys.stderr if out is None else sys.stdout)
+        say(f"factor: {next(iter(studies[0].factors))}", error=out is None)
     parts = by_dataset(studies)
     several = len(parts) > 1
     if not several and name == "report-across":
@@ -100,7 +99,8 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
             table = studies_table(shown, *columns) if several else paper_table(single, *columns)
             label = asked.label or f"tab:{'across' if several else one.study.name}-{file.stem}"
             write_table(table, file, label, asked.caption)
-        print(asked.table or json.dumps(across_dict(found) if several else as_dict(one), indent=1))
+        tree = {} if asked.table else across_dict(found) if several else as_dict(one)
+        say(*[asked.table] if asked.table else json.dumps(tree, indent=1).splitlines())
         for study in studies:
             record_look(study)
         return 0
@@ -108,7 +108,7 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
     document = across_document(found, studies, command, asked.spread) if several else study_document(one)
     _finish(document, studies, out, asked)
     if asked.wandb:
-        print(save_workspace(one, document, place))
+        say(save_workspace(one, document, place))
     return 0
 
 
@@ -131,7 +131,7 @@ def export(sources: Sequence[str], asked: Asked) -> int:
             raise UserError(f"--{flag}: is not allowed: the plan of {source} states it")
     (study,) = read_each(source, asked)
     assert asked.out is not None  # DIR is required
-    print(exported.export(study, asked.out))
+    say(exported.export(study, asked.out))
     return 0
 
 
@@ -163,7 +163,7 @@ def record_look(study: Runs) -> None:
         try:
             add_look(study.folder, this_look(study))
         except UserError as error:
-            print(f"vit-report: this look is not recorded: {error}", file=sys.stderr)
+            say(f"vit-report: this look is not recorded: {error}", error=True)
 
 
 def _check_files(asked: Asked) -> None:
@@ -179,7 +179,7 @@ def _located(source: str) -> str:
     study = locate(source)
     REGISTRY.plugins_imported |= study.startswith(f"{TABLE}:")  # a report on a table needs none
     if study not in (source, f"{TABLE}:{source}"):
-        print(f"vit-report: the only study in {source} is {study}", file=sys.stderr)
+        say(f"vit-report: the only study in {source} is {study}", error=True)
     return study
 
 
@@ -206,6 +206,6 @@ def _finish(document: Document, studies: Sequence[Runs], out: Path, asked: Asked
         webbrowser.open(page.resolve().as_uri())
     width = min(shutil.get_terminal_size((100, 24)).columns, 100)
     for paragraph in (*(f"Note: {warning.line}" for warning in document.warnings), *document.headline):
-        print(textwrap.fill(plain(paragraph), width, break_long_words=False, break_on_hyphens=False))
-    print(page, flush=True)
+        say(*textwrap.wrap(plain(paragraph), width, break_long_words=False, break_on_hyphens=False))
+    say(page)
     return 0

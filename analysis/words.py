@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from analysis.verdicts.estimates import LEVEL, Estimate
-from experiments.errors import UserError, plural
+from experiments.errors import UserError, plural, printable
 from experiments.metric import Metric
 
 MINUS, DASH = "−", "–"
@@ -226,8 +226,7 @@ def level_name(factor: str, level: str) -> str:
 
 def plain(text: Any) -> str:
     """Return text that a page or a file can show: white space is one space, what cannot be printed U+FFFD."""
-    line = " ".join(str(text).split())
-    return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
+    return printable(" ".join(str(text).split()))
 
 
 def math_parts(text: str) -> list[str]:

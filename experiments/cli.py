@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any, NoReturn
 
-from experiments.errors import GONE, UserError, did_you_mean, removed
+from experiments.errors import GONE, UserError, did_you_mean, printable, removed, say
 from vit.registry import PluginError
 
 MAX_NAME = 255  # characters of a folder's name, in most file systems
@@ -47,7 +47,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         from experiments.version import describe
 
-        print(f"{parser.prog.split()[0]} {describe()}")
+        say(f"{parser.prog.split()[0]} {describe()}")
         parser.exit()
 
 
@@ -93,7 +93,7 @@ class Parser(argparse.ArgumentParser):
         return flag + equals + value
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {' '.join(message.split())}\n")
+        self.exit(2, f"{self.prog}: error: {printable(' '.join(message.split()))}\n")
 
 
 def positive(text: str, most: float = math.inf) -> int:
@@ -155,23 +155,23 @@ def run_command(
         with _signals_as_interrupts():
             status = _run(prog, body, sys.argv[1:] if argv is None else argv)
     except (UserError, PluginError) as error:
-        print(f"{prog}: error: {error}", file=sys.stderr)
+        say(f"{prog}: error: {error}", error=True)
         status = 2
     except KeyboardInterrupt as interrupt:
         with contextlib.suppress(OSError):  # after SIGHUP the terminal is gone
-            print(f"{prog}: interrupted{'; run the same command again to resume' if resumes else ''}", file=sys.stderr)
+            say(f"{prog}: interrupted{'; run the same command again to resume' if resumes else ''}", error=True)
         status = 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
         status = 141
     except PermissionError as error:  # of a folder that several users share
-        print(f"{prog}: error: {error.filename}: cannot be used: {error.strerror}", file=sys.stderr)
+        say(f"{prog}: error: {error.filename}: cannot be used: {error.strerror}", error=True)
         status = 2
     except OSError as error:
         if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EIO):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"{prog}: error: standard output cannot be written: {error.strerror}", file=sys.stderr)
+        say(f"{prog}: error: standard output cannot be written: {error.strerror}", error=True)
         status = 1
     sys.exit(status)
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from experiments.errors import UserError
+from experiments.errors import UserError, say
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 ASK = """
@@ -34,5 +34,5 @@ def free_gpus() -> tuple[str, ...]:
     if not free:
         raise UserError(f"device: auto: others use more than half of the memory of every GPU; allowed: {used}, or cpu")
     if used:
-        print(f"device: auto leaves out {used}: others use more than half of its memory", file=sys.stderr, flush=True)
+        say(f"device: auto leaves out {used}: others use more than half of its memory", error=True)
     return free

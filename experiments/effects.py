@@ -1,12 +1,12 @@
 """Settings that have an effect only together with others, a warm-up that is too long, a precision that is slow here."""
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 
 from experiments.config import DEFAULTS, RunConfig, flatten, override, run_id
 from experiments.data.catalogue import DATASETS
+from experiments.errors import say
 from experiments.sections import OTHER_CLASSES
 from vit.registry import REGISTRY
 
@@ -45,7 +45,7 @@ def warn_of_no_effect(paths: Iterable[str], config: RunConfig, prog: str) -> Non
     values = dict(flatten(config.model_dump()))
     for path in paths:
         if values[path] and (need := missing_need(path, [config])):
-            print(f"{prog}: warning: {path}: has no effect on this run; it needs {need}", file=sys.stderr)
+            say(f"{prog}: warning: {path}: has no effect on this run; it needs {need}", error=True)
 
 
 def warn_of_equal_variants(variants: Mapping[str, RunConfig], prog: str) -> None:
@@ -57,7 +57,7 @@ def warn_of_equal_variants(variants: Mapping[str, RunConfig], prog: str) -> None
         if other != label:
             path = next(path for path in NEEDS if attrgetter(path)(config) != attrgetter(path)(variants[other]))
             why = f"{path} has no effect there; it needs {NEEDS[path][1]}"
-            print(f"{prog}: warning: {label!r} and {other!r} train the same: {why}", file=sys.stderr)
+            say(f"{prog}: warning: {label!r} and {other!r} train the same: {why}", error=True)
 
 
 def warn_of_long_warmup(configs: Sequence[RunConfig], prog: str) -> None:
@@ -65,10 +65,10 @@ def warn_of_long_warmup(configs: Sequence[RunConfig], prog: str) -> None:
     for config in configs:
         warmup, epochs = config.optim.warmup_epochs, config.train.epochs
         if config.optim.schedule == "cosine" and warmup >= epochs:
-            print(
+            say(
                 f"{prog}: warning: optim.warmup_epochs: {warmup:g} is not less than train.epochs, {epochs}: the "
                 f"learning rate rises until the end, to {epochs / warmup:.0%} of optim.lr",
-                file=sys.stderr,
+                error=True,
             )
             return
 
@@ -78,8 +78,8 @@ def warn_of_slow_bfloat16(configs: Iterable[RunConfig], prog: str) -> None:
     if not CPU_INFO.exists() or {"avx512_bf16", "amx_bf16", "bf16"} & set(CPU_INFO.read_text().split()):
         return
     if any(config.train.precision == "bfloat16" for config in configs):
-        print(
+        say(
             f"{prog}: warning: train.precision: bfloat16 takes about ten times as long as float32 on this CPU, which "
             "has neither AVX512-BF16 nor AMX",
-            file=sys.stderr,
+            error=True,
         )

@@ -4,6 +4,8 @@ import contextlib
 import difflib
 import json
 import math
+import shlex
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,30 @@ GONE = {  # flags, and commands such as "vit-report NAME", of the release before
 }
 
 
+def printable(text: object) -> str:
+    """Text as one line that a terminal and a page can show: white space is a space, and what cannot be printed, such as
+    an escape or a change of the direction of writing, is U+FFFD.
+    """
+    line = str(text)
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in line)
+
+
+def say(*lines: object, error: bool = False) -> None:
+    """Print lines, each as `printable` shows it: the only way to the terminal, but for tables and progress of rich."""
+    for line in lines:
+        print(printable(line), file=sys.stderr if error else sys.stdout, flush=True)
+
+
+def shell_words(command: str) -> str:
+    """A command of a record as a shell may read it: one of ours, its words quoted. Anything else is a comment."""
+    with contextlib.suppress(ValueError):
+        if (words := shlex.split(command))[:1] in (["vit-train"], ["vit-sweep"], ["vit-report"]):
+            return printable(shlex.join(words))
+    return f"# {printable(command)}" if command else ""
+
+
 class UserError(ValueError):
     """Bad input. The message is one line that names the field, the value and what is allowed.
 
@@ -27,7 +53,7 @@ class UserError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(str(message).split()))
+        super().__init__(printable(" ".join(str(message).split())))
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows of it: one line."""

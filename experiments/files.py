@@ -40,6 +40,25 @@ def reading(path: Path) -> Iterator[None]:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
 
 
+def most_bytes() -> int:
+    """The most bytes of a table, an npz file or a JSON file, decompressed: 1 GB, or the environment's VIT_MAX_BYTES."""
+    if (given := os.environ.get("VIT_MAX_BYTES", "1000000000")).isdecimal():
+        return int(given)
+    raise UserError(f"VIT_MAX_BYTES: {given!r} is not allowed: expected a number of bytes")
+
+
+def read_bytes(path: Path, opened: Callable[..., Any] = open, most: int | None = None) -> bytes:
+    """The content of a file. `opened`: `gzip.open` of a compressed one. Raises `RecordError`, also of a large file."""
+    most = most_bytes() if most is None else most
+    with reading(path):
+        if path.stat().st_size <= most:
+            with opened(path, "rb") as file:
+                body: bytes = file.read(most + 1 if opened is not open else -1)
+            if len(body) <= most:
+                return body
+    raise RecordError(f"{path}: has more than {most:,} bytes; VIT_MAX_BYTES sets another limit")
+
+
 def check_name(name: str, where: object) -> str:
     """A name that may become part of a path. Raises `UserError`, which begins with `where`, for any other one."""
     if not NAME.fullmatch(name):
@@ -48,36 +67,29 @@ def check_name(name: str, where: object) -> str:
     return name
 
 
-def check_own(path: Path) -> Path:
-    """A file or folder to write, send or delete, which may be missing. Raises `UserError` where it is a link."""
-    if path.is_symlink():
-        raise UserError(f"{path}: is a link, which is only read; move what it points to here, or delete the link")
-    return path
+def check_own(folder: Path, name: str = "") -> Path:
+    """A folder to write, send or delete, or a file in it by its relative name. Either may be missing.
 
-
-def own_path(folder: Path, name: str) -> Path:
-    """The path of a file in a run's folder to write or send. Raises `UserError` where a part of it is a link."""
+    Raises `UserError` where it, or a part of the name, is a link.
+    """
     path = folder / name
     for part in (path, *path.parents[: len(Path(name).parts)]):
-        check_own(part)
+        if part.is_symlink():
+            raise UserError(f"{part}: is a link, which is only read; move what it points to here, or delete the link")
     return path
 
 
 def own_folder(path: Path) -> Path:
-    """Make a folder inside a study's folder, if it does not exist. Raises `UserError` where it is a link.
-
-    The folder above it is the user's: it may be a link.
-    """
+    """Make a folder in a study's folder, which may itself be a link. Raises `UserError` where the former is one."""
     with writing(path):
         check_own(path).mkdir(parents=True, exist_ok=True)
     return path
 
 
 def open_own(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int:
-    """Open a file to lock it, or to write at its place. Returns the descriptor.
+    """Open a file to lock it, or to write at its place; its descriptor. Raises `OSError` where it cannot be opened.
 
     Raises `UserError` where it is a link, no file, or has a second name: what is written would be elsewhere, too.
-    Raises `OSError` where it cannot be opened.
     """
     file = os.open(check_own(path), flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     found = os.fstat(file)
@@ -144,8 +156,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object. Raises `RecordError`."""
-    with reading(path):
-        body = path.read_bytes()
+    body = read_bytes(path)
     try:
         value = json.loads(body.decode())
     except ValueError as error:

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from experiments.config import SETTINGS, RunConfig, Setting, flatten
-from experiments.errors import UserError, did_you_mean, setting_text
+from experiments.errors import UserError, did_you_mean, printable, say, setting_text
 from experiments.presets import PRESETS, preset
 from vit.registry import REGISTRY
 
@@ -20,7 +20,7 @@ def presets() -> int:
     """Print every preset: parameters, forward FLOPs per image, test accuracy (published, ours), description, source."""
     numbers = [Column(name, justify="right") for name in ("parameters", "fixed", "MFLOPs/image", "published")]
     _print(["preset", *numbers, "measured here", "description"], _preset_rows())
-    print("\nTrain one with: vit-train --preset NAME. Fixed: values of positional embeddings that are not trained.")
+    say("", "Train one with: vit-train --preset NAME. Fixed: values of positional embeddings that are not trained.")
     return 0
 
 
@@ -47,7 +47,7 @@ def variants() -> int:
     _print(
         ["variant", "sites", "description"], ((name, ", ".join(REGISTRY[name].sites), texts[name]) for name in texts)
     )
-    print("\nTrain one with: vit-train --model.pos-embed VARIANT --model.pos-site SITE. The default is the first site.")
+    say("", "Train one with: vit-train --model.pos-embed VARIANT --model.pos-site SITE. The default is the first site.")
     return 0
 
 
@@ -60,7 +60,7 @@ def settings(config: RunConfig, word: str) -> int:
     values = dict(flatten(config.model_dump()))
     rows = ((one.path, setting_text(values[one.path]), _allowed(one), one.description) for one in found)
     _print(["setting", "default", "allowed", "description"], rows)
-    print("\nEach is a flag, such as --optim.lr 0.01, a key of `base` in a study file, and can be a factor of a study.")
+    say("", "Each is a flag, such as --optim.lr 0.01, a key of `base` in a study file, and can be a factor of a study.")
     return 0
 
 
@@ -92,14 +92,14 @@ def data(config: RunConfig) -> int:
     table = [*((name, *(f"{count:,}" for count in of_parts)) for name, of_parts in rows), ("also in train", *copied)]
     _print(["class", *(Column(name, justify="right") for name in parts)], table)
     channels, side = config.data.image_shape
-    print(f"\n{len(splits.classes)} classes. Images for the model: {side} x {side} pixels, {channels} channel(s).")
+    say("", f"{len(splits.classes)} classes. Images for the model: {side} x {side} pixels, {channels} channel(s).")
     return 0
 
 
 def _print(columns: Sequence[Column | str], rows: Iterable[Sequence[str]]) -> None:
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 200

@@ -7,14 +7,13 @@ import functools
 import json
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from experiments.errors import UserError
-from experiments.files import RecordError, check_name, open_own, own_folder
+from experiments.errors import UserError, say
+from experiments.files import RecordError, check_name, open_own, own_folder, read_json
 from experiments.version import command, now
 
 LOCKS = "locks"  # beside the folders of runs: for each run the lock of the process that trains it
@@ -97,7 +96,7 @@ def _lock_file(file: int, kind: int = fcntl.LOCK_EX) -> bool:
 @functools.cache
 def _say_without_locks(folder: Path) -> None:
     line = "its file system has no locks, so two commands on the same runs go unnoticed; start one at a time"
-    print(f"{folder}: {line}", file=sys.stderr, flush=True)
+    say(f"{folder}: {line}", error=True)
 
 
 def holder(path: Path) -> Holder | None:
@@ -127,7 +126,7 @@ def has_locks(path: Path) -> bool:
 def _noted(path: Path) -> Holder:
     """The holder that a lock's file names. It may have begun to hold it an instant ago, and not be named yet."""
     try:
-        return Holder(**json.loads(path.read_text(encoding="utf-8")))
+        return Holder(**read_json(path))
     except (OSError, ValueError, TypeError):
         return Holder("an unknown host", 0, "", "")
 
@@ -137,7 +136,7 @@ def wait_for_lock(path: Path, seconds: float = 600.0) -> Iterator[None]:
     """Hold a lock in the body, and say so where it waits. Raises `UserError` after so many seconds."""
     with contextlib.ExitStack() as stack:
         if not stack.enter_context(lock(path, min(SAID_AFTER, seconds))):
-            print(f"{path}: is locked by another process; waiting up to {seconds:.0f} s", file=sys.stderr, flush=True)
+            say(f"{path}: is locked by another process; waiting up to {seconds:.0f} s", error=True)
             if not stack.enter_context(lock(path, max(0.0, seconds - SAID_AFTER))):
                 raise UserError(f"{path}: was locked by {holder(path)} for {seconds:.0f} s; end it, or try again")
         yield

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from experiments.cli import Parser, add_settings, complete_with, folder, positive, run_command, settings
-from experiments.errors import UserError
+from experiments.errors import UserError, say
 from experiments.runs.tracking.settings import add_tracking_arguments
 
 if TYPE_CHECKING:
@@ -110,11 +110,11 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     if summary is None:
         raise UserError(f"out: {str(out / name)!r} is trained by {holder(out / LOCKS / name) or 'another process'}")
     if trained_before:
-        print("This run is already finished; nothing was trained.")
+        say("This run is already finished; nothing was trained.")
         if test and summary["status"] == "finished" and summary["test/acc"] is None:
-            print("Its test images were left out (--test false); to evaluate them, train the run with another --out.")
+            say("Its test images were left out (--test false); to evaluate them, train the run with another --out.")
     for line in said:
-        print(line)
+        say(line)
     return _print_result(arguments.preset, config, summary, out / name)
 
 
@@ -124,18 +124,18 @@ def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], 
     from experiments.presets import PRESETS, preset
 
     if summary["status"] == "diverged":
-        print(f"diverged in epoch {summary['epochs']}: the loss is not finite\nrecord: {folder}")
+        say(f"diverged in epoch {summary['epochs']}: the loss is not finite", f"record: {folder}")
         return 1
     accuracies = {
         part: "undefined" if (acc := summary[f"{part}/acc"]) is None else f"{acc:.2%}" for part in ("test", "val")
     }
     test_text = "" if summary["test/loss"] is None else f"test accuracy {accuracies['test']}, "
     pruned = f" after {summary['epochs']} epochs, pruned" if summary["status"] == "pruned" else ""
-    print(f"{test_text}validation accuracy {accuracies['val']}{pruned}")
+    say(f"{test_text}validation accuracy {accuracies['val']}{pruned}")
     is_preset = run_id(config) == run_id(override(preset(preset_name), {"seed": config.seed}))
     if test_text and is_preset and (claim := PRESETS[preset_name].claim):
-        print(f"published accuracy {claim:.2%}; to compare over several seeds: vit-sweep run {preset_name}")
-    print(f"record: {folder}")
+        say(f"published accuracy {claim:.2%}; to compare over several seeds: vit-sweep run {preset_name}")
+    say(f"record: {folder}")
     return 0
 
 
@@ -152,7 +152,7 @@ def _on_row(epochs: int, by_agent: bool) -> Callable[[int, dict[str, float]], bo
     def on_row(run: int, row: dict[str, float]) -> bool:
         metrics = (f"{part} loss {row[f'{part}/loss']:.4f}, acc {row[f'{part}/acc']:.2%}" for part in ("train", "val"))
         try:
-            print(f"epoch {row['epoch']}/{epochs}  {'; '.join(metrics)}", flush=True)
+            say(f"epoch {row['epoch']}/{epochs}  {'; '.join(metrics)}")
         except OSError as error:  # a full disk does not stop the training; the command reports it at the end
             if isinstance(error, BrokenPipeError):
                 raise

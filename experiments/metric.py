@@ -214,6 +214,8 @@ class Metric(str):
         return Metric(f"{self.base}@{epochs}")
 
 
+SMALLEST, LARGEST = 1e-100, 1e100
+"""Limits of a value other than 0: squares of what lies beyond are no floating-point numbers."""
 MAX_MARGIN = 0.5  # of accuracies; a larger one is meant in percent
 METRICS = tuple(Metric(entry.name) for entry in TABLE if entry.better and not entry.needs)
 """Every metric that each record holds and that runs are compared by."""

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, Field, StrictInt, ValidationErro
 from experiments.config import SECTIONS, RunConfig, changed_settings, override, run_id
 from experiments.errors import UserError, first_line
 from experiments.files import RecordError, read_json, write_json
-from experiments.metric import EXPECTED, Metric, is_metric
+from experiments.metric import EXPECTED, LARGEST, SMALLEST, Metric, is_metric
 from experiments.tuned import Tuned
 
 STUDY = "study.json"
@@ -38,6 +38,12 @@ def _check_looks(looks: list[int]) -> list[int]:
     if looks != sorted({n for n in looks if 2 <= n <= MAX_LOOK}):
         raise ValueError(f"{looks!r} is not allowed: expected rising numbers of seeds from 2 to {MAX_LOOK:,}")
     return looks
+
+
+def _check_margin(margin: float) -> float:
+    if not SMALLEST <= margin <= LARGEST:
+        raise ValueError(f"{margin!r} is not allowed: expected a number from {SMALLEST:g} to {LARGEST:g}")
+    return margin
 
 
 MetricName = Annotated[str, AfterValidator(_check_metric)]
@@ -133,8 +139,8 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     baseline: str
     metric: str
     lower_is_better: bool | None = None
-    margin: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None
-    chance: Annotated[float, Field(strict=True, allow_inf_nan=False)] | None = None
+    margin: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False), AfterValidator(_check_margin)] | None
+    chance: Annotated[float, Field(strict=True, ge=-LARGEST, le=LARGEST)] | None = None
     looks: Looks = []
     variance: Variance = "shared"
     family: Family = "all"

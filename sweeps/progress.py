@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from experiments.errors import duration_text
+from experiments.errors import duration_text, printable
 from experiments.metric import Metric
 from experiments.study import RunSpec, StudyPlan
 
@@ -42,7 +42,7 @@ class ProgressDisplay:
         self.seen, self.since = 0, 0.0
         columns = (TextColumn("{task.description}"), BarColumn(12), TextColumn("{task.fields[note]}"))
         self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.whole = self.progress.add_task(f"[bold]{escape(title)}", total=self.all_epochs, note="")
+        self.whole = self.progress.add_task(f"[bold]{escape(printable(title))}", total=self.all_epochs, note="")
         self.lines: dict[Hashable, Line] = {}
 
     def __enter__(self) -> ProgressDisplay:
@@ -71,7 +71,7 @@ class ProgressDisplay:
         if runs:
             epochs = runs[0].config.train.epochs
             seeds = f"seed {runs[0].seed}" if len(runs) == 1 else f"{len(runs)} seeds"
-            title = escape(f"{runs[0].variant}, {seeds}")
+            title = escape(printable(f"{runs[0].variant}, {seeds}"))
             task = self.progress.add_task(title, total=epochs, completed=epoch, note=f"epoch {epoch}/{epochs}")
             self.lines[worker] = Line(task, len(runs), epochs)
             for run in runs if epoch else ():
@@ -108,7 +108,7 @@ class ProgressDisplay:
     def note(self, text: str) -> None:
         """Print a line, above the bars if there are any."""
         try:
-            self.console.print(text, markup=False, soft_wrap=True)
+            self.console.print(printable(text), markup=False, soft_wrap=True)
         except BrokenPipeError:
             raise
         except OSError:

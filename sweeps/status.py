@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.config import DEFAULTS
+from experiments.files import read_bytes
 from experiments.locks import LOCKS, Holder, holder
 from experiments.runs import record
 from experiments.runs.resume import NAME as RESUME
@@ -74,7 +75,8 @@ def read_status(study_dir: Path) -> StudyStatus:
 def run_status(study_dir: Path, run: RunSpec) -> RunStatus:
     """The status of a run."""
     folder, holding = study_dir / run.name, None
-    planned = int(run.settings.get("train.epochs", DEFAULTS["train.epochs"]))
+    stated = run.settings.get("train.epochs")
+    planned = stated if isinstance(stated, int) else DEFAULTS["train.epochs"]
     summary = error = None
     try:
         summary = record.read_ended(study_dir, run)
@@ -104,8 +106,8 @@ def run_status(study_dir: Path, run: RunSpec) -> RunStatus:
 
 def _last_error(folder: Path) -> str | None:
     """The last line of the traceback of the last failed attempt; None where none failed since the run went on."""
-    with contextlib.suppress(OSError):
-        lines = (folder / record.ERROR).read_text(encoding="utf-8", errors="replace").splitlines()
+    with contextlib.suppress(record.RecordError):
+        lines = read_bytes(folder / record.ERROR).decode(errors="replace").splitlines()
         return next((line.strip() for line in reversed(lines) if line.strip()), "unknown")
     return None
 
@@ -122,8 +124,8 @@ def _progress(folder: Path) -> tuple[int, float | None]:
     with contextlib.suppress(ValueError, KeyError, TypeError):  # none, being written, or damaged
         note = read_note(folder)
         return len(note["rows"]), float(note["seconds"]["wall"])
-    with contextlib.suppress(record.RecordError), record.reading(folder / record.METRICS):
-        return max(0, (folder / record.METRICS).read_bytes().count(b"\n") - 1), None
+    with contextlib.suppress(record.RecordError):
+        return max(0, read_bytes(folder / record.METRICS).count(b"\n") - 1), None
     return 0, None
 
 

@@ -13,6 +13,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from experiments.errors import UserError, first_line, format_level
+from experiments.files import read_bytes
 from experiments.metric import MAX_MARGIN, Metric
 from experiments.study import Family, Looks, MetricName, Variance
 from vit import plugins
@@ -249,13 +250,7 @@ def read_study_file(path: Path) -> Study:
 
 def read_mapping(path: Path, fields: str) -> dict[str, Any]:
     """Read a YAML file that holds a mapping with these `fields`. Raises `UserError` naming file and reason."""
-    try:
-        body = path.read_bytes() if path.stat().st_size <= MAX_BYTES else None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    if body is None:
-        raise UserError(f"{path}: has more than {MAX_BYTES:,} bytes")
-    tree = parse_yaml(body, str(path))
+    tree = parse_yaml(read_bytes(path, most=MAX_BYTES), str(path))
     if not isinstance(tree, dict):
         kind = "nothing" if tree is None else type(tree).__name__
         raise UserError(f"{path}: expected a mapping with {fields}, got {kind}")

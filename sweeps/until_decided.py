@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from experiments.config import DEFAULTS
-from experiments.errors import UserError
+from experiments.errors import UserError, say
 from experiments.study import MAX_LOOK, MOST_PAIRS, RunSpec, StudyPlan
 from sweeps.study import Study, parse_study
 from sweeps.study_folder import Ended, StudyFolder, with_last_looks, with_stopped
@@ -64,11 +64,11 @@ def runs_by_look(folder: StudyFolder) -> Iterator[set[str]]:
         plan = with_stopped(plan, folder.stop(reached, {*stated.labels} - {*stated.undecided(undecided)}))
         left = plan.undecided(undecided)
         decided = [label for label in plan.labels if label not in (plan.baseline, *left)]
-        print(f"look at {reached} seeds: decided: {_listed(decided)}; undecided: {_listed(left)}", flush=True)
+        say(f"look at {reached} seeds: decided: {_listed(decided)}; undecided: {_listed(left)}")
         if plan.stopped.keys() >= set(left):
             break
     saved, planned = sum(plan.looks[-1] - seeds for seeds in plan.stopped.values()), plan.looks[-1] * len(plan.labels)
-    print(f"seeds until decided: {planned - saved} of {planned} runs trained, {saved} saved")
+    say(f"seeds until decided: {planned - saved} of {planned} runs trained, {saved} saved")
 
 
 def _listed(labels: Sequence[str]) -> str:
@@ -88,4 +88,4 @@ def _row(plan: StudyPlan, run: RunSpec, ended: Ended) -> dict[str, Any]:
     summary = ended.get(run.name, {"status": "incomplete"})
     known = {name: summary[name] for name in ("status", plan.metric) if name in summary}
     named = {"run": run.name, "variant": run.variant, "seed": run.seed}
-    return {**DEFAULTS, **run.settings, **summary.get("data", {}), **known, **named}
+    return {**DEFAULTS, **run.settings, **(summary.get("data") or {}), **known, **named}

@@ -6,8 +6,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,15 +15,19 @@ import pytest
 import study_file
 import tiny
 
+import analysis
+import analysis.main
 import sweeps.main
-from experiments.errors import UserError
+from experiments.errors import UserError, writing
 from experiments.files import open_own
 from experiments.runs import record
-from experiments.runs.history import Look, add_look
 from experiments.runs.run import train
 from experiments.runs.tracking import sender, server
+from experiments.runs.trained import load_model
 from experiments.study import RunSpec, StudyPlan
+from sweeps.status import read_status
 from sweeps.study_folder import LOG, the_only_driver
+from vit.plugins import PluginError
 
 SECRET = b"a line of the user's own\n"
 
@@ -40,12 +43,20 @@ def template(tmp_path_factory) -> Path:
         for seed in (0, 1)
         for head in ("logits", "softmax")
     ]
-    fields = {"factors": {"model.head": ["logits", "softmax"]}, "base": tiny.config(train__epochs=1).model_dump()}
+    fields = {
+        "preset": "digits",
+        "factors": {"model.head": ["logits", "softmax"]},
+        "base": tiny.config(train__epochs=1).model_dump(),
+    }
     entries = [run.model_dump(by_alias=True) for run in runs]
     folder.mkdir()
     study_file.plan({"logits": {}, "softmax": {}}, runs=entries, **fields).write(folder)
     for run in runs[:3]:
         train([run], folder, device="cpu")
+    analysis.main.body([str(folder), "--json"])  # a look
+    analysis.main.body(["export", str(folder), str(folder.with_name("export"))])
+    (folder / "softmax-s1").mkdir()
+    record.write_json(folder / "softmax-s1" / record.CONFIG, runs[3].config.model_dump())
     return folder
 
 
@@ -106,40 +117,124 @@ def test_a_note_deletes_nothing_but_what_was_sent_of_its_run(study, user, sends,
     assert len(sends) == 3 and tree(user) == before
 
 
-@pytest.mark.parametrize(
-    "entry", ["driver.lock", "locks", "locks/softmax-s1", "softmax-s1", "sweep.log", "looks.jsonl"]
-)
-@pytest.mark.parametrize("name", ["file", "folder", "missing"])
-def test_nothing_is_written_through_a_link(study, user, entry, name, capfd):
-    """Whatever it is, training and reports leave what it points to as it is, and say it in one line."""
-    before, path = tree(user), study / entry
-    if path.is_dir():
+RUN, LEFT = "logits-s0", "softmax-s1"
+ENTRIES = [
+    *("study.json", "looks.jsonl", "driver.lock", "sweep.log", "wandb.json", "tuned.yaml"),
+    *("locks", "report", "tuning", "wandb", RUN, LEFT, f"locks/{RUN}", f"locks/{LEFT}"),
+    *(f"wandb/{name}" for name in ("sent", "locks", f"sent/{RUN}.json", f"locks/{RUN}", "artifacts")),
+    *(
+        f"{RUN}/{name}"
+        for name in ("config.json", "metrics.csv", "summary.json", record.CHECKPOINT, record.PREDICTIONS)
+    ),
+    *(f"{LEFT}/{name}" for name in ("config.json", "metrics.csv", "error.txt", "resume.safetensors", "plugin")),
+]
+EXPORTED = ["study.json", "runs.csv", "curves.csv", "test_hits.npz"]
+FORMS = ("moved", "missing", "within", "fifo", "huge", "type", "text")
+TEXT = "\x1b[2J\u202e $(touch X) `touch X`\n\\input{X}"
+
+
+def forge(path: Path, form: str, home: Path) -> None:
+    """Give an entry a form. moved, missing: a link to what it was, or to nothing; within: a link to another entry."""
+    if form == "moved":
+        kept = home / "moved"
+        path.rename(kept) if path.exists() else (kept.mkdir() if "." not in path.name else kept.write_bytes(SECRET))
+    elif path.is_dir():
         shutil.rmtree(path)
+    was_file = path.is_file() or "." in path.name
     path.unlink(missing_ok=True)
-    path.parent.mkdir(exist_ok=True)
-    path.symlink_to(user / name)
-    said = [str(error) for error in map(partial(_error, study), (_train, _look)) if error]
-    assert tree(user) == before
-    assert len(said) == 1 and str(path) in said[0] and "\n" not in said[0]
+    path.parent.mkdir(exist_ok=True, parents=True)
+    if form == "fifo":
+        os.mkfifo(path)
+    elif form == "huge":
+        with path.open("wb") as file:
+            file.truncate(10**9)  # takes no space on the disk
+    elif form == "type":
+        path.mkdir() if was_file else path.write_bytes(b"")
+    elif form == "text":
+        path.write_text(json.dumps(dict.fromkeys(("name", "id", "token", "host", "where", "status", "schema"), TEXT)))
+    else:
+        within = path.parent / ("softmax-s0" if path.parent.name == "study" else "study.json")
+        path.symlink_to({"moved": home / "moved", "missing": home / "missing", "within": within}[form])
 
 
-def _error(study: Path, command: Callable[[Path], object]) -> UserError | None:
-    try:
-        command(study)
-    except UserError as error:
-        return error
-    return None
+def on_study(study: Path) -> Iterator[Callable[[], object]]:
+    """What commands do with the folder of a study."""
+    yield lambda: vit_sweep("status", study)
+    yield lambda: vit_sweep("run", study, "--dry-run")
+    yield lambda: vit_sweep("sync", study, "--tracking", "offline")
+    yield lambda: analysis.main.body([str(study), "--json", "--skip-unreadable"])
+    yield lambda: load_model(study / RUN)
+    yield lambda: _train(study)
+
+
+def on_export(folder: Path) -> Iterator[Callable[[], object]]:
+    """What commands do with an export."""
+    yield lambda: analysis.main.body([str(folder), "--json"])
+    yield lambda: analysis.read(folder)
+    yield lambda: analysis.main.body(["export", str(folder), str(folder)])
 
 
 def _train(study: Path) -> None:
-    """What a worker does with the run that is left."""
-    os.close(open_own(study / LOG))
+    """What `run` does with the run that is left, in this process."""
+    with writing(study / LOG):
+        os.close(open_own(study / LOG))
     with the_only_driver(study):
-        train([run for run in StudyPlan.read(study).runs if run.name == "softmax-s1"], study, device="cpu")
+        train([run for run in StudyPlan.read(study).runs if run.name == LEFT], study, device="cpu")
 
 
-def _look(study: Path) -> None:
-    add_look(study, Look.now([2, 2], "test/acc", "vit-report"))
+def errors(commands: Iterator[Callable[[], object]]) -> list[str]:
+    """Carry them out. The lines of those that cannot be; anything but such a line is a failure of the test."""
+    lines = []
+    for command in commands:
+        try:
+            command()
+        except (UserError, PluginError) as error:
+            lines.append(str(error))
+    return lines
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_nothing_outside_a_forged_study_changes_and_errors_are_lines(
+    entry, form, study, user, sends, capsys, monkeypatch
+):
+    monkeypatch.setenv("VIT_MAX_BYTES", "1000000")
+    forge(study / entry, form, user)
+    before = tree(user)
+    said = errors(on_study(study))
+    assert tree(user) == before
+    assert all(line.isprintable() and len(line) < 2000 for line in said)
+    assert "".join(capsys.readouterr()).replace("\n", "").isprintable()
+    is_link = (study / entry).is_symlink()
+    assert RUN not in sends or not (entry.startswith(RUN) and is_link)  # what lies elsewhere is not sent
+    if entry != "study.json":  # the other runs are shown
+        assert {"logits-s1", "softmax-s0"} <= {run.run for run in read_status(study).runs if run.state == "finished"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("entry", EXPORTED)
+def test_nothing_outside_a_forged_export_changes_and_errors_are_lines(
+    entry, form, template, tmp_path, user, monkeypatch
+):
+    monkeypatch.setenv("VIT_MAX_BYTES", "1000000")
+    folder = Path(shutil.copytree(template.with_name("export"), tmp_path / "export"))
+    forge(folder / entry, form, user)
+    before = tree(user)
+    said = errors(on_export(folder))
+    assert tree(user) == before and all(line.isprintable() for line in said)
+    assert bool(said) == (form != "moved")
+
+
+def test_an_export_of_links_to_a_cache_and_a_study_behind_links_work(template, study, tmp_path, user, sends):
+    """As a download cache makes the former, and a group the latter: only entries of a study's folder are held to it."""
+    cache = Path(shutil.copytree(template.with_name("export"), tmp_path / "cache"))
+    (folder := tmp_path / "linked").mkdir()
+    for file in cache.iterdir():
+        (folder / file.name).symlink_to(file)
+    assert not errors(on_export(folder))
+    (tmp_path / "runs").symlink_to(tmp_path)
+    assert not errors(on_study(tmp_path / "runs" / "study"))
+    assert record.is_finished(study / LEFT) and len(sends) == 3
 
 
 def vit_sweep(*words: object) -> int:

@@ -18,5 +18,5 @@ def check(*packages: str) -> None:
             line += "PYTHONPATH (VIT_PLUGINS takes the path of a file)"
             if not (command := Path(sys.argv[0]).name).startswith(("vit-", "-m")):
                 raise ImportError(line)
-            print(f"{command}: error: {line}", file=sys.stderr)
+            print(f"{command}: error: {line}", file=sys.stderr)  # noqa: T201
             sys.exit(2)

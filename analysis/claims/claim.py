@@ -233,7 +233,7 @@ def _on_pairs(
 def _hashable(settings: Mapping[str, Any], but: Collection[str]) -> frozenset[Any]:
     """The settings but those of `but`, equal for equal settings. None is a setting that is not there."""
     kept = {path: value for path, value in settings.items() if path not in but and value is not None}
-    return frozenset((path, tuple(value) if isinstance(value, list) else value) for path, value in kept.items())
+    return frozenset((path, repr(value) if isinstance(value, list | dict) else value) for path, value in kept.items())
 
 
 def _at_one_site(a: Mapping[str, Any], b: Mapping[str, Any], path: str) -> bool:
@@ -257,7 +257,7 @@ def is_enlarged(metric: Metric, settings: Mapping[str, Any]) -> bool:
 
 def _trained_size(settings: Mapping[str, Any]) -> int | None:
     """The side of the training images (pixels), where it is known."""
-    dataset = DATASETS.get(settings.get("data.name", ""))
+    dataset = DATASETS.get(str(settings.get("data.name", "")))
     size: int | None = settings.get("data.img_size") or (dataset.img_size if dataset else None)
     return size
 

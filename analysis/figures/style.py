@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +100,18 @@ def use_math(names: Iterable[str]) -> None:
     names = [name for name in names if "$" in name]
     STYLE["text.parse_math"] = bool(names)
     for name in names:
-        try:
-            MathTextParser("agg").parse(name)
-        except ValueError as error:
-            raise UserError(f"labels: {name!r} is not allowed: expected math as Matplotlib reads it") from error
+        if not is_math(name):
+            raise UserError(f"labels: {name!r} is not allowed: expected math as Matplotlib reads it")
+
+
+@cache
+def is_math(text: str) -> bool:
+    """Whether Matplotlib reads a text with math between "$"."""
+    try:
+        MathTextParser("agg").parse(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def text_size(size: float) -> float:

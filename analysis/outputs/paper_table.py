@@ -1,7 +1,6 @@
 """A table for a paper: the columns that the user names, the best mean in bold, and a caption that says all of it."""
 
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +17,8 @@ from analysis.verdicts import UNKNOWN, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.write import latex, markdown
 from analysis.write.table import Column, Key, Table, Value, names_of
-from experiments.errors import UserError, writing
-from experiments.files import reading, write_text
+from experiments.errors import UserError, say, writing
+from experiments.files import read_bytes, write_text
 from experiments.metric import Metric
 
 ENDINGS = (".tex", ".md", ".csv")
@@ -133,12 +132,11 @@ def write_table(table: Table, file: Path, label: str, caption: str | None = None
     else:
         said = table.caption if caption is None else words.without_math(words.checked_math(caption, "caption"))
         body = table.csv() if file.suffix == ".csv" else f"{markdown.table(table)}\n{markdown.escaped(said)}\n"
-    with reading(file):
-        old = file.read_bytes().splitlines() if file.exists() else []
+    old = read_bytes(file).splitlines() if file.exists() else []
     if old and old[0] != body.encode().splitlines()[0]:
         raise UserError(f"--table: {str(file)!r} does not begin as this table does; delete it, or give another file")
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, body)
     if old:
-        print(f"vit-report: replaced {file}", file=sys.stderr)
+        say(f"vit-report: replaced {file}", error=True)

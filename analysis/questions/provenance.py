@@ -17,12 +17,14 @@ from analysis.runs.settings import PLACES
 from analysis.runs.source_run import ENDED
 from analysis.write.document import Code, Facts, Section
 from experiments.config import flatten
-from experiments.errors import duration_text, setting_text
+from experiments.errors import duration_text, printable, setting_text, shell_words
+from experiments.files import NAME
 from experiments.presets import PRESETS, preset
 from experiments.study import StudyPlan
 
 SEVERAL = "# several commits: check out each one for the seeds listed under Provenance"
 PLUGINS = "# a module, whose folder must be in PYTHONPATH, or the path of its file"
+OVER = "over names and contents, SHA-256"
 OPTIONS = ("--tuned", "--seeds", "--out")
 YAML = (".yaml", ".yml")
 FIELDS = ("name", "description", "factors", "extra", "baseline", "metric", "margin", "looks", "variance", "family")
@@ -102,12 +104,12 @@ def commands(study: Runs) -> list[str]:
     """The commands, then each file that they need with a line above it that names it: the study, what is tuned."""
     plan, ended = study.plan, study.of(*ENDED)
     if plan.source and plan.command:
-        return [plan.command]
+        return [shell_words(plan.command)]
     parts, given = _parsed(plan.command or "")
     folder = f"{(given.out or 'runs').rstrip('/')}/{study.name}"
     commits = ended["commit"].dropna().unique().tolist()
     modules = dict.fromkeys(name for value in ended["plugin_modules"].dropna() for name in str(value).split(","))
-    checkout = f"git checkout {commits[0]}" if len(commits) == 1 else ""
+    checkout = f"{'' if NAME.fullmatch(commits[0]) else '# '}git checkout {commits[0]}" if len(commits) == 1 else ""
     export = f"export VIT_PLUGINS={shlex.quote(','.join(modules))} {PLUGINS}" if modules else ""
     own = next((at for at, part in enumerate(parts) if part.endswith(YAML) or Path(part).name == plan.name), None)
     needed = dict[str, Any]()
@@ -118,16 +120,16 @@ def commands(study: Runs) -> list[str]:
     if plan.tuned:
         given.tuned = given.tuned if str(given.tuned).endswith(YAML) else "tuned.yaml"
         needed[given.tuned] = plan.tuned.tree()
-    sweep = shlex.join([*parts, *_options(plan, given)]) if parts else plan.command
+    sweep = shlex.join([*parts, *_options(plan, given)]) if parts else shell_words(plan.command or "")
     lines = [SEVERAL * (len(commits) > 1), checkout, export, sweep, _report_command(study, folder)]
     files = [
-        f"# {name}, as the runs used it; also in their folders plugin/ (over names and contents, SHA-256 {digest})\n"
-        f"{content.rstrip()}"
+        printable(f"# {name}, as the runs used it; also in their folders plugin/ ({OVER} {digest})")
+        + f"\n{content.rstrip()}"
         for digest, contents in sorted(study.sources.items())
         for name, content in contents.items()
     ]
-    read = [f"# {file}, as the sweep read it\n{_yaml(tree)}" for file, tree in needed.items()]
-    return ["\n".join(filter(None, lines)), *read, *files]
+    read = [f"# {printable(file)}, as the sweep read it\n{_yaml(tree)}" for file, tree in needed.items()]
+    return ["\n".join(map(printable, filter(None, lines))), *read, *files]
 
 
 def definition(plan: StudyPlan, own: bool) -> dict[str, Any]:
@@ -162,6 +164,8 @@ def _parsed(command: str) -> tuple[list[str], Namespace]:
         flags.add_argument(option)
     try:
         given, words = flags.parse_known_args(shlex.split(command))
+        if words[:1] != ["vit-sweep"]:
+            raise ValueError
     except (ValueError, ArgumentError):  # the command is the user's text
         return [], Namespace(out=None, tuned=None)
     return words, given

@@ -12,16 +12,14 @@ import hashlib
 import io
 import json
 import re
-import zlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, Literal
-from zipfile import BadZipFile
 
 import pandas as pd
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from analysis.runs import hits
 from analysis.runs.held_fixed import without_locations
@@ -30,14 +28,16 @@ from analysis.runs.settings import flatten, nested
 from analysis.runs.source_run import COLUMNS, ENDED, TEXTS, check_row
 from experiments.config import DEFAULTS, completed, unplaced
 from experiments.errors import UserError, first_line, writing
-from experiments.files import RecordError, canonical, check_replaceable, finite, read_json, reading, write_bytes
+from experiments.files import RecordError, canonical, check_replaceable, finite, read_bytes, read_json, write_bytes
 from experiments.metric import is_metric
 from experiments.runs.history import Look
+from experiments.runs.predictions import UNUSABLE
 from experiments.study import STUDY, StudyPlan
 
 RUNS, CURVES, HITS, PLUGINS = "runs.csv", "curves.csv", "test_hits.npz", "plugins.json"
 PATH = re.compile(r"""(?<![\w./~-])(?:~[\w.-]*)?/(?!/)[^\s,;:\])"']+""")  # an absolute one, not that of a URL
 LEVELS = ("factors", "extra", "baseline")  # of a study file
+SOURCES = TypeAdapter(dict[str, dict[str, str]])  # digest -> file -> its text
 FILES = (RUNS, CURVES, HITS, PLUGINS, STUDY)
 
 
@@ -134,7 +134,7 @@ def read_export(folder: Path) -> Runs:
         curves,
         troubles=part.troubles,
         hits=_read(folder / HITS, part.hits, hits.from_bytes) if part.hits is not None else {},
-        sources=_read(folder / PLUGINS, part.plugins, json.loads) if part.plugins is not None else {},
+        sources=_read(folder / PLUGINS, part.plugins, SOURCES.validate_json) if part.plugins is not None else {},
         looks=part.looks or (),
     )
 
@@ -173,12 +173,11 @@ def _file_digest(name: str, body: bytes) -> str:
 
 def _read(path: Path, stated: Mapping[str, Any] | None, parse: Callable[[bytes], Any]) -> Any:
     """What a file of an export holds. `stated`: the digest in study.json. Raises `RecordError`."""
-    with reading(path):
-        body = path.read_bytes()
+    body = read_bytes(path)
     try:
         if stated and _file_digest(path.name, body) == stated.get("digest"):
             return parse(body)
-    except (ValueError, LookupError, TypeError, AttributeError, EOFError, csv.Error, BadZipFile, zlib.error) as error:
+    except (*UNUSABLE, AttributeError, csv.Error) as error:
         raise RecordError(f"{path}: is not what an export holds: {error!r}") from error
     raise RecordError(f"{path}: does not match its digest in {STUDY}; it was changed after the export")
 

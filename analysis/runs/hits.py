@@ -67,12 +67,13 @@ def to_bytes(hits: Mapping[str, RunHits]) -> bytes:
 
 def from_bytes(body: bytes) -> dict[str, RunHits]:
     """The inverse of `to_bytes`."""
-    hits = {}
-    with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-        for number in range(sum(name.startswith("images-") for name in arrays.files)):
-            classes = tuple(map(str, arrays.get(f"classes-{number}", ())))
-            images, labels = str(arrays[f"images-{number}"]), arrays[f"labels-{number}"]
-            matrix = np.unpackbits(arrays[f"hits-{number}"], axis=1, count=len(labels)).astype(bool)
-            for run, row in zip(arrays[f"runs-{number}"].tolist(), matrix, strict=True):
-                hits[run] = RunHits(row, labels, images, classes)
+    hits, arrays = {}, predictions.load_arrays(body)
+    for number in range(sum(name.startswith("images-") for name in arrays)):
+        classes = tuple(map(str, arrays.get(f"classes-{number}", ())))
+        images, labels = str(arrays[f"images-{number}"]), arrays[f"labels-{number}"]
+        packed = arrays[f"hits-{number}"]
+        predictions.check_labels(labels, classes, packed)
+        matrix = np.unpackbits(packed, axis=1, count=len(labels)).astype(bool)
+        for run, row in zip(arrays[f"runs-{number}"].tolist(), matrix, strict=True):
+            hits[str(run)] = RunHits(row, labels, images, classes)
     return hits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model, model_vali
 from analysis.runs.settings import PLACES, flatten
 from experiments.errors import first_line
 from experiments.files import RecordError
-from experiments.metric import METRICS, Metric, known_metrics
+from experiments.metric import LARGEST, METRICS, Metric, known_metrics
 from experiments.runs import record
 from experiments.runs.history import BY_VALUE
 
@@ -93,7 +92,7 @@ class _Settings(BaseModel, extra="allow", strict=True):
         values = self.model_extra or {}
         for metric in (name for name in known_metrics(values) if values.get(name) is not None):
             value = values[metric]
-            if type(value) not in (int, float) or not math.isfinite(value):
+            if type(value) not in (int, float) or not abs(value) <= LARGEST:
                 raise ValueError(f"{metric}: {str(value)[:60]!r} is not allowed: expected a number")
             if metric.is_share and not 0 <= value <= 1:
                 advice = "divide percent by 100, or give the column another name, such as acc"
@@ -137,9 +136,9 @@ def _part(summary: Mapping[str, Any], section: str) -> dict[str, Any]:
 
 def _devices(summary: Mapping[str, Any]) -> Iterator[str]:
     """What each session of a run was trained on. An interrupted run may go on elsewhere."""
-    provenance = summary.get("provenance", {})
+    provenance = summary.get("provenance") or {}
     for session in (*provenance.get("sessions", ()), provenance):
-        hardware = session.get("hardware", {})
+        hardware = session.get("hardware") or {}
         device, threads = hardware.get("device"), hardware.get("threads")
         name = str(hardware.get("name") or device or "")
         yield f"{name} ({device}, {threads} thread{'s' * (threads != 1)})" if threads else name

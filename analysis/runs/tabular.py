@@ -29,8 +29,8 @@ from analysis.runs.settings import flatten, level_text, variant_name
 from analysis.runs.source_run import SourceRun, apart
 from experiments.direction import LOWER, direction, words_of
 from experiments.errors import UserError
-from experiments.files import reading
-from experiments.metric import Metric, is_metric, metric_of_column
+from experiments.files import most_bytes, read_bytes, reading
+from experiments.metric import LARGEST, SMALLEST, Metric, is_metric, metric_of_column
 
 FORMATS = (".csv", ".parquet", ".jsonl", ".csv.gz", ".tsv")
 UNPAIRED = "for runs without seeds: --unpaired, in Python variance='unpaired'"
@@ -42,8 +42,6 @@ EXPORTS = {
 }
 """What has no row for each run -> the ends of columns by which it is known."""
 SAYS = {"metric", "measure", "tag", "variable"}  # words of a column that says what the value of a row is
-SMALLEST, LARGEST = 1e-100, 1e100
-"""Limits of a value other than 0: squares of what lies beyond are no floating-point numbers."""
 
 
 def read_file(path: Path) -> pd.DataFrame:
@@ -55,8 +53,8 @@ def read_file(path: Path) -> pd.DataFrame:
     with reading(path):
         try:
             if ending == ".parquet":
-                return pd.read_parquet(path)
-            body = gzip.decompress(path.read_bytes()) if ending.endswith(".gz") else path.read_bytes()
+                return _parquet(path)
+            body = read_bytes(path, gzip.open if ending.endswith(".gz") else open)
             text = body.decode("utf-8-sig")
             if ending == ".jsonl":
                 lines = _json_lines(text)
@@ -78,6 +76,18 @@ def read_file(path: Path) -> pd.DataFrame:
         if len(row) != len(head):
             raise UserError(f"csv:{path}: row {number} has {len(row)} cells, and the header {len(head)}; {separators}")
     return pd.DataFrame(rows, columns=[name.strip() for name in head], dtype=object)
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    """The table in a Parquet file, read in parts: a value that repeats takes no space in the file."""
+    from pyarrow.parquet import ParquetFile
+
+    most, parts = most_bytes(), []
+    for part in ParquetFile(path).iter_batches():
+        parts.append(part.to_pandas())
+        if (most := most - part.nbytes) < 0:
+            raise ValueError(f"it has more than {most_bytes():,} bytes; VIT_MAX_BYTES sets another limit")
+    return pd.concat(parts, ignore_index=True) if parts else pd.read_parquet(path)
 
 
 def _json_lines(text: str) -> list[Any]:

@@ -16,7 +16,7 @@ from analysis.studies.ledger import independent_groups, ledger_rows, ledger_sect
 from analysis.studies.over_studies import answer
 from analysis.write.document import Document, Section
 from analysis.write.table import Column, Table
-from experiments.errors import UserError
+from experiments.errors import UserError, shell_words
 
 COLUMNS = (
     *(Column(name, name) for name in ("state", "answer")),
@@ -67,7 +67,7 @@ def _index_row(study: Runs | UserError) -> tuple[dict[str, str], Findings | None
         conduct = study_conduct(study)
         row["state"], complete = _state(conduct), "incomplete" not in conduct.excluded
         if study.plan.base:
-            row |= {"setting": _setting(study), "command": study.plan.command or ""}
+            row |= {"setting": _setting(study), "command": shell_words(study.plan.command or "")}
         if study.of(*ENDED).empty:
             return row, None, complete
         if len(datasets_of(study)) > 1:

@@ -19,7 +19,7 @@ from analysis.write import pages
 from analysis.write.document import Document
 from analysis.write.table import as_csv
 from experiments.errors import writing
-from experiments.files import check_replaceable
+from experiments.files import check_replaceable, read_bytes, read_json
 
 MANIFEST = "manifest.json"
 METADATA = {
@@ -116,7 +116,7 @@ def check_unchanged(folder: Path) -> None:
         name = path.relative_to(folder).as_posix()
         if name not in {MANIFEST if digests else "", *digests}:
             return "was not written by vit-report, which replaces the whole folder"
-        changed = name != MANIFEST and hashlib.sha256(path.read_bytes()).hexdigest() != digests[name]
+        changed = name != MANIFEST and hashlib.sha256(read_bytes(path)).hexdigest() != digests[name]
         return "was changed since vit-report wrote it" if changed else ""
 
     check_replaceable(folder, objection)
@@ -125,7 +125,7 @@ def check_unchanged(folder: Path) -> None:
 def _digests(manifest: Path) -> dict[str, str]:
     """The digests of the files of a report; none where `manifest` is not one of this program."""
     try:
-        content = json.loads(manifest.read_text(encoding="utf-8"))
+        content = read_json(manifest)
         return dict(content["files"]) if content["made by"] == "vit-report" else {}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return {}

@@ -1,7 +1,9 @@
 """Write a table for a paper as LaTeX. Text is escaped here; every character has a form in pdflatex or is replaced."""
 
+import re
 import unicodedata
 
+from analysis.figures.style import is_math
 from analysis.words import GREEK, math_parts, plain
 from analysis.write.table import Column, Shown, Table, label_lines
 
@@ -25,6 +27,12 @@ FORMS = {
     "‡": r"\ddag{}",
     **{'"': r"\char34{}", "`": r"\char96{}", "'": "'{}", "-": "-{}"},  # two in a row would be a quotation mark, a dash
 }
+WORDS = """mathrm mathbf mathit mathcal mathbb mathsf mathtt text frac sqrt hat bar tilde vec overline left right times
+pm mp cdot cdots ldots dots le leq ge geq neq approx sim to leftarrow rightarrow in ell infty partial nabla prime circ
+star dagger sum prod log ln exp sin cos tan max min quad"""
+CONTROL = {*WORDS.split(), *GREEK}
+"""Control words that math may have. Others could read files, write them or run commands."""
+TOKEN = re.compile(r"\\([A-Za-z]+)|\\[,;:! |{}]|\^(?!\^)|[A-Za-z0-9 +\-=*/().,:;|<>!?'\[\]_{}]")  # ^^5c is a backslash
 FOOTNOTES = {"†": r"$^\dagger$", "‡": r"$^\ddagger$"}
 ACCENTS = dict(zip("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327", r"""`'^~"rvc"""))  # mark -> LaTeX's accent
 
@@ -73,7 +81,7 @@ def table(table: Table, label: str = "", caption: str | None = None) -> str:
 
 
 def _cell(cell: Shown, column: Column) -> str:
-    text = (_with_math if column.math else _without_math)(cell.text)
+    text = (_with_math if column.math else _without_math)(plain(cell.text))
     text += f" {escaped(cell.sign)}" * bool(cell.sign)
     return (rf"\textbf{{{text}}}" if cell.bold else text) + FOOTNOTES.get(cell.dagger, "")
 
@@ -84,7 +92,13 @@ def escaped(text: str) -> str:
 
 
 def _with_math(text: str) -> str:
-    return "".join(f"${part}$" if at % 2 else _without_math(part) for at, part in enumerate(math_parts(text)))
+    return "".join((_math if at % 2 else _without_math)(part) for at, part in enumerate(math_parts(plain(text))))
+
+
+def _math(part: str) -> str:
+    """Math as it is, if Matplotlib reads it, too, and LaTeX does nothing but set it; anything else is text."""
+    known = all(word in CONTROL for word in TOKEN.findall(part) if word) and not TOKEN.sub("", part)
+    return f"${part}$" if known and is_math(f"${part}$") else _without_math(f"${part}$")
 
 
 def _without_math(text: str) -> str:

@@ -24,7 +24,7 @@ from torch import Tensor
 from experiments.data.class_folders import HIDDEN, MOST_PIXELS, NAMED, list_images
 from experiments.data.images import Images, Parts, fitted
 from experiments.data.streaming import THREADS, StreamedPixels, in_memory
-from experiments.errors import UserError
+from experiments.errors import UserError, say
 from experiments.files import RecordError, write_text
 from experiments.sections import DataConfig
 
@@ -232,5 +232,5 @@ def to_rgb(opened: Any) -> Image.Image:
 def _say_once(text: str) -> None:
     with _saying:
         if text not in _said:
-            print(f"data: {text}", flush=True)
+            say(f"data: {text}")
             _said.add(text)

@@ -20,7 +20,7 @@ from experiments.data.catalogue import DATASETS
 from experiments.data.folder import to_rgb
 from experiments.data.images import Images, Parts, fitted
 from experiments.data.streaming import StreamedPixels, in_memory
-from experiments.errors import UserError
+from experiments.errors import UserError, say
 from experiments.locks import wait_for_lock
 from experiments.sections import DataConfig
 from vit import plugins
@@ -169,7 +169,7 @@ def _labelled(raw: Raw, where: str) -> Raw:
             listed = pd.Series(labels if labels.dtype.kind in "iuf" else given, dtype=object)
             missing = (_are_missing(listed) | (pd.to_numeric(listed, errors="coerce") < 0)).sum()
             if part == "test" and 0 < missing == count:
-                print(f"{where}: the {count:,} test images have no labels; part of train is the test set", flush=True)
+                say(f"{where}: the {count:,} test images have no labels; part of train is the test set")
                 continue
             if missing:
                 what = "none, NaN, an empty name, a word such as NA, or below 0; leave them out, or rename the class"

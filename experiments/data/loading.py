@@ -1,7 +1,6 @@
 """Loads a dataset: read it, split it, resize it. The split is stratified and fixed by the run's `split_seed`."""
 
 import math
-import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +16,7 @@ from experiments.data.images import CHUNK, Images, Parts, Pixels, Splits, copies
 from experiments.data.indexed import open_class, read_class, read_plugin
 from experiments.data.probes import generate
 from experiments.data.streaming import StreamedPixels
-from experiments.errors import UserError
+from experiments.errors import UserError, say
 from experiments.memory import check_images
 from experiments.sections import DataConfig
 from vit.registry import nearest
@@ -46,7 +45,7 @@ def load(config: RunConfig, other_classes: bool = False) -> Splits:
         copied = {name: number for name, part in parts.items() if (number := copies(train, part))}
         for name, number in copied.items():
             line = f"data: warning: {number:,} of the {len(parts[name]):,} {name} images are training images as well"
-            print(line, file=sys.stderr, flush=True)
+            say(line, error=True)
     if data.shuffle_patches:
         if isinstance(train.x, StreamedPixels):
             raise UserError("data.shuffle_patches: true is not allowed for images that do not fit into memory")

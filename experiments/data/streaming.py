@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from experiments.devices import CORES
+from experiments.errors import say
 from experiments.memory import GIB, check_images, machine_memory
 
 IN_MEMORY = 1 / 8  # of this machine's memory, for decoded images: the parts of a split and each worker need a copy
@@ -98,5 +99,5 @@ def in_memory(images: StreamedPixels) -> Tensor | StreamedPixels:
         return images[:]
     if need / count > machine_memory():
         check_images(count, 3, images.side)
-    print(f"data: {count:,} images need {need / GIB:,.1f} GiB decoded; they are decoded when used", flush=True)
+    say(f"data: {count:,} images need {need / GIB:,.1f} GiB decoded; they are decoded when used")
     return images

@@ -18,7 +18,7 @@ from pydantic import BaseModel, StrictInt, ValidationError
 
 from experiments.config import changed_settings
 from experiments.errors import first_line
-from experiments.files import RecordError, canonical, open_own, reading
+from experiments.files import RecordError, canonical, open_own, read_bytes
 from experiments.study import COMPARISON, GRID, STUDY, StudyPlan
 from experiments.version import now
 
@@ -79,8 +79,7 @@ class Look(BaseModel, frozen=True):
 def read_looks(study_dir: Path) -> list[Look]:
     """The recorded looks, in order; none without a file. Raises `RecordError` naming the line that is damaged."""
     path, looks = Path(study_dir) / LOOKS, list[Look]()
-    with reading(path):
-        body = path.read_bytes() if path.exists() else b""
+    body = read_bytes(path) if path.exists() else b""
     whole = body[: body.rfind(b"\n") + 1]  # without the beginning of a line that a killed report left
     for number, line in enumerate(whole.splitlines(), 1):
         try:

@@ -6,6 +6,7 @@ file imports no torch.
 """
 
 import io
+import math
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -15,7 +16,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from experiments.files import most_bytes
 from experiments.runs import record
+
+UNUSABLE = (ValueError, LookupError, TypeError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+"""What a file that is no npz file raises."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,29 @@ def to_bytes(hits: ArrayLike, probabilities: ArrayLike, labels: ArrayLike, class
     return body.getvalue()
 
 
+def load_arrays(body: bytes) -> dict[str, np.ndarray]:
+    """The arrays of an npz file. Raises one of `UNUSABLE`, also where they are large, before they are read."""
+    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    size = 0
+    with zipfile.ZipFile(io.BytesIO(body)) as packed:
+        for name in packed.namelist():
+            with packed.open(name) as file:
+                shape, _, dtype = read[np.lib.format.read_magic(file)](file)
+            size += math.prod(shape) * (dtype.itemsize if dtype.itemsize > 1 else 8)  # a byte may hold eight hits
+    if size > most_bytes():
+        raise ValueError(f"it needs more than {most_bytes():,} bytes; VIT_MAX_BYTES sets another limit")
+    with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def check_labels(labels: np.ndarray, classes: Sequence[str], hits: np.ndarray) -> None:
+    """Raise `ValueError` where labels are no classes [N], or have not one of the packed hits each [..., N / 8]."""
+    if hits.shape[-1:] != (-(-len(labels) // 8),):
+        raise ValueError("it has not one hit for each image")
+    if labels.ndim != 1 or labels.dtype.kind != "u" or (classes and int(labels.max(initial=0)) >= len(classes)):
+        raise ValueError("its labels are no numbers of classes")
+
+
 def read(run_dir: Path, digest: str) -> Predictions:
     """Read the predictions of a run. `digest` is the SHA-256 that its summary states.
 
@@ -57,10 +85,13 @@ def read(run_dir: Path, digest: str) -> Predictions:
     path = Path(run_dir) / record.PREDICTIONS
     body = record.read_bytes(path, digest)
     try:
-        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-            labels, probabilities = arrays["labels"], arrays["probabilities"]
-            hits = np.unpackbits(arrays["hits"], count=len(labels)).astype(bool)
-            classes = tuple(map(str, arrays.get("classes", ())))
-    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        arrays = load_arrays(body)
+        labels, probabilities = arrays["labels"], arrays["probabilities"]
+        classes = tuple(map(str, arrays.get("classes", ())))
+        check_labels(labels, classes, arrays["hits"])
+        hits = np.unpackbits(arrays["hits"], count=len(labels)).astype(bool)
+        if probabilities.shape != labels.shape or probabilities.dtype.kind != "f":
+            raise ValueError("it has not one probability for each image")
+    except UNUSABLE as error:
         raise record.RecordError(f"{path}: is not a file of test predictions: {error}") from error
     return Predictions(hits, probabilities, labels, classes)

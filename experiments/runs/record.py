@@ -17,16 +17,22 @@ import contextlib
 import csv
 import hashlib
 import io
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, create_model
+
+from experiments import files
+from experiments.errors import first_line
 from experiments.files import PART as PART
 from experiments.files import RecordError, canonical, finite, read_json, write_json
 from experiments.files import reading as reading
 from experiments.files import write_bytes as write_bytes
 from experiments.files import write_text as write_text
+from experiments.metric import LARGEST, is_metric
 from experiments.study import STUDY as STUDY
 from experiments.study import RunSpec
 
@@ -37,6 +43,36 @@ PLUGIN, DATA_PLUGIN, DIFF = "plugin", "data_plugin", "uncommitted.diff"
 ERROR = "error.txt"
 TRIALS = "trials.txt"  # marks a folder whose runs are trials of a tuning and belong to no comparison
 STATUSES = ("finished", "diverged", "pruned")
+
+
+def _check_relative(name: str) -> str:
+    if not name.isprintable() or {"", ".", ".."} & {*name.split("/")}:
+        raise ValueError(f"{name!r} is not allowed: expected a name inside the folder of the run")
+    return name
+
+
+def _part(needed: Mapping[str, Any], **others: Any) -> type[BaseModel]:
+    """The types of a part of a record, which other versions may have with other fields, or without `others`."""
+    fields: dict[str, Any] = {
+        **{name: (kind, ...) for name, kind in needed.items()},
+        **{n: (kind | None, None) for n, kind in others.items()},
+    }
+    return create_model("_Part", __config__=ConfigDict(extra="allow", strict=True), **fields)
+
+
+_NUMBERS, _PLUGIN = list[FiniteFloat], _part({"modules": str}, digest=str)
+_DATA = _part({}, files=str, classes=list[str], mean=_NUMBERS, std=_NUMBERS, copies=dict[str, int])
+_HARDWARE = dict[str, Any]
+_SESSION: Any = _part({}, hardware=_HARDWARE)
+_ORIGIN = {"commit": str, "hardware": _HARDWARE, "versions": _HARDWARE, "sessions": list[_SESSION], "plugin": _PLUGIN}
+_SUMMARY = _part(
+    {"run_id": str, "files": dict[Annotated[str, AfterValidator(_check_relative)], str]},
+    **{"epochs": Annotated[int, Field(ge=0, le=10**9)], "data": _DATA, "provenance": _part({}, **_ORIGIN)},
+    **{"planned": dict[str, Any], "cost": dict[str, Any]},
+)
+_SETTINGS = _part(
+    {"seed": int, "data": _part({"name": str}), "model": _part({"pos_embed": str}), "optim": dict, "train": dict}
+)
 
 
 @dataclass(frozen=True)
@@ -68,8 +104,8 @@ def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> dict[str, Any]:
     run_dir = Path(run_dir)
     optional = [PREDICTIONS] if (run_dir / PREDICTIONS).is_file() else []
     names = (CONFIG, METRICS, CHECKPOINT, *optional, *_sources(run_dir))
-    files = {name: _sha256(run_dir / name) for name in names}
-    sealed = finite({"schema": SCHEMA, **summary, "files": files})
+    digests = {name: _sha256(run_dir / name) for name in names}
+    sealed = finite({"schema": SCHEMA, **summary, "files": digests})
     sealed["digest"] = hashlib.sha256(canonical(sealed)).hexdigest()
     write_json(run_dir / SUMMARY, sealed)
     return sealed
@@ -121,7 +157,24 @@ def read_run(
     for name in dict.fromkeys((*always, *(name for name in summary["files"] if name not in large))):
         if _sha256(run_dir / name) != summary["files"].get(name):
             raise RecordError(f"{run_dir / name}: does not match the digest in {SUMMARY}; it was changed after the run")
-    return RunRecord(run_dir.name, run_dir, read_json(run_dir / CONFIG), read_rows(run_dir / METRICS), summary)
+    return RunRecord(run_dir.name, run_dir, read_config(run_dir), read_rows(run_dir / METRICS), summary)
+
+
+def read_config(run_dir: Path) -> dict[str, Any]:
+    """The configuration of a run, which may be of another version. Raises `RecordError` where it lacks a section."""
+    return _checked(_SETTINGS, read_json(run_dir / CONFIG), run_dir / CONFIG)
+
+
+def _checked(part: type[BaseModel], tree: dict[str, Any], path: Path) -> dict[str, Any]:
+    """A file's content, if its types are possible: a digest shows only that nothing was changed."""
+    try:
+        part.model_validate(tree)
+    except ValidationError as error:
+        raise RecordError(f"{path}: {first_line(error)}") from error
+    for name, value in tree.items():
+        if value is not None and is_metric(name) and not (type(value) in (int, float) and abs(value) <= LARGEST):
+            raise RecordError(f"{path}: {name}: {str(value)[:60]!r} is not allowed: expected a number")
+    return tree
 
 
 def read_summary(run_dir: Path, run_id: str | None = None) -> dict[str, Any]:
@@ -136,6 +189,7 @@ def read_summary(run_dir: Path, run_id: str | None = None) -> dict[str, Any]:
         raise RecordError(f"{path}: does not match its own digest; it was changed after the run")
     if summary.get("schema") != SCHEMA or summary.get("status") not in STATUSES:
         raise RecordError(f"{path}: unknown schema or status: {summary.get('schema')!r}, {summary.get('status')!r}")
+    _checked(_SUMMARY, summary, path)
     if run_id not in (None, summary["run_id"]):
         raise RecordError(f"{path}: belongs to run {summary['run_id']}, not {run_id}; its folder was renamed or copied")
     return summary
@@ -144,7 +198,7 @@ def read_summary(run_dir: Path, run_id: str | None = None) -> dict[str, Any]:
 def read_bytes(path: Path, digest: str) -> bytes:
     """The content of a file of a run. Raises `RecordError` where it does not have this SHA-256."""
     with reading(path):
-        body = path.read_bytes()
+        body = path.read_bytes() if path.name == CHECKPOINT else files.read_bytes(path)
     if hashlib.sha256(body).hexdigest() != digest:
         raise RecordError(f"{path}: does not match the digest in {SUMMARY}; it was changed after the run")
     return body
@@ -152,13 +206,17 @@ def read_bytes(path: Path, digest: str) -> bytes:
 
 def read_rows(path: Path) -> list[dict[str, float]]:
     """The epochs in a metrics file. Raises `RecordError`."""
-    with reading(path), path.open(newline="", encoding="utf-8") as file:
-        try:
-            rows = csv.reader(file)
-            header = next(rows, [])
-            return [dict(zip(header, map(float, row), strict=True)) for row in rows if row]
-        except (ValueError, TypeError, AttributeError, csv.Error) as error:
-            raise RecordError(f"{path}: is not a table of numbers: {error}") from error
+    try:
+        lines = csv.reader(io.StringIO(files.read_bytes(path).decode(), newline=""))
+        header = next(lines, [])
+        if taken := {"run", "variant", "seed"} & {*header}:
+            raise ValueError(f"{min(taken)} is no metric")
+        rows = [dict(zip(header, map(float, row), strict=True)) for row in lines if row]
+        if [row["epoch"] for row in rows] != sorted({row["epoch"] for row in rows} - {math.inf}):
+            raise ValueError("its epochs do not rise")
+    except (ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
+        raise RecordError(f"{path}: is not a table of numbers: {error}") from error
+    return rows
 
 
 def _sha256(path: Path) -> str:

@@ -246,6 +246,6 @@ def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any] | None:
         return None
     with record.advising():
         finished = record.read_run(folder, checkpoint=True, predictions=True, run_id=run.run_id)
-    check_unchanged(run.config, finished.summary.get("data", {}).get("files"), folder)
+    check_unchanged(run.config, (finished.summary.get("data") or {}).get("files"), folder)
     remove_temporary_files(folder)
     return finished.summary

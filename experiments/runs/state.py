@@ -15,7 +15,7 @@ from torch import Tensor
 
 from experiments.config import load, run_id
 from experiments.errors import UserError, writing
-from experiments.files import check_own, delete_file, own_folder, own_path
+from experiments.files import check_own, delete_file, own_folder
 from experiments.metric import Metric
 from experiments.runs import record, resume
 from experiments.runs.history import read_stated
@@ -118,7 +118,7 @@ class RunState(Saved):
         """Write the configuration and the source of the plug-ins that the run is trained with."""
         record.write_json(self.dir / record.CONFIG, self.spec.config.model_dump())
         for name, body in source_files(self.spec.config).items():
-            own_folder(own_path(self.dir, name).parent)
+            own_folder(check_own(self.dir, name).parent)
             record.write_bytes(self.dir / name, body)
 
     def _add_session(self, session: Mapping[str, Any], diff: bytes) -> None:

@@ -1,6 +1,7 @@
 """The model of a finished run without the rest: it says which classes images belong to."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from torch import Tensor
 
@@ -19,6 +21,7 @@ from experiments.data.catalogue import DATASETS, UNREAD
 from experiments.data.images import normalized
 from experiments.data.indexed import to_pixels
 from experiments.errors import UserError
+from experiments.memory import check_model
 from experiments.runs import record
 from experiments.runs.images import check_unchanged
 from experiments.training.trainer import DTYPES, EVAL_BATCH, autocast, initial_model, load_weights, probabilities
@@ -38,20 +41,31 @@ class TrainedRun:
     @cached_property
     def weights(self) -> Mapping[str, Tensor]:
         digest = self.summary["files"][record.CHECKPOINT]
-        return load_tensors(record.read_bytes(Path(self.folder) / record.CHECKPOINT, digest))
+        try:
+            return load_tensors(record.read_bytes(Path(self.folder) / record.CHECKPOINT, digest))
+        except SafetensorError as error:
+            raise UserError(f"{self.folder}: the checkpoint is not a safetensors file") from error
 
     def model(self) -> ViT:
         """The model with its final weights. Raises `UserError` where the source of its plug-in was changed."""
-        name, recorded = self.config.model.pos_embed, self.summary["provenance"].get("plugin") or {}
+        recorded = (self.summary.get("provenance") or {}).get("plugin") or {}
+        name = self.config.model.pos_embed
         plugin = REGISTRY[name].plugin
         if plugin and recorded.get("digest") not in (None, plugin.digest):
             raise UserError(
                 f"model.pos_embed: the source of the plug-in {name!r} was changed after "
                 f"{self.folder} was trained; restore it from {record.PLUGIN}/ in that folder, or train that run again"
             )
-        last = max(name for name in self.weights if name.startswith("head."))
-        model = initial_model(self.config, num_classes=self.weights[last].shape[0])
-        load_weights(model, self.weights)
+        weights = self.weights
+        check_model(self.config.model)
+        try:
+            last = max(name for name in weights if name.startswith("head."))
+            model = initial_model(self.config, num_classes=weights[last].shape[0])
+            load_weights(model, weights)
+        except (RuntimeError, ValueError, LookupError) as error:
+            reason = f": {error}" * isinstance(error, UserError)
+            line = "the checkpoint does not fit the model of its configuration"
+            raise UserError(f"{self.folder}: {line}{reason}") from error
         return model
 
 
@@ -65,9 +79,10 @@ def read(folder: str, field: str) -> TrainedRun:
     run = record.read_run(path, checkpoint=True)
     if run.summary["status"] != "finished":
         raise UserError(f"{where} has the status {run.summary['status']}; allowed: finished")
-    if "data_plugin" in run.summary["provenance"] and (name := run.config["data"]["name"]) not in DATASETS:
+    provenance = run.summary.get("provenance") or {}
+    if provenance.get("data_plugin") and (name := run.config["data"]["name"]) not in DATASETS:
         DATASETS[name] = UNREAD
-    kind, plugin = run.config["model"]["pos_embed"], run.summary["provenance"].get("plugin")
+    kind, plugin = run.config["model"]["pos_embed"], provenance.get("plugin")
     if plugin and kind not in REGISTRY:
         advice = f"start again with {_variables(path / record.PLUGIN, plugin['modules'])}" if plugin["digest"] else ""
         raise UserError(
@@ -80,8 +95,8 @@ def _variables(copy: Path, modules: str) -> str:
     """The environment variables with which the copy of a plug-in is imported. `modules`: as VIT_PLUGINS named them."""
     files = [copy / f"{Path(name).name.removesuffix('.py')}.py" for name in modules.split(",")]
     if found := ",".join(str(file) for file in files if file.is_file()):
-        return f"{VARIABLE}={found}"
-    return f"PYTHONPATH={copy} {VARIABLE}={modules}"
+        return f"{VARIABLE}={shlex.quote(found)}"
+    return f"PYTHONPATH={shlex.quote(str(copy))} {VARIABLE}={shlex.quote(modules)}"
 
 
 @dataclass(frozen=True)
@@ -130,7 +145,7 @@ def load_model(run_folder: str | Path, data_root: str | None = None) -> TrainedM
     is missing or was changed.
     """
     run = read(os.path.expanduser(run_folder), "run_folder")
-    known, config = run.summary.get("data", {}), run.config
+    known, config = run.summary.get("data") or {}, run.config
     if "classes" in known:
         of_data = tuple(known["classes"]), torch.tensor(known["mean"]), torch.tensor(known["std"])
     else:
@@ -143,4 +158,7 @@ def load_model(run_folder: str | Path, data_root: str | None = None) -> TrainedM
         check_unchanged(config, known.get("files"), Path(run.folder))
         splits = loading.load(config)
         of_data = splits.classes, splits.mean, splits.std
-    return TrainedModel(run.model().eval(), *of_data, run.config)
+    model, (classes, mean, std) = run.model().eval(), of_data
+    if {len(mean), len(std)} != {model.cfg.in_chans} or len(classes) != model.cfg.num_classes:
+        raise UserError(f"{run.folder}: {record.SUMMARY}: data: its classes, mean and std do not fit the model")
+    return TrainedModel(model, classes, mean, std, run.config)

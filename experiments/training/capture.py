@@ -1,11 +1,11 @@
 """A training step as a CUDA graph: captured once, then replayed, so that one call launches all its operations."""
 
 import gc
-import sys
 from collections.abc import Callable
 
 import torch
 
+from experiments.errors import say
 from experiments.memory import is_out_of_memory
 
 WARM_UP = 3  # steps before the capture. They create gradients, optimiser state and compiled kernels.
@@ -49,7 +49,7 @@ class CapturedStep:
             if is_out_of_memory(error):
                 raise
             reason = " ".join(str(error).split())[:200]
-            print(f"CUDA graph: not used, training is slower without it ({reason})", file=sys.stderr, flush=True)
+            say(f"CUDA graph: not used, training is slower without it ({reason})", error=True)
             return None
 
 

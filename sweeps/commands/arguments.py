@@ -12,7 +12,7 @@ from typing import Any
 
 from experiments.cli import add_settings, complete_with, folder, positive, settings
 from experiments.effects import warn_of_equal_variants, warn_of_long_warmup
-from experiments.errors import UserError
+from experiments.errors import UserError, shell_words
 from experiments.presets import PRESETS
 from experiments.study import STUDY, StudyPlan, UntilDecided
 from sweeps.builtin import FILES, load_study
@@ -169,7 +169,7 @@ def read_folder(arguments: argparse.Namespace) -> StudyFolder:
         if vars(arguments).get(flag):
             raise UserError(
                 f"--{flag.replace('_', '-')}: is not allowed with the folder of a study, which has its plan; to extend "
-                f"it, change its command: {StudyPlan.read(study_dir).command}"
+                f"it, change its command: {shell_words(StudyPlan.read(study_dir).command or '')}"
             )
     plan = plan_of(study_dir)
     if arguments.seeds is not None:

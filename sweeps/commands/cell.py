@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.errors import UserError
+from experiments.errors import UserError, say
 from experiments.locks import has_locks
 from experiments.runs.record import ERROR
 from experiments.runs.tracking.mirror import Mirror
@@ -55,9 +55,9 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     with Mirror(tracking, study_dir, [run.name]), LocalEngine(local_slots(arguments.device, 1)) as engine:
         failed = train_plan(folder, engine, cohort=1)
     if failed:
-        print(f"failed: {run.name}: {failed[run.name]} (see {study_dir / run.name / ERROR})")
+        say(f"failed: {run.name}: {failed[run.name]} (see {study_dir / run.name / ERROR})")
         return 1
-    print(f"{run.name}: {result_text(folder.ended[run.name], shown_metric(plan))}")
+    say(f"{run.name}: {result_text(folder.ended[run.name], shown_metric(plan))}")
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.cli import positive
 from experiments.effects import warn_of_slow_bfloat16
-from experiments.errors import UserError, plural
+from experiments.errors import UserError, plural, say
 from experiments.metric import Metric
 from experiments.runs.record import ERROR, is_finished
 from experiments.runs.tracking.mirror import Mirror
@@ -45,7 +45,7 @@ again. The exit status is 0 if every run has ended, and 1 if runs failed in
 every attempt."""
 ARRAY = 1000  # jobs of a Slurm array; by default, their numbers go from 0 to 1000
 COMPILES = (
-    "\ntrain.compile default: before its first step each worker compiles the model, half a minute on a recent GPU and "
+    "train.compile default: before its first step each worker compiles the model, half a minute on a recent GPU and "
     "minutes on a CPU"
 )
 
@@ -109,7 +109,10 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         with the_only_driver(folder.dir):
             folder.ready()
             folder.write(command)
-            print(_start_line(folder, engine), flush=True)
+            say(
+                _start_line(folder, engine),
+                *[COMPILES] * any(run.config.train.compile != "none" for run in folder.left),
+            )
             with Mirror(tracking_of(arguments), folder.dir, alert=arguments.alert):
                 failed = _train(folder, engine, arguments.cohort)
                 training.close()  # before what follows: Ray ends this process a minute after its head
@@ -126,10 +129,10 @@ def plan(arguments: argparse.Namespace, command: str) -> int:
         trains = command.replace(f"{PROG} plan", f"{PROG} run", 1)
         runs = folder.write(trains).runs
     left = [index for index, run in enumerate(runs) if not is_finished(folder.dir / run.name)]
-    print(f"{plural(len(runs), 'run')}, {len(left)} left")
+    say(f"{plural(len(runs), 'run')}, {len(left)} left")
     for line in array_lines(left):
-        print(line)
-    print(f'in array.sh: {PROG} cell {shlex.quote(str(folder.dir))} --index "$((${{1:-0}} + SLURM_ARRAY_TASK_ID))"')
+        say(line)
+    say(f'in array.sh: {PROG} cell {shlex.quote(str(folder.dir))} --index "$((${{1:-0}} + SLURM_ARRAY_TASK_ID))"')
     return 0
 
 
@@ -180,7 +183,7 @@ def _print_left(folder: StudyFolder) -> int:
     print_plan(folder)
     if folder.left:
         most = "up to " if folder.plan.until_decided else ""
-        print(
+        say(
             f"To train: {most}{plural(len(folder.left), 'run')}, {most}{plural(epochs, 'epoch')}, "
             f"{most}{operations:.3g} FLOPs times the number of training images"
         )
@@ -190,13 +193,12 @@ def _print_left(folder: StudyFolder) -> int:
 def _start_line(folder: StudyFolder, engine: Engine | None) -> str:
     """What the sweep is about to do. Without runs to train, there is no engine."""
     plan, most = folder.plan, "up to " if folder.plan.until_decided else ""
-    compiled = any(run.config.train.compile != "none" for run in folder.left)
     seeds = plural(len({run.seed for run in plan.runs}), "seed")
     workers = f" with {plural(engine.places, 'worker')} on {engine.where}" if engine else ""
     return (
         f"{plan.name}: {plural(len(plan.labels), 'variant')} x {most}{seeds}, "
         f"{most}{plural(len(folder.left), 'run')} to train{workers}; "
-        f"metric {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}" + COMPILES * compiled
+        f"metric {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}"
     )
 
 
@@ -210,11 +212,11 @@ def _print_result(folder: StudyFolder, failed: Mapping[str, str]) -> int:
     names = [run.name for run in folder.plan.runs if run.name in folder.ended]
     deleted = [name for name in names if not is_finished(folder.dir / name)]
     ended = [folder.ended[name]["status"] for name in names if name not in deleted]
-    print(counts_text(Counter([*ended, *["failed"] * len(failed), *["deleted"] * len(deleted)]), "run"))
+    say(counts_text(Counter([*ended, *["failed"] * len(failed), *["deleted"] * len(deleted)]), "run"))
     for name in deleted:
-        print(f"deleted: {name}: its record was deleted meanwhile; the same command trains it again")
+        say(f"deleted: {name}: its record was deleted meanwhile; the same command trains it again")
     for name, reason in failed.items():
-        print(f"failed: {name}: {reason} (see {folder.dir / name / ERROR})")
-    print(f"study: {folder.dir}")
-    print(f"next: vit-report {shlex.quote(str(folder.dir))}")
+        say(f"failed: {name}: {reason} (see {folder.dir / name / ERROR})")
+    say(f"study: {folder.dir}")
+    say(f"next: vit-report {shlex.quote(str(folder.dir))}")
     return 1 if failed or deleted else 0

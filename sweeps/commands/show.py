@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config import flatten
-from experiments.errors import UserError, format_level, plural
+from experiments.errors import UserError, format_level, plural, say
 from experiments.metric import Metric
 from experiments.presets import preset
 from experiments.study import MOST_PAIRS
@@ -41,14 +41,14 @@ def list_studies(arguments: argparse.Namespace, _: str) -> int:
     """Print the built-in studies."""
     width = max(map(len, FILES))
     for study in map(load_study, FILES):
-        print(f"{study.name:{width}}  {sum(1 for _ in study.variants()):2} variants  {study.description}")
-    print("Each preset is also a study, with one variant; `vit-train presets` lists the presets.")
+        say(f"{study.name:{width}}  {sum(1 for _ in study.variants()):2} variants  {study.description}")
+    say("Each preset is also a study, with one variant; `vit-train presets` lists the presets.")
     return 0
 
 
 def print_example(arguments: argparse.Namespace, _: str) -> int:
     """Print the example of a study file."""
-    print(EXAMPLE.read_text(encoding="utf-8"), end="")
+    say(*EXAMPLE.read_text(encoding="utf-8").splitlines())
     return 0
 
 
@@ -60,7 +60,7 @@ def show(arguments: argparse.Namespace, _: str) -> int:
     try:
         with_planned_runs(folder.plan, folder.stated, folder.dir)
     except UserError as error:
-        print(f"note: {error}")
+        say(f"note: {error}")
     return 0
 
 
@@ -71,27 +71,27 @@ def print_plan(folder: StudyFolder) -> None:
     done = Counter(run.variant for run in plan.runs if run.name in folder.ended)
     usual = dict(flatten(preset(plan.preset).model_dump()))
     changed = [f", {path}={format_level(value)}" for path, value in flatten(plan.base) if value != usual.get(path)]
-    print(f"{plan.name}: {plan.description}".rstrip(": "))
-    print(f"base      preset {plan.preset}{''.join(changed)}")
+    say(f"{plan.name}: {plan.description}".rstrip(": "))
+    say(f"base      preset {plan.preset}{''.join(changed)}")
     for factor, levels in plan.factors.items():
         texts = [", ".join(map(format_level, level)) if "+" in factor else format_level(level) for level in levels]
-        print(f"factor    {factor}: {' | '.join(texts)}")
+        say(f"factor    {factor}: {' | '.join(texts)}")
     if plan.tuned:
-        print(f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {plural(plan.tuned.budget, 'trial')}")
-    print(f"baseline  {plan.baseline}")
-    print(f"metric    {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}")
-    print(f"          {_equivalence_text(folder)}")
+        say(f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {plural(plan.tuned.budget, 'trial')}")
+    say(f"baseline  {plan.baseline}")
+    say(f"metric    {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}")
+    say(f"          {_equivalence_text(folder)}")
     if plan.looks:
         from analysis.verdicts.looks import ALPHA, Looks  # imports numpy
 
         stops = "; variants stop when they are decided" if plan.until_decided else ""
         tests = zip(plan.looks, Looks(tuple(plan.looks)).shares, strict=True)
-        print(f"looks     tests at {', '.join(f'{n} (level {ALPHA * share:.2%})' for n, share in tests)} seeds{stops}")
+        say(f"looks     tests at {', '.join(f'{n} (level {ALPHA * share:.2%})' for n, share in tests)} seeds{stops}")
     width = max(map(len, [*planned, "variant"]))
-    print(f"\n{'variant':{width}}  seeds  done")
+    say("", f"{'variant':{width}}  seeds  done")
     for variant, seeds in planned.items():
-        print(f"{variant:{width}}  {seeds:5}  {done[variant]:4}")
-    print(f"\n{plural(len(plan.runs), 'run')}, {done.total()} done, in {folder.dir}")
+        say(f"{variant:{width}}  {seeds:5}  {done[variant]:4}")
+    say("", f"{plural(len(plan.runs), 'run')}, {done.total()} done, in {folder.dir}")
 
 
 def _equivalence_text(folder: StudyFolder) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from experiments.errors import duration_text
+from experiments.errors import duration_text, printable, say
 from experiments.version import now
 from sweeps.commands.arguments import add_study_dir_command, existing_study
 
@@ -79,7 +79,7 @@ def status(arguments: argparse.Namespace, _: str) -> int:
         start, study = time.monotonic(), read_status(study_dir)
         if arguments.json:
             tree = {"schema": SCHEMA, "time": now(), "counts": study.counts, **asdict(study)}
-            print(json.dumps(tree, indent=None if arguments.watch else 1), flush=True)
+            say(*json.dumps(tree, indent=None if arguments.watch else 1).splitlines())
         else:
             if look and console.is_terminal:
                 console.clear()
@@ -124,12 +124,12 @@ def _summary_line(study: StudyStatus) -> str:
         parts.append(f"about {duration_text(study.seconds_left)} left")
     if study.driver:
         parts.append(f"trained by {study.driver}")
-    return f"{study.study}: {', '.join(parts)}"
+    return printable(f"{study.study}: {', '.join(parts)}")
 
 
 def _table(rows: Iterable[Mapping[str, Any]]) -> Table | None:
     """A table. Columns that are empty for all rows are left out; without rows, there is none."""
-    cells = [{column: str(value or "") for column, value in row.items()} for row in rows]
+    cells = [{column: printable(value or "") for column, value in row.items()} for row in rows]
     if not cells:
         return None
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.cli import positive
 from experiments.config import load
-from experiments.errors import UserError, format_level, plural, setting_text
+from experiments.errors import UserError, format_level, plural, say, setting_text
 from experiments.runs.record import ERROR
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import add_alert_argument, add_tracking_arguments
@@ -106,29 +106,29 @@ def _report(
     failed = [trial for of_variant in trials.values() for trial in of_variant if trial.status == "failed"]
     for lost in failed:
         trace = f"{study_dir / RUNS}/*-s{lost.seed}-*/{ERROR}"
-        print(f"failed: {lost.variant}, trial {lost.trial}: it failed in every attempt (see {trace})")
+        say(f"failed: {lost.variant}, trial {lost.trial}: it failed in every attempt (see {trace})")
     best = {label: best_trial(of_variant) for label, of_variant in trials.items()}
     for label, trial in best.items():
         if trial is None:
-            print(f"not tuned: {label}: none of its {plan.trials} trials finished; try other --params")
+            say(f"not tuned: {label}: none of its {plan.trials} trials finished; try other --params")
             continue
         chosen = ", ".join(f"{path}={format_level(value)}" for path, value in trial.settings.items())
         cost = f"{sum(trial.epochs for trial in trials[label])} epochs in all"
         mean = f" (mean over {plan.seeds} seeds)" if plan.seeds > 1 else ""
-        print(f"{label}: validation accuracy {trial.val_acc:.1%}{mean} in trial {trial.trial}, {cost}: {chosen}")
+        say(f"{label}: validation accuracy {trial.val_acc:.1%}{mean} in trial {trial.trial}, {cost}: {chosen}")
         for path, value in trial.settings.items():
             if end := plan.space[path].edge(value):
-                print(
+                say(
                     f"edge: {label}: {path}={format_level(value)} is at or near the {end} end of "
                     f"{range_text(plan.space[path])}; widen it with --params and tune again"
                 )
     if None in best.values():
         return 1
-    print(f"result: {study_dir / TUNED}")
+    say(f"result: {study_dir / TUNED}")
     is_untuned = (study_dir / STUDY).exists() and not StudyPlan.read(study_dir).tuned
     if is_untuned:  # the folder takes no runs of other settings
-        print(f"note: {study_dir} is a study that is not tuned; train the tuned runs with another --out")
-    print(f"next: {_next_command(plan, study_dir, is_untuned, arguments)}")
+        say(f"note: {study_dir} is a study that is not tuned; train the tuned runs with another --out")
+    say(f"next: {_next_command(plan, study_dir, is_untuned, arguments)}")
     return 1 if failed else 0
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from experiments.errors import UserError, plural
-from experiments.files import read_json, write_json, write_text
+from experiments.errors import UserError, plural, say
+from experiments.files import read_bytes, read_json, write_json, write_text
 from experiments.runs.tracking.settings import add_tracking_arguments
 from sweeps.commands.arguments import PROG, add_study_command, read_folder
 from sweeps.commands.run import DEVICE, tracking_of
@@ -75,10 +75,10 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
         "parameters": {"run": {"values": left}},
         "command": [PROG, "cell", str(study_dir.resolve()), "${args_no_hyphens}", *options],
     }
-    print(f"{plan.name}: {plural(len(plan.runs), 'run')}, {len(left)} to train")
+    say(f"{plan.name}: {plural(len(plan.runs), 'run')}, {len(left)} to train")
     if left:
         _register(study_dir, spec)
-    print(f"next: {PROG} status {shlex.quote(str(study_dir))}")
+    say(f"next: {PROG} status {shlex.quote(str(study_dir))}")
     return 0
 
 
@@ -87,19 +87,19 @@ def _register(study_dir: Path, spec: dict[str, Any]) -> None:
     from experiments.runs.tracking import server
 
     file, note, text = study_dir / SPEC, study_dir / NOTE, yaml.safe_dump(spec, sort_keys=False, allow_unicode=True)
-    is_known = note.exists() and file.exists() and file.read_text() == text
+    is_known = note.exists() and file.exists() and read_bytes(file) == text.encode()
     write_text(file, text)
-    print(f"specification: {file}")
+    say(f"specification: {file}")
     try:
         server.check_online()
         with server.wandb_in_use(), contextlib.redirect_stdout(io.StringIO()):
             sweep = server.bounded(lambda: _registered(spec, read_json(note) if is_known else None), SECONDS)
     except server.Unreachable as error:
         again = f"register the sweep later with the same command, or with: wandb sweep {shlex.quote(str(file))}"
-        print(f"W&B cannot be used ({error}); {again}")
+        say(f"W&B cannot be used ({error}); {again}")
         return
     write_json(note, sweep)
-    print(f"sweep: {sweep['url']}\nagent: {AGENT} {shlex.quote(sweep['path'])}")
+    say(f"sweep: {sweep['url']}", f"agent: {AGENT} {shlex.quote(sweep['path'])}")
 
 
 def _registered(spec: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:

@@ -9,13 +9,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import cast
 
 from experiments.cli import INTERRUPTS
 from experiments.devices import CORES, free_gpus
-from experiments.errors import UserError, writing
+from experiments.errors import UserError, say, writing
 from experiments.files import open_own
 from experiments.study import RunSpec
 from sweeps.engines.contract import Event, Failed, Slot, Task
@@ -59,7 +60,7 @@ class LocalEngine:
         self.where = " and ".join(devices)
         self.workers: list[LocalWorker] = []
         self.task: Task | None = None
-        self.say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
+        self.say: Callable[[str], None] = partial(say, error=True)
 
     @property
     def room(self) -> int:

@@ -17,6 +17,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from experiments.cli import INTERRUPTS
 from experiments.data.class_folders import MOST_PIXELS
-from experiments.errors import UserError
+from experiments.errors import UserError, say
 from experiments.study import RunSpec
 from sweeps.engines.contract import Event, Failed, Slot, Task
 from sweeps.engines.ray_actor import Actor, Expected, Proof, versions
@@ -75,7 +76,7 @@ class RayEngine:
         self.on_each = math.ceil(workers / gpus) if self.on_gpu and workers and gpus else 1  # workers on a GPU
         self.slot = Slot("cuda:0", memory_share=1 / self.on_each) if self.on_gpu else Slot("cpu", 1)
         self.where = f"the {'GPUs' if self.on_gpu else 'CPUs'} of the Ray cluster {self.address}"
-        self.say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
+        self.say: Callable[[str], None] = partial(say, error=True)
         self.workers: list[RayWorker] = []
         self.ready: list[RayWorker] = []
         self.candidates: list[RayWorker] = []
@@ -316,7 +317,7 @@ def _connect(flag: str) -> str:
         signal.signal(number, handler)
     address = str(ray.get_runtime_context().gcs_address)
     if flag == "auto":
-        print(f"--ray auto: {'a new' if here else 'the'} Ray cluster {address} ({source})", file=sys.stderr, flush=True)
+        say(f"--ray auto: {'a new' if here else 'the'} Ray cluster {address} ({source})", error=True)
     return address
 
 
@@ -351,7 +352,7 @@ def _is_of_another_user(address: str) -> bool:
 def _problem(address: str, source: str) -> str:
     """Why a cluster cannot be used; "" if it answers."""
     line = f"waiting for an answer of the Ray cluster {address} ({source})"
-    timer = threading.Timer(SAID_AFTER, print, [line], {"file": sys.stderr, "flush": True})
+    timer = threading.Timer(SAID_AFTER, say, [line], {"error": True})
     timer.start()
     try:
         problem = _ask(address)
@@ -382,5 +383,5 @@ def _new_cluster() -> dict[str, Any]:
         TOKEN.parent.mkdir(mode=0o700, exist_ok=True)
         TOKEN.touch(mode=0o600, exist_ok=False)
         TOKEN.write_text(secrets.token_hex(32), encoding="utf-8")
-        print(f"made {TOKEN}, which `ray start` of this user needs from now on", file=sys.stderr, flush=True)
+        say(f"made {TOKEN}, which `ray start` of this user needs from now on", error=True)
     return {"include_dashboard": False, "object_store_memory": 100 * 2**20}  # bytes; only rows pass through it

@@ -1,9 +1,9 @@
 """Tune every variant of a study: a driver trains the trials, and each variant gets the same number of them."""
 
-import sys
+from functools import partial
 from pathlib import Path
 
-from experiments.errors import UserError
+from experiments.errors import UserError, say
 from experiments.files import own_folder
 from experiments.runs import record
 from experiments.tuned import TunedTrial, best_trial
@@ -36,12 +36,12 @@ def tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str = "") -> 
 
 
 def _tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str) -> dict[str, list[TunedTrial]]:
-    trials = Trials(plan, study_dir / RUNS, lambda line: print(line, file=sys.stderr, flush=True))
+    trials = Trials(plan, study_dir / RUNS, partial(say, error=True))
     begun = [run for of_variant in trials.trials.values() for trial in of_variant.values() for run in trial.runs]
     StudyFolder(trials.folder, plan.study.model_copy(update={"runs": begun})).ready()
     rows = trials.rows()
     check_result(plan, rows, study_dir / TUNED)
-    print(intro, flush=True)
+    say(intro)
     epochs = [variant.config.train.epochs for variant in plan.study.variants.values()] * plan.trials * plan.seeds
     with ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display:
         display.skip([run.name for trial in trials.closed() for run in trial.runs])

@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import Self
 
-from experiments.errors import UserError
+from experiments.errors import UserError, say
 from experiments.runs import record
 from experiments.runs.tracking.notes import FOLDER, changed_runs, lacking
 from experiments.runs.tracking.settings import OF_AGENT, Tracking
@@ -93,4 +94,4 @@ class Mirror:
             self._show(line.strip())
 
     def _show(self, line: str) -> None:
-        (self.show or (lambda text: print(text, file=sys.stderr, flush=True)))(f"tracking: {line}")
+        (self.show or partial(say, error=True))(f"tracking: {line}")

@@ -39,11 +39,10 @@ def read_note(folder: Path, run: str) -> Sent | None:
     """What W&B has of a run; None where there is no note that can be read."""
     try:
         note = Sent(**read_json(note_path(folder, run)))
-        ids = [note.id, *([] if note.sweep is None else [note.sweep])]
-        named = all(NAME.fullmatch(one.lstrip("._=,+-")) for one in ids)  # the end of a long name may begin so
+        end = note.id.lstrip("._=,+-")  # the end of a long name may begin so
+        return note if NAME.fullmatch(end) and NAME.fullmatch(note.sweep or end) else None
     except (RecordError, TypeError, AttributeError):
         return None
-    return note if named else None
 
 
 def lacking(folder: Path, runs: Iterable[str], agent: AgentRun | None) -> list[str]:

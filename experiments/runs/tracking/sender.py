@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from experiments.errors import UserError
-from experiments.files import check_name, check_own, delete_folders, own_folder, own_path, write_json
+from experiments.files import check_name, check_own, delete_folders, own_folder, write_json
 from experiments.locks import lock
 from experiments.runs import record
 from experiments.runs.tracking import server
@@ -73,7 +73,7 @@ class Sender(AbstractContextManager["Sender"]):
         """Send what is new of a run. Whether W&B has all of it now: it has ended, and no other process sends it."""
         run_dir = check_own(self.folder / check_name(run, "its name"))
         if not record.is_finished(run_dir):
-            if own_path(run_dir, record.CONFIG).exists() and self._open(run, self._note(run)):
+            if check_own(run_dir, record.CONFIG).exists() and self._open(run, self._note(run)):
                 self.open[run].follow()
             return False
         note = self._note(run)
@@ -82,7 +82,7 @@ class Sender(AbstractContextManager["Sender"]):
         if run in self.open or note.digest != whole.summary["digest"]:
             whole = record.read_run(run_dir, checkpoint=True, predictions=True)  # all that is sent has its digest
             for name in (record.SUMMARY, *whole.summary["files"]):
-                own_path(run_dir, name)
+                check_own(run_dir, name)
             if not self._open(run, note):
                 return False
             sent = self.open.pop(run)
@@ -106,8 +106,8 @@ class Sender(AbstractContextManager["Sender"]):
         if not self.locks[run].enter_context(lock(self.folder / FOLDER / "locks" / run)):
             return False
         if self.where == "offline":  # written from its first epoch: it replaces what an interruption left
-            mine = re.escape(self.agent.id if self.agent else self._id(run))
-            delete_folders(self.dir / FOLDER, rf"offline-run-\d{{8}}_\d{{6}}-{mine}")
+            mine = self.agent.id if self.agent else self._id(run)
+            delete_folders(self.dir / FOLDER, rf"offline-run-\d{{8}}_\d{{6}}-{re.escape(mine)}")
         planned, place = self._plan(run), {**self.place, "id": note.id, "dir": str(self.dir)}
         self.open[run] = WandbRun(self.folder / run, self.study, planned, note.sweep, place)
         return True

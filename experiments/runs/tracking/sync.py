@@ -6,11 +6,11 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from experiments.cli import folder
-from experiments.errors import UserError, plural
+from experiments.errors import UserError, plural, say
 from experiments.files import check_name
 from experiments.runs import record
 from experiments.runs.tracking import server
@@ -54,12 +54,12 @@ def sync(arguments: argparse.Namespace) -> int:
         raise UserError(f"{study_dir}: {which}; give the folder of a study, OUT/STUDY")
     try:
         with server.wandb_in_use(), Sender(study_dir, tracking) as sender:
-            print(f"runs are mirrored to Weights & Biases: {sender.where}")
-            sender.send(finished, print)
+            say(f"runs are mirrored to Weights & Biases: {sender.where}")
+            sender.send(finished, say)
     except server.Unreachable as error:
         raise UserError(f"W&B cannot be used ({error}); run the same command again for the rest") from error
     missing = lacking(study_dir, finished, agent)
-    print(f"W&B has {len(finished) - len(missing)} of {plural(len(finished), 'finished run')}")
+    say(f"W&B has {len(finished) - len(missing)} of {plural(len(finished), 'finished run')}")
     return 1 if missing else 0
 
 
@@ -67,22 +67,22 @@ def _follow(study_dir: Path, tracking: Tracking, runs: Callable[[], Sequence[str
     """Send runs as they are trained, until `_ending`. It begins when there is a run, and again after an error."""
     is_over, reason = _ending(parent), ""
     os.nice(NICENESS)
-    say = cache(partial(print, flush=True))  # each line once
+    tell = cache(say)  # each line once
     while not runs() and not is_over(POLL_SECONDS):
         pass
     while runs():
         try:
             with server.wandb_in_use(), Sender(study_dir, tracking) as sender:
-                say(f"runs are mirrored to Weights & Biases: {sender.where}")
+                tell(f"runs are mirrored to Weights & Biases: {sender.where}")
                 while not is_over(POLL_SECONDS):
-                    sender.send(runs(), say)
-                sender.send(runs(), say)
+                    sender.send(runs(), tell)
+                sender.send(runs(), tell)
                 if alert:
                     sender.alert(*_alert(study_dir))
             return
         except server.Unreachable as error:
             reason = reason or str(error)
-            say(f"W&B cannot be used ({reason}); training goes on")
+            tell(f"W&B cannot be used ({reason}); training goes on")
         if is_over(RETRY_SECONDS):
             return
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.files import own_path
+from experiments.files import check_own
 from experiments.metric import METRICS, last_and_best
 from experiments.runs import record
 from experiments.runs.tracking.notes import study_key
@@ -34,13 +34,13 @@ class WandbRun:
 
         self.dir, self.study, self.is_online = run_dir, study if planned else "", place["mode"] == "online"
         self.last_epoch, self.read = 0.0, 0
-        config, is_trial = record.read_json(run_dir / record.CONFIG), (run_dir.parent / record.TRIALS).exists()
+        config, is_trial = record.read_config(run_dir), (run_dir.parent / record.TRIALS).exists()
         kind = config["model"]["pos_embed"]
         variant, levels = (planned.variant, dict(planned.levels)) if planned else (kind, {})
         tags = [self.study, config["data"]["name"], kind, *os.environ.get("WANDB_TAGS", "").split(",")]
         key = study_key(self.study, run_dir.parent) if planned or is_trial else ""
         is_ended = record.is_finished(run_dir)
-        origin = record.read_summary(run_dir).get("provenance", {}) if is_ended else code()
+        origin = record.read_summary(run_dir).get("provenance") or {} if is_ended else code()
         # The commit of this project's code; wandb would take the repository that the output folder lies in.
         commit = origin.get("commit")
         git = {"git_commit": commit, "git_remote_url": remote() if commit else None, "disable_git": commit is None}
@@ -66,7 +66,7 @@ class WandbRun:
 
     def follow(self) -> None:
         """Send the epochs that were recorded since the last call."""
-        metrics = own_path(self.dir, record.METRICS)
+        metrics = check_own(self.dir, record.METRICS)
         if metrics.exists() and (changed := metrics.stat().st_mtime_ns) != self.read:
             self.read = changed
             self._add(record.read_rows(metrics))

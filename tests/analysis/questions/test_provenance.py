@@ -67,7 +67,8 @@ def test_the_runs_of_a_cohort_share_its_time_and_the_most_frequent_hardware_is_f
     [
         ("vit-sweep run my/mine.yaml --seeds 2 --out=there/", 4, "vit-sweep run my/mine.yaml --seeds 4 --out there/"),
         ("vit-sweep run my/mine.yaml --model.depth 2", 1, "vit-sweep run my/mine.yaml --model.depth 2 --seeds 1"),
-        ("vit-sweep run 'not closed", 2, "vit-sweep run 'not closed"),
+        ("vit-sweep run 'not closed", 2, "# vit-sweep run 'not closed"),
+        ("rm -rf here", 2, "# rm -rf here"),
     ],
 )
 def test_the_command_has_every_planned_seed(command, seeds, expected, tmp_path):

@@ -20,13 +20,15 @@ from experiments.study import RunSpec
 
 ROWS = [{"epoch": 1, "lr": 0.1, "train/loss": 1 / 3}, {"epoch": 2, "lr": 1e-300, "train/loss": math.nan}]
 
+SETTINGS = {"seed": 0, "data": {"name": "digits"}, "model": {"pos_embed": "none"}, "optim": {"lr": 0.1}, "train": {}}
+
 
 @pytest.fixture
 def folder(tmp_path):
     """A finished run."""
     run = tmp_path / "the-run"
     run.mkdir()
-    record.write_json(run / record.CONFIG, {"seed": 0, "optim": {"lr": 0.1}})
+    record.write_json(run / record.CONFIG, SETTINGS)
     record.write_text(run / record.METRICS, record.metrics_csv(ROWS))
     record.write_bytes(run / record.CHECKPOINT, b"weights")
     record.write_summary(run, {"run_id": "0123", "status": "diverged", "test/acc": math.nan, "cost": {"params": 7}})
@@ -45,7 +47,7 @@ def refusal(path: Path, **options: Any) -> str:
 
 def test_a_run_reads_back_as_it_was_written(folder):
     run = record.read_run(folder, checkpoint=True)
-    assert (run.name, run.dir, run.config) == ("the-run", folder, {"seed": 0, "optim": {"lr": 0.1}})
+    assert (run.name, run.dir, run.config) == ("the-run", folder, SETTINGS)
     assert run.rows[0] == ROWS[0]
     assert run.rows[1]["lr"] == 1e-300
     assert math.isnan(run.rows[1]["train/loss"])
