@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, StrictInt, ValidationError, field_validator, model_validator
 
 from experiments.config import SECTIONS, RunConfig, changed_settings, override, run_id
-from experiments.errors import UserError, first_line
+from experiments.errors import first_line
 from experiments.files import RecordError, read_json, write_json
 from experiments.metric import EXPECTED, LARGEST, SMALLEST, Metric, is_metric
 from experiments.tuned import Tuned
@@ -124,10 +124,8 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     """A study: what is compared and how, and its runs. The fields are those of study.json, in its order.
 
     `factors`: levels as the configuration parses them. `base`: the nested settings that every run starts from. `seeds`:
-    those of all runs. `study`: the study file as the sweep read it. `source` and `notes`: of a plan that was inferred
-    from runs. `plugins`: absolute paths; study.json has them relative to its folder. `lower_is_better`, and `chance`,
-    which is what guessing gives: of a metric that is a column of a table. `export`: of an exported study, whose runs
-    are in tables beside it.
+    those of all runs. `definition`: the study file as the sweep read it, with the names of its plug-ins. `plugins`:
+    absolute paths; study.json has them relative to its folder. A plan is changed by `changed`, which checks it again.
     """
 
     format: Literal[1] = Field(1, alias="schema")
@@ -137,10 +135,8 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     factors: dict[str, list[Any]]
     extra: list[dict[str, Any]] = []
     baseline: str
-    metric: str
-    lower_is_better: bool | None = None
+    metric: MetricName
     margin: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False), AfterValidator(_check_margin)] | None
-    chance: Annotated[float, Field(strict=True, ge=-LARGEST, le=LARGEST)] | None = None
     looks: Looks = []
     variance: Variance = "shared"
     family: Family = "all"
@@ -148,13 +144,10 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     seeds: list[StrictInt]
     base: dict[str, Any]
     command: str | None = None
-    study: dict[str, Any] = {}
+    definition: dict[str, Any] = Field({}, alias="study")
     plugins: list[str] = Field([], exclude=True)  # an export has their source
     tuned: Tuned | None = None
     runs: list[RunSpec] = Field(min_length=1)
-    source: str | None = None
-    notes: list[str] = []
-    export: dict[str, Any] | None = None
 
     @field_validator("base")
     @classmethod
@@ -167,20 +160,11 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
 
     @model_validator(mode="after")
     def _check_runs(self) -> StudyPlan:
-        """No two runs may be counted as one, and each has a folder of its own in the study's folder."""
-        if self.lower_is_better is None and not is_metric(self.metric):
-            raise ValueError(f"metric: {self.metric!r} is not allowed: {EXPECTED}")
-        if self.margin is None and self.source is None:
-            raise ValueError("margin: is required")
-        if self.variance == "unpaired" and self.source is None:
-            raise ValueError("variance: 'unpaired' is not allowed: the runs of a study have seeds")
+        """No two runs may be counted as one."""
+        self._check_source()
         known: dict[Any, str] = {}
         for run in self.runs:
             _check_names(run.levels)
-            is_folder = run.name.isprintable() and Path(run.name).name == run.name and run.name not in ("", "..")
-            is_other = run.name in OTHER_FOLDERS or run.name.endswith(OTHER_FILES)
-            if self.source is None and (is_other or not is_folder):
-                raise ValueError(f"runs: {run.name!r} is not the name of a folder")
             variant = run.variant, run.seed
             for key, what in ((run.name, "is listed twice"), (variant, "has the variant and seed of")):
                 if key in known:
@@ -197,15 +181,35 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         for label, stop in self.stopped.items():
             if stop not in self.looks:
                 raise ValueError(f"runs: {label!r} has {stop} run(s); expected one of the looks, {self.looks}")
-        if not self.factors and self.source is None:
-            raise ValueError("factors: is empty; a study has at least one factor")
         return self
+
+    def _check_source(self) -> None:
+        """A planned study states its margin, and its runs have seeds and folders of their own in its folder."""
+        if self.margin is None:
+            raise ValueError("margin: is required")
+        if self.variance == "unpaired":
+            raise ValueError("variance: 'unpaired' is not allowed: the runs of a study have seeds")
+        for run in self.runs:
+            is_folder = run.name.isprintable() and Path(run.name).name == run.name and run.name not in ("", "..")
+            if not is_folder or run.name in OTHER_FOLDERS or run.name.endswith(OTHER_FILES):
+                raise ValueError(f"runs: {run.name!r} is not the name of a folder")
+
+    def changed(self, **fields: Any) -> Self:
+        """The plan with other fields, checked again. With other `runs`, the seeds are theirs. Raises `RecordError`."""
+        if "runs" in fields:
+            fields.setdefault("seeds", sorted({run.seed for run in fields["runs"]}))
+        stated = {name: getattr(self, name) for name in self.model_fields_set}
+        try:
+            return self.model_validate({**stated, **fields})
+        except ValidationError as error:
+            raise RecordError(f"{self.name}: {first_line(error)}") from error
 
     @classmethod
     def parse(cls, tree: Any, source: str) -> StudyPlan:
-        """A plan from its plain form. Raises `RecordError` with the source, the field and what is wrong."""
+        """A plan from its plain form, `Inferred` if it has a source. Raises `RecordError` naming the field."""
+        kind = Inferred if isinstance(tree, Mapping) and tree.get("source") is not None else StudyPlan
         try:
-            plan = cls.model_validate(tree)
+            plan = kind.model_validate(tree)
         except ValidationError as error:
             raise RecordError(f"{source}: {first_line(error)}") from error
         base = changed_settings(plan.base)
@@ -213,11 +217,11 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
             run.model_copy(update={"settings": {**base, **run.levels, **plan.tuned_for(run.variant)}})
             for run in plan.runs
         ]
-        return plan.model_copy(update={"runs": runs})
+        return plan.changed(runs=runs, seeds=plan.seeds)
 
     @classmethod
     def read(cls, study_dir: Path) -> StudyPlan:
-        """Read STUDY/study.json. Raises `RecordError`."""
+        """Read STUDY/study.json, the plan of run folders. Raises `RecordError`, also where the runs have none."""
         path = Path(study_dir) / STUDY
         try:
             tree = read_json(path)
@@ -226,9 +230,12 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
                 raise
             advice = "move it away; the same `vit-sweep run` writes it again, and finished runs stay"
             raise RecordError(f"{error}; {advice}") from error
-        plan = cls.parse(tree, str(path))
-        folder = path.parent.resolve()
-        return plan.model_copy(update={"plugins": [os.path.normpath(folder / file) for file in plan.plugins]})
+        others = {key: tree.get(key) for key in ("export", "source")} if isinstance(tree, dict) else {}
+        if others.get("export") is not None or others.get("source") is not None:
+            kind = "an exported study" if others["export"] is not None else f"a study of {others['source']!r}"
+            raise RecordError(f"{path}: holds {kind}, which has no run folders (see vit-report); choose another --out")
+        plan, folder = cls.parse(tree, str(path)), path.parent.resolve()
+        return plan.changed(plugins=[os.path.normpath(folder / file) for file in plan.plugins])
 
     def write(self, study_dir: Path) -> None:
         folder = Path(study_dir).resolve()
@@ -240,16 +247,10 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         tree = {"schema": self.format, **self.model_dump(by_alias=True, exclude_unset=True)}
         return {**tree, "tuned": self.tuned.tree()} if self.tuned else tree
 
-    def check_has_folders(self, place: str, advice: str = "see vit-report") -> None:
-        """Raise `UserError` for an exported study, and for one of runs of W&B or of a table."""
-        if self.export is not None or self.source is not None:
-            kind = f"a study of {self.source!r}" if self.export is None else "an exported study"
-            raise UserError(f"{place} holds {kind}, which has no run folders; {advice}")
-
     @property
     def compared_by(self) -> Metric:
         """The metric, which knows what is better."""
-        return Metric(self.metric, {True: "lower", False: "higher", None: ""}[self.lower_is_better])
+        return Metric(self.metric)
 
     @property
     def tuned_settings(self) -> tuple[str, ...]:
@@ -300,3 +301,25 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         for run in self.runs:
             first.setdefault(run.variant, run)
         return first
+
+
+class Inferred(StudyPlan, frozen=True, extra="forbid"):
+    """A plan that was inferred from runs: of W&B, of a table, of run folders without a study.json.
+
+    `source`: where they are. `notes`: what a reader must know of it. `lower_is_better`, and `chance`, which is what
+    guessing gives: of a metric that is a column of a table. There may be no margin, and the runs need no folders.
+    """
+
+    metric: str
+    source: str
+    notes: list[str] = []
+    lower_is_better: bool | None = None
+    chance: Annotated[float, Field(strict=True, ge=-LARGEST, le=LARGEST)] | None = None
+
+    def _check_source(self) -> None:
+        if self.lower_is_better is None and not is_metric(self.metric):
+            raise ValueError(f"metric: {self.metric!r} is not allowed: {EXPECTED}")
+
+    @property
+    def compared_by(self) -> Metric:
+        return Metric(self.metric, {True: "lower", False: "higher", None: ""}[self.lower_is_better])

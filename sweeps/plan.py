@@ -1,5 +1,6 @@
 """From a study to its runs: every variant is checked against a base, labelled and crossed with the seeds."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -59,7 +60,10 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
         baseline=_baseline(study, variants),
         seeds=sorted(study.seed_list),
         base=base.model_dump(),
-        study=study.model_dump(exclude_defaults=True, exclude={"plugins", "tuned"}),
+        definition={
+            **study.model_dump(exclude_defaults=True, exclude={"tuned"}),
+            **({"plugins": [os.path.basename(file) for file in study.plugins]} if study.plugins else {}),
+        },
         runs=runs,
     )
 
@@ -83,7 +87,7 @@ def with_seeds(plan: StudyPlan, seeds: int | list[int]) -> StudyPlan:
     ]
     if plan.tuned:
         _check_untried(study.seed_list, plan.tuned)
-    return plan.model_copy(update={"runs": runs, "seeds": sorted(study.seed_list)})
+    return plan.changed(runs=runs)
 
 
 def apply_tuned(plan: StudyPlan, tuned: Tuned) -> StudyPlan:
@@ -111,7 +115,7 @@ def apply_tuned(plan: StudyPlan, tuned: Tuned) -> StudyPlan:
         runs.append(
             make_run(run.variant, run.levels, configs[run.variant], run.seed, tuned.variants[run.variant].settings)
         )
-    return plan.model_copy(update={"runs": runs, "tuned": tuned})
+    return plan.changed(runs=runs, tuned=tuned)
 
 
 def _check_looks(study: Study) -> None:

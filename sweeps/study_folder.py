@@ -39,8 +39,9 @@ class StudyFolder:
     stated: StudyPlan | None = None
 
     @classmethod
-    def read(cls, plan: StudyPlan, study_dir: Path) -> Self:
-        """Read study.json and the records. Raises `RecordError` where one is damaged, or that of another run.
+    def read(cls, plan: StudyPlan, study_dir: Path, only: Collection[str] | None = None) -> Self:
+        """Read study.json and the records, or `only` those of some runs. Raises `RecordError` where one is damaged, or
+        that of another run.
 
         The runs of the plan get the names, and so the folders, that they have in study.json: a study that gains a
         factor gives its variants longer labels, and the records stay where they are. See also `with_stopped`.
@@ -48,8 +49,9 @@ class StudyFolder:
         old = _old_plan(study_dir)
         names = {run.run_id: run.name for run in old.runs} if old else {}
         runs = [run.model_copy(update={"name": names.get(run.run_id, run.name)}) for run in plan.runs]
-        plan = with_stopped(plan.model_copy(update={"runs": runs}), old)
-        summaries = ((run.name, record.read_ended(study_dir, run)) for run in plan.runs)
+        plan = with_stopped(plan.changed(runs=runs), old)
+        wanted = [run for run in plan.runs if only is None or run.name in only]
+        summaries = ((run.name, record.read_ended(study_dir, run)) for run in wanted)
         return cls(study_dir, plan, {name: summary for name, summary in summaries if summary}, old)
 
     @property
@@ -98,7 +100,7 @@ class StudyFolder:
             plan = with_planned_runs(self.plan, old, self.dir)
             if old and {run.seed for run in plan.runs} > {run.seed for run in old.runs}:
                 _record_look(old, self.dir, self.ended)
-            plan = _with_its_seeds(plan).model_copy(update={"command": command})
+            plan = plan.changed(command=command)
             plan.write(self.dir)
         return plan
 
@@ -108,7 +110,7 @@ class StudyFolder:
         """
         plan = StudyPlan.read(self.dir)
         plan = with_last_looks(plan, {**dict.fromkeys(labels, look), **plan.stopped})
-        _with_its_seeds(plan).write(self.dir)
+        plan.write(self.dir)
         return plan
 
 
@@ -133,7 +135,7 @@ def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -
     """The plan together with the runs of study.json, which is `old`. Raises `UserError` where that is another study."""
     if old is None:
         return plan
-    return with_stopped(plan.model_copy(update={"runs": _merged_runs(plan, old, study_dir)}), old)
+    return with_stopped(plan.changed(runs=_merged_runs(plan, old, study_dir)), old)
 
 
 def plan_of(study_dir: Path) -> StudyPlan:
@@ -144,7 +146,6 @@ def plan_of(study_dir: Path) -> StudyPlan:
     the source of its plug-in is another, or this version computes something else.
     """
     path, plan = study_dir / record.STUDY, StudyPlan.read(study_dir)
-    plan.check_has_folders(f"{path}:")
     plugins.add(plan.plugins, f"{path}: plugins")
     for run in plan.runs:
         if (here := run_id(run.config)) != run.run_id:
@@ -176,7 +177,7 @@ def with_last_looks(plan: StudyPlan, last: Mapping[str, int]) -> StudyPlan:
         last[plan.baseline] = max(last.values(), default=most)
     place = {seed: n for n, seed in enumerate(dict.fromkeys(run.seed for run in plan.runs))}
     runs = [run for run in plan.runs if place[run.seed] < last.get(run.variant, most)]
-    return plan.model_copy(update={"runs": runs})
+    return plan.changed(runs=runs)
 
 
 def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSpec]:
@@ -202,15 +203,7 @@ def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSp
 def _old_plan(study_dir: Path) -> StudyPlan | None:
     """The plan in study.json; None where there is none. Raises `UserError` where its runs have no folders."""
     with writing(study_dir):
-        old = StudyPlan.read(study_dir) if (study_dir / record.STUDY).exists() else None
-    if old:
-        old.check_has_folders(f"out: {str(study_dir)!r}", "choose another --out")
-    return old
-
-
-def _with_its_seeds(plan: StudyPlan) -> StudyPlan:
-    """The plan with the seeds of its runs."""
-    return plan.model_copy(update={"seeds": sorted({run.seed for run in plan.runs})})
+        return StudyPlan.read(study_dir) if (study_dir / record.STUDY).exists() else None
 
 
 def _record_look(old: StudyPlan, study_dir: Path, ended: Ended) -> None:
@@ -235,7 +228,7 @@ def _difference(old: StudyPlan, plan: StudyPlan, planned: Mapping[str, RunSpec],
         return f"{missing[0].name} is not among the runs here: {WHY_OTHER}"
     stated = {field: (getattr(old, field), getattr(plan, field)) for field in COMPARISON if field != "baseline"}
     stated["until_decided"] = old.until_decided is not None, plan.until_decided is not None
-    if any(tree.study.get("baseline") is not None for tree in (old, plan)):  # else it is the first variant
+    if any(tree.definition.get("baseline") is not None for tree in (old, plan)):  # else it is the first variant
         label = next(planned[run.run_id].variant for run in old.runs if run.variant == old.baseline)
         stated["baseline"] = label, plan.baseline  # a study that gains a factor gives its variants longer labels
     changed = [field for field, (there, here) in stated.items() if there != here]

@@ -38,10 +38,9 @@ def study_claims(findings: Findings) -> list[ClaimResult]:
     study, means, policy = findings.study, findings.means, findings.policy
     if policy.looks.waiting or policy.margin is None:
         return []
-    plan = study.plan.model_copy(update={"metric": study.metric})  # the user may have asked for another metric
     values, chance = policy.looks.limit(means.values), policy.chance
     counted = policy.looks.limit(chance.counted(means.values)) if chance.failed else None
-    results = check(published_claims(), Evidence(plan, values, findings.comparisons.family, policy, counted))
+    results = check(published_claims(), Evidence(study.plan, values, findings.comparisons.family, policy, counted))
     # where both variants of a difference learned nothing, or leave no room, it says nothing about what they vary
     groups = policy.without_room(values).values()
     alike = [h for one in results for h in one.hypotheses if any(group.issuperset(h.variants) for group in groups)]

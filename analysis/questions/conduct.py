@@ -16,7 +16,7 @@ def question(findings: Findings) -> Section:
     """The warnings, the most important first."""
     conduct = findings.conduct
     warnings = [
-        *map(Warn, conduct.study.plan.notes),
+        *map(Warn, conduct.study.notes),
         *_settings(conduct),
         *_images(conduct),
         *(_changed(field, before, conduct) for field, before in conduct.changes.items()),

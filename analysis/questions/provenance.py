@@ -1,9 +1,9 @@
 """Where do the numbers come from? Code, versions, hardware, time, settings, and the commands that make them."""
 
+import ast
+import contextlib
 import hashlib
 import shlex
-from argparse import ArgumentError, ArgumentParser, Namespace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -25,8 +25,7 @@ from experiments.study import StudyPlan
 SEVERAL = "# several commits: check out each one for the seeds listed under Provenance"
 PLUGINS = "# a module, whose folder must be in PYTHONPATH, or the path of its file"
 OVER = "over names and contents, SHA-256"
-OPTIONS = ("--tuned", "--seeds", "--out")
-YAML = (".yaml", ".yml")
+TUNED = "tuned.yaml"
 FIELDS = ("name", "description", "factors", "extra", "baseline", "metric", "margin", "looks", "variance", "family")
 """What the plan of an earlier version has of a study file, which it lacks."""
 
@@ -103,78 +102,64 @@ def _seeds(runs: pd.DataFrame) -> str:
 def commands(study: Runs) -> list[str]:
     """The commands, then each file that they need with a line above it that names it: the study, what is tuned."""
     plan, ended = study.plan, study.of(*ENDED)
-    if plan.source and plan.command:
-        return [shell_words(plan.command)]
-    parts, given = _parsed(plan.command or "")
-    folder = f"{(given.out or 'runs').rstrip('/')}/{study.name}"
     commits = ended["commit"].dropna().unique().tolist()
-    modules = dict.fromkeys(name for value in ended["plugin_modules"].dropna() for name in str(value).split(","))
+    named = dict.fromkeys(name for value in ended["plugin_modules"].dropna() for name in str(value).split(","))
+    modules = [name for name in named if name not in plan.definition.get("plugins", ())]
     checkout = f"{'' if NAME.fullmatch(commits[0]) else '# '}git checkout {commits[0]}" if len(commits) == 1 else ""
     export = f"export VIT_PLUGINS={shlex.quote(','.join(modules))} {PLUGINS}" if modules else ""
-    own = next((at for at, part in enumerate(parts) if part.endswith(YAML) or Path(part).name == plan.name), None)
-    needed = dict[str, Any]()
-    if own is not None:  # a built-in study may have other variants by now, and a study that goes on is its folder
-        given_file = parts[own].endswith(YAML)
-        parts[own] = parts[own] if given_file else f"{plan.name}.yaml"
-        needed[parts[own]] = definition(plan, given_file)
-    if plan.tuned:
-        given.tuned = given.tuned if str(given.tuned).endswith(YAML) else "tuned.yaml"
-        needed[given.tuned] = plan.tuned.tree()
-    sweep = shlex.join([*parts, *_options(plan, given)]) if parts else shell_words(plan.command or "")
-    lines = [SEVERAL * (len(commits) > 1), checkout, export, sweep, _report_command(study, folder)]
+    needed, sweep = dict[str, Any](), list[str]()
+    if study.recorded:  # from the file alone: a built-in study may have other variants by now
+        needed[f"{plan.name}.yaml"] = study_file(plan)
+        needed |= {TUNED: plan.tuned.tree()} if plan.tuned else {}
+        sweep = ["vit-sweep", "run", *needed]
+        sweep[3:3] = ["--tuned"] if plan.tuned else []
+        if plan.until_decided:
+            sweep += ["--until-decided", *["--pairs"] * plan.until_decided.pairs]
+    report = _report_command(study) if study.recorded or not plan.command else _typed(plan.command)
+    lines = [SEVERAL * (len(commits) > 1), checkout, export, shlex.join(sweep), report]
     files = [
         printable(f"# {name}, as the runs used it; also in their folders plugin/ ({OVER} {digest})")
         + f"\n{content.rstrip()}"
         for digest, contents in sorted(study.sources.items())
         for name, content in contents.items()
     ]
-    read = [f"# {printable(file)}, as the sweep read it\n{_yaml(tree)}" for file, tree in needed.items()]
+    read = [f"# {printable(file)}, as the sweep used it\n{_yaml(tree)}" for file, tree in needed.items()]
     return ["\n".join(map(printable, filter(None, lines))), *read, *files]
 
 
-def definition(plan: StudyPlan, own: bool) -> dict[str, Any]:
-    """The study as a file: the user's `own` as it was read or, where that is not known, what was planned."""
-    if plan.study and own:
-        return plan.study
+def _typed(command: str) -> str:
+    """The command of a record as it runs: a call of ours with literals in Python, or see `shell_words`."""
+    with contextlib.suppress(SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        call = ast.parse(command, mode="eval").body
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("analysis.compare", "analysis.read"):
+            for value in (*call.args, *(keyword.value for keyword in call.keywords)):
+                if ast.unparse(value) != "frame":
+                    ast.literal_eval(value)
+            return ast.unparse(call)
+    return shell_words(command)
+
+
+def study_file(plan: StudyPlan) -> dict[str, Any]:
+    """The study file as the sweep read it or, where a record lacks it, what was planned; with the base and the seeds
+    that its command made of it.
+    """
     known = plan.preset in PRESETS
     usual = dict(flatten(preset(plan.preset).model_dump())) if known else {}
     base = {path: value for path, value in flatten(plan.base) if path not in usual or value != usual[path]}
-    stated = plan.study or {field: getattr(plan, field) for field in FIELDS}
-    return {**stated, "base": ({"preset": plan.preset} if known else {}) | base}
+    stated = plan.definition or {field: getattr(plan, field) for field in FIELDS}
+    seeds = len(plan.seeds) if plan.seeds == list(range(len(plan.seeds))) else plan.seeds
+    run = {} if plan.until_decided else {"seeds": seeds}  # with it, the looks say how many there are
+    return {**stated, "base": ({"preset": plan.preset} if known else {}) | base, **run}
 
 
 def _yaml(tree: dict[str, Any]) -> str:
     return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000, default_flow_style=None).rstrip()
 
 
-def _report_command(study: Runs, folder: str) -> str:
+def _report_command(study: Runs) -> str:
     """The command that writes this report."""
-    plan = study.plan
-    stated = None if plan.source else study.stated_plan  # W&B and tables, the sources of imported runs, hold no plan
+    stated = study.stated_plan if study.recorded else None  # W&B, the source of other runs, holds no plan
     metric = [] if stated and study.metric == stated.metric else ["--metric", study.metric]
     baseline = [] if stated and study.baseline == stated.baseline else ["--baseline", study.baseline]
-    out = ["--out", "report"] if plan.source else []
-    return shlex.join(["vit-report", plan.source or folder, *metric, *baseline, *out])
-
-
-def _parsed(command: str) -> tuple[list[str], Namespace]:
-    """The words of the sweep's command without `OPTIONS`, and these; no words where it is not valid shell."""
-    flags = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    for option in OPTIONS:
-        flags.add_argument(option)
-    try:
-        given, words = flags.parse_known_args(shlex.split(command))
-        if words[:1] != ["vit-sweep"]:
-            raise ValueError
-    except (ValueError, ArgumentError):  # the command is the user's text
-        return [], Namespace(out=None, tuned=None)
-    return words, given
-
-
-def _options(plan: StudyPlan, given: Namespace) -> list[str]:
-    """--seeds with every planned seed, since the last command may have named only some of them; the others as given."""
-    planned = plan.seeds
-    listed = ",".join(map(str, planned)) + "," * (len(planned) == 1)
-    seeds = str(len(planned)) if planned == list(range(len(planned))) else listed
-    options = {"--tuned": given.tuned, "--seeds": "" if plan.until_decided else seeds, "--out": given.out}
-    return [word for option, value in options.items() if value for word in (option, value)]
+    out = [] if study.recorded else ["--out", "report"]
+    return shlex.join(["vit-report", study.source or f"runs/{study.name}", *metric, *baseline, *out])

@@ -34,7 +34,7 @@ def by_dataset(studies: Sequence[Runs]) -> dict[str, Runs]:
     unstated = Counter(part.name for part in parts if not datasets_of(part))
     named: dict[str, Runs] = {}
     for part in parts:
-        name = str(part.plan.source).partition(":")[2] if unstated[part.name] > 1 else _dataset(part)
+        name = part.source.partition(":")[2] if unstated[part.name] > 1 else _dataset(part)
         if name in named:
             raise UserError(f"{named[name].name} and {part.name} use the same dataset, {name}")
         named[name] = part
@@ -46,7 +46,7 @@ def _check_different(studies: Mapping[str, Runs]) -> None:
     """Raise `UserError` where two tables hold the same values of the same runs: one table twice is not two datasets."""
     held: dict[tuple[Any, ...], str] = {}
     for name, study in studies.items():
-        if study.plan.source is None:
+        if study.recorded:
             continue
         rows = study.runs[["variant", "seed", "status", study.metric]].map(str).itertuples(index=False, name=None)
         if (other := held.setdefault(tuple(sorted(rows)), name)) != name:
@@ -57,15 +57,12 @@ def _with_scales_note(studies: dict[str, Runs]) -> dict[str, Runs]:
     """The studies of tables, with a note where the sizes of their values differ."""
     known = {name: study.runs[study.metric].tolist() for name, study in studies.items() if study.metric.is_column}
     notes = scales_note(known, next(iter(studies.values())).metric) if studies else []
-    plans = {
-        name: study.plan.model_copy(update={"notes": [*study.plan.notes, *notes]}) for name, study in studies.items()
-    }
-    return {name: replace(study, plan=plans[name]) for name, study in studies.items()} if notes else studies
+    return {name: replace(study, noted=(*study.noted, *notes)) for name, study in studies.items()}
 
 
 def _with_common_baseline(studies: dict[str, Runs]) -> dict[str, Runs]:
     """The studies with one baseline, where tables have different ones: so none is the user's, who names one for all."""
-    guessed = all(study.plan.source is not None for study in studies.values())
+    guessed = not any(study.recorded for study in studies.values())
     common = set.intersection(*({*study.variants} for study in studies.values())) if studies else set()
     if not guessed or not common or len({study.baseline for study in studies.values()}) == 1:
         return studies
@@ -77,7 +74,7 @@ def _with_baseline(study: Runs, baseline: str) -> Runs:
     """The study with another baseline, which comes first."""
     runs = study.runs.sort_values("variant", key=lambda names: names != baseline, kind="stable")
     planned = sorted(study.plan.runs, key=lambda run: run.variant != baseline)
-    return replace(study, plan=study.plan.model_copy(update={"baseline": baseline, "runs": planned}), runs=runs)
+    return replace(study, plan=study.plan.changed(baseline=baseline, runs=planned), runs=runs)
 
 
 def _dataset(study: Runs) -> str:
@@ -89,19 +86,13 @@ def _dataset(study: Runs) -> str:
 
 
 def check_alike(studies: Mapping[str, Runs]) -> None:
-    """Raise `UserError` where studies differ in their metric, margin, baseline or levels. `studies`: dataset -> study.
-
-    A dataset may lack a variant, but not the baseline.
-    """
+    """Raise `UserError` where studies, by dataset, differ in their metric, margin, baseline or levels."""
     for (first, one), (second, other) in combinations(studies.items(), 2):
         for name, value in _shared(one).items():
             if value != (another := _shared(other)[name]):
                 both = f"{one.name} ({first}) and {other.name} ({second})"
                 raise UserError(f"{both} have different {name}: {value} and {another}")
         _check_same_levels(one, other)
-    for name, study in studies.items():
-        if study.baseline not in study.variants:
-            raise UserError(f"{study.name}: the baseline {study.baseline!r} has no run on {name}")
 
 
 def _shared(study: Runs) -> dict[str, Any]:
@@ -150,7 +141,7 @@ def split_by_dataset(study: Runs) -> list[Runs]:
 
 
 def _part(study: Runs, dataset: str, factors: dict[str, list[str]], renamed: Mapping[str, str]) -> Runs:
-    """The runs of one dataset as a study of the other factors."""
+    """The runs of one dataset as a study of the other factors. It may lack a variant, but not the baseline."""
     runs = study.runs[study.runs[DATASET] == dataset]
     curves = study.curves[study.curves["run"].isin(set(runs["run"]))]
     runs, curves = (frame.assign(variant=frame["variant"].map(renamed)) for frame in (runs, curves))
@@ -158,11 +149,12 @@ def _part(study: Runs, dataset: str, factors: dict[str, list[str]], renamed: Map
     planned = [run for run in study.plan.runs if run.name in own]
     names = {run.variant: renamed[run.variant] for run in planned}
     parts = [run.model_copy(update={"variant": names[run.variant]}) for run in planned]
+    if baseline not in names.values():
+        raise UserError(f"{study.name}: the baseline {baseline!r} has no run on {dataset}")
     order = list(dict.fromkeys(renamed.values()))
     base = {**study.plan.base, "data": {**study.plan.base.get("data", {}), "name": dataset}}
-    plan = study.plan.model_copy(update={"factors": factors, "baseline": baseline, "base": base, "runs": parts})
-    if plan.tuned:
-        plan = plan.model_copy(update={"tuned": _part_of_tuning(plan.tuned, dataset, names)})
+    tuned = study.plan.tuned and _part_of_tuning(study.plan.tuned, dataset, names)
+    plan = study.plan.changed(factors=factors, baseline=baseline, base=base, runs=parts, tuned=tuned)
     return replace(
         study,
         plan=plan,

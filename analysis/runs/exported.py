@@ -32,7 +32,7 @@ from experiments.files import RecordError, canonical, check_replaceable, finite,
 from experiments.metric import is_metric
 from experiments.runs.history import Look
 from experiments.runs.predictions import UNUSABLE
-from experiments.study import STUDY, StudyPlan
+from experiments.study import STUDY, Inferred, StudyPlan
 
 RUNS, CURVES, HITS, PLUGINS = "runs.csv", "curves.csv", "test_hits.npz", "plugins.json"
 PATH = re.compile(r"""(?<![\w./~-])(?:~[\w.-]*)?/(?!/)[^\s,;:\])"']+""")  # an absolute one, not that of a URL
@@ -91,12 +91,12 @@ def _without_paths(study: Runs) -> Runs:
     Levels keep theirs, since they tell variants apart.
     """
     plan = study.plan
-    stated = {key: value if key in LEVELS else _last_parts(value) for key, value in plan.study.items()}
-    changes = {name: _last_parts(getattr(plan, name)) for name in ("command", "source", "notes")} | {"study": stated}
+    changes = {name: _last_parts(value) for name, value in plan if name in ("command", "source", "notes")}
+    changes["definition"] = {k: value if k in LEVELS else _last_parts(value) for k, value in plan.definition.items()}
     if plan.tuned:
         changes["tuned"] = plan.tuned.model_copy(update={"base": unplaced(plan.tuned.base)})
     runs = study.runs.assign(command=study.runs["command"].map(_last_parts))
-    return replace(study, plan=plan.model_copy(update=changes), runs=runs, troubles=_last_parts(study.troubles))
+    return replace(study, plan=plan.changed(**changes), runs=runs, troubles=_last_parts(study.troubles))
 
 
 def _last_parts(value: Any) -> Any:
@@ -111,12 +111,14 @@ def _last_parts(value: Any) -> Any:
 def read_export(folder: Path) -> Runs:
     """Read an exported study. Raises `RecordError` naming the file that is missing, changed or something else."""
     folder = Path(folder)
-    plan = StudyPlan.read(folder)
+    tree = read_json(folder / STUDY)
+    stated = tree.pop("export", None)
     try:
-        part = Export.model_validate(plan.export)
+        part = Export.model_validate(stated)
     except ValidationError as error:
         raise RecordError(f"{folder / STUDY}: export.{first_line(error)}") from error
-    if part.digest != _digest(plan.tree()):
+    plan = StudyPlan.parse(tree, str(folder / STUDY))
+    if part.digest != _digest({**plan.tree(), "export": stated}):
         raise RecordError(f"{folder / STUDY}: does not match its own digest; it was changed after the export")
     from_csv = partial(_from_csv, texts=_texts(plan))
     runs, curves = (_read(folder / name, part.tables.get(name), from_csv) for name in (RUNS, CURVES))
@@ -126,10 +128,10 @@ def read_export(folder: Path) -> Runs:
     held = {(row["run"], row["variant"], row["seed"]) for row in runs if row["status"] != "unplanned"}
     if differing := sorted(map(str, planned ^ held)):
         raise RecordError(f"{folder / RUNS}: its runs are not those of {STUDY}: {differing[0]}")
-    if plan.source is None:
+    if not isinstance(plan, Inferred):
         runs = [_completed(row) for row in runs]
     return Runs.of_rows(
-        plan.model_copy(update={"export": None}),
+        plan,
         runs,
         curves,
         troubles=part.troubles,
@@ -217,8 +219,8 @@ def _identities(study: Runs) -> set[tuple[str, str]]:
 
 def _texts(plan: StudyPlan) -> dict[str, str | None]:
     """A column whose values are texts -> its missing value. The settings of other programs can have any type."""
-    settings = [path for path, default in DEFAULTS.items() if isinstance(default, str) and plan.source is None]
-    return {**TEXTS, **dict.fromkeys(settings)}
+    ours = {} if isinstance(plan, Inferred) else DEFAULTS
+    return {**TEXTS, **dict.fromkeys(path for path, default in ours.items() if isinstance(default, str))}
 
 
 def _to_csv(frame: pd.DataFrame, texts: Collection[str]) -> bytes:

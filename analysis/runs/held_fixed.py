@@ -122,7 +122,7 @@ def without_locations(study: Runs) -> Runs:
         return study
     places = [path for path in LOCATIONS if path in study.base and path not in study.varied]
     named = {**DEFAULTS, **unplaced(study.base)}
-    plan = study.plan.model_copy(update={"base": nested({**study.base, **{path: named[path] for path in places}})})
+    plan = study.plan.changed(base=nested({**study.base, **{path: named[path] for path in places}}))
     runs, now = study.runs.copy(), field_digests(plan)["base"]
     # what was stated of the base when runs started follows, where it is what the plan says now
     for place, today in zip(runs.index, _digests_today(study, runs), strict=True):
@@ -144,6 +144,6 @@ def _digests_today(study: Runs, runs: pd.DataFrame) -> list[dict[str, str]]:
     @cache
     def digests(*located: Any) -> dict[str, str]:
         own = settings | dict(zip(places, located, strict=True))
-        return field_digests(plan.model_copy(update={"base": own if unplaced(own) == unplaced(settings) else settings}))
+        return field_digests(plan.changed(base=own if unplaced(own) == unplaced(settings) else settings))
 
     return [digests(*row) for row in runs[places].itertuples(index=False)]

@@ -94,6 +94,7 @@ def infer(
             *_notes(source, metric, baseline, margin, factors_are, "folder" in parts),
             *_lost([run.name for run in runs if run.name in copies and run.status != "finished"], kept, unpaired),
         ],
+        "command": asked.command or None,
     }
     plan = StudyPlan.parse(tree, source)
     return Runs.of_runs(plan, [runs[at] for at in kept.values()], troubles={**copies, **(troubles or {})}, **parts)

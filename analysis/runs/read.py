@@ -17,6 +17,7 @@ from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
 from experiments.runs import record
+from experiments.study import Inferred
 from vit.registry import nearest
 
 WANDB, TABLE = "wandb", "csv"  # the first words of sources that are not folders
@@ -62,11 +63,6 @@ def read_each(source: str, asked: Asked) -> list[Runs]:
         study = read_export(folder) if is_export(folder) else read_folder(folder, asked.skip_unreadable)
         study = explore(study, metric, asked.baseline)
     return [check_pooling(study, asked.skip_unreadable)]
-
-
-def _with_notes(study: Runs, notes: list[str], **changes: Any) -> Runs:
-    """The study with more notes in its plan, and other `changes` to it."""
-    return replace(study, plan=study.plan.model_copy(update={**changes, "notes": [*study.plan.notes, *notes]}))
 
 
 def locate(source: str) -> str:
@@ -125,7 +121,9 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
     if metric is not None and metric not in (*METRICS, study.metric, *study.measured):
         raise UserError(f"--metric: {metric!r} is not measured by any run; {nearest(metric, study.measured)}")
     given = {"metric": metric, "baseline": baseline}
-    changes = {key: value for key, value in given.items() if value not in (None, getattr(study.plan, key))}
+    changes: dict[str, str | None] = {
+        key: value for key, value in given.items() if value not in (None, getattr(study.plan, key))
+    }
     notes = [
         f"This report is exploratory: its {field} is {value}, and the plan states {getattr(study.plan, field)}. "
         "A choice made after the results are known makes false differences more frequent."
@@ -136,6 +134,8 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
         notes.append(f"{stated}, and {wanted.label} has another unit, so no equivalence is tested.")
     if "baseline" in changes:
         changes["family"] = "all"  # `family: baseline` is stated for another one
-    better = None if "metric" in changes else study.plan.lower_is_better
-    changed = _with_notes(replace(study, stated=study.stated_plan), notes, **changes, lower_is_better=better)
-    return changed if changes else study
+    if "metric" in changes and isinstance(study.plan, Inferred):
+        changes |= {"lower_is_better": None, "chance": None}  # they are of another column
+    if not changes:
+        return study
+    return replace(study, plan=study.plan.changed(**changes), stated=study.stated_plan, noted=tuple(notes))

@@ -20,7 +20,7 @@ from experiments.config import completed
 from experiments.files import RecordError
 from experiments.metric import Metric, known_metrics
 from experiments.runs.history import Look
-from experiments.study import StudyPlan
+from experiments.study import Inferred, StudyPlan
 
 EPOCH = ("run", "variant", "seed", "epoch")  # the first columns of curves
 
@@ -42,6 +42,7 @@ class Runs:
     looks: tuple[Look, ...] = ()  # those recorded so far
     folder: Path | None = None  # of the run folders, if any
     stated: StudyPlan | None = None  # the plan that the runs state, if `plan` is of a part or exploratory
+    noted: tuple[str, ...] = ()  # what a reader must know beside the notes of the plan
 
     @classmethod
     def of_runs(cls, plan: StudyPlan, runs: Iterable[SourceRun], **parts: Any) -> Runs:
@@ -72,8 +73,8 @@ class Runs:
 
     @classmethod
     def _of(cls, plan: StudyPlan, rows: _Columns, curves: _Columns, parts: dict[str, Any]) -> Runs:
-        if plan.source is None:
-            plan = plan.model_copy(update={"base": completed(plan.base)})
+        if not isinstance(plan, Inferred):
+            plan = plan.changed(base=completed(plan.base))
         runs, epochs = rows.frame(), curves.frame()
         numbers = list(dict.fromkeys([*NUMBERS, *known_metrics(runs.columns), plan.metric]))
         runs[numbers] = runs[numbers].apply(pd.to_numeric)
@@ -121,15 +122,25 @@ class Runs:
         return self.plan if self.stated is None else self.stated
 
     @property
+    def source(self) -> str:
+        """Where the runs of a plan that was inferred are; "" for a planned study."""
+        return self.plan.source if isinstance(self.plan, Inferred) else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of a plan that was inferred, of an exploratory report and of several tables."""
+        return (*(self.plan.notes if isinstance(self.plan, Inferred) else ()), *self.noted)
+
+    @property
     def names(self) -> dict[str, str]:
         """The names that the study gives to factors: factor -> name."""
-        given = self.plan.study.get("names")
+        given = self.plan.definition.get("names")
         return {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
 
     @property
     def labels(self) -> dict[str, str]:
         """The names that the study gives to variants in tables and figures: variant -> name."""
-        given = self.plan.study.get("labels")
+        given = self.plan.definition.get("labels")
         return {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
 
     @property
@@ -140,7 +151,7 @@ class Runs:
     @property
     def recorded(self) -> bool:
         """Whether looks at this study are recorded: not those at runs that no study has planned."""
-        return self.plan.source is None
+        return not isinstance(self.plan, Inferred)
 
     @property
     def metrics(self) -> list[Metric]:

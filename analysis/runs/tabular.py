@@ -166,11 +166,11 @@ def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
             _check_variants(study, source, seeds, factor)
         except UserError as error:
             raise UserError(f"{dataset}={name}: {error}" if name else str(error)) from error
-        notes_of = [*study.plan.notes, *_notes_of_values(study, asked), *notes, *left_out]
-        changes: dict[str, Any] = {"notes": notes_of, "description": about, "command": asked.command or None}
+        notes_of = [*study.notes, *_notes_of_values(study, asked), *notes, *left_out]
+        changes: dict[str, Any] = {"notes": notes_of, "description": about}
         changes |= {"chance": chance_of(asked.chance, values, measured, source)} if asked.chance is not None else {}
-        changes |= {"study": {"names": {"seed": asked.seed}}} if asked.seed and not is_seed(asked.seed) else {}
-        studies.append(replace(study, plan=study.plan.model_copy(update=changes)))
+        changes |= {"definition": {"names": {"seed": asked.seed}}} if asked.seed and not is_seed(asked.seed) else {}
+        studies.append(replace(study, plan=study.plan.changed(**changes)))
     return studies
 
 

@@ -35,7 +35,7 @@ from analysis.verdicts.estimates import accuracy_step, decimal_step
 from analysis.verdicts.looks import Looks
 from experiments.metric import Metric
 from experiments.runs.record import STATUSES as ENDED
-from experiments.study import MOST_PAIRS, StudyPlan
+from experiments.study import MOST_PAIRS, Inferred, StudyPlan
 
 DATA = ("data.name", "data.classes", "data.num_classes")  # the settings that say how many classes there are
 Rows = Sequence[Mapping[str, Any]]
@@ -162,7 +162,7 @@ def _chance(rows: Rows, plan: StudyPlan, margin: float | None) -> Chance:
             first.setdefault(row["variant"], row)
         if row["status"] in ("diverged", "pruned"):
             failed.setdefault(row["variant"], []).append(int(row["seed"]))
-    stated = plan.chance
+    stated = plan.chance if isinstance(plan, Inferred) else None
     levels = {name: chance_level(row, metric) if stated is None else stated for name, row in first.items()}
     return Chance(metric, margin, {name: level for name, level in levels.items() if level is not None}, failed)
 

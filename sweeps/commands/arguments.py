@@ -93,7 +93,7 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
     changes = settings_for_all(arguments)
     plan = make_plan(study, arguments.preset, changes)
     if until_decided:
-        plan = plan.model_copy(update={"until_decided": until_decided})
+        plan = plan.changed(until_decided=until_decided)
     given = study.tuned if arguments.tuned is None else arguments.tuned
     if given not in (None, NOT_TUNED):
         from sweeps.tuning.grid import tuned_by_study

@@ -50,10 +50,10 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     if not has_locks(study_dir / DRIVER_LOCK):
         raise UserError(f"{study_dir}: its file system has no locks; use `{PROG} run`, from one host")
     StudyFolder(study_dir, plan).ready()
-    folder = StudyFolder.read(plan.model_copy(update={"runs": [run]}), study_dir)
+    folder = StudyFolder.read(plan, study_dir, only=[run.name])
     tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
     with Mirror(tracking, study_dir, [run.name]), LocalEngine(local_slots(arguments.device, 1)) as engine:
-        failed = train_plan(folder, engine, cohort=1)
+        failed = train_plan(folder, engine, cohort=1, only={run.name})
     if failed:
         say(f"failed: {run.name}: {failed[run.name]} (see {study_dir / run.name / ERROR})")
         return 1

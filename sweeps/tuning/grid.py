@@ -19,7 +19,6 @@ def tuned_by_study(folder: Path, plan: StudyPlan) -> Tuned:
     another metric or of other variants, and where a run has not finished.
     """
     grid = StudyPlan.read(folder)
-    grid.check_has_folders(f"--tuned: {str(folder)!r}", "name the folder of its runs, or a tuned.yaml")
     further = {path: levels for path, levels in grid.factors.items() if path not in plan.factors}
     variants = {_key(variant.levels): variant for variant in plan.variants.values()}
     trials: dict[str, list[TunedTrial]] = {label: [] for label in plan.labels}
@@ -49,7 +48,7 @@ def tuned_by_study(folder: Path, plan: StudyPlan) -> Tuned:
     if missing := [label for label, of_variant in trials.items() if not of_variant]:
         raise UserError(f"--tuned: {folder}: has no runs of {missing[0]!r}")
     space = {path: _range(levels) for path, levels in further.items()}
-    study = plan.model_copy(update={"base": grid.base})
+    study = plan.changed(base=grid.base)
     return make_tuned(TuningPlan(study, space, max(map(len, trials.values())), "grid", "none", len(grid.seeds)), trials)
 
 

@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.config import RunConfig, override
 from experiments.errors import UserError
+from experiments.study import Inferred
 from sweeps.builtin import FILES
 from sweeps.study_folder import StudyFolder
 from vit import ViT
@@ -190,7 +191,7 @@ def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(refused, tmp_p
     (tmp_path / "runs" / "broken").mkdir()
     (tmp_path / "runs" / "broken" / "study.json").write_text("{")
     run = tiny_plan().runs[0].model_copy(update={"name": "../../EVIL"})
-    evil = tiny_plan().model_copy(update={"source": "csv:t.csv", "runs": [run], "seeds": [run.seed]})
+    evil = Inferred(**{**dict(tiny_plan()), "source": "csv:t.csv", "runs": [run], "seeds": [run.seed]})
     for folder in ("runs/table", "foreign/mine"):
         (tmp_path / folder).mkdir(parents=True)
         evil.write(tmp_path / folder)

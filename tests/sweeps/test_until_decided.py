@@ -201,7 +201,7 @@ def test_rows_of_an_export_lead_to_the_verdicts_of_its_report(folder):
     found = analyze(read(str(folder)))
     rows = pd.read_csv(folder / "runs.csv", dtype={"variant": str}).to_dict("records")
     defaults = {"data.classes": "", "data.num_classes": None}
-    plan = StudyPlan.read(folder)
+    plan = found.study.plan
     stated = [defaults | {name: value for name, value in row.items() if value == value} for row in rows]
     policy, values = from_rows(plan, stated, plan.margin)
     compared = compare_variants(values, plan.baseline, policy)

@@ -43,7 +43,7 @@ def sync(arguments: argparse.Namespace) -> int:
     if not tracking.is_on:
         raise UserError(f"--tracking: {arguments.tracking} sends nothing; expected auto, online or offline")
     if (study_dir / STUDY).is_file():
-        StudyPlan.read(study_dir).check_has_folders(f"STUDY_DIR: {arguments.folder!r}")
+        StudyPlan.read(study_dir)
     parent, since = map(float, arguments.beside.split(":"))
     if arguments.follow:
         _follow(study_dir, tracking, lambda: names or changed_runs(study_dir, since), parent, arguments.alert)

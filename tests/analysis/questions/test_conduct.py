@@ -34,10 +34,9 @@ def test_diverged_runs_are_named_with_the_verdicts_that_depend_on_them(tmp_path)
 
 def test_every_warning_has_its_line_in_order(tmp_path):
     findings = results_of(tmp_path, accuracy=VARIANTS, seeds=3)
-    noted = findings.study.plan.model_copy(update={"notes": ["A note."]})
     findings.__dict__["conduct"] = replace(
         findings.conduct,
-        study=replace(findings.study, plan=noted),
+        study=replace(findings.study, noted=("A note.",)),
         not_fixed={"optim.lr": ["0.1", "0.2"]},
         changed_images=["none"],
         test_copies=24,

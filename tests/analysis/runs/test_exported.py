@@ -117,7 +117,7 @@ def test_no_file_of_an_export_names_a_path_of_the_machine(tmp_path):
     assert str(tmp_path) in study.troubles["v0-s0"] and not any(str(tmp_path) in text for text in texts)
     back = read(str(exported))
     assert back.plan.command == "vit-sweep run own.yaml --out=runs --set 'data.root+seed=[data, 1]' --tuned tuned.yaml"
-    assert back.plan.study == {**stated, "base": {"data.root": "data"}}
+    assert back.plan.definition == {**stated, "base": {"data.root": "data"}}
 
 
 def test_exporting_twice_gives_the_same_bytes(tmp_path):

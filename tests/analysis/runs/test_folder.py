@@ -211,7 +211,7 @@ def test_another_metric_or_baseline_than_planned_is_exploratory(tmp_path):
     assert read(str(folder), metric="test/acc", baseline="none").plan == planned.plan
     explored = read(str(folder), metric="val/loss", baseline="learned-1d")
     assert (explored.metric, explored.baseline) == ("val/loss", "learned-1d")
-    assert len(explored.plan.notes) == 3  # metric, baseline, and the margin in another unit
+    assert len(explored.notes) == 3  # metric, baseline, and the margin in another unit
     assert explored.stated_plan == planned.plan
     assert (explored.margin, planned.margin) == (None, 0.01)
     assert read(str(folder), metric="val/acc").margin == 0.01

@@ -678,7 +678,7 @@ def test_datasets_of_different_scales_are_noted():
     ]
     results = compared(pd.concat(both), dataset="data")
     said = "score is at most 5 on x and 500 on y: check that both have the same unit."
-    assert all(said in part.findings.study.plan.notes for part in results.studies.values())
+    assert all(said in part.findings.study.notes for part in results.studies.values())
 
 
 def test_one_table_twice_is_not_two_datasets(tmp_path, capsys, monkeypatch):
