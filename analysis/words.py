@@ -145,9 +145,9 @@ def places_range(places: Sequence[int] | None) -> str:
     return " to ".join(dict.fromkeys(map(str, places or ())))
 
 
-def rough_range(low: float, high: float) -> str:
-    """Format two counts that are known roughly, with two significant digits: `61`, or `61 to 5,200`."""
-    return " to ".join(dict.fromkeys(f"{float(f'{end:.2g}'):,.0f}" for end in (low, high)))
+def rough(count: float) -> str:
+    """Format a count that is known roughly, with two significant digits: `61`, or `5,200`."""
+    return f"{float(f'{count:.2g}'):,.0f}"
 
 
 def percent(share: float) -> str:

@@ -1,5 +1,6 @@
 """What must a reader know before the numbers? Warnings on the runs, the plan, the code and the machines."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,6 +22,7 @@ def question(findings: Findings) -> Section:
         *_images(conduct),
         *(_changed(field, before, conduct) for field, before in conduct.changes.items()),
         *_excluded(findings),
+        *_fewer(findings),
         *_code_and_machines(conduct),
     ]
     return Section("conduct", "Conduct", warnings=warnings)
@@ -81,6 +83,33 @@ def _diverged(findings: Findings) -> list[Warn]:
     listed = ", ".join(f"{words.plural(n, 'run')} of {words.quoted(name)}" for name, n in lost.items())
     head = "Diverged" if findings.study.recorded else "Failed"
     return [Warn(f"{head}: {listed}.", f"Means use the finished runs.{_covered(findings)}")]
+
+
+def _fewer(findings: Findings) -> list[Warn]:
+    """The variants that lack a result that others have, whatever the cause: a seed, or a number of runs.
+
+    Failed runs are none of them: they have warnings of their own, and verdicts cover them.
+    """
+    policy, brief = findings.policy, findings.variants.brief
+    tested, failed = policy.looks.limit(findings.means.values), policy.chance.failed
+    known = {
+        variant: [seed for seed, value in runs.items() if math.isfinite(value) or seed in failed.get(variant, [])]
+        for variant, runs in tested.items()
+    }
+    said = []
+    most = max(map(len, known.values()))
+    everywhere = sorted({seed for seeds in known.values() for seed in seeds})
+    for variant, seeds in known.items():
+        expected = sorted(tested[variant]) if policy.looks.plan else everywhere
+        lost = [str(seed) for seed in expected if seed not in seeds]
+        if policy.unit == "run" and len(seeds) < most:
+            said.append(f"{brief[variant]} has {words.plural(len(seeds), 'run')}")
+        elif policy.unit == "seed" and lost:
+            said.append(f"{brief[variant]} has {len(seeds)} of {len(expected)} seeds: no result of {_some(lost)}")
+    rest = f"; the others have {most}" if policy.unit == "run" else ""
+    more = f"; and {len(said) - MOST} more" if len(said) > MOST else ""
+    why = "Runs that failed and are left out make a variant look better than it is."
+    return [Warn(f"{'; '.join(said[:MOST])}{more}{rest}.", why)] if said else []
 
 
 def _covered(findings: Findings) -> str:

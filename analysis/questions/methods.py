@@ -68,7 +68,8 @@ def _differences(findings: Findings) -> dict[str, str]:
         "studies, all hold.",
         "Verdict": _verdict(findings),
         "Looks": planned if looks else "",
-        "Minimum detectable difference": "The smallest true difference that such an interval shows with 80 % power.",
+        "Minimum detectable difference": "What such an interval would show with 80 % power if the observed spread were "
+        "the true one.",
         "Smallest standard deviation": smallest if policy.floor else "",
         "Diverged runs": (unknown if policy.chance.unknown else covered) if policy.chance.failed else "",
     }

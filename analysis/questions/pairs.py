@@ -138,12 +138,13 @@ def best_and_pairs(findings: Findings) -> str:
         many = len(variants.others) > 1 and findings.study.plan.family == "all"
         return "With so many variants, pairs without the baseline are not compared." * many
     untested = comparisons.untested
-    names = [variants.brief[v] for v, (first, _) in comparisons.ranks.items() if first == 1 and v not in untested]
+    first = [row for row in findings.rows if row.rank and row.rank[0] == 1]
+    names = [variants.brief[row.variant] for row in first if row.mark in ("best", "tied")]
     shown = words.names(names)
     if len(names) > MOST_NAMED:
         best = [variants.brief[variant] for variant in findings.all_best]
         most = f" (best mean: {words.names(best)})" * (len(best) <= MOST_LISTED)
-        shown = f"{len(names)} of {len(variants.names)} variants{most}"
+        shown = f"{len(names)} of {len(variants.names) - len(untested)} variants{most}"
     among = ", of the variants that are tested" * bool(untested)
     said = [f"Best{', or not shown to be worse than the best' * (len(names) > 1)}{among}: {shown}"] if names else []
     return words.capital("; ".join([*said, *_other_pairs(findings)])) + "."
@@ -180,27 +181,25 @@ def _named_pairs(said: Mapping[str, list[Pair]], among: Collection[Pair], varian
 
 
 def limits(findings: Findings) -> str:
-    """How large a difference such a study finds, and how many seeds the margin takes; empty if nothing is undecided."""
-    metric, margin, comparisons = findings.means.metric, findings.policy.margin, findings.comparisons
-    unclear = [c for c in comparisons.family.values() if c.verdict == c.verdict_of_finished == "not shown"]
-    known = sorted((c for c in unclear if math.isfinite(c.detectable)), key=lambda c: c.detectable)
-    if not known:
+    """How large a difference such a study finds, and how many seeds the margin takes; empty if nothing is undecided.
+
+    Both are those of the median of the tested pairs, by the spread of its runs, which is itself uncertain.
+    """
+    metric, margin, unit = findings.means.metric, findings.policy.margin, findings.policy.unit
+    known = [c for c in findings.comparisons.family.values() if math.isfinite(c.detectable)]
+    if not any(c.verdict == c.verdict_of_finished == "not shown" for c in known):
         return ""
-    size, unit = words.margin(margin, metric), findings.policy.unit
-    if margin is not None and known[-1].detectable <= margin:
-        return f"A true difference of {size} would have been noticed in at least four of five such studies."
-    seeds, most = words.seeds((n for c in known for n in c.runs), unit), 1.0 if metric.is_share else math.inf
-    sizes = [c.detectable * metric.scale for c in (known[0], known[-1]) if c.detectable < most]
-    if not sizes:
-        return f"{seeds} are too few to find any difference between the undecided variants."
-    ends = dict.fromkeys(words.number(end, words.decimals(sizes[0])) for end in sizes)
-    more = " or more" * (len(sizes) == 1) + ", depending on the pair" * (len(ends) > 1)
-    said = f"With {seeds}, four of five studies notice a true difference of {' to '.join(ends)}{metric.points}{more}"
-    if not margin:
+    median, often = sorted(known, key=lambda c: c.detectable)[(len(known) - 1) // 2], "in four of five studies"
+    smallest = median.detectable
+    if metric.is_share and smallest >= 1:
+        seeds = words.seeds((n for c in known for n in c.runs), unit)
+        return f"By the spread of these runs, {seeds} are too few to notice any difference {often}."
+    size = words.number(smallest * metric.scale, words.decimals(smallest * metric.scale))
+    said = f"By the spread of these runs, a difference of about {size}{metric.points} would be noticed {often}"
+    if margin is None or smallest <= margin:
         return f"{said}."
-    noisy = sorted((c for c in known if c.detectable > margin), key=lambda c: c.noise)  # the seeds grow with the sd
-    needed = sorted(c.needed(margin) for c in (noisy[0], noisy[-1]))
-    return f"{said}; to notice one of {size} as often takes about {words.rough_range(*needed)} {unit}s."
+    needed = words.rough(median.needed(margin))
+    return f"{said}; for one of {words.margin(margin, metric)}, it takes about {needed} {unit}s."
 
 
 def without_comparison(findings: Findings) -> list[str]:

@@ -101,7 +101,7 @@ def variants_table(findings: Findings) -> Table:
     )
     fields = {column.field: column.value for column in (n, *diverged, mean)} | columns.DIFFERENCE
     fields |= {column.field: column.value for column in (columns.VERDICT, *ranks, *cost)}
-    held = f"{columns.held_for(findings)} (pairs: {sum(row.comparison.tested for row in findings.pairs)})"
+    held = f"{columns.held_for(findings)} (pairs: {len(findings.pairs)})"
     notes = (
         f"Rank: {rank_note}." if has_ranks else "",
         columns.mark_note(findings),

@@ -92,7 +92,7 @@ def infer(
         "source": source,
         "notes": [
             *_notes(source, metric, baseline, margin, factors_are, "folder" in parts),
-            *_lost([run.name for run in runs if run.name in copies and run.status != "finished"], kept, unpaired),
+            *_lost([run.name for run in runs if run.name in copies and run.status != "finished"], unpaired),
         ],
         "command": asked.command or None,
     }
@@ -106,19 +106,11 @@ def _apart_from_columns(run: SourceRun) -> SourceRun:
     return replace(run, config={clashes.get(name, name): value for name, value in run.config.items()})
 
 
-def _lost(replaced: Collection[str], kept: Collection[tuple[str, int]], unpaired: bool) -> list[str]:
-    """What to know of failed runs `replaced` by a copy that finished, and of the seeds that only some variants have."""
-    if unpaired:
-        return []
-    variants, seeds = dict.fromkeys(variant for variant, _ in kept), sorted({seed for _, seed in kept})
-    lacking = {variant: [str(seed) for seed in seeds if (variant, seed) not in kept] for variant in variants}
-    texts = [f"{variant} (seed {', '.join(absent[:MOST])})" for variant, absent in lacking.items() if absent]
-    lines = {
-        "Another copy counts of runs that failed": ", ".join(sorted(replaced)[:MOST]),
-        "No run of a seed that another variant has": "; ".join(texts[:MOST]),
-    }
+def _lost(replaced: Collection[str], unpaired: bool) -> list[str]:
+    """What to know of failed runs `replaced` by a copy that finished."""
     why = "Runs that failed and are left out make a variant look better than it is."
-    return [f"{line}: {listed}. {why}" for line, listed in lines.items() if listed]
+    listed = ", ".join(sorted(replaced)[:MOST])
+    return [f"Another copy counts of runs that failed: {listed}. {why}"] if replaced and not unpaired else []
 
 
 def _factors(settings: list[dict[str, Any]]) -> dict[tuple[str, ...], list[Any]]:

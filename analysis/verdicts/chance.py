@@ -23,13 +23,9 @@ class Chance:
 
     @property
     def counts_as(self) -> dict[str, float]:
-        """Variant with failed runs -> the value that they count as; empty where one is not known.
-
-        An accuracy of which the chance level is not known counts as 0, the worst case.
-        """
-        unknown = 0.0 if self.metric.is_share else math.nan
-        values = {variant: self.level.get(variant, unknown) for variant in self.failed}
-        return {} if any(map(math.isnan, values.values())) else values
+        """Variant with failed runs -> the value that they count as; empty where one is not known."""
+        known = self.failed.keys() <= self.level.keys()
+        return {variant: self.level[variant] for variant in self.failed} if known else {}
 
     @property
     def unknown(self) -> set[str]:

@@ -115,8 +115,11 @@ class Comparison:
     shown_at: int | None = None  # seeds of an earlier look that showed what this one does not show
     dropped: int  # seeds that only one side has, or on which a side failed; of unpaired runs, those that failed
     runs: tuple[int, int] = (0, 0)  # of each side that are used
-    detectable: float = np.nan  # the smallest true difference that these seeds show with 80 % power
-    noise: tuple[float, float, float] = (np.nan, np.nan, np.nan)  # sd of one difference, level, df: see `power`
+    detectable: float = np.nan
+    """the true difference that these seeds show with 80 % power, by the observed spread; unknown where failed runs make
+    the interval wider"""
+    noise: tuple[float, float, float] = (np.nan, np.nan, np.nan)
+    """the standard deviation of one difference, the level of the last look, and the degrees of freedom: see `power`"""
 
     @property
     def depends_on_failed(self) -> bool:
@@ -134,7 +137,9 @@ class Comparison:
         return self.diff.n
 
     def needed(self, size: float) -> float:
-        """The number of seeds that show a true difference of this size with 80 % power; not rounded."""
+        """The seeds that show a true difference of this size with 80 % power at the last look, by the observed spread;
+        not rounded.
+        """
         return float(needed_seeds(size, self.noise[0], self.n, *self.noise[1:]))
 
     @property
@@ -153,7 +158,7 @@ def compare(values: Values, pairs: Sequence[Pair], rule: Rule) -> dict[Pair, Com
     at_looks = [differences(x[:, :n], first, second, rule.floor, rule.variance) for n in rule.looks.reached]
     looks_of_pairs = [rule.looks.of(pair) for pair in pairs]
     numbers = np.array([len(looks.reached) for looks in looks_of_pairs], dtype=int)
-    tests = int(np.stack([at.known for at in at_looks])[numbers - 1, np.arange(len(pairs))].sum())
+    tests = len(pairs)  # also those that lost their runs: the family is what was planned
     most = max(tests, math.comb(len(values), 2)) if rule.family == "baseline" else tests
     compared = dict[Pair, Comparison]()
     for number in np.unique(numbers):
@@ -179,16 +184,14 @@ def _judge(at_looks: Sequence[Differences], counts: np.ndarray, tests: tuple[int
     """
     *earlier, now = at_looks
     looks = rule.looks
-    levels = [
-        ALPHA * share / (rule.families * np.where(at.n < FEW, max(tests[1], 1), max(tests[0], 1)))
-        for at, share in zip(at_looks, looks.shares)
-    ]
+    alphas = [ALPHA / (rule.families * np.where(at.n < FEW, tests[1], tests[0])) for at in at_looks]
+    levels = [share * alpha for alpha, share in zip(alphas, looks.shares)]
     level = levels[-1]
     adjusted, alone = _intervals(now, level, rule), now.estimates(looks.confidence)
     p = np.where(np.isnan([interval.low for interval in adjusted]), np.nan, now.t_test())
     p_adjusted = np.minimum(p * ALPHA / level, 1.0)
-    noise = (now.error * np.sqrt(now.n), np.broadcast_to(level, now.n.shape), now.df)
-    smallest = detectable(noise[0], now.n, *noise[1:])
+    sd, at_last = now.error * np.sqrt(now.n), looks.shares[-1] * alphas[-1]
+    smallest = detectable(sd, now.n, level, now.df)
     before = [(n, _intervals(at, of_look, rule)) for n, at, of_look in zip(looks.reached, earlier, levels)]
     compared = []
     for i, interval in enumerate(adjusted):
@@ -206,7 +209,7 @@ def _judge(at_looks: Sequence[Differences], counts: np.ndarray, tests: tuple[int
             runs=(int(counts[0, i]), int(counts[1, i])),
             dropped=int(counts[2, i]),
             detectable=float(smallest[i]),
-            noise=(float(noise[0][i]), float(noise[1][i]), float(noise[2][i])),
+            noise=(float(sd[i]), float(at_last[i]), float(now.df[i])),
         )
         compared.append(without_test(one, _reason(one.n, int(counts[3, i]), rule)) if verdict == NOT_TESTED else one)
     return compared
@@ -259,7 +262,8 @@ def _covering(one: Comparison, other: Comparison, rule: Rule) -> Comparison:
     both = one.adjusted.covering(other.adjusted)
     p, verdict = max(one.p_adjusted, other.p_adjusted) if both.excludes_zero else 1.0, rule.verdict(both)
     early = one.decided_early and verdict in ("better", "worse")
-    return replace(one, adjusted=both, p_adjusted=p, verdict=verdict, decided_early=early)
+    covered = replace(one, adjusted=both, p_adjusted=p, verdict=verdict, decided_early=early)
+    return covered if both == one.adjusted else replace(covered, detectable=np.nan, noise=(np.nan, np.nan, np.nan))
 
 
 def without_room(compared: Mapping[Pair, Comparison], pairs: Collection[Pair], word: Verdict) -> dict[Pair, Comparison]:

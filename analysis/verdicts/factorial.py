@@ -116,10 +116,10 @@ def factorial(
 
 def _adjust(tested: dict[Term, list[Effect]], families: int, grid: "_Grid") -> list[Effect]:
     """Replace `same` and `row` of each effect by its tests, and return the rows of `Factorial.terms`."""
-    known = {(term, e["same"]) for term, effects in tested.items() for e in effects if np.isfinite(e["p"])}
-    number, rows = Counter(term for term, _ in known), []
+    different = {(term, effect["same"]) for term, effects in tested.items() for effect in effects}
+    number, rows = Counter(term for term, _ in different), []
     for term, effects in tested.items():
-        factor = families * max(len(number) * number[term], 1) / grid.looks.share
+        factor = families * len(number) * number[term] / grid.looks.share
         contrasts = len({effect.pop("same") for effect in effects})
         intervals = grid.estimates([effect.pop("row") for effect in effects], 1 - ALPHA / factor)
         for effect, interval in zip(effects, intervals, strict=True):

@@ -80,7 +80,7 @@ def print_plan(folder: StudyFolder) -> None:
         say(f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {plural(plan.tuned.budget, 'trial')}")
     say(f"baseline  {plan.baseline}")
     say(f"metric    {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}")
-    say(f"          {_equivalence_text(folder)}")
+    say(f"          {_needed_text(folder)}")
     if plan.looks:
         from analysis.verdicts.looks import ALPHA, Looks  # imports numpy
 
@@ -94,23 +94,31 @@ def print_plan(folder: StudyFolder) -> None:
     say("", f"{plural(len(plan.runs), 'run')}, {done.total()} done, in {folder.dir}")
 
 
-def _equivalence_text(folder: StudyFolder) -> str:
-    """How many seeds "equivalent" takes: at the spread of the finished runs, or where that is not known, at several."""
-    from analysis.verdicts.power import seeds_for_equivalence  # imports numpy and scipy
+def _needed_text(folder: StudyFolder) -> str:
+    """How many seeds a difference of the margin takes, at the spread of the finished runs, or if not known at several.
+
+    Four of five studies notice it then; the report says the same by the spread of each pair.
+    """
+    from analysis.verdicts.estimates import ALPHA  # imports numpy and scipy
+    from analysis.verdicts.looks import Looks
+    from analysis.verdicts.power import needed_seeds, planned_df
 
     plan, variants, margin = folder.plan, len(folder.plan.labels), folder.plan.margin or math.inf
     pairs = variants - 1 if plan.family == "baseline" or variants > MOST_PAIRS else math.comb(variants, 2)
+    level = ALPHA * Looks(tuple(plan.looks)).shares[-1] / max(pairs, 1) / (2 if plan.has_grid else 1)
+    n = max(len(plan.seeds), 2)
 
     def seeds(spread: float) -> int:
-        return seeds_for_equivalence(spread, pairs, 2 if plan.has_grid else 1, plan.looks)
+        df = planned_df(n, max(variants, 2), plan.variance)
+        return math.ceil(needed_seeds(1, math.sqrt(2) * spread, n, level, df))
 
     if spread := _spread(folder):
         needed, planned = seeds(spread / margin), len(plan.seeds)
         more = f", {needed - planned:,} more than planned" if needed > planned else ""
         size = Metric(plan.metric).size(float(f"{spread:.2g}"))
-        return f"seeds for equivalence: {needed:,}{more}, at the standard deviation within variants so far, {size}"
-    guesses = (f"{seeds(spread):,} if it is {spread:g} of the margin" for spread in SPREADS)
-    return f"seeds for equivalence, by the standard deviation of the runs: {', '.join(guesses)}"
+        return f"seeds to notice it: about {needed:,}{more}, at the standard deviation within variants so far, {size}"
+    guesses = (f"about {seeds(spread):,} if it is {spread:g} of the margin" for spread in SPREADS)
+    return f"seeds to notice it, by the standard deviation of the runs: {', '.join(guesses)}"
 
 
 def _spread(folder: StudyFolder) -> float:

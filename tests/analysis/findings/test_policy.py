@@ -21,15 +21,18 @@ from experiments.metric import Metric
     ("metric", "level"),
     [
         *(("test/acc", 0.1), ("test/loss", math.log(10))),
-        *(("fewshot/digits/5", 0.1), ("fewshot/cifar100/5", 0.01), ("shift/1", 0.0)),
+        *(("fewshot/digits/5", 0.1), ("fewshot/cifar100/5", 0.01), ("shift/1", math.nan)),
     ],
 )
 def test_a_diverged_run_counts_as_chance_among_the_classes_of_the_metric(tmp_path, metric, level):
-    """Digits has 10 classes, CIFAR-100 has 100. Consistency has no chance level: the worst case counts."""
+    """Digits has 10 classes, CIFAR-100 has 100. Consistency has no chance level: its pairs are not tested."""
     folder = write_study(tmp_path, statuses={("sinusoidal", 1): "diverged"})
     add_metrics(folder, lambda *_: {"fewshot/digits/5": 0.5, "fewshot/cifar100/5": 0.5, "shift/1": 0.9})
     results = analyze(read(str(folder), metric=metric))
-    assert results.policy.chance.counted(results.means.values)["sinusoidal"][1] == pytest.approx(level)
+    counted = results.policy.chance.counted(results.means.values)["sinusoidal"][1]
+    assert counted == pytest.approx(level, nan_ok=True)
+    one = results.comparisons.versus["sinusoidal"]
+    assert (one.reason == "failed runs, chance level unknown") == math.isnan(level)
 
 
 def test_a_pruned_run_counts_as_one_that_failed(tmp_path):
