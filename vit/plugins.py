@@ -76,7 +76,8 @@ def import_plugin(name: str, where: str = VARIABLE) -> None:
 def _module_of(path: Path, where: str) -> str:
     """The module in a file. Its folder comes last in the search path, so that the file's neighbours hide no module."""
     if not path.is_file():
-        raise PluginError(f"{where}: {path.name!r} is not a file in {path.absolute().parent}")
+        way = "if it has moved, give its new path, or an absolute one"
+        raise PluginError(f"{where}: {path.name!r} is not a file in {path.absolute().parent}; {way}")
     if (folder := str(path.resolve().parent)) not in sys.path:
         sys.path.append(folder)
     spec = importlib.util.find_spec(path.stem)

@@ -185,7 +185,8 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
     if unused:
         _say_once(unused)
     if len(files) < 2:
-        raise UserError(f"data.root: {str(folder)!r} has {len(files)} class folder(s) with images; two are needed")
+        way = "; give each class a folder: FOLDER/CLASS/IMAGE" + "; or a plug-in reads other labels" * bool(unused)
+        raise UserError(f"data.root: {str(folder)!r} has {len(files)} class folder(s) with images; two are needed{way}")
     inside = {frozenset(Path(path).relative_to(folder).parts[1:-1][:1] for path in paths) for paths in files.values()}
     if len(inside) == 1 and () not in (same := next(iter(inside))):
         names = f"{', '.join(sorted(*zip(*same))[:NAMED])}{', ...' * (len(same) > NAMED)}"

@@ -20,7 +20,7 @@ from experiments.data import loading
 from experiments.data.catalogue import DATASETS, UNREAD
 from experiments.data.images import normalized
 from experiments.data.indexed import to_pixels
-from experiments.errors import UserError
+from experiments.errors import UserError, did_you_mean
 from experiments.memory import check_model
 from experiments.runs import record
 from experiments.runs.images import check_unchanged
@@ -72,10 +72,16 @@ class TrainedRun:
 def read(folder: str, field: str) -> TrainedRun:
     """A finished run. Raises `UserError`, which begins with `field`, where it is missing or not finished."""
     where, path = f"{field}: {folder!r}", Path(folder)
+    if os.path.isfile(path):
+        raise UserError(f"{where} is a file; expected the folder of a finished run, such as {str(path.parent)!r}")
     if not os.path.isdir(path):
-        raise UserError(f"{where} does not exist; expected the folder of a finished run")
+        listed = sorted(os.listdir(path.parent)) if os.path.isdir(path.parent) else []
+        near = did_you_mean(path.name, listed, f"{str(path.parent)!r} holds {', '.join(listed[:5]) or 'nothing'}")
+        raise UserError(f"{where} does not exist; expected the folder of a finished run; {near}")
     if not record.is_finished(path):
-        raise UserError(f"{where} is not finished: it has no {record.SUMMARY}; finish that run first")
+        inside = [name for name in sorted(os.listdir(path)) if record.is_finished(path / name)]
+        way = f"it holds runs, such as {str(path / inside[0])!r}" if inside else "finish that run first"
+        raise UserError(f"{where} is not finished: it has no {record.SUMMARY}; {way}")
     run = record.read_run(path, checkpoint=True)
     if run.summary["status"] != "finished":
         raise UserError(f"{where} has the status {run.summary['status']}; allowed: finished")

@@ -88,7 +88,7 @@ def test_a_study_with_its_plugin_is_planned_anywhere_and_trained_where_it_was_mo
         ({"plugins": ["no.py"]}, {}, "s.yaml: plugins: 'no.py' is not a file in {project}"),
         ({"plugins": ["mine"]}, {}, "s.yaml: plugins: 'mine' is not a file in {project}"),
         ({"plugins": "mine.py"}, {}, "s.yaml: plugins: 'mine.py' is not allowed: input should be a valid list"),
-        ({}, {"VIT_PLUGINS": "no.py"}, "VIT_PLUGINS: 'no.py' is not a file in {there}"),
+        ({}, {"VIT_PLUGINS": "no.py"}, "VIT_PLUGINS: 'no.py' is not a file in {there}; if it has moved, give its"),
         (
             {},
             {"VIT_PLUGINS": "mine.py"},

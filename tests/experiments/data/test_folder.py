@@ -464,3 +464,12 @@ def test_a_layout_that_cannot_be_used_is_refused(layout, changes, said, tmp_path
         paint(tmp_path / name, (1, 1, 1), count)
     with pytest.raises(UserError, match=f"^{said}" if said.startswith("data") else said):
         load_folder(tmp_path, **changes)
+
+
+@pytest.mark.parametrize("made", [["0.png"], ["train/0.png", "test/0.png"], ["a/notes.txt", "b/notes.txt"]])
+def test_a_folder_of_images_without_classes_says_how_they_are_laid_out(made, tmp_path):
+    for name in made:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / name) if name.endswith("png") else (tmp_path / name).write_text("x")
+    with pytest.raises(UserError, match=r"0 class folder\(s\) with images; two are needed; give each class a folder"):
+        load_folder(tmp_path)

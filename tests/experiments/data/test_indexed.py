@@ -210,6 +210,7 @@ def test_a_function_that_cannot_be_used_is_one_line(read, line, plugged):
 
 
 NONE = [-1, None, math.nan, pd.NA, pd.NaT, "", "-1", "nan"]  # "nan": np.array(["cat", math.nan])
+WORDS = [" ", "NaN", "NAN", "n/A", "NULL ", "<na>", "#n/a", "nat", "None", "\tna"]  # as pandas reads them, in any case
 FOREIGN = [255, 3, "eel"]
 
 
@@ -229,7 +230,7 @@ def test_a_label_that_is_no_class_of_train_does_not_become_one(other, reason, kn
     assert reason in str(refusal.value)
 
 
-@pytest.mark.parametrize("none", NONE, ids=repr)
+@pytest.mark.parametrize("none", [*NONE, *WORDS], ids=repr)
 def test_labels_that_are_missing_are_refused_in_train_and_are_no_test_set(none, plugged, capsys):
     plugged(lambda root: ((COLOURS, [none] * 3 + NAMES[3:]), None))
     with pytest.raises(UserError, match="'mine': 3 of the 24 labels of train are missing: "):
@@ -410,3 +411,17 @@ def test_the_name_of_a_runs_folder_has_no_colon(fake, tmp_path, monkeypatch):
         )
     (run,) = tmp_path.glob("runs/single/torchvision*")
     assert not exited.value.code and ":" not in run.name
+
+
+@pytest.mark.parametrize("name", ["Nancy", " cat ", "no", "nano", "a,b", "-", "0"])
+def test_a_name_that_only_looks_like_none_is_a_class_as_it_is_typed(name, plugged):
+    plugged(lambda root: ((COLOURS, [name] * 12 + ["dog"] * 12), None))
+    assert name in load("mine", side=10).classes
+
+
+def test_a_class_that_is_called_like_a_missing_value_has_a_way_out(plugged):
+    plugged(lambda root: ((COLOURS, ["NA"] * 12 + ["tumour"] * 12), None))
+    with pytest.raises(
+        UserError, match="12 of the 24 labels of train are missing: .* a word such as NA.*rename the class"
+    ):
+        load("mine", side=10)

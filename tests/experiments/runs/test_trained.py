@@ -114,6 +114,14 @@ def test_a_folder_without_a_finished_run_is_one_line(tmp_path):
     for name, reason in {**reasons, **{name: status.format(name) for name in ("diverged", "pruned")}}.items():
         with pytest.raises(UserError, match=f"^run_folder: '{tmp_path / name}' {reason}"):
             experiments.load_model(tmp_path / name)
+    for path, way in {
+        tmp_path: f"it holds runs, such as '{tmp_path / 'diverged'}'",
+        tmp_path / "prund": "did you mean pruned?",
+        tmp_path / "gone" / "x": "holds nothing",
+        tmp_path / "diverged" / record.CHECKPOINT: f"is a file; expected .* such as '{tmp_path / 'diverged'}'",
+    }.items():
+        with pytest.raises(UserError, match=f"^run_folder: '{path}' .*{way}"):
+            experiments.load_model(path)
 
 
 def test_a_changed_checkpoint_is_refused(tmp_path):
