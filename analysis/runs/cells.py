@@ -30,7 +30,7 @@ def is_seed(name: str) -> bool:
     return bool({"seed", "seeds"} & words_of(name)) or {"random", "state"} <= words_of(name)
 
 
-def did_you_mean(name: str, known: Collection[str]) -> str:
+def closest(name: str, known: Collection[str]) -> str:
     """The known name that is closest, as the start of a way out; "" where none is close.
 
     The same letters come first, then the same last part, as in `metrics.acc`, then what `difflib` takes as close.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.asked import Asked
-from analysis.runs.cells import did_you_mean
+from analysis.runs.cells import closest
 from analysis.runs.runs import Runs
 from analysis.runs.settings import PLACES, flatten, in_order, level_text, nested, variant_name
 from analysis.runs.source_run import COLUMNS, ENDED, SourceRun, check_row
@@ -64,7 +64,7 @@ def infer(
     )
     variants = sorted(_in_order(runs, settings, factors, names), key=lambda variant: variant != baseline)
     if baseline is not None and baseline not in variants:
-        known = f"{did_you_mean(baseline, variants)}the variants: {', '.join(variants)}"
+        known = f"{closest(baseline, variants)}the variants: {', '.join(variants)}"
         raise UserError(f"{source}: baseline: {baseline!r} is not among the variants; {known}")
     kept = dict(sorted(kept.items(), key=lambda item: (variants.index(item[0][0]), item[0][1])))
     varied = [path for paths in factors for path in paths]

@@ -6,7 +6,7 @@ from typing import Any
 
 from analysis.asked import FLAGS, Asked
 from analysis.runs import wandb_project
-from analysis.runs.cells import did_you_mean
+from analysis.runs.cells import closest
 from analysis.runs.exported import is_export, read_export
 from analysis.runs.folder import has_runs, read_folder, read_runs
 from analysis.runs.held_fixed import check_pooling
@@ -79,7 +79,7 @@ def locate(source: str) -> str:
         if folder.is_file():
             raise UserError(f"{source}: is a file; save a table as {', '.join(FORMATS)}")
         if not folder.is_dir():
-            near = did_you_mean(folder.name, [path.name for path in _listed(folder.parent)])
+            near = closest(folder.name, [path.name for path in _listed(folder.parent)])
             raise UserError(f"{source}: no such folder; {near}give the folder of a study, OUT/STUDY, or a table")
         if (folder / record.CONFIG).is_file():
             raise UserError(f"{source}: is the folder of one run; give the folder that holds the runs, {folder.parent}")

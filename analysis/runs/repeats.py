@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from analysis.runs.cells import cell_number, cell_text, did_you_mean, is_seed
+from analysis.runs.cells import cell_number, cell_text, closest, is_seed
 from analysis.runs.scales import scales_note
 from experiments.direction import HIGHER, LOWER, words_of
 from experiments.errors import UserError
@@ -57,7 +57,7 @@ class Rows:
     def of_runs(self, flag: str, column: str) -> "Rows":
         """The same where a column tells runs apart: of seeds, or `run`. Raises `UserError` where none does."""
         if column not in self.frame:
-            near = did_you_mean(column, list(self.frame))
+            near = closest(column, list(self.frame))
             raise UserError(f"{self.source}: {flag}: no column {column!r}; {near}its columns: {', '.join(self.frame)}")
         runs = self.seeds or [name for name in self.unused if RUN.fullmatch(name)][:1]
         if not runs:
@@ -204,18 +204,18 @@ def _check_unpaired(rows: Rows) -> list[str]:
                 f"several rows have {paired.keys()[at[0]]}, so rows are no runs; name {name} as the seed instead, and "
             )
             raise UserError(f"{rows.source}: variance: unpaired is not allowed: {said}{_way_out(paired, *at)}")
-        same, is_number = len(held) > 1 and sets.nunique() == 1, whole_numbers(held) is not None
+        same, numbers = len(held) > 1 and sets.nunique() == 1, [*map(cell_number, held)]
         if same and not tells and STEP.search(name):
             way = f"add a column of seeds or of runs, and take the last row of each: {rows.ask('last', name)}"
             raise UserError(f"{rows.source}: every variant has rows of {len(held)} values of {name}; {way}")
         grows = pd.to_numeric(texts, errors="coerce").groupby(variants).agg(lambda own: (own.diff()[1:] > 0).all())
         if tells:
             notes += [f"{name} is {held[0]} in every row, so it tells no runs apart."] * (len(held) == 1)
-        elif 1 < len(held) < len(texts) and ((same and is_number) or grows.all()):
+        elif 1 < len(held) < len(texts) and ((same and whole_numbers(held) is not None) or grows.all()):
             notes.append(
                 f"If rows of different {name} are parts of one run, they are no runs: intervals are too narrow."
             )
-        elif 1 < len(held) < len(texts) and None in map(cell_number, held) and max(map(len, sets)) > 1:
+        elif max(map(len, sets)) > 1 and (len(held) <= len(texts) / 2 or (None in numbers and len(held) < len(texts))):
             notes.append(f"The runs of a variant differ in {name} ({', '.join(held[:MOST])}), which is no factor.")
     copies = int(rows.frame.map(cell_text).duplicated().sum())
     return [

@@ -19,10 +19,10 @@ import pandas as pd
 
 from analysis.asked import Asked
 from analysis.runs.by_dataset import DATASET
-from analysis.runs.cells import cell_number, cell_text, did_you_mean, is_seed
+from analysis.runs.cells import cell_number, cell_text, closest, is_seed
 from analysis.runs.ended import check_ended, lost_values, named_columns, notes_of_others
 from analysis.runs.inferred import infer
-from analysis.runs.repeats import MOST, RUN, Rows, selected
+from analysis.runs.repeats import MOST, RUN, STEP, Rows, selected
 from analysis.runs.runs import Runs
 from analysis.runs.scales import chance_of, margin_of, rounding_note
 from analysis.runs.settings import flatten, level_text, variant_name
@@ -107,7 +107,12 @@ def _rows_where(frame: pd.DataFrame, source: str, conditions: Sequence[str]) -> 
     for condition in conditions:
         frame = frame[_meets(frame, source, "where", condition)].reset_index(drop=True)
     left_out = f"Conditions leave out {len(whole) - len(frame)} of {len(whole)} rows. "
-    return frame, [left_out + "If runs failed, keep them, and name them by --failed."] * (len(frame) < len(whole))
+    steps = [name for name in named_columns(conditions, whole) if STEP.search(name)]
+    last = "".join(
+        f" Runs that end at another {step} are left out; --last {step} has the last row of each." for step in steps
+    )
+    said = f"{left_out}If runs failed, keep them, and name them by --failed.{last}"
+    return frame, [said] * (len(frame) < len(whole))
 
 
 def _meets(frame: pd.DataFrame, source: str, field: str, condition: str) -> pd.Series:
@@ -120,7 +125,7 @@ def _meets(frame: pd.DataFrame, source: str, field: str, condition: str) -> pd.S
     texts = frame[column].map(cell_text) if list(frame).count(column) == 1 else pd.Series(dtype=object)
     if not (has := texts == value).any() and (field != "failed" or is_not or texts.empty):
         known = list(frame) if texts.empty else sorted({*texts})
-        near = did_you_mean(column if texts.empty else value, known)
+        near = closest(column if texts.empty else value, known)
         expected = f"{near}expected COLUMN=VALUE, of: {', '.join(known)}"
         raise UserError(f"{field}: {condition!r}: no row of {source} has it: {expected}")
     return ~has if is_not else has
@@ -232,7 +237,7 @@ def _check_columns(
         if (count := held.count(column)) != 1:
             problem = f"has {count} columns {column!r}" if count else f"has no column {column!r}"
             like_seeds = [name for name in held if is_seed(name)] if column in seeds else []
-            near = f"did you mean {like_seeds[0]!r}? " if like_seeds else did_you_mean(column, held)
+            near = f"did you mean {like_seeds[0]!r}? " if like_seeds else closest(column, held)
             way = _way(frame, column, named) or f"; {UNPAIRED}" * (column in seeds)
             near, way = (near, "") if near and "," not in column else ("", way)
             raise UserError(f"{source}: {problem} ({role}); {near}its columns: {', '.join(held)}{way}")
@@ -319,7 +324,7 @@ def _notes(rows: Rows, unused: pd.DataFrame) -> tuple[list[str], str]:
     ]
     notes = [f"{name} differs between variants and is no factor: it may explain a difference." for name in confounded]
     rest = unused.drop(columns=confounded)
-    told_apart = rows.seeds and not is_seed(rows.seeds[0])
+    told_apart = rows.seeds and not is_seed(rows.seeds[0]) and not RUN.fullmatch(rows.seeds[0])
     paired = f"Differences are over the common values of {''.join(rows.seeds)}. "
     notes += [f"{paired}Folds share data, and parts of a run its model: intervals are then too narrow."] * bool(
         told_apart

@@ -77,7 +77,7 @@ def test_a_run_that_lacks_a_part_or_has_a_failed_one_has_failed():
     )
     lacking = analysis.compare(parts().drop(index=4), "acc", "m", mean_over="fold")
     assert lacking.findings.conduct.counts.loc["a", "diverged"] == 1
-    assert lacking.findings.study.plan.notes == ["Runs that lack a value of fold count as failed: m a, seed 1."]
+    assert lacking.findings.study.plan.notes[1:] == ["Runs that lack a value of fold count as failed: m a, seed 1."]
 
 
 def test_each_dataset_has_its_own_parts():
@@ -167,6 +167,26 @@ def test_rows_that_repeat_and_texts_that_are_pooled_are_noted():
         "The runs of a variant differ in host (x, y), which is no factor.",
         "6 rows repeat another one in all columns: check that they are no copies.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "held"), [("lr", [0.1, 0.1, 0.3]), ("seconds", [0.5, 0.5, 0.7]), ("gpu", ["x", "x", "y"])]
+)
+def test_a_setting_that_runs_without_seeds_share_is_noted(name, held):
+    frame = parts(seeds=(0,)).drop(columns=["seed", "fold"]).assign(**{name: [*held, *held[::-1]]})
+    listed = ", ".join(map(str, dict.fromkeys(held)))
+    assert f"The runs of a variant differ in {name} ({listed}), which is no factor." in notes(
+        frame, variance="unpaired"
+    )
+
+
+def test_a_condition_on_a_step_names_the_last_rows():
+    frame = parts("epoch", range(5)).drop(index=[3, 4, 14])
+    said = notes(frame, where="epoch=4")
+    assert any(
+        "Runs that end at another epoch are left out; --last epoch has the last row of each." in note for note in said
+    )
+    assert any("No run of a seed that another variant has: a (seed 0, 2)" in note for note in said)
 
 
 @pytest.mark.parametrize(
