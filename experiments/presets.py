@@ -87,7 +87,7 @@ _VIT_LITE = _settings(
 _MNIST_SMALL = _settings(
     data=dict(name="mnist"),
     model=dict(patch_size=7, embed_dim=32, depth=3, num_heads=4, init="torch"),
-    optim=dict(lr=3e-3, warmup_epochs=1),
+    optim=dict(lr=1e-2, warmup_epochs=1),
     train=dict(batch_size=256, epochs=5),
 )
 

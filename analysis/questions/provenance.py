@@ -145,7 +145,8 @@ def study_file(plan: StudyPlan) -> dict[str, Any]:
     """
     known = plan.preset in PRESETS
     usual = dict(flatten(preset(plan.preset).model_dump())) if known else {}
-    base = {path: value for path, value in flatten(plan.base) if path not in usual or value != usual[path]}
+    varied = {path for factor in plan.factors for path in factor.split("+")}  # not in the base of a file
+    base = {p: value for p, value in flatten(plan.base) if p not in varied and (p not in usual or value != usual[p])}
     stated = plan.definition or {field: getattr(plan, field) for field in FIELDS}
     seeds = len(plan.seeds) if plan.seeds == list(range(len(plan.seeds))) else plan.seeds
     run = {} if plan.until_decided else {"seeds": seeds}  # with it, the looks say how many there are
