@@ -81,7 +81,7 @@ class Runs:
         for name in epochs.columns[3:]:
             try:
                 epochs[name] = pd.to_numeric(epochs[name])
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, OverflowError) as error:
                 raise RecordError(f"{plan.name}: the epochs have a {name} that is no number: {error}") from error
         return cls(plan, runs, epochs.infer_objects(), **parts)
 
