@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -235,6 +236,25 @@ def test_an_export_of_links_to_a_cache_and_a_study_behind_links_work(template, s
     (tmp_path / "runs").symlink_to(tmp_path)
     assert not errors(on_study(tmp_path / "runs" / "study"))
     assert record.is_finished(study / LEFT) and len(sends) == 3
+
+
+def test_only_commands_that_train_import_the_plug_ins_of_a_study(study, user, sends, capsys, monkeypatch):
+    monkeypatch.setenv("VIT_PLUGINS", "")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (study / "forged_plugin.py").write_text(f"open({str(user / 'ran')!r}, 'w').close()")
+    study_file.write_study(study, {**study_file.read_study(study), "plugins": ["forged_plugin.py"]})
+    status, dry_run, *others, _ = on_study(study)
+    assert not errors(iter([status, *others, lambda: analysis.read(study)])) and not (user / "ran").exists()
+    assert not errors(iter([dry_run])) and (user / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["wandb/settings", ".wandb"])
+def test_settings_of_wandb_in_the_folder_are_refused_before_wandb_is_asked(name, study, sends, capsys):
+    (study / name).parent.mkdir(exist_ok=True)
+    (study / name).write_text("[default]\nbase_url = https://other.example\n")
+    with pytest.raises(UserError, match="may name another server"):
+        vit_sweep("sync", study, "--tracking", "online")
+    assert sends == []
 
 
 def vit_sweep(*words: object) -> int:

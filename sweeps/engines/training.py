@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from experiments.errors import UserError
-from experiments.files import RecordError, open_own
+from experiments.files import RecordError, check_own, open_own
 from experiments.locks import LOCKS, holder, lock_runs
 from sweeps.engines.contract import Done, Epoch, Event, Failed, Slot, Task
 
@@ -96,7 +96,7 @@ class Training:
 
         folder = self.task.folder / run.name
         with lock_runs(self.task.folder, [run.name], LOCK_SECONDS) as held:
-            note, state = (resume.read(folder) if held else None) or ({"rows": []}, {})
+            note, state = (resume.read(check_own(folder)) if held else None) or ({"rows": []}, {})
             if note["rows"] and note["status"] == "running" and on_row(0, note["rows"][-1]):
                 resume.write(folder, {**note, "status": "pruned"}, state)
 
