@@ -3,7 +3,10 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
+
+import pandas as pd
 
 from analysis import words
 from analysis.findings import Findings
@@ -18,61 +21,47 @@ from experiments.metric import Metric
 LONG_NAME = 24  # characters of the baseline's name from which a column head says "the baseline"
 
 
-def key_columns(variants: Variants, variant: Callable[[Any], str] = lambda row: row.variant) -> tuple[Column, ...]:
-    """The columns that identify a variant: one for each factor of a grid, else one with its name; no links."""
+def key_columns(variants: Variants, row: str = "", link: bool = True) -> tuple[Column, ...]:
+    """The columns that identify a variant: one for each factor of a grid, else one with its name.
 
-    def place(row: Any) -> int:
-        return variants.places[variant(row)]
-
-    if variants.levels is None or variants.labelled:
-        name = Column("variant", lambda row: variants.brief[variant(row)], key=True, sort=place)
-        return (replace(name, math=variants.labelled),)
-    return tuple(
-        Column(name, _level(factor), key=True, sort=_place(in_order(variants.levels[factor]), factor))
-        for factor, name in variants.factors.items()
-    )
+    `row`: where a row has that of its variant, such as "a.". `link`: whether the first leads to the variant's runs.
+    """
+    columns = [Column("variant", f"{row}name", key=True, sort=f"{row}place", math=variants.labelled)]
+    if variants.levels is not None and not variants.labelled:
+        columns = [_level_column(factor, name, variants.levels, row) for factor, name in variants.factors.items()]
+    return replace(columns[0], link=f"{row}anchor" if link else None), *columns[1:]
 
 
-def _level(factor: str) -> Callable[[Any], str]:
-    return lambda row: row.levels[factor]
+def _level_column(factor: str, name: str, levels: pd.DataFrame, row: str) -> Column:
+    order, get = in_order(levels[factor]), _level(factor, row)
+    return Column(name, get, key=True, sort=lambda row: order.index(get(row)))
 
 
-def _place(order: Sequence[str], factor: str) -> Callable[[Any], int]:
-    return lambda row: order.index(row.levels[factor])
+def _level(factor: str, row: str = "") -> Callable[[Any], str]:
+    levels = attrgetter(f"{row}levels")
+    return lambda row: levels(row)[factor]
 
 
-def key_fields(variants: Variants) -> dict[Key, Value]:
-    """The variant and, in a grid, its levels."""
+def variant_fields(variants: Variants) -> dict[Key, Value]:
+    """The variant and, in a grid, its levels, for CSV."""
     factors = [] if variants.levels is None else list(variants.levels)
-    return {"variant": lambda row: row.variant, **{("factor", factor): _level(factor) for factor in factors}}
-
-
-def linked(columns: Sequence[Column], variants: Variants) -> tuple[Column, ...]:
-    """The columns, of which the first has a link to the variant's runs."""
-    first, *others = columns
-    return replace(first, link=runs_of(variants)), *others
-
-
-def runs_of(variants: Variants) -> Callable[[Any], str]:
-    """The link of a row to the runs of its variant."""
-    return lambda row: variants.anchor(row.variant)
+    return {"variant": "variant", **{("factor", factor): _level(factor) for factor in factors}}
 
 
 def variant_table(
     name: str,
     caption: str,
     findings: Findings,
-    columns: Sequence[Column],
+    columns: Iterable[Column],
     notes: tuple[str, ...] = (),
     rows: Sequence[VariantRow] | None = None,
     fields: Mapping[Key, Value] | None = None,
 ) -> Table:
     """A table with a row for each variant, or only `rows`. `fields`: of its CSV, by default those of the columns."""
-    if fields is None:
-        fields = {column.field: column.value for column in columns if column.field}
-    variants, rows = findings.variants, findings.rows if rows is None else rows
-    shown = (*linked(key_columns(variants), variants), *columns)
-    return Table(name, caption, rows, shown, {**key_fields(variants), **fields}, notes)
+    shown, variants = tuple(columns), findings.variants
+    fields = {column.field: column.value for column in shown if column.field} if fields is None else fields
+    fields, rows = {**variant_fields(variants), **fields}, findings.rows if rows is None else rows
+    return Table(name, caption, rows, (*key_columns(variants), *shown), fields, notes)
 
 
 def baseline_name(variants: Variants) -> str:
@@ -84,8 +73,8 @@ def baseline_name(variants: Variants) -> str:
 def mean_column(metric: Metric, findings: Findings, detail: bool = False) -> Column:
     """The column of the means of a metric that some run has measured."""
     means, label = findings.means.by_metric[metric], f"{metric.label}{metric.unit}"
-    shown = Column(label, lambda row: means[row.variant], words.intervals(metric), ("metric", metric), detail=detail)
-    return replace(shown, link=runs_of(findings.variants))
+    shown = Column(label, lambda row: means[row.variant], words.intervals(metric), ("metric", metric), link="anchor")
+    return replace(shown, detail=detail)
 
 
 def signed_column(metric: Metric, label: str, value: Value, field: Key = "") -> Column:
@@ -109,9 +98,9 @@ VERDICT = Column("verdict", lambda row: verdict_text(row.comparison), field="ver
 VERDICT = replace(VERDICT, mark=lambda row: verdict_mark(row.comparison.verdict))
 """The column of verdicts, for rows with a `comparison`."""
 DIFFERENCE: dict[Key, Value] = {
-    "diff": lambda row: row.comparison.diff,
-    "adjusted_low": lambda row: row.comparison.adjusted.low,
-    "adjusted_high": lambda row: row.comparison.adjusted.high,
+    "diff": "comparison.diff",
+    "adjusted_low": "comparison.adjusted.low",
+    "adjusted_high": "comparison.adjusted.high",
 }
 """The difference with the interval of the pair alone, and the adjusted one, which tables show."""
 
@@ -126,7 +115,7 @@ def difference_column(policy: Policy, label: str = "difference") -> Column:
     """The column of differences with the interval of which the verdict is read."""
     note = "mean over the seeds that both variants have" if policy.unit == "seed" else ""
     shown = signed_column(policy.metric, f"{label} [interval]", difference, "difference")
-    return replace(shown, sort=DIFFERENCE["diff"], note=note)
+    return replace(shown, sort="comparison.diff", note=note)
 
 
 def n_of(c: Comparison, policy: Policy) -> dict[str, int]:
@@ -136,20 +125,12 @@ def n_of(c: Comparison, policy: Policy) -> dict[str, int]:
 
 def pair_fields(policy: Policy) -> dict[Key, Value]:
     """All that is known of a comparison, for CSV."""
-
-    def used(name: str) -> Callable[[Any], int]:
-        return lambda row: n_of(row.comparison, policy)[name]
-
-    return {
-        **{name: used(name) for name in ("n", "reference_n")[: 1 if policy.unit == "seed" else 2]},
-        "dropped": lambda row: row.comparison.dropped,
-        **DIFFERENCE,
-        "p": lambda row: row.comparison.p,
-        "p_adjusted": lambda row: row.comparison.p_adjusted,
-        "verdict": VERDICT.value,
-        "verdict_of_finished": lambda row: row.comparison.verdict_of_finished,
-        "detectable": lambda row: row.comparison.detectable,
-    }
+    sides: dict[Key, Value] = {"n": "comparison.n"}
+    if policy.unit == "run":
+        sides = {"n": lambda row: row.comparison.runs[0], "reference_n": lambda row: row.comparison.runs[1]}
+    own = ("p", "p_adjusted", "verdict", "verdict_of_finished", "detectable")
+    rest: dict[Key, Value] = {name: f"comparison.{name}" for name in own}
+    return {**sides, "dropped": "comparison.dropped", **DIFFERENCE, **rest, "verdict": VERDICT.value}
 
 
 def pair_columns(policy: Policy, comparisons: Sequence[Comparison]) -> tuple[Column, ...]:
@@ -166,15 +147,14 @@ def pair_columns(policy: Policy, comparisons: Sequence[Comparison]) -> tuple[Col
         c: Comparison = row.comparison
         return " and ".join(map(str, n_of(c, policy).values())) + (f" ({c.dropped})" if c.dropped else "")
 
-    fields = pair_fields(policy)
-    n_note = "finished runs of each side"
-    if policy.unit == "seed":
-        n_note = "seeds with a result for both variants; in brackets: seeds without"
-    smallest = f"minimum detectable difference{metric.difference_unit}"
+    paired, smallest = policy.unit == "seed", f"minimum detectable difference{metric.difference_unit}"
+    note = (
+        "seeds with a result for both variants; in brackets: seeds without" if paired else "finished runs of each side"
+    )
     return (
-        Column("n", used, words.digits, sort=fields["n"], note=n_note),
-        Column("p (adjusted)", fields["p_adjusted"], words.p_values, "p", detail=True),
-        Column(smallest, fields["detectable"], detectable, "detectable", detail=True),
+        Column("n", used, words.digits, sort=lambda row: n_of(row.comparison, policy)["n"], note=note),
+        Column("p (adjusted)", "comparison.p_adjusted", words.p_values, "p", detail=True),
+        Column(smallest, "comparison.detectable", detectable, "detectable", detail=True),
     )
 
 

@@ -60,7 +60,7 @@ class Findings:
     @cached_property
     def pairs(self) -> list[PairRow]:
         """A row for each pair that is tested."""
-        return pair_rows(self.comparisons)
+        return pair_rows(self.rows, self.comparisons)
 
     @property
     def counted(self) -> str:
@@ -70,7 +70,7 @@ class Findings:
     @property
     def runs(self) -> pd.DataFrame:
         """A row for each run. The numbers of unpaired runs are left out, so that nobody pairs runs by them."""
-        return self.study.runs.drop(columns=["seed"] * (self.policy.unit == "run"))
+        return self.study.runs.drop(columns=(["seed"] if self.policy.unit == "run" else []))
 
     @property
     def all_best(self) -> list[str]:

@@ -23,6 +23,8 @@ class VariantRow:
     """What is known of a variant on a dataset."""
 
     variant: str
+    name: str  # its brief name
+    place: int  # in the plan's order
     dataset: str  # what a report on several calls it
     levels: Mapping[str, str]  # factor -> its level; empty where `Variants.levels` are unknown
     mean: Estimate
@@ -31,13 +33,18 @@ class VariantRow:
     mark: Mark
     cost: Mapping[str, float]  # NaN where it is not known; see `study_cost`
 
+    @property
+    def anchor(self) -> str:
+        """The link to its runs. It holds the place, since the name is the user's text."""
+        return f"#runs-v{self.place}"
+
 
 @dataclass(frozen=True)
 class PairRow:
     """A pair that is tested: `comparison` is a - b."""
 
-    a: str
-    b: str
+    a: VariantRow
+    b: VariantRow
     comparison: Comparison
 
 
@@ -51,6 +58,8 @@ def variant_rows(
     return [
         VariantRow(
             variant=variant,
+            name=variants.brief[variant],
+            place=place,
             dataset=dataset,
             levels=levels.get(variant, {}),
             mean=means.of(variant),
@@ -59,7 +68,7 @@ def variant_rows(
             mark=_mark(variant, best, comparisons) if means.of(variant).n else "",
             cost={name: _whole(name, float(value)) for name, value in costs[variant].items()},
         )
-        for variant in variants.names
+        for place, variant in enumerate(variants.names)
     ]
 
 
@@ -77,6 +86,7 @@ def _mark(variant: str, best: Sequence[str], comparisons: Comparisons) -> Mark:
     return "untested"
 
 
-def pair_rows(comparisons: Comparisons) -> list[PairRow]:
+def pair_rows(rows: Sequence[VariantRow], comparisons: Comparisons) -> list[PairRow]:
     """A row for each pair of the family."""
-    return [PairRow(a, b, compared) for (a, b), compared in comparisons.family.items()]
+    of = {row.variant: row for row in rows}
+    return [PairRow(of[a], of[b], compared) for (a, b), compared in comparisons.family.items()]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 
 import pandas as pd
@@ -38,15 +37,6 @@ class Variants:
     def name(self, variant: str) -> str:
         """The brief name of a variant in a sentence: in quotation marks if it has commas or spaces."""
         return quoted(self.brief[variant])
-
-    def anchor(self, variant: str) -> str:
-        """The link to a variant's runs. It holds the variant's number, since the name is the user's text."""
-        return f"#runs-v{self.places[variant]}"
-
-    @cached_property
-    def places(self) -> dict[str, int]:
-        """Variant -> its place in the plan's order."""
-        return {variant: place for place, variant in enumerate(self.names)}
 
 
 def study_variants(study: Runs, renamed: Mapping[str, str] = MappingProxyType({})) -> Variants:

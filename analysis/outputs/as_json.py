@@ -7,7 +7,7 @@ from typing import Any
 from analysis.findings import Findings
 from analysis.findings.columns import n_of
 from analysis.report import study_sections, warnings
-from analysis.studies.over_studies import against_baseline, shown_on
+from analysis.studies.over_studies import across_rows
 from analysis.verdicts import ALPHA, Comparison, Estimate
 from analysis.verdicts.study import Policy
 from analysis.words import plain
@@ -44,7 +44,8 @@ def as_dict(findings: Findings) -> dict[str, Any]:
             for row in findings.rows
         ],
         "comparisons": [
-            {"variant": pair.a, "reference": pair.b, **_comparison(pair.comparison, policy)} for pair in findings.pairs
+            {"variant": pair.a.variant, "reference": pair.b.variant, **_comparison(pair.comparison, policy)}
+            for pair in findings.pairs
         ],
     }
 
@@ -58,7 +59,7 @@ def across_dict(studies: Mapping[str, Findings]) -> dict[str, Any]:
     """Dataset -> `as_dict` of its study; and on which datasets each variant is shown to differ from the baseline."""
     datasets = {name: as_dict(findings) for name, findings in studies.items()}
     same = ("schema", "metric", "lower_is_better", "baseline", "margin", "level")
-    counted = [{"variant": variant, **shown_on(of)} for variant, of in against_baseline(studies).items()]
+    counted = [{"variant": row.variant, **row.shown} for row in across_rows(studies) if row.shown]
     shared = {key: next(iter(datasets.values()))[key] for key in same}
     return {**shared, "against_baseline": counted, "datasets": datasets}
 

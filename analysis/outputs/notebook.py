@@ -1,6 +1,5 @@
 """The results of a study in Python: what `analysis.compare` and `analysis.read` return."""
 
-import json
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from markupsafe import Markup, escape
 from analysis.asked import Asked
 from analysis.findings import Findings, Page, analyze_each
 from analysis.findings.columns import difference
-from analysis.outputs.as_json import across_dict, as_dict, warning_texts
+from analysis.outputs.as_json import warning_texts
 from analysis.outputs.paper_table import in_latex, paper_table
 from analysis.report import study_document
 from analysis.runs.by_dataset import by_dataset
@@ -63,7 +62,10 @@ class Pairs(Mapping[Pair, Comparison]):
 
 
 class _Shown(ABC):
-    """What a notebook shows as its answer and a table. Two are equal where `vit-report --json` prints the same."""
+    """What a notebook shows as its answer and a table.
+
+    Two are equal where their reports have the same answer, warnings and tables.
+    """
 
     table: Any
 
@@ -71,17 +73,14 @@ class _Shown(ABC):
     def _made(self) -> Document:
         """The report."""
 
-    @abstractmethod
-    def _json(self) -> dict[str, Any]:
-        """What `vit-report --json` prints."""
-
     @cached_property
     def _document(self) -> Document:
         return self._made()
 
     @cached_property
-    def _data(self) -> str:
-        return json.dumps(self._json())
+    def _said(self) -> tuple[str, ...]:
+        document = self._document
+        return *document.headline, *self.warnings, *(table.csv() for table in document.tables)
 
     @property
     def answer(self) -> str:
@@ -98,10 +97,10 @@ class _Shown(ABC):
         return files.write(files.make(self._made()), Path(folder))
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._data == other._data
+        return type(self) is type(other) and self._said == other._said
 
     def __hash__(self) -> int:
-        return hash(self._data)
+        return hash(self._said)
 
     def __repr__(self) -> str:
         return _text(self.answer, self.table)
@@ -119,9 +118,6 @@ class Results(_Shown):
 
     def _made(self) -> Document:
         return study_document(self.findings)
-
-    def _json(self) -> dict[str, Any]:
-        return as_dict(self.findings)
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -172,9 +168,6 @@ class ResultsByDataset(_Shown):
 
     def _made(self) -> Document:
         return across_document(self._found, self.sources)
-
-    def _json(self) -> dict[str, Any]:
-        return across_dict(self._found)
 
     @property
     def table(self) -> pd.DataFrame:

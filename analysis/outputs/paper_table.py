@@ -8,7 +8,7 @@ from pathlib import Path
 from analysis import words
 from analysis.asked import Spread
 from analysis.findings import Findings
-from analysis.findings.columns import baseline_name, difference, key_columns, key_fields, mark_note
+from analysis.findings.columns import baseline_name, difference, key_columns, mark_note, variant_fields
 from analysis.findings.rows import VariantRow
 from analysis.questions.cost import cost_table
 from analysis.questions.metrics import metrics_table
@@ -39,11 +39,11 @@ def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread 
     if unknown := [name for name in names or () if name not in key_of]:
         raise UserError(f"--columns: {unknown[0]!r} is not allowed: expected {', '.join(key_of)}")
     keys = list(dict.fromkeys(usual if names is None else [key_of[name] for name in names]))
-    shown, fields = list[Column](), dict[Key, Value]({VARIANT: lambda row: row.variant})
+    shown, fields = list[Column](), dict[Key, Value]({VARIANT: VARIANT})
     for key in keys:
         if key == VARIANT:
-            shown += key_columns(findings.variants)
-            fields |= key_fields(findings.variants)
+            shown += key_columns(findings.variants, link=False)
+            fields |= variant_fields(findings.variants)
             continue
         column = columns[key]
         fields[key] = column.value

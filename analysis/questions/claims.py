@@ -28,7 +28,9 @@ def question(findings: Findings) -> Section | None:
     if not results:
         return None
     alone = not findings.variants.others and findings.means.of(findings.variants.baseline).n
-    outcomes = [f"{words.capital(result.outcome)}: " * (not result.obstacle) + evidence(result) for result in results]
+    outcomes = [
+        (f"{words.capital(result.outcome)}: " if not result.obstacle else "") + evidence(result) for result in results
+    ]
     said = [f"Published claim: {one.claim.statement} {outcome}" for one, outcome in zip(results, outcomes)]
     return Section("claims", "Published claims", [claims_table(results, findings)], answer=said if alone else [])
 
@@ -57,7 +59,7 @@ def claims_table(results: Sequence[ClaimResult], findings: Findings) -> Table:
         Column("source", source),
     )
     about = training(findings.study)
-    caption = f"Published claims and our own questions, and the outcome in this study{': ' * bool(about)}{about}."
+    caption = f"Published claims and our own questions, and the outcome in this study{': ' if about else ''}{about}."
     return Table("claims", caption, list(map(claim_fields, results)), columns, notes=_notes(results, findings))
 
 
@@ -122,7 +124,7 @@ def evidence(result: ClaimResult) -> str:
         subject += f" − the published {100 * result.claim.accuracy:.2f} %"  # type: ignore[attr-defined]
     seeds = words.plural(estimate.n, "seed")
     untested = sum(not h.tested for h in result.hypotheses)
-    obstacle += f"Not tested: {untested} of {total} pairs. " * bool(untested and total > 1)
+    obstacle += f"Not tested: {untested} of {total} pairs. " if untested and total > 1 else ""
     if not one.tested:
         return f"{obstacle}{subject}: not tested ({seeds})."
     places = words.decimals(100 * words.half_width(estimate))
@@ -133,7 +135,7 @@ def evidence(result: ClaimResult) -> str:
     size = words.number(100 * estimate.value, places, signed=True)
     bound = words.margin(one.bound, ACCURACY)
     says = f"within ±{bound}" if one.relation == "within" else f"more than {bound}" if one.bound else "above zero"
-    neither = " Neither this nor the opposite is shown." * (result.outcome == "undecided here")
+    neither = " Neither this nor the opposite is shown." if result.outcome == "undecided here" else ""
     interval = f"{kind} {words.bounds(estimate, ACCURACY, places)}, {seeds}"
     return f"{obstacle}{counted}{subject}: {size} points ({interval}); the claim says {says}.{neither}"
 

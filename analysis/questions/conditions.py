@@ -92,7 +92,7 @@ def _image_sizes(metrics: list[Metric], study: Runs, means: Means) -> Iterator[P
     points = dict(sorted(sizes.items()))
     stretched = {at: metric.at(at, True) if metric.img_size else metric for at, metric in points.items()}
     resized = ", ".join(f"{name} {kind.resized}" for name, kind in REGISTRY.items() if name in used and kind.resized)
-    notes = [f"How positional embeddings carry over to another size: {resized}."] * bool(resized)
+    notes = [f"How positional embeddings carry over to another size: {resized}."] if resized else []
     panels = {"": points}
     if measured := [at for at, metric in stretched.items() if metric.is_interpolated and metric in metrics]:
         panels = {AS_THEY_ARE: points, INTERPOLATED: stretched}
@@ -110,7 +110,7 @@ def _shifts(metrics: list[Metric]) -> Iterator[Profile]:
         same = "Share of test images whose predicted class stays the same when the image is shifted"
         about = same if points else "Test accuracy with the patches of each image permuted"
         labels = "px shift", "consistency, %"
-        yield Profile("shifts", about, labels, "px shift", {"": points}, permuted, (NO_USE,) * bool(permuted))
+        yield Profile("shifts", about, labels, "px shift", {"": points}, permuted, (NO_USE,) if permuted else ())
 
 
 def _by_number(metrics: list[Metric]) -> dict[int, Metric]:

@@ -46,7 +46,7 @@ def _images(conduct: Conduct) -> list[Warn]:
     why = "Their number or the hash of their files differs. The runs are compared as if they were paired."
     copies = f"{words.plural(conduct.test_copies, 'test image')} can be found among the training images as well."
     seen = Warn(copies, "The test accuracy is not one on unseen images.")
-    return [Warn(changed, why)] * bool(conduct.changed_images) + [seen] * bool(conduct.test_copies)
+    return ([Warn(changed, why)] if conduct.changed_images else []) + ([seen] if conduct.test_copies else [])
 
 
 def _changed(field: str, before: dict[Any, int], conduct: Conduct) -> Warn:
@@ -69,7 +69,7 @@ def _changed(field: str, before: dict[Any, int], conduct: Conduct) -> Warn:
 def _excluded(findings: Findings) -> list[Warn]:
     conduct, planned = findings.conduct, words.plural(findings.conduct.planned, "run")
     pruned = "They were stopped early for low results and are excluded from all means, which are therefore too high."
-    pruned += _covered(findings) * ("diverged" not in conduct.excluded)
+    pruned += "" if "diverged" in conduct.excluded else _covered(findings)
     whys = {"unreadable": "They are excluded from all means.", "pruned": pruned}
     known = {status: (len(conduct.excluded[status]), why) for status, why in whys.items() if status in conduct.excluded}
     lost = [Warn(f"{words.capital(status)}: {n} of {planned}.", why) for status, (n, why) in known.items()]
@@ -121,7 +121,9 @@ def _covered(findings: Findings) -> str:
         " Intervals and verdicts also cover what the runs show if failed runs count at chance level; verdicts that "
         f"this changes: {sum(compared.depends_on_failed for compared in pairs)}."
     )
-    return (unknown if findings.policy.chance.unknown else covered) * bool(findings.variants.others)
+    if not findings.variants.others:
+        return ""
+    return unknown if findings.policy.chance.unknown else covered
 
 
 def _code_and_machines(conduct: Conduct) -> list[Warn]:

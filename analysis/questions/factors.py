@@ -112,7 +112,7 @@ def _reason(findings: Findings) -> str:
 
 def _effect(effect: Mapping[str, Any], names: Mapping[str, str], metric: Metric) -> str:
     """`depth 2 → 4 +1.2 points (largest of 3 differences, 95 % CI 0.5 to 1.9)`"""
-    most = f"largest of {effect['count']} differences, " * (effect["count"] > 1)
+    most = f"largest of {effect['count']} differences, " if effect["count"] > 1 else ""
     size, interval = words.points(effect["diff"], metric, True), words.interval(effect["adjusted"], metric, True)
     return f"{_of(effect, names)} {size} ({most}{interval})"
 
@@ -126,7 +126,7 @@ def _interactions(model: Factorial, names: Mapping[str, str], metric: Metric) ->
     said, missing = list[str](), list[str]()
     for a, b in combinations(model.factors, 2):
         if (found := verdict[f"{a}+{b}"]) != "shown":
-            missing += [f"{names[a]} and {names[b]}"] * (found == "not shown")
+            missing += [f"{names[a]} and {names[b]}"] if found == "not shown" else []
             continue
         simple = _simple(model, a, b)
         each = [f"{words.points(one['diff'], metric, True)} with {names[b]} = {one['other_level']}" for one in simple]
@@ -197,7 +197,7 @@ def _fields(frame: pd.DataFrame) -> dict[Key, Value]:
 
 def _notes(model: Factorial, planned: bool) -> dict[str, tuple[str, ...]]:
     alone = words.alone(planned)
-    over = f", each over {words.plural(len(model.seeds), 'seed')}" * bool(model.seeds)
+    over = f", each over {words.plural(len(model.seeds), 'seed')}" if model.seeds else ""
     return {
         "contrasts": (ADJUSTED,),
         "simple-effects": (

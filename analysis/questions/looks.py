@@ -16,7 +16,7 @@ def question(findings: Findings) -> Section | None:
     looks, seen = findings.policy.looks, findings.conduct.looks
     if not looks:
         return Section("looks", "Looks", warnings=[_repeated(seen)]) if len(seen) > 1 else None
-    once = "once, " * (len(looks.plan) == 1)
+    once = "once, " if len(looks.plan) == 1 else ""
     planned = f"The study plans to test {once}at {words.listing(looks.plan)} seeds."
     said = [planned, *([] if looks.waiting else _reached(findings))]
     return Section("looks", "Planned looks", paragraphs=[" ".join(filter(None, said))])
@@ -63,7 +63,7 @@ def _repeated(looks: Sequence[Look]) -> Warn:
     """The warning on looks without a plan."""
     rising = {look.most for look in looks if look.most > 1}
     most = words.percent(1 - (1 - ALPHA) ** len(rising))  # Sidak's inequality
-    often = f" (for a single comparison, to at most {most})" * (len(rising) > 1)
+    often = f" (for a single comparison, to at most {most})" if len(rising) > 1 else ""
     first = words.seeds([looks[0].fewest, looks[0].most])
     line = f"The study was tested {len(looks)} times, first at {first}, without planned looks."
     why = (

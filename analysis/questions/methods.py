@@ -30,8 +30,8 @@ SPLITS = {
 def question(findings: Findings) -> Section:
     """What this study used, in at most twenty lines."""
     metric, known = findings.means.metric, findings.study.training_known
-    after = " after the last epoch" * (metric.epochs is None and known)
-    selected = " No epoch is selected by its result." * known
+    after = " after the last epoch" if metric.epochs is None and known else ""
+    selected = " No epoch is selected by its result." if known else ""
     better = "lower" if metric.lower_is_better else "higher"
     facts = {
         "Metric": f"The {metric.label}{after}; {better} is better.{selected}",
@@ -87,8 +87,8 @@ def _verdict(findings: Findings) -> str:
     if policy.margin is None:
         none = f"No margin is stated in the unit of the {policy.metric.label}, so nothing is called equivalent."
         return " ".join([f"Read from the interval: {rest} {none}", *more])
-    changed = ", which was changed after runs had started" * ("margin" in conduct.changes)
-    stated = ", which the study fixes before its runs" * (not changed and conduct.study.recorded)
+    changed = ", which was changed after runs had started" if "margin" in conduct.changes else ""
+    stated = ", which the study fixes before its runs" if not changed and conduct.study.recorded else ""
     within = words.margin(policy.margin, policy.metric)
     equal = f'"equivalent" within the margin, ±{within}{changed}{stated}; otherwise {rest}'
     return " ".join([f"Read from the interval: {equal}", *more])

@@ -17,7 +17,7 @@ from analysis.write.table import Column, Table
 from experiments.metric import METRICS, Metric
 
 CURVES = tuple(map(Metric, ("val/acc", "train/loss")))  # the metrics whose learning curves are shown
-SEEDS = Column("n", lambda row: row.mean.n, words.counts, "n")
+SEEDS = Column("n", "mean.n", words.counts, "n")
 SPREAD: dict[str, tuple[str, Callable[[pd.Series], float]]] = {
     "sd": ("standard deviation", pd.Series.std),
     "lowest": ("minimum", pd.Series.min),
@@ -36,8 +36,8 @@ def curves(findings: Findings) -> Section | None:
     caption = [
         f"Learning curves: {words.listing([metric.label for metric in by_metric])} by epoch.",
         f"{'Thick line' if few else 'Line'}: mean over the finished runs.",
-        f"Band: its {words.CONFIDENCE} interval{f', from {FEWEST_FOR_BAND} runs on' * both}." if many else "",
-        f"Thin lines: the runs{f', where there are fewer than {FEWEST_FOR_BAND}' * both}." if few else "",
+        f"Band: its {words.CONFIDENCE} interval{f', from {FEWEST_FOR_BAND} runs on' if both else ''}." if many else "",
+        f"Thin lines: the runs{f', where there are fewer than {FEWEST_FOR_BAND}' if both else ''}." if few else "",
         styles.left_out if styles.some_grey else "",
     ]
     plot = Plot("curves", lambda: draw_curves(by_metric, styles), " ".join(filter(None, caption)))

@@ -53,8 +53,8 @@ def question(findings: Findings) -> Section | None:
         "Attention on test images is shown only for the baseline and the variant with the best mean."
     )
     lost = [f"No figures for {run}: {reason}." for run, reason in missing[:MOST_REASONS]]
-    lost += [f"No figures for {len(missing) - MOST_REASONS} more."] * (len(missing) > MOST_REASONS)
-    return Section("models", "Inside the models", items, [about] * bool(inspected) + lost)
+    lost += [f"No figures for {len(missing) - MOST_REASONS} more."] if len(missing) > MOST_REASONS else []
+    return Section("models", "Inside the models", items, ([about] if inspected else []) + lost)
 
 
 def _position_plots(models: Sequence[ModelInspection]) -> list[Plot]:

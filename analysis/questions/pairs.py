@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from operator import attrgetter
 
 from analysis import words
 from analysis.figures import means as figures
@@ -53,7 +52,7 @@ def differences_plot(panels: Mapping[str, Mapping[str, Comparison]], findings: F
     variants, margin = findings.variants, findings.policy.margin
     axis = "the baseline" if "," in styles.names[variants.baseline] else styles.names[variants.baseline]
     band = "" if margin is None else f" Shaded band: equivalence margin, ±{words.margin(margin, variants.metric)}."
-    shown = f" {styles.left_out}" * (len(styles.drawn) < len(styles.by_variant))
+    shown = f" {styles.left_out}" if len(styles.drawn) < len(styles.by_variant) else ""
     caption = (
         f"Differences from {variants.name(variants.baseline)} with {words.CONFIDENCE} intervals that hold for "
         f"{columns.held_for(findings)}.{band} The colour and the shape of the marker show the verdict.{shown}"
@@ -88,8 +87,8 @@ def against_baseline(findings: Findings) -> str:
         parts[0] = f"Compared with {baseline}, {parts[0]}"
     past = ", ".join(f"{words.quoted(name)} (at {c.shown_at} seeds)" for name, c in versus.items() if c.shown_at)
     alone = words.names(name for name, c in versus.items() if c.depends_on_failed and c.verdict != NOT_TESTED)
-    parts += [f"shown at an earlier look, but not at this one: {past}"] * bool(past)
-    parts += [f"shown by the finished runs alone: {alone}"] * bool(alone)
+    parts += [f"shown at an earlier look, but not at this one: {past}"] if past else []
+    parts += [f"shown by the finished runs alone: {alone}"] if alone else []
     return "; ".join([*parts, *_not_tested(versus)]) + "."
 
 
@@ -98,11 +97,13 @@ def _sizes(verdict: str, chosen: Mapping[str, Comparison], versus: Mapping[str, 
     differs, diffs = verdict in ("better", "worse"), [one.diff for one in chosen.values()]
     if differs and len(chosen) <= MOST_NAMED:
         places = words.shared_places([one.adjusted for one in versus.values()], metric)
-        return ", ".join(
-            f"{words.quoted(name)} by {words.points(one.diff, metric, places=places)} "
-            f"({words.interval(one.adjusted, metric, places=places)}{', at an early look' * one.decided_early})"
-            for name, one in chosen.items()
-        )
+
+        def size(one: Comparison) -> str:
+            early = ", at an early look" if one.decided_early else ""
+            interval = words.interval(one.adjusted, metric, places=places)
+            return f"{words.points(one.diff, metric, places=places)} ({interval}{early})"
+
+        return ", ".join(f"{words.quoted(name)} by {size(one)}" for name, one in chosen.items())
     tested = sum(one.verdict != NOT_TESTED for one in versus.values())
     named = words.names(chosen) if len(chosen) <= MOST_NAMED else f"{len(chosen)} of {tested} variants"
     if verdict == "not shown" and len(chosen) <= MOST_LISTED:
@@ -113,9 +114,8 @@ def _sizes(verdict: str, chosen: Mapping[str, Comparison], versus: Mapping[str, 
         return named
     largest = max(abs(diff.value) for diff in diffs)
     most = [name for name, one in chosen.items() if abs(one.diff.value) == largest]
-    return (
-        f"{named}, by {words.points_range(diffs, metric)}{f' (most: {words.names(most)})' * (len(most) <= MOST_LISTED)}"
-    )
+    which = f" (most: {words.names(most)})" if len(most) <= MOST_LISTED else ""
+    return f"{named}, by {words.points_range(diffs, metric)}{which}"
 
 
 def _signed(one: Comparison, metric: Metric) -> str:
@@ -136,17 +136,19 @@ def best_and_pairs(findings: Findings) -> str:
     variants, comparisons = findings.variants, findings.comparisons
     if not comparisons.other_pairs:
         many = len(variants.others) > 1 and findings.study.plan.family == "all"
-        return "With so many variants, pairs without the baseline are not compared." * many
+        return "With so many variants, pairs without the baseline are not compared." if many else ""
     untested = comparisons.untested
     first = [row for row in findings.rows if row.rank and row.rank[0] == 1]
     names = [variants.brief[row.variant] for row in first if row.mark in ("best", "tied")]
     shown = words.names(names)
     if len(names) > MOST_NAMED:
         best = [variants.brief[variant] for variant in findings.all_best]
-        most = f" (best mean: {words.names(best)})" * (len(best) <= MOST_LISTED)
+        most = f" (best mean: {words.names(best)})" if len(best) <= MOST_LISTED else ""
         shown = f"{len(names)} of {len(variants.names) - len(untested)} variants{most}"
-    among = ", of the variants that are tested" * bool(untested)
-    said = [f"Best{', or not shown to be worse than the best' * (len(names) > 1)}{among}: {shown}"] if names else []
+    among = ", of the variants that are tested" if untested else ""
+    said = (
+        [f"Best{', or not shown to be worse than the best' if len(names) > 1 else ''}{among}: {shown}"] if names else []
+    )
     return words.capital("; ".join([*said, *_other_pairs(findings)])) + "."
 
 
@@ -162,7 +164,7 @@ def _other_pairs(findings: Findings) -> list[str]:
     few = len(others) <= MOST_NAMED
     counted = [w for w in names if counts[w] and not (few and w in ("differ", "equivalent", "not shown"))]
     parts = ", ".join(f"{counts[word]} {names[word]}" for word in counted)
-    without = f"pair{'s' * (len(others) > 1)} without {variants.name(variants.baseline)}"
+    without = f"pair{'s' if len(others) > 1 else ''} without {variants.name(variants.baseline)}"
     of = [f"of the {len(others)} {without}: {parts}"] if parts else []
     return [*_named_pairs(said, others, variants), *of] if few else of
 
@@ -211,7 +213,7 @@ def without_comparison(findings: Findings) -> list[str]:
         return [
             f"Nothing is tested yet: the first planned look is at {looks.next} seeds, and all runs of {ended} have "
             "ended. So no variant can be called better, worse or equivalent.",
-            f"Best mean {means.metric.label} so far: {name}." * bool(name),
+            (f"Best mean {means.metric.label} so far: {name}." if name else ""),
         ]
     return [] if findings.comparisons.verdicts - {"baseline", NOT_TESTED} else not_testable(findings)
 
@@ -251,35 +253,32 @@ def _without_baseline(findings: Findings) -> list[str]:
     if counts[list(ENDED)].sum() < counts.sum():
         return []
     known = sum(mean.n > 0 for mean in means.of_variants.values())
-    advice = "choose another baseline" if known > 1 else f"find out why {'all ' * (not known)}runs failed"
+    advice = "choose another baseline" if known > 1 else f"find out why {'all ' if not known else ''}runs failed"
     return [f"All runs of the baseline ({counts.sum()}) ended without a result. {no_help}; {advice}."]
 
 
 def baseline_table(findings: Findings) -> Table:
     """The difference of each variant from the baseline: only a file, since the page has them with the means."""
     rows = [row for row in findings.rows if row.variant != findings.variants.baseline]
-    fields = {**columns.key_fields(findings.variants), **columns.pair_fields(findings.policy)}
+    fields = {**columns.variant_fields(findings.variants), **columns.pair_fields(findings.policy)}
     return Table("differences", "", rows, (), fields)
 
 
 def pairs_table(findings: Findings) -> Table | None:
     """The difference of each pair without the baseline; None where there is none."""
-    variants, baseline = findings.variants, findings.variants.baseline
-    rows = [row for row in findings.pairs if baseline not in (row.a, row.b)]
+    rows = [row for row in findings.pairs if findings.variants.baseline not in (row.a.variant, row.b.variant)]
     if not rows:
         return None
-
-    def end(label: str, side: str) -> Column:
-        variant = attrgetter(side)
-        name = Column(label, lambda row: variants.brief[variant(row)], field=label, key=True)
-        return replace(
-            name, sort=lambda row: variants.places[variant(row)], link=lambda row: variants.anchor(variant(row))
-        )
-
     over = ", over the seeds that both have" if findings.policy.unit == "seed" else ""
     caption = f"Pairs of variants without the baseline (variant − reference){over}."
     n, *details = columns.pair_columns(findings.policy, [row.comparison for row in rows])
-    difference = replace(columns.difference_column(findings.policy), link=lambda row: variants.anchor(row.a))
-    shown = (end("variant", "a"), end("reference", "b"), n, difference, columns.VERDICT, *details)
-    fields: dict[Key, Value] = {"variant": attrgetter("a"), "reference": attrgetter("b")}
+    shown = (
+        Column("variant", "a.name", key=True, sort="a.place", link="a.anchor"),
+        Column("reference", "b.name", key=True, sort="b.place", link="b.anchor"),
+        n,
+        replace(columns.difference_column(findings.policy), link="a.anchor"),
+        columns.VERDICT,
+        *details,
+    )
+    fields: dict[Key, Value] = {"variant": "a.variant", "reference": "b.variant"}
     return Table("pairs", caption, rows, shown, fields | columns.pair_fields(findings.policy))

@@ -11,6 +11,7 @@ import pandas as pd
 from analysis import words
 from analysis.findings import Findings
 from analysis.findings.columns import baseline_name, key_columns
+from analysis.findings.rows import VariantRow
 from analysis.runs.source_run import ENDED
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
@@ -30,21 +31,23 @@ def question(findings: Findings) -> Section:
     """Every run; a seed links to its record where the report lies in the study's folder."""
     folder, out = findings.study.folder, findings.page.out
     linked = folder is not None and (out is None or out.absolute().parent == folder.absolute())
-    said = "A seed links to the record of its run. " * linked + PAIRED * (findings.policy.unit == "seed") + ABOUT
+    said = (
+        ("A seed links to the record of its run. " if linked else "")
+        + (PAIRED if findings.policy.unit == "seed" else "")
+        + ABOUT
+    )
     frames = {"runs": findings.runs}
     return Section("runs", "Runs", [runs_table(findings, linked)], [said], frames=frames)
 
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run with what its variant is called by. `link`: to its record, `group`: of the variant's runs on the page."""
+    """A run and its variant. `record`: the link to its record."""
 
-    variant: str
-    levels: Mapping[str, str]
+    of: VariantRow
     run: Mapping[Hashable, Any]  # its row of `Runs.runs`
     difference: float  # from the baseline's run with the same seed; NaN where there is none
-    link: str
-    group: str
+    record: str
 
 
 def runs_table(findings: Findings, linked: bool = True) -> Table:
@@ -57,12 +60,12 @@ def runs_table(findings: Findings, linked: bool = True) -> Table:
         caption = f"The first {most} runs of each variant, of {words.count(len(runs))} runs."
         runs = runs.groupby("variant", sort=False).head(most)
     paired, head = findings.policy.unit == "seed", f"difference from {baseline_name(variants)}{metric.difference_unit}"
-    seed = Column("seed", _of("seed"), words.digits, key=True, link=lambda row: row.link)
+    seed = Column("seed", _of("seed"), words.digits, key=True, link="record")
     columns = (
-        *(*key_columns(variants), *([seed] if paired else [])),
+        *(*key_columns(variants, "of.", link=False), *([seed] if paired else [])),
         Column("status", _of("status"), mark=lambda row: "" if row.run["status"] == "finished" else row.run["status"]),
         Column(f"{metric.label}{metric.unit}", _of(metric), _number(metric)),
-        *([Column(head, lambda row: row.difference, _number(metric, signed=True))] if paired else []),
+        *([Column(head, "difference", _number(metric, signed=True))] if paired else []),
         Column("device time (s)", _of("device_seconds"), words.numbers(1)),
         Column("epochs", _of("epochs"), words.counts),
         *(Column(f"{m.label}{m.unit}", _of(m), _number(m), detail=True) for m in others if m != metric),
@@ -70,22 +73,18 @@ def runs_table(findings: Findings, linked: bool = True) -> Table:
         Column("run id", _of("run_id"), detail=True),
     )
     rows, folded = _rows(findings, runs[[*FIELDS, *{metric: 0, **dict.fromkeys(others)}]], linked), len(runs) > FOLDED
-    return Table("runs", caption, rows, columns, folded=folded, group=lambda row: row.group, listing=True)
+    return Table("runs", caption, rows, columns, folded=folded, group=lambda row: row.of.anchor[1:], listing=True)
 
 
 def _rows(findings: Findings, runs: pd.DataFrame, linked: bool) -> list[RunRow]:
-    variants, values, has_records = (
-        findings.variants,
-        findings.means.values,
-        linked and findings.study.folder is not None,
-    )
+    values, baseline = findings.means.values, findings.means.values[findings.variants.baseline]
     by_variant, rows = dict(list(runs.groupby("variant"))), list[RunRow]()
     for row in findings.rows:
         for run in by_variant[row.variant].to_dict("records"):
-            own, baseline = (values[name].get(run["seed"], math.nan) for name in (row.variant, variants.baseline))
-            recorded = has_records and run["status"] in ENDED
+            own, other = (of.get(run["seed"], math.nan) for of in (values[row.variant], baseline))
+            recorded = linked and findings.study.folder is not None and run["status"] in ENDED
             link = f"../{quote(run['run'])}/summary.json" if recorded else ""  # from the report's folder
-            rows.append(RunRow(row.variant, row.levels, run, own - baseline, link, variants.anchor(row.variant)[1:]))
+            rows.append(RunRow(row, run, own - other, link))
     return rows
 
 

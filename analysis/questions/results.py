@@ -21,7 +21,7 @@ def question(findings: Findings) -> Section:
     """The main table and figure; the answer of a study of one variant."""
     means, metric, styles = findings.means, findings.means.metric, findings.styles
     diverged = findings.conduct.counts["diverged"].to_dict()
-    each = ", one for each seed" * (findings.policy.unit == "seed")
+    each = ", one for each seed" if findings.policy.unit == "seed" else ""
     caption = (
         f"{words.titled(metric)} of each variant. Dots: runs{each}. Diamond and bar: mean and "
         f"{words.CONFIDENCE} interval."
@@ -50,13 +50,14 @@ def best_mean(findings: Findings) -> list[str]:
     others = len(variants.names) - len(comparisons.untested) - 1
     beaten = (
         f", {f'shown to be better than {count}' if count else 'not shown to be better than any'} of the {others} others"
-        * (others > 1)
+        if others > 1
+        else ""
     )
     above = [variants.brief[better] for better, worse in comparisons.ranked if worse == best[0]]
-    on = " on the seeds that both have" * (findings.policy.unit == "seed")
+    on = " on the seeds that both have" if findings.policy.unit == "seed" else ""
     lost = [f"Shown to be better{on}: {words.names(above)}."] if above else []
     alone = len(best) == 1 and bool(comparisons.pairs)
-    label = means.metric.label + " of the variants that are tested" * bool(comparisons.untested)
+    label = means.metric.label + (" of the variants that are tested" if comparisons.untested else "")
     return [" ".join([f"Best mean {label}: {named} ({means.text(best[0])}){beaten * alone}.", *lost])]
 
 
@@ -65,9 +66,9 @@ def _alone(findings: Findings) -> str:
     name, metric, unit = findings.variants.baseline, findings.means.metric, findings.policy.unit
     mean, label = findings.means.of(name), words.article(metric.label)
     if mean.n:
-        percent, level = " %" * metric.is_share, f", {words.CONFIDENCE} interval" * (mean.n > 1)
+        percent, level = (" %" if metric.is_share else ""), (f", {words.CONFIDENCE} interval" if mean.n > 1 else "")
         shown = f"{words.with_interval(mean, metric)}{percent} ({words.plural(mean.n, unit)}{level})"
-        more = " For more runs, train more seeds." * (mean.n < 2 and unit == "seed")
+        more = " For more runs, train more seeds." if mean.n < 2 and unit == "seed" else ""
         return f"{words.quoted(name)} has {label} of {shown}. There is no other variant to compare it with.{more}"
     counts = findings.conduct.counts.loc[name]
     listed = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
@@ -83,9 +84,9 @@ def variants_table(findings: Findings) -> Table:
     right = f"in at least {words.CONFIDENCE} of such studies, all are right"
     rank_note = f"the places that the variant can have, of {len(rows)}; {right}"
     n_note = "finished runs, one for each seed" if policy.unit == "seed" else "finished runs"
-    n = Column("n", lambda row: row.mean.n, words.counts, "n", note=n_note)
+    n = Column("n", "mean.n", words.counts, "n", note=n_note)
     rate = Column("diverged", lambda row: divergence[row.variant], words.each(columns.share_text), "diverged")
-    mean = replace(columns.mean_column(metric, findings), mark=lambda row: row.mark)
+    mean = replace(columns.mean_column(metric, findings), mark="mark")
     difference = columns.difference_column(policy, f"difference from {columns.baseline_name(variants)}")
     rank = Column("rank", lambda row: words.places_range(row.rank), field="rank", note=rank_note)
     common, *details = columns.pair_columns(policy, versus)
@@ -95,7 +96,7 @@ def variants_table(findings: Findings) -> Table:
     ranks = [replace(rank, sort=lambda row: row.rank[0])] if has_ranks else []
     differs = policy.unit == "seed" and any(one.dropped for one in versus)
     shown = (
-        *(n, *diverged, mean, replace(difference, link=columns.runs_of(variants)), columns.VERDICT, *ranks),
+        *(n, *diverged, mean, replace(difference, link="anchor"), columns.VERDICT, *ranks),
         *([replace(common, label="n of both", detail=True)] if differs else []),
         *(*details, *cost),
     )

@@ -10,7 +10,6 @@ from analysis.claims.literature import PAPER_TABLE_8, paper_places
 from analysis.findings import Findings
 from analysis.findings.columns import verdict_mark
 from analysis.findings.rows import VariantRow
-from analysis.findings.variants import Variants
 from analysis.verdicts import UNKNOWN, Estimate
 from analysis.write.document import Section
 from analysis.write.table import Column, Key, Table, Value
@@ -36,7 +35,7 @@ def paper_table(places: dict[tuple[str, str], str], findings: Findings) -> Table
     fields: dict[Key, Value] = {"kind": str}
     for site, head in SITES.items():
         own = {kind: of[variant] for (kind, at), variant in places.items() if at == site}
-        shown, held = _site(site, own, variants)
+        shown, held = _site(site, own)
         columns.append(replace(shown, label=f"{head}: paper / this study{metric.unit}", show=_cells(metric)))
         fields |= held
     caption = (
@@ -54,7 +53,7 @@ def paper_table(places: dict[tuple[str, str], str], findings: Findings) -> Table
     )
 
 
-def _site(site: str, own: Mapping[str, VariantRow], variants: Variants) -> tuple[Column, dict[Key, Value]]:
+def _site(site: str, own: Mapping[str, VariantRow]) -> tuple[Column, dict[Key, Value]]:
     """The column of a site, and its fields in CSV. `own`: kind -> the variant with this site. A row is a kind."""
 
     def paper(kind: str) -> float:
@@ -68,7 +67,7 @@ def _site(site: str, own: Mapping[str, VariantRow], variants: Variants) -> tuple
         return "" if verdict == "baseline" else verdict_mark(verdict)
 
     def link(kind: str) -> str:
-        return variants.anchor(own[kind].variant) if kind in own else ""
+        return own[kind].anchor if kind in own else ""
 
     def cell(kind: str) -> tuple[float, Estimate]:
         return paper(kind), mean(kind)

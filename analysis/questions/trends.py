@@ -125,7 +125,11 @@ def _left_out(trend: Trend, diverged: int) -> list[str]:
     """The runs that the trend lacks, and what else its condition changes."""
     missing = f"Left out, because no run that counts here has finished: {words.names(trend.missing)}."
     lost = f"Diverged runs, left out here: {diverged}."
-    return [missing] * bool(trend.missing) + [lost] * bool(diverged) + [STEPS] * (trend.unit == "training images")
+    return (
+        ([missing] if trend.missing else [])
+        + ([lost] if diverged else [])
+        + ([STEPS] if trend.unit == "training images" else [])
+    )
 
 
 def _plot(trend: Trend, findings: Findings) -> Plot:

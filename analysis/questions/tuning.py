@@ -108,7 +108,7 @@ def _name(path: str) -> str:
 def _range(tried: Range) -> str:
     if tried.choices is not None:
         return words.listing(list(map(words.setting, tried.choices)), "or")
-    return f"{words.setting(tried.low)} to {words.setting(tried.high)}{' (log scale)' * tried.log}"
+    return f"{words.setting(tried.low)} to {words.setting(tried.high)}{' (log scale)' if tried.log else ''}"
 
 
 def _chosen(tuning: Tuning) -> str:
@@ -116,8 +116,8 @@ def _chosen(tuning: Tuning) -> str:
     plan, trials = tuning.plan, tuning.trials
     tried = len(trials[list(plan.space)].astype(str).drop_duplicates())
     lengths = sorted((trials.loc[trials["status"] == "finished", "epochs"] // plan.seeds_per_trial).unique())
-    a_seed = " a seed" * (plan.seeds_per_trial > 1)
-    stopped = ", unless stopped early" * ("pruned" in set(trials["status"]))
+    a_seed = " a seed" if plan.seeds_per_trial > 1 else ""
+    stopped = ", unless stopped early" if "pruned" in set(trials["status"]) else ""
     return (
         f"Tuning chose {tuning.choices} of {words.plural(tried, 'different setting')} for "
         f"{words.plural(len(tuning.variants), 'variant')}, each from {words.plural(plan.budget, 'trial')} of "

@@ -141,7 +141,7 @@ def _counted(
         f"{len(published)} statements of {sources} sources, on {len(studies)} studies: {tested} can be tested in a "
         f"study here, and {decided} hold or do not hold in one. Studies that share runs "
         "(the same settings and seeds, up to the precision) are one piece of evidence"
-        + f"; there are {apart} groups of studies that share no run" * (apart > 1)
+        + (f"; there are {apart} groups of studies that share no run" if apart > 1 else "")
         + "."
         + (f" Shared runs: {repeats}." if repeats else "")
         + " Groups can still share the order of the data and the test images."

@@ -7,7 +7,7 @@ Reichart, Transactions of the Association for Computational Linguistics 5 (2017)
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -62,11 +62,11 @@ def _document(studies: Mapping[str, Findings], command: str, spread: Spread | No
     use_math(name for f in studies.values() if f.variants.labelled for name in f.variants.typed.values())
     counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
     table = studies_table(studies, spread=spread)
-    typed, versus = _names({name: f.for_latex for name, f in studies.items()}), against_baseline(studies)
-    first = next(iter(studies.values()))
-    panels = {name: {variant: of[name] for variant, of in versus.items()} for name in studies}
-    plot = differences_plot(panels, first, styles_of(typed, first.variants.baseline, {}))
-    items: list[Item] = [replace(table, notes=(*table.notes, *counts)), *[plot] * bool(versus)]
+    first, rows = next(iter(studies.values())), across_rows({name: f.for_latex for name, f in studies.items()})
+    panels = {name: {row.variant: row.on[name].comparison for row in rows if row.shown} for name in studies}
+    styles = styles_of({row.variant: row.name for row in rows}, first.variants.baseline, {})
+    plots = [differences_plot(panels, first, styles)] if len(rows) > 1 else []
+    items: list[Item] = [replace(table, notes=(*table.notes, *counts)), *plots]
     runs, curves = (pd.concat(frames) for frames in zip(*((f.runs, f.study.curves) for f in studies.values())))
     result = Section("result", "Results", items, frames={"runs": runs, "curves": curves})
     return Document(
@@ -86,12 +86,16 @@ def _warnings(studies: Mapping[str, Findings]) -> list[Warn]:
         for one in warnings(study_sections(findings)):
             about.setdefault(one, []).append(name)
     every = len(studies)
-    return [replace(one, line=f"{', '.join(on)}: " * (len(on) < every) + one.line) for one, on in about.items()]
+    return [
+        replace(one, line=(f"{', '.join(on)}: " if len(on) < every else "") + one.line) for one, on in about.items()
+    ]
 
 
 def _origins(studies: Mapping[str, Findings], command: str) -> list[Section]:
     """Where the runs of each study come from, and the commands, each once."""
-    texts = dict.fromkeys([*(text for f in studies.values() for text in commands(f.study)), *[command] * bool(command)])
+    texts = dict.fromkeys(
+        [*(text for f in studies.values() for text in commands(f.study)), *([command] if command else [])]
+    )
     sections = [
         Section(f"provenance-{number}", f"{name}: provenance", [origin(findings.study)])
         for number, (name, findings) in enumerate(studies.items())
@@ -99,61 +103,61 @@ def _origins(studies: Mapping[str, Findings], command: str) -> list[Section]:
     return [*sections, Section("reproduce", "Reproduce", list(map(Code, texts)))]
 
 
-def variants_on(studies: Mapping[str, Findings]) -> dict[str, dict[str, VariantRow]]:
-    """Variant -> dataset -> its row, in the order of the datasets; one without a comparison where it has no run."""
-    rows = {name: {row.variant: row for row in findings.rows} for name, findings in studies.items()}
-    variants = dict.fromkeys(variant for of in rows.values() for variant in of)
-    return {v: {name: of.get(v) or _no_run(v, name) for name, of in rows.items()} for v in variants}
+@dataclass(frozen=True)
+class AcrossRow:
+    """A variant on all datasets.
+
+    `on`: dataset -> its row, without a comparison where it has no run. `shown`: verdict of `COUNTED` -> the datasets on
+    which it is shown, so at least so many have it; empty for the baseline.
+    """
+
+    variant: str
+    name: str  # its brief name on the first dataset that has it
+    on: dict[str, VariantRow]
+    shown: dict[str, list[str]]
+
+    def count(self, verdict: str) -> int | None:
+        """The number of datasets on which a verdict is shown; None for the baseline."""
+        return len(self.shown[verdict]) if self.shown else None
 
 
-def _no_run(variant: str, dataset: str) -> VariantRow:
-    return VariantRow(variant, dataset, {}, UNKNOWN, NO_RUN, rank=None, mark="", cost={})
-
-
-def _names(studies: Mapping[str, Findings]) -> dict[str, str]:
-    """The variants of all datasets, in order, with their brief names: those of the first dataset that has one."""
-    brief: dict[str, str] = {}
-    for findings in studies.values():
-        brief = {**findings.variants.brief, **brief}
-    return {variant: brief[variant] for variant in variants_on(studies)}
-
-
-def against_baseline(studies: Mapping[str, Findings]) -> dict[str, dict[str, Comparison]]:
-    """Variant -> dataset -> its comparison with the baseline."""
-    baseline = next(iter(studies.values())).variants.baseline
-    every = variants_on(studies)
-    return {v: {name: row.comparison for name, row in of.items()} for v, of in every.items() if v != baseline}
-
-
-def shown_on(compared: Mapping[str, Comparison]) -> dict[str, list[str]]:
-    """Verdict of `COUNTED` -> the datasets on which it is shown: at least so many of them have it."""
-    return {verdict: [name for name, one in compared.items() if one.verdict == verdict] for verdict in COUNTED}
+def across_rows(studies: Mapping[str, Findings]) -> list[AcrossRow]:
+    """A row for each variant of any dataset."""
+    of = {name: {row.variant: row for row in findings.rows} for name, findings in studies.items()}
+    baseline, rows = next(iter(studies.values())).variants.baseline, list[AcrossRow]()
+    for variant in dict.fromkeys(variant for known in of.values() for variant in known):
+        first = next(known[variant] for known in of.values() if variant in known)
+        lost = replace(first, levels={}, mean=UNKNOWN, comparison=NO_RUN, rank=None, mark="", cost={})
+        on = {name: known.get(variant) or replace(lost, dataset=name) for name, known in of.items()}
+        named = {word: [name for name, row in on.items() if row.comparison.verdict == word] for word in COUNTED}
+        rows.append(AcrossRow(variant, first.name, on, named if variant != baseline else {}))
+    return rows
 
 
 def answer(studies: Mapping[str, Findings]) -> list[str]:
     """On how many datasets each variant is shown to differ from the baseline, and what is not tested."""
-    if len(_names(studies)) == 1 or len(studies) == 1:
+    first, rows, groups = next(iter(studies.values())), across_rows(studies), dict[str, list[str]]()
+    if len(rows) == 1 or len(studies) == 1:
         return [f"{name}: {headline(study_sections(findings))[0]}" for name, findings in studies.items()]
-    first, brief, groups = next(iter(studies.values())), _names(studies), dict[str, list[str]]()
-    untested, versus = list[str](), against_baseline(studies)
-    for variant, compared in sorted(versus.items(), key=lambda item: -len(shown_on(item[1])["better"])):
-        lost = {name: one.reason for name, one in compared.items() if one.verdict == NOT_TESTED}
-        untested += [f"{words.quoted(brief[variant])} on {name} ({reason})" for name, reason in lost.items()]
-        if len(lost) < len(compared):
-            groups.setdefault(_said(compared, first), []).append(brief[variant])
+    untested = list[str]()
+    for row in sorted((row for row in rows if row.shown), key=lambda row: -len(row.shown["better"])):
+        lost = [name for name, own in row.on.items() if own.comparison.verdict == NOT_TESTED]
+        untested += [f"{words.quoted(row.name)} on {name} ({row.on[name].comparison.reason})" for name in lost]
+        if len(lost) < len(row.on):
+            groups.setdefault(_said(row, first), []).append(row.name)
     said = " ".join(f"{words.names(v)} {'is' if len(v) == 1 else 'are'} {text}." for text, v in groups.items())
-    more = f", and {len(untested) - MOST_NAMED} more pairs" * (len(untested) > MOST_NAMED)
-    left_out = f"Not tested: {', '.join(untested[:MOST_NAMED])}{more}." * bool(untested)
+    more = f", and {len(untested) - MOST_NAMED} more pairs" if len(untested) > MOST_NAMED else ""
+    left_out = f"Not tested: {', '.join(untested[:MOST_NAMED])}{more}." if untested else ""
     return [*filter(None, [said, left_out])]
 
 
-def _said(compared: Mapping[str, Comparison], first: Findings) -> str:
+def _said(row: AcrossRow, first: Findings) -> str:
     """`better than none on at least 2 of 3 datasets (a and b), worse on at least 1 (c)`"""
     baseline, parts = first.variants.name(first.variants.baseline), list[str]()
-    for verdict, on in shown_on(compared).items():
+    for verdict, on in row.shown.items():
         if on:
-            than, of = (verdict, "") if parts else (f"{COUNTED[verdict]} {baseline}", f" of {len(compared)} datasets")
-            some = f"at least {len(on)}{of}" if len(on) < len(compared) else f"all {len(on)} datasets"
+            than, of = (verdict, "") if parts else (f"{COUNTED[verdict]} {baseline}", f" of {len(row.on)} datasets")
+            some = f"at least {len(on)}{of}" if len(on) < len(row.on) else f"all {len(on)} datasets"
             parts.append(f"{than} on {some} ({words.listing(on)})")
     either = words.listing(list(COUNTED.values())[: 2 if first.variants.margin is None else 3], "or")
     return ", ".join(parts) or f"not shown to be {either} {baseline} on any dataset"
@@ -168,12 +172,10 @@ def studies_table(
     column that there is none of, and those that there are.
     """
     first = next(iter(studies.values()))
-    metric, variants, sd, brief = first.means.metric, first.variants, spread == "sd", _names(studies)
-    versus, rows = against_baseline(studies), list(variants_on(studies).values())
+    metric, variants, sd, rows = first.means.metric, first.variants, spread == "sd", across_rows(studies)
     labelled = any(findings.variants.labelled for findings in studies.values())
-    name = Column("variant", lambda row: brief[_variant(row)], key=True, math=labelled)
-    columns: dict[Key, Column] = {"variant": name}
-    fields: dict[Key, Value] = {"variant": _variant, **{word: _count(word, versus) for word in COUNTED}}
+    columns: dict[Key, Column] = {"variant": Column("variant", "name", key=True, math=labelled)}
+    fields: dict[Key, Value] = {"variant": "variant", **{word: _count(word) for word in COUNTED}}
     for dataset, findings in studies.items():
         columns["dataset", dataset], own = _of_dataset(dataset, findings, metric, sd)
         fields |= own
@@ -185,65 +187,45 @@ def studies_table(
     counted_on = words.listing([f"{word} on" for word in COUNTED if word in names])
     after = "standard deviation of the runs" if sd else f"{words.CONFIDENCE} interval"
     counted = [mean.n for findings in studies.values() for mean in findings.means.of_variants.values() if mean.n] or [0]
-    equal = ", = equivalent" * (variants.margin is not None)
+    equal = ", = equivalent" if variants.margin is not None else ""
     tested = ", of the variants that are tested" * any(findings.comparisons.untested for findings in studies.values())
     caption = (
         f"{words.titled(metric)}: mean and {after}, {words.seeds(counted, first.counted)}. Marks against "
         f"{variants.name(variants.baseline)}: + better, − worse{equal}, × not tested; no mark: none of these. "
         f"Bold: the best mean on a dataset{tested}."
-        f"{f' {words.capital(counted_on)}: at least so many datasets.' * bool(counted_on)}"
+        f"{f' {words.capital(counted_on)}: at least so many datasets.' if counted_on else ''}"
     )
     note = f"Marks are read from intervals that hold for {held_for(first)}."
     shown = tuple(columns[key_of[name]] for name in dict.fromkeys(names))
     return Table("across", caption, rows, shown, fields, (note,))
 
 
-Row = Mapping[str, VariantRow]
-"""Dataset -> the row of one variant."""
-
-
-def _variant(row: Row) -> str:
-    return next(iter(row.values())).variant
-
-
-def _count(verdict: str, versus: Mapping[str, Mapping[str, Comparison]]) -> Callable[[Row], int | None]:
-    """On how many datasets a variant has a verdict; none of the baseline."""
-
-    def count(row: Row) -> int | None:
-        variant = _variant(row)
-        return len(shown_on(versus[variant])[verdict]) if variant in versus else None
-
-    return count
+def _count(verdict: str) -> Callable[[AcrossRow], int | None]:
+    return lambda row: row.count(verdict)
 
 
 def _of_dataset(dataset: str, findings: Findings, metric: Metric, sd: bool) -> tuple[Column, dict[Key, Value]]:
     """The column of a dataset, its mean marked with its verdict, and what the CSV holds of it."""
     values = findings.means.values
 
-    def mean(row: Row) -> Estimate:
-        return row[dataset].mean
+    def mean(row: AcrossRow) -> Estimate:
+        return row.on[dataset].mean
 
-    def deviation(row: Row) -> float:
-        return float(moments([*values.get(row[dataset].variant, {0: math.nan}).values()])[1])
+    def both(row: AcrossRow) -> tuple[float, float]:
+        return mean(row).value, float(moments([*values.get(row.variant, {0: math.nan}).values()])[1])
 
-    def with_deviation(row: Row) -> tuple[float, float]:
-        return mean(row).value, deviation(row)
+    def mark(row: AcrossRow) -> str:
+        own = row.on[dataset]
+        sign = "" if own.comparison.verdict == "baseline" else verdict_mark(own.comparison.verdict)
+        return f"{sign} best" if own.mark == "best" else sign
 
-    def mark(row: Row) -> str:
-        verdict = row[dataset].comparison.verdict
-        sign = "" if verdict == "baseline" else verdict_mark(verdict)
-        return f"{sign} best" if row[dataset].mark == "best" else sign
-
-    shown = Column(
-        f"{dataset}{metric.unit}", mean, words.intervals(metric), sort=lambda row: mean(row).value, mark=mark
-    )
-    if sd:
-        shown = replace(shown, value=with_deviation, show=words.deviations(metric))
+    value, show = (both, words.deviations(metric)) if sd else (mean, words.intervals(metric))
+    shown = Column(f"{dataset}{metric.unit}", value, show, sort=lambda row: mean(row).value, mark=mark)
     parts: dict[str, Value] = {
         "": mean,
         "_n": lambda row: mean(row).n,
-        "_sd": deviation,
-        "_diff": lambda row: difference(row[dataset]),
-        "_verdict": lambda row: verdict_text(row[dataset].comparison),
+        "_sd": lambda row: both(row)[1],
+        "_diff": lambda row: difference(row.on[dataset]),
+        "_verdict": lambda row: verdict_text(row.on[dataset].comparison),
     }
-    return shown, {("dataset", dataset + end): value for end, value in parts.items()}
+    return shown, {("dataset", dataset + end): part for end, part in parts.items()}

@@ -90,7 +90,7 @@ class Document:
 
     def as_shown(self) -> Document:
         """Return what the page shows: the excluded records as its last section, each note only at its first table."""
-        excluded = [Section("excluded", "Excluded records", [Facts(tuple(self.excluded))])] * bool(self.excluded)
+        excluded = [Section("excluded", "Excluded records", [Facts(tuple(self.excluded))])] if self.excluded else []
         seen: set[str] = set()
 
         def with_new_notes(item: Item) -> Item:

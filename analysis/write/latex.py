@@ -75,14 +75,14 @@ def table(table: Table, label: str = "", caption: str | None = None) -> str:
         *(" & ".join(map(_cell, row, columns)) + r" \\" for row in rows),
         r"\bottomrule",
         r"\end{tabularx}}",
-        *[r"\end{table}"] * bool(caption),
+        *([r"\end{table}"] if caption else []),
     ]
     return "\n".join(lines) + "\n"
 
 
 def _cell(cell: Shown, column: Column) -> str:
     text = (_with_math if column.math else _without_math)(plain(cell.text))
-    text += f" {escaped(cell.sign)}" * bool(cell.sign)
+    text += f" {escaped(cell.sign)}" if cell.sign else ""
     return (rf"\textbf{{{text}}}" if cell.bold else text) + FOOTNOTES.get(cell.dagger, "")
 
 

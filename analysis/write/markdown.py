@@ -37,7 +37,7 @@ def fenced(code: str) -> Markup:
 
 def _cell(cell: Shown) -> str:
     text = _text(cell.text)
-    return (f"**{text}**" if cell.bold and text else text) + cell.dagger + f" {cell.sign}" * bool(cell.sign)
+    return (f"**{text}**" if cell.bold and text else text) + cell.dagger + (f" {cell.sign}" if cell.sign else "")
 
 
 def _text(text: object) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -28,7 +29,7 @@ SIGNS = {
 
 
 Value = str | Callable[[Any], Any]
-"""What a column takes of a row: a function of it, or a key of a row that is a mapping (None where it lacks the key)."""
+"""What a column takes of a row: a function of it, an attribute such as "comparison.diff", or the key of a mapping."""
 Key = str | tuple[str, str]
 """What files call a field, or ("factor", "rank"), (kind, name), where the user has given the name."""
 
@@ -158,7 +159,8 @@ class Table:
         return as_csv(self.data, csv.QUOTE_NONNUMERIC)
 
     def _values(self, value: Value) -> list[Any]:
-        return [row.get(value) if isinstance(value, str) else value(row) for row in self.rows]
+        get = value if callable(value) else attrgetter(value)
+        return [row.get(value) if isinstance(row, Mapping) and get is not value else get(row) for row in self.rows]
 
     def _cells(self, column: Column) -> list[Shown]:
         unknown = [None] * len(self.rows)

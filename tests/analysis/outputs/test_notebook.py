@@ -104,9 +104,22 @@ def test_a_pair_is_found_in_either_order():
         assert (one.adjusted.low, one.adjusted.high) == (-other.adjusted.high, -other.adjusted.low)
         assert {one.verdict, other.verdict} in ({"better", "worse"}, {"not shown"})
         assert other.reversed == one
-    assert ("v00", "nothing") not in pairs
-    with pytest.raises(KeyError, match="nothing"):
-        pairs["v00", "nothing"]
+    assert ("v00", "nothing") not in pairs and "v00" not in pairs
+    with pytest.raises(KeyError, match=r"^pairs: 'v5' is not a variant; did you mean 'v05'\? allowed: "):
+        pairs["v00", "v5"]
+    with pytest.raises(KeyError, match=r"^pairs: \('v00', 'v00'\) is not compared$"):
+        pairs["v00", "v00"]
+
+
+def test_results_are_equal_where_their_reports_are_and_write_the_report(tmp_path):
+    one, other = twelve(), twelve(variance="paired")
+    assert one == twelve() and hash(one) == hash(twelve()) and one != other and len({one, twelve(), other}) == 2
+    frame = pd.DataFrame({"opt": list("aaabbb"), "seed": [0, 1, 2] * 2, "acc": [1, 2, 3, 4.5, 5, None]})
+    results = analysis.compare(frame, "acc", "opt")
+    page = results.page(tmp_path / "report")
+    assert results.warnings[-1].startswith("Failed: 1 run of b.") and results.answer.splitlines()[0] in page.read_text()
+    names = {name for name in dir(results) if not name.startswith("_")}
+    assert names - {"findings"} == {"answer", "table", "pairs", "runs", "warnings", "to_latex", "page"}
 
 
 def test_a_latex_table_is_that_of_the_command(tmp_path):
