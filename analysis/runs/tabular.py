@@ -183,7 +183,7 @@ def _notes_of_values(study: Runs, asked: Asked) -> list[str]:
     """What to know of the values of a study: a spread that is rounding alone, and the ways out of failed runs."""
     values = study.runs.groupby("variant", sort=False)[study.metric]
     failed = list(dict.fromkeys(study.of("diverged")["variant"]))
-    way = "train those seeds again and replace their rows, or say what guessing gives: --chance, in Python chance="
+    way = "train those runs again and replace their rows, or say what guessing gives: --chance, in Python chance="
     said = f"Not tested because of failed runs: {', '.join(failed[:MOST])}. Ways out: {way}. To leave rows out is none."
     lost = [said] * (bool(failed) and asked.chance is None and not study.metric.is_share)
     return [*rounding_note([list(own) for _, own in values], study.metric), *lost]

@@ -562,8 +562,7 @@ def test_a_failed_run_has_two_ways_out():
     assert lost.comparisons.versus["b"].reason == "failed runs, chance level unknown"
     (note,) = lost.study.plan.notes
     assert (
-        note.startswith("Not tested because of failed runs: b. Ways out: train those seeds again")
-        and "--chance" in note
+        note.startswith("Not tested because of failed runs: b. Ways out: train those runs again") and "--chance" in note
     )
     guessed = compared(frame, chance=0.1).findings
     one = guessed.comparisons.versus["b"]
