@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What to measure where a GPU is at hand for some minutes: on_gpu.sh speed|tests|vit-lite|study FOLDER [DATA]
+# What to measure where a GPU is at hand for some minutes: on_gpu.sh speed|tests|rates|vit-lite|study FOLDER [DATA]
 # Each part ends within 9 minutes on an H200. DATA holds CIFAR-10. Try a part on a CPU first: DEVICE=cpu QUICK=1.
 set -uo pipefail
-part=${1:?speed, tests, vit-lite or study} out=${2:?folder of the results} data=${3:-data}
+part=${1:?speed, tests, rates, vit-lite or study} out=${2:?folder of the results} data=${3:-data}
 device=${DEVICE:-cuda} batches=${QUICK:+2}
 mkdir -p "$out"
 bench() {  # NAME, then words of the benchmark
@@ -21,7 +21,8 @@ case $part in
     bench tintn --runs 16 --only ours-bf16 ours-bf16-stacked ours-bf16-stacked-compiled --seconds 200
     ;;
   tests) TEST_DEVICE=$device python3 -m pytest -q tests/experiments/training/test_on_gpu.py tests/experiments/training/test_cuda_ready.py ;;
+  rates) time sweep kinds-64-rates ;;  # 45 runs, about 13 minutes: two calls, the second resumes in the same FOLDER
   vit-lite) sweep vit-lite --seeds "${SEEDS:-3}" --cohort 3 ;;
   study) time sweep table-8-64 --seeds 5 --train.precision bfloat16 ;;
-  *) echo "on_gpu.sh: $part: expected speed, tests, vit-lite or study" >&2; exit 2 ;;
+  *) echo "on_gpu.sh: $part: expected speed, tests, rates, vit-lite or study" >&2; exit 2 ;;
 esac
