@@ -1,7 +1,6 @@
 """What is asked of a report: `Asked`, whose fields are the flags of `vit-report` and the arguments of Python."""
 
 import argparse
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from experiments.cli import folder
 from experiments.errors import UserError, did_you_mean, first_line
 from experiments.runs.tracking.settings import PLACE
 from experiments.sections import Section
-from experiments.study import Family, Variance
+from experiments.stated import ColumnMargin, Family, Variance
 
 Spread = Literal["interval", "sd"]
 PAGES = ("report", "across")
@@ -87,18 +86,6 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _margin(value: Any) -> Any:
-    """A number above 0; a text with a unit, such as `0.5 points`, as it is, since its unit is that of the metric."""
-    text = re.sub(r" *(points?|%)$", "", str(_number(value)).strip())
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise ValueError(f"{value!r} is not allowed: expected a number above 0, or such as '0.5 points'")
-    return number if text == str(value).strip() else str(value)
-
-
 def _path(value: str) -> str:
     try:
         return folder(value)
@@ -112,7 +99,6 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Conditions = Annotated[tuple[str, ...], BeforeValidator(_conditions)]
 Renamed = Annotated[tuple[str, ...], BeforeValidator(_renamed)]
 Positive = Annotated[float, BeforeValidator(_number), Field(gt=0, allow_inf_nan=False)]
-Margin = Annotated[float | str, BeforeValidator(_margin)]
 Chance = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
 Switch = Annotated[bool, Field(strict=True)]
 File = Annotated[Path, BeforeValidator(_path)]
@@ -159,7 +145,7 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     mean_over: Text | None = _flag(COLUMNS, "COLUMN")
     """column of the parts of a run, such as fold or episode: the mean over them is the value of the run, which fails
     if one is missing or has failed"""
-    margin: Margin | None = _flag(COLUMNS, "NUMBER")
+    margin: ColumnMargin | None = _flag(COLUMNS, "NUMBER")
     """equivalence margin in the unit of the metric, or such as '0.5 points' of a metric from 0 to 1 or in percent;
     without it, only differences are tested"""
     variance: Variance = _flag(COLUMNS, default="shared")

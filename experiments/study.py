@@ -11,48 +11,20 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Field, StrictInt, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, StrictInt, ValidationError, field_validator, model_validator
 
 from experiments.config import SECTIONS, RunConfig, changed_settings, override, run_id
 from experiments.errors import first_line
 from experiments.files import RecordError, read_json, write_json
-from experiments.metric import EXPECTED, LARGEST, SMALLEST, Metric, is_metric
+from experiments.metric import EXPECTED, LARGEST, Metric, is_metric
+from experiments.stated import Family, Looks, Margin, MetricName, UntilDecided, Variance
 from experiments.tuned import Tuned
 
 STUDY = "study.json"
 GRID = ("tuned", "base", "factors", "extra")  # fields that decide which runs a study has
 COMPARISON = ("baseline", "metric", "margin", "looks", "variance", "family")  # stay as they are after the first run
-MAX_LOOK = 10_000
 OTHER_FOLDERS = ("locks", "report", "tuning", "wandb")  # in a study's folder, beside those of its runs
 OTHER_FILES = (".db", ".json", ".jsonl", ".lock", ".log", ".yaml")  # endings of the files there
-MOST_PAIRS = 150  # variants of which every pair is compared; more pairs are too many to compute and to read
-
-
-def _check_metric(metric: str) -> str:
-    if not is_metric(metric):
-        raise ValueError(f"{metric!r} is not allowed: {EXPECTED}")
-    return metric
-
-
-def _check_looks(looks: list[int]) -> list[int]:
-    if looks != sorted({n for n in looks if 2 <= n <= MAX_LOOK}):
-        raise ValueError(f"{looks!r} is not allowed: expected rising numbers of seeds from 2 to {MAX_LOOK:,}")
-    return looks
-
-
-def _check_margin(margin: float) -> float:
-    if not SMALLEST <= margin <= LARGEST:
-        raise ValueError(f"{margin!r} is not allowed: expected a number from {SMALLEST:g} to {LARGEST:g}")
-    return margin
-
-
-MetricName = Annotated[str, AfterValidator(_check_metric)]
-Variance = Literal["shared", "paired", "unpaired"]
-"""Standard errors of differences: "shared", from a variant's own variance and the average of all variants; "paired",
-from the differences of each pair alone; "unpaired", as "shared", but the number of a run says nothing of its
-conditions, so nothing is paired by it."""
-Family = Literal["all", "baseline"]  # the pairs that are tested: all, or those with the baseline
-Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned tests: at these numbers of seeds
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:
@@ -111,15 +83,6 @@ def _config_of(settings: str) -> RunConfig:
     return override(RunConfig(), json.loads(settings))
 
 
-class UntilDecided(BaseModel, frozen=True, extra="forbid"):
-    """How a study gets seeds until its variants are decided (see `sweeps.until_decided`).
-
-    `pairs`: whether a variant needs a verdict with every other variant, or with the baseline.
-    """
-
-    pairs: bool = False
-
-
 class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     """A study: what is compared and how, and its runs. The fields are those of study.json, in its order.
 
@@ -136,7 +99,7 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     extra: list[dict[str, Any]] = []
     baseline: str
     metric: MetricName
-    margin: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False), AfterValidator(_check_margin)] | None
+    margin: Margin | None
     looks: Looks = []
     variance: Variance = "shared"
     family: Family = "all"

@@ -10,9 +10,10 @@ from experiments.effects import missing_need
 from experiments.errors import UserError, format_level
 from experiments.metric import Metric
 from experiments.presets import PRESETS, preset
+from experiments.stated import Levels, check_last_look
 from experiments.study import RunSpec, StudyPlan
 from experiments.tuned import Tuned
-from sweeps.study import Levels, Study, parse_study, split_linked
+from sweeps.study import Study, parse_study, split_linked
 from vit.registry import nearest
 
 MAX_SLUG = 60  # characters of a variant's label in the name of a folder
@@ -48,7 +49,7 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
         make_run(label, settings, config, seed) for seed in study.seed_list for label, _, settings, config in variants
     ]
     names = [variant.label for variant in variants]
-    _check_looks(study)
+    check_last_look(study.name, study.seed_list, study.looks)
     if unknown := [name for name in study.labels if name not in names]:
         raise UserError(f"{study.name}: labels: {unknown[0]!r} is not a variant; {nearest(unknown[0], names)}")
     return StudyPlan(
@@ -79,7 +80,7 @@ def with_seeds(plan: StudyPlan, seeds: int | list[int]) -> StudyPlan:
     """The plan with its variants on these seeds: N for 0 to N-1, or a list. Raises `UserError` as `make_plan` does."""
     stated = {"name": plan.name, "factors": plan.factors, "extra": plan.extra, "looks": plan.looks, "seeds": seeds}
     study = parse_study(stated, plan.name)
-    _check_looks(study)
+    check_last_look(study.name, study.seed_list, study.looks)
     runs = [
         make_run(run.variant, run.levels, run.config, seed, run.settings)
         for seed in study.seed_list
@@ -116,13 +117,6 @@ def apply_tuned(plan: StudyPlan, tuned: Tuned) -> StudyPlan:
             make_run(run.variant, run.levels, configs[run.variant], run.seed, tuned.variants[run.variant].settings)
         )
     return plan.changed(runs=runs, tuned=tuned)
-
-
-def _check_looks(study: Study) -> None:
-    if study.looks and len(study.seed_list) > study.looks[-1]:
-        raise UserError(
-            f"{study.name}: seeds: {len(study.seed_list)} are more than the last planned look tests, {study.looks[-1]}"
-        )
 
 
 def _check_untried(seeds: Iterable[int], tuned: Tuned) -> None:

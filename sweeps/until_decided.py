@@ -9,7 +9,8 @@ from typing import Any
 
 from experiments.config import DEFAULTS
 from experiments.errors import UserError, say
-from experiments.study import MAX_LOOK, MOST_PAIRS, RunSpec, StudyPlan
+from experiments.stated import MAX_LOOK, MOST_PAIRS
+from experiments.study import RunSpec, StudyPlan
 from sweeps.study import Study, parse_study
 from sweeps.study_folder import Ended, StudyFolder, with_last_looks, with_stopped
 

@@ -26,7 +26,7 @@ from analysis.verdicts.differences import Differences, Variance, differences
 from analysis.verdicts.estimates import ALPHA, UNKNOWN, Estimate
 from analysis.verdicts.looks import NO_PLAN, Looks
 from analysis.verdicts.power import detectable, needed_seeds
-from experiments.study import Family
+from experiments.stated import Family
 
 # fmt: off
 Verdict = Literal[

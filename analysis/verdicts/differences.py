@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from analysis.verdicts.estimates import RELATIVE_ROUNDING, Estimate, estimates, moments
-from experiments.study import Variance
+from experiments.stated import Variance
 
 OTHERS = 2  # parts of the average of all variants in a variance; its own is one part
 

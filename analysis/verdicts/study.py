@@ -35,7 +35,8 @@ from analysis.verdicts.estimates import accuracy_step, decimal_step
 from analysis.verdicts.looks import Looks
 from experiments.metric import Metric
 from experiments.runs.record import STATUSES as ENDED
-from experiments.study import MOST_PAIRS, Inferred, StudyPlan
+from experiments.stated import MOST_PAIRS
+from experiments.study import Inferred, StudyPlan
 
 DATA = ("data.name", "data.classes", "data.num_classes")  # the settings that say how many classes there are
 Rows = Sequence[Mapping[str, Any]]

@@ -14,10 +14,12 @@ from experiments.cli import add_settings, complete_with, folder, positive, setti
 from experiments.effects import warn_of_equal_variants, warn_of_long_warmup
 from experiments.errors import UserError, shell_words
 from experiments.presets import PRESETS
-from experiments.study import STUDY, StudyPlan, UntilDecided
+from experiments.stated import UntilDecided
+from experiments.study import STUDY, StudyPlan
+from experiments.yaml_file import parse_yaml
 from sweeps.builtin import FILES, load_study
 from sweeps.plan import apply_tuned, make_plan, with_seeds
-from sweeps.study import parse_study, parse_yaml
+from sweeps.study import parse_study
 from sweeps.study_folder import StudyFolder, plan_of
 from sweeps.until_decided import with_looks
 

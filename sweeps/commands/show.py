@@ -11,7 +11,7 @@ from experiments.config import flatten
 from experiments.errors import UserError, format_level, plural, say
 from experiments.metric import Metric
 from experiments.presets import preset
-from experiments.study import MOST_PAIRS
+from experiments.stated import MOST_PAIRS
 from sweeps.builtin import FILES, load_study
 from sweeps.commands.arguments import add_study_command, out_dir, parse_plan
 from sweeps.study_folder import StudyFolder, with_planned_runs

@@ -13,7 +13,7 @@ from experiments.files import write_text
 from experiments.study import RunSpec
 from experiments.tuned import Tuned, TunedTrial, TunedVariant, best_trial
 from experiments.version import code
-from sweeps.study import read_mapping
+from experiments.yaml_file import read_mapping
 from sweeps.tuning.tuning_plan import OBJECTIVE, TuningPlan
 
 TUNED = "tuned.yaml"  # in the study's folder

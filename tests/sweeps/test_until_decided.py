@@ -17,7 +17,8 @@ from analysis.runs.folder import read_folder
 from analysis.runs.read import read
 from analysis.verdicts.study import compare_variants, from_rows
 from experiments.errors import UserError
-from experiments.study import StudyPlan, UntilDecided
+from experiments.stated import UntilDecided
+from experiments.study import StudyPlan
 from sweeps import until_decided
 from sweeps.study import parse_study
 from sweeps.study_folder import StudyFolder, plan_of

@@ -1,0 +1,138 @@
+"""What a study and the plan of a user's table both state: seeds, looks, margin, family, extra variants."""
+
+import itertools
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StrictInt
+
+from experiments.errors import UserError
+from experiments.metric import EXPECTED, LARGEST, MAX_MARGIN, SMALLEST, is_metric
+from vit.registry import nearest
+
+Levels = dict[str, Any]  # factor -> level, or setting -> value
+MAX_SEED = 2**31 - 1
+MAX_RUNS = 100_000  # of a study: each is planned before the first starts
+MAX_LOOK = 10_000
+MOST_PAIRS = 150  # variants of which every pair is compared; more pairs are too many to compute and to read
+
+
+def _check_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", name):
+        raise ValueError(
+            f"{name!r} is not allowed: "
+            "expected at most 80 of a-z, A-Z, 0-9, '.', '_' and '-', the first of a-z, A-Z, 0-9"
+        )
+    return name
+
+
+def _check_metric(metric: str) -> str:
+    if not is_metric(metric):
+        raise ValueError(f"{metric!r} is not allowed: {EXPECTED}")
+    return metric
+
+
+def _check_looks(looks: list[int]) -> list[int]:
+    if looks != sorted({n for n in looks if 2 <= n <= MAX_LOOK}):
+        raise ValueError(f"{looks!r} is not allowed: expected rising numbers of seeds from 2 to {MAX_LOOK:,}")
+    return looks
+
+
+def _check_seeds(seeds: Any) -> Any:
+    listed, lowest = (seeds, 0) if isinstance(seeds, list) else ([seeds], 1)
+    allowed = all(type(seed) is int and lowest <= seed <= MAX_SEED for seed in listed)
+    if not listed or not allowed or len(set(listed)) < len(listed):
+        expected = f"a number of seeds from 1, or a list of different seeds from 0 to {MAX_SEED}"
+        raise ValueError(f"{repr(seeds)[:80]} is not allowed: expected {expected}")
+    return seeds
+
+
+def _check_margin(margin: float) -> float:
+    if not SMALLEST <= margin <= LARGEST:
+        raise ValueError(f"{margin!r} is not allowed: expected a number from {SMALLEST:g} to {LARGEST:g}")
+    return margin
+
+
+Name = Annotated[str, AfterValidator(_check_name)]
+MetricName = Annotated[str, AfterValidator(_check_metric)]
+Variance = Literal["shared", "paired", "unpaired"]
+"""Standard errors of differences: "shared", from a variant's own variance and the average of all variants; "paired",
+from the differences of each pair alone; "unpaired", as "shared", but the number of a run says nothing of its
+conditions, so nothing is paired by it."""
+Family = Literal["all", "baseline"]  # the pairs that are tested: all, or those with the baseline
+Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned tests: at these numbers of seeds
+Seeds = Annotated[int | list[int], BeforeValidator(_check_seeds)]  # n for 0 to n-1, or a list
+Margin = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False), AfterValidator(_check_margin)]
+
+
+class UntilDecided(BaseModel, frozen=True, extra="forbid"):
+    """How a study gets seeds until its variants are decided (see `analysis.verdicts.stopping`).
+
+    `pairs`: whether a variant needs a verdict with every other variant, or with the baseline.
+    """
+
+    pairs: bool = False
+
+
+def read_margin(margin: Any, is_share: bool) -> float:
+    """A number, or a text with a unit of accuracies: `1 point`, `0.5 points` or `0.5 %`. Raises `ValueError`."""
+    text = str(margin).strip()
+    number = re.sub(r"\s*(points?|%)$", "", text) if is_share else text
+    try:
+        value = float(number) / (100 if number != text else 1)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < (MAX_MARGIN if is_share else math.inf):
+        unit = f" and less than {MAX_MARGIN:g}; accuracies are fractions, so 1 point is 0.01 or '1 point'"
+        raise ValueError(f"{margin!r} is not allowed: expected a number above 0{unit if is_share else ''}")
+    return value
+
+
+def _column_margin(margin: Any) -> float | str:
+    """A number above 0; a text with a unit, such as `0.5 points`, as it is, since its unit is that of the metric."""
+    text = re.sub(r" *(points?|%)$", "", str(margin).strip())
+    try:
+        number = math.nan if isinstance(margin, bool) else float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ValueError(f"{margin!r} is not allowed: expected a number above 0, or such as '0.5 points'")
+    return number if text == str(margin).strip() else str(margin)
+
+
+ColumnMargin = Annotated[float | str, BeforeValidator(_column_margin)]  # of a metric that is a column of a table
+
+
+def seed_list(seeds: int | list[int]) -> list[int]:
+    """Every seed, in order."""
+    return list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+
+
+def all_levels(factors: Mapping[str, Sequence[Any]], extra: Sequence[Levels]) -> Iterator[Levels]:
+    """The levels of every variant: the product, with the last factor changing fastest, then the extra variants."""
+    for levels in itertools.product(*factors.values()):
+        yield dict(zip(factors, levels, strict=True))
+    yield from extra
+
+
+def check_number(factors: Mapping[str, Sequence[Any]], extra: Sequence[Levels], seeds: int) -> None:
+    """Raise `ValueError` where there are more than `MAX_RUNS` runs."""
+    variants = math.prod(map(len, factors.values())) + len(extra)
+    if (runs := variants * seeds) > MAX_RUNS:
+        raise ValueError(f"factors, seeds: {variants:,} variant(s) are {runs:,} runs; allowed: up to {MAX_RUNS:,}")
+
+
+def check_are_factors(factors: Mapping[str, Any], extra: Sequence[Levels], **fields: Collection[str]) -> None:
+    """Raise `ValueError` where `extra`, or another field, names what is no factor."""
+    for field, given in [*fields.items(), *(("extra", levels) for levels in extra)]:
+        for factor in given:
+            if factor not in factors:
+                raise ValueError(f"{field}: {factor} is not a factor; {nearest(factor, list(factors))}")
+
+
+def check_last_look(name: str, seeds: Sequence[int], looks: Sequence[int]) -> None:
+    """Raise `UserError` where there are seeds that no planned look tests."""
+    if looks and len(seeds) > looks[-1]:
+        raise UserError(f"{name}: seeds: {len(seeds)} are more than the last planned look tests, {looks[-1]}")
