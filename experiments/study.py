@@ -247,6 +247,17 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         others = (label for label in self.labels if label != self.baseline)
         return [label for label in others if needed.intersection(without_verdict.get(label, needed))]
 
+    def with_last_looks(self, last: Mapping[str, int]) -> Self:
+        """The plan without the runs after the last look of each variant in `last`.
+
+        The baseline goes on while any other variant does, so new variants start it again.
+        """
+        most, last = self.looks[-1], {label: look for label, look in last.items() if label != self.baseline}
+        if len(last) == len(self.labels) - 1:
+            last[self.baseline] = max(last.values(), default=most)
+        place = {seed: n for n, seed in enumerate(dict.fromkeys(run.seed for run in self.runs))}
+        return self.changed(runs=[run for run in self.runs if place[run.seed] < last.get(run.variant, most)])
+
     @property
     def stopped(self) -> dict[str, int]:
         """Variant -> the look after which it gets no more seeds, where that is not the last one."""

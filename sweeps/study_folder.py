@@ -109,7 +109,7 @@ class StudyFolder:
         its plan. The caller is `the_only_driver`.
         """
         plan = StudyPlan.read(self.dir)
-        plan = with_last_looks(plan, {**dict.fromkeys(labels, look), **plan.stopped})
+        plan = plan.with_last_looks({**dict.fromkeys(labels, look), **plan.stopped})
         plan.write(self.dir)
         return plan
 
@@ -164,20 +164,7 @@ def with_stopped(plan: StudyPlan, old: StudyPlan | None) -> StudyPlan:
         return plan
     if unknown := [label for label in old.stopped if label not in plan.labels]:
         raise UserError(f"{plan.name}: {unknown[0]!r} has stopped and is not a variant here; choose another --out")
-    return with_last_looks(plan, old.stopped)
-
-
-def with_last_looks(plan: StudyPlan, last: Mapping[str, int]) -> StudyPlan:
-    """The plan without the runs after the last look of each variant in `last`.
-
-    The baseline goes on while any other variant does, so new variants start it again.
-    """
-    most, last = plan.looks[-1], {label: look for label, look in last.items() if label != plan.baseline}
-    if len(last) == len(plan.labels) - 1:
-        last[plan.baseline] = max(last.values(), default=most)
-    place = {seed: n for n, seed in enumerate(dict.fromkeys(run.seed for run in plan.runs))}
-    runs = [run for run in plan.runs if place[run.seed] < last.get(run.variant, most)]
-    return plan.changed(runs=runs)
+    return plan.with_last_looks(old.stopped)
 
 
 def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSpec]:

@@ -12,7 +12,7 @@ from experiments.errors import UserError, say
 from experiments.stated import MAX_LOOK, MOST_PAIRS
 from experiments.study import RunSpec, StudyPlan
 from sweeps.study import Study, parse_study
-from sweeps.study_folder import Ended, StudyFolder, with_last_looks, with_stopped
+from sweeps.study_folder import Ended, StudyFolder, with_stopped
 
 LOOKS = (5, 8, 12, 20)
 """The numbers of seeds at which a study is tested that states no looks."""
@@ -59,7 +59,7 @@ def runs_by_look(folder: StudyFolder) -> Iterator[set[str]]:
     for look in plan.looks:
         if look <= reached:
             continue
-        yield {run.name for run in with_last_looks(plan, dict.fromkeys(plan.labels, look)).runs}
+        yield {run.name for run in plan.with_last_looks(dict.fromkeys(plan.labels, look)).runs}
         stated = StudyPlan.read(folder.dir)  # with the runs that earlier commands have planned
         reached, undecided = _verdicts(stated, folder.ended)
         plan = with_stopped(plan, folder.stop(reached, {*stated.labels} - {*stated.undecided(undecided)}))
@@ -78,10 +78,9 @@ def _listed(labels: Sequence[str]) -> str:
 
 def _verdicts(plan: StudyPlan, ended: Ended) -> tuple[int, dict[str, list[str]]]:
     """The number of seeds of the look that is reached, and variant -> those with which it has no verdict."""
-    from analysis.verdicts import study  # imports numpy and scipy
+    from analysis.verdicts.stopping import undecided_at_look  # imports numpy and scipy
 
-    policy, values = study.from_rows(plan, [_row(plan, run, ended) for run in plan.runs], plan.margin)
-    return len(policy.looks.seeds), study.compare_variants(values, plan.baseline, policy).undecided
+    return undecided_at_look(plan, [_row(plan, run, ended) for run in plan.runs])
 
 
 def _row(plan: StudyPlan, run: RunSpec, ended: Ended) -> dict[str, Any]:
