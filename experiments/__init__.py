@@ -7,7 +7,7 @@ from typing import Any
 
 runpy.run_path(str(Path(__file__).parents[1] / "vit" / "shadowed.py"))["check"]("vit")
 
-OFFERED = {"load_model": "experiments.runs.trained", "register_dataset": "experiments.data.catalogue"}
+OFFERED = {"load_model": "experiments.runs.trained", "register_dataset": "experiments.catalogue"}
 
 
 def __getattr__(name: str) -> Any:

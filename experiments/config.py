@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import Field, ValidationError
 
-from experiments.data.catalogue import DATASETS
+from experiments.catalogue import DATASETS
 from experiments.errors import UserError, did_you_mean, first_line, removed, setting_text
 from experiments.files import canonical
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, REPEATED, SHIFT, Metric

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 
+from experiments.catalogue import DATASETS
 from experiments.config import DEFAULTS, RunConfig, flatten, override, run_id
-from experiments.data.catalogue import DATASETS
 from experiments.errors import say
 from experiments.sections import OTHER_CLASSES
 from vit.registry import REGISTRY

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, model_validator
 
-from experiments.data.catalogue import DATASETS
+from experiments.catalogue import DATASETS
 from experiments.errors import setting_text
 from vit.config import Count
 from vit.registry import nearest

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from experiments.catalogue import DATASETS
 from experiments.config import flatten, run_id, unplaced
-from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError, format_level, writing
 from experiments.files import check_own
 from experiments.locks import holder, lock
 from experiments.runs import record
 from experiments.runs.history import Look, add_look
-from experiments.study import COMPARISON, GRID, OTHER_FOLDERS, RunSpec, StudyPlan
+from experiments.study import COMPARISON, GRID, OTHER_FOLDERS, STUDY, RunSpec, StudyPlan
 from sweeps.plan import make_run
 from vit import plugins
 
@@ -145,7 +145,7 @@ def plan_of(study_dir: Path) -> StudyPlan:
     Raises `UserError` where the file cannot be read, holds an exported study, or lists a run that has another id here:
     the source of its plug-in is another, or this version computes something else.
     """
-    path, plan = study_dir / record.STUDY, StudyPlan.read(study_dir)
+    path, plan = study_dir / STUDY, StudyPlan.read(study_dir)
     plugins.add(plan.plugins, f"{path}: plugins")
     for run in plan.runs:
         if (here := run_id(run.config)) != run.run_id:
@@ -181,7 +181,7 @@ def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSp
     )
     planned = {run.run_id: run for run in every}
     if difference := _difference(old, plan, planned, study_dir):
-        path = study_dir / record.STUDY
+        path = study_dir / STUDY
         raise UserError(f"{path}: holds another study: {difference}; choose another --out, or another name")
     names = {run.run_id: run.name for run in (*plan.runs, *old.runs)}
     return [run.model_copy(update={"name": names[key]}) for key, run in planned.items() if key in names]
@@ -190,7 +190,7 @@ def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSp
 def _old_plan(study_dir: Path) -> StudyPlan | None:
     """The plan in study.json; None where there is none. Raises `UserError` where its runs have no folders."""
     with writing(study_dir):
-        return StudyPlan.read(study_dir) if (study_dir / record.STUDY).exists() else None
+        return StudyPlan.read(study_dir) if (study_dir / STUDY).exists() else None
 
 
 def _record_look(old: StudyPlan, study_dir: Path, ended: Ended) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from analysis.runs.settings import PLACES
 from analysis.verdicts.comparisons import Comparison, Rule, Values
 from analysis.verdicts.estimates import UNKNOWN, Estimate, moments, t_interval
-from experiments.data.catalogue import DATASETS
+from experiments.catalogue import DATASETS
 from experiments.metric import Metric
 from experiments.study import StudyPlan
 from vit.registry import site_of

@@ -16,7 +16,7 @@ from analysis.runs.runs import Runs
 from analysis.verdicts.study import smallest_sd
 from analysis.write.document import Item, Section, present
 from analysis.write.table import Column, Table
-from experiments.data.catalogue import DATASETS
+from experiments.catalogue import DATASETS
 from experiments.metric import FEWSHOT, PERMUTED, Metric
 from vit.registry import REGISTRY
 

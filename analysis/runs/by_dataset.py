@@ -10,7 +10,7 @@ from typing import Any
 from analysis.runs.runs import Runs, factor_levels
 from analysis.runs.scales import scales_note
 from analysis.runs.settings import level_text, variant_name
-from experiments.data.catalogue import DATASETS
+from experiments.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.tuned import Tuned
 

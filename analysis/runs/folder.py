@@ -19,7 +19,7 @@ from analysis.runs.source_run import SourceRun, check_row
 from experiments.config import completed
 from experiments.runs import record
 from experiments.runs.history import read_looks
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import STUDY, RunSpec, StudyPlan
 from vit.plugins import digest
 
 
@@ -69,7 +69,7 @@ class _Reader:
         yield from (self.read(planned.name, planned) for planned in plan.runs)
         for folder in sorted(self.folder.iterdir()):
             if folder.name not in names and (folder / record.CONFIG).is_file():
-                self.troubles[folder.name] = f"is not in {record.STUDY}, so it is not used"
+                self.troubles[folder.name] = f"is not in {STUDY}, so it is not used"
                 yield SourceRun(folder.name, "unplanned")
 
     def read(self, name: str, planned: RunSpec | None = None) -> SourceRun:

@@ -9,8 +9,8 @@ import pandas as pd
 from analysis.runs.runs import Runs, factor_levels
 from analysis.runs.settings import PLACES, level_text, nested
 from analysis.runs.source_run import ENDED, IMAGES
+from experiments.catalogue import DATASETS
 from experiments.config import DEFAULTS, LOCATIONS, flatten, unplaced
-from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.runs.history import BY_VALUE, field_digests
 from vit.registry import BUILTIN

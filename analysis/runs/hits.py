@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.data.catalogue import DATASETS
+from experiments.catalogue import DATASETS
 from experiments.runs import predictions, record
 from experiments.sections import PER_SEED
 

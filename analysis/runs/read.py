@@ -17,7 +17,7 @@ from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
 from experiments.runs import record
-from experiments.study import Inferred
+from experiments.study import STUDY, Inferred
 from vit.registry import nearest
 
 WANDB, TABLE = "wandb", "csv"  # the first words of sources that are not folders
@@ -30,7 +30,7 @@ def is_imported(source: str) -> bool:
 
 def has_plan(source: str) -> bool:
     """Whether the source holds a plan, which states the metric and the baseline."""
-    return not is_imported(source) and (Path(source) / record.STUDY).exists()
+    return not is_imported(source) and (Path(source) / STUDY).exists()
 
 
 def read(source: str, **asked: Any) -> Runs:
@@ -88,7 +88,7 @@ def locate(source: str) -> str:
         if has_runs(folder):
             return source
         if len(studies := studies_in(source)) != 1:
-            held = f"{len(studies)} studies" if studies else f"no {record.STUDY} and no runs"
+            held = f"{len(studies)} studies" if studies else f"no {STUDY} and no runs"
             advice = f"one of them: {', '.join(map(str, studies))}" if studies else "the folder of a study, OUT/STUDY"
             raise UserError(f"{source}: holds {held}; give {advice}")
         return str(studies[0])
@@ -104,7 +104,7 @@ def studies_in(source: str) -> list[Path]:
     with reading(folder):
         if is_imported(source) or not folder.is_dir() or has_plan(source) or has_runs(folder):
             return []
-        planned = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{record.STUDY}")]
+        planned = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{STUDY}")]
         found = planned or [path for path in folder.iterdir() if path.is_dir() and has_runs(path)]
         real = {path: path.resolve() for path in found}
         best_last = sorted(found, key=lambda path: (real[path].name == path.name, -len(path.parts), path))

@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.verdicts.comparisons import Values
 from analysis.verdicts.estimates import mean
-from experiments.data.catalogue import DATASETS
+from experiments.catalogue import DATASETS
 from experiments.metric import Metric
 from experiments.sections import OTHER_CLASSES
 

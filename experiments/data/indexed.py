@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from experiments.data.catalogue import DATASETS
+from experiments.catalogue import DATASETS
 from experiments.data.folder import to_rgb
 from experiments.data.images import Images, Parts, fitted
 from experiments.data.streaming import StreamedPixels, in_memory

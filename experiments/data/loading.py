@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from experiments.catalogue import DATASETS
 from experiments.config import RunConfig
-from experiments.data.catalogue import DATASETS
 from experiments.data.folder import read_folder
 from experiments.data.images import CHUNK, Images, Parts, Pixels, Splits, copies, fitted
 from experiments.data.indexed import open_class, read_class, read_plugin

@@ -24,7 +24,7 @@ from math import lcm
 import torch
 from torch import Generator, Tensor
 
-from experiments.data.catalogue import DATASETS
+from experiments.catalogue import DATASETS
 
 Cell = tuple[int, int]  # row, column
 Placement = tuple[Cell, ...]  # the cell of each mark

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from experiments.catalogue import DATASETS
 from experiments.config import RunConfig
-from experiments.data.catalogue import DATASETS
 from experiments.data.folder import files_digest
 from experiments.data.loading import load
 from experiments.errors import UserError

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from experiments.catalogue import DATASETS
 from experiments.config import RunConfig
-from experiments.data.catalogue import DATASETS
 from experiments.runs import record
 from experiments.version import code, is_committed, uncommitted_diff
 from vit import ViT, plugins

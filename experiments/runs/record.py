@@ -27,13 +27,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from experiments import files
 from experiments.errors import first_line
-from experiments.files import PART as PART
-from experiments.files import RecordError, canonical, finite, read_json, write_json
-from experiments.files import reading as reading
-from experiments.files import write_bytes as write_bytes
-from experiments.files import write_text as write_text
+from experiments.files import RecordError, canonical, finite, read_json, reading, write_json
 from experiments.metric import LARGEST, is_metric
-from experiments.study import STUDY as STUDY
 from experiments.study import RunSpec
 
 SCHEMA = 1

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from experiments.config import load, run_id
 from experiments.errors import UserError, writing
-from experiments.files import check_own, delete_file, own_folder
+from experiments.files import PART, check_own, delete_file, own_folder, write_bytes, write_text
 from experiments.metric import Metric
 from experiments.runs import record, resume
 from experiments.runs.history import read_stated
@@ -119,7 +119,7 @@ class RunState(Saved):
         record.write_json(self.dir / record.CONFIG, self.spec.config.model_dump())
         for name, body in source_files(self.spec.config).items():
             own_folder(check_own(self.dir, name).parent)
-            record.write_bytes(self.dir / name, body)
+            write_bytes(self.dir / name, body)
 
     def _add_session(self, session: Mapping[str, Any], diff: bytes) -> None:
         """Add a session with its uncommitted changes. One that saved no epoch is forgotten."""
@@ -130,7 +130,7 @@ class RunState(Saved):
         if is_new:
             self.sessions.append({"epoch": first, **session})
         if is_new and diff:
-            record.write_bytes(path, diff)
+            write_bytes(path, diff)
         else:
             delete_file(path)  # of a session that is forgotten
 
@@ -152,7 +152,7 @@ class RunState(Saved):
         due = time.perf_counter() - self.synced >= SYNC_SECONDS
         resume.write(self.dir, note, tensors, durable=due)
         if due:
-            record.write_text(self.dir / record.METRICS, record.metrics_csv(note["rows"]))
+            write_text(self.dir / record.METRICS, record.metrics_csv(note["rows"]))
             self.synced = time.perf_counter()
 
     def save(self, tensors: Mapping[str, Tensor], durable: bool) -> None:
@@ -167,12 +167,12 @@ class RunState(Saved):
         """Write settings, checkpoint, metrics, test predictions and, last, the summary; delete the resume file."""
         self._write_settings()  # the files may have been edited during training
         cpu = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
-        record.write_bytes(self.dir / record.CHECKPOINT, save(cpu, {"run_id": self.spec.run_id}))
-        record.write_text(self.dir / record.METRICS, record.metrics_csv(self.rows))
+        write_bytes(self.dir / record.CHECKPOINT, save(cpu, {"run_id": self.spec.run_id}))
+        write_text(self.dir / record.METRICS, record.metrics_csv(self.rows))
         if predictions is None:
             delete_file(self.dir / record.PREDICTIONS)
         else:
-            record.write_bytes(self.dir / record.PREDICTIONS, predictions)
+            write_bytes(self.dir / record.PREDICTIONS, predictions)
         record.write_summary(self.dir, summary)
         remove_temporary_files(self.dir)
 
@@ -184,5 +184,5 @@ def is_finite(row: Row) -> bool:
 
 def remove_temporary_files(folder: Path) -> None:
     """Leave only the record. A kill during a write, or just after the last one, leaves more."""
-    for path in (folder / resume.NAME, *folder.glob(record.PART + "*")):
+    for path in (folder / resume.NAME, *folder.glob(PART + "*")):
         delete_file(path)

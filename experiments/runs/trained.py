@@ -15,9 +15,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from torch import Tensor
 
+from experiments.catalogue import DATASETS, UNREAD
 from experiments.config import RunConfig, completed, load, override
 from experiments.data import loading
-from experiments.data.catalogue import DATASETS, UNREAD
 from experiments.data.images import normalized
 from experiments.data.indexed import to_pixels
 from experiments.errors import UserError, did_you_mean

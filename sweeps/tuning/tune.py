@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from experiments.errors import UserError, say
-from experiments.files import own_folder
+from experiments.files import own_folder, write_text
 from experiments.runs import record
 from experiments.tuned import TunedTrial, best_trial
 from sweeps.driver import Driver
@@ -27,7 +27,7 @@ def tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str = "") -> 
     If each variant has a finished trial, it writes STUDY/tuned.yaml. Raises `UserError` for bad input, where
     STUDY/tuned.yaml is of another tuning, and where Optuna's database cannot be used. The caller is the only driver.
     """
-    record.write_text(own_folder(study_dir / RUNS) / record.TRIALS, NOTE)
+    write_text(own_folder(study_dir / RUNS) / record.TRIALS, NOTE)
     try:
         return _tune(plan, study_dir, engine, intro)
     except DatabaseErrors as error:

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.catalogue import DATASETS
 from experiments.config import changed_settings, override, run_id
-from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.files import canonical
-from experiments.runs import record
 from experiments.sections import PER_SEED
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import STUDY, RunSpec, StudyPlan
 from sweeps.plan import make_run
 from sweeps.tuning.space import Space
 
@@ -68,7 +67,7 @@ def rounded(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_data(plan: StudyPlan, study_dir: Path) -> None:
     """Raise `UserError` where tuning would use seeds of the comparison or images of its test sets."""
-    path = study_dir / record.STUDY
+    path = study_dir / STUDY
     planned = StudyPlan.read(study_dir).seeds if path.exists() else []
     if seeds := [seed for seed in (*plan.seeds, *planned) if seed >= FIRST_SEED]:
         raise UserError(f"seeds: {seeds[0]} is not allowed: seeds from {FIRST_SEED:,} on are for tuning")

@@ -14,7 +14,7 @@ from analysis.runs.folder import read_folder, read_runs
 from analysis.runs.read import read
 from analysis.studies.over_studies import across_document
 from analysis.write import files as write
-from experiments.runs import record
+from experiments.study import STUDY
 
 REFERENCE = Path(__file__).resolve().parents[2] / "analysis" / "reference"
 STUDIES = sorted(path.parent.relative_to(REFERENCE).as_posix() for path in REFERENCE.rglob("study.json"))
@@ -76,7 +76,7 @@ def test_a_loss_is_not_tested_for_equivalence_at_the_margin_of_an_accuracy(tmp_p
 
 def test_seeds_of_one_configuration_have_a_report(tmp_path):
     folder = write_study(tmp_path, accuracy={"none": 0.7}, seeds=3)
-    (folder / record.STUDY).unlink()
+    (folder / STUDY).unlink()
     document = study_document(analyze(read_runs(folder, False, None, None)))
     assert document.title == "position: test accuracy"
     assert b"3 seeds, 95 % interval). There is no other" in write.make(document)["report.md"]

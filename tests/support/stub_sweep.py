@@ -30,7 +30,7 @@ def train(runs, folder, *, on_row, **options):
     from experiments.runs import record
 
     if "environment" in STUB:
-        record.write_text(Path(STUB["environment"]), "\n".join(os.environ))
+        write_text(Path(STUB["environment"]), "\n".join(os.environ))
     left = [run.name for run in runs if not record.is_finished(folder / run.name)]
     with lock_runs(folder, left, 2.0) as held:
         for i, run in enumerate(runs):
@@ -45,7 +45,6 @@ def train(runs, folder, *, on_row, **options):
 
 
 def train_one(i, run, run_dir, on_row):
-    from experiments.runs import record
 
     run_dir.mkdir(exist_ok=True)
     note("start", run.name, os.getpid())
@@ -54,7 +53,7 @@ def train_one(i, run, run_dir, on_row):
     done = int(path.read_text()) if path.exists() else 0
     for epoch in range(done + 1, run.config.train.epochs + 1):
         time.sleep(STUB.get("nap", 0.02))
-        record.write_text(path, str(epoch))
+        write_text(path, str(epoch))
         on_row(i, {"epoch": epoch, "val/acc": 0.5, "val/loss": 1.0})
     seal(run, run_dir, fate)
     note("end", run.name, os.getpid())
@@ -82,8 +81,8 @@ def seal(run, run_dir, fate):
     from experiments.runs import record
 
     record.write_json(run_dir / record.CONFIG, run.config.model_dump())
-    record.write_text(run_dir / record.METRICS, "epoch,val/acc\n1,0.5\n")
-    record.write_text(run_dir / record.CHECKPOINT, "")
+    write_text(run_dir / record.METRICS, "epoch,val/acc\n1,0.5\n")
+    write_text(run_dir / record.CHECKPOINT, "")
     status = "diverged" if fate == "diverge" else "finished"
     accuracy = STUB["accuracy"][run.variant][run.seed] if "accuracy" in STUB else 0.5 + run.seed / 100
     accuracy = None if fate == "diverge" else accuracy
@@ -100,6 +99,7 @@ torch = types.ModuleType("torch")
 torch.set_num_threads = lambda number: None
 sys.modules |= {"experiments.runs.run": module, "torch": torch}
 
+from experiments.files import write_text  # noqa: E402
 from experiments.runs import resume  # noqa: E402 - it imports torch later
 
 resume.read = lambda run_dir: None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.files import write_text
 from experiments.runs import record
 from experiments.study import RunSpec, StudyPlan
 from sweeps.plan import make_plan
@@ -131,8 +132,8 @@ def finish(folder: Path, run: RunSpec, status: str = "finished", epochs: int = 4
     """Write the record of a run, whose files are empty. `more`: of its summary."""
     folder.mkdir(exist_ok=True, parents=True)
     record.write_json(folder / record.CONFIG, run.config.model_dump())
-    record.write_text(folder / record.METRICS, "epoch\n")
-    record.write_text(folder / record.CHECKPOINT, "")
+    write_text(folder / record.METRICS, "epoch\n")
+    write_text(folder / record.CHECKPOINT, "")
     metrics = {"val/acc": 0.5, "val/loss": 1.0, "test/acc": 0.5}
     record.write_summary(folder, {"run_id": run.run_id, "status": status, "epochs": epochs, **metrics, **more})
 

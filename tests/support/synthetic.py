@@ -11,6 +11,7 @@ import study_file
 from analysis.findings import Findings, analyze
 from analysis.runs.folder import read_folder
 from experiments.config import RunConfig, override, run_id
+from experiments.files import write_bytes, write_text
 from experiments.runs import record
 from experiments.runs.history import read_stated
 from experiments.runs.predictions import to_bytes
@@ -65,7 +66,7 @@ def write_study(
             run_dir, rows = study_dir / entry["run"], curve(reached, epochs)
             run_dir.mkdir()
             record.write_json(run_dir / record.CONFIG, tree)
-            record.write_text(run_dir / record.METRICS, record.metrics_csv(rows))
+            write_text(run_dir / record.METRICS, record.metrics_csv(rows))
             (run_dir / record.CHECKPOINT).write_bytes(weights(tree))
             if status != "incomplete":
                 record.write_summary(run_dir, summary(entry["run_id"], rows[-1], reached, status, index))
@@ -170,7 +171,7 @@ def add_hits(
     """Give a run these test predictions, and the test accuracy that follows from them."""
     hits = np.array(hits, dtype=bool)
     body = to_bytes(hits, np.where(hits, 0.75, 0.25), np.array(labels), classes)
-    record.write_bytes(run_dir / record.PREDICTIONS, body)
+    write_bytes(run_dir / record.PREDICTIONS, body)
     change_summary(run_dir, **{"test/acc": float(hits.mean())})
 
 

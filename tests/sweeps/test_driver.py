@@ -10,7 +10,7 @@ from stubbed import finish, tiny_plan
 
 from experiments.config import load
 from experiments.errors import UserError
-from experiments.runs.record import write_bytes
+from experiments.files import write_bytes
 from sweeps import driver as module
 from sweeps.driver import Driver
 from sweeps.engines.contract import Done, Epoch, Failed, Task

@@ -18,7 +18,7 @@ from analysis.runs.folder import read_folder
 from analysis.runs.held_fixed import changed_images, not_held_fixed, plan_changes
 from experiments.data.folder import files_digest
 from experiments.errors import UserError
-from experiments.runs import record
+from experiments.study import STUDY
 from experiments.tuned import Tuned
 from sweeps.builtin import FILES, load_study
 from sweeps.main import main
@@ -217,7 +217,7 @@ def test_tuned_settings_are_part_of_the_plan(tmp_path):
 def test_a_file_that_is_no_plan_is_refused(tmp_path, change, said):
     plan = make_plan(parse_study({"name": "own", "factors": {"model.head": ["logits", "softmax"]}}, "own"))
     StudyFolder(tmp_path, plan).write("here")
-    path = tmp_path / record.STUDY
+    path = tmp_path / STUDY
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(UserError, match=said):
         plan_of(tmp_path)

@@ -18,6 +18,7 @@ from analysis.runs.settings import flatten, level_text, nested
 from analysis.runs.source_run import COLUMNS
 from experiments.errors import UserError
 from experiments.runs import record
+from experiments.study import STUDY
 
 
 def by_run(study, column):
@@ -97,7 +98,7 @@ def test_a_value_that_cannot_be_is_refused_although_the_digest_fits(tmp_path, va
     folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=2, epochs=2)
     change_summary(folder / "v0-s0", **values)
     if not planned:
-        (folder / record.STUDY).unlink()
+        (folder / STUDY).unlink()
     with pytest.raises(record.RecordError) as refused:
         read(str(folder))
     assert str(refused.value).startswith(f"{folder / 'v0-s0' / record.SUMMARY}: {reason}")

@@ -7,6 +7,7 @@ from synthetic import add_metrics, add_predictions, write_study
 from analysis.runs.exported import HITS, export
 from analysis.runs.read import read
 from experiments.runs import record
+from experiments.study import STUDY
 
 
 @pytest.fixture
@@ -76,6 +77,6 @@ def test_runs_whose_split_follows_the_seed_have_other_images(tmp_path):
 
 
 def test_runs_without_a_plan_have_hits(study_dir):
-    (study_dir / record.STUDY).unlink()
+    (study_dir / STUDY).unlink()
     study = read(str(study_dir))
     assert sorted(study.hits) == sorted(study.runs["run"])

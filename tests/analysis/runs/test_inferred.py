@@ -21,7 +21,7 @@ from analysis.runs.source_run import SourceRun
 from experiments.config import SETTINGS
 from experiments.errors import UserError
 from experiments.metric import METRICS
-from experiments.runs import record
+from experiments.study import STUDY
 
 
 def run(name, seed, depth=1, status="finished", **model):
@@ -133,7 +133,7 @@ def test_run_folders_without_a_plan(tmp_path):
         tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=2, statuses={("none", 1): "incomplete"}
     )
     planned = read(str(folder))
-    (folder / record.STUDY).unlink()
+    (folder / STUDY).unlink()
     study = read(str(folder), baseline="none")
     assert study.factors == {"model.pos_embed": ["none", "learned-1d"]} and study.variants == planned.variants
     order = [planned.runs.sort_values(["variant", "seed"]), study.runs.sort_values(["variant", "seed"])]

@@ -19,9 +19,9 @@ from PIL import Image
 from scipy.io import savemat
 from torchvision import datasets
 
+from experiments.catalogue import DATASETS, register_dataset
 from experiments.config import RunConfig, override
 from experiments.data import loading, streaming
-from experiments.data.catalogue import DATASETS, register_dataset
 from experiments.data.images import Splits
 from experiments.errors import UserError
 from experiments.main import main

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from experiments.catalogue import DATASETS
 from experiments.config import RunConfig, override
 from experiments.data import loading
-from experiments.data.catalogue import DATASETS
 from experiments.data.probes import GRID, PROBES, generate
 
 A, B = [255, 0, 0, 255], [0, 255, 255, 0]  # the pixels of each mark, row by row

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.files import write_bytes, write_text
 from experiments.runs import record
 from experiments.runs.record import RecordError
 from experiments.study import RunSpec
@@ -29,8 +30,8 @@ def folder(tmp_path):
     run = tmp_path / "the-run"
     run.mkdir()
     record.write_json(run / record.CONFIG, SETTINGS)
-    record.write_text(run / record.METRICS, record.metrics_csv(ROWS))
-    record.write_bytes(run / record.CHECKPOINT, b"weights")
+    write_text(run / record.METRICS, record.metrics_csv(ROWS))
+    write_bytes(run / record.CHECKPOINT, b"weights")
     record.write_summary(run, {"run_id": "0123", "status": "diverged", "test/acc": math.nan, "cost": {"params": 7}})
     return run
 
@@ -147,11 +148,11 @@ def test_the_canonical_spelling_says_the_same_and_does_not_depend_on_order(value
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(step, tmp_path, monkeypatch):
-    record.write_text(tmp_path / "a.txt", "old")
+    write_text(tmp_path / "a.txt", "old")
 
     monkeypatch.setattr(os, step, Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(RecordError, match=r"a\.txt: cannot be written: No space left on device"):
-        record.write_text(tmp_path / "a.txt", "new")
+        write_text(tmp_path / "a.txt", "new")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.txt": "old"}
 
 
@@ -159,12 +160,12 @@ def test_a_write_on_a_file_system_that_has_become_read_only_names_the_file(tmp_p
     for owner, step in ((os, "replace"), (Path, "unlink")):
         monkeypatch.setattr(owner, step, Mock(side_effect=OSError(30, "Read-only file system")))
     with pytest.raises(RecordError, match=r"a\.txt: cannot be written: Read-only file system"):
-        record.write_text(tmp_path / "a.txt", "new")
+        write_text(tmp_path / "a.txt", "new")
 
 
 def test_files_get_the_permissions_that_the_user_gives_new_files(tmp_path):
     (tmp_path / "plain").touch()
-    record.write_text(tmp_path / "ours", "x")
+    write_text(tmp_path / "ours", "x")
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
@@ -181,6 +182,6 @@ def test_reading_records_needs_neither_torch_nor_pandas():
 
 def test_a_metric_that_is_newer_than_the_first_epochs_is_nan_there(tmp_path):
     rows = [{"epoch": 1.0, "val/acc": 0.5}, {"epoch": 2.0, "val/acc": 0.6, "val/new": 0.7}]
-    record.write_text(tmp_path / "metrics.csv", record.metrics_csv(rows))
+    write_text(tmp_path / "metrics.csv", record.metrics_csv(rows))
     first, second = record.read_rows(tmp_path / "metrics.csv")
     assert math.isnan(first.pop("val/new")) and [first, second] == rows

@@ -9,8 +9,8 @@ import tiny
 from PIL import Image
 
 import experiments
+from experiments.catalogue import DATASETS
 from experiments.data import loading
-from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.runs import predictions, record
 from vit.plugins import Source

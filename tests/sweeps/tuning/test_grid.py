@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from experiments.runs import record
+from experiments.study import STUDY
 from sweeps.tuning.tuned import read_tuned
 
 BASE = {"data.train_limit": 200, "model.depth": 1, "model.embed_dim": 8, "model.num_heads": 2, "train.epochs": 1}
@@ -54,7 +55,7 @@ def test_each_variant_is_trained_with_the_rate_that_is_best_on_validation_images
     assert (
         len(trained) == 4 and (trained["lr"] == trained["pool"].map(best)).all() and trained["test/acc"].notna().all()
     )
-    assert {trial.variant: trial.seeds for trial in read_tuned(tmp_path / "mine" / record.STUDY).trials} == {
+    assert {trial.variant: trial.seeds for trial in read_tuned(tmp_path / "mine" / STUDY).trials} == {
         "cls": {7, 8},
         "gap": {7, 8},
     }

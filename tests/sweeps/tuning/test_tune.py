@@ -80,7 +80,7 @@ def test_killed_three_times_every_variant_still_gets_its_budget_and_its_own_sett
     rates = {label: found["settings"]["optim.lr"] for label, found in tuned["variants"].items()}
     options = ["--out", str(tmp_path / "runs"), "--tuned", str(folder / "tuned.yaml"), "--tracking", "off"]
     finish(["run", str(path), *options, "--device", "cpu", "--workers", "1", "--train.epochs", "1"])
-    entries = json.loads((folder / record.STUDY).read_text())["runs"]
+    entries = json.loads((folder / "study.json").read_text())["runs"]
     configs = [json.loads((folder / entry["run"] / record.CONFIG).read_text()) for entry in entries]
     assert [config["optim"]["lr"] for config in configs] == [rates[entry["variant"]] for entry in entries]
     assert len(set(rates.values())) == 2

@@ -60,7 +60,7 @@ def run(vit_sweep, study):
 
 def rates(study_dir: Path) -> dict[str, set[float]]:
     """Variant -> the learning rates that its records state."""
-    entries = json.loads((study_dir / record.STUDY).read_text())["runs"]
+    entries = json.loads((study_dir / "study.json").read_text())["runs"]
     found: dict[str, set[float]] = {}
     for entry in entries:
         config = json.loads((study_dir / entry["run"] / record.CONFIG).read_text())
@@ -91,8 +91,8 @@ def test_each_variant_is_trained_with_its_own_settings_and_the_plan_says_so(run,
     assert status == 0, err
     folder = study.parent / "mine"
     assert rates(folder) == {"cls": {0.002}, "gap": {0.03}}
-    assert json.loads((folder / record.STUDY).read_text())["tuned"] == read_tuned(path).tree()
-    again = run("--tuned", folder / record.STUDY)  # a tuned study's own plan states the same
+    assert json.loads((folder / "study.json").read_text())["tuned"] == read_tuned(path).tree()
+    again = run("--tuned", folder / "study.json")  # a tuned study's own plan states the same
     assert again[0] == 0 and ", 0 runs to train; " in again[1]
 
 
