@@ -132,7 +132,7 @@ def complete_with(action: Any, values: Sequence[str]) -> None:
     action.completer = lambda **_: values
 
 
-def settings(arguments: argparse.Namespace) -> dict[str, str]:
+def given_settings(arguments: argparse.Namespace) -> dict[str, str]:
     """The settings given on the command line, in the form that `override` takes."""
     from experiments.config import SETTINGS
 

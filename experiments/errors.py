@@ -46,6 +46,9 @@ def shell_words(command: str) -> str:
     return f"# {printable(command)}" if command else ""
 
 
+MOST_NAMED = 6  # things that a line or a sentence names
+
+
 class UserError(ValueError):
     """Bad input. The message is one line that names the field, the value and what is allowed.
 

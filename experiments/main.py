@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from experiments.cli import Parser, add_settings, complete_with, folder, positive, run_command, settings
+from experiments.cli import Parser, add_settings, complete_with, folder, given_settings, positive, run_command
 from experiments.errors import UserError, say
 from experiments.runs.tracking.settings import add_tracking_arguments
 
@@ -72,7 +72,7 @@ def _body(argv: Sequence[str]) -> int:
         raise UserError(f"WORD: {arguments.word!r} is allowed only after `{PROG} settings`")
     if arguments.command in ("presets", "variants"):
         return listing.presets() if arguments.command == "presets" else listing.variants()
-    config = override(preset(arguments.preset), settings(arguments))
+    config = override(preset(arguments.preset), given_settings(arguments))
     if arguments.command == "settings":
         return listing.settings(config, arguments.word or "")
     return listing.data(config) if arguments.command else _train(arguments, config)
@@ -100,7 +100,7 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     is_mirrored = agent or not trained_before
     tracking = Tracking(arguments.tracking if is_mirrored else "off", arguments.project, arguments.entity, agent=agent)
     warn_of_long_warmup([config], PROG)
-    warn_of_no_effect(settings(arguments), config, PROG)
+    warn_of_no_effect(given_settings(arguments), config, PROG)
     if pick_device(arguments.device).type == "cpu":
         warn_of_slow_bfloat16([config], PROG)
     test = arguments.test == "true"

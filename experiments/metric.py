@@ -192,7 +192,7 @@ class Metric(str):
         return text + (self.points.removesuffix("s") if text == "1" else self.points)
 
     @property
-    def settings(self) -> str:
+    def needed_settings(self) -> str:
         """The settings without which no run measures it, as text; "" if every run does."""
         lengths, sizes = "eval.epochs" * (self.epochs is not None), "eval.img_sizes" * (self.img_size is not None)
         positions = "eval.interpolated" * self.is_interpolated

@@ -158,7 +158,7 @@ def _check_variants(study: Study, variants: Sequence[Variant]) -> None:
     labels: dict[str, str] = {}  # run id, or label -> label
     for variant in variants:
         if study.metric not in variant.config.metrics:
-            settings = Metric(study.metric).settings
+            settings = Metric(study.metric).needed_settings
             raise UserError(
                 f"{study.name}: metric: variant {variant.label!r} does not measure {study.metric}; set {settings} in "
                 "`base`"

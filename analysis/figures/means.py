@@ -13,9 +13,9 @@ from analysis.figures.drawing import identify, intervals, legend, rows
 from analysis.figures.style import BAND, FAINT, INK, VERDICTS, Drawing, style, text_size
 from analysis.figures.styles import Styles, VariantStyle
 from analysis.verdicts import Comparison, Estimate
+from analysis.verdicts.comparisons import Values
 from experiments.metric import Metric
 
-Values = Mapping[str, Mapping[int, float]]  # variant -> seed -> value
 Means = Mapping[str, Estimate]  # variant -> its mean
 MANY_POINTS = 1500  # from this number on, points are drawn as pixels, also in SVG
 MOST_ENLARGED = 40  # variants up to which a second panel enlarges a range

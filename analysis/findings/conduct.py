@@ -10,11 +10,11 @@ from analysis.runs.held_fixed import changed_images, not_held_fixed, plan_change
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.verdicts.study import compare_variants
+from experiments.errors import MOST_NAMED
 from experiments.runs.history import Look
 from experiments.sections import PER_SEED
 
 STATUSES = ("finished", "diverged", "pruned", "incomplete", "unreadable")
-MOST_NAMED = 6  # runs that a sentence names
 REASONS = {
     "diverged": "diverged (no finite result; excluded from means)",
     "pruned": "pruned (stopped early; excluded from means)",
@@ -109,7 +109,7 @@ def _decided(study: Runs) -> dict[str, int | None] | None:
 
 
 def _split(study: Runs) -> Literal["fixed", "by seed", "by seed in some variants"]:
-    by_seed = [split == PER_SEED for split in study.settings().get("data.split_seed", [])]
+    by_seed = [split == PER_SEED for split in study.one_run_each().get("data.split_seed", [])]
     return "fixed" if not any(by_seed) else "by seed" if all(by_seed) else "by seed in some variants"
 
 

@@ -86,7 +86,7 @@ def _image_sizes(metrics: list[Metric], study: Runs, means: Means) -> Iterator[P
     sizes = {metric.img_size: metric for metric in metrics if metric.base == "test/acc" and metric.img_size}
     if not sizes:
         return
-    trained, used = _trained_size(study), set(study.settings().get(KIND, []))
+    trained, used = _trained_size(study), set(study.one_run_each().get(KIND, []))
     if trained and "test/acc" in metrics:
         sizes.setdefault(trained, Metric("test/acc"))
     points = dict(sorted(sizes.items()))
@@ -120,7 +120,7 @@ def _by_number(metrics: list[Metric]) -> dict[int, Metric]:
 
 def _trained_size(study: Runs) -> int:
     """The size at which all variants were trained, in px; 0 where it differs or is not known."""
-    settings = study.settings()
+    settings = study.one_run_each()
     sizes = {
         side or (DATASETS[name].img_size if name in DATASETS else None)
         for name, side in zip(settings.get("data.name", []), settings.get("data.img_size", []))
@@ -168,7 +168,7 @@ def _stretching(profile: Profile, findings: Findings) -> Table | None:
         return None
     tested, kinds, trained = (
         study.tested(policy.looks),
-        study.settings().reindex(columns=[KIND])[KIND],
+        study.one_run_each().reindex(columns=[KIND])[KIND],
         _trained_size(study),
     )
     sizes = {at: one for at, one in profile.panels[INTERPOLATED].items() if at != trained and one in tested}

@@ -8,9 +8,8 @@ from analysis import words
 from analysis.findings import Findings
 from analysis.findings.conduct import Conduct
 from analysis.write.document import Section, Warn
+from experiments.errors import MOST_NAMED
 from experiments.runs.history import BY_VALUE
-
-MOST = 6  # values and variants that a line names
 
 
 def question(findings: Findings) -> Section:
@@ -107,9 +106,9 @@ def _fewer(findings: Findings) -> list[Warn]:
         elif policy.unit == "seed" and lost:
             said.append(f"{brief[variant]} has {len(seeds)} of {len(expected)} seeds: no result of {_some(lost)}")
     rest = f"; the others have {most}" if policy.unit == "run" else ""
-    more = f"; and {len(said) - MOST} more" if len(said) > MOST else ""
+    more = f"; and {len(said) - MOST_NAMED} more" if len(said) > MOST_NAMED else ""
     why = "Runs that failed and are left out make a variant look better than it is."
-    return [Warn(f"{'; '.join(said[:MOST])}{more}{rest}.", why)] if said else []
+    return [Warn(f"{'; '.join(said[:MOST_NAMED])}{more}{rest}.", why)] if said else []
 
 
 def _covered(findings: Findings) -> str:
@@ -147,4 +146,4 @@ def _code_and_machines(conduct: Conduct) -> list[Warn]:
 
 
 def _some(names: Iterable[str]) -> str:
-    return words.listing(list(names)[:MOST])
+    return words.listing(list(names)[:MOST_NAMED])

@@ -16,10 +16,10 @@ from analysis.verdicts import Comparison
 from analysis.verdicts.comparisons import CEILING, EQUAL, NEAR_CHANCE, NO_ROOM, NOT_TESTED, Pair
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Key, Table, Value
+from experiments.errors import MOST_NAMED
 from experiments.metric import Metric
 
 HEADING = "Differences from the baseline"
-MOST_NAMED = 6  # variants with one verdict that a sentence names
 MOST_IN_TABLE = 7  # variants of which the page has a table of all pairs; of more, it is only written as a file
 MOST_LISTED = 3  # undecided variants of which the answer gives the interval
 

@@ -8,8 +8,8 @@ from analysis.figures.style import Plot
 from analysis.findings import Findings, columns
 from analysis.write.document import Item, Section
 from analysis.write.table import Column, Table
+from experiments.errors import MOST_NAMED
 
-MOST_NAMED = 6  # variants with the best mean that a sentence names
 EARLY = (
     "Differences that an early look decides are too large on average (in simulations 1.1 to 2.4 times true differences "
     "of 1 to 2 standard deviations)."

@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from analysis.runs import hits
 from analysis.runs.held_fixed import without_locations
 from analysis.runs.runs import Runs
-from analysis.runs.settings import flatten, nested
+from analysis.runs.settings import leaves, nested
 from analysis.runs.source_run import COLUMNS, ENDED, TEXTS, check_row
 from experiments.config import DEFAULTS, completed, unplaced
 from experiments.errors import UserError, first_line, writing
@@ -190,7 +190,7 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
         return row
     known = {path: value for path, value in row.items() if value is not None}
     settings = {path: value for path, value in known.items() if path not in COLUMNS and not is_metric(path)}
-    return {**row, **dict(flatten(completed(nested(settings))))}
+    return {**row, **dict(leaves(completed(nested(settings))))}
 
 
 def _check_replaceable(folder: Path) -> None:

@@ -14,7 +14,7 @@ from analysis.asked import Asked
 from analysis.runs.hits import RunHits, read_hits
 from analysis.runs.inferred import infer
 from analysis.runs.runs import Runs
-from analysis.runs.settings import flatten
+from analysis.runs.settings import leaves
 from analysis.runs.source_run import SourceRun, check_row
 from experiments.config import completed
 from experiments.runs import record
@@ -110,6 +110,6 @@ class _Reader:
 
 def _check_plan(folder: Path, row: Mapping[str, Any], planned: RunSpec) -> None:
     """Raise `RecordError` where a record belongs to another run than the plan says."""
-    for name, value in {**dict(flatten(planned.levels)), "seed": planned.seed}.items():
+    for name, value in {**dict(leaves(planned.levels)), "seed": planned.seed}.items():
         if row.get(name) != value:
             raise record.RecordError(f"{folder / record.CONFIG}: {name} is {row.get(name)!r}, planned is {value!r}")

@@ -13,15 +13,14 @@ from typing import Any
 from analysis.asked import Asked
 from analysis.runs.cells import closest
 from analysis.runs.runs import Runs
-from analysis.runs.settings import PLACES, flatten, in_order, level_text, nested, variant_name
+from analysis.runs.settings import PLACES, in_order, leaves, level_text, nested, variant_name
 from analysis.runs.source_run import COLUMNS, ENDED, SourceRun, check_row
-from experiments.errors import UserError
+from experiments.errors import MOST_NAMED, UserError
 from experiments.metric import Metric, is_metric, known_metrics
 from experiments.study import StudyPlan
 
 METRIC = "test/acc"  # the default
 MARGIN = 0.01
-MOST = 6  # runs, variants and seeds that a note names
 PREFERENCE = (*ENDED, "incomplete")  # which of several copies of one run counts: the first status in this order
 
 
@@ -54,7 +53,7 @@ def infer(
         if run.status == "finished" and not run.row["run_id"] and metric in measured and run.row.get(metric) is None:
             runs[at] = replace(run, status="diverged")
     runs.sort(key=lambda run: (PREFERENCE.index(run.status), run.name))
-    settings = [dict(flatten(run.config)) for run in runs]
+    settings = [dict(leaves(run.config)) for run in runs]
     factors = _factors(settings)
     names, unpaired = _variant_names(runs, settings, factors), variance == "unpaired"
     if unpaired and any(run.row["run_id"] for run in runs):
@@ -109,7 +108,7 @@ def _apart_from_columns(run: SourceRun) -> SourceRun:
 def _lost(replaced: Collection[str], unpaired: bool) -> list[str]:
     """What to know of failed runs `replaced` by a copy that finished."""
     why = "Runs that failed and are left out make a variant look better than it is."
-    listed = ", ".join(sorted(replaced)[:MOST])
+    listed = ", ".join(sorted(replaced)[:MOST_NAMED])
     return [f"Another copy counts of runs that failed: {listed}. {why}"] if replaced and not unpaired else []
 
 

@@ -10,11 +10,10 @@ import pandas as pd
 from analysis.runs.cells import cell_number, cell_text, closest, is_seed
 from analysis.runs.scales import scales_note
 from experiments.direction import HIGHER, LOWER, words_of
-from experiments.errors import UserError
+from experiments.errors import MOST_NAMED, UserError
 
 STEP = re.compile("epoch|step|iter|round", re.IGNORECASE)
 RUN = re.compile("(run|trial)[ _./]?(id|name)?", re.IGNORECASE)  # a column that tells runs apart where no seed does
-MOST = 6  # values that a message lists
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def _way_out(rows: Rows, first: int, second: int) -> str:
 
 def _ways(rows: Rows, name: str, held: list[str]) -> list[tuple[int, str]]:
     """What may be done about a column that recurs and holds these texts, each with its place in the advice."""
-    one = f"for one of {name} ({', '.join(held[:MOST])}{', ...' * (len(held) > MOST)}): "
+    one = f"for one of {name} ({', '.join(held[:MOST_NAMED])}{', ...' * (len(held) > MOST_NAMED)}): "
     where = (2, one + rows.ask("where", f"{name}={held[0]}"))
     factor = (5, f"if {name} is a factor, name it")
     if is_seed(name):
@@ -165,7 +164,7 @@ def _last_rows(rows: Rows, step: str, lost: pd.Series, parts: list[str]) -> tupl
     kept, last = kept[steps == last].drop(columns=step), last[steps == last]
     _check_apart(replace(rows, frame=kept), *parts)
     said = ", ".join(f"{value:g} ({count} runs)" for value, count in last.value_counts().sort_index().items())
-    shortest = "; ".join(keys[kept.index][last == last.min()][:MOST])
+    shortest = "; ".join(keys[kept.index][last == last.min()][:MOST_NAMED])
     note = f"Runs end at a different {step}: {said}. The lowest is of {shortest}."
     return kept, [note] * (last.nunique() > 1)
 
@@ -184,7 +183,7 @@ def _means(rows: Rows, over: str) -> tuple[pd.DataFrame, list[str]]:
     of_dataset = rows.frame[rows.dataset].map(cell_text) if rows.dataset else keys.map(lambda _: "")
     complete = parts.groupby(keys).transform("count") == parts.groupby(of_dataset).transform("nunique")
     means = values.groupby(keys).transform(lambda own: own.mean(skipna=False)).where(complete)
-    lacking = "; ".join(keys[~complete].unique()[:MOST])
+    lacking = "; ".join(keys[~complete].unique()[:MOST_NAMED])
     kept = rows.frame.assign(**{rows.metric: means}).drop(columns=over)[~keys.duplicated()]
     notes = [f"Runs that lack a value of {over} count as failed: {lacking}."] * bool(lacking)
     return kept, [*notes, *scales_note(dict(iter(values.groupby(parts))), rows.metric)]
@@ -216,7 +215,9 @@ def _check_unpaired(rows: Rows) -> list[str]:
                 f"If rows of different {name} are parts of one run, they are no runs: intervals are too narrow."
             )
         elif max(map(len, sets)) > 1 and (len(held) <= len(texts) / 2 or (None in numbers and len(held) < len(texts))):
-            notes.append(f"The runs of a variant differ in {name} ({', '.join(held[:MOST])}), which is no factor.")
+            notes.append(
+                f"The runs of a variant differ in {name} ({', '.join(held[:MOST_NAMED])}), which is no factor."
+            )
     copies = int(rows.frame.map(cell_text).duplicated().sum())
     return [
         *notes,

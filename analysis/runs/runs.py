@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.runs.hits import RunHits
-from analysis.runs.settings import flatten, level_text
+from analysis.runs.settings import leaves, level_text
 from analysis.runs.source_run import COLUMNS, ENDED, NUMBERS, SourceRun
 from analysis.verdicts.comparisons import Values
 from analysis.verdicts.looks import Looks
@@ -51,7 +51,7 @@ class Runs:
         for run in runs:  # one at a time: of many thousands, only their values fit into memory
             if spec := planned.get(run.name):
                 known = {"run_id": run.row["run_id"] or spec.run_id or None, "variant": spec.variant, "seed": spec.seed}
-                rows.add({**({} if run.config else dict(flatten(spec.levels))), **run.row, **known})
+                rows.add({**({} if run.config else dict(leaves(spec.levels))), **run.row, **known})
                 for row in run.rows:
                     curves.add({"run": run.name, "variant": spec.variant, "seed": spec.seed, **row})
             else:
@@ -114,7 +114,7 @@ class Runs:
     @cached_property
     def base(self) -> dict[str, Any]:
         """The settings that every run starts from, by dotted path."""
-        return dict(flatten(self.plan.base))
+        return dict(leaves(self.plan.base))
 
     @property
     def stated_plan(self) -> StudyPlan:
@@ -173,7 +173,7 @@ class Runs:
         """Whether the source says how runs were trained. A table of results does not."""
         return bool((self.of(*ENDED)["epochs"] > 0).any())
 
-    def settings(self) -> pd.DataFrame:
+    def one_run_each(self) -> pd.DataFrame:
         """One row for each variant with an ended run: that run's row. The index is the variant."""
         return self.of(*ENDED).drop_duplicates("variant").set_index("variant")
 

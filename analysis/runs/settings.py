@@ -14,13 +14,13 @@ PLACES = (*LOCATIONS, "seed")
 """Settings that may differ between any two runs of a study: where files are, and the seed."""
 
 
-def flatten(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """(dotted path, value) of every leaf of a nested mapping. A list is a leaf and becomes text."""
+def leaves(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(dotted path, value) of every leaf of a nested mapping, for a row of a table: a list becomes text."""
     return ((path, level_text(value) if isinstance(value, list) else value) for path, value in config.flatten(tree))
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `flatten`. Where "model" has a value of its own, "model.depth" keeps its dotted path."""
+    """The inverse of `leaves`. Where "model" has a value of its own, "model.depth" keeps its dotted path."""
     tree: dict[str, Any] = {}
     for path, value in flat.items():
         *sections, name = path.split(".")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 
-from analysis.runs.settings import PLACES, flatten
+from analysis.runs.settings import PLACES, leaves
 from experiments.errors import first_line
 from experiments.files import RecordError
 from experiments.metric import LARGEST, METRICS, Metric, known_metrics
@@ -65,7 +65,7 @@ class SourceRun:
     @cached_property
     def row(self) -> dict[str, Any]:
         """The row of `Runs.runs`, without what a plan says of the run."""
-        summary, settings = dict(flatten(self.summary)), dict(flatten(self.config))
+        summary, settings = dict(leaves(self.summary)), dict(leaves(self.config))
         versions = _part(summary, "provenance.versions")
         return {
             **settings,

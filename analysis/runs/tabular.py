@@ -22,13 +22,13 @@ from analysis.runs.by_dataset import DATASET
 from analysis.runs.cells import cell_number, cell_text, closest, is_seed
 from analysis.runs.ended import check_ended, lost_values, named_columns, notes_of_others
 from analysis.runs.inferred import infer
-from analysis.runs.repeats import MOST, RUN, STEP, Rows, selected
+from analysis.runs.repeats import RUN, STEP, Rows, selected
 from analysis.runs.runs import Runs
 from analysis.runs.scales import chance_of, margin_of, rounding_note
-from analysis.runs.settings import flatten, level_text, variant_name
+from analysis.runs.settings import leaves, level_text, variant_name
 from analysis.runs.source_run import SourceRun, apart
 from experiments.direction import LOWER, direction, words_of
-from experiments.errors import UserError
+from experiments.errors import MOST_NAMED, UserError
 from experiments.files import most_bytes, read_bytes, reading
 from experiments.metric import LARGEST, SMALLEST, Metric, is_metric, metric_of_column
 
@@ -59,7 +59,7 @@ def read_file(path: Path) -> pd.DataFrame:
             if ending == ".jsonl":
                 lines = _json_lines(text)
                 return pd.DataFrame(
-                    [dict(flatten(row)) if isinstance(row, dict) else row for row in lines], dtype=object
+                    [dict(leaves(row)) if isinstance(row, dict) else row for row in lines], dtype=object
                 )
             reader = csv.reader(io.StringIO(text, newline=None), delimiter="\t" if ending == ".tsv" else ",")
             head, *rows = [row for row in reader if row] or [[]]
@@ -184,7 +184,8 @@ def _notes_of_values(study: Runs, asked: Asked) -> list[str]:
     values = study.runs.groupby("variant", sort=False)[study.metric]
     failed = list(dict.fromkeys(study.of("diverged")["variant"]))
     way = "train those runs again and replace their rows, or say what guessing gives: --chance, in Python chance="
-    said = f"Not tested because of failed runs: {', '.join(failed[:MOST])}. Ways out: {way}. To leave rows out is none."
+    named = ", ".join(failed[:MOST_NAMED])
+    said = f"Not tested because of failed runs: {named}. Ways out: {way}. To leave rows out is none."
     lost = [said] * (bool(failed) and asked.chance is None and not study.metric.is_share)
     return [*rounding_note([list(own) for _, own in values], study.metric), *lost]
 

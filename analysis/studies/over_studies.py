@@ -18,7 +18,7 @@ from analysis.figures.styles import styles_of
 from analysis.findings import Findings
 from analysis.findings.columns import difference, held_for, verdict_mark, verdict_text
 from analysis.findings.rows import VariantRow
-from analysis.questions.pairs import MOST_NAMED, differences_plot
+from analysis.questions.pairs import differences_plot
 from analysis.questions.provenance import commands, origin
 from analysis.report import headline, study_document, study_sections, summary, warnings
 from analysis.runs.by_dataset import by_dataset
@@ -28,7 +28,7 @@ from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.verdicts.estimates import moments
 from analysis.write.document import Code, Document, Item, Section, Warn
 from analysis.write.table import Column, Key, Table, Value, names_of
-from experiments.errors import UserError
+from experiments.errors import MOST_NAMED, UserError
 from experiments.metric import Metric
 
 NO_RUN = Comparison(diff=UNKNOWN, verdict=NOT_TESTED, verdict_of_finished=NOT_TESTED, reason="no run", dropped=0)

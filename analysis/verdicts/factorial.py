@@ -29,12 +29,11 @@ import pandas as pd
 from analysis.verdicts.differences import Differences, weighted_sums
 from analysis.verdicts.estimates import ALPHA, RELATIVE_ROUNDING, UNKNOWN, Estimate, mean, means, t_test
 from analysis.verdicts.looks import NO_PLAN, Looks
-from experiments.errors import UserError
+from experiments.errors import MOST_NAMED, UserError
 
 Term = tuple[str, ...]  # a factor, or the two factors of an interaction
 Levels = tuple[object, ...]  # a level of each factor of a term
 Effect = dict[str, Any]  # a row of a frame of `Factorial`
-MOST_NAMED = 6  # missing cells that a message names
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from experiments.cli import add_settings, complete_with, folder, positive, settings
+from experiments.cli import add_settings, complete_with, folder, given_settings, positive
 from experiments.effects import warn_of_equal_variants, warn_of_long_warmup
 from experiments.errors import UserError, shell_words
 from experiments.presets import PRESETS
@@ -149,7 +149,7 @@ def settings_for_all(arguments: argparse.Namespace) -> dict[str, Any]:
         if not isinstance(values, list) or len(values) != len(paths):
             raise UserError(f"--set: {path}: {value!r} is not allowed: expected a list of {len(paths)} values")
         changes.update(zip(paths, values, strict=True))
-    return changes | settings(arguments)
+    return changes | given_settings(arguments)
 
 
 def out_dir(arguments: argparse.Namespace) -> Path:
@@ -166,7 +166,7 @@ def read_folder(arguments: argparse.Namespace) -> StudyFolder:
     if not os.path.exists(study_dir / STUDY):
         plan = parse_plan(arguments)
         return StudyFolder.read(plan, out_dir(arguments) / plan.name)
-    flags = ("preset", "until_decided", "max_seeds", "pairs", "tuned", "set", "out", *settings(arguments))
+    flags = ("preset", "until_decided", "max_seeds", "pairs", "tuned", "set", "out", *given_settings(arguments))
     for flag in flags:
         if vars(arguments).get(flag):
             raise UserError(
