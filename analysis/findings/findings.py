@@ -116,7 +116,7 @@ def analyze(
         names = _new_names(page.renamed, [*own_names(study), str(study.metric)])
     if study.metric in names:
         label = {"names": {**study.names, str(study.metric): without_math(names[study.metric])}}
-        study = replace(study, plan=study.plan.model_copy(update={"study": {**study.plan.definition, **label}}))
+        study = replace(study, plan=study.plan.changed(definition={**study.plan.definition, **label}))
     (policy, values), variants = study.for_verdicts(), study_variants(study, names)
     policy = replace(policy, strictness=datasets)
     comparisons = compare_variants(values, variants.baseline, policy)

@@ -14,7 +14,7 @@ from analysis.runs.folder import read_folder
 from analysis.runs.held_fixed import not_held_fixed
 from analysis.runs.read import read
 from analysis.runs.runs import factor_levels
-from analysis.runs.settings import flatten, level_text, nested
+from analysis.runs.settings import leaves, level_text, nested
 from analysis.runs.source_run import COLUMNS
 from experiments.errors import UserError
 from experiments.runs import record
@@ -201,7 +201,7 @@ def test_levels_as_text(level, text):
 def test_a_setting_whose_name_continues_another_name_is_kept():
     flat = {"optimizer": "adam", "optimizer.lr": 0.1, "model.depth": 2, "model.width.max": 3, "seed": 0}
     for settings in (flat, dict(reversed(flat.items()))):
-        assert dict(flatten(nested(settings))) == settings
+        assert dict(leaves(nested(settings))) == settings
     assert nested({"model.depth": 2, "model.width": 3}) == {"model": {"depth": 2, "width": 3}}
 
 
