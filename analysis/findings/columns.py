@@ -128,7 +128,7 @@ def pair_fields(policy: Policy) -> dict[Key, Value]:
     sides: dict[Key, Value] = {"n": "comparison.n"}
     if policy.unit == "run":
         sides = {"n": lambda row: row.comparison.runs[0], "reference_n": lambda row: row.comparison.runs[1]}
-    own = ("p", "p_adjusted", "verdict", "verdict_of_finished", "detectable")
+    own = ("p", "p_adjusted", "verdict", "verdict_of_finished", "at_most", "detectable")
     rest: dict[Key, Value] = {name: f"comparison.{name}" for name in own}
     return {**sides, "dropped": "comparison.dropped", **DIFFERENCE, **rest, "verdict": VERDICT.value}
 

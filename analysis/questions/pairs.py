@@ -149,7 +149,18 @@ def best_and_pairs(findings: Findings) -> str:
     said = (
         [f"Best{', or not shown to be worse than the best' if len(names) > 1 else ''}{among}: {shown}"] if names else []
     )
-    return words.capital("; ".join([*said, *_other_pairs(findings)])) + "."
+    return words.capital("; ".join([*said, *_other_pairs(findings), *_at_most(findings)])) + "."
+
+
+def _at_most(findings: Findings) -> list[str]:
+    """By how much two variants differ at most, where no pair is shown to differ; rounded up."""
+    metric, pairs = findings.means.metric, findings.comparisons.family.values()
+    if any(one.verdict not in ("not shown", "equivalent") for one in pairs):
+        return []
+    size = metric.scale * max(one.at_most for one in pairs)
+    places = words.decimals(size)
+    up = words.number(math.ceil(size * 10**places) / 10**places, places)
+    return [f"any two of the {len(findings.variants.names)} differ by at most {up}{metric.points}"]
 
 
 def _other_pairs(findings: Findings) -> list[str]:

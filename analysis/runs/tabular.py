@@ -187,7 +187,12 @@ def _notes_of_values(study: Runs, asked: Asked) -> list[str]:
     named = ", ".join(failed[:MOST_NAMED])
     said = f"Not tested because of failed runs: {named}. Ways out: {way}. To leave rows out is none."
     lost = [said] * (bool(failed) and asked.chance is None and not study.metric.is_share)
-    return [*rounding_note([list(own) for _, own in values], study.metric), *lost]
+    folds = ["Folds of a cross-validation share training data, so intervals over them are too narrow."]
+    return [
+        *rounding_note([list(own) for _, own in values], study.metric),
+        *lost,
+        *folds * bool({"fold", "folds"} & words_of(asked.seed or "")),
+    ]
 
 
 def _measured(frame: pd.DataFrame, column: str, asked: Asked) -> tuple[Metric, list[str]]:

@@ -132,6 +132,11 @@ class Comparison:
         return self.verdict != "baseline" and not np.isnan(self.adjusted.low)
 
     @property
+    def at_most(self) -> float:
+        """The largest size that the true difference may have, with all other pairs; NaN where there is no interval."""
+        return float(np.max(np.abs([self.adjusted.low, self.adjusted.high])))
+
+    @property
     def n(self) -> int:
         """Seeds used: those with a finite value on both sides; of unpaired runs, the smaller number of both sides."""
         return self.diff.n

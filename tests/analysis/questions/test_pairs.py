@@ -144,6 +144,21 @@ def test_the_answer_says_how_large_a_difference_the_seeds_see(accuracy, options,
     assert said.format(f"{100 * one.detectable:.1f}", f"{one.needed(findings.policy.margin):.0f}") in answer(findings)
 
 
+@pytest.mark.parametrize("far", [False, True])
+def test_variants_of_which_none_is_shown_to_differ_differ_by_at_most_the_larger_end_of_an_interval(far, tmp_path):
+    accuracy = dict.fromkeys(("none", "learned-1d", "cpe"), 0.7) | {"rope-2d": 0.9 if far else 0.7}
+    findings = results_of(tmp_path, accuracy=accuracy, spread=0.02)
+    found = re.search(r"any two of the 4 differ by at most (\S+) points\.", answer(findings))
+    assert (found is None) == far
+    pairs = findings.comparisons.pairs
+    ends = {pair: max(-one.adjusted.low, one.adjusted.high) for pair, one in pairs.items()}
+    assert [one.at_most for one in pairs.values()] == pytest.approx([*ends.values()])
+    if found:
+        assert 100 * max(ends.values()) <= float(found[1]) < 100 * max(ends.values()) + 0.1
+    frame = pairs_table(findings).data
+    assert frame["at_most"].tolist() == pytest.approx([ends[a, b] for a, b in findings.comparisons.other_pairs])
+
+
 def test_a_detectable_difference_above_100_points_is_more_than_the_scale(tmp_path):
     findings = results_of(tmp_path, accuracy={"none": 0.3, "learned-1d": 0.6}, spread=0.8, seeds=2, variance="paired")
     assert findings.comparisons.versus["learned-1d"].detectable > 1
