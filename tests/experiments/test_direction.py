@@ -15,6 +15,8 @@ from experiments.direction import direction
             for name in ("acc", "mAP50", "nDCG@10", "loss ↑", "test_accuracy", "rougeL.f1", "AUROC")
         ],
         *[(name, False, True) for name in ("confidence", "restore", "werk", "lossless", "images_per_second", "x")],
+        *[(name, False, True) for name in ("attack_success_rate", "reward_variance", "score_std", "acc_delta")],
+        *[(name, True, True) for name in ("accuracy_drop", "time_ms", "bits_per_byte", "forgetting")],
         *[(name, False, True) for name in ("neg_mean_squared_error", "loss_reduction", "error_gain")],
     ],
 )
