@@ -10,7 +10,7 @@ from pathlib import Path
 
 from analysis.asked import Asked, flag_of
 from analysis.figures.style import use_file
-from analysis.findings import Findings, Page, analyze, analyze_each
+from analysis.findings import Findings, analyze, analyze_each
 from analysis.findings.conduct import this_look
 from analysis.outputs.as_json import across_dict, as_dict
 from analysis.outputs.paper_table import check_file, paper_table, write_table
@@ -90,7 +90,7 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
     if asked.wandb:
         _check_workspace(studies[0])
         place = Tracking(project=asked.project, entity=asked.entity)
-    found = analyze_each(parts, Page(out, asked.rename, asked.models, asked.skip_unreadable))
+    found = analyze_each(parts, asked.model_copy(update={"out": out}))
     one = next(iter(found.values()))
     if out is None:
         if file := asked.table:

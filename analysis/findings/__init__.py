@@ -1,5 +1,5 @@
 """What a study found, before any question is asked of it: names, values, means and comparisons."""
 
-from analysis.findings.findings import NO_PAGE, Findings, Page, analyze, analyze_each
+from analysis.findings.findings import Findings, analyze, analyze_each
 
-__all__ = ["NO_PAGE", "Findings", "Page", "analyze", "analyze_each"]
+__all__ = ["Findings", "analyze", "analyze_each"]

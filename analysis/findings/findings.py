@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import pandas as pd
 
+from analysis.asked import Asked
 from analysis.figures.styles import Styles, styles_of
 from analysis.findings.conduct import Conduct, study_conduct
 from analysis.findings.factors import Factors, study_factors
@@ -27,17 +27,7 @@ SIZES = ("params", "params_fixed", "flops_per_image", "peak_memory_bytes")
 TIMES = ("device_seconds", "images_per_second")
 
 
-@dataclass(frozen=True)
-class Page:
-    """What is asked of a report."""
-
-    out: Path | None = None  # its folder
-    renamed: tuple[str, ...] = ()  # OLD=NEW, see `analyze_each`
-    models: bool = False  # whether it shows trained models and test images: takes checkpoints and the dataset
-    skip_unreadable: bool = False  # whether damaged checkpoints are left out
-
-
-NO_PAGE = Page()
+NOTHING_ASKED = Asked()
 
 
 @dataclass(frozen=True)
@@ -49,7 +39,7 @@ class Findings:
     variants: Variants
     means: Means
     comparisons: Comparisons
-    page: Page = NO_PAGE
+    asked: Asked = NOTHING_ASKED
     dataset: str = ""  # what a report on several calls it
 
     @cached_property
@@ -105,7 +95,11 @@ class Findings:
 
 
 def analyze(
-    study: Runs, page: Page = NO_PAGE, datasets: int = 1, dataset: str = "", names: Mapping[str, str] | None = None
+    study: Runs,
+    asked: Asked = NOTHING_ASKED,
+    datasets: int = 1,
+    dataset: str = "",
+    names: Mapping[str, str] | None = None,
 ) -> Findings:
     """The findings of a study of `dataset`, one of so many `datasets` on a page. `names`: new ones, by the old.
 
@@ -113,17 +107,17 @@ def analyze(
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
     if names is None:
-        names = _new_names(page.renamed, [*own_names(study), str(study.metric)])
+        names = _new_names(asked.rename, [*own_names(study), str(study.metric)])
     if study.metric in names:
         label = {"names": {**study.names, str(study.metric): without_math(names[study.metric])}}
         study = replace(study, plan=study.plan.changed(definition={**study.plan.definition, **label}))
     (policy, values), variants = study.for_verdicts(), study_variants(study, names)
     policy = replace(policy, strictness=datasets)
     comparisons = compare_variants(values, variants.baseline, policy)
-    return Findings(study, policy, variants, study_means(study, values), comparisons, page, dataset)
+    return Findings(study, policy, variants, study_means(study, values), comparisons, asked, dataset)
 
 
-def analyze_each(studies: Mapping[str, Runs], page: Page = NO_PAGE) -> dict[str, Findings]:
+def analyze_each(studies: Mapping[str, Runs], asked: Asked = NOTHING_ASKED) -> dict[str, Findings]:
     """Dataset -> the findings of its study; the pairs of all datasets together are one family.
 
     Studies without an ended run are left out, but have their share of the level. Raises `UserError`, see `check_alike`,
@@ -132,12 +126,12 @@ def analyze_each(studies: Mapping[str, Runs], page: Page = NO_PAGE) -> dict[str,
     check_alike(studies)
     every = list(studies.values())
     variants = [name for study in every for name in own_names(study)]
-    names = _new_names(page.renamed, [*variants, *(str(study.metric) for study in every), *studies])
+    names = _new_names(asked.rename, [*variants, *(str(study.metric) for study in every), *studies])
     started = {name: study for name, study in studies.items() if not study.of(*ENDED).empty} or studies
     shown = {name: without_math(names[name]) if name in names and name not in variants else name for name in started}
     if len({*shown.values()}) < len(shown):
         raise UserError(f"--rename: two datasets would have the same name: {', '.join(shown.values())}")
-    return {shown[name]: analyze(study, page, len(studies), name, names) for name, study in started.items()}
+    return {shown[name]: analyze(study, asked, len(studies), name, names) for name, study in started.items()}
 
 
 def _new_names(renamed: Sequence[str], known: Sequence[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from analysis.asked import Asked
-from analysis.findings import Findings, Page, analyze_each
+from analysis.findings import Findings, analyze_each
 from analysis.findings.columns import difference
 from analysis.outputs.as_json import warning_texts
 from analysis.outputs.paper_table import in_latex, paper_table
@@ -193,8 +193,8 @@ def _renamed(found: dict[str, Findings], rename: Any) -> dict[str, Findings]:
     """The findings on each dataset with other names, see the flag --rename."""
     if not rename:
         return found
-    renamed = Asked.of_flags(Namespace(rename=rename), "").rename
-    return analyze_each({name: findings.study for name, findings in found.items()}, Page(renamed=renamed))
+    asked = Asked.of_flags(Namespace(rename=rename), "")
+    return analyze_each({name: findings.study for name, findings in found.items()}, asked)
 
 
 def _text(answer: str, table: pd.DataFrame) -> str:

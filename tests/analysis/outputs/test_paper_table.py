@@ -10,8 +10,9 @@ from shown import rows
 from synthetic import exact, results_of, write_study
 
 import analysis
+from analysis.asked import Asked
 from analysis.figures import style
-from analysis.findings import Page, analyze
+from analysis.findings import analyze
 from analysis.main import main
 from analysis.outputs.paper_table import paper_table
 from analysis.report import study_document
@@ -64,7 +65,7 @@ def test_standard_deviations_are_those_of_the_runs(tmp_path):
 
 def test_a_name_of_the_paper_stands_in_tables_and_figures(tmp_path, restored):
     study = read_folder(write_study(tmp_path))
-    findings = analyze(study, Page(renamed=(r"learned-1d=$\theta_{1D}$", "none=no & none")))
+    findings = analyze(study, Asked(rename=(r"learned-1d=$\theta_{1D}$", "none=no & none")))
     body = latex.table(paper_table(findings.for_latex, None))
     assert "\n$\\theta_{1D}$ &" in body and "\nno \\& none &" in body and "learned-{}1d" not in body
     drawn = files.make(study_document(findings))
@@ -123,13 +124,13 @@ def test_figures_follow_the_users_style(tmp_path, restored):
     ],
 )
 def test_spaces_beside_math_stay(name, shown, tmp_path, restored):
-    findings = analyze(read_folder(write_study(tmp_path)), Page(renamed=(f"learned-1d={name}",)))
+    findings = analyze(read_folder(write_study(tmp_path)), Asked(rename=(f"learned-1d={name}",)))
     assert f"\n{shown} & 5 &" in latex.table(paper_table(findings.for_latex, None))
 
 
 @pytest.mark.parametrize("name", [r"$\theta_{1D}$", r"A $x^2$", r"$a$ & $b$", "5$ net", r"x_1 $\alpha$ 5%"])
 def test_the_name_of_the_baseline_has_its_math_in_the_caption_and_in_the_head(name, tmp_path, restored):
-    findings = analyze(read_folder(write_study(tmp_path)), Page(renamed=(f"none={name}",)))
+    findings = analyze(read_folder(write_study(tmp_path)), Asked(rename=(f"none={name}",)))
     lines = latex.table(paper_table(findings.for_latex, None)).splitlines()
     (row,) = [line.split(" & 5 &")[0] for line in lines if "& baseline" in line]
     quoted = f"``{row}''" if " " in name else row
@@ -149,7 +150,7 @@ def test_a_style_that_needs_latex_is_one_line_before_the_work_starts(line, tmp_p
 
 def test_math_in_a_name_is_text_on_pages_and_in_markdown(tmp_path, restored):
     renamed = (r"none=$\alpha$ net", r"learned-1d=$\lambda_{\mathrm{1D}}$", r"sinusoidal=5\$ or 6\$")
-    findings = analyze(read_folder(write_study(tmp_path)), Page(renamed=renamed))
+    findings = analyze(read_folder(write_study(tmp_path)), Asked(rename=renamed))
     drawn = files.make(study_document(findings))
     for name in ("report.html", "report.md"):
         page = re.sub("<svg.*?</svg>", "", drawn[name].decode(), flags=re.DOTALL)
