@@ -26,9 +26,9 @@ def compare(frame: pd.DataFrame, metric: str = "", factor: Any = (), **asked: An
 
     In the result, `pairs[a, b]` holds the difference, `adjusted` with the interval for all pairs together, and the
     verdict that is read from it; `table` a frame with a row for each variant, `runs` one with a row for each run;
-    `factors.model` the tests of factors, if there are two or more; `to_latex()` is a table for a paper. With `dataset`,
-    `studies[name]` has these of each dataset. A notebook shows the answer and the table of variants. Raises `UserError`
-    naming the column and what it holds.
+    `findings.factors.model` the tests of factors, if there are two or more; `to_latex()` is a table for a paper, and
+    `page("DIR")` writes the report. With `dataset`, `studies[name]` has these of each dataset. A notebook shows the
+    answer and the table of variants. Raises `UserError` naming the column and what it holds.
     """
     from analysis.outputs.notebook import results
     from analysis.runs.tabular import read_tables

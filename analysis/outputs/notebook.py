@@ -25,11 +25,17 @@ from analysis.verdicts.comparisons import Pair
 from analysis.words import places_range, plain
 from analysis.write import files
 from analysis.write.document import Document
-from analysis.write.table import Grid, Table
+from analysis.write.table import Grid, Key, Table, Value
 from experiments.errors import UserError
 from vit.registry import nearest
 
 MOST_LINES = 10  # of a text
+FIELDS: dict[Key, Value] = {
+    "variant": "variant",
+    **{"mean": "mean.value", "low": "mean.low", "high": "mean.high", "n": "mean.n"},
+    **{"difference": difference, "verdict": "comparison.verdict", "rank": lambda row: places_range(row.rank)},
+}
+"""What the table of results holds of a variant."""
 
 
 class UnknownPair(UserError, KeyError):
@@ -131,15 +137,7 @@ class Results(_Shown):
 
         The intervals of differences hold for all pairs together. `rank`: the possible places, such as "1 to 2".
         """
-        rows = {}
-        for row in self.findings.rows:
-            mean, diff = row.mean, difference(row)
-            rows[row.variant] = {
-                **{"mean": mean.value, "low": mean.low, "high": mean.high, "n": mean.n, "difference": diff.value},
-                **{"difference_low": diff.low, "difference_high": diff.high, "verdict": row.comparison.verdict},
-                "rank": places_range(row.rank),
-            }
-        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("variant")
+        return Table("variants", "", self.findings.rows, (), FIELDS).data.set_index("variant")
 
     @property
     def pairs(self) -> Pairs:
