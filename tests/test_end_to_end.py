@@ -70,7 +70,7 @@ def write_files(page: str, folder: Path) -> None:
             Image.fromarray(image).save(folder / "my_images" / label / f"{number}.png")
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", ["README.md", *(pytest.param(page, marks=pytest.mark.slow) for page in PAGES[1:])])
 def test_the_commands_of_a_page_run(page, tmp_path):
     """Those of `bash` blocks, in their order; `sh` blocks need data, a server or an account."""
     write_files(page, tmp_path)
