@@ -235,6 +235,16 @@ def gpu(_, row):
     return [row[0], str(one["runs"]), one["precision"], speed, *(f"{ratio:.1f}" for ratio in ratios)]
 
 
+def duration(_, row):
+    """How long the runs of a study took together: from the first start to the last end."""
+    runs = finished(row[0].strip("`"))
+    (hardware,), took = (
+        set(runs["hardware"]),
+        pd.to_datetime(runs["finished"]).max() - pd.to_datetime(runs["started"]).min(),
+    )
+    return [row[0], str(len(runs)), hardware.partition(" (")[0], f"{took.total_seconds() / 60:.1f}"]
+
+
 def written(text):
     """A page with the numbers of its tables written anew."""
 
