@@ -34,8 +34,7 @@ def printable(text: object) -> str:
 
 def say(*lines: object, error: bool = False) -> None:
     """Print lines, each as `printable` shows it: the only way to the terminal, but for tables and progress of rich."""
-    for line in lines:
-        print(printable(line), file=sys.stderr if error else sys.stdout, flush=True)
+    print("\n".join(map(printable, lines)), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def shell_words(command: str) -> str:

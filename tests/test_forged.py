@@ -15,19 +15,22 @@ from typing import Any
 import pytest
 import study_file
 import tiny
+import torch
 
 import analysis
 import analysis.main
 import sweeps.main
+from analysis.write import files
 from experiments.errors import UserError, writing
 from experiments.files import open_own
-from experiments.runs import record
+from experiments.runs import record, resume
 from experiments.runs.run import train
 from experiments.runs.tracking import sender, server
 from experiments.runs.trained import load_model
 from experiments.study import RunSpec, StudyPlan
 from sweeps.status import read_status
 from sweeps.study_folder import LOG, the_only_driver
+from sweeps.tuning.database import open_storage
 from vit.plugins import PluginError
 
 SECRET = b"a line of the user's own\n"
@@ -165,6 +168,7 @@ def on_study(study: Path) -> Iterator[Callable[[], object]]:
     yield lambda: vit_sweep("sync", study, "--tracking", "offline")
     yield lambda: analysis.main.body([str(study), "--json", "--skip-unreadable"])
     yield lambda: load_model(study / RUN)
+    yield lambda: files.write({"report.html": b""}, study / "report")
     yield lambda: _train(study)
 
 
@@ -246,6 +250,23 @@ def test_only_commands_that_train_import_the_plug_ins_of_a_study(study, user, se
     status, dry_run, *others, _ = on_study(study)
     assert not errors(iter([status, *others, lambda: analysis.read(study)])) and not (user / "ran").exists()
     assert not errors(iter([dry_run])) and (user / "ran").exists()
+
+
+@pytest.mark.parametrize("note", [{"rows": 1}, {"rows": [[]]}, {"rows": [{"epoch": "x"}]}])
+def test_a_resume_file_with_impossible_values_is_one_line(note, study):
+    resume.write(study / LEFT, note, {"weights/x": torch.zeros(1)})
+    (line,) = errors(iter([lambda: _train(study)]))
+    assert line.startswith(f"{study / LEFT / resume.NAME}: ")
+
+
+@pytest.mark.parametrize("name", ["optuna.db", "optuna.db-journal", "optuna.db-wal"])
+def test_a_database_behind_a_link_is_not_opened(name, study, user):
+    before = tree(user)
+    (study / "tuning").mkdir()
+    (study / "tuning" / name).symlink_to(user / "file")
+    with pytest.raises(UserError, match="is a link"):
+        open_storage(study / "tuning", print)
+    assert tree(user) == before
 
 
 @pytest.mark.parametrize("name", ["wandb/settings", ".wandb"])

@@ -32,7 +32,7 @@ TEXTS = {
 }
 PLACES = (
     *("study", "description", "command", "variant", "factor-name", "label", "commit", "hardware", "version", "module"),
-    *("class", "note", "unplanned-run", "error", "lock-host", "lock-command", "look-command", "look-metric"),
+    *("class", "date", "unplanned-run", "error", "lock-host", "lock-command", "look-command", "look-metric"),
     *("file-of-a-record", "image-hash"),
 )
 
@@ -47,12 +47,13 @@ def hostile(request, tmp_path_factory) -> tuple[str, Path]:
     synthetic.add_predictions(study)
     plan = study_file.read_study(study)
     names = {"names": {"model.depth": at["factor-name"]}, "labels": {"other": at["label"].replace("$", "")}}
-    given = {"name": at["study"], "description": at["description"], "command": at["command"], "notes": [at["note"]]}
+    given = {"name": at["study"], "description": at["description"], "command": at["command"]}
     study_file.write_study(study, {**plan, **given, "study": names})
     origin = {
         "commit": at["commit"],
         "hardware": {"device": "cpu", "name": at["hardware"], "threads": 1},
         "versions": {"torch": at["version"]},
+        "finished": at["date"],
         "plugin": {"modules": at["module"], "digest": None},
     }
     for run in study.glob("v*-s*"):
@@ -110,7 +111,7 @@ def test_a_terminal_gets_lines_that_can_be_printed(hostile, capsys, tmp_path, mo
     ]
     for text in seen:
         assert text and all(line.isprintable() and not line.startswith("OWN") for line in text.splitlines())
-    shown = ("study", "variant", "label", "note", "error", "lock-host", "lock-command", "file-of-a-record")
+    shown = ("study", "variant", "label", "error", "lock-host", "lock-command", "file-of-a-record")
     assert [place for place in shown if place not in "".join(seen)] == []
 
 

@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from safetensors.torch import save
 from torch import Tensor
 
 from experiments.config import load, run_id
-from experiments.errors import UserError, writing
+from experiments.errors import UserError, first_line, writing
 from experiments.files import PART, check_own, delete_file, own_folder, write_bytes, write_text
 from experiments.metric import Metric
 from experiments.runs import record, resume
@@ -78,7 +79,11 @@ class RunState(Saved):
             raise record.RecordError(f"{path}: belongs to run {found_id}, not {spec.run_id}; choose another --out")
         if saved := resume.read(folder):
             note, tensors = saved
-            note.pop("init", None)  # of an earlier version
+            note = {saved.name: note[saved.name] for saved in fields(Saved) if saved.name in note}  # of any version
+            try:
+                TypeAdapter(Saved).validate_python(note)
+            except ValidationError as error:
+                raise record.RecordError(f"{folder / resume.NAME}: {first_line(error)}") from error
             run = cls(spec=spec, dir=folder, tensors=tensors, **note)
             run.update_status(prune=run.status == "pruned")  # decided just before the interruption
             return run

@@ -94,7 +94,7 @@ def read(folder: str, field: str) -> TrainedRun:
         raise UserError(
             f"{where} needs the plug-in of model.pos_embed {kind!r}; {advice or 'its source has no copy there'}"
         )
-    return TrainedRun(folder, load(completed(run.config)), run.summary)
+    return TrainedRun(folder, override(load(completed(run.config)), {"data.download": False}), run.summary)
 
 
 def _variables(copy: Path, modules: str) -> str:
