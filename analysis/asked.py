@@ -19,6 +19,7 @@ PAGES = ("report", "across")
 ALONE = (
     ("table", "writes only the table", ("out", "figures", "open", "wandb", "json", "style", "models")),
     ("json", "prints JSON and writes no report", ("out", "figures", "open", "wandb", "rename", "style", "models")),
+    ("gate", "prints one line", ("table", "json", "out", "figures", "open", "wandb", "style", "models")),
     ("wandb", "shows the planned comparison", ("metric", "baseline")),
 )
 """A flag, what it does, and the flags that do not go with it."""
@@ -183,6 +184,9 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     """what stands after ±: half the interval of the mean (default), or the standard deviation of the runs"""
     json_: Switch = _flag(TABLE, default=False)
     """print metric, margin, means and all comparisons as JSON, and write no report; a look, as a report is"""
+    gate: Text | None = _flag(STUDY, "TEXT")
+    """print one line, write nothing, and exit with 0 if the study shows it, with 1 if not: such as
+    'new better than old' or 'new equivalent to old'; a look, as a report is"""
     style: File | None = _flag(STUDY, "FILE")
     """style of the figures: a file as for Matplotlib (.mplstyle or matplotlibrc)"""
     models: Switch = _flag(STUDY, default=False)

@@ -13,6 +13,7 @@ from analysis.figures.style import use_file
 from analysis.findings import Findings, analyze, analyze_each
 from analysis.findings.conduct import this_look
 from analysis.outputs.as_json import across_dict, as_dict
+from analysis.outputs.gate import gate
 from analysis.outputs.paper_table import check_file, paper_table, write_table
 from analysis.report import study_document
 from analysis.runs import exported
@@ -74,11 +75,13 @@ def across(sources: Sequence[str], asked: Asked) -> int:
 
 
 def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
-    """A report, called `name`, or with --table and --json only these. Each is a look at the studies."""
-    out = None if asked.table or asked.json_ else _out(sources[0], name, asked)
+    """A report, called `name`, or with --table, --json and --gate only these. Each is a look at the studies."""
+    out = None if asked.table or asked.json_ or asked.gate else _out(sources[0], name, asked)
     studies = [study for source in sources for study in read_each(source, asked)]
     if sources[0].startswith(f"{TABLE}:") and not asked.factor:
         say(f"factor: {next(iter(studies[0].factors))}", error=out is None)
+    if asked.gate and len(studies) > 1:
+        raise UserError("--gate: is for one dataset")
     parts = by_dataset(studies)
     several = len(parts) > 1
     if not several and name == "report-across":
@@ -92,6 +95,11 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
         place = Tracking(project=asked.project, entity=asked.entity)
     found = analyze_each(parts, asked.model_copy(update={"out": out}))
     one = next(iter(found.values()))
+    if asked.gate:
+        status, said = gate(one, asked.gate)
+        record_look(one.study)
+        say(said)
+        return status
     if out is None:
         if file := asked.table:
             shown = {name: f.for_latex if file.suffix == ".tex" else f for name, f in found.items()}

@@ -1,0 +1,43 @@
+"""One comparison as an exit status, for CI: `vit-report STUDY --gate 'new better than old'`."""
+
+import shlex
+from typing import Literal
+
+from analysis import words
+from analysis.findings import Findings
+from analysis.findings.variants import own_names
+from experiments.errors import UserError, did_you_mean
+
+RELATIONS = {("better", "than"): "better", ("worse", "than"): "worse", ("equivalent", "to"): "equivalent"}
+EXPECTED = "expected A better than B, A worse than B or A equivalent to B; a name with spaces in quotes"
+
+
+def gate(findings: Findings, text: str) -> tuple[Literal[0, 1], str]:
+    """Whether the study shows what the text says, as an exit status (0: shown), and a line that says so.
+
+    Raises `UserError` naming what the text lacks, and a pair that is not compared.
+    """
+    a, relation, b = _parsed(text)
+    known = {name: variant for variant, name in findings.variants.brief.items()} | own_names(findings.study)
+    for name in (a, b):
+        if name not in known:
+            raise UserError(f"--gate: {name!r} is not a variant; {did_you_mean(name, list(known), EXPECTED)}")
+    pair, family = (known[a], known[b]), findings.comparisons.family
+    if pair not in family and pair[::-1] not in family:
+        raise UserError(f"--gate: {a!r} and {b!r} are not compared: expected two variants of a pair that is tested")
+    one = family[pair] if pair in family else family[pair[::-1]].reversed
+    metric, shown = findings.means.metric, one.verdict == relation
+    places = words.shared_places([one.adjusted], metric)
+    size = f"{words.points(one.diff, metric, True, places)}, {words.interval(one.adjusted, metric, True, places)}"
+    why = f"{one.verdict} ({one.reason})" if one.reason else f"{one.verdict} ({size})"
+    return 0 if shown else 1, f"{'shown' if shown else 'not shown'}: {text}; the verdict is {why}"
+
+
+def _parsed(text: str) -> tuple[str, str, str]:
+    try:
+        parts = shlex.split(text)
+    except ValueError as error:
+        raise UserError(f"--gate: {text!r} is not allowed: {EXPECTED}") from error
+    if len(parts) != 4 or (parts[1], parts[2]) not in RELATIONS:
+        raise UserError(f"--gate: {text!r} is not allowed: {EXPECTED}")
+    return parts[0], RELATIONS[parts[1], parts[2]], parts[3]
