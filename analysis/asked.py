@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin
@@ -59,8 +60,9 @@ def _listed(value: Any) -> list[Any]:
     return [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
 
 
-def _names(value: Any) -> list[str]:
-    return [name.strip() for text in _listed(value) for name in text.split(",")]
+def names_of(value: Any) -> list[str]:
+    """Names from one text with commas between them, or from a list."""
+    return [name.strip() for name in value.split(",")] if isinstance(value, str) else [*map(str, _listed(value))]
 
 
 def _conditions(value: Any) -> list[str]:
@@ -96,7 +98,7 @@ def _path(value: str) -> str:
 
 Text = Annotated[str, BeforeValidator(_text)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(lambda value: [*map(str, _listed(value))])]
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Names = Annotated[tuple[str, ...], BeforeValidator(names_of)]
 Conditions = Annotated[tuple[str, ...], BeforeValidator(_conditions)]
 Renamed = Annotated[tuple[str, ...], BeforeValidator(_renamed)]
 Positive = Annotated[float, BeforeValidator(_number), Field(gt=0, allow_inf_nan=False)]
@@ -273,7 +275,8 @@ def flag_of(name: str) -> str:
 
 def described() -> str:
     """The arguments of Python with their help."""
-    return "\n".join(f"    {name}: {field.description}" for name, (field, group) in FLAGS.items() if group.in_python)
+    lines = (f"{name}: {field.description}" for name, (field, group) in FLAGS.items() if group.in_python)
+    return "\n".join(textwrap.fill(line, 116, initial_indent=" " * 4, subsequent_indent=" " * 8) for line in lines)
 
 
 def add_flags(parser: argparse.ArgumentParser, command: str) -> None:

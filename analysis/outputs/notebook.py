@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup, escape
 
-from analysis.asked import Asked
+from analysis.asked import Asked, names_of
 from analysis.findings import Findings, analyze_each
 from analysis.findings.columns import difference
 from analysis.outputs.as_json import warning_texts
@@ -149,7 +149,7 @@ class Results(_Shown):
     ) -> str:
         """What `vit-report --table FILE.tex` writes; see its flags. `rename`: {"OLD": "NEW"}."""
         (findings,) = _renamed({self.findings.dataset: self.findings}, rename).values()
-        table = paper_table(findings.for_latex, columns)
+        table = paper_table(findings.for_latex, None if columns is None else names_of(columns))
         return in_latex(table, label or f"tab:{self.findings.study.name}", caption)
 
 
@@ -177,7 +177,8 @@ class ResultsByDataset(_Shown):
     ) -> str:
         """What `vit-report --table FILE.tex` writes; see its flags. `rename`: {"OLD": "NEW"}."""
         parts = {name: findings.for_latex for name, findings in _renamed(self._found, rename).items()}
-        return in_latex(studies_table(parts, columns), label or "tab:across", caption)
+        names = None if columns is None else names_of(columns)
+        return in_latex(studies_table(parts, names), label or "tab:across", caption)
 
 
 def results(studies: Sequence[Runs]) -> Results | ResultsByDataset:

@@ -254,8 +254,11 @@ def test_a_folder_with_several_studies_has_an_index(tmp_path, capsys):
     assert "new: In progress: 0 of 8 runs finished, 8 incomplete. two: In progress: 7 of 8 runs" in said
     assert 'href="../a%20b/report/report.html"' in page.read_text() and answer in page.read_text()
     assert (two / "looks.jsonl").exists() and not (new / "looks.jsonl").exists()
-    status, _, err = run(capsys, tmp_path, "--baseline", "none")
-    assert status == 2 and "--baseline: is for one study" in err
+    for flags in (("--baseline", "none"), ("--rename", "none=x"), ("--models",), ("--lower-is-better",)):
+        status, _, err = run(capsys, tmp_path, *flags)
+        assert status == 2 and f"{flags[0]}: is for one study; {tmp_path} holds 4: " in err
+    status, _, err = run(capsys, one, "--spread", "sd")
+    assert status == 2 and "--spread: is allowed only with --table, or over several datasets" in err
     shutil.rmtree(new)
     shutil.move(tmp_path / "x" / "later", two / "v3-s1")
     assert run(capsys, tmp_path)[0] == 0

@@ -132,6 +132,13 @@ def test_a_latex_table_is_that_of_the_command(tmp_path):
     assert twelve().to_latex(label="tab:x") == file.read_text()
 
 
+def test_the_columns_of_a_table_are_one_text_as_for_the_flag_or_a_list():
+    results = twelve()
+    assert results.to_latex("variant, acc") == results.to_latex(["variant", "acc"]) != results.to_latex()
+    with pytest.raises(UserError, match="--columns: 'nothing' is not allowed"):
+        results.to_latex("nothing")
+
+
 def test_runs_have_no_empty_columns():
     assert list(twelve().runs) == ["run", "variant", "seed", "status", "epochs", "acc", "m"]
     assert "seed" not in twelve(variance="unpaired").runs
