@@ -133,7 +133,7 @@ ENTRIES = [
     *(f"{LEFT}/{name}" for name in ("config.json", "metrics.csv", "error.txt", "resume.safetensors", "plugin")),
 ]
 EXPORTED = ["study.json", "runs.csv", "curves.csv", "test_hits.npz"]
-FORMS = ("moved", "missing", "within", "fifo", "huge", "type", "text")
+FORMS = ("moved", "missing", "within", "fifo", "huge", "type", "text", "second")
 TEXT = "\x1b[2J\u202e $(touch X) `touch X`\n\\input{X}"
 
 
@@ -152,6 +152,8 @@ def forge(path: Path, form: str, home: Path) -> None:
     elif form == "huge":
         with path.open("wb") as file:
             file.truncate(10**9)  # takes no space on the disk
+    elif form == "second":  # a second name of the user's file
+        os.link(home / "file", path)
     elif form == "type":
         path.mkdir() if was_file else path.write_bytes(b"")
     elif form == "text":

@@ -79,15 +79,16 @@ def read_file(path: Path) -> pd.DataFrame:
 
 
 def _parquet(path: Path) -> pd.DataFrame:
-    """The table in a Parquet file, read in parts: a value that repeats takes no space in the file."""
+    """The table in a Parquet file. It is read in parts: a value that repeats takes no space in the file."""
+    from pyarrow import Table
     from pyarrow.parquet import ParquetFile
 
-    most, parts = most_bytes(), []
-    for part in ParquetFile(path).iter_batches():
-        parts.append(part.to_pandas())
-        if (most := most - part.nbytes) < 0:
+    file, parts = ParquetFile(path), list[Any]()
+    for part in file.iter_batches():
+        parts.append(part)
+        if sum(one.nbytes for one in parts) > most_bytes():
             raise ValueError(f"it has more than {most_bytes():,} bytes; VIT_MAX_BYTES sets another limit")
-    return pd.concat(parts, ignore_index=True) if parts else pd.read_parquet(path)
+    return Table.from_batches(parts, file.schema_arrow).to_pandas()
 
 
 def _json_lines(text: str) -> list[Any]:
