@@ -36,7 +36,7 @@ def question(findings: Findings) -> Section:
     facts = {
         "Metric": f"The {metric.label}{after}; {better} is better.{selected}",
         "Means": f"Of finished runs, with Student's t interval at {words.CONFIDENCE}, cut at the limits of the metric.",
-        "Scope": scope(findings.conduct, findings.policy.unit),
+        "Scope": scope(findings.conduct, findings.counted),
         **(_differences(findings) if findings.variants.others else {}),
         "Rules": README,
     }

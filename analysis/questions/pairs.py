@@ -198,7 +198,7 @@ def limits(findings: Findings) -> str:
 
     Both are those of the median of the tested pairs, by the spread of its runs, which is itself uncertain.
     """
-    metric, margin, unit = findings.means.metric, findings.policy.margin, findings.policy.unit
+    metric, margin, unit = findings.means.metric, findings.policy.margin, findings.counted
     known = [c for c in findings.comparisons.family.values() if math.isfinite(c.detectable)]
     if not any(c.verdict == c.verdict_of_finished == "not shown" for c in known):
         return ""
@@ -232,7 +232,7 @@ def without_comparison(findings: Findings) -> list[str]:
 def not_testable(findings: Findings) -> list[str]:
     """Why nothing is tested against the baseline, and what to do."""
     variants, means, baseline = findings.variants, findings.means, findings.variants.baseline
-    name, metric, unit = words.quoted(baseline), means.metric, findings.policy.unit
+    name, metric, unit, counted = words.quoted(baseline), means.metric, findings.policy.unit, findings.counted
     if not means.of(baseline).n:
         said = f"Nothing can be compared with the baseline {name}: no run of it has {words.article(metric.label)}."
         return [said, *_without_baseline(findings)]
@@ -244,11 +244,11 @@ def not_testable(findings: Findings) -> list[str]:
         best = means.best if means.best in known else known[0]
         each = ", ".join(f"{words.quoted(variant)} {means.text(variant)}" for variant in (best, baseline))
         single = means.of(baseline).n == 1 or all(means.of(variant).n == 1 for variant in known)
-        untested = f"With a single {unit} no statistical test against {name} is possible." if single else said
+        untested = f"With a single {counted} no statistical test against {name} is possible." if single else said
         said = f"{words.titled(metric)}: {each}. {untested}"
     if any(str(reason).startswith("failed runs") for reason in reasons):
-        return [said, f"Find out why runs failed before you train more {unit}s."]
-    more = "For more runs, train more seeds" if unit == "seed" else "Train more runs of each variant"
+        return [said, f"Find out why runs failed before you train more {counted}s."]
+    more = "For more runs, train more seeds" if counted == "seed" else "Train more runs of each variant"
     more += ": a test needs at least two, better five."
     return [said, *([more] if reasons != {f"no spread over the {unit}s"} else [])]
 
@@ -256,7 +256,7 @@ def not_testable(findings: Findings) -> list[str]:
 def _without_baseline(findings: Findings) -> list[str]:
     """What to do where no run of the baseline has a result."""
     means, counts = findings.means, findings.conduct.counts.loc[findings.variants.baseline]
-    no_help = f"More {findings.policy.unit}s will not help"
+    no_help = f"More {findings.counted}s will not help"
     if counts["finished"]:
         others = words.listing([name for name in means.by_metric if name != means.metric]) or "none"
         tested = " Runs that were trained with --test false have no test metrics." * means.metric.startswith("test/")
@@ -280,7 +280,7 @@ def pairs_table(findings: Findings) -> Table | None:
     rows = [row for row in findings.pairs if findings.variants.baseline not in (row.a.variant, row.b.variant)]
     if not rows:
         return None
-    over = ", over the seeds that both have" if findings.policy.unit == "seed" else ""
+    over = f", over the {findings.counted}s that both have" if findings.policy.unit == "seed" else ""
     caption = f"Pairs of variants without the baseline (variant − reference){over}."
     n, *details = columns.pair_columns(findings.policy, [row.comparison for row in rows])
     shown = (

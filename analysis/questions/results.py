@@ -21,7 +21,7 @@ def question(findings: Findings) -> Section:
     """The main table and figure; the answer of a study of one variant."""
     means, metric, styles = findings.means, findings.means.metric, findings.styles
     diverged = findings.conduct.counts["diverged"].to_dict()
-    each = ", one for each seed" if findings.policy.unit == "seed" else ""
+    each = f", one for each {findings.counted}" if findings.policy.unit == "seed" else ""
     caption = (
         f"{words.titled(metric)} of each variant. Dots: runs{each}. Diamond and bar: mean and "
         f"{words.CONFIDENCE} interval."
@@ -54,7 +54,7 @@ def best_mean(findings: Findings) -> list[str]:
         else ""
     )
     above = [variants.brief[better] for better, worse in comparisons.ranked if worse == best[0]]
-    on = " on the seeds that both have" if findings.policy.unit == "seed" else ""
+    on = f" on the {findings.counted}s that both have" if findings.policy.unit == "seed" else ""
     lost = [f"Shown to be better{on}: {words.names(above)}."] if above else []
     alone = len(best) == 1 and bool(comparisons.pairs)
     label = means.metric.label + (" of the variants that are tested" if comparisons.untested else "")
@@ -83,7 +83,7 @@ def variants_table(findings: Findings) -> Table:
     rate_note = f"share of the ended runs, with the exact {words.CONFIDENCE} interval"
     right = f"in at least {words.CONFIDENCE} of such studies, all are right"
     rank_note = f"the places that the variant can have, of {len(rows)}; {right}"
-    n_note = "finished runs, one for each seed" if policy.unit == "seed" else "finished runs"
+    n_note = f"finished runs, one for each {findings.counted}" if policy.unit == "seed" else "finished runs"
     n = Column("n", "mean.n", words.counts, "n", note=n_note)
     rate = Column("diverged", lambda row: divergence[row.variant], words.each(columns.share_text), "diverged")
     mean = replace(columns.mean_column(metric, findings), mark="mark")

@@ -593,6 +593,8 @@ def test_the_column_of_seeds_gives_the_word_for_them():
     frame = table({"a": [1, 2, 3.5], "b": [2, 4, 5]}).rename(columns={"seed": "fold", "score": "mAP"})
     results = compared(frame, "mAP", seed="fold")
     assert "2 variants × 3 folds." in summary(results.findings)
+    one = compared(frame[frame["fold"] == 0], "mAP", seed="fold").answer
+    assert "With a single fold no statistical test against a is possible." in one and "seed" not in one
     assert r"\caption{mAP: mean and 95" in results.to_latex() and "3 folds. Bold" in results.to_latex()
 
 
