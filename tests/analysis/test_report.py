@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from synthetic import on_dataset, results_of, write_factorial, write_study
 
+from analysis.asked import Asked
 from analysis.findings import analyze, analyze_each
 from analysis.report import headline, study_document, study_sections
 from analysis.runs.by_dataset import by_dataset, datasets_of
@@ -77,7 +78,7 @@ def test_a_loss_is_not_tested_for_equivalence_at_the_margin_of_an_accuracy(tmp_p
 def test_seeds_of_one_configuration_have_a_report(tmp_path):
     folder = write_study(tmp_path, accuracy={"none": 0.7}, seeds=3)
     (folder / STUDY).unlink()
-    document = study_document(analyze(read_runs(folder, False, None, None)))
+    document = study_document(analyze(read_runs(folder, Asked())))
     assert document.title == "position: test accuracy"
     assert b"3 seeds, 95 % interval). There is no other" in write.make(document)["report.md"]
 
