@@ -12,6 +12,7 @@ from analysis.runs.scales import scales_note
 from experiments.direction import HIGHER, LOWER, words_of
 from experiments.errors import MOST_NAMED, UserError
 
+SAYS = {"metric", "measure", "tag", "variable"}  # words of a column that says what the value of a row is
 STEP = re.compile("epoch|step|iter|round", re.IGNORECASE)
 RUN = re.compile("(run|trial)[ _./]?(id|name)?", re.IGNORECASE)  # a column that tells runs apart where no seed does
 
@@ -100,9 +101,10 @@ def _ways(rows: Rows, name: str, held: list[str]) -> list[tuple[int, str]]:
     factor = (5, f"if {name} is a factor, name it")
     if is_seed(name):
         return [(0, f"to pair runs by {name}: {rows.ask('seed', name)}")]
-    if whole_numbers(held) is None:
-        return [where, (3, f"if {name} is a dataset: {rows.ask('dataset', name)}"), factor]
     mean = (1, f"for the mean over {name} of each run: {rows.ask('mean_over', name)}")
+    if whole_numbers(held) is None:
+        dataset = (3, f"if {name} is a dataset: {rows.ask('dataset', name)}")
+        return [where, dataset, *([] if SAYS & words_of(name) else [(4, mean[1])]), factor]
     last = f"for the last row of each run: {rows.ask('last', name)}"
     return [(0, last), mean] if STEP.search(name) else [mean, where, (4, last), factor]
 

@@ -22,7 +22,7 @@ from analysis.runs.by_dataset import DATASET
 from analysis.runs.cells import cell_number, cell_text, closest, is_seed
 from analysis.runs.ended import check_ended, lost_values, named_columns, notes_of_others
 from analysis.runs.inferred import infer
-from analysis.runs.repeats import RUN, STEP, Rows, selected
+from analysis.runs.repeats import RUN, SAYS, STEP, Rows, selected
 from analysis.runs.runs import Runs
 from analysis.runs.scales import chance_of, margin_of, rounding_note
 from analysis.runs.settings import leaves, level_text, variant_name
@@ -41,7 +41,6 @@ EXPORTS = {
     "a chart of W&B; export the table of runs, or read wandb:ENTITY/PROJECT": {"__MIN", "__MAX"},
 }
 """What has no row for each run -> the ends of columns by which it is known."""
-SAYS = {"metric", "measure", "tag", "variable"}  # words of a column that says what the value of a row is
 
 
 def read_file(path: Path) -> pd.DataFrame:

@@ -43,7 +43,8 @@ def notes(frame, **asked):
             ["acc", "loss"],
             ["for one of metric (acc, loss): where='metric=acc'", "dataset='metric'", "factor"],
         ),
-        ("task", ["arc", "boolq"], ["where='task=arc'", "if task is a dataset: dataset='task'"]),
+        ("task", ["arc", "boolq"], ["where='task=arc'", "if task is a dataset: dataset='task'", "mean_over='task'"]),
+        ("fold", ["left", "right"], ["where='fold=left'", "mean_over='fold'", "factor"]),
     ],
 )
 def test_the_advice_on_rows_of_one_run(part, names, ways):
