@@ -31,10 +31,10 @@ def compare(frame: pd.DataFrame, metric: str = "", factor: Any = (), **asked: An
     answer and the table of variants. Raises `UserError` naming the column and what it holds.
     """
     from analysis.outputs.notebook import results
-    from analysis.runs.tabular import read_tables
+    from analysis.runs.read import read_frame
 
     stated = Asked.of(**{"metric": metric, "factor": factor, **asked})
-    return results(read_tables(frame, "the table", stated.called("compare", "frame")))
+    return results(read_frame(frame, stated.called("compare", "frame")))
 
 
 def read(source: str | Path, metric: str | None = None, **asked: Any) -> Results | ResultsByDataset:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, InstanceOf, ValidationError, model_validator
 
 from experiments.cli import folder
 from experiments.errors import UserError, did_you_mean, first_line
 from experiments.runs.tracking.settings import PLACE
 from experiments.sections import Section
 from experiments.stated import ColumnMargin, Family, Variance
+from experiments.table_plan import GivenPlan
 
 Spread = Literal["interval", "sd"]
 PAGES = ("report", "across")
@@ -21,10 +22,22 @@ ALONE = (
     ("table", "writes only the table", ("out", "figures", "open", "wandb", "json", "style", "models")),
     ("json", "prints JSON and writes no report", ("out", "figures", "open", "wandb", "rename", "style", "models")),
     ("gate", "prints one line", ("table", "json", "out", "figures", "open", "wandb", "style", "models")),
+    (
+        "needed",
+        "prints the runs that are wanted",
+        ("out", "figures", "open", "wandb", "rename", "table", "json", "gate", "style"),
+    ),
     ("wandb", "shows the planned comparison", ("metric", "baseline")),
 )
 """A flag, what it does, and the flags that do not go with it."""
-NEEDS = {"columns": "table", "label": "table", "caption": "table", "project": "wandb", "entity": "wandb"}
+NEEDS = {
+    "columns": "table",
+    "label": "table",
+    "caption": "table",
+    "project": "wandb",
+    "entity": "wandb",
+    "needed": "plan",
+}
 """A flag -> the one without which it has no effect."""
 
 
@@ -39,6 +52,7 @@ class Group(NamedTuple):
 
 RUNS = Group("what is compared", (*PAGES, "export", "pool"), in_python=True)
 COMPARED = Group(RUNS.title, (*PAGES, "export"), in_python=True)
+PLANNED = Group(RUNS.title, ("report", "export"), in_python=True)
 COLUMNS = Group("tables (what the columns are, beside that of --metric)", (*PAGES, "export"), True, True)
 DATASET = Group(COLUMNS.title, PAGES, True, True)
 POOLED = Group(RUNS.title, ("pool",))
@@ -46,6 +60,9 @@ FILES = Group("the report", (*PAGES, "pool"))
 REPORT = Group(FILES.title, PAGES)
 TABLE = Group("a table for a paper, or JSON, in place of a report", PAGES)
 STUDY = Group("the report of one study", ("report",))
+DIRECTION = ("lower_is_better", "higher_is_better")
+BY_PLAN = ("metric", "baseline", "factor", "chance", "margin", "variance", "family", "dataset", *DIRECTION)
+"""What a plan states or leaves out, so that no flag may."""
 
 
 def _text(value: Any) -> Any:
@@ -105,6 +122,7 @@ Positive = Annotated[float, BeforeValidator(_number), Field(gt=0, allow_inf_nan=
 Chance = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
 Switch = Annotated[bool, Field(strict=True)]
 File = Annotated[Path, BeforeValidator(_path)]
+Plan = Annotated[InstanceOf[GivenPlan], BeforeValidator(GivenPlan.of)]
 
 
 def _flag(group: Group, metavar: str | None = None, default: Any = None) -> Any:
@@ -129,6 +147,9 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     """metric to compare (default: the study's own, else test/acc); another one makes the report exploratory"""
     baseline: Text | None = _flag(COMPARED, "VARIANT")
     """variant to compare with (default: the study's own, else the first); another one: as for --metric"""
+    plan: Plan | None = _flag(PLANNED, "FILE")
+    """the plan of a table or of runs of W&B, stated before them: margin, looks, which runs; `vit-report plan` prints an
+    example. In Python also a mapping"""
     pair: Text | None = _flag(POOLED, "PAIR")
     """the settings of both sides, such as 'model.pos_embed=rope-2d - model.pos_embed=learned-1d'"""
     factor: Texts = _flag(COLUMNS, "COLUMN", ())
@@ -198,6 +219,8 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     Sections that you add stay. It needs pip install "vit-ablation[wandb]" """
     project: Annotated[str | None, Field(description=PLACE["project"])] = _flag(STUDY, "NAME")
     entity: Annotated[str | None, Field(description=PLACE["entity"])] = _flag(STUDY, "NAME")
+    needed: Switch = _flag(STUDY, default=False)
+    """with --plan: print what makes each run that is still wanted, one line each, and write no report"""
     command: str = ""  # the line that asks it, which a report shows
 
     @classmethod
@@ -220,11 +243,19 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     @classmethod
     def _checked(cls, given: Mapping[str, Any], named: Callable[[str], str]) -> Self:
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(given)._as_planned()
         except ValidationError as error:
             field, colon, said = first_line(error).partition(": ")
             name = field.partition(".")[0]  # without the place in a list
             raise UserError(f"{named(name) if name in FLAGS else name}{colon}{said}") from error
+
+    def _as_planned(self) -> Self:
+        """The same with what its plan states."""
+        if self.plan is None:
+            return self
+        plan, variance = self.plan.plan, "unpaired" if self.plan.plan.seeds is None else self.plan.plan.variance
+        stated = {name: getattr(plan, name) for name in ("metric", "margin", "chance", "family", "lower_is_better")}
+        return self.model_copy(update={**stated, "variance": variance, "factor": tuple(plan.factors)})
 
     @model_validator(mode="before")
     @classmethod
@@ -243,6 +274,9 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
         for flag, needed in NEEDS.items():
             if flag in given and needed not in given:
                 yield f"--{flag}: is allowed only with --{needed}"
+        for name in BY_PLAN if self.plan else ():
+            if getattr(self, name) and name in self.model_fields_set:
+                yield f"{name}: is not allowed with a plan, which says how runs are compared"
         if self.lower_is_better and self.higher_is_better:
             yield "lower_is_better: is not allowed with higher_is_better"
         if self.variance == "unpaired" and self.seed is not None:
@@ -252,11 +286,13 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     def given(self) -> dict[str, Any]:
         """The fields that the user states, and their values."""
         stated = {name: value for name, value in self if name in self.model_fields_set and value is not None}
-        return {name.rstrip("_"): value for name, value in stated.items() if name != "command"}
+        others = ("command", *(BY_PLAN if self.plan else ()))
+        return {name.rstrip("_"): value for name, value in stated.items() if name not in others}
 
     def called(self, function: str, first: str) -> Self:
         """The same with the command that Python asks it by: `analysis.FUNCTION(FIRST, metric='acc')`."""
         values = {name: list(value) if isinstance(value, tuple) else value for name, value in self.given.items()}
+        values |= {"plan": self.plan.given} if self.plan else {}
         words = ", ".join([first, *(f"{name}={value!r}" for name, value in values.items())])
         return self.model_copy(update={"command": f"analysis.{function}({words})"})
 

@@ -18,6 +18,7 @@ from analysis.outputs.paper_table import check_file, paper_table, write_table
 from analysis.report import study_document
 from analysis.runs import exported
 from analysis.runs.by_dataset import ADVICE, by_dataset
+from analysis.runs.planned import needed
 from analysis.runs.read import TABLE, has_plan, is_imported, locate, read, read_each, studies_in
 from analysis.runs.runs import Runs
 from analysis.runs.tabular import FORMATS
@@ -49,6 +50,9 @@ def report(sources: Sequence[str], asked: Asked) -> int:
         several = f"{sources[0]} holds {len(folders)}: {', '.join(map(str, folders))}"
         raise UserError(f"{flag_of(of_one[0])}: is for one study; {several}")
     source = _located(sources[0])
+    if asked.needed and asked.plan:
+        say(*needed(read_each(source, asked)[0], asked.plan.plan))
+        return 0
     explored = has_plan(source) and (asked.metric or asked.baseline)
     return _answer([source], "report-exploratory" if explored else "report", asked)
 
@@ -166,10 +170,14 @@ def save_workspace(findings: Findings, document: Document, place: Tracking) -> s
 
 
 def record_look(study: Runs) -> None:
-    """Note in the study's folder that its results were seen. A folder that cannot be written is no error."""
-    if study.folder is not None and study.recorded:
+    """Note in the study's folder, or beside the user's plan, that its results were seen.
+
+    A folder that cannot be written is no error.
+    """
+    place = study.looks_file or (study.folder if study.recorded else None)
+    if place is not None:
         try:
-            add_look(study.folder, this_look(study))
+            add_look(place, this_look(study))
         except UserError as error:
             say(f"vit-report: this look is not recorded: {error}", error=True)
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from analysis.asked import Asked, add_flags
 from experiments.cli import Parser, folder, run_command
-from experiments.errors import UserError
+from experiments.errors import UserError, say
+from experiments.table_plan import EXAMPLE
 
 PROG = "vit-report"
 SOURCE = (
@@ -21,7 +22,8 @@ COMMANDS = {
 other commands (a folder that has the name of a command: ./across):
   vit-report across A B C        one table over several datasets
   vit-report pool A B C          one difference over several studies
-  vit-report export STUDY DIR    write a study as JSON and CSV""",
+  vit-report export STUDY DIR    write a study as JSON and CSV
+  vit-report plan                print an example of a plan, for --plan""",
     ),
     "across": (
         "Write one table over studies of the same variants, each on another dataset, with one level for all datasets.",
@@ -45,6 +47,9 @@ SEVERAL = ("across", "pool")  # the commands of several studies
 def body(argv: Sequence[str]) -> int:
     """Write the report or the export, and print its path."""
     name = argv[0] if argv and argv[0] in COMMANDS else "report"
+    if list(argv) == ["plan"]:
+        say(*EXAMPLE.splitlines())
+        return 0
     parsed = _parser(name).parse_args(argv if name == "report" else argv[1:])
     if name == "report" and parsed.more:
         raise UserError(f"{parsed.more[0]}: is a second study; {PROG} across A B C: one table over several datasets")

@@ -282,11 +282,13 @@ class Inferred(StudyPlan, frozen=True, extra="forbid"):
 
     `source`: where they are. `notes`: what a reader must know of it. `lower_is_better`, and `chance`, which is what
     guessing gives: of a metric that is a column of a table. There may be no margin, and the runs need no folders.
+    `planned_by`: the user's plan of these runs (see `experiments.table_plan`), its digest and date; "" where none is.
     """
 
     metric: str
     source: str
     notes: list[str] = []
+    planned_by: str = ""
     lower_is_better: bool | None = None
     chance: Annotated[float, Field(strict=True, ge=-LARGEST, le=LARGEST)] | None = None
 

@@ -53,7 +53,8 @@ class Conduct:
     def counted(self) -> str:
         """How many runs finished, and which are not used and why, as text."""
         said = [f"{self.finished} of {self.planned} runs finished."]
-        way = "; the sweep's command resumes them" if self.study.recorded else ""
+        lists = "; --needed lists them" if self.study.planned else ""
+        way = "; the sweep's command resumes them" if self.study.recorded else lists
         for status, runs in self.excluded.items():
             more = f"; and {len(runs) - MOST_NAMED} more" if len(runs) > MOST_NAMED else ""
             said.append(f"{len(runs)} {REASONS[status].format(way)}: {'; '.join(runs[:MOST_NAMED])}{more}.")

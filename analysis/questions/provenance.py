@@ -50,7 +50,8 @@ def origin(study: Runs) -> Facts:
     wall = ended["wall_seconds"] / ended["cohort"].fillna(1)  # the runs of a cohort share its time
     device, times = ended["device_seconds"].sum(min_count=1), ended[["started", "finished"]].dropna()
     runs, plugins = words.plural(len(ended), "run"), _counted(ended["plugin_digest"])
-    digests = (("Digest of all records", digest(study)),)
+    plan = (("Plan", study.planned_by),) if study.planned_by else ()
+    digests = (*plan, ("Digest of all records", digest(study)))
     if not study.training_known:
         return Facts(digests)
     total = f"{duration_text(wall.sum(min_count=1))} summed over {runs}, of which {duration_text(device)} device time"

@@ -59,7 +59,7 @@ def infer(
     if unpaired and any(run.row["run_id"] for run in runs):
         raise UserError(f"{source}: variance: 'unpaired' is not allowed: these runs are of vit-train, and have seeds")
     kept, copies = (
-        (_numbered(runs, names, str(metric)), {}) if unpaired else _without_copies(source, runs, names, settings)
+        (_numbered(runs, names, str(metric)), {}) if unpaired else without_copies(source, runs, names, settings)
     )
     variants = sorted(_in_order(runs, settings, factors, names), key=lambda variant: variant != baseline)
     if baseline is not None and baseline not in variants:
@@ -173,7 +173,7 @@ def _numbered(runs: list[SourceRun], variants: list[str], metric: str) -> dict[t
     return kept
 
 
-def _without_copies(
+def without_copies(
     source: str, runs: list[SourceRun], variants: list[str], settings: list[dict[str, Any]]
 ) -> tuple[dict[tuple[str, int], int], dict[str, str]]:
     """(variant, seed) -> index of the first run; run -> why a copy is out. `UserError` for copies without a seed."""

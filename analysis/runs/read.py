@@ -11,6 +11,7 @@ from analysis.runs.exported import is_export, read_export
 from analysis.runs.folder import has_runs, read_folder, read_runs
 from analysis.runs.held_fixed import check_pooling
 from analysis.runs.inferred import infer
+from analysis.runs.planned import planned_table, read_planned
 from analysis.runs.runs import Runs
 from analysis.runs.tabular import FORMATS, read_file, read_tables
 from experiments.errors import UserError
@@ -47,6 +48,10 @@ def read_each(source: str, asked: Asked) -> list[Runs]:
     variant are not of one model.
     """
     source = locate(source)
+    if asked.plan and not is_imported(source):
+        raise UserError(f"plan: is for a table of runs or wandb:ENTITY/PROJECT, and {source} is a folder")
+    if asked.plan:
+        return [read_planned(source, asked)]
     if source.startswith(f"{TABLE}:"):
         return read_tables(read_file(Path(source.partition(":")[2])), source, asked)
     known = ("variance",) if source.startswith(f"{WANDB}:") else ()  # runs of other programs may be unpaired
@@ -63,6 +68,12 @@ def read_each(source: str, asked: Asked) -> list[Runs]:
         study = read_export(folder) if is_export(folder) else read_folder(folder, asked.skip_unreadable)
         study = explore(study, metric, asked.baseline)
     return [check_pooling(study, asked.skip_unreadable)]
+
+
+def read_frame(frame: Any, asked: Asked) -> list[Runs]:
+    """A study from a table in memory, see `read_each`."""
+    source = "the table"
+    return [planned_table(frame, source, asked)] if asked.plan else read_tables(frame, source, asked)
 
 
 def locate(source: str) -> str:

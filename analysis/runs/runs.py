@@ -42,6 +42,7 @@ class Runs:
     looks: tuple[Look, ...] = ()  # those recorded so far
     folder: Path | None = None  # of the run folders, if any
     stated: StudyPlan | None = None  # the plan that the runs state, if `plan` is of a part or exploratory
+    looks_file: Path | None = None  # where looks at the runs of a user's plan are noted
     noted: tuple[str, ...] = ()  # what a reader must know beside the notes of the plan
 
     @classmethod
@@ -130,6 +131,16 @@ class Runs:
     def notes(self) -> tuple[str, ...]:
         """What a reader must know of a plan that was inferred, of an exploratory report and of several tables."""
         return (*(self.plan.notes if isinstance(self.plan, Inferred) else ()), *self.noted)
+
+    @property
+    def planned(self) -> bool:
+        """Whether margin, looks and variants were stated before the runs: in a study, or in the user's plan."""
+        return self.recorded or bool(self.planned_by)
+
+    @property
+    def planned_by(self) -> str:
+        """The user's plan of these runs, its digest and date; "" where there is none."""
+        return self.plan.planned_by if isinstance(self.plan, Inferred) else ""
 
     @property
     def names(self) -> dict[str, str]:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -131,11 +131,17 @@ def _meets(frame: pd.DataFrame, source: str, field: str, condition: str) -> pd.S
     return ~has if is_not else has
 
 
-def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
-    """A study from a table with one row for each run, or one for each value of the column `dataset`.
+class TableRuns(NamedTuple):
+    """The runs of a table: `notes` are for the reader of a report, and `about` says which columns are not used."""
 
-    `source`: what messages call the table.
-    """
+    runs: list[SourceRun]
+    metric: Metric
+    notes: list[str]
+    about: str = ""
+
+
+def runs_of(frame: pd.DataFrame, source: str, asked: Asked) -> TableRuns:
+    """The runs of a table. `source`: what messages call the table."""
     metric, dataset = asked.metric or "", asked.dataset
     frame, left_out = _rows_where(_checked(frame, source), source, asked.where)
     seeds = [] if asked.variance == "unpaired" else [asked.seed or "seed"]
@@ -145,7 +151,7 @@ def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
     chosen = {*others, *parts, *named_columns(asked.failed, frame)}
     factor = asked.factor or _guessed_factor(frame.drop(columns=[metric, *chosen], errors="ignore"), source)
     _check_roles(source, factor, [metric, *others, *parts])
-    measured, notes = _measured(frame, metric, asked)
+    measured, notes = measured_in(frame, metric, asked)
     lost = pd.Series(False, frame.index)
     for condition in asked.failed:
         lost |= (met := _meets(frame, source, "failed", condition))
@@ -155,12 +161,22 @@ def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
     )
     unused = rows.unused.drop(columns=[*chosen], errors="ignore")
     check_ended(unused, source, rows.frame[metric].notna())
-    levels = {apart(name, "config"): _levels(frame, source, name) for name in factor}
+    least = 1 if asked.plan else 2
+    levels = {apart(name, "config"): _levels(frame, source, name, least) for name in factor}
     if dataset is not None:
         levels[DATASET] = list(map(level_text, _levels(frame, source, dataset)))
     rows, selecting = selected(rows, lost, asked.last, asked.mean_over)
     runs, (noting, about) = _runs(rows, levels, measured), _notes(rows, unused.loc[rows.frame.index])
-    notes = [*noting, *notes, *selecting]
+    return TableRuns(runs, measured, [*noting, *notes, *selecting, *left_out], about)
+
+
+def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
+    """A study from a table with one row for each run, or one for each value of the column `dataset`.
+
+    `source`: what messages call the table.
+    """
+    runs, measured, notes, about = runs_of(frame, source, asked)
+    dataset, seeds = asked.dataset, [] if asked.variance == "unpaired" else [asked.seed or "seed"]
     of_rows, studies = [str(run.config.get(DATASET, "")) for run in runs], []
     for name in sorted({*of_rows}) if not seeds else dict.fromkeys(of_rows):
         own = [run for run, of_row in zip(runs, of_rows) if of_row == name]
@@ -168,10 +184,10 @@ def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
         try:
             margin = margin_of(asked.margin, values, measured, source)
             study = infer(source, own, asked, measured, margin, factors_are="")
-            _check_variants(study, source, seeds, factor)
+            _check_variants(study, source, seeds, asked.factor)
         except UserError as error:
             raise UserError(f"{dataset}={name}: {error}" if name else str(error)) from error
-        notes_of = [*study.notes, *_notes_of_values(study, asked), *notes, *left_out]
+        notes_of = [*study.notes, *_notes_of_values(study, asked), *notes]
         changes: dict[str, Any] = {"notes": notes_of, "description": about}
         changes |= {"chance": chance_of(asked.chance, values, measured, source)} if asked.chance is not None else {}
         changes |= {"definition": {"names": {"seed": asked.seed}}} if asked.seed and not is_seed(asked.seed) else {}
@@ -195,12 +211,13 @@ def _notes_of_values(study: Runs, asked: Asked) -> list[str]:
     ]
 
 
-def _measured(frame: pd.DataFrame, column: str, asked: Asked) -> tuple[Metric, list[str]]:
+def measured_in(frame: pd.DataFrame, column: str, asked: Asked) -> tuple[Metric, list[str]]:
     """The metric in a column, which knows its direction, and what to note of it.
 
     In a table with a column that says the metric of each row, such as `tag`, its one direction counts as well.
     """
-    stated = {"lower_is_better", "higher_is_better"} & asked.given.keys()
+    by_plan = asked.plan is not None and asked.plan.plan.lower_is_better is not None
+    stated = by_plan or {"lower_is_better", "higher_is_better"} & asked.given.keys()
     if is_metric(column):
         return metric_of_column(column, asked.lower_is_better), []
     said = {cell_text(cell) for name, cells in frame.items() if SAYS & words_of(str(name)) for cell in cells}
@@ -357,7 +374,7 @@ def _way(frame: pd.DataFrame, column: str, named: Sequence[str]) -> str:
     return ""
 
 
-def _levels(frame: pd.DataFrame, source: str, factor: str) -> list[Any]:
+def _levels(frame: pd.DataFrame, source: str, factor: str, least: int = 2) -> list[Any]:
     """The level in each row: a number where all are, else text."""
     texts = [cell_text(cell) for cell in frame[factor]]
     if "" in texts:
@@ -372,7 +389,7 @@ def _levels(frame: pd.DataFrame, source: str, factor: str) -> list[Any]:
         if alike.setdefault(level, shown) != shown:
             same = f"{alike[level]!r} and {shown!r} are the same number"
             raise UserError(f"{source}: {factor}: {same}; write it in one way")
-    if len(set(levels)) < 2:
+    if len(set(levels)) < least:
         raise UserError(f"{source}: {factor}: every row holds {texts[0]!r}; a factor has two values or more")
     return levels
 
