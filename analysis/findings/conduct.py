@@ -20,7 +20,7 @@ REASONS = {
     "pruned": "pruned (stopped early; excluded from means)",
     "incomplete": "incomplete (not started or not finished{})",
     "unreadable": "unreadable (changed or damaged records; skipped on request)",
-    "unplanned": "in the folder but not in the plan (not used)",
+    "unplanned": "not in the plan (not used)",
 }
 
 

@@ -19,7 +19,7 @@ from analysis.runs.cells import cell_number, cell_text
 from analysis.runs.inferred import PREFERENCE, without_copies
 from analysis.runs.runs import Runs
 from analysis.runs.scales import chance_of, margin_of, rounding_note
-from analysis.runs.settings import flatten, level_text
+from analysis.runs.settings import leaves, level_text
 from analysis.runs.source_run import SourceRun, apart, check_row
 from analysis.runs.tabular import TableRuns, measured_in, read_file, runs_of
 from analysis.verdicts.stopping import after_looks
@@ -48,7 +48,7 @@ def read_planned(source: str, asked: Asked) -> Runs:
     metric, notes = measured_in(pd.DataFrame(), asked.plan.plan.metric, asked)
     runs = []
     for run in sorted(wandb_project.find_runs(name), key=lambda run: PREFERENCE.index(run.status)):
-        settings, value = dict(flatten(run.config)), dict(flatten(run.summary)).get(asked.plan.plan.metric)
+        settings, value = dict(leaves(run.config)), dict(leaves(run.summary)).get(asked.plan.plan.metric)
         known = {apart(factor, "config"): settings.get(factor) for factor in asked.factor}
         known |= {"seed": settings.get(asked.seed or "seed")}
         is_known = isinstance(value, int | float) and math.isfinite(value)
