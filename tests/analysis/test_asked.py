@@ -42,7 +42,10 @@ def test_the_shell_and_python_ask_the_same(words, asked):
     [
         ({"factors": "m"}, "factors: no such argument; did you mean factor?"),
         ({"lower_is_beter": True}, "lower_is_beter: no such argument; did you mean lower_is_better?"),
-        ({"out": "x"}, "out: no such argument; allowed: skip_unreadable, metric, baseline, factor, where, failed, "),
+        (
+            {"out": "x"},
+            "out: no such argument; allowed: skip_unreadable, metric, baseline, plan, factor, where, failed, ",
+        ),
         ({"metric": ["acc"]}, "metric: ['acc'] is not allowed: expected one text"),
         ({"margin": True}, "margin: True is not allowed: expected a number"),
         ({"margin": "small"}, "margin: 'small' is not allowed: expected a number above 0"),
