@@ -51,7 +51,8 @@ def report(sources: Sequence[str], asked: Asked) -> int:
         raise UserError(f"{flag_of(of_one[0])}: is for one study; {several}")
     source = _located(sources[0])
     if asked.needed and asked.plan:
-        say(*needed(read_each(source, asked)[0], asked.plan.plan))
+        for line in needed(read_each(source, asked)[0], asked.plan.plan):
+            say(line)
         return 0
     explored = has_plan(source) and (asked.metric or asked.baseline)
     return _answer([source], "report-exploratory" if explored else "report", asked)
