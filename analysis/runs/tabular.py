@@ -203,12 +203,7 @@ def _notes_of_values(study: Runs, asked: Asked) -> list[str]:
     named = ", ".join(failed[:MOST_NAMED])
     said = f"Not tested because of failed runs: {named}. Ways out: {way}. To leave rows out is none."
     lost = [said] * (bool(failed) and asked.chance is None and not study.metric.is_share)
-    folds = ["Folds of a cross-validation share training data, so intervals over them are too narrow."]
-    return [
-        *rounding_note([list(own) for _, own in values], study.metric),
-        *lost,
-        *folds * bool({"fold", "folds"} & words_of(asked.seed or "")),
-    ]
+    return [*rounding_note([list(own) for _, own in values], study.metric), *lost]
 
 
 def measured_in(frame: pd.DataFrame, column: str, asked: Asked) -> tuple[Metric, list[str]]:
@@ -349,9 +344,9 @@ def _notes(rows: Rows, unused: pd.DataFrame) -> tuple[list[str], str]:
     rest = unused.drop(columns=confounded)
     told_apart = rows.seeds and not is_seed(rows.seeds[0]) and not RUN.fullmatch(rows.seeds[0])
     paired = f"Differences are over the common values of {''.join(rows.seeds)}. "
-    notes += [f"{paired}Folds share data, and parts of a run its model: intervals are then too narrow."] * bool(
-        told_apart
-    )
+    notes += [
+        f"{paired}Folds share training data, and parts of a run its model: intervals over them are too narrow."
+    ] * bool(told_apart)
     about = f"Columns of {rows.source} that are not used: {', '.join(rest)}." if len(rest.columns) else ""
     return [*notes, *notes_of_others(rest)], about
 

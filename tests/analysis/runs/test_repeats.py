@@ -215,4 +215,4 @@ def test_texts_that_are_no_seeds(texts):
 def test_parts_that_are_named_as_seeds_are_noted():
     frame = parts(seeds=(0,)).drop(columns="seed")
     (note,) = notes(frame, seed="fold")
-    assert note.startswith("Differences are over the common values of fold. Folds share data")
+    assert note.startswith("Differences are over the common values of fold. Folds share training data")
