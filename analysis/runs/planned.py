@@ -113,10 +113,13 @@ def _study(source: str, asked: Asked, found: TableRuns) -> Runs:
     for (label, number), run in placed.items():
         if (label, number) not in own:
             unused[run.name] = f"is after the look at {kept.stopped[label]} seeds, which decides {label}"
+    if unused:
+        name, why = next(iter(unused.items()))
+        more = f" and {len(unused) - 1} more" if len(unused) > 1 else ""
+        stated["notes"] = [*stated["notes"], f"Not used: {name} {why}{more}."]
     unused = {name: f"{why}, so it is not used" for name, why in unused.items()}
     others = [SourceRun(name, "unplanned") for name in unused]
-    if placed:
-        kept = kept.changed(notes=[*stated["notes"], *_notes(study, plan)])
+    kept = kept.changed(notes=[*stated["notes"], *(_notes(study, plan) if placed else [])])
     left = [run for place, run in runs.items() if place in own]
     return Runs.of_runs(kept, [*left, *others], looks=seen, looks_file=given.looks_file, troubles=unused)
 
