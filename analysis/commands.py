@@ -51,6 +51,8 @@ def report(sources: Sequence[str], asked: Asked) -> int:
         raise UserError(f"{flag_of(of_one[0])}: is for one study; {several}")
     source = _located(sources[0])
     if asked.needed and asked.plan:
+        if source.startswith(f"{TABLE}:") and not Path(sources[0]).expanduser().exists():
+            say(f"vit-report: {sources[0]} does not exist yet, so every run is needed", error=True)
         for line in needed(read_each(source, asked)[0], asked.plan.plan):
             say(line)
         return 0

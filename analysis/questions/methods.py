@@ -88,7 +88,8 @@ def _verdict(findings: Findings) -> str:
         none = f"No margin is stated in the unit of the {policy.metric.label}, so nothing is called equivalent."
         return " ".join([f"Read from the interval: {rest} {none}", *more])
     changed = ", which was changed after runs had started" if "margin" in conduct.changes else ""
-    stated = ", which the study fixes before its runs" if not changed and conduct.study.planned else ""
+    fixed = ", which the study fixes before its runs" if conduct.study.recorded else ", as its plan states"
+    stated = fixed if not changed and conduct.study.planned else ""
     within = words.margin(policy.margin, policy.metric)
     equal = f'"equivalent" within the margin, ±{within}{changed}{stated}; otherwise {rest}'
     return " ".join([f"Read from the interval: {equal}", *more])

@@ -47,10 +47,10 @@ def read_planned(source: str, asked: Asked) -> Runs:
         raise UserError(f"{others[0]}: is for a table of runs, such as runs.csv, and {source} is none")
     metric, notes = measured_in(pd.DataFrame(), asked.plan.plan.metric, asked)
     runs = []
-    for run in sorted(wandb_project.find_runs(name), key=lambda run: PREFERENCE.index(run.status)):
+    for run in wandb_project.find_runs(name):
         settings, value = dict(leaves(run.config)), dict(leaves(run.summary)).get(asked.plan.plan.metric)
         known = {apart(factor, "config"): settings.get(factor) for factor in asked.factor}
-        known |= {"seed": settings.get(asked.seed or "seed")}
+        known |= {"seed": _key(settings.get(asked.seed or "seed"))}
         is_known = isinstance(value, int | float) and math.isfinite(value)
         status = "diverged" if run.status == "finished" and not is_known else run.status
         summary = {**run.summary, str(metric): value if is_known else None}
@@ -176,6 +176,8 @@ def _placed(runs: Sequence[SourceRun], given: GivenPlan, source: str) -> tuple[d
         raise UserError(f"{given.place}: factors: two levels are the same number")
     inside, names = list[SourceRun](), list[str]()
     counts = Counter[str]()
+    if plan.counted == "seed":  # of several copies of one run, the one that got furthest counts
+        runs = sorted(runs, key=lambda run: PREFERENCE.index(run.status))
     for run in runs:
         levels = tuple(_key(run.config.get(apart(factor, "config"))) for factor in plan.factors)
         label = labels.get(levels)
@@ -184,7 +186,8 @@ def _placed(runs: Sequence[SourceRun], given: GivenPlan, source: str) -> tuple[d
             unused[run.name] = why
             continue
         counts[label or ""] += 1
-        inside.append(replace(run, config={**run.config, "seed": seed}))
+        own = {apart(factor, "config"): level for factor, level in plan.labels[str(label)].items()}
+        inside.append(replace(run, config={**run.config, **own, "seed": seed}))
         names.append(str(label))
     kept, copies = without_copies(source, inside, names, [dict(run.config) for run in inside])
     if runs and not inside:

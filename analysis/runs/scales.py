@@ -35,7 +35,7 @@ def margin_of(given: float | str | None, values: Iterable[float], metric: Metric
             f"{line}points are of a share, from 0 to 1 or in percent; give a number in the unit of {metric}"
         )
     if is_share and margin >= WIDE and not points:
-        ways = f"--margin '{margin:g} points' ({margin / 100:g}), or --margin '{100 * margin:g} points'"
+        ways = f"write '{margin:g} points' ({margin / 100:g}) or '{100 * margin:g} points'"
         raise UserError(f"{line}{metric} is from 0 to 1, so this is {100 * margin:g} points; {ways}")
     margin *= 0.01 if points and is_share else 1
     if margin >= (largest := max(map(abs, finite))) > 0:

@@ -151,7 +151,7 @@ def test_a_report_says_which_plan_it_has_and_notes_its_look(tmp_path, monkeypatc
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(PLAN))
     assert body(["runs.csv", "--plan", "plan.yaml"]) == 0
     page = (tmp_path / "runs-acc-report" / "report.md").read_text()
-    assert "- Plan: plan.yaml (SHA-256 " in page and "which the study fixes before its runs" in page
+    assert "- Plan: plan.yaml (SHA-256 " in page and "within the margin, ±0.01, as its plan states" in page
     assert "--needed lists them): learned-1d, seed 4." in page and "holds no plan" not in page
     assert body(["runs.csv", "--plan", "plan.yaml", "--json"]) == 0
     (look,) = (tmp_path / "plan.looks.jsonl").read_text().splitlines()

@@ -37,15 +37,10 @@ def test_a_margin_in_the_unit_of_the_metric(given, values, metric, margin):
 @pytest.mark.parametrize(
     ("given", "values", "metric", "said"),
     [
-        (
-            0.5,
-            SHARE,
-            "acc",
-            "acc is from 0 to 1, so this is 50 points; --margin '0.5 points' (0.005), or --margin '50 points'",
-        ),
+        (0.5, SHARE, "acc", "acc is from 0 to 1, so this is 50 points; write '0.5 points' (0.005) or '50 points'"),
         (0.1, SHARE, "acc", "so this is 10 points"),
         (0.5, SHARE, "test/acc", "so this is 50 points"),
-        (1, SHARE, "auc", "so this is 100 points; --margin '1 points' (0.01)"),
+        (1, SHARE, "auc", "so this is 100 points; write '1 points' (0.01)"),
         (91, PERCENT, "acc", "acc has no value as large, 91 at most, so all would be equivalent"),
         ("95 points", SHARE, "acc", "no value as large"),
         (120, [-100.0, 20], "return", "no value as large, 100 at most"),
