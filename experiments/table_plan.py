@@ -8,6 +8,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -143,15 +144,16 @@ class TablePlan(BaseModel, frozen=True, extra="forbid"):
         """What the runs of a variant are told apart by."""
         return "run" if self.seeds is None else "seed"
 
-    @property
+    @cached_property
     def numbers(self) -> list[int]:
         """The seeds, or the numbers of runs without seeds."""
         return list(range(self.runs or 0)) if self.seeds is None else seed_list(self.seeds)
 
-    @property
+    @cached_property
     def labels(self) -> dict[str, Levels]:
-        """Variant -> its levels."""
-        return {self.label(levels): levels for levels in all_levels(self.factors, self.extra)}
+        """Variant -> its levels, in the order of the factors."""
+        every = ({f: own[f] for f in self.factors} for own in all_levels(self.factors, self.extra))
+        return {self.label(levels): levels for levels in every}
 
     def label(self, levels: Levels) -> str:
         """The name of a variant, as in the report of a table: its level, or `depth=2, head=logits`."""

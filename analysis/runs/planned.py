@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from analysis.runs.settings import leaves, level_text
 from analysis.runs.source_run import SourceRun, apart, check_row
 from analysis.runs.tabular import TableRuns, measured_in, read_file, runs_of
 from analysis.verdicts.stopping import after_looks
-from analysis.verdicts.study import columns
 from experiments.errors import UserError
 from experiments.metric import is_metric
 from experiments.runs.history import read_looks
@@ -34,36 +34,33 @@ from vit.registry import nearest
 Place = tuple[str, int]  # variant, and seed or number of the run
 
 
-def read_planned(source: str, asked: Asked) -> Runs:
+def read_planned(source: str, given: GivenPlan, asked: Asked) -> Runs:
     """A planned study of a table, "csv:FILE", or of W&B. A file that does not exist yet is a table without rows."""
     kind, _, name = source.partition(":")
     if kind == "csv":
         path = Path(name).expanduser()
-        return planned_table(
-            read_file(path) if path.exists() and path.stat().st_size else pd.DataFrame(), source, asked
-        )
-    assert asked.plan is not None
+        frame = read_file(path) if path.exists() and path.stat().st_size else pd.DataFrame()
+        return planned_table(frame, source, given, asked)
     if others := [flag for flag in ("where", "failed", "last", "mean_over") if flag in asked.given]:
         raise UserError(f"{others[0]}: is for a table of runs, such as runs.csv, and {source} is none")
-    metric, notes = measured_in(pd.DataFrame(), asked.plan.plan.metric, asked)
+    metric, notes = measured_in(pd.DataFrame(), given.plan.metric, asked)
     runs = []
     for run in wandb_project.find_runs(name):
-        settings, value = dict(leaves(run.config)), dict(leaves(run.summary)).get(asked.plan.plan.metric)
-        known = {apart(factor, "config"): settings.get(factor) for factor in asked.factor}
-        known |= {"seed": _key(settings.get(asked.seed or "seed"))}
+        settings, value = dict(leaves(run.config)), dict(leaves(run.summary)).get(given.plan.metric)
+        config = {**settings, **{apart(factor, "config"): settings.get(factor) for factor in asked.factor}}
+        config["seed"] = _key(settings.get(asked.seed or "seed"))
         is_known = isinstance(value, int | float) and math.isfinite(value)
         status = "diverged" if run.status == "finished" and not is_known else run.status
         summary = {**run.summary, str(metric): value if is_known else None}
-        runs.append(replace(run, status=status, config={**settings, **known}, summary=summary, metric=metric))
-    return _study(source, asked, TableRuns(runs, metric, notes))
+        runs.append(replace(run, status=status, config=config, summary=summary, metric=metric))
+    return _study(source, given, asked, TableRuns(runs, metric, notes))
 
 
-def planned_table(frame: pd.DataFrame, source: str, asked: Asked) -> Runs:
+def planned_table(frame: pd.DataFrame, source: str, given: GivenPlan, asked: Asked) -> Runs:
     """A planned study of a table with one row for each run. `source`: what messages call the table."""
     if isinstance(frame, pd.DataFrame) and frame.empty:
-        metric, notes = measured_in(pd.DataFrame(), asked.metric or "", asked)
-        return _study(source, asked, TableRuns([], metric, notes))
-    return _study(source, asked, runs_of(frame, source, asked))
+        return _study(source, given, asked, TableRuns([], *measured_in(pd.DataFrame(), given.plan.metric, asked)))
+    return _study(source, given, asked, runs_of(frame, source, asked))
 
 
 def needed(study: Runs, plan: TablePlan) -> Iterator[str]:
@@ -71,144 +68,128 @@ def needed(study: Runs, plan: TablePlan) -> Iterator[str]:
 
     Runs of W&B that are in training are left out.
     """
-    absent, numbers = set(study.of("incomplete")["run"]), plan.numbers
-    waiting = {run.seed for run in study.plan.runs if run.name in set(study.of("incomplete")["run"])}
-    first = next((at for at, number in enumerate(numbers) if number in waiting), len(numbers))
-    most = next((look for look in plan.looks if look > first), len(numbers)) if plan.until_decided else len(numbers)
-    for run in study.plan.runs:
-        if run.name in absent and run.name == _absent((run.variant, run.seed), plan) and run.seed in numbers[:most]:
+    incomplete, numbers = set(study.of("incomplete")["run"]), plan.numbers
+    waiting = [run for run in study.plan.runs if run.name in incomplete]
+    first = min((numbers.index(run.seed) for run in waiting), default=0)
+    most = next((look for look in plan.looks if look > first and plan.until_decided), len(numbers))
+    for run in waiting:
+        if run.name == _absent(run.variant, run.seed, plan) and run.seed in numbers[:most]:
             yield plan.line(run.variant, run.seed)
 
 
-def _study(source: str, asked: Asked, found: TableRuns) -> Runs:
-    assert asked.plan is not None
-    given, plan = asked.plan, asked.plan.plan
+def _study(source: str, given: GivenPlan, asked: Asked, found: TableRuns) -> Runs:
+    plan, levels = given.plan, {label: _settings(own) for label, own in given.plan.labels.items()}
     for run in found.runs:
         check_row(run.row, f"{source}: {run.name}")
     placed, unused = _placed(found.runs, given, source)
-    values = [run.summary.get(found.metric) for run in placed.values()]
-    stated = _stated(source, asked, found, [math.nan if one is None else float(one) for one in values])
     runs = {
-        (label, number): placed.get((label, number), SourceRun(_absent((label, number), plan), "incomplete"))
+        (label, number): placed.get((label, number), SourceRun(_absent(label, number, plan), "incomplete"))
         for number in plan.numbers
-        for label in plan.labels
+        for label in levels
     }
-    known = {factor: apart(factor, "config") for factor in plan.factors}
     specs = [
-        {
-            "run": run.name,
-            "run_id": run.summary.get("run_id") or "",
-            "variant": label,
-            "levels": {known[factor]: level for factor, level in plan.labels[label].items()},
-            "seed": number,
-        }
+        {"run": run.name, "run_id": run.row["run_id"] or "", "variant": label, "levels": levels[label], "seed": number}
         for (label, number), run in runs.items()
     ]
-    seen = tuple(read_looks(given.looks_file)) if given.looks_file else ()
-    whole = StudyPlan.parse({**stated, "runs": specs}, given.place)
-    study = Runs.of_runs(whole, runs.values(), looks=seen, looks_file=given.looks_file)
-    rows = study.runs[[name for name in columns(study.metric) if name in study.runs]].to_dict("records")
-    _, kept = after_looks(whole, rows)
+    stated = _stated(source, given, asked, found, placed)
+    rows = [{**run.row, "variant": label, "seed": number} for (label, number), run in runs.items()]
+    _, kept = after_looks(StudyPlan.parse({**stated, "runs": specs}, given.place), rows)
     own = {(run.variant, run.seed) for run in kept.runs}
-    for (label, number), run in placed.items():
-        if (label, number) not in own:
-            unused[run.name] = f"is after the look at {kept.stopped[label]} seeds, which decides {label}"
+    for place in placed.keys() - own:
+        stop = f"is after the look at {kept.stopped[place[0]]} seeds, which decides {place[0]}"
+        unused[placed[place].name] = stop
     if unused:
         name, why = next(iter(unused.items()))
         more = f" and {len(unused) - 1} more" if len(unused) > 1 else ""
-        stated["notes"] = [*stated["notes"], f"Not used: {name} {why}{more}."]
-    unused = {name: f"{why}, so it is not used" for name, why in unused.items()}
-    others = [SourceRun(name, "unplanned") for name in unused]
-    kept = kept.changed(notes=[*stated["notes"], *(_notes(study, plan) if placed else [])])
-    left = [run for place, run in runs.items() if place in own]
-    return Runs.of_runs(kept, [*left, *others], looks=seen, looks_file=given.looks_file, troubles=unused)
+        kept = kept.changed(notes=[*stated["notes"], f"Not used: {name} {why}{more}."])
+    left = [run for place, run in runs.items() if place in own] + [SourceRun(name, "unplanned") for name in unused]
+    seen = tuple(read_looks(given.looks_file)) if given.looks_file else ()
+    troubles = {name: f"{why}, so it is not used" for name, why in unused.items()}
+    return Runs.of_runs(kept, left, looks=seen, looks_file=given.looks_file, troubles=troubles)
 
 
-def _stated(source: str, asked: Asked, found: TableRuns, values: list[float]) -> dict[str, Any]:
-    """What the plan of the study has beside its runs. `values`: those of all runs, in the unit of the metric."""
-    assert asked.plan is not None
-    given, plan, metric = asked.plan, asked.plan.plan, found.metric
-    is_known = any(map(math.isfinite, values))
-    margin = margin_of(plan.margin, values, metric, given.place) if is_known else None
+def _stated(
+    source: str, given: GivenPlan, asked: Asked, found: TableRuns, placed: Mapping[Place, SourceRun]
+) -> dict[str, Any]:
+    """What the plan of the study has beside its runs."""
+    plan, metric, held = given.plan, found.metric, dict[str, list[float]]()
+    for (label, _), run in placed.items():
+        value = run.summary.get(metric)
+        held.setdefault(label, []).append(math.nan if value is None else float(value))
+    values = [*chain(*held.values())]
+    stated = plan.model_dump(include={"name", "looks", "family", "until_decided"}, exclude_none=True)
+    if any(map(math.isfinite, values)) and plan.margin is not None:
+        stated["margin"] = margin_of(plan.margin, values, metric, given.place)
+    if not is_metric(str(metric)):
+        stated["lower_is_better"] = metric.lower_is_better
+    if plan.chance is not None:
+        stated["chance"] = chance_of(plan.chance, values, metric, given.place)
     return {
-        "name": plan.name,
+        "margin": None,
+        **stated,
         "description": " ".join(filter(None, [plan.description, found.about])),
-        "factors": {apart(factor, "config"): levels for factor, levels in plan.factors.items()},
-        "extra": [{apart(factor, "config"): level for factor, level in own.items()} for own in plan.extra],
+        "factors": _settings(plan.factors),
+        "extra": list(map(_settings, plan.extra)),
         "baseline": plan.baseline_label,
         "metric": str(metric),
-        **({} if is_metric(str(metric)) else {"lower_is_better": metric.lower_is_better}),
-        "margin": margin,
-        **({} if plan.chance is None else {"chance": chance_of(plan.chance, values, metric, given.place)}),
-        "looks": plan.looks,
         "variance": asked.variance,
-        "family": plan.family,
-        **({} if plan.until_decided is None else {"until_decided": plan.until_decided}),
         "seeds": sorted(plan.numbers),
         "base": {},
         "command": asked.command or None,
         "source": source,
-        "notes": found.notes,
+        "notes": [*found.notes, *rounding_note(held.values(), metric)],
         "planned_by": given.described(),
     }
 
 
-def _notes(study: Runs, plan: TablePlan) -> list[str]:
-    """What to know of the values: a spread that is rounding alone, and how failed runs may be tested."""
-    values = [list(own) for _, own in study.of("finished").groupby("variant", sort=False)[study.metric]]
-    failed = list(dict.fromkeys(study.of("diverged")["variant"]))
-    said = f"Not tested because of failed runs: {', '.join(failed)}. A plan with `chance`, what guessing gives, counts "
-    said += "them as such runs. To leave rows out is no way."
-    is_unknown = bool(failed) and plan.chance is None and not study.metric.is_share
-    return [*rounding_note(values, study.metric), *[said] * is_unknown]
+def _settings(by_factor: Mapping[str, Any]) -> dict[str, Any]:
+    """The same by the names that the columns of factors have in `Runs.runs`."""
+    return {apart(factor, "config"): value for factor, value in by_factor.items()}
 
 
-def _absent(place: Place, plan: TablePlan) -> str:
+def _absent(label: str, number: int, plan: TablePlan) -> str:
     """The name of a run that is not there."""
-    return f"{place[0]}, {plan.counted} {place[1]}"
+    return f"{label}, {plan.counted} {number}"
 
 
 def _placed(runs: Sequence[SourceRun], given: GivenPlan, source: str) -> tuple[dict[Place, SourceRun], dict[str, str]]:
     """The runs in their places, and run -> why it has none. Raises `UserError` where none has one."""
     plan, unused = given.plan, dict[str, str]()
-    labels = {tuple(_key(own[factor]) for factor in plan.factors): label for label, own in plan.labels.items()}
+    labels = {tuple(map(_key, own.values())): label for label, own in plan.labels.items()}
     if len(labels) < len(plan.labels):
         raise UserError(f"{given.place}: factors: two levels are the same number")
-    inside, names = list[SourceRun](), list[str]()
-    counts = Counter[str]()
+    inside, names, counts = list[SourceRun](), list[str](), Counter[str]()
     if plan.counted == "seed":  # of several copies of one run, the one that got furthest counts
         runs = sorted(runs, key=lambda run: PREFERENCE.index(run.status))
     for run in runs:
-        levels = tuple(_key(run.config.get(apart(factor, "config"))) for factor in plan.factors)
-        label = labels.get(levels)
-        seed = counts[label or ""] if plan.counted == "run" else run.config.get("seed")
-        if why := _unplanned(run.config, label, seed, plan):
-            unused[run.name] = why
+        held = {factor: run.config.get(apart(factor, "config")) for factor in plan.factors}
+        label = labels.get(tuple(map(_key, held.values())), "")
+        seed = counts[label] if plan.counted == "run" else run.config.get("seed")
+        if why := _unplanned(held, label, seed, plan):
+            unused[run.name] = f"is not in the plan: {why}"
             continue
-        counts[label or ""] += 1
-        own = {apart(factor, "config"): level for factor, level in plan.labels[str(label)].items()}
-        inside.append(replace(run, config={**run.config, **own, "seed": seed}))
-        names.append(str(label))
-    kept, copies = without_copies(source, inside, names, [dict(run.config) for run in inside])
-    if runs and not inside:
+        counts[label] += 1
+        inside.append(replace(run, config={**run.config, **_settings(plan.labels[label]), "seed": seed}))
+        names.append(label)
+    if unused and not inside:
         name, why = next(iter(unused.items()))
         raise UserError(f"{source}: no run is in the plan, {given.place}: {name} {why}")
+    kept, copies = without_copies(source, inside, names, [dict(run.config) for run in inside])
     unused |= {name: why.removesuffix(", so it is not used") for name, why in copies.items()}
     return {place: inside[at] for place, at in kept.items()}, unused
 
 
-def _unplanned(config: Mapping[str, Any], label: str | None, seed: Any, plan: TablePlan) -> str:
-    """Why a run has no place in the plan; "" where it has one."""
-    for factor, levels in plan.factors.items():
-        held, levels = config.get(apart(factor, "config")), [*levels, *(own[factor] for own in plan.extra)]
-        if _key(held) not in map(_key, levels):
-            known = list(dict.fromkeys(map(level_text, levels)))
-            return f"is not in the plan: {factor} is {level_text(held)}; {nearest(level_text(held), known)}"
-    if label is None:
-        return "is not in the plan: its combination of levels is not planned"
+def _unplanned(held: Mapping[str, Any], label: str, seed: Any, plan: TablePlan) -> str:
+    """Why a run with these levels has no place in the plan; "" where it has one."""
+    for factor, level in held.items():
+        known = list(dict.fromkeys(own[factor] for own in plan.labels.values()))
+        if _key(level) not in map(_key, known):
+            return f"{factor} is {level_text(level)}; {nearest(level_text(level), map(level_text, known))}"
+    if not label:
+        return "its combination of levels is not planned"
     if seed not in plan.numbers:
-        where = nearest(str(seed), map(str, plan.numbers)) if plan.counted == "seed" else f"it has {plan.runs} runs"
-        return f"is not in the plan: {plan.counted} {seed} of {label}; {where}"
+        near = nearest(str(seed), map(str, plan.numbers)) if plan.counted == "seed" else f"it has {plan.runs} runs"
+        return f"{plan.counted} {seed} of {label}; {near}"
     return ""
 
 

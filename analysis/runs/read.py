@@ -51,7 +51,7 @@ def read_each(source: str, asked: Asked) -> list[Runs]:
     if asked.plan and not is_imported(source):
         raise UserError(f"plan: is for a table of runs or wandb:ENTITY/PROJECT, and {source} is a folder")
     if asked.plan:
-        return [read_planned(source, asked)]
+        return [read_planned(source, asked.plan, asked)]
     if source.startswith(f"{TABLE}:"):
         return read_tables(read_file(Path(source.partition(":")[2])), source, asked)
     known = ("variance",) if source.startswith(f"{WANDB}:") else ()  # runs of other programs may be unpaired
@@ -73,7 +73,7 @@ def read_each(source: str, asked: Asked) -> list[Runs]:
 def read_frame(frame: Any, asked: Asked) -> list[Runs]:
     """A study from a table in memory, see `read_each`."""
     source = "the table"
-    return [planned_table(frame, source, asked)] if asked.plan else read_tables(frame, source, asked)
+    return [planned_table(frame, source, asked.plan, asked)] if asked.plan else read_tables(frame, source, asked)
 
 
 def locate(source: str) -> str:
