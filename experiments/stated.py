@@ -117,10 +117,10 @@ def all_levels(factors: Mapping[str, Sequence[Any]], extra: Sequence[Levels]) ->
     yield from extra
 
 
-def check_number(factors: Mapping[str, Sequence[Any]], extra: Sequence[Levels], seeds: int) -> None:
+def check_number(factors: Mapping[str, Sequence[Any]], extra: Sequence[Levels], seeds: int | list[int]) -> None:
     """Raise `ValueError` where there are more than `MAX_RUNS` runs."""
     variants = math.prod(map(len, factors.values())) + len(extra)
-    if (runs := variants * seeds) > MAX_RUNS:
+    if (runs := variants * (seeds if isinstance(seeds, int) else len(seeds))) > MAX_RUNS:
         raise ValueError(f"factors, seeds: {variants:,} variant(s) are {runs:,} runs; allowed: up to {MAX_RUNS:,}")
 
 

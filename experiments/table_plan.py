@@ -96,7 +96,7 @@ class TablePlan(BaseModel, frozen=True, extra="forbid"):
             yield f"extra: has no {lacking[0]}; a variant has a level of every factor"
         if (self.seeds is None) == (self.runs is None):
             yield "seeds: are required, or runs without seeds; not both"
-        check_number(self.factors, self.extra, len(self.numbers))
+        check_number(self.factors, self.extra, self.seeds or self.runs or 0)
         labels = Counter(map(self.label, all_levels(self.factors, self.extra)))
         if (common := labels.most_common(1)[0])[1] > 1:
             yield f"factors: two variants are {common[0]!r}"

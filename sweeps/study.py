@@ -94,7 +94,7 @@ class Study(BaseModel, frozen=True, extra="forbid"):
 
     @model_validator(mode="after")
     def _check_factors(self) -> Study:
-        check_number(self.factors, self.extra, len(self.seed_list))
+        check_number(self.factors, self.extra, self.seeds)
         paths = [path for factor in self.factors for path in factor.split("+")]
         for path in paths:
             if not path or paths.count(path) > 1:

@@ -31,6 +31,7 @@ def test_the_example_is_a_plan(tmp_path):
     [
         ({"sedes": 5}, "plan: sedes: no such setting; did you mean 'seeds'?"),
         ({"seeds": 0}, "plan: seeds: 0 is not allowed: expected a number of seeds from 1"),
+        ({"seeds": 2_000_000_000}, "factors, seeds: 2 variant(s) are 4,000,000,000 runs; allowed: up to 100,000"),
         ({"seeds": [1, 1]}, "plan: seeds: [1, 1] is not allowed"),
         ({"runs": 5}, "plan: seeds: are required, or runs without seeds; not both"),
         ({"margin": -1}, "plan: margin: -1 is not allowed: expected a number above 0"),
