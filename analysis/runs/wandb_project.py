@@ -22,7 +22,7 @@ MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 
 
 def find_runs(address: str) -> list[SourceRun]:
-    """The runs of ENTITY/PROJECT[/STUDY] but trials of a tuning. Raises `UserError` where there are none, or no answer.
+    """The runs of ENTITY/PROJECT[/STUDY] but trials of a tuning. Raises `UserError` without an answer.
 
     A W&B run of ours has the key of its study in its configuration; for any other, the job type is its study. The group
     is its variant.
@@ -39,6 +39,8 @@ def find_runs(address: str) -> list[SourceRun]:
             if run.job_type != TRIAL:
                 key = run.config.get(STUDY_KEY) if is_ours(run.config) else None
                 runs.setdefault(str(key or run.job_type or WITHOUT_TYPE), []).append(run)
+        if not runs and not wanted:
+            return []
         study = wanted or (min(runs) if len(runs) == 1 else "")
         if study not in runs:
             reason = f"no study {wanted!r}" if wanted or not runs else "holds several studies"

@@ -15,6 +15,7 @@ from synthetic import write_study
 from analysis.findings import analyze
 from analysis.runs.folder import read_folder
 from analysis.runs.read import read
+from analysis.verdicts.stopping import after_looks
 from analysis.verdicts.study import compare_variants, from_rows
 from experiments.errors import UserError
 from experiments.stated import UntilDecided
@@ -194,6 +195,26 @@ def test_a_sweep_and_a_report_leave_the_same_pairs_undecided(block, tmp_path):
         assert answer == (len(found.policy.looks.seeds), found.comparisons.undecided)
         undecided.add(sum(map(len, answer[1].values())))
     assert len(undecided) > 3
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_a_plan_for_a_table_stops_each_variant_at_the_look_at_which_a_sweep_stops_it(pairs, tmp_path):
+    """The sweep sees the runs of one look after the other; a table may hold all of them at once."""
+    numbers = []
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        accuracy = dict(zip(["none", "learned-1d", "cpe", "rope-2d"], rng.choice([0.3, 0.5, 0.505, 0.6, 0.8], 4)))
+        failed = {(kind, n): "diverged" for kind in accuracy for n in range(6) if rng.random() < 0.05}
+        options = {"looks": [2, 4, 6], "until_decided": {"pairs": pairs}, "spread": 0.004}
+        folder = write_study(tmp_path / str(seed), accuracy=accuracy, seeds=6, epochs=1, statuses=failed, **options)
+        plan = StudyPlan.read(folder)
+        every, sweep = StudyFolder.read(plan, folder).ended, StudyFolder(folder, plan, {})
+        for names in runs_by_look(sweep):
+            sweep.ended.update({name: every[name] for name in names})
+        _, kept = after_looks(plan, [until_decided._row(plan, run, every) for run in plan.runs])
+        assert kept.stopped == StudyPlan.read(folder).stopped
+        numbers += kept.stopped.values()
+    assert len(set(numbers) - {6}) > 0
 
 
 @pytest.mark.parametrize("folder", EXPORTS, ids=lambda path: path.parent.name)

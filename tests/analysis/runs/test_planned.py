@@ -1,6 +1,7 @@
 """The runs of a user's plan: verdicts as of a study of ours with the same numbers, what is left, what is not used."""
 
 import json
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -180,6 +181,13 @@ def test_runs_of_wandb_have_their_places(tmp_path, monkeypatch):
     monkeypatch.setattr(wandb_project, "find_runs", lambda address: [*runs[::-1], training])
     found = read("wandb:me/project", plan=PLAN)
     assert shown(found.findings) == shown(compare(table, plan=PLAN).findings)
+
+
+def test_a_project_of_wandb_without_runs_needs_all(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("wandb.Api", lambda timeout: SimpleNamespace(runs=lambda path, order: []))
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(PLAN))
+    assert body(["wandb:me/project", "--plan", str(tmp_path / "plan.yaml"), "--needed"]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == ["kind=none seed=0", "kind=sinusoidal seed=0"]
 
 
 def test_runs_without_seeds_are_numbered_as_they_come():
