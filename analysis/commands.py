@@ -87,10 +87,10 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
     studies = [study for source in sources for study in read_each(source, asked)]
     if sources[0].startswith(f"{TABLE}:") and not asked.factor:
         say(f"factor: {next(iter(studies[0].factors))}", error=out is None)
-    if asked.gate and len(studies) > 1:
-        raise UserError("--gate: is for one dataset")
     parts = by_dataset(studies)
     several = len(parts) > 1
+    if asked.gate and several:
+        raise UserError(f"--gate: is for one dataset, not for {', '.join(parts)}; {ADVICE}")
     if not several and name == "report-across":
         raise UserError("across: one dataset is not enough; give two or more studies, of different datasets")
     if several and asked.wandb:

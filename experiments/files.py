@@ -37,7 +37,7 @@ def reading(path: Path) -> Iterator[None]:
             raise RecordError(f"{path}: is not a file")  # a pipe would be waited for without end
         yield
     except OSError as error:
-        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+        raise RecordError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def most_bytes() -> int:

@@ -200,6 +200,8 @@ class GivenPlan:
         """Read and check a plan. Raises `UserError` naming the file, the field and what is allowed."""
         if isinstance(given, cls):
             return given
+        if not isinstance(given, str | Path | Mapping):
+            raise UserError(f"plan: {given!r} is not allowed: expected the path of a file, or a mapping")
         if isinstance(given, Mapping):
             tree, place, body = dict(given), "plan", b""
         else:

@@ -117,11 +117,12 @@ def analyze(
     return Findings(study, policy, variants, study_means(study, values), comparisons, asked, dataset)
 
 
-def analyze_each(studies: Mapping[str, Runs], asked: Asked = NOTHING_ASKED) -> dict[str, Findings]:
+def analyze_each(studies: Mapping[str, Runs], asked: Asked = NOTHING_ASKED, datasets: int = 0) -> dict[str, Findings]:
     """Dataset -> the findings of its study; the pairs of all datasets together are one family.
 
-    Studies without an ended run are left out, but have their share of the level. Raises `UserError`, see `check_alike`,
-    and naming what is to be renamed and is no variant, metric or dataset.
+    `datasets`: how many share the level, if these are a part of them. Studies without an ended run are left out, but
+    have their share of the level. Raises `UserError`, see `check_alike`, and naming what is to be renamed and is no
+    variant, metric or dataset.
     """
     check_alike(studies)
     every = list(studies.values())
@@ -131,7 +132,9 @@ def analyze_each(studies: Mapping[str, Runs], asked: Asked = NOTHING_ASKED) -> d
     shown = {name: without_math(names[name]) if name in names and name not in variants else name for name in started}
     if len({*shown.values()}) < len(shown):
         raise UserError(f"--rename: two datasets would have the same name: {', '.join(shown.values())}")
-    return {shown[name]: analyze(study, asked, len(studies), name, names) for name, study in started.items()}
+    return {
+        shown[name]: analyze(study, asked, datasets or len(studies), name, names) for name, study in started.items()
+    }
 
 
 def _new_names(renamed: Sequence[str], known: Sequence[str]) -> dict[str, str]:

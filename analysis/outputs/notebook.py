@@ -193,7 +193,8 @@ def _renamed(found: dict[str, Findings], rename: Any) -> dict[str, Findings]:
     if not rename:
         return found
     asked = Asked.of_flags(Namespace(rename=rename), "")
-    return analyze_each({name: findings.study for name, findings in found.items()}, asked)
+    datasets = max(findings.policy.strictness for findings in found.values())
+    return analyze_each({name: findings.study for name, findings in found.items()}, asked, datasets)
 
 
 def _text(answer: str, table: pd.DataFrame) -> str:

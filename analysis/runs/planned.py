@@ -48,7 +48,8 @@ def read_planned(source: str, given: GivenPlan, asked: Asked) -> Runs:
     for run in wandb_project.find_runs(name):
         settings, value = dict(leaves(run.config)), dict(leaves(run.summary)).get(given.plan.metric)
         config = {**settings, **{apart(factor, "config"): settings.get(factor) for factor in asked.factor}}
-        config["seed"] = _key(settings.get(asked.seed or "seed"))
+        seed = _key(settings.get(asked.seed or "seed"))
+        config["seed"] = seed if isinstance(seed, int | float) else None
         is_known = isinstance(value, int | float) and math.isfinite(value)
         status = "diverged" if run.status == "finished" and not is_known else run.status
         summary = {**run.summary, str(metric): value if is_known else None}

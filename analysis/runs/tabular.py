@@ -67,7 +67,7 @@ def read_file(path: Path) -> pd.DataFrame:
             raise UserError(f"csv:{path}: {extra}") from error
         except UnicodeDecodeError as error:
             raise UserError(f"csv:{path}: cannot be read: {error}; save it as UTF-8") from error
-        except (ValueError, TypeError, RecursionError, csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except (ValueError, TypeError, RecursionError, csv.Error, EOFError, zlib.error) as error:
             raise UserError(f"csv:{path}: cannot be read: {error}") from error
     separators = SEPARATORS.format("tabs" if ending == ".tsv" else "commas")
     _check_header(head, f"csv:{path}", "tabs" if ending == ".tsv" else "commas")

@@ -1,5 +1,6 @@
 """`analysis.read`: the results of a study in Python, and what a notebook shows of them."""
 
+import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
@@ -146,3 +147,13 @@ def test_runs_have_no_empty_columns():
 
 def test_a_notebook_shows_a_user_error_as_one_line():
     assert UserError("acc: no\nsuch column")._render_traceback_() == ["UserError: acc: no such column"]
+
+
+def test_a_new_name_changes_no_interval_of_a_dataset():
+    generator = np.random.default_rng(0)
+    rows = [(d, m, s, generator.normal()) for d in "xyz" for m in "abc" for s in range(3)]
+    found = analysis.compare(
+        pd.DataFrame(rows, columns=["d", "m", "seed", "acc"]), metric="acc", factor="m", dataset="d"
+    ).studies["x"]
+    plain, renamed = found.to_latex(), found.to_latex(rename={"b": "B"})
+    assert [line.replace("B ", "b ", 1) for line in renamed.splitlines()] == plain.splitlines()

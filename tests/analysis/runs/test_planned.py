@@ -164,6 +164,8 @@ def test_a_plan_is_for_tables_and_wandb_only(tmp_path):
     folder = write_study(tmp_path)
     with pytest.raises(UserError, match="plan: is for a table of runs"):
         read(folder, plan=PLAN)
+    with pytest.raises(UserError, match="plan: 5 is not allowed: expected the path of a file, or a mapping"):
+        read(folder, plan=5)
 
 
 def test_runs_of_wandb_have_their_places(tmp_path, monkeypatch):
@@ -178,7 +180,8 @@ def test_runs_of_wandb_have_their_places(tmp_path, monkeypatch):
         for at, row in enumerate(table.itertuples())
     ]
     training = SourceRun("last (x)", "incomplete", {"kind": "learned-1d", "seed": 4})
-    monkeypatch.setattr(wandb_project, "find_runs", lambda address: [*runs[::-1], training])
+    debug = SourceRun("debug (y)", "finished", {"kind": "learned-1d"}, summary={"acc": 0.1})  # without a seed
+    monkeypatch.setattr(wandb_project, "find_runs", lambda address: [*runs[::-1], debug, training])
     found = read("wandb:me/project", plan=PLAN)
     assert shown(found.findings) == shown(compare(table, plan=PLAN).findings)
 

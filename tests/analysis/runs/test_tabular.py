@@ -700,3 +700,9 @@ def test_a_table_of_another_library_names_the_way_to_pandas(method):
     foreign = type("Table", (Foreign,), {method: lambda self: None})()
     with pytest.raises(UserError, match=rf"is a Table, not a pandas DataFrame; {method}\(\) makes one of it"):
         analysis.compare(foreign, "acc", "m")
+
+
+def test_a_table_that_is_not_compressed_and_says_so_is_one_line(tmp_path):
+    (tmp_path / "runs.csv.gz").write_text("method,seed,acc\na,0,1\n")
+    with pytest.raises(UserError, match="runs.csv.gz: cannot be read: Not a gzipped file"):
+        read(str(tmp_path / "runs.csv.gz"), metric="acc")
