@@ -21,11 +21,11 @@ PAGES = ("report", "across")
 ALONE = (
     ("table", "writes only the table", ("out", "figures", "open", "wandb", "json", "style", "models")),
     ("json", "prints JSON and writes no report", ("out", "figures", "open", "wandb", "rename", "style", "models")),
-    ("gate", "prints one line", ("table", "json", "out", "figures", "open", "wandb", "style", "models")),
+    ("gate", "prints one line", ("table", "json", "out", "figures", "open", "wandb", "style", "models", "target")),
     (
         "needed",
         "prints the runs that are wanted",
-        ("out", "figures", "open", "wandb", "rename", "table", "json", "gate", "style"),
+        ("out", "figures", "open", "wandb", "rename", "table", "json", "gate", "style", "target"),
     ),
     ("wandb", "shows the planned comparison", ("metric", "baseline")),
 )
@@ -210,6 +210,8 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     gate: Text | None = _flag(STUDY, "TEXT")
     """print one line, write nothing, and exit with 0 if the study shows it, with 1 if not: such as
     'new better than old' or 'new equivalent to old'; a look, as a report is"""
+    target: Chance | None = _flag(STUDY, "NUMBER")
+    """also test whether each variant, or the only one, reaches this value, in the unit of the metric, such as 0.94"""
     style: File | None = _flag(STUDY, "FILE")
     """style of the figures: a file as for Matplotlib (.mplstyle or matplotlibrc)"""
     models: Switch = _flag(STUDY, default=False)

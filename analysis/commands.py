@@ -89,12 +89,10 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
         say(f"factor: {next(iter(studies[0].factors))}", error=out is None)
     parts = by_dataset(studies)
     several = len(parts) > 1
-    if asked.gate and several:
-        raise UserError(f"--gate: is for one dataset, not for {', '.join(parts)}; {ADVICE}")
+    if several and (of_one := [name for name in ("gate", "target", "wandb") if name in asked.given]):
+        raise UserError(f"{flag_of(of_one[0])}: is for one dataset, not for {', '.join(parts)}; {ADVICE}")
     if not several and name == "report-across":
         raise UserError("across: one dataset is not enough; give two or more studies, of different datasets")
-    if several and asked.wandb:
-        raise UserError(f"--wandb: is for one dataset, not for {', '.join(parts)}; {ADVICE}")
     if asked.spread and not (several or asked.table):
         raise UserError("--spread: is allowed only with --table, or over several datasets")
     if asked.wandb:

@@ -185,6 +185,12 @@ def margin(value: float | None, metric: Metric) -> str:
     return DASH if value is None else metric.size(value)
 
 
+def target(value: float, metric: Metric) -> str:
+    """What a variant is to reach: `reaches 94 %`, `is at most 0.35`."""
+    number = f"{value * metric.scale:.6g}{' %' if metric.is_share else ''}".replace("-", MINUS)
+    return f"{'is at most' if metric.lower_is_better else 'reaches'} {number}"
+
+
 def article(noun: str) -> str:
     """Put the indefinite article before a noun: `a test accuracy`, `an error`, `an 8-shot accuracy`."""
     return f"a{'n' * (noun[:1].lower() in 'aeio8')} {noun}"

@@ -158,6 +158,15 @@ def pair_columns(policy: Policy, comparisons: Sequence[Comparison]) -> tuple[Col
     )
 
 
+def target_column(findings: Findings) -> Column:
+    """The column of the tests against a target, where the user gives one."""
+    metric, targets = findings.policy.metric, findings.targets
+    label = f"p ({words.target(findings.asked.target or 0.0, metric)})"
+    look = " and the planned looks" if findings.policy.looks.several else ""
+    note = f"one-sided t test of the mean, adjusted over the {len(targets)} variants{look} (Bonferroni)"
+    return Column(label, lambda row: targets[row.variant].p, words.p_values, "p_target", note=note)
+
+
 def held_for(findings: Findings) -> str:
     """For what the intervals of differences hold, as the end of a sentence."""
     pairs = "of variants" if findings.comparisons.pairs else "with the baseline"

@@ -17,8 +17,10 @@ from analysis.findings.rows import PairRow, VariantRow, pair_rows, variant_rows
 from analysis.findings.variants import Variants, own_names, study_variants
 from analysis.runs.by_dataset import check_alike
 from analysis.runs.runs import Runs
+from analysis.runs.scales import check_target
 from analysis.runs.source_run import ENDED
 from analysis.verdicts.study import Comparisons, Policy, compare_variants
+from analysis.verdicts.target import Reach, reaches
 from analysis.words import checked_math, without_math
 from experiments.errors import UserError
 from vit.registry import nearest
@@ -76,6 +78,15 @@ class Findings:
     def factors(self) -> Factors:
         """The effects of the factors, where there are several."""
         return study_factors(self.study, self.means, self.policy)
+
+    @cached_property
+    def targets(self) -> dict[str, Reach]:
+        """Variant -> whether it reaches the target, where the user gives one."""
+        target, values = self.asked.target, self.means.values
+        if target is None:
+            return {}
+        check_target(target, (value for runs in values.values() for value in runs.values()), self.means.metric)
+        return reaches(values, target, self.policy)
 
     @cached_property
     def cost(self) -> pd.DataFrame:

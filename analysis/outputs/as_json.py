@@ -22,6 +22,7 @@ def as_dict(findings: Findings) -> dict[str, Any]:
     Values, intervals and differences are in the unit of the metric: accuracies are fractions.
     """
     policy, metric = findings.policy, findings.means.metric
+    targets = {variant: {"p_target": _known(one.p)} for variant, one in findings.targets.items()}
     failed = findings.conduct.counts[["diverged", "pruned"]].sum(axis=1)
     return {
         "schema": SCHEMA,
@@ -30,6 +31,7 @@ def as_dict(findings: Findings) -> dict[str, Any]:
         "lower_is_better": metric.lower_is_better,
         "baseline": findings.variants.baseline,
         "margin": policy.margin,
+        **({"target": findings.asked.target} if targets else {}),
         "level": 1 - ALPHA,
         "family": policy.family,
         "look": _look(findings),
@@ -40,6 +42,7 @@ def as_dict(findings: Findings) -> dict[str, Any]:
                 **_estimate(row.mean),
                 "failed": int(failed[row.variant]),
                 "rank": [*(row.rank or ())] or None,
+                **targets.get(row.variant, {}),
             }
             for row in findings.rows
         ],

@@ -52,7 +52,8 @@ def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread 
             fields |= more
         mark = column.mark if key == ("metric", metric) else None
         shown.append(replace(column, link=None, mark=mark, detail=False))
-    return Table("variants", _caption(findings, keys, spread), findings.rows, tuple(shown), fields)
+    notes = [f"{column.label}: {column.note}." for column in shown if column.field == "p_target"]
+    return Table("variants", " ".join([_caption(findings, keys, spread), *notes]), findings.rows, tuple(shown), fields)
 
 
 def _columns(findings: Findings) -> dict[Key, Column]:

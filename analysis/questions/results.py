@@ -35,8 +35,8 @@ def question(findings: Findings) -> Section:
     heading = "Results" if findings.factors.model is None else "Combinations"
     items: list[Item] = [variants_table(findings), plot]
     if findings.variants.others:
-        return Section("result", heading, items, paragraphs=best_mean(findings))
-    return Section("result", heading, items, answer=[_alone(findings)])
+        return Section("result", heading, items, paragraphs=best_mean(findings), answer=_targets(findings))
+    return Section("result", heading, items, answer=[_alone(findings), *_targets(findings)])
 
 
 def best_mean(findings: Findings) -> list[str]:
@@ -75,6 +75,21 @@ def _alone(findings: Findings) -> str:
     return f"No run of {words.quoted(name)} has {label}. Its runs: {listed}."
 
 
+def _targets(findings: Findings) -> list[str]:
+    """Which variants reach the target, which are not shown to, and which were not tested and why."""
+    if not findings.targets:
+        return []
+    said = f"{words.titled(findings.means.metric)} {words.target(findings.asked.target or 0.0, findings.means.metric)}"
+    parts: dict[str, list[str]] = {said: []}
+    for variant, one in findings.targets.items():
+        p = words.p_value(one.p)
+        part = f"not tested ({one.reason})" if one.reason else said if one.shown else "not shown"
+        shown = "" if one.reason else f" (p {p if p.startswith('<') else f'= {p}'})"
+        parts.setdefault(part, []).append(f"{words.quoted(findings.variants.brief[variant])}{shown}")
+    few = {part: words.listing(of or ["shown for no variant"]) for part, of in parts.items() if len(of) <= MOST_NAMED}
+    return ["; ".join(f"{part}: {few.get(part, f'{len(of)} variants')}" for part, of in parts.items()) + "."]
+
+
 def variants_table(findings: Findings) -> Table:
     """The main table. It shows how many runs diverged where any did."""
     variants, policy, comparisons = findings.variants, findings.policy, findings.comparisons
@@ -95,16 +110,18 @@ def variants_table(findings: Findings) -> Table:
     diverged = [replace(rate, note=rate_note)] if any(rate.value > 0 for rate in divergence.values()) else []
     ranks = [replace(rank, sort=lambda row: row.rank[0])] if has_ranks else []
     differs = policy.unit == "seed" and any(one.dropped for one in versus)
+    targets = [columns.target_column(findings)] if findings.targets else []
     shown = (
-        *(n, *diverged, mean, replace(difference, link="anchor"), columns.VERDICT, *ranks),
+        *(n, *diverged, mean, *targets, replace(difference, link="anchor"), columns.VERDICT, *ranks),
         *([replace(common, label="n of both", detail=True)] if differs else []),
         *(*details, *cost),
     )
-    fields = {column.field: column.value for column in (n, *diverged, mean)} | columns.DIFFERENCE
+    fields = {column.field: column.value for column in (n, *diverged, mean, *targets)} | columns.DIFFERENCE
     fields |= {column.field: column.value for column in (columns.VERDICT, *ranks, *cost)}
     held = f"{columns.held_for(findings)} (pairs: {len(findings.pairs)})"
     notes = (
         f"Rank: {rank_note}." if has_ranks else "",
+        *(f"{column.label}: {column.note}." for column in targets),
         columns.mark_note(findings),
         f"Intervals of differences hold for {held}, and verdicts are read from them." if versus else "",
         EARLY if any(one.decided_early for one in versus) else "",

@@ -45,12 +45,23 @@ def margin_of(given: float | str | None, values: Iterable[float], metric: Metric
 
 def chance_of(given: float, values: Iterable[float], metric: Metric, source: str) -> float:
     """What guessing gives, in the unit of the metric. Raises `UserError` for metrics of ours, and for another scale."""
-    line, finite = f"{source}: chance: {given:g} is not allowed: ", [one for one in values if math.isfinite(one)]
+    line = f"{source}: chance: {given:g} is not allowed: "
     if not metric.is_column:
         raise UserError(f"{line}{metric} is a metric of ours, of which it follows from the number of classes")
+    _check_share(line, given, values, metric)
+    return given
+
+
+def check_target(given: float, values: Iterable[float], metric: Metric) -> None:
+    """Raise `UserError` for a target in percent of a metric from 0 to 1. One of a time may be far above all times."""
+    if not metric.lower_is_better:
+        _check_share(f"--target: {given:g} is not allowed: ", given, values, metric)
+
+
+def _check_share(line: str, given: float, values: Iterable[float], metric: Metric) -> None:
+    finite = [one for one in values if math.isfinite(one)]
     if finite and 0 <= min(finite) <= max(finite) <= 1 < given and not LOSSES & words_of(metric):
         raise UserError(f"{line}{metric} is from 0 to 1")
-    return given
 
 
 def scales_note(values: Mapping[str, Iterable[float]], metric: str) -> list[str]:

@@ -161,7 +161,7 @@ def runs_of(frame: pd.DataFrame, source: str, asked: Asked) -> TableRuns:
     )
     unused = rows.unused.drop(columns=[*chosen], errors="ignore")
     check_ended(unused, source, rows.frame[metric].notna())
-    least = 1 if asked.plan else 2
+    least = 1 if asked.plan or asked.target is not None else 2
     levels = {apart(name, "config"): _levels(frame, source, name, least) for name in factor}
     if dataset is not None:
         levels[DATASET] = list(map(level_text, _levels(frame, source, dataset)))
