@@ -56,12 +56,17 @@ def test_tables_and_json_have_the_p_value(tmp_path, capsys):
         ("94", (), "--target: 94 is not allowed: acc is from 0 to 1"),
         ("inf", (), "--target: 'inf' is not allowed"),
         ("0.94", ("--gate", "a better than b"), "it is not allowed with --target"),
-        ("0.94", ("--dataset", "data"), "--target: is for one dataset"),
+        ("0.94", ("--dataset", "data"), "--target: is for one dataset, not for x, yy"),
     ],
 )
 def test_what_is_not_allowed_is_one_line(target, more, said, tmp_path, capsys):
     if "--dataset" in more:
-        rows = [f"{name},{seed},{data},0.{9 - seed}" for name in "ab" for seed in range(3) for data in ("x", "y")]
+        rows = [
+            f"{name},{seed},{data},0.{9 - seed}{len(data)}"
+            for name in "ab"
+            for seed in range(3)
+            for data in ("x", "yy")
+        ]
         (tmp_path / "runs.csv").write_text("\n".join(["method,seed,data,acc", *rows]))
         with pytest.raises(SystemExit) as stopped:
             main([str(tmp_path / "runs.csv"), "--metric", "acc", "--factor", "method", "--target", target, *more])
