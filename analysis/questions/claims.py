@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
+
 from analysis import words
 from analysis.claims.check import ClaimResult, check
 from analysis.claims.claim import Evidence, Hypothesis
@@ -87,7 +89,10 @@ def training(study: Runs) -> str:
     runs, lr = study.of("finished"), "optim.lr"
     if lr not in runs or runs.empty:
         return ""
-    rates, epochs = sorted(runs[lr].unique()), sorted(map(int, runs["epochs"].unique()))
+    rates = sorted(pd.to_numeric(runs[lr], errors="coerce").dropna().unique())
+    epochs = sorted(map(int, runs["epochs"].unique()))
+    if not rates:  # of another program, or forged
+        return ""
     several = len(rates) > 1
     shown = f"rates {rates[0]:.2g} to {rates[-1]:.2g}" if several else f"rate {rates[0]:.2g}"
     tuned = lr in study.plan.tuned_settings

@@ -74,7 +74,9 @@ def print_plan(folder: StudyFolder) -> None:
     say(f"{plan.name}: {plan.description}".rstrip(": "))
     say(f"base      preset {plan.preset}{''.join(changed)}")
     for factor, levels in plan.factors.items():
-        texts = [", ".join(map(format_level, level)) if "+" in factor else format_level(level) for level in levels]
+        texts = [
+            ", ".join(map(format_level, level)) if isinstance(level, list) else format_level(level) for level in levels
+        ]
         say(f"factor    {factor}: {' | '.join(texts)}")
     if plan.tuned:
         say(f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {plural(plan.tuned.budget, 'trial')}")

@@ -169,6 +169,15 @@ def test_a_file_of_another_user_is_named_in_one_line(capsys):
     assert capsys.readouterr().err == "x: error: runs/single/locks/a: cannot be used: Permission denied\n"
 
 
+def test_files_that_take_too_much_memory_are_one_line(capsys):
+    def body(argv):
+        raise MemoryError
+
+    with pytest.raises(SystemExit, match="2"):
+        run_command(body, "vit-report", ["runs"])
+    assert capsys.readouterr().err.startswith("vit-report: error: the files take more memory than there is")
+
+
 def test_sighup_is_ignored_under_nohup(tmp_path):
     with start(*LONG, "--out", tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as process:
         process.stdout.readline()
