@@ -11,12 +11,14 @@ import re
 import secrets
 import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from experiments.errors import UserError, writing
 
+DEEPEST = 100  # levels of a JSON file, far fewer than Python's calls
 PART = ".part-"  # prefix of a file that is being written
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=,+-]{0,127}")  # of a run, a W&B run or a token, before it enters a path
 
@@ -99,6 +101,23 @@ def open_own(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int:
     return file
 
 
+def check_own_file(folder: Path, name: str) -> None:
+    """Raise `UserError` unless a file to send or to put in a record is what `open_own` opens, in no linked folder."""
+    path = check_own(folder, name)
+    with reading(path):
+        os.close(open_own(path, os.O_RDONLY))
+
+
+@contextlib.contextmanager
+def temporary_folder(folder: Path) -> Iterator[Path]:
+    """An empty folder beside another, deleted at the end. Deletion follows no link; what cannot be deleted stays."""
+    path = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)  # TemporaryDirectory sets modes through links before Python 3.12
+
+
 def delete_file(path: Path) -> None:
     """Delete a file of a run's folder, if there is one; of a folder that is a link, nothing is deleted."""
     if not path.parent.is_symlink():
@@ -159,12 +178,20 @@ def read_json(path: Path) -> dict[str, Any]:
     body = read_bytes(path)
     try:
         value = json.loads(body.decode())
+        if re.search(rb"\\u[dD]", body):  # perhaps half a pair, which is no text and cannot be written
+            json.dumps(value, ensure_ascii=False).encode()
     except ValueError as error:
         raise RecordError(f"{path}: is not JSON: {error}") from error
     except RecursionError as error:
         raise RecordError(f"{path}: is nested too deeply") from error
     if not isinstance(value, dict):
         raise RecordError(f"{path}: holds a JSON {type(value).__name__}, not an object")
+    level: list[Any] = [value]
+    for _ in range(DEEPEST):
+        inner = (item for one in level for item in (one.values() if isinstance(one, dict) else one))
+        level = [item for item in inner if isinstance(item, dict | list)]
+    if level:
+        raise RecordError(f"{path}: is nested too deeply")
     return value
 
 

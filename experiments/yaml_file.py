@@ -23,11 +23,11 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        seen: list[Any] = []
-        for key, _ in node.value:
+        seen = set[str]()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):  # PyYAML refuses other keys
             if key.value in seen:
                 raise yaml.MarkedYAMLError(None, None, f"{key.value!r} occurs twice", key.start_mark)
-            seen.append(key.value)
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:

@@ -121,6 +121,13 @@ def test_a_note_deletes_nothing_but_what_was_sent_of_its_run(study, user, sends,
     assert len(sends) == 3 and tree(user) == before
 
 
+@pytest.mark.parametrize("name", ["config.json", record.CHECKPOINT])
+def test_a_file_with_a_second_name_is_not_sent(name, study, tmp_path, sends, capsys):
+    os.link(study / RUN / name, tmp_path / "mine")
+    assert vit_sweep("sync", study, "--tracking", "offline") == 1
+    assert sorted(sends) == ["logits-s1", "softmax-s0"] and "has a second name" in "".join(capsys.readouterr())
+
+
 RUN, LEFT = "logits-s0", "softmax-s1"
 ENTRIES = [
     *("study.json", "looks.jsonl", "driver.lock", "sweep.log", "wandb.json", "tuned.yaml"),

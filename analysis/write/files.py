@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import tempfile
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +18,7 @@ from analysis.write import pages
 from analysis.write.document import Document
 from analysis.write.table import as_csv
 from experiments.errors import writing
-from experiments.files import check_replaceable, read_bytes, read_json
+from experiments.files import check_replaceable, read_bytes, read_json, temporary_folder
 
 MANIFEST = "manifest.json"
 METADATA = {
@@ -87,8 +86,8 @@ def write(files: dict[str, bytes], folder: Path) -> Path:
     manifest = json.dumps({"made by": "vit-report", "files": digests}, indent=1) + "\n"
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
-            new, old = Path(temporary, "new"), Path(temporary, "old")
+        with temporary_folder(folder) as temporary:
+            new, old = temporary / "new", temporary / "old"
             for name, body in {**files, MANIFEST: manifest.encode()}.items():
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
                 (new / name).write_bytes(body)

@@ -26,7 +26,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, create_model
 
 from experiments import files
-from experiments.errors import first_line
+from experiments.errors import UserError, first_line
 from experiments.files import RecordError, canonical, finite, read_json, reading, write_json
 from experiments.metric import LARGEST, is_metric
 from experiments.study import RunSpec
@@ -110,7 +110,16 @@ def _sources(run_dir: Path) -> list[str]:
     """The names of the files that hold uncommitted changes of this project, and of the source of the run's plug-in."""
     patterns = (DIFF.replace(".diff", "*.diff"), f"{PLUGIN}/**/*.py", f"{DATA_PLUGIN}/**/*.py")
     paths = (path for pattern in patterns for path in sorted(run_dir.glob(pattern)) if path.is_file())
-    return [path.relative_to(run_dir).as_posix() for path in paths]
+    return [name for path in paths if _is_own(run_dir, name := path.relative_to(run_dir).as_posix())]
+
+
+def _is_own(run_dir: Path, name: str) -> bool:
+    """Whether a file may enter the record; a link, or a file with a second name, may be a file of the user."""
+    try:
+        files.check_own_file(run_dir, name)
+    except UserError:
+        return False
+    return True
 
 
 def is_finished(run_dir: Path) -> bool:
@@ -215,5 +224,7 @@ def read_rows(path: Path) -> list[dict[str, float]]:
 
 
 def _sha256(path: Path) -> str:
+    if path.name != CHECKPOINT:
+        return hashlib.sha256(files.read_bytes(path)).hexdigest()  # of limited size
     with reading(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

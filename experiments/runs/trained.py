@@ -152,8 +152,11 @@ def load_model(run_folder: str | Path, data_root: str | None = None) -> TrainedM
     """
     run = read(os.path.expanduser(run_folder), "run_folder")
     known, config = run.summary.get("data") or {}, run.config
-    if "classes" in known:
+    stated = [name for name in ("classes", "mean", "std") if known.get(name) is not None]
+    if len(stated) == 3:
         of_data = tuple(known["classes"]), torch.tensor(known["mean"]), torch.tensor(known["std"])
+    elif stated:
+        raise UserError(f"{run.folder}: {record.SUMMARY}: data: expected all of classes, mean and std, or none of them")
     else:
         if data_root is None and DATASETS[config.data.name].source not in ("sklearn", "generated"):
             raise UserError(

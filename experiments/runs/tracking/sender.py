@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from experiments.errors import UserError
-from experiments.files import check_name, check_own, delete_folders, own_folder, write_json
+from experiments.files import check_name, check_own, check_own_file, delete_folders, own_folder, write_json
 from experiments.locks import lock
 from experiments.runs import record
 from experiments.runs.tracking import server
@@ -73,8 +73,10 @@ class Sender(AbstractContextManager["Sender"]):
         """Send what is new of a run. Whether W&B has all of it now: it has ended, and no other process sends it."""
         run_dir = check_own(self.folder / check_name(run, "its name"))
         if not record.is_finished(run_dir):
-            if check_own(run_dir, record.CONFIG).exists() and self._open(run, self._note(run)):
-                self.open[run].follow()
+            if check_own(run_dir, record.CONFIG).exists():
+                check_own_file(run_dir, record.CONFIG)
+                if self._open(run, self._note(run)):
+                    self.open[run].follow()
             return False
         note = self._note(run)
         planned = self._plan(run)
@@ -82,7 +84,7 @@ class Sender(AbstractContextManager["Sender"]):
         if run in self.open or note.digest != whole.summary["digest"]:
             whole = record.read_run(run_dir, checkpoint=True, predictions=True)  # all that is sent has its digest
             for name in (record.SUMMARY, *whole.summary["files"]):
-                check_own(run_dir, name)
+                check_own_file(run_dir, name)
             if not self._open(run, note):
                 return False
             sent = self.open.pop(run)

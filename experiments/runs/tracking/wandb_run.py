@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.files import check_own
+from experiments.files import check_own, check_own_file
 from experiments.metric import METRICS, last_and_best
 from experiments.runs import record
 from experiments.runs.tracking.notes import study_key
@@ -68,6 +68,7 @@ class WandbRun:
         """Send the epochs that were recorded since the last call."""
         metrics = check_own(self.dir, record.METRICS)
         if metrics.exists() and (changed := metrics.stat().st_mtime_ns) != self.read:
+            check_own_file(self.dir, record.METRICS)
             self.read = changed
             self._add(record.read_rows(metrics))
 

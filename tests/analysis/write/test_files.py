@@ -249,6 +249,20 @@ def test_what_a_user_wrote_is_never_replaced(change, said, tmp_path):
     assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
 
 
+def test_replacing_a_report_changes_nothing_behind_a_link_in_it(tmp_path):
+    (tmp_path / "mine").write_text("secret")
+    (tmp_path / "mine").chmod(0o400)
+    write.write({"figures/a": b"secret"}, tmp_path / "report")
+    (tmp_path / "report" / "figures" / "a").unlink()
+    (tmp_path / "report" / "figures" / "a").symlink_to(tmp_path / "mine")
+    (tmp_path / "report" / "figures").chmod(0o555)
+    write.write({"b": b"new"}, tmp_path / "report")
+    assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o400
+    assert (tmp_path / "report" / "b").read_bytes() == b"new"
+    for left in tmp_path.glob(".report-*/old/figures"):  # for root, nothing is left
+        left.chmod(0o755)
+
+
 def test_a_folder_that_cannot_be_moved_leaves_nothing_behind(tmp_path, monkeypatch):
     """A mount point cannot be moved; neither can the current folder under its name `.`."""
     (tmp_path / "report").mkdir()

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments import files
 from experiments.files import write_bytes, write_text
 from experiments.runs import record
 from experiments.runs.record import RecordError
@@ -98,6 +99,38 @@ def test_a_missing_file_is_named(folder, name):
 def test_a_summary_that_is_no_object_is_refused(folder, body):
     (folder / record.SUMMARY).write_bytes(body)
     assert refusal(folder / record.SUMMARY)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [(rb'"\ud800"', "is not JSON"), (rb'"\uDFff"', "is not JSON"), (b"[" * 100 + b"]" * 100, "is nested too deeply")],
+)
+def test_json_that_could_not_be_written_again_is_refused(folder, value, reason):
+    (folder / record.SUMMARY).write_bytes(b'{"x": ' + value + b"}")
+    assert refusal(folder / record.SUMMARY).startswith(reason)
+
+
+def test_every_text_and_a_hundred_levels_are_read(tmp_path):
+    (tmp_path / "x").write_bytes(rb'{"\ud83d\ude00": ' + b"[" * 99 + b"]" * 99 + b"}")
+    assert [*files.read_json(tmp_path / "x")] == ["\U0001f600"]
+
+
+def test_a_file_with_a_second_name_does_not_enter_the_record(folder, tmp_path):
+    (tmp_path / "mine").write_text("secret")
+    (folder / "plugin").mkdir()
+    (folder / "plugin" / "own.py").write_text("")
+    for name in ("uncommitted-1.diff", "plugin/z.py"):
+        os.link(tmp_path / "mine", folder / name)
+    (folder / "plugin" / "link.py").symlink_to(tmp_path / "mine")
+    (folder / "data_plugin").symlink_to(folder / "plugin")
+    sealed = record.write_summary(folder, {"run_id": "0123", "status": "diverged"})
+    assert [*sealed["files"]] == [record.CONFIG, record.METRICS, record.CHECKPOINT, "plugin/own.py"]
+
+
+def test_a_large_file_is_refused_before_it_is_read(folder, monkeypatch):
+    with (folder / record.METRICS).open("ab") as file:
+        file.truncate(10**10)  # takes no space on the disk
+    assert refusal(folder / record.METRICS).startswith("has more than 1,000,000,000 bytes")
 
 
 @pytest.mark.parametrize("name", [record.CONFIG, record.METRICS, record.SUMMARY])

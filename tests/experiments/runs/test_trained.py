@@ -105,6 +105,17 @@ def test_an_older_record_needs_the_folder_of_its_images(tmp_path):
     assert agree(experiments.load_model(tmp_path / "b").predict(list(digits)), tmp_path / "b")
 
 
+@pytest.mark.parametrize("change", [{"mean": None}, {"classes": None}, {"mean": [0.5, 0.5]}])
+def test_a_record_with_a_part_of_its_normalization_is_one_line(change, tmp_path):
+    summary = record.read_summary(_finished(tmp_path))
+    summary["data"].update(change)
+    record.write_summary(
+        tmp_path / "a", {key: value for key, value in summary.items() if key not in ("files", "digest")}
+    )
+    with pytest.raises(UserError, match="data: .*classes, mean and std"):
+        experiments.load_model(tmp_path / "a")
+
+
 def test_a_folder_without_a_finished_run_is_one_line(tmp_path):
     tiny.cut(tmp_path / "cut", 1)
     tiny.run(tmp_path / "diverged", optim__lr=1e30, optim__name="sgd", optim__schedule="constant")
