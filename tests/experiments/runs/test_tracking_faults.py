@@ -153,7 +153,9 @@ def test_wandb_that_cannot_be_used_stops_nothing(tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path):
     (tmp_path / "wandb").write_text("no folder")
     lines = mirrored.trained(tmp_path, [mirrored.spec()], "offline")
-    assert lines[-2].endswith("wandb' cannot be written: File exists)") and lines[-1].startswith("tracking: W&B lacks 1 of 1 runs")
+    assert lines[-2].endswith("wandb' cannot be written: File exists)") and lines[-1].startswith(
+        "tracking: W&B lacks 1 of 1 runs"
+    )
     assert record.is_finished(tmp_path / "s0")
 
 
