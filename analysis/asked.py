@@ -61,7 +61,7 @@ REPORT = Group(FILES.title, PAGES)
 TABLE = Group("a table for a paper, or JSON, in place of a report", PAGES)
 STUDY = Group("the report of one study", ("report",))
 DIRECTION = ("lower_is_better", "higher_is_better")
-BY_PLAN = ("metric", "baseline", "factor", "chance", "margin", "variance", "family", "dataset", *DIRECTION)
+BY_PLAN = ("metric", "baseline", "factor", "chance", "margin", "by", "variance", "family", "dataset", *DIRECTION)
 """What a plan states or leaves out, so that no flag may."""
 
 
@@ -172,6 +172,8 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     margin: ColumnMargin | None = _flag(COLUMNS, "NUMBER")
     """equivalence margin in the unit of the metric, or such as '0.5 points' of a metric from 0 to 1 or in percent;
     without it, only differences are tested"""
+    by: ColumnMargin | None = _flag(COLUMNS, "NUMBER")
+    """also say which variants are better or worse by at least this, a number or such as '0.5 points'"""
     variance: Variance = _flag(COLUMNS, default="shared")
     """shared (default): a variant's own variance and the average of all; paired: the paired t test of each pair;
     unpaired: for runs without seeds, also of W&B"""
@@ -256,7 +258,9 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
         if self.plan is None:
             return self
         plan, variance = self.plan.plan, "unpaired" if self.plan.plan.seeds is None else self.plan.plan.variance
-        stated = {name: getattr(plan, name) for name in ("metric", "margin", "chance", "family", "lower_is_better")}
+        stated = {
+            name: getattr(plan, name) for name in ("metric", "margin", "by", "chance", "family", "lower_is_better")
+        }
         return self.model_copy(update={**stated, "variance": variance, "factor": tuple(plan.factors)})
 
     @model_validator(mode="before")

@@ -89,7 +89,7 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
         say(f"factor: {next(iter(studies[0].factors))}", error=out is None)
     parts = by_dataset(studies)
     several = len(parts) > 1
-    if several and (of_one := [name for name in ("gate", "target", "wandb") if name in asked.given]):
+    if several and (of_one := [name for name in ("gate", "by", "target", "wandb") if name in asked.given]):
         raise UserError(f"{flag_of(of_one[0])}: is for one dataset, not for {', '.join(parts)}; {ADVICE}")
     if not several and name == "report-across":
         raise UserError("across: one dataset is not enough; give two or more studies, of different datasets")

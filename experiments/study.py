@@ -22,7 +22,7 @@ from experiments.tuned import Tuned
 
 STUDY = "study.json"
 GRID = ("tuned", "base", "factors", "extra")  # fields that decide which runs a study has
-COMPARISON = ("baseline", "metric", "margin", "looks", "variance", "family")  # stay as they are after the first run
+COMPARISON = ("baseline", "metric", "margin", "by", "looks", "variance", "family")  # stay after the first run
 OTHER_FOLDERS = ("locks", "report", "tuning", "wandb")  # in a study's folder, beside those of its runs
 OTHER_FILES = (".db", ".json", ".jsonl", ".lock", ".log", ".yaml")  # endings of the files there
 
@@ -100,6 +100,7 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     baseline: str
     metric: MetricName
     margin: Margin | None
+    by: Margin | None = None
     looks: Looks = []
     variance: Variance = "shared"
     family: Family = "all"

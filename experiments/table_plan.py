@@ -65,6 +65,7 @@ class TablePlan(BaseModel, frozen=True, extra="forbid"):
     lower_is_better: StrictBool | None = None
     chance: Annotated[float, Field(strict=True, ge=-LARGEST, le=LARGEST)] | None = None
     margin: ColumnMargin | None = None
+    by: ColumnMargin | None = None
     seeds: Seeds | None = None
     runs: Annotated[StrictInt, Field(ge=2)] | None = None
     looks: Looks = []
@@ -212,7 +213,11 @@ class GivenPlan:
             plan = TablePlan.model_validate(tree)
         except ValidationError as error:
             raise UserError(f"{place}: {first_line(error, known=TablePlan.model_fields)}") from error
-        return cls(plan, given, hashlib.sha256(body or canonical(plan.model_dump())).hexdigest())
+        return cls(
+            plan,
+            given,
+            hashlib.sha256(body or canonical(plan.model_dump(exclude={"by"} if plan.by is None else None))).hexdigest(),
+        )
 
     @property
     def place(self) -> str:

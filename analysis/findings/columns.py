@@ -130,7 +130,19 @@ def pair_fields(policy: Policy) -> dict[Key, Value]:
         sides = {"n": lambda row: row.comparison.runs[0], "reference_n": lambda row: row.comparison.runs[1]}
     own = ("p", "p_adjusted", "verdict", "verdict_of_finished", "at_most", "detectable")
     rest: dict[Key, Value] = {name: f"comparison.{name}" for name in own}
+    rest |= {column.field: column.value for column in by_columns(policy)}
     return {**sides, "dropped": "comparison.dropped", **DIFFERENCE, **rest, "verdict": VERDICT.value}
+
+
+def by_columns(policy: Policy) -> list[Column]:
+    """The column that says whether a difference is at least the one that is asked about, where the user asks."""
+
+    def answer(row: Any) -> str:
+        return ("yes" if policy.is_beyond(row.comparison) else "no") if row.comparison.tested else words.DASH
+
+    label = f"by at least {words.margin(policy.by, policy.metric)}"
+    note = "whether the whole interval of the difference is at least as far from zero"
+    return [Column(label, answer, field="by_at_least", note=note)] * (policy.by is not None)
 
 
 def pair_columns(policy: Policy, comparisons: Sequence[Comparison]) -> tuple[Column, ...]:
@@ -153,6 +165,7 @@ def pair_columns(policy: Policy, comparisons: Sequence[Comparison]) -> tuple[Col
     )
     return (
         Column("n", used, words.digits, sort=lambda row: n_of(row.comparison, policy)["n"], note=note),
+        *by_columns(policy),
         Column("p (adjusted)", "comparison.p_adjusted", words.p_values, "p", detail=True),
         Column(smallest, "comparison.detectable", detectable, "detectable", detail=True),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +18,6 @@ from analysis.findings.rows import PairRow, VariantRow, pair_rows, variant_rows
 from analysis.findings.variants import Variants, own_names, study_variants
 from analysis.runs.by_dataset import check_alike
 from analysis.runs.runs import Runs
-from analysis.runs.scales import check_target
 from analysis.runs.source_run import ENDED
 from analysis.verdicts.study import Comparisons, Policy, compare_variants
 from analysis.verdicts.target import Reach, reaches
@@ -82,10 +82,12 @@ class Findings:
     @cached_property
     def targets(self) -> dict[str, Reach]:
         """Variant -> whether it reaches the target, where the user gives one."""
-        target, values = self.asked.target, self.means.values
+        target, metric, values = self.asked.target, self.means.metric, self.means.values
         if target is None:
             return {}
-        check_target(target, (value for runs in values.values() for value in runs.values()), self.means.metric)
+        finite = [value for runs in values.values() for value in runs.values() if math.isfinite(value)] or [-1]
+        if not metric.lower_is_better and 0 <= min(finite) <= max(finite) <= 1 < target:
+            raise UserError(f"--target: {target:g} is not allowed: {metric} is from 0 to 1")
         return reaches(values, target, self.policy)
 
     @cached_property

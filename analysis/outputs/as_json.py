@@ -32,6 +32,7 @@ def as_dict(findings: Findings) -> dict[str, Any]:
         "baseline": findings.variants.baseline,
         "margin": policy.margin,
         **({"target": findings.asked.target} if targets else {}),
+        **({} if policy.by is None else {"by": policy.by}),
         "level": 1 - ALPHA,
         "family": policy.family,
         "look": _look(findings),
@@ -84,7 +85,8 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 
 
 def _comparison(one: Comparison, policy: Policy) -> dict[str, Any]:
-    verdict = {"verdict": one.verdict, "reason": one.reason}
+    verdict: dict[str, Any] = {"verdict": one.verdict, "reason": one.reason}
+    verdict |= {} if policy.by is None else {"by_at_least": policy.is_beyond(one)}
     p, smallest = (_known(value) if one.tested else None for value in (one.p_adjusted, one.detectable))
     return _estimate(one.adjusted) | n_of(one, policy) | {"p_adjusted": p, **verdict, "detectable": smallest}
 

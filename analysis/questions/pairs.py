@@ -85,6 +85,10 @@ def against_baseline(findings: Findings) -> str:
         parts[0] = words.capital(parts[0].replace(":", f" {metric.label} than {baseline}:", 1))
     else:
         parts[0] = f"Compared with {baseline}, {parts[0]}"
+    if (by := findings.policy.by) is not None:
+        sure = [name for name, one in versus.items() if findings.policy.is_beyond(one)]
+        named = words.names(sure) if len(sure) <= MOST_NAMED else f"{len(sure)} of {len(versus)} variants"
+        parts.append(f"by at least {words.margin(by, metric)}: {named or 'no variant'}")
     past = ", ".join(f"{words.quoted(name)} (at {c.shown_at} seeds)" for name, c in versus.items() if c.shown_at)
     alone = words.names(name for name, c in versus.items() if c.depends_on_failed and c.verdict != NOT_TESTED)
     parts += [f"shown at an earlier look, but not at this one: {past}"] if past else []

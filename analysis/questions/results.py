@@ -117,7 +117,7 @@ def variants_table(findings: Findings) -> Table:
         *(*details, *cost),
     )
     fields = {column.field: column.value for column in (n, *diverged, mean, *targets)} | columns.DIFFERENCE
-    fields |= {column.field: column.value for column in (columns.VERDICT, *ranks, *cost)}
+    fields |= {column.field: column.value for column in (columns.VERDICT, *columns.by_columns(policy), *ranks, *cost)}
     held = f"{columns.held_for(findings)} (pairs: {len(findings.pairs)})"
     notes = (
         f"Rank: {rank_note}." if has_ranks else "",

@@ -119,8 +119,9 @@ def _stated(
         held.setdefault(label, []).append(math.nan if value is None else float(value))
     values = [*chain(*held.values())]
     stated = plan.model_dump(include={"name", "looks", "family", "until_decided"}, exclude_none=True)
-    if any(map(math.isfinite, values)) and plan.margin is not None:
-        stated["margin"] = margin_of(plan.margin, values, metric, given.place)
+    for field in ("margin", "by") if any(map(math.isfinite, values)) else ():
+        if (size := getattr(plan, field)) is not None:
+            stated[field] = margin_of(size, values, metric, given.place, field)
     if not is_metric(str(metric)):
         stated["lower_is_better"] = metric.lower_is_better
     if plan.chance is not None:

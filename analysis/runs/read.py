@@ -149,4 +149,6 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
         changes |= {"lower_is_better": None, "chance": None}  # they are of another column
     if not changes:
         return study
+    if study.plan.by and Metric(metric or study.metric).is_share != study.metric.is_share:
+        changes["by"] = None  # it has another unit
     return replace(study, plan=study.plan.changed(**changes), stated=study.stated_plan, noted=tuple(notes))

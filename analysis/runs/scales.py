@@ -14,8 +14,10 @@ WIDE = 0.1  # a margin of a metric from 0 to 1 that is as large may be meant in 
 APART = 20  # the ratio of the largest values of two parts from which they may have different units
 
 
-def margin_of(given: float | str | None, values: Iterable[float], metric: Metric, source: str) -> float | None:
-    """The margin in the unit of the metric. `values`: those of all runs, of which some may not be finite.
+def margin_of(
+    given: float | str | None, values: Iterable[float], metric: Metric, source: str, field: str = "margin"
+) -> float | None:
+    """The margin, or another `field` such as it, in the unit of the metric. `values`: of all runs, finite or not.
 
     "0.5 points" or "0.5 %" are hundredths of a metric from 0 to 1, and units of one in percent. Raises `UserError` for
     a margin of another scale: a part of 1 that may be meant in percent, and one that no value reaches.
@@ -25,7 +27,10 @@ def margin_of(given: float | str | None, values: Iterable[float], metric: Metric
     finite = [value for value in values if math.isfinite(value)] or [math.nan]
     low, high, is_loss = min(finite), max(finite), bool(LOSSES & words_of(metric))
     is_share, is_percent = metric.is_share or (0 <= low <= high <= 1 and not is_loss), low >= 0 and 1.5 < high <= 100
-    line, points = f"{source}: margin: {given} is not allowed: ", re.fullmatch("(.+?) ?(points?|%)", str(given).strip())
+    line, points = (
+        f"{source}: {field}: {given} is not allowed: ",
+        re.fullmatch("(.+?) ?(points?|%)", str(given).strip()),
+    )
     try:
         margin = float(points[1] if points else given)
     except (ValueError, TypeError):
@@ -39,29 +44,19 @@ def margin_of(given: float | str | None, values: Iterable[float], metric: Metric
         raise UserError(f"{line}{metric} is from 0 to 1, so this is {100 * margin:g} points; {ways}")
     margin *= 0.01 if points and is_share else 1
     if margin >= (largest := max(map(abs, finite))) > 0:
-        raise UserError(f"{line}{metric} has no value as large, {largest:g} at most, so all would be equivalent")
+        all_alike = ", so all would be equivalent" * (field == "margin")
+        raise UserError(f"{line}{metric} has no value as large, {largest:g} at most{all_alike}")
     return margin
 
 
 def chance_of(given: float, values: Iterable[float], metric: Metric, source: str) -> float:
     """What guessing gives, in the unit of the metric. Raises `UserError` for metrics of ours, and for another scale."""
-    line = f"{source}: chance: {given:g} is not allowed: "
+    line, finite = f"{source}: chance: {given:g} is not allowed: ", [one for one in values if math.isfinite(one)]
     if not metric.is_column:
         raise UserError(f"{line}{metric} is a metric of ours, of which it follows from the number of classes")
-    _check_share(line, given, values, metric)
-    return given
-
-
-def check_target(given: float, values: Iterable[float], metric: Metric) -> None:
-    """Raise `UserError` for a target in percent of a metric from 0 to 1. One of a time may be far above all times."""
-    if not metric.lower_is_better:
-        _check_share(f"--target: {given:g} is not allowed: ", given, values, metric)
-
-
-def _check_share(line: str, given: float, values: Iterable[float], metric: Metric) -> None:
-    finite = [one for one in values if math.isfinite(one)]
     if finite and 0 <= min(finite) <= max(finite) <= 1 < given and not LOSSES & words_of(metric):
         raise UserError(f"{line}{metric} is from 0 to 1")
+    return given
 
 
 def scales_note(values: Mapping[str, Iterable[float]], metric: str) -> list[str]:

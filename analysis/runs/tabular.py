@@ -182,13 +182,13 @@ def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
         own = [run for run, of_row in zip(runs, of_rows) if of_row == name]
         values = [run.summary.get(measured, math.nan) for run in own]
         try:
-            margin = margin_of(asked.margin, values, measured, source)
+            margin, by = (margin_of(getattr(asked, of), values, measured, source, of) for of in ("margin", "by"))
             study = infer(source, own, asked, measured, margin, factors_are="")
             _check_variants(study, source, seeds, asked.factor)
         except UserError as error:
             raise UserError(f"{dataset}={name}: {error}" if name else str(error)) from error
         notes_of = [*study.notes, *_notes_of_values(study, asked), *notes]
-        changes: dict[str, Any] = {"notes": notes_of, "description": about}
+        changes: dict[str, Any] = {"notes": notes_of, "description": about} | ({} if by is None else {"by": by})
         changes |= {"chance": chance_of(asked.chance, values, measured, source)} if asked.chance is not None else {}
         changes |= {"definition": {"names": {"seed": asked.seed}}} if asked.seed and not is_seed(asked.seed) else {}
         studies.append(replace(study, plan=study.plan.changed(**changes)))

@@ -49,6 +49,12 @@ class Policy(Rule):
     metric: Metric
     chance: Chance
     image: float = 0.0  # see `one_image`
+    by: float | None = None  # a difference that is asked about, in the metric's units
+
+    def is_beyond(self, one: Comparison) -> bool:
+        """Whether a difference is shown, and its whole interval lies at `by` or further from zero."""
+        ends = (abs(one.adjusted.low), abs(one.adjusted.high))
+        return self.by is not None and one.verdict in ("better", "worse") and min(ends) >= self.by
 
     def without_room(self, values: Values) -> dict[Verdict, set[str]]:
         """The variants of which each finished run errs on at most one image, and those near the metric of guessing."""
@@ -145,6 +151,7 @@ def from_rows(plan: StudyPlan, rows: Iterable[Mapping[str, Any]], margin: float 
         floor=smallest_sd(known, metric),
         chance=_chance(rows, plan, margin),
         image=one_image(known, metric),
+        by=plan.by,
         looks=Looks(tuple(plan.looks), _complete(rows), plan.stopped),
         variance=plan.variance,
         family="baseline" if len(values) > MOST_PAIRS else plan.family,
