@@ -17,7 +17,7 @@ from analysis.words import plain, without_math
 from analysis.write import pages
 from analysis.write.document import Document
 from analysis.write.table import as_csv
-from experiments.errors import writing
+from experiments.errors import printable, writing
 from experiments.files import check_replaceable, read_bytes, read_json, temporary_folder
 
 MANIFEST = "manifest.json"
@@ -51,7 +51,12 @@ def saved(plot: Plot, kind: str) -> bytes:
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the SVG shows such names all the same
         plot.figure.savefig(body, format=kind, metadata=METADATA[kind])
     plot.figure.set_layout_engine("none")  # another format has the same layout
-    return body.getvalue()
+    return _shown(body.getvalue().decode()).encode() if kind == "svg" else body.getvalue()
+
+
+def _shown(svg: str) -> str:
+    """A drawing without what cannot be printed in its texts, such as an escape: XML and HTML allow it nowhere."""
+    return re.sub(r"[^\n -~]", lambda match: printable(match[0]), svg)
 
 
 def inline(svg: bytes, plot: Plot) -> Markup:

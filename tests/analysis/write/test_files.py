@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from markdown_it import MarkdownIt
@@ -184,6 +185,16 @@ def test_markup_in_names_is_text(tmp_path):
     assert any(HOSTILE in text for text in page.text)
     with_names = [name for name in files if HOSTILE in name]
     assert not with_names
+
+
+def test_what_cannot_be_printed_is_in_no_page_and_no_figure(tmp_path):
+    name = "a\x1b[2J\u202e\x0c\ufffe"
+    given = {"factors": {"model.act": ["none", name]}, "levels": lambda v: {"model.act": v}, "baseline": "none"}
+    folder = write_study(tmp_path, accuracy={"none": 0.7, name: 0.9}, seeds=3, description=name, **given)
+    files = write.make(study_document(analyze(read_folder(folder))))
+    drawn = [body.decode() for name, body in files.items() if name.endswith(".svg")]
+    assert any("a\ufffd[2J\ufffd" in ElementTree.canonicalize(body) for body in drawn)
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e\ufffe]", "".join([*drawn, files["report.html"].decode()]))
 
 
 def test_names_in_report_md_are_the_text_that_a_markdown_parser_reads(tmp_path, files):
