@@ -82,7 +82,8 @@ def test_a_file_that_is_no_npz_is_refused(tmp_path):
         file.writestr("hits.npy", header.getvalue())
     whole = predictions.to_bytes([True], [1.0], [0])
     np.save(before := io.BytesIO(), np.zeros(1))
-    for body in (b"", b"PK", json.dumps([1]).encode(), packed.getvalue(), before.getvalue() + whole):
+    bodies = {b"": "", b"PK": "", json.dumps([1]).encode(): "", packed.getvalue(): "an array has a negative size"}
+    for body, reason in {**bodies, before.getvalue() + whole: "it is not an npz file"}.items():
         (tmp_path / record.PREDICTIONS).write_bytes(body)
-        with pytest.raises(record.RecordError, match="is not a file of test predictions"):
+        with pytest.raises(record.RecordError, match=f"is not a file of test predictions: .*{reason}"):
             predictions.read(tmp_path, hashlib.sha256(body).hexdigest())
