@@ -7,7 +7,7 @@ from statsmodels.stats.meta_analysis import combine_effects
 from analysis.verdicts.pooling import over_seeds, random_effects
 
 
-@pytest.mark.filterwarnings("ignore:`use_t=True` requires")
+@pytest.mark.filterwarnings("ignore:`use_t=True` requires", "ignore:invalid value encountered in sqrt")
 @pytest.mark.parametrize("between", [0.0, 0.5, 3.0])
 @pytest.mark.parametrize("studies", [3, 4, 7])
 def test_mean_interval_and_tau_are_those_of_statsmodels(studies, between):
