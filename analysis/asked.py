@@ -17,6 +17,7 @@ from experiments.stated import ColumnMargin, Family, Variance
 from experiments.table_plan import GivenPlan
 
 Spread = Literal["interval", "sd"]
+"""What stands after ± of a mean in a table for a paper: half its interval (the default), or the runs' deviation."""
 PAGES = ("report", "across")
 ALONE = (
     ("table", "writes only the table", ("out", "figures", "open", "wandb", "json", "style", "models")),

@@ -6,6 +6,7 @@ pooled.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -42,6 +43,11 @@ class Effect:
     rate: float
     by_seed: dict[int, float]
 
+    @cached_property
+    def mean(self) -> tuple[Estimate, float]:
+        """The mean difference with its interval, and its sampling variance."""
+        return over_seeds(list(self.by_seed.values()))
+
     @property
     def above(self) -> int:
         """The number of seeds on which the difference is above zero."""
@@ -75,8 +81,8 @@ def pool(studies: Mapping[str, Findings], pair: str) -> Pooled:
         if len(group) > 1:
             raise UserError(f"pool: {words.listing(group)} share runs and are one piece of evidence; name one of them")
     effects = [_effect(name, findings, *sides) for name, findings in studies.items()]
-    found = [over_seeds(list(effect.by_seed.values())) for effect in effects]
-    over_studies, tau = random_effects([one.value for one, _ in found], [variance for _, variance in found])
+    values, variances = zip(*((effect.mean[0].value, effect.mean[1]) for effect in effects))
+    over_studies, tau = random_effects(values, variances)
     every = mean([diff for effect in effects for diff in effect.by_seed.values()])
     return Pooled(pair, next(iter(metrics)), effects, every, over_studies, tau)
 
@@ -131,7 +137,7 @@ def _other_changes(x: Settings, y: Settings, named: Collection[str]) -> set[str]
 def pooled_document(pooled: Pooled, command: str) -> Document:
     """The report: a row for each study and one for all, a figure, and the command."""
     metric, effects, seeds, studies = pooled.metric, pooled.effects, pooled.seeds, pooled.studies
-    rows = [_row(e.study, f"{e.rate:g}", e.above, over_seeds([*e.by_seed.values()])[0]) for e in effects]
+    rows = [_row(e.study, f"{e.rate:g}", e.above, e.mean[0]) for e in effects]
     above = sum(effect.above for effect in effects)
     rows.append(_row("all seeds", "", above, seeds))
     known = studies.n > 0

@@ -18,7 +18,6 @@ from analysis.words import DASH, Format, plain
 
 FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+(e[+-]?\d+)?$)")  # numbers stay as they are
 SHORT_LABEL = 12  # characters of a column's label that stay on one line
-"""What stands after ± of a mean in a table for a paper: half its interval (the default), or the runs' deviation."""
 DAGGERS = {"tied": "†", "untested": "‡"}  # mark -> what follows the text
 SIGNS = {
     "better": "+",
