@@ -1,4 +1,4 @@
-"""How were the numbers made? What this study used; `analysis/README.md` explains the rules."""
+"""How were the numbers made? What this study used; `analysis/verdicts/README.md` explains the rules."""
 
 from analysis import words
 from analysis.findings import Findings
@@ -8,7 +8,7 @@ from analysis.verdicts import ALPHA
 from analysis.verdicts.comparisons import CEILING, NEAR_CHANCE, NOT_TESTED
 from analysis.write.document import Facts, Section
 
-README = "analysis/README.md, “Methods in plain words”, has the rules, their sources and error rates."
+README = "analysis/verdicts/README.md has the rules, their sources and error rates."
 OF_BOTH = "A difference has a t test with the variances of both sides, and at most"
 OF_VARIANT = "one part its own and two parts the average of all variants, but never less than its own"
 STANDARD_ERRORS = {
