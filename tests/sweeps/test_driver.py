@@ -1,4 +1,4 @@
-"""The driver, with an engine whose events the test gives: who gets which runs, and what counts as an attempt."""
+"""`Driver.run`, with an engine whose events the test gives: who gets which runs, and what counts as an attempt."""
 
 import random
 from collections import Counter
@@ -20,34 +20,49 @@ from sweeps.tuning.space import make_space
 from sweeps.tuning.trials import Trials
 from sweeps.tuning.tuning_plan import RUNS, TuningPlan
 
+KILLED = "the worker was killed by SIGKILL (possibly out of memory)"
+
 
 class FakeWorker:
-    """A worker that notes what it is given."""
+    """A worker that notes what it is given, and whose events the test asks for."""
 
     def __init__(self, engine, place):
         self.engine, self.place, self.name = engine, place, f"worker {place}"
-        self.given, self.answers, self.stopped = [], [], False
+        self.given, self.cohorts, self.answers, self.stopped = [], [], [], False
 
     def train(self, runs):
         self.given.append([run.name for run in runs])
+        self.cohorts.append(runs)
+
+    def epoch(self, number):
+        row = {"epoch": number, "val/acc": 0.5, "val/loss": 1.0}
+        return [(self, Epoch(index, row)) for index in range(len(self.cohorts[0]))]
+
+    def end(self):
+        for run in self.cohorts.pop(0):
+            if not (self.engine.folder / run.name / "summary.json").exists():
+                finish(self.engine.folder / run.name, run, epochs=run.config.train.epochs)
+                self.engine.ended[run.name] += 1
+        return [(self, Done({}))]
+
+    def fail(self, reason=KILLED, users=False):
+        return [(self, Failed(reason, users=users))]
 
     def answer(self, prune):
         self.answers.append(prune)
 
     def stop(self, seconds=0.0, replace=True):
         self.stopped = True
-        if replace:
-            self.engine.room += 1
-        else:
-            self.engine.places -= 1
+        self.engine.room += replace
+        self.engine.places -= not replace
 
 
-class FakeEngine:
-    """An engine with so many places."""
+class Scripted:
+    """An engine with so many places: first the events of a script, then each worker trains what it is given."""
 
-    def __init__(self, places):
-        self.room = self.places = places
-        self.started = []
+    def __init__(self, folder, places, script):
+        self.folder, self.room, self.places = folder, places, places
+        self.started, self.ended, self.script = [], Counter(), script(self)
 
     def begin(self, task):
         self.task = task
@@ -57,78 +72,91 @@ class FakeEngine:
         self.started.append(FakeWorker(self, self.places - self.room - 1))
         return self.started[-1]
 
-
-def driver_of(folder, places=1, cohort=1, asks=False, **fields):
-    """A driver of the study of two heads and three seeds, whose workers have their first runs."""
-    source = PlanRuns(tiny_plan(**fields).runs, StudyFolder(folder, tiny_plan(**fields), {}), cohort)
-    driver = Driver(source, FakeEngine(places), Task(folder, folder / "log", asks=asks), Mock(), "test/acc")
-    driver._assign()
-    return driver
+    def events(self, seconds):
+        working = (worker for worker in self.started if worker.cohorts and not worker.stopped)
+        return next(self.script, None) or next(working).end()
 
 
-def names(driver):
-    return [run.name for run in driver.source.waiting]
+PAUSE = [(None, None)]  # events of a worker that the driver does not know: time passes
+
+
+def sweep(folder, script, places=1, cohort=1, asks=False, prune=False):
+    """The driver that has trained the study of two heads and three seeds, and its engine."""
+    source = PlanRuns(tiny_plan().runs, StudyFolder(folder, tiny_plan(), {}), cohort)
+    source.epoch = lambda run, row: prune
+    engine = Scripted(folder, places, script)
+    driver = Driver(source, engine, Task(folder, folder / "log", asks=asks), Mock(), "test/acc")
+    driver.run()
+    assert engine.ended == Counter(run.name for run in tiny_plan().runs) and not driver.failed
+    return driver, engine
+
+
+def said(call):
+    return [call.args[0] for call in call.call_args_list]
 
 
 def test_a_worker_gets_its_next_runs_in_the_last_epoch_of_a_cohort(tmp_path):
-    driver = driver_of(tmp_path, cohort=2)
-    (worker,), plan = driver.engine.started, {run.name: run for run in tiny_plan().runs}
-    driver._take(worker, Epoch(0, {"epoch": 1}))
-    assert len(worker.given) == 1
-    for index in (0, 1):
-        driver._take(worker, Epoch(index, {"epoch": 2}))  # two of three epochs are done
-    assert len(worker.given) == 2 and len(names(driver)) == 2
-    first, second = worker.given
-    for name in first:
-        finish(tmp_path / name, plan[name])
-    driver._take(worker, Done({}))
-    assert [call.args[0].name for call in driver.display.ended.call_args_list] == first
-    driver._assign()
-    assert worker.given == [first, second]
+    def script(engine):
+        (worker,) = engine.started
+        yield worker.epoch(1)
+        assert len(worker.given) == 1
+        yield worker.epoch(2)  # of three
+        assert [len(names) for names in worker.given] == [2, 2]
+        yield worker.end()
+        assert len(worker.given) == 2  # it has its next runs already
+
+    driver, engine = sweep(tmp_path, script, cohort=2)
+    assert [run.name for run in said(driver.display.ended)] == sum(engine.started[0].given, [])
 
 
 @pytest.mark.parametrize("prune", [True, False])
-def test_a_worker_that_asks_hears_after_each_epoch_whether_to_prune_and_gets_no_next_run(tmp_path, monkeypatch, prune):
-    driver = driver_of(tmp_path, asks=True)
-    (worker,) = driver.engine.started
-    monkeypatch.setattr(driver.source, "epoch", lambda run, row: prune)
-    for epoch in (1, 2, 3):
-        driver._take(worker, Epoch(0, {"epoch": epoch}))
-    assert worker.answers == [prune] * 3 and len(worker.given) == 1
+def test_a_worker_that_asks_hears_after_each_epoch_whether_to_prune_and_gets_no_next_run(tmp_path, prune):
+    def script(engine):
+        (worker,) = engine.started
+        for epoch in (1, 2, 3):
+            yield worker.epoch(epoch)
+        assert worker.answers == [prune] * 3 and len(worker.given) == 1
+
+    sweep(tmp_path, script, asks=True, prune=prune)
 
 
 def test_runs_that_were_not_begun_have_no_failed_attempt_and_those_that_failed_come_last_and_alone(tmp_path):
-    driver = driver_of(tmp_path, cohort=2)
-    (worker,) = driver.engine.started
-    driver._take(worker, Epoch(0, {"epoch": 2}))
-    first, second = worker.given
-    driver._take(worker, Failed("the worker was killed by SIGKILL"))
-    assert worker.stopped and driver.attempts == dict.fromkeys(first, 1)
-    assert names(driver)[:2] == second and names(driver)[-2:] == first
-    driver._assign()
-    while driver.source.left:
-        driver._give_next(driver.engine.started[-1])
-    assert driver.engine.started[-1].given[-2:] == [[name] for name in first]
+    def script(engine):
+        yield engine.started[0].epoch(2)
+        yield engine.started[0].fail()
+
+    driver, engine = sweep(tmp_path, script, cohort=2)
+    (first, second), others = engine.started[0].given, engine.started[1].given
+    assert engine.started[0].stopped and driver.attempts == dict.fromkeys(first, 1)
+    assert others[0] == second and others[-2:] == [[name] for name in first]
 
 
 def test_a_run_that_ended_just_before_its_worker_died_has_ended(tmp_path):
-    driver = driver_of(tmp_path, cohort=2)
-    (worker,) = driver.engine.started
-    (first, second), plan = worker.given[0], {run.name: run for run in tiny_plan().runs}
-    finish(tmp_path / first, plan[first])
-    driver._take(worker, Failed("the worker was killed by SIGKILL"))
-    assert driver.attempts == {second: 1} and not (tmp_path / first / "error.txt").exists()
-    driver.display.ended.assert_called_once()
+    def script(engine):
+        (worker,) = engine.started
+        (first, second), *_ = worker.cohorts
+        worker.cohorts[0] = [first]
+        worker.end()
+        yield worker.fail()
+        assert not (tmp_path / first.name / "error.txt").exists()
+        assert (tmp_path / second.name / "error.txt").read_text() == f"{KILLED}\n"
+
+    driver, engine = sweep(tmp_path, script, cohort=2)
+    assert driver.attempts == {engine.started[0].given[0][1]: 1} and driver.display.ended.call_count == 6
 
 
 def test_a_record_that_cannot_be_read_costs_its_run_an_attempt(tmp_path):
-    driver = driver_of(tmp_path)
-    (worker,) = driver.engine.started
-    (name,) = worker.given[0]
-    (tmp_path / name).mkdir()
-    write_bytes(tmp_path / name / "summary.json", b"{")
-    driver._take(worker, Done({}))
-    assert driver.attempts == {name: 1} and names(driver)[-1] == name
+    def script(engine):
+        (worker,) = engine.started
+        (run,) = worker.cohorts.pop()
+        (tmp_path / run.name).mkdir()
+        write_bytes(tmp_path / run.name / "summary.json", b"{")
+        yield [(worker, Done({}))]
+        (tmp_path / run.name / "summary.json").unlink()
+
+    driver, engine = sweep(tmp_path, script)
+    (first, *others) = engine.started[0].given
+    assert driver.attempts == {first[0]: 1} and others[-1] == first
 
 
 @pytest.mark.parametrize(
@@ -137,52 +165,73 @@ def test_a_record_that_cannot_be_read_costs_its_run_an_attempt(tmp_path):
 def test_a_worker_without_an_epoch_for_ten_of_its_longest_is_stopped_and_no_attempt_counts(
     tmp_path, monkeypatch, epoch, silence, hangs
 ):
-    now = 10_000.0
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
-    driver = driver_of(tmp_path, cohort=2)
-    (worker,) = driver.engine.started
-    now += 5_000
-    driver._stop_hung()  # the first epoch has no limit: it downloads the images
-    driver._begin(worker)
-    now += epoch
-    driver._take(worker, Epoch(0, {"epoch": 1}))
-    now += silence
-    driver._stop_hung()
-    assert worker.stopped == hangs and not driver.attempts
-    assert names(driver)[:2] == worker.given[0] if hangs else len(names(driver)) == 4
-    said = f"no epoch for {silence / 60:.3g} min; its worker hangs and is stopped"
-    assert [said in call.args[0] for call in driver.display.note.call_args_list] == [True] * hangs
+    clock = SimpleNamespace(now=10_000.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+    def script(engine):
+        (worker,) = engine.started
+        clock.now += 5_000
+        yield PAUSE  # the first epoch has no limit: it loads the images
+        assert not worker.stopped
+        yield worker.end()
+        clock.now += epoch
+        yield worker.epoch(1)
+        clock.now += silence
+        yield PAUSE
+
+    driver, engine = sweep(tmp_path, script, cohort=2)
+    assert engine.started[0].stopped == hangs and not driver.attempts
+    assert [worker.given[0] for worker in engine.started[1:]] == engine.started[0].given[1:2] * hangs
+    line = f"no epoch for {silence / 60:.3g} min; its worker hangs and is stopped"
+    assert [line in note for note in said(driver.display.note)] == [True] * hangs
 
 
-class Storm(FakeEngine):
-    """An engine whose workers die at any moment: idle, in a run, at its end, between two. The others train."""
+def test_an_idle_worker_that_dies_is_named_and_its_place_is_free_again(tmp_path):
+    def script(engine):
+        first, second = engine.started
+        while len(engine.ended) < 5:
+            yield first.end()
+        yield first.fail()
+        assert first.stopped and engine.room == 1
+        yield second.fail()
+        assert len(engine.started) == 3
 
-    def __init__(self, places, folder, rng):
-        super().__init__(places)
-        self.folder, self.rng, self.ended = folder, rng, Counter()
+    driver, _ = sweep(tmp_path, script, places=2)
+    assert said(driver.display.note) == [f"worker 0 had no run: {KILLED}"] and sum(driver.attempts.values()) == 1
 
-    def start(self):
-        worker = super().start()
-        worker.cohorts, worker.epoch = [], 0
-        worker.train = worker.cohorts.append
-        return worker
 
-    def events(self, seconds):
-        worker = self.rng.choice([worker for worker in self.started if not worker.stopped])
-        death = [(worker, Failed("the worker was killed by SIGKILL"))] if self.rng.random() < 0.2 else []
-        if not worker.cohorts or (death and self.rng.random() < 0.5):
-            return death
-        runs = worker.cohorts[0]
-        worker.epoch += 1
-        if worker.epoch <= runs[0].config.train.epochs:
-            row = {"epoch": worker.epoch, "val/acc": 0.5, "val/loss": 1.0}
-            return [(worker, Epoch(index, row)) for index in range(len(runs))] + death
-        for run in worker.cohorts.pop(0):
-            if not (self.folder / run.name / "summary.json").exists():
-                finish(self.folder / run.name, run, epochs=run.config.train.epochs)
-                self.ended[run.name] += 1
-        worker.epoch = 0
-        return self.rng.choice([[(worker, Done({})), *death], death or [(worker, Done({}))]])
+@pytest.mark.parametrize("is_idle", [True, False])
+def test_what_the_user_can_mend_ends_a_sweep_also_where_an_idle_worker_says_it(tmp_path, is_idle):
+    def script(engine):
+        first, _ = engine.started
+        while is_idle and len(engine.ended) < 5:
+            yield first.end()
+        yield first.fail("out: 'sweep.log' cannot be written", users=True)
+
+    with pytest.raises(UserError, match="^out: 'sweep.log' cannot be written" + "$" * is_idle):
+        sweep(tmp_path, script, places=2)
+
+
+def storm(rng):
+    """Workers that die at any moment: idle, in a run, at its end, between two."""
+
+    def script(engine):
+        epochs = Counter()
+        while True:
+            worker = rng.choice([worker for worker in engine.started if not worker.stopped])
+            death = worker.fail() if rng.random() < 0.2 else []
+            if not worker.cohorts or (death and rng.random() < 0.5):
+                yield death or PAUSE
+                continue
+            epochs[worker] += 1
+            if epochs[worker] <= worker.cohorts[0][0].config.train.epochs:
+                yield worker.epoch(epochs[worker]) + death
+                continue
+            epochs[worker] = 0
+            done = worker.end()
+            yield rng.choice([done + death, death or done])
+
+    return script
 
 
 def of_plan(folder):
@@ -204,30 +253,9 @@ def test_workers_that_die_at_any_moment_cost_no_run_and_no_run_ends_twice(source
         monkeypatch.setattr(module, limit, 1000)
     source, names = source_of(tmp_path)
     folder = tmp_path / RUNS if names is None else tmp_path
-    engine = Storm(3, folder, random.Random(seed))
+    engine = Scripted(folder, 3, storm(random.Random(seed)))
     task = Task(folder, tmp_path / "log", asks=source_of is of_tuning)
     driver = Driver(source, engine, task, Mock(), "val/acc")
     driver.run()
     runs = [run.name for trial in source.closed() for run in trial.runs] if names is None else names
     assert engine.ended == Counter(runs) and len(runs) in (12, 16) and not driver.failed
-
-
-def test_an_idle_worker_that_dies_is_named_and_its_place_is_free_again(tmp_path):
-    driver, (run, *_) = driver_of(tmp_path), tiny_plan().runs
-    (worker,) = driver.engine.started
-    driver.source.waiting.clear()
-    finish(tmp_path / run.name, run)
-    driver._take(worker, Done({}))
-    driver._take(worker, Failed("the worker was killed by SIGKILL (possibly out of memory)"))
-    said = "worker 0 had no run: the worker was killed by SIGKILL (possibly out of memory)"
-    assert [call.args[0] for call in driver.display.note.call_args_list] == [said]
-    assert worker.stopped and driver.engine.room == 1 and not driver.attempts
-
-
-def test_what_the_user_can_mend_ends_a_sweep_also_where_an_idle_worker_says_it(tmp_path):
-    driver, (run, *_) = driver_of(tmp_path), tiny_plan().runs
-    (worker,) = driver.engine.started
-    finish(tmp_path / run.name, run)
-    driver._take(worker, Done({}))
-    with pytest.raises(UserError, match="^out: 'sweep.log' cannot be written$"):
-        driver._take(worker, Failed("out: 'sweep.log' cannot be written", users=True))

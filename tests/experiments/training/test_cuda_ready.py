@@ -3,6 +3,7 @@ memory.
 """
 
 import contextlib
+import itertools
 from collections import Counter
 from typing import Any
 
@@ -77,11 +78,17 @@ def inputs(configs: list[RunConfig]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return x, y, torch.zeros(runs, dtype=torch.int32), torch.zeros(1, dtype=torch.int64)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float64"])
-@pytest.mark.parametrize("heads", [{"model__num_heads": 4}, {"model__num_heads": 2, "model__pool": "map"}])
-@pytest.mark.parametrize("kind", REGISTRY)
-@pytest.mark.parametrize("runs", [1, 3], ids=["alone", "stack"])
-def test_each_layer_calls_fused_attention_once_on_differentiable_tensors(runs, kind, heads, precision, monkeypatch):
+HEADS = ({"model__num_heads": 4}, {"model__num_heads": 2, "model__pool": "map"})
+# of each kind, alone and stacked with both heads; the precision takes turns, so that each meets all others
+FUSED = [
+    (kind, runs, heads, ("float32", "bfloat16", "float64")[(number + at) % 3])
+    for number, kind in enumerate(REGISTRY)
+    for at, (runs, heads) in enumerate(itertools.product((1, 3), HEADS))
+]
+
+
+@pytest.mark.parametrize(("kind", "runs", "heads", "precision"), FUSED)
+def test_each_layer_calls_fused_attention_once_on_differentiable_tensors(kind, runs, heads, precision, monkeypatch):
     """PyTorch chooses the CUDA kernel by `requires_grad`, which tensors inside `vmap` do not have."""
     seen, real = [], F.scaled_dot_product_attention
 
