@@ -37,6 +37,15 @@ def shared_data():
     return folder
 
 
+@pytest.fixture
+def server(monkeypatch):
+    """A server of W&B, used by this process and its children."""
+    from wandb_server import WandbServer
+
+    with WandbServer().used_here(monkeypatch) as running:
+        yield running
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip tests that take a minute or more, unless SLOW_TESTS is set: the whole suite has to end in minutes."""
     if not os.environ.get("SLOW_TESTS"):

@@ -13,7 +13,6 @@ from synthetic import change_summary, write_factorial, write_study
 
 from analysis.commands import record_look
 from analysis.findings import analyze
-from analysis.main import main
 from analysis.questions.claims import study_claims
 from analysis.report import study_document
 from analysis.runs.exported import export, read_export
@@ -26,12 +25,6 @@ from experiments.study import StudyPlan
 
 ACCURACY = {"none": 0.72, "learned-1d": 0.95, "learned-2d": 0.951}
 LEVEL_AT_HALF = 0.05 / 8
-
-
-def report(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([*map(str, arguments)])
-    return stopped.value.code
 
 
 def unfinished(seeds, planned):
@@ -54,14 +47,14 @@ def test_a_look_counts_if_any_variant_has_two_seeds(tmp_path):
         assert len(read_looks(tmp_path)) == recorded
 
 
-def test_a_report_at_five_and_at_ten_seeds_says_that_it_is_the_second_look(tmp_path):
+def test_a_report_at_five_and_at_ten_seeds_says_that_it_is_the_second_look(tmp_path, vit_report):
     first, second = study_at(tmp_path / "a", 5), study_at(tmp_path / "b", 10)
-    assert report(first) == 0
+    assert vit_report(first)[0] == 0
     assert warnings(analyze(read_folder(first))) == []
     (look,) = read_looks(first)
     assert (look.fewest, look.most, look.metric, look.command) == (5, 5, "test/acc", "vit-report")
     shutil.copy(first / LOOKS, second)  # five more seeds have finished
-    assert report(second) == 0
+    assert vit_report(second)[0] == 0
     assert [look.most for look in read_looks(second)] == [5, 10]
     (warning,) = warnings(analyze(read_folder(second)))
     assert warning.startswith("The study was tested 2 times, first at 5 seeds, without planned looks.")
@@ -196,10 +189,9 @@ def test_seeds_that_the_planned_looks_foresee_are_no_warning(tmp_path):
     assert warnings(analyze(read_folder(folder))) == []
 
 
-def test_json_says_for_each_variant_with_which_others_it_has_no_verdict(tmp_path, capsys):
+def test_json_says_for_each_variant_with_which_others_it_has_no_verdict(tmp_path, vit_report):
     def answer(folder):
-        assert report(folder, "--json") == 0
-        look = json.loads(capsys.readouterr().out)["look"]
+        look = json.loads(vit_report(folder, "--json")[1])["look"]
         return look and {name: look[name] for name in ("look", "undecided")}
 
     every = {name: [other for other in ACCURACY if other != name] for name in ACCURACY}
@@ -231,7 +223,7 @@ def with_stops(study, stopped):
     return study
 
 
-def test_a_variant_that_stopped_is_tested_at_the_looks_that_it_reached(tmp_path):
+def test_a_variant_that_stopped_is_tested_at_the_looks_that_it_reached(tmp_path, vit_report):
     early = analyze(read_folder(study_at(tmp_path / "a", 5, looks=[5, 10], spread=0.01)))
     stopped = study_that_stops(tmp_path / "b", {"learned-1d": 5, "sinusoidal": 5}, learned_2d=0.715)
     results = analyze(read_folder(stopped))
@@ -246,7 +238,7 @@ def test_a_variant_that_stopped_is_tested_at_the_looks_that_it_reached(tmp_path)
     (said,) = section(results, "looks").paragraphs
     assert "2 after 5 seeds, 1 not decided" in said and "hold whenever a variant stops" in said
     assert warnings(results) == []
-    assert report(stopped) == 0
+    assert vit_report(stopped)[0] == 0
     again = read_export(export(read_folder(stopped), tmp_path / "exported"))
     assert analyze(again).comparisons.pairs[("learned-1d", "none")] == pairs["learned-1d", "none"]
 
@@ -257,12 +249,11 @@ def test_a_study_whose_variants_are_all_decided_has_no_next_look(tmp_path):
     assert "All variants are decided, so it is the last look." in said and "3 after 5 seeds, 0 not decided" in said
 
 
-def test_two_variants_near_chance_are_not_decided_for_the_report_and_for_what_stops_variants(tmp_path, capsys):
+def test_two_variants_near_chance_are_not_decided_for_the_report_and_for_what_stops_variants(tmp_path, vit_report):
     near, far = {"none": 0.1, "learned-1d": 0.1}, {"sinusoidal": 0.9}
     study = write_study(tmp_path, accuracy={**near, **far}, seeds=5, epochs=2, spread=0.001)
     study = with_stops(study, {"sinusoidal": 5})
-    assert report(study, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["look"]["undecided"] == {
+    assert json.loads(vit_report(study, "--json")[1])["look"]["undecided"] == {
         "none": ["learned-1d"],
         "learned-1d": ["none"],
         "sinusoidal": [],

@@ -1,7 +1,6 @@
-"""The command vit-report: its output, its error messages, and that a failure leaves no files."""
+"""The command vit-report: what it prints and writes. Its errors: see test_errors."""
 
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -9,18 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 from synthetic import ACCURACY, on_dataset, write_study
 
-from analysis.main import main
 from analysis.runs.read import studies_in
-
-
-def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return stopped.value.code, out, err
 
 
 def damaged(folder):
@@ -29,79 +19,32 @@ def damaged(folder):
     return folder
 
 
-EMPTY = ([""], ["runs", "--out", ""], ["across", "", "b"], ["export", "runs", " "])
-"""As from a shell variable that is not set: it would mean the current folder."""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--json"], "error: the following arguments are required: STUDY\n"),
-        (["nowhere"], "nowhere: no such folder"),
-        (["x" * 300], "expected the path of a folder"),
-        (["compare", "a", "b"], "vit-report compare: was removed; use `analysis.compare`"),
-        (
-            ["nowhere", "--table", "x.docx"],
-            "--table: 'x.docx' is not allowed: expected a file that ends with .tex, .md, ",
-        ),
-        (["nowhere", "--columns", "n"], "--columns: is allowed only with --table"),
-        (["nowhere", "--caption", ""], "--caption: is allowed only with --table"),
-        (
-            ["nowhere", "--table", "x.md", "--label", "a"],
-            "--label: 'a' is not allowed: only a .tex file with a caption",
-        ),
-        (["nowhere", "--table", "x.tex", "--label", "a}"], "--label: 'a}' is not allowed: expected letters, digits"),
-        (["nowhere", "--table", "x.md", "--figures", "pdf"], "--table: writes only the table; it is not allowed with "),
-        (["nowhere", "--figures", "jpg"], "--figures: invalid choice: 'jpg' (choose from 'png', 'pdf')"),
-        (["nowhere", "--watch"], "--watch: no such flag"),
-        (["./compare"], "./compare: no such folder"),
-        (["export", "a", "b", "--out", "c"], "--out: no such flag"),
-        (["across"], "required: STUDY"),
-        (["across", "a", "b"], "a: no such folder"),
-        (["a", "b"], "b: is a second study; vit-report across A B C"),
-        (["export", "nowhere", "b"], "nowhere: no such folder"),
-        (["--compare", "a", "b"], "--compare: no such flag"),
-        (["a", "--metric", "b", "--metric=c"], "--metric: is given 2 times; it takes one value"),
-        (["--frobnicate", "x"], "--frobnicate"),
-        (["."], "study.json"),
-        *((words, "is not allowed: expected the path of a folder") for words in EMPTY),
-    ],
-)
-def test_bad_input_is_one_line_and_status_2(tmp_path, capsys, monkeypatch, arguments, said):
-    monkeypatch.chdir(tmp_path)
-    status, out, err = run(capsys, *arguments)
-    assert (
-        (status, out, err.count("\n")) == (2, "", 1) and re.match("vit-report( [a-z]+)?: error: ", err) and said in err
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_several_datasets_in_one_report_or_table(tmp_path, capsys):
+def test_several_datasets_in_one_report_or_table(tmp_path, vit_report):
     lost = {("none", 1): "diverged"}
     one, two = (
         write_study(tmp_path / name, seeds=3, statuses=lost, **on_dataset(name)) for name in ("digits", "mnist")
     )
-    status, out, err = run(capsys, "across", one, two)
+    status, out, err = vit_report("across", one, two)
     page = one / "report-across" / "report.html"
     assert (status, out.splitlines()[-1], err) == (0, str(page), "")
     assert f"vit-report across {one} {two}" in page.read_text()
     file = tmp_path / "t.md"
-    assert run(capsys, "across", one, two, "--table", file, "--spread", "sd")[:2] == (0, f"{file}\n")
+    assert vit_report("across", one, two, "--table", file, "--spread", "sd")[:2] == (0, f"{file}\n")
     accuracies = [json.loads((one / f"v0-s{seed}" / "summary.json").read_text())["test/acc"] for seed in (0, 2)]
     mean, sd = 100 * np.mean(accuracies), 100 * np.std(accuracies, ddof=1)
     head, _, none, *_ = file.read_text().splitlines()
     assert head == "| variant | digits, % | mnist, % | better on | worse on |" and f"{mean:.2f} ± {sd:.2f}" in none
 
 
-def test_a_study_with_the_dataset_as_a_factor_is_reported_by_dataset(tmp_path, capsys):
+def test_a_study_with_the_dataset_as_a_factor_is_reported_by_dataset(tmp_path, vit_report):
     options = {"factors": {"data.name": ["digits", "mnist"]}, "levels": lambda variant: {"data.name": variant}}
     folder = write_study(tmp_path, accuracy={"digits": 0.9, "mnist": 0.3}, **options)
-    assert run(capsys, folder)[0] == 0 and (folder / "report" / "tables" / "across.csv").is_file()
-    status, out, _ = run(capsys, folder, "--json")
+    assert vit_report(folder)[0] == 0 and (folder / "report" / "tables" / "across.csv").is_file()
+    status, out, _ = vit_report(folder, "--json")
     assert status == 0 and list(json.loads(out)["datasets"]) == ["digits", "mnist"]
 
 
-def test_a_table_of_methods_on_datasets_is_one_page_table_or_json(tmp_path, capsys):
+def test_a_table_of_methods_on_datasets_is_one_page_table_or_json(tmp_path, vit_report):
     """A column says the dataset, or each dataset has its own file; the answer is the same."""
     methods = {"sgd": [90.1, 90.3, 90.6, 89.9, 90.2], "adam": [91.2, 90.8, 91.9, 91.1, 91.0]}
     rows = [(m, seed, acc) for m, values in methods.items() for seed, acc in enumerate(values)]
@@ -115,28 +58,28 @@ def test_a_table_of_methods_on_datasets_is_one_page_table_or_json(tmp_path, caps
     each = ["across", *(f"csv:{tmp_path / name}.csv" for name in parts), *flags]
     said = "adam is better than sgd on all 2 datasets (mnist and svhn)."
     for command in (one, each):
-        status, out, _ = run(capsys, *command)
+        status, out, _ = vit_report(*command)
         assert status == 0 and said in " ".join(out.split())
         page = Path(out.splitlines()[-1])
         assert (page.parent / "tables" / "across.csv").is_file() and "--metric acc" in page.read_text()
-        found = json.loads(run(capsys, *command, "--json")[1])
+        found = json.loads(vit_report(*command, "--json")[1])
         assert found["against_baseline"] == [
             {"variant": "adam", "better": ["mnist", "svhn"], "worse": [], "equivalent": []}
         ]
-        assert run(capsys, *command, "--table", tmp_path / "t.tex")[0] == 0
+        assert vit_report(*command, "--table", tmp_path / "t.tex")[0] == 0
         assert r"adam & \textbf{91.20 $\pm$ 0.52 +} &" in (tmp_path / "t.tex").read_text()
-        assert run(capsys, *command, "--table", tmp_path / "t.md", "--columns", "svhn,variant")[0] == 0
+        assert vit_report(*command, "--table", tmp_path / "t.md", "--columns", "svhn,variant")[0] == 0
         assert (tmp_path / "t.md").read_text().startswith("| svhn | variant |")
-    status, _, err = run(capsys, "across", each[1], *flags)
+    status, _, err = vit_report("across", each[1], *flags)
     assert status == 2 and "across: one dataset is not enough" in err
 
 
-def test_the_terminal_shows_the_headline_and_the_page_opens(tmp_path, capsys, monkeypatch):
+def test_the_terminal_shows_the_headline_and_the_page_opens(tmp_path, vit_report, monkeypatch):
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     monkeypatch.setenv("COLUMNS", "60")
     folder = write_study(tmp_path, seeds=3)
-    status, out, err = run(capsys, folder, "--open")
+    status, out, err = vit_report(folder, "--open")
     *headline, page = out.splitlines()
     assert (status, err) == (0, "") and opened == [Path(page).resolve().as_uri()]
     assert max(map(len, headline)) <= 60
@@ -144,18 +87,18 @@ def test_the_terminal_shows_the_headline_and_the_page_opens(tmp_path, capsys, mo
     assert " ".join(headline[0].split()) in " ".join(written.split())
 
 
-def test_the_terminal_shows_names_as_the_report_does(tmp_path, capsys):
+def test_the_terminal_shows_names_as_the_report_does(tmp_path, vit_report):
     table = tmp_path / "runs.csv"
     table.write_text("m,seed,acc\na\0b,0,\na\0b,1,\nc,0,2\nc,1,4\n")
-    said = run(capsys, f"csv:{table}", "--metric", "acc", "--factor", "m", "--margin", "1", "--out", tmp_path / "r")[1]
+    said = vit_report(f"csv:{table}", "--metric", "acc", "--factor", "m", "--margin", "1", "--out", tmp_path / "r")[1]
     assert "with the baseline a\ufffdb: no run of it has an acc." in " ".join(said.split())
 
 
-def test_a_table_for_a_paper(tmp_path, capsys):
+def test_a_table_for_a_paper(tmp_path, vit_report):
     folder, file = write_study(tmp_path / "study", seeds=3), tmp_path / "paper" / "variants.tex"
     words = [folder, "--table", file, "--columns", "variant,test/acc,difference"]
-    assert run(capsys, *words) == (0, f"{file}\n", "")
-    assert run(capsys, *words) == (0, f"{file}\n", f"vit-report: replaced {file}\n")
+    assert vit_report(*words) == (0, f"{file}\n", "")
+    assert vit_report(*words) == (0, f"{file}\n", f"vit-report: replaced {file}\n")
     lines = file.read_text().splitlines()
     assert not (folder / "report").exists() and (folder / "looks.jsonl").exists()
     head = lines.index(r"\toprule") + 1
@@ -171,39 +114,39 @@ def test_a_table_for_a_paper(tmp_path, capsys):
         ([*words[:4], "tset/acc"], "--columns: 'tset/acc' is not allowed: expected variant, n, test/acc, differ"),
         (words, "does not begin as this table does; delete it, or give another file"),
     ):
-        status, _, err = run(capsys, *other)
+        status, _, err = vit_report(*other)
         assert (status, err.count("\n")) == (2, 1) and said in err
     assert file.read_text() == "my paper\n"
-    assert run(capsys, folder, "--table", tmp_path / "t.md")[0] == 0
+    assert vit_report(folder, "--table", tmp_path / "t.md")[0] == 0
     head, _, none, *_ = (tmp_path / "t.md").read_text().splitlines()
     assert head.count("|") == none.count("|") == 7 and none.endswith("| – | – | baseline |")
-    assert run(capsys, folder, "--table", tmp_path / "t.md", "--columns", "n")[0] == 2  # of other columns: kept
+    assert vit_report(folder, "--table", tmp_path / "t.md", "--columns", "n")[0] == 2  # of other columns: kept
 
 
-def test_an_exploratory_report_leaves_the_planned_one_alone(tmp_path, capsys):
+def test_an_exploratory_report_leaves_the_planned_one_alone(tmp_path, vit_report):
     folder = write_study(tmp_path, seeds=3)
-    assert run(capsys, folder)[0] == 0
+    assert vit_report(folder)[0] == 0
     before = (folder / "report" / "report.html").read_bytes()
-    status, out, _ = run(capsys, folder, "--metric", "val/acc")
+    status, out, _ = vit_report(folder, "--metric", "val/acc")
     assert status == 0
     assert out.splitlines()[-1] == str(folder / "report-exploratory" / "report.html")
     assert "exploratory: its metric is val/acc, and the plan states test/acc" in Path(out.splitlines()[-1]).read_text()
     assert (folder / "report" / "report.html").read_bytes() == before
     assert "Note: This report is exploratory: its metric is val/acc" in out
-    status, _, err = run(capsys, "export", folder, tmp_path / "exported", "--metric", "val/acc")
+    status, _, err = vit_report("export", folder, tmp_path / "exported", "--metric", "val/acc")
     assert status == 2 and "--metric: is not allowed: the plan of" in err
     assert not (tmp_path / "exported").exists()
 
 
-def test_an_exported_study_gives_the_report_of_its_run_folders(tmp_path, capsys):
+def test_an_exported_study_gives_the_report_of_its_run_folders(tmp_path, vit_report):
     """All of report.md and every table, byte for byte. The run folders' report lies elsewhere, so it has no links."""
     statuses = {("none", 0): "diverged", ("none", 1): "incomplete", ("learned-1d", 2): "absent"}
     folder = write_study(tmp_path, seeds=4, statuses=statuses)
-    status, out, err = run(capsys, "export", folder, tmp_path / "exported")
+    status, out, err = vit_report("export", folder, tmp_path / "exported")
     assert (status, out, err) == (0, f"{tmp_path / 'exported'}\n", "")
     assert {path.name for path in (tmp_path / "exported").iterdir()} == {"study.json", "runs.csv", "curves.csv"}
-    assert run(capsys, folder, "--out", tmp_path / "report")[0] == 0
-    assert run(capsys, tmp_path / "exported")[0] == 0
+    assert vit_report(folder, "--out", tmp_path / "report")[0] == 0
+    assert vit_report(tmp_path / "exported")[0] == 0
     names = ["report.md", *(f"tables/{path.name}" for path in (tmp_path / "report" / "tables").iterdir())]
     assert len(names) == 10
     for name in names:
@@ -223,30 +166,30 @@ def test_a_report_of_an_exported_study_needs_no_torch(tmp_path):
         assert done.stdout.splitlines()[-1:] == ["False"], done.stderr
 
 
-def test_a_folder_with_one_study_has_an_index_and_is_that_study_for_what_is_of_one_study(tmp_path, capsys):
+def test_a_folder_with_one_study_has_an_index_and_is_that_study_for_what_is_of_one_study(tmp_path, vit_report):
     one = write_study(tmp_path, "one", seeds=2)
-    status, out, err = run(capsys, tmp_path)
+    status, out, err = vit_report(tmp_path)
     page = str(tmp_path / "report" / "report.html")
     assert (status, err, out.splitlines()) == (0, "", ["1 study, 1 complete.", page])
-    status, out, err = run(capsys, tmp_path, "--baseline", "none")
+    status, out, err = vit_report(tmp_path, "--baseline", "none")
     assert err == f"vit-report: the only study in {tmp_path} is {one}\n"
     assert (status, out.splitlines()[-1]) == (0, str(one / "report-exploratory" / "report.html"))
     two = write_study(tmp_path, "two", seeds=2)
-    status, out, err = run(capsys, "export", tmp_path, tmp_path / "exported")
+    status, out, err = vit_report("export", tmp_path, tmp_path / "exported")
     assert (status, out) == (2, "")
     assert err == f"vit-report: error: {tmp_path}: holds 2 studies; give one of them: {one}, {two}\n"
 
 
-def test_a_folder_with_several_studies_has_an_index(tmp_path, capsys):
+def test_a_folder_with_several_studies_has_an_index(tmp_path, vit_report):
     one, two = write_study(tmp_path, "a b", seeds=3), write_study(tmp_path, "two", seeds=2)
     new = write_study(
         tmp_path, "new", seeds=2, statuses={(kind, seed): "absent" for kind in ACCURACY for seed in (0, 1)}
     )
     damaged(write_study(tmp_path, "damaged", seeds=2))
-    answer = run(capsys, one)[1].split("(", 1)[0]
+    answer = vit_report(one)[1].split("(", 1)[0]
     (tmp_path / "x").mkdir()
     shutil.move(two / "v3-s1", tmp_path / "x" / "later")
-    status, out, err = run(capsys, tmp_path)
+    status, out, err = vit_report(tmp_path)
     page = tmp_path / "report" / "report.html"
     assert (status, err, out.splitlines()[-1]) == (0, "", str(page))
     said = " ".join(out.split())
@@ -255,17 +198,17 @@ def test_a_folder_with_several_studies_has_an_index(tmp_path, capsys):
     assert 'href="../a%20b/report/report.html"' in page.read_text() and answer in page.read_text()
     assert (two / "looks.jsonl").exists() and not (new / "looks.jsonl").exists()
     for flags in (("--baseline", "none"), ("--rename", "none=x"), ("--models",), ("--lower-is-better",)):
-        status, _, err = run(capsys, tmp_path, *flags)
+        status, _, err = vit_report(tmp_path, *flags)
         assert status == 2 and f"{flags[0]}: is for one study; {tmp_path} holds 4: " in err
-    status, _, err = run(capsys, one, "--spread", "sd")
+    status, _, err = vit_report(one, "--spread", "sd")
     assert status == 2 and "--spread: is allowed only with --table, or over several datasets" in err
     shutil.rmtree(new)
     shutil.move(tmp_path / "x" / "later", two / "v3-s1")
-    assert run(capsys, tmp_path)[0] == 0
+    assert vit_report(tmp_path)[0] == 0
     assert "Complete: 8 of 8 runs finished." in page.read_text()
 
 
-def test_links_show_no_study_twice_and_an_index_of_broken_studies_is_an_error(tmp_path, capsys):
+def test_links_show_no_study_twice_and_an_index_of_broken_studies_is_an_error(tmp_path, vit_report):
     """A link to a study elsewhere is followed, a loop is not."""
     out = tmp_path / "out"
     one, other = write_study(out, "one", seeds=1), write_study(tmp_path / "disk", "other", seeds=1)
@@ -275,27 +218,27 @@ def test_links_show_no_study_twice_and_an_index_of_broken_studies_is_an_error(tm
     for study in (one, other):
         (study / "study.json").unlink()
         (study / "study.json").mkdir()
-    status, said, err = run(capsys, out)
+    status, said, err = vit_report(out)
     assert (status, said, (out / "report").exists()) == (2, "", False)
     reason = f"{one}/study.json: cannot be read: Is a directory"
     assert err == f"vit-report: error: {out}: holds no study that can be read: {reason}\n"
-    assert run(capsys, one)[2] == f"vit-report: error: {reason}\n"
+    assert vit_report(one)[2] == f"vit-report: error: {reason}\n"
 
 
-def test_runs_of_vit_train_without_a_plan(tmp_path, capsys):
+def test_runs_of_vit_train_without_a_plan(tmp_path, vit_report):
     """The settings that differ are the factors, and the report says that nothing was planned."""
     folder = write_study(tmp_path, "single", seeds=3)
     (folder / "study.json").unlink()
-    status, out, _ = run(capsys, tmp_path, "--baseline", "sinusoidal", "--metric", "val/acc")
+    status, out, _ = vit_report(tmp_path, "--baseline", "sinusoidal", "--metric", "val/acc")
     assert status == 0 and out.splitlines()[-1] == f"{folder / 'report' / 'report.html'}"
     text = (folder / "report" / "report.md").read_text()
     assert text.startswith("# single: validation accuracy by pos") and "which holds no plan" in text
     page = (folder / "report" / "report.html").read_text()
     assert '"../v0-s0/summary.json"' in page  # the records are beside the report
-    status, _, err = run(capsys, folder / "v0-s0")
+    status, _, err = vit_report(folder / "v0-s0")
     assert status == 2 and f"v0-s0: is the folder of one run; give the folder that holds the runs, {folder}" in err
     damaged(folder)
-    status, _, err = run(capsys, folder)
+    status, _, err = vit_report(folder)
     assert status == 2 and "v1-s1/metrics.csv" in err and "--skip-unreadable" in err
-    assert run(capsys, folder, "--skip-unreadable")[0] == 0
+    assert vit_report(folder, "--skip-unreadable")[0] == 0
     assert "v1-s1/metrics.csv" in (folder / "report" / "report.md").read_text()

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from commands import in_process, one_line
 from stubbed import Stubbed
 
 from sweeps.main import main
@@ -23,22 +24,10 @@ def every_gpu_is_free(monkeypatch):
 @pytest.fixture
 def vit_sweep(capfd):
     """Run `vit-sweep WORDS` in this process: exit status, stdout and stderr."""
-
-    def command(*words):
-        with pytest.raises(SystemExit) as exited:
-            main(list(map(str, words)))
-        return exited.value.code, *capfd.readouterr()
-
-    return command
+    return in_process(main, capfd)
 
 
 @pytest.fixture
 def refused(vit_sweep):
-    """Run `vit-sweep WORDS` on bad input: status 2, nothing on stdout and one line on stderr, which it returns."""
-
-    def line(*words):
-        status, out, err = vit_sweep(*words)
-        assert (status, out, err.count("\n")) == (2, "", 1), err
-        return err
-
-    return line
+    """Run `vit-sweep WORDS` on bad input; the line on stderr."""
+    return one_line(vit_sweep)

@@ -10,7 +10,6 @@ from scipy import stats
 from synthetic import exact, results_of, write_study
 
 import analysis
-from analysis.main import main
 from analysis.outputs.as_json import as_dict
 from analysis.outputs.paper_table import paper_table
 from analysis.runs.exported import export
@@ -58,15 +57,9 @@ SCHEMA = closed(
 )
 
 
-def printed(capsys, *arguments):
-    with pytest.raises(SystemExit) as end:
-        main([*map(str, arguments)])
-    return end.value.code, capsys.readouterr().out
-
-
-def test_json_is_printed_without_a_report_and_counts_as_a_look(tmp_path, capsys):
+def test_json_is_printed_without_a_report_and_counts_as_a_look(tmp_path, vit_report):
     study = write_study(tmp_path)
-    code, out = printed(capsys, study, "--json")
+    code, out, _ = vit_report(study, "--json")
     answer = json.loads(out)
     jsonschema.validate(answer, SCHEMA)
     assert code == 0 and len(answer["comparisons"]) == 6 and not (study / "report").exists()
@@ -83,9 +76,9 @@ def test_the_numbers_of_two_variants_are_those_of_a_paired_t_test(tmp_path):
     assert pair["p_adjusted"] == pytest.approx(found.pvalue) and pair["value"] == pytest.approx(np.mean(b) - np.mean(a))
 
 
-def test_a_look_says_what_is_open_and_one_seed_shows_nothing(tmp_path, capsys):
+def test_a_look_says_what_is_open_and_one_seed_shows_nothing(tmp_path, vit_report):
     planned = write_study(tmp_path, seeds=3, looks=[3, 5], name="planned")
-    look = json.loads(printed(capsys, planned, "--json")[1])["look"]
+    look = json.loads(vit_report(planned, "--json")[1])["look"]
     assert (look["planned"], look["look"], look["next"]) == ([3, 5], 3, 5)
     alone = as_dict(results_of(tmp_path, seeds=1, name="alone"))
     jsonschema.validate(alone, SCHEMA)
@@ -94,18 +87,18 @@ def test_a_look_says_what_is_open_and_one_seed_shows_nothing(tmp_path, capsys):
     assert (blank, said) == ({(None, None, None)}, {("not tested", "one common seed")})
 
 
-def test_the_column_of_a_table_is_the_metric(tmp_path, capsys):
+def test_the_column_of_a_table_is_the_metric(tmp_path, vit_report):
     (tmp_path / "t.csv").write_text(
         "kind,seed,err\n" + "".join(f"{k},{s},{s + (k == 'b')}.5\n" for k in "ab" for s in range(3))
     )
     flags = ("--metric", "err", "--factor", "kind", "--lower-is-better", "--json")
-    answer = json.loads(printed(capsys, f"csv:{tmp_path / 't.csv'}", *flags)[1])
+    answer = json.loads(vit_report(f"csv:{tmp_path / 't.csv'}", *flags)[1])
     jsonschema.validate(answer, SCHEMA)
     assert (answer["metric"], answer["lower_is_better"], answer["margin"]) == ("err", True, None)
 
 
 @pytest.mark.parametrize("name", ["acc (top-1)", "err{x}", "val.acc", "acc@5", "loss (lower is better)", "eval/loss"])
-def test_any_name_of_a_column_is_the_name_of_its_metric(name, tmp_path, capsys):
+def test_any_name_of_a_column_is_the_name_of_its_metric(name, tmp_path, vit_report):
     """In JSON, in Python, in a table for a paper and in an export; its direction is a field."""
     frame = pd.DataFrame({"kind": ["a"] * 3 + ["b"] * 3, "seed": [0, 1, 2] * 2, name: [1, 2, 3.5, 4, 6, 7]})
     for lower in (False, True):
@@ -117,7 +110,7 @@ def test_any_name_of_a_column_is_the_name_of_its_metric(name, tmp_path, capsys):
         assert answer["margin"] == (6 if lower else None)
         assert results.findings.all_best == (["a"] if lower else ["b"])
         again = export(results.findings.study, tmp_path / f"{lower}")
-        code, out = printed(capsys, again, "--json", "--metric", name)
+        code, out, _ = vit_report(again, "--json", "--metric", name)
         assert code == 0 and json.loads(out) == {**answer, "study": "the table"}
 
 
@@ -129,9 +122,9 @@ def test_a_metric_of_ours_has_its_own_direction():
     assert analysis.compare(loss, "test/loss", "kind", lower_is_better=True).findings.means.metric.is_loss
 
 
-def test_the_warnings_of_the_report_are_in_the_json(tmp_path, capsys):
+def test_the_warnings_of_the_report_are_in_the_json(tmp_path, vit_report):
     study = write_study(tmp_path, seeds=3, statuses={("none", 1): "diverged", ("sinusoidal", 0): "pruned"})
-    answer = json.loads(printed(capsys, study, "--json")[1])
+    answer = json.loads(vit_report(study, "--json")[1])
     jsonschema.validate(answer, SCHEMA)
     said = "\n".join(answer["warnings"])
     assert "Diverged: 1 run of “none”. Means use the finished runs." in said and "Pruned: 1 of 12 runs." in said
@@ -140,18 +133,4 @@ def test_the_warnings_of_the_report_are_in_the_json(tmp_path, capsys):
         "sinusoidal": 1,
     }
     for line in answer["warnings"]:
-        assert line.split(". ")[0] in printed(capsys, study, "--out", tmp_path / "r")[1].replace("\n", " ")
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        *(["--json", *flags] for flags in (["--rename", "a=b"], ["--style", "x"], ["--models"], ["--open"])),
-        *(["--table", "t.md", *flags] for flags in (["--style", "x"], ["--models"])),
-    ],
-)
-def test_flags_that_mean_nothing_there_are_refused(flags, capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["nowhere", *flags])
-    line, other = capsys.readouterr().err, next(flag for flag in flags[1:] if flag.startswith("--"))
-    assert end.value.code == 2 and f"{flags[0]}: " in line and f"it is not allowed with {other}" in line
+        assert line.split(". ")[0] in vit_report(study, "--out", tmp_path / "r")[1].replace("\n", " ")

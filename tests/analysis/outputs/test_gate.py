@@ -3,34 +3,8 @@
 import pandas as pd
 import pytest
 
-from analysis.main import main
-
 ROWS = [(m, s, base + 0.3 * ((7 * s + 3 * i) % 5)) for i, (m, base) in enumerate(
     [("old", 90), ("new", 95), ("new, wide", 90.1), ("lost", 90)]) for s in range(5)]  # fmt: skip
-
-
-def gate(text, tmp_path, capsys, *more):
-    frame = pd.DataFrame(ROWS, columns=["method", "seed", "acc"])
-    frame.loc[frame["method"].eq("lost") & frame["seed"].eq(2), "acc"] = None
-    frame.to_csv(tmp_path / "runs.csv", index=False)
-    with pytest.raises(SystemExit) as stopped:
-        main(
-            [
-                str(tmp_path / "runs.csv"),
-                "--metric",
-                "acc",
-                "--factor",
-                "method",
-                "--margin",
-                "2",
-                "--gate",
-                text,
-                *more,
-            ]
-        )
-    out, err = capsys.readouterr()
-    assert [path.name for path in tmp_path.iterdir()] == ["runs.csv"]
-    return stopped.value.code, out, err
 
 
 @pytest.mark.parametrize(
@@ -43,23 +17,11 @@ def gate(text, tmp_path, capsys, *more):
         ("lost better than old", 1, "not shown: lost better than old; the verdict is not tested (failed runs, chance"),
     ],
 )
-def test_the_exit_status_says_whether_it_is_shown(text, status, said, tmp_path, capsys):
-    found, out, _ = gate(text, tmp_path, capsys)
+def test_the_exit_status_says_whether_it_is_shown(text, status, said, tmp_path, vit_report):
+    frame = pd.DataFrame(ROWS, columns=["method", "seed", "acc"])
+    frame.loc[frame["method"].eq("lost") & frame["seed"].eq(2), "acc"] = None
+    frame.to_csv(tmp_path / "runs.csv", index=False)
+    words = (tmp_path / "runs.csv", "--metric", "acc", "--factor", "method", "--margin", "2", "--gate", text)
+    found, out, _ = vit_report(*words)
     assert found == status and out.startswith(said) and out.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "more", "said"),
-    [
-        ("new > old", (), "--gate: 'new > old' is not allowed: expected A better than B, A worse than B or"),
-        ("new, wide better than old", (), "--gate: 'new, wide better than old' is not allowed: expected"),
-        ("'new better than old", (), '--gate: "\'new better than old" is not allowed: expected'),
-        ("newer better than old", (), "--gate: 'newer' is not a variant; did you mean new"),
-        ("new better than new", (), "--gate: 'new' and 'new' are not compared"),
-        ("new better than 'new, wide'", ("--family", "baseline", "--baseline", "old"), "are not compared"),
-        ("new better than old", ("--json",), "--gate: prints one line; it is not allowed with --json"),
-    ],
-)
-def test_errors_are_one_line_and_another_status(text, more, said, tmp_path, capsys):
-    status, out, err = gate(text, tmp_path, capsys, *more)
-    assert status == 2 and said in err and err.count("\n") == 1 and not out
+    assert [path.name for path in tmp_path.iterdir()] == ["runs.csv"]

@@ -7,7 +7,6 @@ from scipy import stats as scipy_stats
 from synthetic import write_study
 
 import analysis
-from analysis.main import main
 from analysis.outputs.as_json import as_dict
 from experiments.errors import UserError
 
@@ -123,13 +122,11 @@ def test_results_are_equal_where_their_reports_are_and_write_the_report(tmp_path
     assert names - {"findings"} == {"answer", "table", "pairs", "runs", "warnings", "to_latex", "page"}
 
 
-def test_a_latex_table_is_that_of_the_command(tmp_path):
+def test_a_latex_table_is_that_of_the_command(tmp_path, vit_report):
     frame = twelve().runs[["m", "seed", "acc"]]
     frame.to_csv(tmp_path / "runs.csv", index=False)
     file, flags = tmp_path / "x.tex", ["--metric", "acc", "--baseline", "v05", "--label", "tab:x"]
-    words = [str(tmp_path / "runs.csv"), *flags, "--table", str(file)]
-    with pytest.raises(SystemExit, match="^0$"):
-        main(words)
+    assert vit_report(tmp_path / "runs.csv", *flags, "--table", file)[0] == 0
     assert twelve().to_latex(label="tab:x") == file.read_text()
 
 

@@ -13,7 +13,6 @@ import analysis
 from analysis.asked import Asked
 from analysis.figures import style
 from analysis.findings import analyze
-from analysis.main import main
 from analysis.outputs.paper_table import paper_table
 from analysis.report import study_document
 from analysis.runs.folder import read_folder
@@ -36,12 +35,6 @@ def restored():
     style.STYLE.clear()
     style.STYLE.update(kept)
     style.PALETTE[:] = colours
-
-
-def ended(*arguments):
-    with pytest.raises(SystemExit) as end:
-        main([*map(str, arguments)])
-    return end.value.code
 
 
 def test_the_best_is_bold_and_what_is_not_shown_to_differ_has_a_mark(tmp_path):
@@ -71,20 +64,6 @@ def test_a_name_of_the_paper_stands_in_tables_and_figures(tmp_path, restored):
     drawn = files.make(study_document(findings))
     assert b"no &amp; none" in drawn["figures/accuracy.svg"] and b"learned-1d" not in drawn["figures/accuracy.svg"]
     assert findings.study.plan == study.plan and "learned-1d" in findings.comparisons.versus  # only what is shown
-
-
-@pytest.mark.parametrize(
-    ("renamed", "message"),
-    [
-        ("learned=x", "--rename: 'learned=x' begins with no variant, metric or dataset; did you mean 'learned-2d'"),
-        ("sinusoidal=none", "--rename: two variants would have the same name: none, none"),
-        ("sinusoidal", "--rename: 'sinusoidal' is not allowed: expected OLD=NEW"),
-        (r"none=$\nothing$", r"labels: '$\\nothing$' is not allowed: expected math"),
-    ],
-)
-def test_a_name_that_cannot_be_used_is_an_error(renamed, message, tmp_path, capsys):
-    assert ended(write_study(tmp_path), "--rename", renamed) == 2
-    assert message in capsys.readouterr().err
 
 
 def test_labels_of_the_study_are_the_names(tmp_path):
@@ -138,16 +117,6 @@ def test_the_name_of_the_baseline_has_its_math_in_the_caption_and_in_the_head(na
     assert f"Differences from {quoted} have" in caption and f"difference from {row} &" in head
 
 
-@pytest.mark.parametrize(
-    "line", ["text.usetex: True", "text.usetex : true  # SciencePlots", "font.size: 8\ntext.usetex: 1"]
-)
-def test_a_style_that_needs_latex_is_one_line_before_the_work_starts(line, tmp_path, capsys, restored):
-    (tmp_path / "s.mplstyle").write_text(line + "\n")
-    assert ended(tmp_path / "nowhere", "--style", tmp_path / "s.mplstyle") == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "s.mplstyle: text.usetex: True is not allowed: figures are drawn without" in said
-
-
 def test_math_in_a_name_is_text_on_pages_and_in_markdown(tmp_path, restored):
     renamed = (r"none=$\alpha$ net", r"learned-1d=$\lambda_{\mathrm{1D}}$", r"sinusoidal=5\$ or 6\$")
     findings = analyze(read_folder(write_study(tmp_path)), Asked(rename=renamed))
@@ -168,7 +137,7 @@ def test_math_in_a_name_is_text_on_pages_and_in_markdown(tmp_path, restored):
     ],
     ids=["one column", "two columns"],
 )
-def test_tables_fit_a_column_and_a_page(width, columns, datasets, tmp_path):
+def test_tables_fit_a_column_and_a_page(width, columns, datasets, tmp_path, vit_report):
     runs = [(f"method {i}", seed, 0.90 + 0.01 * i + 0.001 * (seed * i % 3)) for i in range(8) for seed in range(5)]
     pd.DataFrame(runs, columns=["method", "seed", "test/acc"]).to_csv(tmp_path / "runs.csv", index=False)
     csv = [f"csv:{tmp_path / 'runs.csv'}", "--metric", "test/acc", "--factor", "method"]
@@ -180,7 +149,9 @@ def test_tables_fit_a_column_and_a_page(width, columns, datasets, tmp_path):
         "across": ["across", *(REFERENCE / name / "positions" for name in ("digits", "mnist-small")), *datasets],
     }
     written = {name: tmp_path / f"{name}.tex" for name in commands}
-    assert [ended(*command, "--table", written[name]) for name, command in commands.items()] == [0] * len(commands)
+    assert [vit_report(*command, "--table", written[name])[0] for name, command in commands.items()] == [0] * len(
+        commands
+    )
     bodies = [file.read_text() for file in written.values()]
     labels = re.findall(r"\\label\{(.*)\}", "".join(bodies))
     assert len(set(labels)) == 4 and r"\begin{table}" not in bodies[2]  # no label without a caption
@@ -198,18 +169,18 @@ def test_the_longest_known_name_before_an_equals_sign_is_renamed():
     assert results.to_latex(rename=["method=a, lr=1=Base"]) == results.to_latex(rename={"method=a, lr=1": "Base"})
 
 
-def test_datasets_and_the_metric_are_renamed(tmp_path, capsys):
+def test_datasets_and_the_metric_are_renamed(tmp_path, vit_report, refused):
     rows = [(d, m, s, 80 + s + s * (d == "y") + 3 * (m == "b")) for d in "xy" for m in "ab" for s in range(3)]
     frame = pd.DataFrame(rows, columns=["data", "m", "seed", "acc"])
     text = analysis.compare(frame, "acc", "m", dataset="data").to_latex(rename={"x": "ImageNet", "acc": "mAP"})
     assert " & ImageNet & y & " in text and r"\caption{mAP: mean" in text
     frame.to_csv(tmp_path / "t.csv", index=False)
     flags = ["--metric", "acc", "--factor", "m", "--dataset", "data", "--rename", "x=ImageNet"]
-    assert ended(tmp_path / "t.csv", *flags, "--out", tmp_path / "out") == 0
+    assert vit_report(tmp_path / "t.csv", *flags, "--out", tmp_path / "out")[0] == 0
     page = (tmp_path / "out" / "report.md").read_text()
     assert "ImageNet" in page and "left out" not in page
-    assert ended(tmp_path / "t.csv", *flags[:-1], "x=y", "--out", tmp_path / "out") == 2
-    assert "--rename: two datasets would have the same name: y, y" in capsys.readouterr().err
+    line = refused(tmp_path / "t.csv", *flags[:-1], "x=y", "--out", tmp_path / "out")
+    assert "--rename: two datasets would have the same name: y, y" in line
 
 
 @pytest.mark.parametrize(

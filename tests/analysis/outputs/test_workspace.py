@@ -17,7 +17,6 @@ from wandb_server import Run
 
 from analysis.commands import save_workspace
 from analysis.findings import analyze
-from analysis.main import main
 from analysis.runs.read import read
 from analysis.write.document import Document, Section
 from analysis.write.table import Column, Table
@@ -94,11 +93,9 @@ def test_saved_twice_there_is_one_workspace_and_the_sections_of_the_user_stay(se
     assert again.saved == 2 and sections(again) == {**kinds, "Of the user": []}
 
 
-def published(folder: Path, server: PagesServer) -> dict[str, Any]:
+def published(folder: Path, server: PagesServer, vit_report: Any) -> dict[str, Any]:
     """The specification of the workspace that the command saves, without random ids of panels."""
-    with pytest.raises(SystemExit) as stopped:
-        main([str(folder), "--wandb"])
-    assert stopped.value.code == 0
+    assert vit_report(folder, "--wandb")[0] == 0
     (workspace,) = server.views.values()
     return json.loads(json.dumps(workspace.spec), object_hook=_without_id)
 
@@ -109,7 +106,7 @@ def _without_id(part: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("seeds", "band"), [(3, "samples"), (5, "stderr")])
 def test_a_workspace_has_the_reports_colours_and_intervals_and_pins_the_baseline(
-    server: PagesServer, tmp_path: Path, seeds: int, band: str
+    server: PagesServer, vit_report: Any, tmp_path: Path, seeds: int, band: str
 ) -> None:
     folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9, "learned-2d": 0.8}, seeds=seeds)
     server.runs["a"] = Run("a", "vit-ablation")
@@ -118,7 +115,7 @@ def test_a_workspace_has_the_reports_colours_and_intervals_and_pins_the_baseline
     for run, project in zip(runs, ("vit-ablation", "another", "vit-ablation"), strict=False):
         note = {"id": f"id-{run}", "where": f"{server.url}/tester/{project}"}
         (folder / f"wandb/sent/{run}.json").write_text(json.dumps(note))
-    workspace = published(folder, server)
+    workspace = published(folder, server, vit_report)
     colours = {
         unquote(key).split('"value":"')[1][:-3]: value for key, value in workspace["section"]["customRunColors"].items()
     }
@@ -131,7 +128,7 @@ def test_a_workspace_has_the_reports_colours_and_intervals_and_pins_the_baseline
     assert areas == {band}
     text = (folder / "report/report.md").read_text()
     assert any(value.startswith("| variant | n | test accuracy") and value in text for value in texts(workspace))
-    assert published(folder, server) == workspace
+    assert published(folder, server, vit_report) == workspace
 
 
 def texts(workspace: dict[str, Any]) -> list[str]:
@@ -139,12 +136,10 @@ def texts(workspace: dict[str, Any]) -> list[str]:
     return [part["config"]["value"] for part in parts(workspace) if part.get("viewType") == "Markdown Panel"]
 
 
-def test_without_a_server_one_line_says_so(tmp_path, capsys) -> None:
+def test_without_a_server_one_line_says_so(tmp_path, vit_report) -> None:
     folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=2)
-    with pytest.raises(SystemExit) as stopped:
-        main([str(folder), "--wandb"])
-    out, err = capsys.readouterr()
-    assert (stopped.value.code, err) == (0, "")
+    status, out, err = vit_report(folder, "--wandb")
+    assert (status, err) == (0, "")
     assert out.splitlines()[-1] == "not saved in W&B (WANDB_MODE is disabled)"
     assert not (folder / "wandb.json").exists()
 
@@ -177,35 +172,10 @@ def test_a_server_that_fails_costs_a_bounded_time_and_one_line(
         assert save(folder).startswith("workspace in W&B: ") and len(server.views) == 1
 
 
-def test_without_the_extra_one_line_says_how_to_install_it(tmp_path, capsys, monkeypatch) -> None:
+def test_without_the_extra_one_line_says_how_to_install_it(tmp_path, refused, monkeypatch) -> None:
     folder = write_study(tmp_path, seeds=1)
     monkeypatch.setitem(sys.modules, "wandb_workspaces", None)
-    with pytest.raises(SystemExit) as stopped:
-        main([str(folder), "--wandb"])
-    out, err = capsys.readouterr()
-    assert (stopped.value.code, out, err.count("\n")) == (2, "", 1)
-    assert err.endswith('--wandb: needs the extra "wandb"; install it with: pip install "vit-ablation[wandb]"\n')
+    assert refused(folder, "--wandb").endswith(
+        '--wandb: needs the extra "wandb"; install it with: pip install "vit-ablation[wandb]"\n'
+    )
     assert not (folder / "report").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["STUDY", "--wandb", "--metric", "val/acc"], "--wandb: shows the planned comparison; it is not allowed with "),
-        (["export", "STUDY", "there", "--wandb"], "--wandb: no such flag"),
-        (["STUDY", "--project", "mine"], "--project: is allowed only with --wandb"),
-        (["STUDY", "--wandb", "--project", "a/b"], "--project: 'a/b' is not allowed"),
-        (["EXPORT", "--wandb"], "has no study folder; give the folder of a study that vit-sweep trained"),
-    ],
-)
-def test_what_is_not_possible_is_one_line(tmp_path, capsys, arguments: list[str], said: str) -> None:
-    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=1)
-    with pytest.raises(SystemExit):
-        main(["export", str(folder), str(tmp_path / "exported")])
-    capsys.readouterr()
-    places = {"STUDY": str(folder), "EXPORT": str(tmp_path / "exported")}
-    with pytest.raises(SystemExit) as stopped:
-        main([places.get(argument, argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    assert (stopped.value.code, out, err.count("\n")) == (2, "", 1) and said in err
-    assert not list(tmp_path.glob("*/report"))

@@ -90,16 +90,6 @@ def test_what_the_plan_lacks_is_listed_with_a_near_name_and_not_used(tmp_path):
         compare(pd.concat([table, others[2:]], ignore_index=True), plan=PLAN)
 
 
-@pytest.mark.parametrize(
-    "flags", [["--margin", "0.1"], ["--family", "baseline"], ["--higher-is-better"], ["--baseline", "a"]]
-)
-def test_no_flag_changes_what_the_plan_states(flags, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(PLAN))
-    with pytest.raises(UserError, match=f"{flags[0]}: is not allowed with a plan"):
-        body(["runs.csv", "--plan", "plan.yaml", *flags])
-
-
 def lines(capsys, *more):
     capsys.readouterr()
     assert body(["runs.csv", "--plan", "plan.yaml", "--needed", *more]) == 0

@@ -10,7 +10,6 @@ import pytest
 from scipy import stats as scipy_stats
 
 import analysis
-from analysis.main import main
 from analysis.report import study_sections
 from analysis.write.table import Table
 from experiments.errors import UserError
@@ -128,12 +127,6 @@ def test_effects_of_factors_are_weighted_sums_of_means():
     assert few.skipped_reason == "factors: fewer than two finished runs of method = a, lr = 1"
 
 
-def command(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    return stopped.value.code, *capsys.readouterr()
-
-
 @pytest.mark.parametrize(
     ("frame", "flags"),
     [
@@ -144,10 +137,10 @@ def command(capsys, *arguments):
     ],
     ids=["one factor", "failed", "two factors", "table"],
 )
-def test_the_report_says_runs_and_how_errors_are_made(frame, flags, tmp_path, capsys, monkeypatch):
+def test_the_report_says_runs_and_how_errors_are_made(frame, flags, tmp_path, vit_report, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame.to_csv("runs.csv", index=False)
-    status, out, _ = command(capsys, "runs.csv", "--metric", "acc", *flags, "--unpaired", "--margin", "0.5")
+    status, out, _ = vit_report("runs.csv", "--metric", "acc", *flags, "--unpaired", "--margin", "0.5")
     assert status == 0
     if "--table" in flags:
         assert "4 to 6 runs" in Path("t.md").read_text() and "seed" not in Path("t.md").read_text()
@@ -156,22 +149,6 @@ def test_the_report_says_runs_and_how_errors_are_made(frame, flags, tmp_path, ca
     text = re.sub(r"<(script|style).*?</\1>", "", html, flags=re.DOTALL)
     assert not re.search("seed", out + page + text, re.IGNORECASE)
     assert "runs are not paired, and their order changes nothing" in page and "vit-report runs.csv" in page
-
-
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        ([], "has no column 'seed' (the seed, by which runs are paired); its columns: method, acc; for runs without "),
-        ([], "--unpaired, in Python variance='unpaired'"),
-        (["--unpaired", "--seed", "s"], "seed: 's' is not allowed with unpaired runs, of which no seed is read"),
-        (["--unpaired", "--variance", "paired"], "--variance: 'paired' is not allowed with unpaired"),
-    ],
-)
-def test_errors_name_the_flag(flags, said, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    runs().to_csv("runs.csv", index=False)
-    status, _, err = command(capsys, "runs.csv", "--metric", "acc", "--factor", "method", *flags)
-    assert (status, err.count("\n")) == (2, 1) and said in err
 
 
 def test_epochs_of_a_run_are_no_runs():
@@ -184,10 +161,10 @@ def test_epochs_of_a_run_are_no_runs():
     assert len(compared(runs((2, 2), epoch=[7, 9, 8, 7])).runs) == 4  # early stopping
 
 
-def test_an_export_of_unpaired_runs_has_the_same_verdicts(tmp_path, capsys):
+def test_an_export_of_unpaired_runs_has_the_same_verdicts(tmp_path, vit_report):
     runs().to_csv(tmp_path / "runs.csv", index=False)
     flags = ["--metric", "acc", "--unpaired"]
-    assert command(capsys, "export", tmp_path / "runs.csv", tmp_path / "exported", *flags)[0] == 0
+    assert vit_report("export", tmp_path / "runs.csv", tmp_path / "exported", *flags)[0] == 0
     first, again = (
         analysis.read(tmp_path / "runs.csv", "acc", variance="unpaired"),
         analysis.read(tmp_path / "exported"),

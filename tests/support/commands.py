@@ -1,0 +1,54 @@
+"""The commands of this checkout, in this process and in processes of their own, and plug-ins for them."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = {"vit-train": "experiments.main", "vit-sweep": "sweeps.main", "vit-report": "analysis.main"}
+
+
+def in_process(main: Callable[[list[str]], Any], captured: Any) -> Callable[..., tuple[int, str, str]]:
+    """A function that runs a command in this process: exit status, stdout and stderr."""
+
+    def command(*words: object) -> tuple[int, str, str]:
+        captured.readouterr()
+        with pytest.raises(SystemExit) as exited:
+            main([str(word) for word in words])
+        return exited.value.code or 0, *captured.readouterr()
+
+    return command
+
+
+def one_line(command: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+    """A function that runs a command on bad input: status 2, nothing on stdout and one line on stderr: that line."""
+
+    def line(*words: object) -> str:
+        status, out, err = command(*words)
+        assert (status, out, err.count("\n")) == (2, "", 1), err
+        return err
+
+    return line
+
+
+def start(name: str, *words: object, env: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
+    """Start a command with the code of this checkout. `env`: more variables."""
+    options = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    command = [sys.executable, "-m", MODULES[name], *map(os.fsdecode, map(_word, words))]
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}, **options)
+
+
+def run(name: str, *words: object, cwd: Path | None = None, **env: str) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of a command. `env`: more variables."""
+    process = start(name, *words, cwd=cwd, env=env)
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+def _word(word: object) -> str | bytes:
+    return word if isinstance(word, bytes) else str(word)
