@@ -9,6 +9,7 @@ from experiments.config import RunConfig, flatten, override, run_id
 from experiments.effects import missing_need
 from experiments.errors import UserError, format_level
 from experiments.metric import Metric
+from experiments.plugins import check_plugin
 from experiments.presets import PRESETS, preset
 from experiments.stated import Levels, check_last_look
 from experiments.study import RunSpec, StudyPlan
@@ -145,6 +146,7 @@ def _base(study: Study, preset_name: str | None, changes: Mapping[str, Any]) -> 
 def _variant(study: Study, base: RunConfig, levels: Levels) -> Variant:
     try:
         config = override(base, split_linked(levels))
+        check_plugin(config)
     except UserError as error:
         raise UserError(f"{study.name}: variant {study.label(levels)!r}: {error}") from error
     values = dict(flatten(config.model_dump()))

@@ -89,10 +89,21 @@ def _module_of(path: Path, where: str) -> str:
 
 def reason(error: BaseException) -> str:
     """An error as one line, with the file and line of the user's code that raised it."""
-    others = ("<", str(Path(__file__).parent), importlib.__file__)
+    others = ("<", str(Path(__file__).parent), os.path.dirname(os.__file__))  # imports, this package, Python's library
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(others)]
-    places = [f" ({frame.filename}:{frame.lineno})" for frame in frames if "/torch/" not in frame.filename]
+    users = [frame for frame in frames if "-packages/" not in frame.filename]  # or of a plug-in that is installed
+    places = [f" ({frame.filename}:{frame.lineno})" for frame in users or frames if "/torch/" not in frame.filename]
     return " ".join(f"{type(error).__name__}: {error}{''.join(places[-1:])}".split())
+
+
+def place_of(cls: type) -> str:
+    """Where a class is defined, as ` (FILE:LINE)`; empty for one without a source file, as in a notebook."""
+    import inspect  # not for commands without plug-ins
+
+    try:
+        return f" ({inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]})"
+    except (OSError, TypeError):
+        return ""
 
 
 def read_source(name: str) -> Source | None:

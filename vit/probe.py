@@ -1,26 +1,29 @@
 """Check a plug-in before a model is trained with it: its class, one call of each method, and the gradients."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from vit.config import ViTConfig
-from vit.plugins import PluginError, reason
+from vit.model import ViT
+from vit.plugins import PluginError, place_of, reason
 from vit.pos_embed import PosEmbed
 from vit.registry import resolve
+from vit.resize import SizeError, resized
 
 METHODS = ("add", "rotate", "bias", "mixed")
 BATCH = 2  # images of the probe
 
 
-def check_plugin(cfg: ViTConfig) -> None:
-    """Raise `PluginError` if the plug-in of `cfg.pos_embed` cannot work; built-in kinds pass.
+def check_plugin(cfg: ViTConfig, sides: Sequence[int] = (), interpolated: bool = False) -> None:
+    """Raise `PluginError` if the plug-in of `cfg.pos_embed` cannot work, or not at these sides of images.
 
-    The class must override a method of `PosEmbed` and be made without an error. Each method must return finite values
-    of the documented shape, pass gradients on, and give each parameter a gradient. In evaluation it must return the
-    same again, and for an image alone what it returns for it in a batch. torch's global generator is unchanged.
+    Built-in kinds pass. The class must override a method of `PosEmbed` and be made without an error. Each method must
+    return finite values of the documented shape, pass gradients on, and give each parameter a gradient. In evaluation
+    it must return the same again, and for an image alone what it returns for it in a batch. torch's global generator is
+    unchanged.
     """
     kind, _ = resolve(cfg)
     if not kind.is_plugin:
@@ -29,10 +32,16 @@ def check_plugin(cfg: ViTConfig) -> None:
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(0)
             fault = next(_faults(kind.cls, cfg), None)
+            small = cfg.model_copy(update={"depth": min(cfg.depth, 2)})
+            for side in () if fault else sides:
+                fault = fault or next(_faults(kind.cls, resized(ViT(small), side, interpolated).cfg), None)
+    except SizeError as error:
+        fault = str(error).partition(f"{cfg.pos_embed!r} ")[2]
     except (Exception, SystemExit) as error:
         fault = f"raises {reason(error)}"
     if fault:
-        raise PluginError(f"{cfg.pos_embed}: the class {kind.cls.__name__} {fault}")
+        place = "" if ".py:" in fault else place_of(kind.cls)
+        raise PluginError(f"{cfg.pos_embed}: the class {kind.cls.__name__} {fault}{place}")
 
 
 def _faults(cls: Any, cfg: ViTConfig) -> Iterator[str]:

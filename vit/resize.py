@@ -10,12 +10,19 @@ from vit.model import ViT
 from vit.pos_embed import PosEmbed
 
 
+class SizeError(ValueError):
+    """A model that cannot be used at another image size (pixels), and why."""
+
+    def __init__(self, kind: str, side: int, why: str) -> None:
+        super().__init__(f"pos_embed: {kind!r} cannot be used at {side} px{why}")
+
+
 def resized(model: ViT, img_size: int, interpolated: bool = False) -> ViT:
     """The model for square images of another size (pixels), with the same patch size and all learned values.
 
     `PosEmbed.resized` gives the values of the positional embedding at the new size. The same size returns the model
     itself. `interpolated`: a rotary embedding rotates by coordinates times trained side / side, within the range of the
-    training (Chen et al. 2023, arXiv 2306.15595). Raises `ValueError` if the patch size does not divide
+    training (Chen et al. 2023, arXiv 2306.15595). Raises `SizeError` if the patch size does not divide
     the image side, if a plug-in has parameters that depend on the size and does not override `PosEmbed.resized`, or
     overrides it and leaves out a parameter, or if there is no rotation to interpolate.
     """
@@ -26,7 +33,7 @@ def resized(model: ViT, img_size: int, interpolated: bool = False) -> ViT:
     except ValidationError as error:
         (reason, *_) = error.errors()
         why = reason.get("ctx", {}).get("error", reason["msg"])
-        raise ValueError(f"pos_embed: {model.cfg.pos_embed!r} cannot be used at {img_size} px: {why}") from error
+        raise SizeError(model.cfg.pos_embed, img_size, f": {why}") from error
     weight = next(model.parameters())
     with torch.random.fork_rng(devices=[]):
         new = ViT(cfg)
@@ -34,16 +41,11 @@ def resized(model: ViT, img_size: int, interpolated: bool = False) -> ViT:
     for number, module in enumerate(model.pos):
         own, values = new.pos[number].state_dict(), cast(PosEmbed, module).resized(cfg)
         if missing := [name for name, _ in module.named_parameters() if name not in values]:
-            raise ValueError(
-                f"pos_embed: {cfg.pos_embed!r} cannot be used at {img_size} px: its method `resized` leaves out "
-                f"{missing[0]}"
-            )
+            raise SizeError(cfg.pos_embed, img_size, f": its method `resized` leaves out {missing[0]}")
         for name, tensor in values.items():
             if name not in own or own[name].shape != tensor.shape:
-                raise ValueError(
-                    f"pos_embed: {cfg.pos_embed!r} cannot be used at {img_size} px: its class does not override "
-                    f"`resized`, and {name} depends on the image size"
-                )
+                why = f": its class does not override `resized`, and {name} depends on the image size"
+                raise SizeError(cfg.pos_embed, img_size, why)
             state[f"pos.{number}.{name}"] = tensor
     new.to(weight.device, weight.dtype).load_state_dict(state, strict=False)  # fixed values are those of the new size
     if interpolated:
@@ -56,7 +58,5 @@ def _interpolate(model: ViT, factor: float) -> None:
         for module in model.pos:
             cast(PosEmbed, module).stretch(factor)
     except ValueError as error:
-        kind, side = model.cfg.pos_embed, model.cfg.img_size
-        raise ValueError(
-            f"pos_embed: {kind!r} cannot be used at {side} px with interpolated positions: {error}"
-        ) from error
+        why = f" with interpolated positions: {error}"
+        raise SizeError(model.cfg.pos_embed, model.cfg.img_size, why) from error

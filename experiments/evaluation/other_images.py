@@ -47,14 +47,6 @@ class Frozen:
         return evaluate_batch(self.model, self.config, x, y, features)
 
 
-def at_size(model: ViT, side: int, interpolated: bool = False) -> ViT:
-    """`vit.resize.resized`. Raises `UserError` where the positional embedding cannot be used at this size."""
-    try:
-        return resized(model, side, interpolated)
-    except ValueError as error:
-        raise UserError(f"model.{error}") from error
-
-
 def frozen(trainer: Solo | Stacked, splits: Splits) -> Iterator[Frozen]:
     """The trained model of each run of a trainer. The trainer is not changed."""
     for run, config in enumerate(trainer.configs):
@@ -73,15 +65,7 @@ class SizeTask:
 
 
 def size_tasks(config: RunConfig, splits: Splits, device: torch.device) -> list[SizeTask]:
-    """A task for each size but the trained one.
-
-    Raises `UserError` where the images do not fit into memory or a plug-in cannot be used at a size; built-in kinds
-    can.
-    """
-    if config.eval.img_sizes and REGISTRY[config.model.pos_embed].is_plugin:
-        model, rotary = initial_model(config, len(splits.classes)), REGISTRY[config.model.pos_embed].is_rotary
-        for side in config.eval.img_sizes:
-            at_size(model, side, interpolated=config.eval.interpolated and rotary)
+    """A task for each size but the trained one. Raises `UserError` where the images do not fit into memory."""
     return [_task(config, side, device) for side in config.eval.img_sizes if side != config.data.image_shape[1]]
 
 
@@ -103,7 +87,7 @@ def size_metrics(model: Frozen, splits: Splits, tasks: Iterable[SizeTask], test:
     found: dict[str, Evaluation] = {}
     for task, interpolated in itertools.product(tasks, model.config.interpolations):
         if REGISTRY[model.config.model.pos_embed].is_rotary or not interpolated:
-            resized_model = Frozen(at_size(model.model, task.side, interpolated), model.config, model.device)
+            resized_model = Frozen(resized(model.model, task.side, interpolated), model.config, model.device)
             for part in ("val", "test") if test else ("val",):
                 (found[part],) = evaluate(resized_model, splits, getattr(task, part))
         for part, evaluation in found.items():

@@ -17,6 +17,7 @@ from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
 from experiments.locks import lock_runs
 from experiments.memory import check_model, free_memory, is_out_of_memory
+from experiments.plugins import check_plugin
 from experiments.runs import predictions, provenance, record
 from experiments.runs.images import check_unchanged
 from experiments.runs.state import RunState, is_finite, remove_temporary_files
@@ -27,8 +28,6 @@ from experiments.training.compile import require
 from experiments.training.fit import Row, fit
 from experiments.training.stacked import Stacked
 from experiments.training.trainer import Solo
-from vit.plugins import PluginError
-from vit.probe import check_plugin
 
 LOCK_SECONDS = 2.0  # for which a run is waited for that another process trains, or whose process is just ending
 OnRow = Callable[[int, Row], bool | None]
@@ -68,7 +67,7 @@ def train(
     if left:
         require(runs[0].config.train.compile, torch_device)
         check_model(runs[0].config.model)
-        _check_plugin(runs[0].config)
+        check_plugin(runs[0].config)
     for split_seed in dict.fromkeys(run.config.split_seed for run in left):  # several where it is per-seed
         members = [run for run in left if run.config.split_seed == split_seed]
         config = members[0].config
@@ -85,14 +84,6 @@ def train(
             for group in _groups(states, len(splits.classes), torch_device, memory_share):
                 _train_or_divide(group, tasks, torch_device, on_row)
     return [_checked_summary(run, folder / run.name) for run in runs]
-
-
-def _check_plugin(config: RunConfig) -> None:
-    """Raise `UserError` if the run's plug-in cannot work, before any data is read."""
-    try:
-        check_plugin(config.vit_config(config.data.num_classes or 2))
-    except PluginError as error:
-        raise UserError(str(error)) from error
 
 
 def pick_device(name: str) -> torch.device:

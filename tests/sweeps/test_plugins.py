@@ -107,6 +107,24 @@ def test_a_plugin_that_cannot_be_used_is_one_line_that_names_its_folder(fields, 
     assert (status, out, err.count("\n")) == (2, "", 1) and said.format(project=project, there=there) in err
 
 
+@pytest.mark.parametrize("name", ["show", "plan", "run"])
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("torch.zeros(cfg.", "torch.ones(cfg.nmu", "the class Mine raises AttributeError: 'ViTConfig' object"),
+        ("", "", "the class Mine cannot be used at 12 px: its class does not override `resized`"),
+    ],
+)
+def test_a_class_that_cannot_work_is_one_line_before_anything_is_written(name, old, new, said, project):
+    (project / "mine.py").write_text(PLUGIN.replace(old, new))
+    tree = json.loads((project / "s.yaml").read_text())
+    tree["base"]["eval.img_sizes"] = [12]
+    (project / "s.yaml").write_text(json.dumps(tree))
+    status, out, err = command(project, name, "s.yaml")
+    assert (status, out, err.count("\n")) == (2, "", 1) and f"variant 'mine': mine: {said}" in err, err
+    assert f"({project}/mine.py:" in err and not (project / "runs").exists()
+
+
 @pytest.mark.parametrize("source", ["csv:runs.csv", "runs.csv"])
 def test_a_report_on_a_table_needs_no_plugins(source, tmp_path):
     rows = [f"{method},{seed},{seed / 10}" for method in "ab" for seed in range(3)]

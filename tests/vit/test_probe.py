@@ -12,7 +12,7 @@ from experiments.errors import UserError
 from experiments.runs.provenance import model_cost
 from vit import ViT, ViTConfig
 from vit.plugins import PluginError
-from vit.pos_embed import REGISTRY, Additive, PosEmbed, register
+from vit.pos_embed import REGISTRY, Additive, PosEmbed, Rotary, grid, register
 from vit.probe import check_plugin
 
 T, D, H = 17, 8, 2  # tokens, width and heads of the probed model
@@ -76,6 +76,25 @@ class Plain(Additive):
         return x + self.table
 
 
+class Turned(Rotary):
+    def angles(self):
+        return torch.zeros(T, D // H // 2)
+
+
+class Fixed(Rotary):
+    """Its angles are those of one grid."""
+
+    def angles(self):
+        return grid(4)
+
+
+class NoStretch(PosEmbed):
+    defaults = {"rope_base": 50.0}
+
+    def rotate(self, q, k):
+        return -q, k
+
+
 def adds(body):
     """A class whose `add` is this function of the module and the tokens."""
     return type("Mine", (Table,), {"add": body})
@@ -85,6 +104,7 @@ BROKEN = {
     "overrides none of add, rotate, bias": Nothing,
     "is not a subclass of vit.pos_embed.PosEmbed": NoBase,
     "raises SystemExit: 0 (": Exits,
+    "raises ValueError: `angles` returns [17, 2]; expected [N, Dh/2] = [16, 2] (": Turned,
     "keeps self.table as a plain tensor": Plain,
     "changes nothing": Identity,
     "passes no finite gradient to the input of add": adds(lambda self, x: x.detach() + self.table),
@@ -129,7 +149,27 @@ def test_broken_class_gives_one_line(said, named):
     cfg = named(BROKEN[said])
     with pytest.raises(PluginError, match=rf"^mine: the class \w+ {re.escape(said)}") as refused:
         check_plugin(cfg)
-    assert "raises" not in said or "test_probe.py:" in str(refused.value)
+    is_in_file = BROKEN[said].__name__ in globals()  # others are made by `type`
+    assert bool(re.search(r" \(\S+test_probe\.py:[1-9]\d*\)$", str(refused.value))) == is_in_file or "raises" in said
+
+
+@pytest.mark.parametrize(
+    ("cls", "interpolated", "said"),
+    [
+        (
+            Table,
+            False,
+            "cannot be used at 12 px: its class does not override `resized`, and table depends on the image",
+        ),
+        (NoStretch, True, "cannot be used at 12 px with interpolated positions: its class does not override `stretch`"),
+        (Fixed, False, "raises ValueError: `angles` returns [16, 2]; expected [N, Dh/2] = [36, 2]"),
+    ],
+)
+def test_a_class_that_does_not_carry_over_to_another_size_gives_one_line(cls, interpolated, said, named):
+    cfg = named(cls)
+    check_plugin(cfg)
+    with pytest.raises(PluginError, match=rf"^mine: the class {cls.__name__} {re.escape(said)}.* \(\S+\.py:\d+\)$"):
+        check_plugin(cfg, [8, 12], interpolated)
 
 
 @pytest.mark.parametrize("cls", [Table, FromNumpy])

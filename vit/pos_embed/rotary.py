@@ -1,6 +1,7 @@
 """Kinds that rotate queries and keys."""
 
 import math
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -12,36 +13,63 @@ from vit.pos_embed.base import PosEmbed, grid
 from vit.registry import BUILTIN
 
 
-class Rope2d(PosEmbed):
+class Rotary(PosEmbed):
+    """Base class of kinds that rotate queries and keys. A kind overrides `angles`.
+
+    Channels 2 t and 2 t + 1 of a head are a pair, which turns by angle t. Class and register tokens are not rotated.
+    `angles` is called once, by `__init__`. If `learned` is set, it is called at each use, and may read parameters.
+    """
+
+    defaults = BUILTIN["rope-2d"].defaults
+    learned: ClassVar[bool] = False
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        self.cfg, self.factor = cfg, 1.0
+        if not self.learned:
+            for name, table in zip(("cos", "sin"), self._cos_and_sin()):
+                self.register_buffer(name, table.to(torch.get_default_dtype()), persistent=False)
+
+    def angles(self) -> Tensor:
+        """Radians for each patch, in proportion to its coordinates: [N, Dh/2], or [H, N, Dh/2] where heads differ."""
+        raise NotImplementedError("override `angles`")
+
+    def frequencies(self, count: int) -> Tensor:
+        """base^(-t / count) for t < count, with the base `rope_base`: float64 [count]"""
+        return self.cfg.own_setting("rope_base") ** -(torch.arange(count, dtype=torch.float64) / count)
+
+    def _cos_and_sin(self) -> tuple[Tensor, Tensor]:
+        """Of the angles of all tokens, each [T, Dh/2] or [H, T, Dh/2]."""
+        angle = F.pad(self.angles() * self.factor, (0, 0, self.cfg.num_prefix_tokens, 0))
+        return angle.cos(), angle.sin()
+
+    def stretch(self, factor: float) -> None:
+        self.factor = factor
+        if not self.learned:
+            for table, values in zip((self.cos, self.sin), self._cos_and_sin()):
+                table.copy_(values)
+
+    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Raises `ValueError` where `angles` returns another shape."""
+        cos, sin = self._cos_and_sin() if self.learned else (self.cos, self.sin)
+        if cos.shape[-2:] != (self.cfg.num_tokens, self.cfg.head_dim / 2):
+            expected = f"[N, Dh/2] = [{self.cfg.num_patches}, {self.cfg.head_dim / 2:g}]"
+            raise ValueError(f"`angles` returns {[*self.angles().shape]}; expected {expected}")
+        return rotated(q, cos, sin), rotated(k, cos, sin)
+
+
+class Rope2d(Rotary):
     """Axial rotary embedding (Su et al. 2021; Heo et al. 2024).
 
     Half of the channel pairs of a head rotate with the row, half with the column. Pair t of an axis rotates by the
     angle coordinate * base^(-t / (Dh / 4)), with `rope_base` 100 by default. Class and register tokens are not rotated.
     """
 
-    defaults = BUILTIN["rope-2d"].defaults
-    cos: Tensor
-    sin: Tensor
-
-    def __init__(self, cfg: ViTConfig) -> None:
-        super().__init__(cfg)
-        self.cfg = cfg
-        angle = self._angles()
-        self.register_buffer("cos", angle.cos().to(torch.get_default_dtype()), persistent=False)
-        self.register_buffer("sin", angle.sin().to(torch.get_default_dtype()), persistent=False)
-
-    def _angles(self) -> Tensor:
-        """float64 [T, Dh/2]: row angles, then column angles"""
-        angle = grid(self.cfg.grid_size).double()[:, :, None] * frequencies(self.cfg, self.cfg.head_dim // 4)
-        return F.pad(angle.flatten(1), (0, 0, self.cfg.num_prefix_tokens, 0))
-
-    def stretch(self, factor: float) -> None:
-        angle = factor * self._angles()
-        self.cos.copy_(angle.cos())
-        self.sin.copy_(angle.sin())
-
-    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        return rotated(q, self.cos, self.sin), rotated(k, self.cos, self.sin)
+    def angles(self) -> Tensor:
+        place = grid(self.cfg.grid_size).double()[:, :, None]  # [N, 2, 1]
+        return (place * self.frequencies(self.cfg.head_dim // 4)).flatten(1)  # row angles, then column angles
 
 
 class Rope2dAndTable(Rope2d):
@@ -69,7 +97,7 @@ class Rope2dAndTable(Rope2d):
         return {f"table.{name}": values for name, values in new.items()}
 
 
-class RopeSpherical(Rope2d):
+class RopeSpherical(Rotary):
     """Rotary embedding on a sphere (van de Geijn et al. 2025, arXiv 2511.08368, section 4 and appendices F and G).
 
     Channels 3 t, 3 t + 1 and 3 t + 2 of a head are a point (x, y, z). It turns about the z axis by the column, then
@@ -82,11 +110,10 @@ class RopeSpherical(Rope2d):
 
     defaults = BUILTIN["rope-spherical"].defaults
 
-    def _angles(self) -> Tensor:
-        """float64 [2, T, Dh/3]: by the row, by the column"""
+    def angles(self) -> Tensor:
+        """float64 [2, N, Dh/3]: by the row, by the column"""
         place = grid(self.cfg.grid_size).double() - (self.cfg.grid_size - 1) / 2  # [N, 2]
-        angle = place.T[:, :, None] * frequencies(self.cfg, self.cfg.head_dim // 3)
-        return F.pad(angle, (0, 0, self.cfg.num_prefix_tokens, 0))
+        return place.T[:, :, None] * self.frequencies(self.cfg.head_dim // 3)
 
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         return self._turned(q), self._turned(k)
@@ -100,7 +127,7 @@ class RopeSpherical(Rope2d):
         return torch.cat([torch.stack([x, y, z], -1).flatten(-2), points[..., width:]], -1)  # [B, H, T, Dh]
 
 
-class RopeMixed(PosEmbed):
+class RopeMixed(Rotary):
     """Rotary embedding with learned two-dimensional frequencies for each head and layer (Heo et al. 2024, RoPE-Mixed).
 
     Channel pair t of head h rotates by row * f[0, h, t] + column * f[1, h, t]. As in the authors' code
@@ -109,11 +136,12 @@ class RopeMixed(PosEmbed):
     """
 
     defaults = BUILTIN["rope-mixed"].defaults
+    learned = True
     position: Tensor
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        length = frequencies(cfg, cfg.head_dim // 4).to(torch.get_default_dtype())  # [Dh/4]
+        length = self.frequencies(cfg.head_dim // 4).to(torch.get_default_dtype())  # [Dh/4]
         turn = torch.rand(cfg.num_heads, 1) * 2 * math.pi
         column = torch.cat([length * turn.cos(), length * (turn + math.pi / 2).cos()], 1)
         row = torch.cat([length * turn.sin(), length * (turn + math.pi / 2).sin()], 1)
@@ -121,19 +149,13 @@ class RopeMixed(PosEmbed):
         position = F.pad(grid(cfg.grid_size), (0, 0, cfg.num_prefix_tokens, 0))  # [T, 2]
         self.register_buffer("position", position, persistent=False)
 
-    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        row, column = self.position[:, :, None, None].unbind(1)  # each [T, 1, 1]
+    def angles(self) -> Tensor:
+        row, column = self.position[:, :, None, None].unbind(1)  # each [T, 1, 1]; a gradient's sum rounds by its length
         angle = (row * self.frequency[0] + column * self.frequency[1]).transpose(0, 1)  # [H, T, Dh/2]
-        cos, sin = angle.cos(), angle.sin()
-        return rotated(q, cos, sin), rotated(k, cos, sin)
+        return angle[:, self.cfg.num_prefix_tokens :]
 
     def stretch(self, factor: float) -> None:
-        self.position.mul_(factor)
-
-
-def frequencies(cfg: ViTConfig, count: int) -> Tensor:
-    """base^(-t / count) for t < count, float64."""
-    return cfg.own_setting("rope_base") ** -(torch.arange(count, dtype=torch.float64) / count)
+        self.position.mul_(factor)  # of the coordinates, which rounds as earlier records did
 
 
 def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

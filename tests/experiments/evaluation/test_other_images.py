@@ -14,7 +14,7 @@ from experiments.errors import UserError
 from experiments.evaluation.other_images import size_tasks
 from experiments.runs import record
 from vit import ViT
-from vit.pos_embed import Additive, PosEmbed
+from vit.pos_embed import Additive
 from vit.registry import REGISTRY, Kind
 from vit.resize import resized
 
@@ -102,22 +102,8 @@ def test_a_plugin_that_does_not_say_how_it_carries_over_is_refused_before_it_tra
             return x + self.table
 
     monkeypatch.setitem(REGISTRY.data, "mine", Kind(Table, ("stem",)))
-    with pytest.raises(UserError, match="^model.pos_embed: 'mine' cannot be used at 4 px"):
+    with pytest.raises(UserError, match="^mine: the class Table cannot be used at 4 px: its class does not"):
         tiny.run(tmp_path / "a", model__pos_embed="mine", **SIZES)
-    assert not (tmp_path / "a").exists()
-
-
-def test_a_rotary_plugin_without_a_way_to_interpolate_its_positions_is_refused_before_it_trains(tmp_path, monkeypatch):
-    class Turn(PosEmbed):
-        def rotate(self, q, k):
-            return -q, k
-
-    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Turn, ("every-layer",), defaults={"rope_base": 50.0}))
-    line = (
-        "^model.pos_embed: 'mine' cannot be used at 4 px with interpolated positions: its class does not override `str"
-    )
-    with pytest.raises(UserError, match=line):
-        tiny.run(tmp_path / "a", model__pos_embed="mine", eval__interpolated=True, **SIZES)
     assert not (tmp_path / "a").exists()
 
 
