@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args, get_orig
 from pydantic import BeforeValidator, Field, InstanceOf, ValidationError, model_validator
 
 from experiments.cli import folder
-from experiments.errors import UserError, did_you_mean, first_line
+from experiments.errors import UserError, first_line
 from experiments.runs.tracking.settings import PLACE
 from experiments.sections import Section
 from experiments.stated import ColumnMargin, Family, Variance
 from experiments.table_plan import GivenPlan
+from vit.registry import nearest
 
 Spread = Literal["interval", "sd"]
 """What stands after ± of a mean in a table for a paper: half its interval (the default), or the runs' deviation."""
@@ -234,8 +235,7 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
         known = [*(name for name, (_, group) in FLAGS.items() if group.in_python), "unpaired"]
         for name in given:
             if name not in known:
-                hint = did_you_mean(name, known, f"allowed: {', '.join(known)}")
-                raise UserError(f"{name}: no such argument; {hint}")
+                raise UserError(f"{name}: no such argument; {nearest(name, known)}")
         return cls._checked(given, str)
 
     @classmethod

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any, NoReturn
 
-from experiments.errors import GONE, UserError, did_you_mean, printable, removed, say
-from vit.registry import PluginError
+from experiments.errors import GONE, UserError, printable, removed, say
+from vit.registry import PluginError, did_you_mean
 
 MAX_NAME = 255  # characters of a folder's name, in most file systems
 INTERRUPTS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # signals that end a command as Ctrl-C does

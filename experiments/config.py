@@ -12,12 +12,12 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import Field, ValidationError
 
 from experiments.catalogue import DATASETS
-from experiments.errors import UserError, did_you_mean, first_line, removed, setting_text
+from experiments.errors import UserError, first_line, removed, setting_text
 from experiments.files import canonical
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, REPEATED, SHIFT, Metric
 from experiments.sections import OTHER_CLASSES, PER_SEED, DataConfig, EvalConfig, OptimConfig, Section, TrainConfig
 from vit.config import Architecture, ViTConfig
-from vit.registry import REGISTRY, nearest, site_of
+from vit.registry import REGISTRY, did_you_mean, nearest, site_of
 
 
 class RunConfig(Section):

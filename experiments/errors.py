@@ -1,12 +1,11 @@
 """What every command says in one line: errors, and values. It imports nothing heavy."""
 
 import contextlib
-import difflib
 import json
 import math
 import shlex
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +45,13 @@ def shell_words(command: str) -> str:
 
 
 MOST_NAMED = 6  # things that a line or a sentence names
+
+
+def first_few(names: Iterable[str], between: str = ", ") -> str:
+    """The first `MOST_NAMED` of several names, and how many more there are: `a, b, and 3 more`."""
+    named = list(names)
+    more = len(named) - MOST_NAMED
+    return between.join([*named[:MOST_NAMED], *[f"and {more} more"] * (more > 0)])
 
 
 class UserError(ValueError):
@@ -88,13 +94,6 @@ def first_line(error: ValidationError, sections: Collection[str] = (), known: Co
     allowed = [messages[0][0].lower() + messages[0][1:], *others]
     given = "none" if first["input"] is None else repr(first["input"])[:200]
     return f"{field or 'input'}: {given} is not allowed: {', or '.join(allowed)}"
-
-
-def did_you_mean(name: str, known: Sequence[str], otherwise: str) -> str:
-    """For an unknown flag or setting: those of any section with this name, else the closest one; else `otherwise`."""
-    same_end = [one for one in known if one.rpartition(".")[2] == name.removeprefix("--")]
-    close = " or ".join(same_end or difflib.get_close_matches(name, known, n=1))
-    return f"did you mean {close}?" if close else otherwise
 
 
 def _field(loc: tuple[int | str, ...]) -> str:

@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from experiments.config import SETTINGS, RunConfig, Setting, flatten
-from experiments.errors import UserError, did_you_mean, printable, say, setting_text
+from experiments.errors import UserError, printable, say, setting_text
 from experiments.presets import PRESETS, preset
-from vit.registry import REGISTRY
+from vit.registry import REGISTRY, did_you_mean
 
 TEXTS = {"data.root": "folder", "data.split_seed": "integer >= 0, or per-seed"}  # what is allowed
 LIMITS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}  # of JSON Schema

@@ -3,12 +3,12 @@
 import itertools
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StrictInt
 
-from experiments.errors import UserError
+from experiments.errors import UserError, format_level
 from experiments.metric import EXPECTED, LARGEST, MAX_MARGIN, SMALLEST, is_metric
 from vit.registry import nearest
 
@@ -76,15 +76,21 @@ class UntilDecided(BaseModel, frozen=True, extra="forbid"):
     pairs: bool = False
 
 
-def read_margin(margin: Any, is_share: bool) -> float:
-    """A number, or a text with a unit of accuracies: `1 point`, `0.5 points` or `0.5 %`. Raises `ValueError`."""
-    text = str(margin).strip()
-    number = re.sub(r"\s*(points?|%)$", "", text) if is_share else text
+def amount(given: Any) -> tuple[float, bool]:
+    """A number above 0, else NaN, and whether it has a unit of shares: `0.5`, `1 point`, `0.5 points`, `0.5 %`."""
+    number, in_points = re.subn(r"\s*(points?|%)$", "", str(given).strip())
     try:
-        value = float(number) / (100 if number != text else 1)
+        value = float(number)
     except ValueError:
         value = math.nan
-    if not 0 < value < (MAX_MARGIN if is_share else math.inf):
+    return value if 0 < value < math.inf else math.nan, bool(in_points)
+
+
+def read_margin(margin: Any, is_share: bool) -> float:
+    """A margin in the unit of a metric; of an accuracy also in points. Raises `ValueError`."""
+    value, in_points = amount(margin)
+    value /= 100 if in_points else 1
+    if not value < (MAX_MARGIN if is_share else math.inf) or (in_points and not is_share):
         unit = f" and less than {MAX_MARGIN:g}; accuracies are fractions, so 1 point is 0.01 or '1 point'"
         raise ValueError(f"{margin!r} is not allowed: expected a number above 0{unit if is_share else ''}")
     return value
@@ -92,14 +98,10 @@ def read_margin(margin: Any, is_share: bool) -> float:
 
 def _column_margin(margin: Any) -> float | str:
     """A number above 0; a text with a unit, such as `0.5 points`, as it is, since its unit is that of the metric."""
-    text = re.sub(r" *(points?|%)$", "", str(margin).strip())
-    try:
-        number = math.nan if isinstance(margin, bool) else float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
+    value, in_points = amount(margin)
+    if math.isnan(value):
         raise ValueError(f"{margin!r} is not allowed: expected a number above 0, or such as '0.5 points'")
-    return number if text == str(margin).strip() else str(margin)
+    return str(margin) if in_points else value
 
 
 ColumnMargin = Annotated[float | str, BeforeValidator(_column_margin)]  # of a metric that is a column of a table
@@ -130,6 +132,31 @@ def check_are_factors(factors: Mapping[str, Any], extra: Sequence[Levels], **fie
         for factor in given:
             if factor not in factors:
                 raise ValueError(f"{field}: {factor} is not a factor; {nearest(factor, list(factors))}")
+
+
+def variant_name(factors: Iterable[str], levels: Iterable[str]) -> str:
+    """A variant named by its levels: `depth=2, head=logits`; by the level alone where there is one factor."""
+    names = [" + ".join(path.rpartition(".")[2] for path in factor.split("+")) for factor in factors]
+    texts = list(levels)
+    return ", ".join(map("=".join, zip(names, texts, strict=True))) if len(texts) > 1 else "".join(texts) or "all runs"
+
+
+def baseline_of(given: Any, variants: Mapping[str, Levels]) -> str:
+    """The variant that a baseline gives by its label, its level or its levels; the first where nothing is given.
+
+    `variants`: label -> its levels. Raises `ValueError` where none or several have these levels.
+    """
+    if given is None:
+        return next(iter(variants))
+    own = {name: format_level(level) for name, level in given.items()} if isinstance(given, Mapping) else {}
+    levels = [f"{name}={level}" for name, level in own.items()]
+    shown = ", ".join(levels or map(format_level, given if isinstance(given, list) else [given]))
+    having = [label for label, of in variants.items() if own.items() <= {n: format_level(of[n]) for n in of}.items()]
+    labels = having if own else [label for label in variants if label == shown]
+    if len(labels) != 1:
+        problem = "matches several variants" if labels else "is not a variant"
+        raise ValueError(f"baseline: {shown!r} {problem}; {nearest(shown, labels or variants)}")
+    return labels[0]
 
 
 def check_last_look(name: str, seeds: Sequence[int], looks: Sequence[int]) -> None:

@@ -28,9 +28,11 @@ from experiments.stated import (
     Seeds,
     UntilDecided,
     all_levels,
+    baseline_of,
     check_are_factors,
     check_number,
     seed_list,
+    variant_name,
 )
 from experiments.version import last_commit
 from experiments.yaml_file import MAX_BYTES, read_mapping
@@ -103,9 +105,7 @@ class TablePlan(BaseModel, frozen=True, extra="forbid"):
             yield f"factors: two variants are {common[0]!r}"
         if len(labels) < 2:
             yield "factors: have one variant; a plan compares two or more"
-        if len(named := self._baselines()) != 1:
-            known = nearest(str(self.baseline), named or labels)
-            yield f"baseline: {self.baseline!r} {'is several variants' if named else 'is not a variant'}; {known}"
+        baseline_of(self.baseline, self.labels)
 
     def _of_looks(self) -> Iterator[str]:
         if self.looks and self.seeds is None:
@@ -157,27 +157,14 @@ class TablePlan(BaseModel, frozen=True, extra="forbid"):
         return {self.label(levels): levels for levels in every}
 
     def label(self, levels: Levels) -> str:
-        """The name of a variant, as in the report of a table: its level, or `depth=2, head=logits`."""
+        """The name of a variant, as in the report of a table."""
         texts = {factor: format_level(levels[factor]) for factor in self.factors if factor in levels}
-        named = [f"{factor.rpartition('.')[2]}={text}" for factor, text in texts.items()]
-        return ", ".join(named if len(texts) > 1 else texts.values())
-
-    def _baselines(self) -> list[str]:
-        """The variants that `baseline` may mean."""
-        labels, given = self.labels, self.baseline
-        if given is None:
-            return list(labels)[:1]
-        if isinstance(given, Mapping):
-            wanted = {(factor, format_level(level)) for factor, level in given.items()}
-            return [
-                label for label, own in labels.items() if wanted <= {(f, format_level(own[f])) for f in self.factors}
-            ]
-        return [label for label in labels if label == format_level(given)]
+        return variant_name(texts, texts.values())
 
     @property
     def baseline_label(self) -> str:
         """The variant that the others are compared with."""
-        return self._baselines()[0]
+        return baseline_of(self.baseline, self.labels)
 
     def line(self, variant: str, number: int) -> str:
         """What makes a run, as one line for a shell: the command with its values quoted, or `method=sgd seed=3`."""

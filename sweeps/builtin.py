@@ -1,6 +1,5 @@
 """The built-in studies, which are YAML files in `sweeps/studies`; and how a study is loaded by name or path."""
 
-import difflib
 import os
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
 from experiments.study import STUDY
 from sweeps.study import Study, read_study_file
+from vit.registry import did_you_mean
 
 FILES = {path.stem: path for path in sorted((Path(__file__).parent / "studies").glob("*.yaml"))}
 
@@ -27,11 +27,9 @@ def load_study(name: str) -> Study:
     if os.path.exists(os.path.join(name, STUDY)):
         raise UserError(f"study: {name!r} is the folder of a study; to train what is left: vit-sweep run {name}")
     here = [path.name for path in sorted(Path().glob("*.y*ml"))]
-    close = " or ".join(map(repr, difflib.get_close_matches(name, [*FILES, *PRESETS, *here])))
-    hints = [f"did you mean {close}?"] * bool(close) + [f"files here: {', '.join(here[:9])};"] * bool(here)
-    raise UserError(
-        f"study: {name!r} is not known; {' '.join(hints)} `vit-sweep list` and `vit-train presets` list all"
-    )
+    hints = [did_you_mean(name, [*FILES, *PRESETS, *here]), f"files here: {', '.join(here[:9])};" * bool(here)]
+    hint = " ".join([*filter(None, hints), "`vit-sweep list` and `vit-train presets` list all"])
+    raise UserError(f"study: {name!r} is not known; {hint}")
 
 
 def is_study(name: str) -> bool:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from experiments.config import RunConfig, flatten, override, run_id
 from experiments.effects import missing_need
-from experiments.errors import UserError, format_level
+from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.plugins import check_plugin
 from experiments.presets import PRESETS, preset
-from experiments.stated import Levels, check_last_look
+from experiments.stated import Levels, baseline_of, check_last_look
 from experiments.study import RunSpec, StudyPlan
 from experiments.tuned import Tuned
 from sweeps.study import Study, parse_study, split_linked
@@ -179,18 +179,8 @@ def _check_variants(study: Study, variants: Sequence[Variant]) -> None:
 
 def _baseline(study: Study, variants: Sequence[Variant]) -> str:
     """The label of the variant that `study.baseline` gives by its label, its level or its levels."""
-    given = study.baseline
-    if given is None:
-        return variants[0].label
-    if isinstance(given, Mapping):
-        wanted = {(path, format_level(level)) for path, level in split_linked(dict(given)).items()}
-        shown = ", ".join(f"{factor}={format_level(level)}" for factor, level in given.items())
-        labels = [v.label for v in variants if wanted <= {(p, format_level(value)) for p, value in v.settings.items()}]
-    else:
-        shown = ", ".join(map(format_level, given if isinstance(given, list) else [given]))
-        labels = [variant.label for variant in variants if variant.label == shown]
-    if len(labels) != 1:
-        problem = "matches several variants" if labels else "is not a variant"
-        known = labels or [variant.label for variant in variants]
-        raise UserError(f"{study.name}: baseline: {shown!r} {problem}; {nearest(shown, known)}")
-    return labels[0]
+    given = split_linked(dict(study.baseline)) if isinstance(study.baseline, Mapping) else study.baseline
+    try:
+        return baseline_of(given, {variant.label: variant.settings for variant in variants})
+    except ValueError as error:
+        raise UserError(f"{study.name}: {error}") from error

@@ -197,13 +197,27 @@ def _own_settings() -> dict[str, list[str]]:
     return {field: [name for name, kind in REGISTRY.items() if field in kind.defaults] for field in sorted(fields)}
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of an error line: the closest known name, and all allowed names."""
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """`did you mean 'optim.lr'?` of the known names that an unknown one may mean; `otherwise` where there is none.
+
+    They have the same letters, else the same last part, as of `optim.lr` and `lr`; else the closest one by `difflib`.
+    """
+
+    def plain(one: str) -> str:
+        return re.sub(r"[\W_]", "", one).lower()
+
+    others = {one.lower(): one for one in known if one != name}
+    same = [one for one in others.values() if plain(one) == plain(name)]
+    end = [one for one in others.values() if plain(re.split("[./: ]", one)[-1]) == plain(name)]
+    close = same or end or [others[one] for one in difflib.get_close_matches(name.lower(), others, n=1)]
+    return f"did you mean {' or '.join(map(repr, close[:3]))}?" if close else otherwise
+
+
+def nearest(name: str, known: Iterable[str], listed: str = "allowed") -> str:
+    """The end of an error line: what a name may mean, and all known names."""
     known = list(known)
-    lower = {one.lower(): one for one in known}
-    close = [lower[one] for one in difflib.get_close_matches(name.lower(), lower, n=1)]
     between = "; " if any(", " in each for each in known) else ", "
-    return (f"did you mean {close[0]!r}? " if close else "") + f"allowed: {between.join(known)}"
+    return f"{did_you_mean(name, known)} {listed}: {between.join(known)}".lstrip()
 
 
 TABLE = {"pos_std": 0.02}  # the default of kinds with a table, as in the code of the ViT paper

@@ -10,7 +10,7 @@ from analysis.runs.held_fixed import changed_images, not_held_fixed, plan_change
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.verdicts.study import compare_variants
-from experiments.errors import MOST_NAMED
+from experiments.errors import first_few
 from experiments.runs.history import Look
 from experiments.sections import PER_SEED
 
@@ -56,8 +56,7 @@ class Conduct:
         lists = "; --needed lists them" if self.study.planned else ""
         way = "; the sweep's command resumes them" if self.study.recorded else lists
         for status, runs in self.excluded.items():
-            more = f"; and {len(runs) - MOST_NAMED} more" if len(runs) > MOST_NAMED else ""
-            said.append(f"{len(runs)} {REASONS[status].format(way)}: {'; '.join(runs[:MOST_NAMED])}{more}.")
+            said.append(f"{len(runs)} {REASONS[status].format(way)}: {first_few(runs, '; ')}.")
         return " ".join(said)
 
 

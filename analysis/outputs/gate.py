@@ -6,7 +6,8 @@ from typing import Literal
 from analysis import words
 from analysis.findings import Findings
 from analysis.findings.variants import own_names
-from experiments.errors import UserError, did_you_mean
+from experiments.errors import UserError
+from vit.registry import did_you_mean
 
 RELATIONS = {("better", "than"): "better", ("worse", "than"): "worse", ("equivalent", "to"): "equivalent"}
 EXPECTED = "expected A better than B, A worse than B or A equivalent to B; a name with spaces in quotes"
@@ -21,7 +22,7 @@ def gate(findings: Findings, text: str) -> tuple[Literal[0, 1], str]:
     known = {name: variant for variant, name in findings.variants.brief.items()} | own_names(findings.study)
     for name in (a, b):
         if name not in known:
-            raise UserError(f"--gate: {name!r} is not a variant; {did_you_mean(name, list(known), EXPECTED)}")
+            raise UserError(f"--gate: {name!r} is not a variant; {did_you_mean(name, known, EXPECTED)}")
     pair, family = (known[a], known[b]), findings.comparisons.family
     if pair not in family and pair[::-1] not in family:
         raise UserError(f"--gate: {a!r} and {b!r} are not compared: expected two variants of a pair that is tested")

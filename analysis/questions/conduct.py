@@ -8,7 +8,7 @@ from analysis import words
 from analysis.findings import Findings
 from analysis.findings.conduct import Conduct
 from analysis.write.document import Section, Warn
-from experiments.errors import MOST_NAMED
+from experiments.errors import MOST_NAMED, first_few
 from experiments.runs.history import BY_VALUE
 
 
@@ -106,9 +106,8 @@ def _fewer(findings: Findings) -> list[Warn]:
         elif policy.unit == "seed" and lost:
             said.append(f"{brief[variant]} has {len(seeds)} of {len(expected)} seeds: no result of {_some(lost)}")
     rest = f"; the others have {most}" if policy.unit == "run" else ""
-    more = f"; and {len(said) - MOST_NAMED} more" if len(said) > MOST_NAMED else ""
     why = "Runs that failed and are left out make a variant look better than it is."
-    return [Warn(f"{'; '.join(said[:MOST_NAMED])}{more}{rest}.", why)] if said else []
+    return [Warn(f"{first_few(said, '; ')}{rest}.", why)] if said else []
 
 
 def _covered(findings: Findings) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 
 from analysis.runs.runs import Runs, factor_levels
 from analysis.runs.scales import scales_note
-from analysis.runs.settings import level_text, variant_name
+from analysis.runs.settings import level_text
 from experiments.catalogue import DATASETS
 from experiments.errors import UserError
+from experiments.stated import variant_name
 from experiments.tuned import Tuned
 
 DATASET = "data.name"

@@ -1,8 +1,5 @@
-"""Cells and names of columns of a user's table: as text, as numbers, and the closest known name."""
+"""Cells and names of columns of a user's table: as text, as numbers, and seeds."""
 
-import difflib
-import re
-from collections.abc import Collection
 from typing import Any
 
 import pandas as pd
@@ -28,19 +25,3 @@ def cell_number(shown: str) -> int | float | None:
 def is_seed(name: str) -> bool:
     """Whether a column is called a seed, in any case: `Seed`, `params_seed`, scikit-learn's `random_state`."""
     return bool({"seed", "seeds"} & words_of(name)) or {"random", "state"} <= words_of(name)
-
-
-def closest(name: str, known: Collection[str]) -> str:
-    """The known name that is closest, as the start of a way out; "" where none is close.
-
-    The same letters come first, then the same last part, as in `metrics.acc`, then what `difflib` takes as close.
-    """
-
-    def plain(one: str) -> str:
-        return re.sub(r"[\W_]", "", one).lower()
-
-    same = [one for one in known if plain(one) == plain(name)]
-    end = [one for one in known if plain(re.split(r"[./: ]", one)[-1]) == plain(name)]
-    lower = {one.lower(): one for one in known}
-    close = same or end or [lower[one] for one in difflib.get_close_matches(name.lower(), lower, n=1)]
-    return f"did you mean {close[0]!r}? " if close and close[0] != name else ""

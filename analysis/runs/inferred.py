@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from analysis.asked import Asked
-from analysis.runs.cells import closest
 from analysis.runs.runs import Runs
-from analysis.runs.settings import PLACES, in_order, leaves, level_text, nested, variant_name
+from analysis.runs.settings import PLACES, in_order, leaves, level_text, nested
 from analysis.runs.source_run import COLUMNS, ENDED, SourceRun, check_row
-from experiments.errors import MOST_NAMED, UserError
+from experiments.errors import UserError, first_few
 from experiments.metric import Metric, is_metric, known_metrics
+from experiments.stated import variant_name
 from experiments.study import StudyPlan
+from vit.registry import nearest
 
 METRIC = "test/acc"  # the default
 MARGIN = 0.01
@@ -63,7 +64,7 @@ def infer(
     )
     variants = sorted(_in_order(runs, settings, factors, names), key=lambda variant: variant != baseline)
     if baseline is not None and baseline not in variants:
-        known = f"{closest(baseline, variants)}the variants: {', '.join(variants)}"
+        known = nearest(baseline, variants, "the variants")
         raise UserError(f"{source}: baseline: {baseline!r} is not among the variants; {known}")
     kept = dict(sorted(kept.items(), key=lambda item: (variants.index(item[0][0]), item[0][1])))
     varied = [path for paths in factors for path in paths]
@@ -108,8 +109,8 @@ def _apart_from_columns(run: SourceRun) -> SourceRun:
 def _lost(replaced: Collection[str], unpaired: bool) -> list[str]:
     """What to know of failed runs `replaced` by a copy that finished."""
     why = "Runs that failed and are left out make a variant look better than it is."
-    listed = ", ".join(sorted(replaced)[:MOST_NAMED])
-    return [f"Another copy counts of runs that failed: {listed}. {why}"] if replaced and not unpaired else []
+    said = f"Another copy counts of runs that failed: {first_few(sorted(replaced))}. {why}"
+    return [said] if replaced and not unpaired else []
 
 
 def _factors(settings: list[dict[str, Any]]) -> dict[tuple[str, ...], list[Any]]:

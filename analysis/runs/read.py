@@ -6,7 +6,6 @@ from typing import Any
 
 from analysis.asked import FLAGS, Asked
 from analysis.runs import wandb_project
-from analysis.runs.cells import closest
 from analysis.runs.exported import is_export, read_export
 from analysis.runs.folder import has_runs, read_folder, read_runs
 from analysis.runs.held_fixed import check_pooling
@@ -19,7 +18,7 @@ from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
 from experiments.runs import record
 from experiments.study import STUDY, Inferred
-from vit.registry import nearest
+from vit.registry import did_you_mean, nearest
 
 WANDB, TABLE = "wandb", "csv"  # the first words of sources that are not folders
 
@@ -90,8 +89,9 @@ def locate(source: str) -> str:
         if folder.is_file():
             raise UserError(f"{source}: is a file; save a table as {', '.join(FORMATS)}")
         if not folder.is_dir():
-            near = closest(folder.name, [path.name for path in _listed(folder.parent)])
-            raise UserError(f"{source}: no such folder; {near}give the folder of a study, OUT/STUDY, or a table")
+            beside = sorted(path.name for path in folder.parent.iterdir()) if folder.parent.is_dir() else []
+            near = f"{did_you_mean(folder.name, beside)} give the folder of a study, OUT/STUDY, or a table".lstrip()
+            raise UserError(f"{source}: no such folder; {near}")
         if (folder / record.CONFIG).is_file():
             raise UserError(f"{source}: is the folder of one run; give the folder that holds the runs, {folder.parent}")
         if (folder / record.TRIALS).is_file():
@@ -103,10 +103,6 @@ def locate(source: str) -> str:
             advice = f"one of them: {', '.join(map(str, studies))}" if studies else "the folder of a study, OUT/STUDY"
             raise UserError(f"{source}: holds {held}; give {advice}")
         return str(studies[0])
-
-
-def _listed(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 def studies_in(source: str) -> list[Path]:

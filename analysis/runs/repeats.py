@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from analysis.runs.cells import cell_number, cell_text, closest, is_seed
+from analysis.runs.cells import cell_number, cell_text, is_seed
 from analysis.runs.scales import scales_note
 from experiments.direction import HIGHER, LOWER, words_of
-from experiments.errors import MOST_NAMED, UserError
+from experiments.errors import UserError, first_few
+from vit.registry import nearest
 
 SAYS = {"metric", "measure", "tag", "variable"}  # words of a column that says what the value of a row is
 STEP = re.compile("epoch|step|iter|round", re.IGNORECASE)
@@ -57,8 +58,8 @@ class Rows:
     def of_runs(self, flag: str, column: str) -> "Rows":
         """The same where a column tells runs apart: of seeds, or `run`. Raises `UserError` where none does."""
         if column not in self.frame:
-            near = closest(column, list(self.frame))
-            raise UserError(f"{self.source}: {flag}: no column {column!r}; {near}its columns: {', '.join(self.frame)}")
+            near = nearest(column, self.frame, "its columns")
+            raise UserError(f"{self.source}: {flag}: no column {column!r}; {near}")
         runs = self.seeds or [name for name in self.unused if RUN.fullmatch(name)][:1]
         if not runs:
             raise UserError(f"{self.source}: {flag}: without seeds, it needs a column run, which tells runs apart")
@@ -96,7 +97,7 @@ def _way_out(rows: Rows, first: int, second: int) -> str:
 
 def _ways(rows: Rows, name: str, held: list[str]) -> list[tuple[int, str]]:
     """What may be done about a column that recurs and holds these texts, each with its place in the advice."""
-    one = f"for one of {name} ({', '.join(held[:MOST_NAMED])}{', ...' * (len(held) > MOST_NAMED)}): "
+    one = f"for one of {name} ({first_few(held)}): "
     where = (2, one + rows.ask("where", f"{name}={held[0]}"))
     factor = (5, f"if {name} is a factor, name it")
     if is_seed(name):
@@ -166,7 +167,7 @@ def _last_rows(rows: Rows, step: str, lost: pd.Series, parts: list[str]) -> tupl
     kept, last = kept[steps == last].drop(columns=step), last[steps == last]
     _check_apart(replace(rows, frame=kept), *parts)
     said = ", ".join(f"{value:g} ({count} runs)" for value, count in last.value_counts().sort_index().items())
-    shortest = "; ".join(keys[kept.index][last == last.min()][:MOST_NAMED])
+    shortest = first_few(keys[kept.index][last == last.min()], "; ")
     note = f"Runs end at a different {step}: {said}. The lowest is of {shortest}."
     return kept, [note] * (last.nunique() > 1)
 
@@ -185,7 +186,7 @@ def _means(rows: Rows, over: str) -> tuple[pd.DataFrame, list[str]]:
     of_dataset = rows.frame[rows.dataset].map(cell_text) if rows.dataset else keys.map(lambda _: "")
     complete = parts.groupby(keys).transform("count") == parts.groupby(of_dataset).transform("nunique")
     means = values.groupby(keys).transform(lambda own: own.mean(skipna=False)).where(complete)
-    lacking = "; ".join(keys[~complete].unique()[:MOST_NAMED])
+    lacking = first_few(keys[~complete].unique(), "; ")
     kept = rows.frame.assign(**{rows.metric: means}).drop(columns=over)[~keys.duplicated()]
     notes = [f"Runs that lack a value of {over} count as failed: {lacking}."] * bool(lacking)
     return kept, [*notes, *scales_note(dict(iter(values.groupby(parts))), rows.metric)]
@@ -217,9 +218,7 @@ def _check_unpaired(rows: Rows) -> list[str]:
                 f"If rows of different {name} are parts of one run, they are no runs: intervals are too narrow."
             )
         elif max(map(len, sets)) > 1 and (len(held) <= len(texts) / 2 or (None in numbers and len(held) < len(texts))):
-            notes.append(
-                f"The runs of a variant differ in {name} ({', '.join(held[:MOST_NAMED])}), which is no factor."
-            )
+            notes.append(f"The runs of a variant differ in {name} ({first_few(held)}), which is no factor.")
     copies = int(rows.frame.map(cell_text).duplicated().sum())
     return [
         *notes,

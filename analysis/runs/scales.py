@@ -1,7 +1,6 @@
 """The scale of a user's metric: margins in its unit or in points, scales that differ, a spread of rounding alone."""
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
@@ -9,6 +8,7 @@ from analysis.verdicts.estimates import decimal_step
 from experiments.direction import LOSSES, words_of
 from experiments.errors import UserError
 from experiments.metric import Metric
+from experiments.stated import amount
 
 WIDE = 0.1  # a margin of a metric from 0 to 1 that is as large may be meant in percent
 APART = 20  # the ratio of the largest values of two parts from which they may have different units
@@ -27,14 +27,7 @@ def margin_of(
     finite = [value for value in values if math.isfinite(value)] or [math.nan]
     low, high, is_loss = min(finite), max(finite), bool(LOSSES & words_of(metric))
     is_share, is_percent = metric.is_share or (0 <= low <= high <= 1 and not is_loss), low >= 0 and 1.5 < high <= 100
-    line, points = (
-        f"{source}: {field}: {given} is not allowed: ",
-        re.fullmatch("(.+?) ?(points?|%)", str(given).strip()),
-    )
-    try:
-        margin = float(points[1] if points else given)
-    except (ValueError, TypeError):
-        raise UserError(f"{line}expected a number in the unit of {metric}, or such as '0.5 points'") from None
+    line, (margin, points) = f"{source}: {field}: {given} is not allowed: ", amount(given)
     if points and (is_loss or not (is_share or is_percent)):
         raise UserError(
             f"{line}points are of a share, from 0 to 1 or in percent; give a number in the unit of {metric}"

@@ -34,13 +34,6 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def variant_name(factors: Iterable[str], levels: Iterable[str]) -> str:
-    """A variant named by its levels: `depth=2, head=logits`; by the level alone where there is one factor."""
-    names = [" + ".join(path.rpartition(".")[2] for path in factor.split("+")) for factor in factors]
-    texts = list(levels)
-    return ", ".join(map("=".join, zip(names, texts, strict=True))) if len(texts) > 1 else "".join(texts) or "all runs"
-
-
 def in_order(levels: Iterable[str]) -> list[str]:
     """Different levels, as text: in the order of their numbers where all are numbers, else as they come."""
     levels = list(dict.fromkeys(levels))

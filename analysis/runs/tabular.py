@@ -19,18 +19,20 @@ import pandas as pd
 
 from analysis.asked import Asked
 from analysis.runs.by_dataset import DATASET
-from analysis.runs.cells import cell_number, cell_text, closest, is_seed
+from analysis.runs.cells import cell_number, cell_text, is_seed
 from analysis.runs.ended import check_ended, lost_values, named_columns, notes_of_others
 from analysis.runs.inferred import infer
 from analysis.runs.repeats import RUN, SAYS, STEP, Rows, selected
 from analysis.runs.runs import Runs
 from analysis.runs.scales import chance_of, margin_of, rounding_note
-from analysis.runs.settings import leaves, level_text, variant_name
+from analysis.runs.settings import leaves, level_text
 from analysis.runs.source_run import SourceRun, apart
 from experiments.direction import LOWER, direction, words_of
-from experiments.errors import MOST_NAMED, UserError
+from experiments.errors import UserError, first_few
 from experiments.files import most_bytes, read_bytes, reading
 from experiments.metric import LARGEST, SMALLEST, Metric, is_metric, metric_of_column
+from experiments.stated import variant_name
+from vit.registry import did_you_mean, nearest
 
 FORMATS = (".csv", ".parquet", ".jsonl", ".csv.gz", ".tsv")
 UNPAIRED = "for runs without seeds: --unpaired, in Python variance='unpaired'"
@@ -125,8 +127,7 @@ def _meets(frame: pd.DataFrame, source: str, field: str, condition: str) -> pd.S
     texts = frame[column].map(cell_text) if list(frame).count(column) == 1 else pd.Series(dtype=object)
     if not (has := texts == value).any() and (field != "failed" or is_not or texts.empty):
         known = list(frame) if texts.empty else sorted({*texts})
-        near = closest(column if texts.empty else value, known)
-        expected = f"{near}expected COLUMN=VALUE, of: {', '.join(known)}"
+        expected = nearest(column if texts.empty else value, known, "expected COLUMN=VALUE, of")
         raise UserError(f"{field}: {condition!r}: no row of {source} has it: {expected}")
     return ~has if is_not else has
 
@@ -200,8 +201,7 @@ def _notes_of_values(study: Runs, asked: Asked) -> list[str]:
     values = study.runs.groupby("variant", sort=False)[study.metric]
     failed = list(dict.fromkeys(study.of("diverged")["variant"]))
     way = "train those runs again and replace their rows, or say what guessing gives: --chance, in Python chance="
-    named = ", ".join(failed[:MOST_NAMED])
-    said = f"Not tested because of failed runs: {named}. Ways out: {way}. To leave rows out is none."
+    said = f"Not tested because of failed runs: {first_few(failed)}. Ways out: {way}. To leave rows out is none."
     lost = [said] * (bool(failed) and asked.chance is None and not study.metric.is_share)
     return [*rounding_note([list(own) for _, own in values], study.metric), *lost]
 
@@ -255,10 +255,11 @@ def _check_columns(
         if (count := held.count(column)) != 1:
             problem = f"has {count} columns {column!r}" if count else f"has no column {column!r}"
             like_seeds = [name for name in held if is_seed(name)] if column in seeds else []
-            near = f"did you mean {like_seeds[0]!r}? " if like_seeds else closest(column, held)
-            way = _way(frame, column, named) or f"; {UNPAIRED}" * (column in seeds)
-            near, way = (near, "") if near and "," not in column else ("", way)
-            raise UserError(f"{source}: {problem} ({role}); {near}its columns: {', '.join(held)}{way}")
+            near = f"did you mean {like_seeds[0]!r}?" if like_seeds else did_you_mean(column, held)
+            near = "" if count or "," in column else near
+            way = "" if near else _way(frame, column, named) or f"; {UNPAIRED}" * (column in seeds)
+            listed = f"{near} its columns: {', '.join(held)}".lstrip()
+            raise UserError(f"{source}: {problem} ({role}); {listed}{way}")
 
 
 def _check_roles(source: str, factors: Sequence[str], others: Sequence[str]) -> None:

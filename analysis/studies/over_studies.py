@@ -28,7 +28,7 @@ from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.verdicts.estimates import moments
 from analysis.write.document import Code, Document, Item, Section, Warn
 from analysis.write.table import Column, Key, Table, Value, names_of
-from experiments.errors import MOST_NAMED, UserError
+from experiments.errors import UserError, first_few
 from experiments.metric import Metric
 
 NO_RUN = Comparison(diff=UNKNOWN, verdict=NOT_TESTED, verdict_of_finished=NOT_TESTED, reason="no run", dropped=0)
@@ -146,8 +146,7 @@ def answer(studies: Mapping[str, Findings]) -> list[str]:
         if len(lost) < len(row.on):
             groups.setdefault(_said(row, first), []).append(row.name)
     said = " ".join(f"{words.names(v)} {'is' if len(v) == 1 else 'are'} {text}." for text, v in groups.items())
-    more = f", and {len(untested) - MOST_NAMED} more pairs" if len(untested) > MOST_NAMED else ""
-    left_out = f"Not tested: {', '.join(untested[:MOST_NAMED])}{more}." if untested else ""
+    left_out = f"Not tested: {first_few(untested)}." if untested else ""
     return [*filter(None, [said, left_out])]
 
 

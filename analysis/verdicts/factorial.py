@@ -29,7 +29,7 @@ import pandas as pd
 from analysis.verdicts.differences import Differences, weighted_sums
 from analysis.verdicts.estimates import ALPHA, RELATIVE_ROUNDING, UNKNOWN, Estimate, mean, means, t_test
 from analysis.verdicts.looks import NO_PLAN, Looks
-from experiments.errors import MOST_NAMED, UserError
+from experiments.errors import UserError, first_few
 
 Term = tuple[str, ...]  # a factor, or the two factors of an interaction
 Levels = tuple[object, ...]  # a level of each factor of a term
@@ -177,12 +177,9 @@ def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: n
     least, few = (len(table) / 2, "half of the seeds have a") if paired else (2, "two")
     missing = [cell for cell, n in zip(cells, finite.sum(axis=0), strict=True) if n < least]
     if missing:
-        named = "; ".join(
-            ", ".join(f"{factor} = {level}" for factor, level in zip(levels, cell, strict=True))
-            for cell in missing[:MOST_NAMED]
-        )
-        more = f"; and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
-        raise UserError(f"factors: fewer than {few} finished run{'s' * (not paired)} of {named}{more}")
+        named = (", ".join(f"{factor} = {level}" for factor, level in zip(levels, cell)) for cell in missing)
+        cells_of = first_few(named, "; ")
+        raise UserError(f"factors: fewer than {few} finished run{'s' * (not paired)} of {cells_of}")
     if paired and (complete := int(finite.all(axis=1).sum())) < 2:
         raise UserError(
             f"factors: seeds with a finished run of every combination of {' and '.join(levels)}: {complete} of "

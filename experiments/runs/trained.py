@@ -20,14 +20,14 @@ from experiments.config import RunConfig, completed, load, override
 from experiments.data import loading
 from experiments.data.images import normalized
 from experiments.data.indexed import to_pixels
-from experiments.errors import UserError, did_you_mean
+from experiments.errors import UserError
 from experiments.memory import check_model
 from experiments.runs import record
 from experiments.runs.images import check_unchanged
 from experiments.training.trainer import DTYPES, EVAL_BATCH, autocast, initial_model, load_weights, probabilities
 from vit import ViT
 from vit.plugins import VARIABLE
-from vit.registry import REGISTRY
+from vit.registry import REGISTRY, did_you_mean
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """`vit-sweep cell`: train one run of a study, from any machine."""
 
 import argparse
-import difflib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
 from sweeps.commands.run import DEVICE, tracking_of
 from sweeps.progress import result_text, shown_metric
 from sweeps.study_folder import DRIVER_LOCK, StudyFolder
+from vit.registry import did_you_mean
 
 
 def add(commands: Any) -> None:
@@ -73,7 +73,6 @@ def _named(given: str, plan: StudyPlan, study_dir: Path) -> RunSpec:
     runs = {run.name: run for run in plan.runs}
     name = given if given in runs else given.removeprefix("run=")
     if name not in runs:
-        close = difflib.get_close_matches(name, runs, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}?" if close else f"`{PROG} status {study_dir} --all` lists them"
+        hint = did_you_mean(name, runs, f"`{PROG} status {study_dir} --all` lists them")
         raise UserError(f"RUN: {name!r} is not a run of {plan.name}; {hint}")
     return runs[name]

@@ -40,8 +40,8 @@ def test_the_shell_and_python_ask_the_same(words, asked):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"factors": "m"}, "factors: no such argument; did you mean factor?"),
-        ({"lower_is_beter": True}, "lower_is_beter: no such argument; did you mean lower_is_better?"),
+        ({"factors": "m"}, "factors: no such argument; did you mean 'factor'?"),
+        ({"lower_is_beter": True}, "lower_is_beter: no such argument; did you mean 'lower_is_better'?"),
         (
             {"out": "x"},
             "out: no such argument; allowed: skip_unreadable, metric, baseline, plan, factor, where, failed, ",

@@ -68,7 +68,7 @@ BAD = [
     ((*GATE, "new > old"), "--gate: 'new > old' is not allowed: expected A better than B, A worse than B or"),
     ((*GATE, "new wide better than old"), "--gate: 'new wide better than old' is not allowed: expected"),
     ((*GATE, "'new better than old"), '--gate: "\'new better than old" is not allowed: expected'),
-    ((*GATE, "newer better than old"), "--gate: 'newer' is not a variant; did you mean new"),
+    ((*GATE, "newer better than old"), "--gate: 'newer' is not a variant; did you mean 'new'"),
     ((*GATE, "new better than new"), "--gate: 'new' and 'new' are not compared"),
     ((*GATE, "new better than 'new wide'", "--family", "baseline", "--baseline", "old"), "are not compared"),
     ((*RUNS, "--target", "inf"), "--target: 'inf' is not allowed"),

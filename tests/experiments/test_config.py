@@ -228,8 +228,8 @@ def test_the_refusal_of_a_plugin_names_a_setting(reason, said, monkeypatch):
 
 
 REFUSED = [  # changes -> words in the message: the setting, the value, what is allowed
-    ({"model.pos_embd": "none"}, ["model.pos_embd", "did you mean model.pos_embed?"]),
-    ({"pos_embed": "none"}, ["pos_embed", "did you mean model.pos_embed?"]),
+    ({"model.pos_embd": "none"}, ["model.pos_embd", "did you mean 'model.pos_embed'?"]),
+    ({"pos_embed": "none"}, ["pos_embed", "did you mean 'model.pos_embed'?"]),
     ({"model": {"depth": 2}}, ["model: no such setting"]),
     ({"zzz.qqq": 1}, ["zzz.qqq: no such setting"]),
     ({"model.pos_embed": "sinusodal"}, ["model.pos_embed", "'sinusodal'", "did you mean 'sinusoidal'?", "learned-2d"]),

@@ -37,10 +37,10 @@ def vit_train(*arguments: str | Path) -> int:
 
 
 BAD = {  # test_config has the settings
-    "unknown flag": (["--model.depht", "3"], ["--model.depht: no such flag", "did you mean --model.depth?"]),
+    "unknown flag": (["--model.depht", "3"], ["--model.depht: no such flag", "did you mean '--model.depth'?"]),
     "abbreviated flag": (["--model.dep=3"], ["--model.dep: no such flag"]),
-    "flag without its section": (["--lr", "0.1"], ["--lr: no such flag; did you mean --optim.lr?"]),
-    "flag of two sections": (["--name", "sgd"], ["did you mean --data.name or --optim.name?"]),
+    "flag without its section": (["--lr", "0.1"], ["--lr: no such flag; did you mean '--optim.lr'?"]),
+    "flag of two sections": (["--name", "sgd"], ["did you mean '--data.name' or '--optim.name'?"]),
     "unknown command": (["trane"], ["'trane'"]),
     "unknown preset": (["--preset", "digit"], ["preset", "'digit'", "did you mean 'digits'?"]),
     "bad setting": (["--optim.lr=-1e-3"], ["optim.lr: '-1e-3'", "greater than 0"]),
@@ -139,7 +139,7 @@ def test_settings_are_listed_once_with_their_defaults_and_what_is_allowed(capsys
     assert head.split() == ["setting", "default", "allowed", "description"]
     assert re.split("  +", row.strip()) == ["optim.momentum", "0.5", "number >= 0 and < 1", "momentum of sgd"]
     assert vit_train("settings", "momentun") == 2
-    assert "did you mean optim.momentum?" in capsys.readouterr().err
+    assert "did you mean 'optim.momentum'?" in capsys.readouterr().err
 
 
 def test_presets_are_listed_with_size_and_published_accuracy(capsys):

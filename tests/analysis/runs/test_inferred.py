@@ -40,7 +40,7 @@ def test_factors_are_what_differs_and_what_moves_together_is_one():
     assert study.runs["run"].tolist() == ["r10", "r11", "r20", "r21"]
     assert study.base == {"model.act": "gelu"} and set(PLACES) & set(study.base) == set()
     assert inferred(*runs, baseline="2, 16").variants == ["2, 16", "1, 8"]  # the baseline first
-    with pytest.raises(UserError, match="baseline: '3' is not among the variants; the variants: 1, 8, 2, 16"):
+    with pytest.raises(UserError, match="baseline: '3' is not among the variants; the variants: 1, 8; 2, 16"):
         inferred(*runs, baseline="3")
 
 

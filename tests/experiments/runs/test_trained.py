@@ -127,7 +127,7 @@ def test_a_folder_without_a_finished_run_is_one_line(tmp_path):
             experiments.load_model(tmp_path / name)
     for path, way in {
         tmp_path: f"it holds runs, such as '{tmp_path / 'diverged'}'",
-        tmp_path / "prund": "did you mean pruned?",
+        tmp_path / "prund": "did you mean 'pruned'?",
         tmp_path / "gone" / "x": "holds nothing",
         tmp_path / "diverged" / record.CHECKPOINT: f"is a file; expected .* such as '{tmp_path / 'diverged'}'",
     }.items():
