@@ -21,13 +21,13 @@ NAME_LINE = 22  # characters of a line of a row's name
 LEGEND_LINE, LEGEND_ROW = 58, 0.19  # characters of a row of a legend, with 8 for each mark; its height in inches
 
 
-def rows(*panels: Sequence[str]) -> tuple[Drawing, list[Axes]]:
+def rows(*panels: Sequence[str], width: float | None = None) -> tuple[Drawing, list[Axes]]:
     """Make a figure of panels below each other, each with one row for each of its names, the first at the top."""
     wrapped = [[textwrap.fill(name, NAME_LINE, break_on_hyphens=False) for name in names] for names in panels]
     lines = max((name.count("\n") + 1 for names in wrapped for name in names), default=1)
     height = max(ROW if len(panels[0]) <= MANY_ROWS else 0.7 * ROW, LINE * lines + 0.04)
     heights = [max(1.5, 0.9 + height * len(names)) for names in wrapped]
-    figure = Drawing(sum(heights))
+    figure = Drawing(sum(heights), width)
     drawn = list(figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0])
     for axes, names in zip(drawn, wrapped):
         label_rows(axes, names, 9.5)

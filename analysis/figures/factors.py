@@ -1,4 +1,4 @@
-"""The figures of a study of several factors: the levels of each factor, and every pair of factors."""
+"""The figures of a study of several factors: every pair of factors."""
 
 from collections.abc import Mapping
 from itertools import combinations
@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.figures.drawing import intervals, rows
+from analysis.figures.drawing import intervals
 from analysis.figures.style import FAINT, INK, MARKERS, PAPER, Drawing, style
 from analysis.figures.styles import VariantStyle, shorts
 from analysis.runs.settings import in_order
@@ -19,21 +19,6 @@ MOST_ANNOTATED = 100  # cells of a heat map that show their values
 MOST_LINES = len(MARKERS)  # levels of a factor that are drawn as lines
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1)))
 SPREAD = 0.3  # of the distance of two rows: over how much of it the marks of several lines are spread
-
-
-@style()
-def draw_levels(model: Factorial, factors: Mapping[str, str], metric: Metric) -> Drawing:
-    """Draw the mean of each level of each factor, averaged over the others. `factors`: factor -> its name."""
-    means = [(factor, level, mean) for factor in model.factors for (level,), mean in model.means[factor,].items()]
-    names = [level_name(factors[factor], str(level)) for factor, level, _ in means]
-    figure, (axes,) = rows(shorts(names))
-    for row, (name, (factor, _, mean)) in enumerate(zip(names, means, strict=True)):
-        tips = [named_mean(name, mean, metric)]
-        intervals(axes, [mean], [row], metric, VariantStyle(INK, "D"), id=f"level-{row}", tips=tips)
-        if row and factor != means[row - 1][0]:
-            axes.axhline(row - 0.5, color=FAINT, lw=0.8)
-    axes.set_xlabel(f"mean {metric.label}{metric.unit}")
-    return figure
 
 
 def drawn_pairs(model: Factorial) -> list[tuple[str, ...]]:

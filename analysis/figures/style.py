@@ -18,7 +18,7 @@ from experiments.files import reading
 INK, PAPER, FAINT, BAND = "#1b1f24", "#fdfefe", "#8b929c", "#e9ecf0"
 """Colours that the page replaces with its own, for light and dark mode. Data uses none of them except FAINT."""
 
-PALETTE = ["#1f86cc", "#de8f05", "#029e73", "#d55e00", "#c069ad", "#b07c42", "#3fa9dd", "#7d8590"]
+PALETTE = ["#1f86cc", "#c17f06", "#029e73", "#d55e00", "#c069ad", "#b07c42", "#2a97cc", "#7d8590"]
 """Seaborn's "colorblind" palette, with more contrast to white and black where needed; `use_file` replaces it."""
 
 MARKERS = "osD^vP*X"  # one for each colour of the palette
@@ -32,9 +32,10 @@ VERDICTS = {
     "both near chance": (FAINT, "s"),
     "not shown": (FAINT, "o"),
     "not tested": (FAINT, "x"),
+    "shown": (INK, "D"),
     "baseline": (INK, "D"),
 }
-"""verdict -> its colour and marker; tables show the same markers"""
+"""verdict, or whether an effect is shown -> its colour and marker; tables show the same markers"""
 
 WIDTH = 4.6
 """Inches. Text of 10 points is about 10 px high on a phone, and as large as the page's text on a wide screen."""
@@ -70,11 +71,11 @@ STYLE: dict[Any, Any] = {
 
 
 class Drawing(Figure):
-    """A figure of the width that all have. `tips`: id of an artist -> what the page shows at its marks, in order."""
+    """A figure; of the width that all have, unless one is given. `tips`: artist -> what the page shows at its marks."""
 
-    def __init__(self, height: float) -> None:
-        width = STYLE.get("figure.figsize", (WIDTH,))[0]
-        super().__init__(figsize=(width, height * width / WIDTH))
+    def __init__(self, height: float, width: float | None = None) -> None:
+        usual = STYLE.get("figure.figsize", (WIDTH,))[0]
+        super().__init__(figsize=(usual, height * usual / WIDTH) if width is None else (width, height))
         self.tips: dict[str, tuple[str, ...]] = {}
 
 
@@ -123,7 +124,8 @@ def text_size(size: float) -> float:
 class Plot:
     """A figure with the name of its file and its caption. It is drawn when it is needed, since that takes time.
 
-    `alt`: its alternative text, where no table holds it. The ids of artists that belong to the variant with index i
+    `alt`: its alternative text, where no table holds it. `beside`: whether it is only a file beside the page, which
+    shows a table with bars. The ids of artists that belong to the variant with index i
     start with "vi-".
     """
 
@@ -131,6 +133,7 @@ class Plot:
     draw: Callable[[], Drawing]
     caption: str
     alt: str = ""
+    beside: bool = False
 
     @cached_property
     def figure(self) -> Drawing:

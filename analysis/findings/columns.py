@@ -15,7 +15,7 @@ from analysis.findings.variants import Variants
 from analysis.runs.settings import in_order
 from analysis.verdicts import UNKNOWN, Comparison, Estimate
 from analysis.verdicts.study import Policy
-from analysis.write.table import Column, Key, Table, Value
+from analysis.write.table import Bars, Column, Key, Table, Value
 from experiments.metric import Metric
 
 LONG_NAME = 24  # characters of the baseline's name from which a column head says "the baseline"
@@ -109,6 +109,13 @@ def difference(row: Any) -> Estimate:
     """The difference as tables show it: none of the baseline from itself."""
     compared: Comparison = row.comparison
     return UNKNOWN if compared.verdict == "baseline" else compared.adjusted
+
+
+def bars(policy: Policy, variants: Variants, runs: Value = lambda row: {}) -> Bars:
+    """The bars of differences, of rows with a `comparison`; see `Bars`."""
+    ends = ("better", "worse") if policy.metric.lower_is_better else ("worse", "better")
+    zero, margin = variants.brief[variants.baseline], policy.margin
+    return Bars(policy.metric, "comparison.adjusted", "comparison.verdict", runs, zero, ends, margin)
 
 
 def difference_column(policy: Policy, label: str = "difference") -> Column:

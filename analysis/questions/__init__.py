@@ -30,10 +30,10 @@ Question = Callable[[Findings], Section | None]
 
 ORDER: tuple[Question, ...] = (
     conduct.question,
-    table8.question,
     factors.question,  # first: then come the combinations of their levels
     results.question,
     pairs.question,
+    table8.question,
     factors.untested,
     claims.question,
     conditions.question,

@@ -9,10 +9,11 @@ from typing import Any
 import pandas as pd
 
 from analysis import words
-from analysis.figures.factors import draw_grid, draw_levels, draw_pairs, drawn_pairs
+from analysis.figures.factors import draw_grid, draw_pairs, drawn_pairs
+from analysis.figures.forest import draw_forest
 from analysis.figures.style import Plot
 from analysis.findings import Findings
-from analysis.findings.columns import signed_column, verdict_mark
+from analysis.findings.columns import bars, signed_column, verdict_mark
 from analysis.verdicts import Factorial
 from analysis.write.document import Section
 from analysis.write.table import Column, Key, Table, Value
@@ -25,7 +26,7 @@ ADJUSTED = (
     "Intervals hold for all effects of factors and all pairs of variants together, and verdicts are read from them."
 )
 CAPTIONS = {
-    "contrasts": "Effect of each factor: the difference from one level to another, averaged over the other factors.",
+    "contrasts": "Effect of each factor, averaged over the other factors: the difference from one level to another.",
     "effects": "Mean of each level, averaged over all combinations of the other factors with equal weights.",
     "simple-effects": "Does the effect of one factor depend on another? The effect of a factor at each level of the "
     "other.",
@@ -39,9 +40,9 @@ def question(findings: Findings) -> Section | None:
     model, names, metric = findings.factors.model, findings.variants.factors, findings.means.metric
     if model is None:
         return None
-    caption = f"Mean {metric.label} of each level, averaged over the other factors, with {words.CONFIDENCE} intervals."
     contrasts, levels, *others = factor_tables(model, findings)
-    items: list[Any] = [Plot("main-effects", lambda: draw_levels(model, names, metric), caption), contrasts, levels]
+    effects = Plot("main-effects", lambda: draw_forest(contrasts.forests), "The rows of the table.", beside=True)
+    items: list[Any] = [contrasts, effects, levels]
     if drawn_pairs(model):
         caption = (
             f"Every pair of factors: mean {metric.label} of each combination, averaged over any other factors, with "
@@ -158,8 +159,14 @@ def factor_tables(model: Factorial, findings: Findings) -> list[Table]:
     mean = Column(f"mean {metric.label}{metric.unit}", "mean", words.intervals(metric))
     note = "pairs of levels, or distinct effects of combinations"
     contrasts = Column("contrasts", "contrasts", words.counts, note=note)
+    of = model.contrasts.to_dict("index")
+    by_size = sorted(of, key=lambda at: (of[at]["verdict"] != "shown", -abs(of[at]["diff"].value)))
+    drawn = replace(bars(findings.policy, findings.variants), estimate="adjusted", verdict="verdict", zero="0")
     tables = {
-        "contrasts": (model.contrasts, (name("factor"), levels("from → to"), difference, verdict, p)),
+        "contrasts": (
+            model.contrasts.loc[by_size],
+            (name("factor"), levels("from → to"), replace(difference, bars=drawn), verdict, p),
+        ),
         "effects": (means, (name("factor"), levels("level"), mean)),
         "simple-effects": (model.simple, (name("effect of"), levels("from → to"), at, alone, *interaction)),
         "interactions": (model.interactions, (name("factors"), levels("levels"), mean, effect, verdict, p)),

@@ -6,9 +6,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from analysis import words
-from analysis.figures import means as figures
-from analysis.figures.style import Plot
-from analysis.figures.styles import Styles
 from analysis.findings import Findings, columns
 from analysis.findings.variants import Variants
 from analysis.runs.source_run import ENDED
@@ -19,7 +16,7 @@ from analysis.write.table import Column, Key, Table, Value
 from experiments.errors import MOST_NAMED
 from experiments.metric import Metric
 
-HEADING = "Differences from the baseline"
+HEADING = "Pairs without the baseline"
 MOST_IN_TABLE = 7  # variants of which the page has a table of all pairs; of more, it is only written as a file
 MOST_LISTED = 3  # undecided variants of which the answer gives the interval
 
@@ -32,32 +29,13 @@ def question(findings: Findings) -> Section | None:
     whole = without_comparison(findings)
     factorial = findings.factors.model is not None  # its effects are the answer
     pairs, many = pairs_table(findings), len(variants.names) > MOST_IN_TABLE
-    items = present(_plot(findings), baseline_table(findings), None if many else pairs)
+    items = present(baseline_table(findings), None if many else pairs)
     frames = {"pairs": pairs.data} if pairs and many else {}
     if whole:
         return Section("differences", HEADING, items, answer=whole, frames=frames)
     said = [against_baseline(findings), best_and_pairs(findings)]
     answer = [*said * (not factorial), said[1] if factorial and findings.comparisons.ranked else limits(findings)]
     return Section("differences", HEADING, items, said * factorial, answer, frames=frames)
-
-
-def _plot(findings: Findings) -> Plot:
-    drawn = [variant for variant in findings.styles.drawn if variant != findings.variants.baseline]
-    versus = {variant: findings.comparisons.versus[variant] for variant in drawn}
-    return differences_plot({"": versus}, findings, findings.styles)
-
-
-def differences_plot(panels: Mapping[str, Mapping[str, Comparison]], findings: Findings, styles: Styles) -> Plot:
-    """The differences from the baseline, a panel for each title. What they share is read from `findings`."""
-    variants, margin = findings.variants, findings.policy.margin
-    axis = "the baseline" if "," in styles.names[variants.baseline] else styles.names[variants.baseline]
-    band = "" if margin is None else f" Shaded band: equivalence margin, ±{words.margin(margin, variants.metric)}."
-    shown = f" {styles.left_out}" if len(styles.drawn) < len(styles.by_variant) else ""
-    caption = (
-        f"Differences from {variants.name(variants.baseline)} with {words.CONFIDENCE} intervals that hold for "
-        f"{columns.held_for(findings)}.{band} The colour and the shape of the marker show the verdict.{shown}"
-    )
-    return Plot("differences", lambda: figures.differences(panels, margin, axis, variants.metric, styles), caption)
 
 
 def against_baseline(findings: Findings) -> str:
@@ -287,11 +265,12 @@ def pairs_table(findings: Findings) -> Table | None:
     over = f", over the {findings.counted}s that both have" if findings.policy.unit == "seed" else ""
     caption = f"Pairs of variants without the baseline (variant − reference){over}."
     n, *details = columns.pair_columns(findings.policy, [row.comparison for row in rows])
+    bars = replace(columns.bars(findings.policy, findings.variants), zero="reference")
     shown = (
         Column("variant", "a.name", key=True, sort="a.place", link="a.anchor"),
         Column("reference", "b.name", key=True, sort="b.place", link="b.anchor"),
         n,
-        replace(columns.difference_column(findings.policy), link="a.anchor"),
+        replace(columns.difference_column(findings.policy), link="a.anchor", bars=bars),
         columns.VERDICT,
         *details,
     )

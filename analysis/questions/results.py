@@ -1,64 +1,59 @@
 """How does each variant do? Its mean, its difference from the baseline, the verdict, and its cost."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from analysis import words
-from analysis.figures import means as figures
+from analysis.figures.forest import MOST_DRAWN, Forest, draw_forest
 from analysis.figures.style import Plot
 from analysis.findings import Findings, columns
+from analysis.findings.rows import VariantRow
 from analysis.write.document import Item, Section
-from analysis.write.table import Column, Table
-from experiments.errors import MOST_NAMED
+from analysis.write.table import Bars, Column, Table
+from experiments.errors import MOST_NAMED, UserError
 
 EARLY = (
     "Differences that an early look decides are too large on average (in simulations 1.1 to 2.4 times true differences "
     "of 1 to 2 standard deviations)."
 )
+MOST_DOTS = 1500  # runs up to which each has a dot
 SHOWN_COST = ("params", "flops_per_image", "device_seconds")
 
 
 def question(findings: Findings) -> Section:
-    """The main table and figure; the answer of a study of one variant."""
-    means, metric, styles = findings.means, findings.means.metric, findings.styles
-    diverged = findings.conduct.counts["diverged"].to_dict()
-    each = f", one for each {findings.counted}" if findings.policy.unit == "seed" else ""
-    caption = (
-        f"{words.titled(metric)} of each variant. Dots: runs{each}. Diamond and bar: mean and "
-        f"{words.CONFIDENCE} interval."
-    )
-    shown = {variant: means.values[variant] for variant in styles.drawn}, means.of_variants, metric
-    if figures.enlarged(*shown):
-        caption += " The second panel shows most variants on a shorter axis."
-    plot = Plot(
-        "accuracy", lambda: figures.accuracy(*shown, styles, diverged, findings.policy.unit), caption + styles.grey_note
-    )
+    """The main table, which is the forest plot; the answer of a study of one variant."""
+    table, several = variants_table(findings), bool(findings.variants.others)
     heading = "Results" if findings.factors.model is None else "Combinations"
-    items: list[Item] = [variants_table(findings), plot]
-    if findings.variants.others:
-        return Section("result", heading, items, paragraphs=best_mean(findings), answer=_targets(findings))
-    return Section("result", heading, items, answer=[_alone(findings), *_targets(findings)])
+    items: list[Item] = [table, *([forest_plot({"": findings})] if several else [])]
+    return Section("result", heading, items, answer=[*([] if several else [_alone(findings)]), *_targets(findings)])
 
 
-def best_mean(findings: Findings) -> list[str]:
-    """Which variant has the best mean, and of how many others it is shown to be better."""
-    variants, means, comparisons = findings.variants, findings.means, findings.comparisons
-    if not (best := findings.all_best):
-        return []
-    brief = [variants.brief[variant] for variant in best]
-    named = words.names(brief) if len(brief) <= MOST_NAMED else f"{len(brief)} variants"
-    count = sum(better == best[0] for better, _ in comparisons.ranked)
-    others = len(variants.names) - len(comparisons.untested) - 1
-    beaten = (
-        f", {f'shown to be better than {count}' if count else 'not shown to be better than any'} of the {others} others"
-        if others > 1
-        else ""
+def study_forest(findings: Findings) -> Forest:
+    """The forest plot of a study: the difference of each variant from the baseline, the best mean first.
+
+    Raises `UserError` for a study of one variant.
+    """
+    if not findings.variants.others:
+        raise UserError("figure: one variant has no differences to draw")
+    return next(iter(variants_table(findings.for_latex).forests.values()))
+
+
+def forest_plot(studies: Mapping[str, Findings]) -> Plot:
+    """The figure beside the page: a panel for each study, by its title. What they share is read from the first."""
+    findings = next(iter(studies.values()))
+    variants, margin = findings.variants, findings.policy.margin
+    band = "" if margin is None else f" Shaded band: equivalence margin, ±{words.margin(margin, variants.metric)}."
+    many = f" Of more than {MOST_DRAWN} variants, the first and the last are drawn." * (
+        len(variants.names) > MOST_DRAWN
     )
-    above = [variants.brief[better] for better, worse in comparisons.ranked if worse == best[0]]
-    on = f" on the {findings.counted}s that both have" if findings.policy.unit == "seed" else ""
-    lost = [f"Shown to be better{on}: {words.names(above)}."] if above else []
-    alone = len(best) == 1 and bool(comparisons.pairs)
-    label = means.metric.label + (" of the variants that are tested" if comparisons.untested else "")
-    return [" ".join([f"Best mean {label}: {named} ({means.text(best[0])}){beaten * alone}.", *lost])]
+    caption = (
+        f"Differences from {variants.name(variants.baseline)} with {words.CONFIDENCE} intervals that hold for "
+        f"{columns.held_for(findings)}.{band} Colour and shape of a marker: the verdict. Grey dots: runs, minus the "
+        f"mean of {variants.name(variants.baseline)}.{many}"
+    )
+    forests = {title: study_forest(one) for title, one in studies.items()}
+    return Plot("forest", lambda: draw_forest(forests), caption, beside=True)
 
 
 def _alone(findings: Findings) -> str:
@@ -91,18 +86,20 @@ def _targets(findings: Findings) -> list[str]:
 
 
 def variants_table(findings: Findings) -> Table:
-    """The main table. It shows how many runs diverged where any did."""
+    """The main table, by mean, with a bar for each difference. It shows how many runs diverged where any did."""
     variants, policy, comparisons = findings.variants, findings.policy, findings.comparisons
-    metric, divergence, rows = variants.metric, findings.conduct.divergence, findings.rows
+    metric, divergence, rows = variants.metric, findings.conduct.divergence, _by_mean(findings)
     versus = [row.comparison for row in rows if row.variant != variants.baseline]
     rate_note = f"share of the ended runs, with the exact {words.CONFIDENCE} interval"
     right = f"in at least {words.CONFIDENCE} of such studies, all are right"
     rank_note = f"the places that the variant can have, of {len(rows)}; {right}"
     n_note = f"finished runs, one for each {findings.counted}" if policy.unit == "seed" else "finished runs"
-    n = Column("n", "mean.n", words.counts, "n", note=n_note)
+    counts = {row.mean.n for row in rows}
+    n = Column("n", "mean.n", words.counts, "n", note=n_note, detail=len(counts) == 1)
     rate = Column("diverged", lambda row: divergence[row.variant], words.each(columns.share_text), "diverged")
     mean = replace(columns.mean_column(metric, findings), mark="mark")
     difference = columns.difference_column(policy, f"difference from {columns.baseline_name(variants)}")
+    difference = replace(difference, link="anchor", bars=_bars(findings) if variants.others else None)
     rank = Column("rank", lambda row: words.places_range(row.rank), field="rank", note=rank_note)
     common, *details = columns.pair_columns(policy, versus)
     cost = columns.cost_columns(SHOWN_COST, detail=True)
@@ -112,7 +109,7 @@ def variants_table(findings: Findings) -> Table:
     differs = policy.unit == "seed" and any(one.dropped for one in versus)
     targets = [columns.target_column(findings)] if findings.targets else []
     shown = (
-        *(n, *diverged, mean, *targets, replace(difference, link="anchor"), columns.VERDICT, *ranks),
+        *(n, *diverged, mean, *targets, difference, columns.VERDICT, *ranks),
         *([replace(common, label="n of both", detail=True)] if differs else []),
         *(*details, *cost),
     )
@@ -122,11 +119,36 @@ def variants_table(findings: Findings) -> Table:
     notes = (
         f"Rank: {rank_note}." if has_ranks else "",
         *(f"{column.label}: {column.note}." for column in targets),
-        columns.mark_note(findings),
         f"Intervals of differences hold for {held}, and verdicts are read from them." if versus else "",
+        "Differences are computed before rounding." if versus else "",
         EARLY if any(one.decided_early for one in versus) else "",
         findings.conduct.counted,
     )
-    caption = f"{words.titled(metric)} of each variant: mean and {words.CONFIDENCE} confidence interval."
-    caption += f" n: number of {findings.counted}s. Differences are computed before rounding."
-    return columns.variant_table("variants", caption, findings, shown, tuple(filter(None, notes)), fields=fields)
+    seeds = (
+        f"n = {words.plural(max(counts), findings.counted)}"
+        if len(counts) == 1
+        else f"n: number of {findings.counted}s"
+    )
+    caption = f"{words.titled(metric)}: mean and {words.CONFIDENCE} interval; {seeds}. {columns.mark_note(findings)}"
+    caption += f" Grey dots: runs, minus the mean of {variants.name(variants.baseline)}." if versus else ""
+    notes = tuple(filter(None, notes))
+    return columns.variant_table("variants", caption, findings, shown, notes, rows, fields)
+
+
+def _by_mean(findings: Findings) -> list[VariantRow]:
+    """The variants, the best mean first; those without a mean last."""
+    sign = 1 if findings.means.metric.lower_is_better else -1
+    return sorted(findings.rows, key=lambda row: (not row.mean.n, sign * row.mean.value if row.mean.n else 0.0))
+
+
+def _bars(findings: Findings) -> Bars:
+    """The bars of the differences from the baseline. Of very many runs there are no dots."""
+    means, values = findings.means, findings.means.values
+    few, base = sum(map(len, values.values())) <= MOST_DOTS, means.of(findings.variants.baseline).value
+
+    def runs(row: VariantRow) -> dict[str, float]:
+        own = {seed: value for seed, value in values[row.variant].items() if math.isfinite(value) and few}
+        unit, metric = findings.policy.unit, means.metric
+        return {f"{unit} {seed}: {words.value(value, metric)}": value - base for seed, value in own.items()}
+
+    return columns.bars(findings.policy, findings.variants, runs)

@@ -14,12 +14,11 @@ import pandas as pd
 from analysis import words
 from analysis.asked import Spread
 from analysis.figures.style import use_math
-from analysis.figures.styles import styles_of
 from analysis.findings import Findings
 from analysis.findings.columns import difference, held_for, verdict_mark, verdict_text
 from analysis.findings.rows import VariantRow
-from analysis.questions.pairs import differences_plot
 from analysis.questions.provenance import commands, origin
+from analysis.questions.results import forest_plot
 from analysis.report import headline, study_document, study_sections, summary, warnings
 from analysis.runs.by_dataset import by_dataset
 from analysis.runs.runs import Runs
@@ -62,10 +61,8 @@ def _document(studies: Mapping[str, Findings], command: str, spread: Spread | No
     use_math(name for f in studies.values() if f.variants.labelled for name in f.variants.typed.values())
     counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
     table = studies_table(studies, spread=spread)
-    first, rows = next(iter(studies.values())), across_rows({name: f.for_latex for name, f in studies.items()})
-    panels = {name: {row.variant: row.on[name].comparison for row in rows if row.shown} for name in studies}
-    styles = styles_of({row.variant: row.name for row in rows}, first.variants.baseline, {})
-    plots = [differences_plot(panels, first, styles)] if len(rows) > 1 else []
+    compared = {name: findings for name, findings in studies.items() if findings.variants.others}
+    plots = [replace(forest_plot(compared), beside=False)] if compared else []
     items: list[Item] = [replace(table, notes=(*table.notes, *counts)), *plots]
     runs, curves = (pd.concat(frames) for frames in zip(*((f.runs, f.study.curves) for f in studies.values())))
     result = Section("result", "Results", items, frames={"runs": runs, "curves": curves})

@@ -21,6 +21,7 @@ from experiments.errors import printable, writing
 from experiments.files import check_replaceable, read_bytes, read_json, temporary_folder
 
 MANIFEST = "manifest.json"
+REM = 7.4  # of the page for an inch of a figure: text of 10 points is as large as the page's
 METADATA = {
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
     "png": {"Software": None},
@@ -31,7 +32,7 @@ METADATA = {
 def make(document: Document, kinds: Iterable[str] = ()) -> dict[str, bytes]:
     """Return every file, name -> bytes; the same for the same records. `kinds` of figures beside SVG: "png", "pdf"."""
     drawn = {plot.name: saved(plot, "svg") for plot in document.plots}
-    figures = {plot.name: inline(drawn[plot.name], plot) for plot in document.plots}
+    figures = {plot.name: inline(drawn[plot.name], plot) for plot in document.plots if not plot.beside}
     shown = document.as_shown()
     files = {
         "report.html": pages.page(shown, figures).encode(),
@@ -49,7 +50,7 @@ def saved(plot: Plot, kind: str) -> bytes:
     body = io.BytesIO()
     with style.style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the SVG shows such names all the same
-        plot.figure.savefig(body, format=kind, metadata=METADATA[kind])
+        plot.figure.savefig(body, format=kind, metadata=METADATA[kind], transparent=True)
     plot.figure.set_layout_engine("none")  # another format has the same layout
     return _shown(body.getvalue().decode()).encode() if kind == "svg" else body.getvalue()
 
@@ -70,7 +71,8 @@ def inline(svg: bytes, plot: Plot) -> Markup:
     opening, rest = body.split(">", 1)
     box = " ".join(re.findall(r'viewBox="[^"]*"', opening))
     alt = plain(f"{plot.caption} {plot.alt or 'The values are in the tables.'}")
-    named = f'{box} role="img" aria-label="{escape(alt)}"'
+    wide = f"max-width:{REM * plot.figure.get_figwidth():.3g}rem"
+    named = f'{box} style="{wide}" role="img" aria-label="{escape(alt)}"'
     return Markup(f'<svg {named} xmlns:xlink="http://www.w3.org/1999/xlink">{rest}')
 
 

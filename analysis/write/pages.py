@@ -9,9 +9,9 @@ from markupsafe import Markup, escape
 
 from analysis.figures.style import Plot
 from analysis.words import plain
-from analysis.write import markdown
+from analysis.write import bars, markdown
 from analysis.write.document import Code, Document, Facts
-from analysis.write.table import Table, label_lines
+from analysis.write.table import Column, Table, label_lines
 
 
 def page(document: Document, figures: Mapping[str, Markup]) -> str:
@@ -31,6 +31,12 @@ def _lines(code: Code) -> str:
     return "\n".join("".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in line) for line in lines)
 
 
+def _class(column: Column) -> str:
+    """What the style sheet calls the cells of a column."""
+    kind = "number" if column.numeric else "verdict" if column.mark else ""
+    return " ".join(filter(None, ["key" * column.key, kind, "fold" * column.detail]))
+
+
 @cache
 def _environment(html: bool) -> jinja2.Environment:
     """The environment of the page or of Markdown: every value that a template prints is made plain and escaped."""
@@ -47,7 +53,8 @@ def _environment(html: bool) -> jinja2.Environment:
     kinds: dict[str, Any] = {"table": Table, "plot": Plot, "facts": Facts, "code": Code}
     for name, kind in kinds.items():  # `item is table`
         environment.tests[name] = lambda item, kind=kind: isinstance(item, kind)
-    environment.filters["label_lines"] = label_lines
+    environment.filters |= {"label_lines": label_lines, "class": _class}
+    environment.filters |= {"bar": bars.bar, "axis": bars.axis, "head": bars.head}
     environment.filters["lines"] = lambda code: (escape if html else markdown.fenced)(_lines(code))
     environment.filters["markdown_table"] = markdown.table
     return environment

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from analysis import words
+from analysis.figures.forest import Bar, Forest
 from analysis.verdicts import Estimate
 from analysis.words import DASH, Format, plain
+from experiments.metric import Metric
 
 FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+(e[+-]?\d+)?$)")  # numbers stay as they are
 SHORT_LABEL = 12  # characters of a column's label that stay on one line
@@ -34,14 +36,31 @@ Key = str | tuple[str, str]
 
 
 @dataclass(frozen=True)
+class Bars:
+    """The bars that the page shows before the numbers of a column.
+
+    `estimate`, `verdict` and `runs` (what is said of each run -> its value) are those of a row; for the others, see
+    `Forest`.
+    """
+
+    metric: Metric
+    estimate: Value
+    verdict: Value
+    runs: Value = lambda row: {}
+    zero: str = ""
+    ends: tuple[str, str] = ("", "")
+    margin: float | None = None
+
+
+@dataclass(frozen=True)
 class Column:
     """How a value of each row is shown under a label.
 
     `field`: what files and `--columns` call it; "" where they lack it. `sort`: what orders the rows, where it is not
     the value. `note`: shown under the pointer. `key`: whether the column identifies the row, as the name of a variant
-    does. `detail`: whether the page shows it in a second, folded table. `link`: an address for each row. `mark`: "tied"
-    (a dagger), "untested" (a double dagger) or a verdict (a colour, only in HTML), or "best" (bold), also after a
-    verdict. `math`: whether what stands between "$" in its texts is math.
+    does. `detail`: whether the page folds it away. `link`: an address for each row. `mark`: "tied" (a dagger),
+    "untested" (a double dagger) or a verdict (a colour, only in HTML), or "best" (bold), also after a verdict. `math`:
+    whether what stands between "$" in its texts is math. `bars`: what the page draws before its numbers.
     """
 
     label: str
@@ -55,6 +74,7 @@ class Column:
     link: Value | None = None
     mark: Value | None = None
     math: bool = False
+    bars: Bars | None = None
 
     @property
     def numeric(self) -> bool:
@@ -91,14 +111,9 @@ class Grid(NamedTuple):
     @property
     def main(self) -> Grid:
         """What the page shows at once."""
-        return self._only([not column.detail for column in self.columns])
+        return self.only([not column.detail for column in self.columns])
 
-    @property
-    def details(self) -> Grid:
-        """The folded columns, after those that identify the row."""
-        return self._only([column.key or column.detail for column in self.columns])
-
-    def _only(self, wanted: list[bool]) -> Grid:
+    def only(self, wanted: list[bool]) -> Grid:
         rows = [tuple(compress(row, wanted)) for row in self.rows]
         return Grid(list(compress(self.columns, wanted)), rows)
 
@@ -130,7 +145,20 @@ class Table:
         rows = list(zip(*cells, strict=True))
         has_text = [any(cell.text not in ("", DASH) for cell in column) for column in cells]
         wanted = [column.key or has or not rows for column, has in zip(self.columns, has_text)]
-        return Grid(list(self.columns), rows)._only(wanted)
+        return Grid(list(self.columns), rows).only(wanted)
+
+    @property
+    def forests(self) -> dict[str, Forest]:
+        """The label of each column with bars -> its forest plot: the same rows and numbers."""
+        keys = [column for column in self.columns if column.key]
+        names = [", ".join(texts) for texts in zip(*(column.show(self._values(column.value)) for column in keys))]
+        return {column.label: self._forest(column, column.bars, names) for column in self.columns if column.bars}
+
+    def _forest(self, column: Column, bars: Bars, names: list[str]) -> Forest:
+        parts = [self._values(value) for value in (bars.estimate, bars.verdict)]
+        texts, runs = column.show(self._values(column.value)), self._values(bars.runs)
+        rows = tuple(Bar(*row) for row in zip(names, *parts, texts, runs, strict=True))
+        return Forest(rows, bars.metric, column.label.replace(" [interval]", ""), bars.zero, bars.ends, bars.margin)
 
     @property
     def groups(self) -> list[str]:

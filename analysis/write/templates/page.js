@@ -11,6 +11,7 @@ for (const table of all("table.sortable")) {
   };
   const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
   heads.forEach((head, at) => {
+    if (head.classList.contains("bar")) return;
     const button = make("button", { type: "button" });
     button.append(...head.childNodes);
     head.append(button);

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
+import shown
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
@@ -15,7 +16,7 @@ from analysis.figures import style
 from analysis.figures.points import against_cost
 from analysis.figures.style import Plot
 from analysis.figures.styles import LONGEST, shorts, styles_of
-from analysis.questions.pairs import question
+from analysis.questions.results import question, variants_table
 from analysis.report import study_document
 from analysis.write.files import saved
 
@@ -36,16 +37,17 @@ def texts(svg):
     ]
 
 
-def test_every_seed_is_a_point(tmp_path):
+def test_the_forest_has_a_point_for_each_seed_and_the_number_of_each_row(tmp_path):
     results = results_of(tmp_path, statuses={("learned-1d", 1): "diverged"})
-    axes, _ = figure("accuracy", results).axes
-    dots = [line for line in axes.lines if line.get_marker() == "o"]
-    for dot, variant in zip(dots, results.variants.names):
-        finite = sorted(100 * value for value in results.means.values[variant].values() if math.isfinite(value))
-        assert sorted(dot.get_xdata()) == pytest.approx(finite, rel=1e-12)
+    (axes,) = figure("forest", results).axes
+    base = np.mean([*results.means.values["none"].values()])
+    dots = [line for line in axes.lines if line.get_marker() == "o" and len(line.get_xdata()) > 1]
+    for dot, row in zip(dots, variants_table(results).rows, strict=True):
+        finite = [value for value in results.means.values[row.variant].values() if math.isfinite(value)]
+        assert sorted(dot.get_xdata()) == pytest.approx(sorted(100 * (value - base) for value in finite), rel=1e-12)
     assert sum(len(dot.get_xdata()) for dot in dots) == 19
-    assert [axes.get_title(loc="left") for axes in figure("accuracy", results).axes] == ["all variants", "enlarged"]
-    assert any("1 diverged" in text.get_text() for text in axes.texts)
+    numbers = [row["difference from none [interval], points"] for row in shown.rows(variants_table(results))]
+    assert [text.get_text().strip() for text in axes.texts] == numbers
 
 
 @pytest.mark.parametrize(("seeds", "bands", "lines"), [(4, 0, 5), (5, 1, 1)])
@@ -61,9 +63,9 @@ def test_below_five_seeds_a_curve_shows_its_runs_instead_of_a_band(tmp_path, see
 
 def test_a_variant_without_a_result_is_in_no_legend(tmp_path):
     results = results_of(tmp_path, statuses={("learned-2d", seed): "diverged" for seed in range(5)})
-    for name in ("curves", "cost", "differences"):
+    for name in ("curves", "cost"):
         legend = {text.get_text() for text in figure(name, results).legends[0].get_texts()}
-        assert legend and not legend & {"learned-2d", "not enough evidence"}
+        assert legend and not legend & {"learned-2d"}
 
 
 def cost_figure(results, **costs):
@@ -90,7 +92,7 @@ def test_costs_that_hardly_differ_are_not_enlarged(tmp_path):
 
 
 def test_the_margin_is_a_band(tmp_path):
-    (band,) = figure("differences", results_of(tmp_path, margin=0.02)).axes[0].patches
+    (band,) = figure("forest", results_of(tmp_path, margin=0.02)).axes[0].patches
     assert (band.get_x(), band.get_x() + band.get_width()) == pytest.approx((-2, 2))
 
 
@@ -123,21 +125,19 @@ def _contrast(a, b):
     "colour", [*style.PALETTE, style.FAINT, *(colour for colour, _ in style.VERDICTS.values() if colour != style.INK)]
 )
 def test_colours_have_contrast_with_light_and_dark_pages(colour):
-    assert _contrast(colour, "#ffffff") > 2.4 and _contrast(colour, "#14171b") > 3
+    assert _contrast(colour, "#fdfefe") > 3 and _contrast(colour, "#14171b") > 3
 
 
 def test_a_variant_has_the_same_colour_in_every_figure_of_variants(tmp_path):
-    """That of differences has the colours of the verdicts, as the tables beside it."""
+    """The forest plot has the colours of the verdicts."""
     results = results_of(tmp_path)
-    for index, variant in enumerate(results.variants.names):
+    for index in range(len(results.variants.names)):
         colours = {}
         for plot in study_document(results).plots:
             for part in plot.figure.findobj(lambda artist, i=index: str(artist.get_gid()).startswith(f"v{i}-")):
                 if isinstance(part, Line2D) and part.get_alpha() != 0:
                     colours.setdefault(plot.name, set()).add(part.get_color())
-        verdict = colours.pop("differences", {style.INK})
-        assert verdict == {style.VERDICTS[results.comparisons.versus[variant].verdict][0]}
-        assert len(set.union(*colours.values())) == 1 and colours.keys() == {"accuracy", "curves", "cost"}, colours
+        assert len(set.union(*colours.values())) == 1 and colours.keys() == {"curves", "cost"}, colours
 
 
 def test_with_many_variants_only_the_best_and_worst_have_a_colour():
@@ -159,16 +159,17 @@ def test_long_names_that_differ_in_the_middle_stay_different():
 
 def test_one_seed_and_one_epoch_are_enough_for_figures(tmp_path):
     results = results_of(tmp_path, seeds=1, epochs=1)
-    assert [plot.name for plot in study_document(results).plots] == ["accuracy", "differences", "cost"]
+    assert [plot.name for plot in study_document(results).plots] == ["forest", "cost"]
 
 
-@pytest.mark.parametrize(("count", "rows"), [(200, 199), (201, 7)])
-def test_a_figure_of_very_many_variants_shows_those_with_a_colour(count, rows, tmp_path):
-    """The seven with the highest and the lowest means; the tables have them all."""
+@pytest.mark.parametrize(("count", "rows"), [(200, 200), (201, 200)])
+def test_a_figure_of_very_many_variants_shows_the_first_and_the_last(count, rows, tmp_path):
+    """The table has them all."""
     accuracy = {"none": 0.5, **{f"v{number}": 0.3 + number / 1000 for number in range(1, count)}}
     section = question(results_of(tmp_path, accuracy=accuracy, seeds=2, epochs=1, levels=lambda variant: {}))
     plot = next(item for item in section.items if isinstance(item, Plot))
-    assert len(plot.figure.axes[0].get_yticklabels()) == rows
-    left = f"7 variants with the highest and lowest means; {count - 8} more are in the tables"
-    assert (left in plot.caption) == (count > 200)
-    assert len(section.items[1].data) == count - 1
+    table, names = section.items[0], [label.get_text() for label in plot.figure.axes[0].get_yticklabels()]
+    shown = [row.variant for row in table.rows]
+    assert names == [*shown[: rows // 2], *shown[-rows // 2 :]]
+    assert ("the first and the last are drawn" in plot.caption) == (count > 200)
+    assert len(table.data) == count

@@ -62,7 +62,7 @@ def test_a_name_of_the_paper_stands_in_tables_and_figures(tmp_path, restored):
     body = latex.table(paper_table(findings.for_latex, None))
     assert "\n$\\theta_{1D}$ &" in body and "\nno \\& none &" in body and "learned-{}1d" not in body
     drawn = files.make(study_document(findings))
-    assert b"no &amp; none" in drawn["figures/accuracy.svg"] and b"learned-1d" not in drawn["figures/accuracy.svg"]
+    assert b"no &amp; none" in drawn["figures/forest.svg"] and b"learned-1d" not in drawn["figures/forest.svg"]
     assert findings.study.plan == study.plan and "learned-1d" in findings.comparisons.versus  # only what is shown
 
 
@@ -81,9 +81,10 @@ def test_figures_follow_the_users_style(tmp_path, restored):
     for plot in study_document(analyze(read_folder(tmp_path / "position"))).plots:
         width, height = plot.figure.get_size_inches()
         assert width == 3 and height < plain[plot.name]
-        if plot.name == "accuracy":
+        if plot.name == "forest":
             names = plot.figure.axes[0].get_yticklabels()
             assert {name.get_fontsize() for name in names} == {4.75}  # half of 9.5
+        if plot.name == "curves":
             assert b"#123456" in files.saved(plot, "svg")
     with pytest.raises(UserError, match="cannot be read"):
         style.use_file(tmp_path / "none.mplstyle")
@@ -124,7 +125,7 @@ def test_math_in_a_name_is_text_on_pages_and_in_markdown(tmp_path, restored):
     for name in ("report.html", "report.md"):
         page = re.sub("<svg.*?</svg>", "", drawn[name].decode(), flags=re.DOTALL)
         assert "α net" in page and "λ_1D" in page and "alpha" not in page and "lambda" not in page
-    assert "λ_1D, seed 0" in drawn["report.html"].decode()  # what a figure shows under the pointer
+    assert "λ_1D, epoch 4" in drawn["report.html"].decode()  # what a figure shows under the pointer
     assert "α net" in paper_table(findings, None).caption
 
 

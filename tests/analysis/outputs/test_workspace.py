@@ -119,7 +119,7 @@ def test_a_workspace_has_the_reports_colours_and_intervals_and_pins_the_baseline
     colours = {
         unquote(key).split('"value":"')[1][:-3]: value for key, value in workspace["section"]["customRunColors"].items()
     }
-    figure = (folder / "report/figures/accuracy.svg").read_text()
+    figure = (folder / "report/figures/curves.svg").read_text()
     assert colours.keys() == {"none", "learned-1d", "learned-2d"} and len(set(colours.values())) == 3
     assert all(colour in figure for colour in colours.values())
     pinned = workspace["section"]["runSets"][0]["pinnedRunIds"]

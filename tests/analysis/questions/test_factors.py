@@ -50,10 +50,10 @@ def test_tables_against_a_case_by_hand(tmp_path):
     assert interactions["effect"].tolist() == pytest.approx([-0.0125, 0.0125, 0.0125, -0.0125], abs=1e-5)
     assert interactions["mean"].tolist() == pytest.approx([0.8, 0.7, 0.9, 0.75], abs=1e-5)
     assert contrasts[["factor", "level", "reference"]].to_numpy().tolist() == [
+        ["model.head", "softmax", "logits"],  # the larger one first
         ["model.depth", "2", "1"],
-        ["model.head", "softmax", "logits"],
     ]
-    assert contrasts["diff"].tolist() == pytest.approx([0.075, -0.125], abs=1e-5)
+    assert contrasts["diff"].tolist() == pytest.approx([-0.125, 0.075], abs=1e-5)
     assert simple["other_level"].tolist() == ["logits", "softmax"]
     assert simple["diff"].tolist() == pytest.approx([0.1, 0.05], abs=1e-5)  # 80 -> 90, and 70 -> 75
     assert terms["contrasts"].tolist() == [1, 1, 1]
@@ -65,9 +65,9 @@ def test_tables_against_a_case_by_hand(tmp_path):
     assert [row[0] for row in shown["terms"]] == ["depth", "head", "depth × head"]
 
 
-def test_the_section_has_the_figures_before_their_tables(tmp_path):
+def test_the_section_starts_with_the_effects(tmp_path):
     names = [item.name for item in question(factorial(tmp_path, seeds=3)).items]
-    assert names == ["main-effects", "contrasts", "effects", "interactions", "simple-effects", "interactions", "terms"]
+    assert names == ["contrasts", "main-effects", "effects", "interactions", "simple-effects", "interactions", "terms"]
 
 
 def test_a_study_of_one_factor_has_none_of_this(tmp_path):
