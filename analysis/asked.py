@@ -3,7 +3,7 @@
 import argparse
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin
 
@@ -322,8 +322,8 @@ def described() -> str:
     return "\n".join(textwrap.fill(line, 116, initial_indent=" " * 4, subsequent_indent=" " * 8) for line in lines)
 
 
-def add_flags(parser: argparse.ArgumentParser, command: str) -> None:
-    """Add the flags of a command to its parser."""
+def add_flags(parser: argparse.ArgumentParser, command: str, columns: Callable[..., Sequence[str]]) -> None:
+    """Add the flags of a command to its parser. `columns`: those of the table, with which the shell completes."""
     shown: dict[str, Any] = {}
     for name, (field, group) in FLAGS.items():
         if command not in group.commands:
@@ -334,7 +334,11 @@ def add_flags(parser: argparse.ArgumentParser, command: str) -> None:
             flags.add_argument(flag, action="store_true", help=field.description)
         else:
             action, choices = "append" if several else "store", _choices(field.annotation) or None
-            flags.add_argument(flag, metavar=field.title, action=action, choices=choices, help=field.description)
+            added: Any = flags.add_argument(
+                flag, metavar=field.title, action=action, choices=choices, help=field.description
+            )
+            if field.title in ("METRIC", "COLUMN"):
+                added.completer = columns
         if name == "variance":
             flags.add_argument("--unpaired", action="store_true", help="the same as --variance unpaired")
 

@@ -1,12 +1,14 @@
 """`vit-report`: the parsers of its commands. Heavy imports wait until a command is carried out."""
 
 import shlex
-from argparse import SUPPRESS
+from argparse import SUPPRESS, Namespace
 from collections.abc import Sequence
+from pathlib import Path
 
 from analysis.asked import Asked, add_flags
 from experiments.cli import Parser, folder, run_command
 from experiments.errors import UserError, say
+from experiments.metric import METRICS
 from experiments.table_plan import EXAMPLE
 
 PROG = "vit-report"
@@ -73,8 +75,18 @@ def _parser(name: str) -> Parser:
     if name == "export":
         about = "folder of the export; replaces an earlier one of the same runs"
         parser.add_argument("out", metavar="DIR", help=about)
-    add_flags(parser, name)
+    add_flags(parser, name, _columns)
     return parser
+
+
+def _columns(parsed_args: Namespace, **_: object) -> Sequence[str]:
+    """The columns of the table that the command line names; without a table, the metrics of our runs."""
+    from analysis.runs.tabular import read_file
+
+    try:
+        return list(read_file(Path(parsed_args.sources[0])).columns)
+    except (UserError, TypeError, IndexError):
+        return METRICS
 
 
 def main(argv: Sequence[str] | None = None) -> None:

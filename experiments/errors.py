@@ -4,7 +4,9 @@ import contextlib
 import json
 import math
 import shlex
+import shutil
 import sys
+import textwrap
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,9 +33,21 @@ def printable(text: object) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in line)
 
 
-def say(*lines: object, error: bool = False) -> None:
-    """Print lines, each as `printable` shows it: the only way to the terminal, but for tables and progress of rich."""
-    print("\n".join(map(printable, lines)), file=sys.stderr if error else sys.stdout, flush=True)
+def say(*lines: object, error: bool = False, hang: int | None = None) -> None:
+    """Print lines, each as `printable` shows it: the only way to the terminal, but for tables and progress of rich.
+
+    `hang`: wrap lines at the width of the terminal; what continues a line is indented by so many spaces.
+    """
+    shown = list(map(printable, lines))
+    if hang is not None:
+        wrap = textwrap.TextWrapper(line_width(), subsequent_indent=" " * hang, break_on_hyphens=False)
+        shown = [part for line in shown for part in wrap.wrap(line) or [""]]
+    print("\n".join(shown), file=sys.stderr if error else sys.stdout, flush=True)
+
+
+def line_width() -> int:
+    """The width of the terminal: COLUMNS, else that of standard output, else 200."""
+    return shutil.get_terminal_size((200, 24)).columns
 
 
 def shell_words(command: str) -> str:

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from experiments.config import SETTINGS, RunConfig, Setting, flatten
-from experiments.errors import UserError, printable, say, setting_text
+from experiments.errors import UserError, line_width, printable, say, setting_text
 from experiments.presets import PRESETS, preset
 from vit.registry import REGISTRY, did_you_mean
 
@@ -19,8 +19,10 @@ LARGE = 1e6  # a limit that is no news
 def presets() -> int:
     """Print every preset: parameters, forward FLOPs per image, test accuracy (published, ours), description, source."""
     numbers = [Column(name, justify="right") for name in ("parameters", "fixed", "MFLOPs/image", "published")]
-    _print(["preset", *numbers, "measured here", "description"], _preset_rows())
-    say("", "Train one with: vit-train --preset NAME. Fixed: values of positional embeddings that are not trained.")
+    *numbers_of, descriptions = zip(*_preset_rows(), strict=True)
+    _print(["preset", *numbers, "measured here"], zip(*numbers_of), "Fixed: values of embeddings that are not trained.")
+    say()
+    _print(["preset", "description"], zip(numbers_of[0], descriptions), "Train one with: vit-train --preset NAME.")
     return 0
 
 
@@ -37,17 +39,14 @@ def _preset_rows() -> Iterator[Sequence[str]]:
         counts = f"{cost['params']:,}", f"{cost['params_fixed']:,}", f"{cost['flops_per_image'] / 1e6:,.1f}"
         about = filter(None, [entry.about, entry.source and f"source: {entry.source}", entry.scored])
         published = "" if entry.claim is None else f"{entry.claim:.2%}"
-        yield name, *counts, published, entry.measured, "\n".join(about)
+        yield name, *counts, published, entry.measured, "; ".join(about)
 
 
 def variants() -> int:
     """Print every registered positional embedding: its sites, the natural one first, and what it is."""
-    docs = {name: (kind.cls.__doc__ or "").strip().partition("\n\n")[0] for name, kind in REGISTRY.items()}
-    texts = {name: " ".join(doc.split()) for name, doc in docs.items()}
-    _print(
-        ["variant", "sites", "description"], ((name, ", ".join(REGISTRY[name].sites), texts[name]) for name in texts)
-    )
-    say("", "Train one with: vit-train --model.pos-embed VARIANT --model.pos-site SITE. The default is the first site.")
+    rows = ((name, ", ".join(kind.sites), kind.about) for name, kind in REGISTRY.items())
+    note = "Train one with: vit-train --model.pos-embed VARIANT --model.pos-site SITE. The default is the first site."
+    _print(["variant", "sites", "description"], rows, note)
     return 0
 
 
@@ -59,8 +58,8 @@ def settings(config: RunConfig, word: str) -> int:
         raise UserError(f"WORD: {word!r} is in no name or description of a setting; {hint}")
     values = dict(flatten(config.model_dump()))
     rows = ((one.path, setting_text(values[one.path]), _allowed(one), one.description) for one in found)
-    _print(["setting", "default", "allowed", "description"], rows)
-    say("", "Each is a flag, such as --optim.lr 0.01, a key of `base` in a study file, and can be a factor of a study.")
+    note = "Each is a flag, such as --optim.lr 0.01, a key of `base` in a study file, and can be a factor of a study."
+    _print(["setting", "default", "allowed", "description"], rows, note)
     return 0
 
 
@@ -90,17 +89,17 @@ def data(config: RunConfig) -> int:
     rows = [*zip(splits.classes, counts, strict=True), ("all", map(len, parts.values()))]
     copied = "-", *(f"{copies(splits.train, parts[name]):,}" for name in ("val", "test"))
     table = [*((name, *(f"{count:,}" for count in of_parts)) for name, of_parts in rows), ("also in train", *copied)]
-    _print(["class", *(Column(name, justify="right") for name in parts)], table)
     channels, side = config.data.image_shape
-    say("", f"{len(splits.classes)} classes. Images for the model: {side} x {side} pixels, {channels} channel(s).")
+    note = f"{len(splits.classes)} classes. Images for the model: {side} x {side} pixels, {channels} channel(s)."
+    _print(["class", *(Column(name, justify="right") for name in parts)], table, note)
     return 0
 
 
-def _print(columns: Sequence[Column | str], rows: Iterable[Sequence[str]]) -> None:
+def _print(columns: Sequence[Column | str], rows: Iterable[Sequence[str]], note: str) -> None:
+    """Print a table as wide as the terminal, and a note below it."""
     table = Table(*columns, box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
     for row in rows:
         table.add_row(*map(printable, row))
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = 200
-    console.print(table)
+    Console(highlight=False, markup=False, emoji=False, width=line_width()).print(table)
+    say("", note, hang=0)

@@ -219,7 +219,7 @@ class Driver:
             if work.cohorts and work.longest and silence > max(HUNG_SECONDS, HUNG_EPOCHS * work.longest):
                 runs = work.cohorts[0]
                 self.display.note(
-                    f"{runs[0].name}: no epoch for {duration_text(silence)}; its worker hangs and is stopped"
+                    f"{runs[0].name}: no epoch for {duration_text(round(silence))}; its worker hangs and is stopped"
                 )
                 for run in runs:
                     self.source.stopped(run, "interrupted", False)

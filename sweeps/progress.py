@@ -140,7 +140,7 @@ def _time_left(epochs: int, seen: int, since: float) -> str:
     """The time that these epochs take at the pace of those seen, as the end of a line."""
     if epochs <= 0 or seen <= 0:
         return ""
-    return f", about {duration_text(epochs * (time.monotonic() - since) / seen)} left"
+    return f", about {duration_text(round(epochs * (time.monotonic() - since) / seen))} left"
 
 
 def shown_metric(plan: StudyPlan) -> Metric:

@@ -19,7 +19,13 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", *(f"{package}/README.md" for package in ("vit", "experiments", "sweeps", "analysis"))]
 OTHERS = [".github/CONTRIBUTING.md", "analysis/reference/README.md", "analysis/verdicts/README.md"]
 HEAVY = ("torch", "numpy", "scipy", "sklearn", "pandas", "matplotlib", "wandb", "optuna")
-LIGHT = ("vit-train settings", "vit-sweep run --help", "vit-sweep list", "vit-sweep status position")
+LIGHT = (
+    "vit-train settings",
+    "vit-train variants",
+    "vit-sweep run --help",
+    "vit-sweep list",
+    "vit-sweep status position",
+)
 COMMANDS = {"vit-train": "experiments", "vit-sweep": "sweeps", "vit-report": "analysis"}
 
 

@@ -11,6 +11,7 @@ import re
 from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
 from vit import plugins
@@ -85,6 +86,19 @@ class Kind:
             return self.source
         module, _, name = self.source.partition(":")
         return getattr(importlib.import_module(f"vit.pos_embed.{module}"), name)
+
+    @property
+    def about(self) -> str:
+        """What it is, and its source: the first paragraph of the docstring, on one line. It imports no torch."""
+        if isinstance(self.source, str):
+            import ast  # it takes time to import
+
+            module, _, name = self.source.partition(":")
+            tree = ast.parse((Path(__file__).parent / "pos_embed" / f"{module}.py").read_text(encoding="utf-8"))
+            doc = next(ast.get_docstring(c) for c in tree.body if isinstance(c, ast.ClassDef) and c.name == name)
+        else:
+            doc = self.source.__doc__
+        return " ".join((doc or "").strip().partition("\n\n")[0].split())
 
     def check(self, name: str, cfg: Chosen) -> None:
         """Raise `ValueError` if the model's shape does not fit the kind."""

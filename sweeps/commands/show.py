@@ -4,6 +4,7 @@ import argparse
 import math
 import statistics
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,24 +72,25 @@ def print_plan(folder: StudyFolder) -> None:
     done = Counter(run.variant for run in plan.runs if run.name in folder.ended)
     usual = dict(flatten(preset(plan.preset).model_dump()))
     changed = [f", {path}={format_level(value)}" for path, value in flatten(plan.base) if value != usual.get(path)]
-    say(f"{plan.name}: {plan.description}".rstrip(": "))
-    say(f"base      preset {plan.preset}{''.join(changed)}")
+    say(f"{plan.name}: {plan.description}".rstrip(": "), hang=0)
+    said = partial(say, hang=10)
+    said(f"base      preset {plan.preset}{''.join(changed)}")
     for factor, levels in plan.factors.items():
         texts = [
             ", ".join(map(format_level, level)) if isinstance(level, list) else format_level(level) for level in levels
         ]
-        say(f"factor    {factor}: {' | '.join(texts)}")
+        said(f"factor    {factor}: {' | '.join(texts)}")
     if plan.tuned:
-        say(f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {plural(plan.tuned.budget, 'trial')}")
-    say(f"baseline  {plan.baseline}")
-    say(f"metric    {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}")
-    say(f"          {_needed_text(folder)}")
+        said(f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {plural(plan.tuned.budget, 'trial')}")
+    said(f"baseline  {plan.baseline}")
+    said(f"metric    {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}")
+    said(f"          {_needed_text(folder)}")
     if plan.looks:
         from analysis.verdicts.looks import ALPHA, Looks  # imports numpy
 
         stops = "; variants stop when they are decided" if plan.until_decided else ""
         tests = zip(plan.looks, Looks(tuple(plan.looks)).shares, strict=True)
-        say(f"looks     tests at {', '.join(f'{n} (level {ALPHA * share:.2%})' for n, share in tests)} seeds{stops}")
+        said(f"looks     tests at {', '.join(f'{n} (level {ALPHA * share:.2%})' for n, share in tests)} seeds{stops}")
     width = max(map(len, [*planned, "variant"]))
     say("", f"{'variant':{width}}  seeds  done")
     for variant, seeds in planned.items():

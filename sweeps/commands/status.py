@@ -107,7 +107,7 @@ def _parts(study: StudyStatus, every: bool) -> Iterator[str | Table | None]:
             "state": run.state,
             "epochs": f"{run.epochs_done}/{run.epochs}",
             "worker": f"{run.pid} on {run.host}" if run.host else "",
-            "last epoch": f"{duration_text(run.last_epoch)} ago" if run.last_epoch is not None else "",
+            "last epoch": f"{duration_text(round(run.last_epoch))} ago" if run.last_epoch is not None else "",
             "last error": run.error,
         }
         for run in study.runs
@@ -121,7 +121,7 @@ def _summary_line(study: StudyStatus) -> str:
     parts = [f"{ended} of {len(study.runs)} runs have ended"]
     parts += [f"{number} {state}" for state, number in study.counts.items() if number and state != "finished"]
     if study.seconds_left is not None:
-        parts.append(f"about {duration_text(study.seconds_left)} left")
+        parts.append(f"about {duration_text(round(study.seconds_left))} left")
     if study.driver:
         parts.append(f"trained by {study.driver}")
     return printable(f"{study.study}: {', '.join(parts)}")

@@ -47,6 +47,9 @@ def test_a_bare_command_prints_its_help_and_trains_nothing(module, tmp_path):
         ("vit-train var", {"variants"}),
         ("vit-report --lower", {"--lower-is-better"}),
         ("vit-report runs --variance ", {"shared", "paired", "unpaired"}),
+        ("vit-report runs.csv --metric ", {"method", "seed", "acc"}),
+        ("vit-report runs.csv --factor m", {"method"}),
+        ("vit-report runs --metric test/", {"test/acc", "test/loss"}),
     ],
 )
 def test_shell_completion(line, completions, tmp_path):
@@ -54,6 +57,7 @@ def test_shell_completion(line, completions, tmp_path):
     name, _, rest = line.partition(" ")
     module = {"vit-train": "experiments.main", "vit-report": "analysis.main"}[name]
     line = f"python -m {module} {rest}"
+    (tmp_path / "runs.csv").write_text("method,seed,acc\na,0,1\n")
     env = {
         **ENV,
         "_ARGCOMPLETE": "3",  # the words of `python -m MODULE`
@@ -62,7 +66,7 @@ def test_shell_completion(line, completions, tmp_path):
         "COMP_LINE": line,
         "COMP_POINT": str(len(line)),
     }
-    subprocess.run([sys.executable, "-m", module], env=env, check=True)
+    subprocess.run([sys.executable, "-m", module], env=env, check=True, cwd=tmp_path)
     assert {word.strip() for word in (tmp_path / "completions").read_text().split()} == completions
 
 

@@ -145,7 +145,7 @@ def test_settings_are_listed_once_with_their_defaults_and_what_is_allowed(capsys
 def test_presets_are_listed_with_size_and_published_accuracy(capsys):
     assert vit_train("presets") == 0
     text = capsys.readouterr().out
-    rows = {line.split()[0]: line for line in text.splitlines() if line.split()}
+    rows = {line.split()[0]: line for line in reversed(text.splitlines()) if line.split()}  # numbers come first
     assert [name for name in PRESETS if name not in rows] == []
     assert "119,098" in rows["tintn-cifar10"]  # as its author counts them
     assert "75.50%" in rows["tintn-cifar10"]
@@ -159,6 +159,17 @@ def test_variants_are_listed(capsys):
     text = capsys.readouterr().out
     assert [name for name in REGISTRY if not re.search(rf"^{name} ", text, re.MULTILINE)] == []
     assert "an embedding r for each binned offset." in " ".join(text.split())  # a summary of two lines
+
+
+LISTS = {"settings": SETTINGS, "variants": REGISTRY, "presets": PRESETS}
+
+
+@pytest.mark.parametrize("command", LISTS)
+def test_lists_are_as_wide_as_the_terminal_and_cut_no_name(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "78")
+    assert vit_train(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 78 and {*LISTS[command]} <= {line.split()[0] for line in lines if line.strip()}
 
 
 def test_data_shows_what_a_run_gets(tmp_path, capsys):

@@ -48,6 +48,13 @@ def test_show_gives_the_grid_and_counts_what_is_done(vit_sweep, tmp_path):
     assert not (tmp_path / "mine").exists()
 
 
+def test_show_is_as_wide_as_the_terminal(vit_sweep, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    status, out, _ = vit_sweep("show", study(tmp_path, seeds=3), "--out", tmp_path, "--eval.max-shift", "2")
+    *lines, _ = out.splitlines()  # the last names the folder
+    assert status == 0 and max(map(len, lines)) <= 60 and "if it is 1 of the margin" in " ".join(out.split())
+
+
 def test_show_says_that_the_folder_holds_another_study(vit_sweep, tmp_path):
     StudyFolder(tmp_path / "tiny", tiny_plan()).write("vit-sweep run tiny")
     path = study(tmp_path, name="tiny")

@@ -30,7 +30,7 @@ class Mirror:
     """A context manager around the training of runs in a folder: sends them to W&B.
 
     `runs`: their names; without names, the runs that begin, go on or end while it is open. `alert`: have W&B alert the
-    user at the end. `show` prints a line; None: to standard error.
+    user at the end. `show` prints a line; None: to standard error. That W&B is off is said before a folder's first run.
     """
 
     tracking: Tracking
@@ -47,7 +47,7 @@ class Mirror:
         if self.sender:
             self.listener = threading.Thread(target=self._listen, args=[self.sender], daemon=True)
             self.listener.start()
-        elif self.tracking.mode == "auto" and not os.environ.get("WANDB_MODE"):
+        elif self.tracking.mode == "auto" and not os.environ.get("WANDB_MODE") and not changed_runs(self.folder):
             now = f"`--tracking offline` and `wandb leet {shlex.quote(str(self.folder / FOLDER))}` show curves now"
             self._show(f"off, no W&B API key is configured; `{self.sync}` sends runs later; {now}")
         return self

@@ -219,6 +219,7 @@ def test_off_and_without_a_key_nothing_but_the_record_is_left(mode, tmp_path, mo
     )
     assert said == ([hint] if mode == "auto" else [])
     assert {path.name for path in tmp_path.iterdir()} == {"s0", "locks", "study.json"}
+    assert mirrored.trained(tmp_path, [mirrored.spec(1)], mode) == []  # it is said once
 
 
 @pytest.mark.parametrize(
