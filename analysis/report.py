@@ -15,7 +15,7 @@ def study_document(findings: Findings) -> Document:
     study, sections = findings.study, study_sections(findings)
     use_math(findings.variants.typed.values() if findings.variants.labelled else ())
     return Document(
-        title=title(study),
+        title=next((section.title for section in sections if section.title), name(study)),
         description=study.plan.description,
         summary=summary(findings),
         headline=headline(sections),
@@ -40,8 +40,8 @@ def warnings(sections: list[Section]) -> list[Warn]:
     return [warning for section in sections for warning in section.warnings]
 
 
-def title(study: Runs) -> str:
-    """The report's title: `position: test accuracy by pos_embed`."""
+def name(study: Runs) -> str:
+    """What was studied: `position: test accuracy by pos_embed`. It is the title of a report without a finding."""
     factors = words.listing([words.factor_name(factor, study.names) for factor in study.factors])
     return f"{study.name}: {study.metric.label}{f' by {factors}' if factors else ''}"
 
@@ -54,6 +54,7 @@ def summary(findings: Findings) -> str:
     data = "" if "data.name" in varying(study) else study.base.get("data.name", "")
     margin, tuned, looks = variants.margin, study.plan.tuned, findings.policy.looks
     parts = [
+        f"{name(study)}.",
         f"{words.plural(len(variants.names), 'variant')} × {counted}{f' on {data}' if data else ''}.",
         f"Baseline: {variants.name(variants.baseline)}.",
         "" if margin is None else f"Equivalence margin: ±{words.margin(margin, variants.metric)}.",

@@ -7,7 +7,7 @@ from typing import Any
 from analysis import words
 from analysis.findings import Findings
 from analysis.findings.conduct import Conduct
-from analysis.write.document import Section, Warn
+from analysis.write.document import Section, Warn, about
 from experiments.errors import MOST_NAMED, first_few
 from experiments.runs.history import BY_VALUE
 
@@ -16,12 +16,12 @@ def question(findings: Findings) -> Section:
     """The warnings, the most important first."""
     conduct = findings.conduct
     warnings = [
-        *map(Warn, conduct.study.notes),
-        *_settings(conduct),
-        *_images(conduct),
-        *(_changed(field, before, conduct) for field, before in conduct.changes.items()),
-        *_excluded(findings),
-        *_fewer(findings),
+        *about("table", map(Warn, conduct.study.notes)),
+        *about("settings", _settings(conduct), changes=True),
+        *about("images", _images(conduct), changes=True),
+        *about("plan", (_changed(field, before, conduct) for field, before in conduct.changes.items()), changes=True),
+        *about("failed runs", _excluded(findings), changes=True),
+        *about("missing runs", _fewer(findings), changes=True),
         *_code_and_machines(conduct),
     ]
     return Section("conduct", "Conduct", warnings=warnings)
@@ -134,12 +134,12 @@ def _code_and_machines(conduct: Conduct) -> list[Warn]:
     machines = f"The runs used {len(hardware)} kinds of hardware: {'; '.join(hardware)}."
     versions = f"The runs used {len(torch)} versions of PyTorch: {words.listing(torch)}."
     known = (
-        (conduct.commits > 1, Warn(f"The runs come from {conduct.commits} different commits.", where)),
-        (conduct.dirty, Warn("Some runs come from code with uncommitted changes.", where)),
-        (plugins, Warn(f"{lost}: source not recorded.", "They may have trained different code.")),
-        (conduct.uncommitted_plugin, Warn("The source of a plug-in is not committed to git.", copied)),
-        (len(hardware) > 1, Warn(machines, times)),
-        (len(torch) > 1, Warn(versions, weights)),
+        (conduct.commits > 1, Warn(f"The runs come from {conduct.commits} different commits.", where, "code")),
+        (conduct.dirty, Warn("Some runs come from code with uncommitted changes.", where, "code")),
+        (plugins, Warn(f"{lost}: source not recorded.", "They may have trained different code.", "code", True)),
+        (conduct.uncommitted_plugin, Warn("The source of a plug-in is not committed to git.", copied, "code")),
+        (len(hardware) > 1, Warn(machines, times, "hardware")),
+        (len(torch) > 1, Warn(versions, weights, "versions")),
     )
     return [warning for applies, warning in known if applies]
 

@@ -52,7 +52,8 @@ def question(findings: Findings) -> Section | None:
         items.append(Plot("interactions", lambda: draw_pairs(model, names, metric), caption))
     else:
         others += _grid(findings)
-    return Section("factors", HEADING, [*items, *others], answer=factor_sentences(findings))
+    said = factor_sentences(findings)
+    return Section("factors", HEADING, [*items, *others], answer=said, title=title(findings))
 
 
 def untested(findings: Findings) -> Section | None:
@@ -77,6 +78,16 @@ def _grid(findings: Findings) -> list[Any]:
         "cell is empty where no run has finished."
     )
     return [Plot("grid", lambda: draw_grid(levels, values, variants.factors, means.metric), caption)]
+
+
+def title(findings: Findings) -> str:
+    """The finding in one line: the largest shown effect of each factor."""
+    model, names, metric = findings.factors.model, findings.variants.factors, findings.means.metric
+    assert model is not None
+    shown = [effect for factor in model.factors if (effect := _largest(model, factor))["verdict"] == "shown"]
+    places = words.shared_places([effect["adjusted"] for effect in shown], metric)
+    said = [f"{_of(one, names)} {words.points(one['diff'], metric, True, places)}" for one in shown]
+    return "; ".join(said) or f"No effect of {words.listing(list(names.values()), 'or')} is shown"
 
 
 def factor_sentences(findings: Findings) -> list[str]:

@@ -70,4 +70,4 @@ def _repeated(looks: Sequence[Look]) -> Warn:
         f"Testing again after adding seeds raises the rate of false differences above {words.percent(ALPHA)}{often}. "
         f"With `looks:` in the study file, set before the first run, it stays at about {words.percent(ALPHA)}."
     )
-    return Warn(line, why)
+    return Warn(line, why, "looks", changes=True)

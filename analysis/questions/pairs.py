@@ -35,7 +35,36 @@ def question(findings: Findings) -> Section | None:
         return Section("differences", HEADING, items, answer=whole, frames=frames)
     said = [against_baseline(findings), best_and_pairs(findings)]
     answer = [*said * (not factorial), said[1] if factorial and findings.comparisons.ranked else limits(findings)]
-    return Section("differences", HEADING, items, said * factorial, answer, frames=frames)
+    titled = "" if factorial else title(findings)
+    return Section("differences", HEADING, items, said * factorial, answer, frames=frames, title=titled)
+
+
+def title(findings: Findings) -> str:
+    """The finding in one line: the largest shown difference up, and down; else what is shown, if anything."""
+    variants, metric, versus = findings.variants, findings.means.metric, findings.comparisons.versus
+    places, base = (
+        words.shared_places([one.adjusted for one in versus.values()], metric),
+        variants.name(variants.baseline),
+    )
+    by_verdict: dict[str, list[str]] = {}
+    for variant in sorted(variants.others, key=lambda variant: -abs(versus[variant].diff.value)):
+        by_verdict.setdefault(versus[variant].verdict, []).append(variant)
+
+    def size(variant: str, unit: str = "") -> str:
+        return words.number(versus[variant].diff.value * metric.scale, places, signed=True) + unit
+
+    better, worse, equal = (by_verdict.get(verdict, []) for verdict in ("better", "worse", "equivalent"))
+    if better:
+        rest = f"; {variants.name(worse[0])} {size(worse[0])}" if worse else ""
+        return f"{variants.name(better[0])} is better than {base}, {size(better[0], metric.points)}{rest}"
+    if worse:
+        rest = "" if len(variants.others) == 1 else "; no variant is shown to be better"
+        return f"{variants.name(worse[0])} is worse than {base}, {size(worse[0], metric.points)}{rest}"
+    if equal:
+        some = words.names(variants.brief[v] for v in equal) if len(equal) <= MOST_LISTED else f"{len(equal)} variants"
+        verb, margin = "is" if len(equal) == 1 else "are", words.margin(findings.policy.margin, metric)
+        return f"{words.capital(some)} {verb} equivalent to {base}, within ±{margin}"
+    return f"No difference from {base} is shown" if "not shown" in by_verdict else ""
 
 
 def against_baseline(findings: Findings) -> str:

@@ -13,7 +13,7 @@ from analysis.figures.style import Plot
 from analysis.findings import Findings
 from analysis.findings.columns import variant_table
 from analysis.runs.runs import Runs
-from analysis.write.document import Section, Warn, present
+from analysis.write.document import Section, Warn, about, present
 from analysis.write.table import Column, Table
 from experiments.config import DEFAULTS, LOCATIONS
 from experiments.metric import Metric
@@ -169,7 +169,7 @@ def _warnings(tuning: Tuning, study: Runs) -> list[Warn]:
         show = words.setting
         pairs = (f"{path} {show(before)} instead of {show(now)}" for path, (before, now) in differing.items())
         warnings.append(Warn("Tuning: the trials had other settings than the runs.", f"{', '.join(pairs)}."))
-    return warnings
+    return about("tuning", warnings)
 
 
 def _plot(tuning: Tuning, findings: Findings) -> Plot | None:

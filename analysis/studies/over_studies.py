@@ -31,6 +31,7 @@ from experiments.errors import UserError, first_few
 from experiments.metric import Metric
 
 NO_RUN = Comparison(diff=UNKNOWN, verdict=NOT_TESTED, verdict_of_finished=NOT_TESTED, reason="no run", dropped=0)
+MOST_IN_TITLE = 3  # variants that the title names
 COUNTED = {"better": "better than", "worse": "worse than", "equivalent": "equivalent to"}  # verdict -> how it is said
 
 
@@ -43,7 +44,7 @@ def across_document(
     """
     parts = by_dataset(sources)
     missing = [
-        Warn(f"{name} is left out: none of its runs has ended.")
+        Warn(f"{name} is left out: none of its runs has ended.", topic="datasets")
         for name in parts
         if name not in {findings.dataset for findings in studies.values()}
     ]
@@ -67,7 +68,7 @@ def _document(studies: Mapping[str, Findings], command: str, spread: Spread | No
     runs, curves = (pd.concat(frames) for frames in zip(*((f.runs, f.study.curves) for f in studies.values())))
     result = Section("result", "Results", items, frames={"runs": runs, "curves": curves})
     return Document(
-        title=f"{words.titled(metric)} over {words.listing(list(studies))}",
+        title=_title(studies) or f"{words.titled(metric)} over {words.listing(list(studies))}",
         description="",
         summary=" ".join(f"{name}: {summary(findings)}" for name, findings in studies.items()),
         headline=tuple(answer(studies)),
@@ -131,18 +132,34 @@ def across_rows(studies: Mapping[str, Findings]) -> list[AcrossRow]:
     return rows
 
 
+def _groups(studies: Mapping[str, Findings]) -> list[tuple[list[str], str]]:
+    """The variants of which the same is said, and what: those that are better on most datasets first."""
+    first, groups = next(iter(studies.values())), dict[str, list[str]]()
+    for row in sorted((row for row in across_rows(studies) if row.shown), key=lambda row: -len(row.shown["better"])):
+        if any(own.comparison.verdict != NOT_TESTED for own in row.on.values()):
+            groups.setdefault(_said(row, first), []).append(row.name)
+    return [(names, f"{'is' if len(names) == 1 else 'are'} {text}") for text, names in groups.items()]
+
+
+def _title(studies: Mapping[str, Findings]) -> str:
+    """What is said of the first variants."""
+    return next((f"{_some(names)} {text}" for names, text in _groups(studies)), "")
+
+
+def _some(names: Sequence[str]) -> str:
+    return words.names(names) if len(names) <= MOST_IN_TITLE else f"{len(names)} variants"
+
+
 def answer(studies: Mapping[str, Findings]) -> list[str]:
     """On how many datasets each variant is shown to differ from the baseline, and what is not tested."""
-    first, rows, groups = next(iter(studies.values())), across_rows(studies), dict[str, list[str]]()
+    rows = across_rows(studies)
     if len(rows) == 1 or len(studies) == 1:
         return [f"{name}: {headline(study_sections(findings))[0]}" for name, findings in studies.items()]
     untested = list[str]()
     for row in sorted((row for row in rows if row.shown), key=lambda row: -len(row.shown["better"])):
         lost = [name for name, own in row.on.items() if own.comparison.verdict == NOT_TESTED]
         untested += [f"{words.quoted(row.name)} on {name} ({row.on[name].comparison.reason})" for name in lost]
-        if len(lost) < len(row.on):
-            groups.setdefault(_said(row, first), []).append(row.name)
-    said = " ".join(f"{words.names(v)} {'is' if len(v) == 1 else 'are'} {text}." for text, v in groups.items())
+    said = " ".join(f"{words.names(names)} {text}." for names, text in _groups(studies))
     left_out = f"Not tested: {first_few(untested)}." if untested else ""
     return [*filter(None, [said, left_out])]
 

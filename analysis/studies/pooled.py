@@ -163,8 +163,9 @@ def pooled_document(pooled: Pooled, command: str) -> Document:
     plot = Plot("pooled", lambda: _draw(frame, len(effects), metric), "The rows of the table.")
     section = Section("pooled", "Pooled effect", [Table("pooled", caption, rows, columns), plot])
     origin = Section("reproduce", "Reproduce", [Code(command)] * bool(command))
-    title = f"{words.capital(metric.label)} over {words.plural(len(effects), 'study', 'studies')}"
-    return Document(title, "", pooled.pair, (said, AFTER), [], [section, origin])
+    over = f"{words.capital(metric.label)} over {words.plural(len(effects), 'study', 'studies')}."
+    title = f"{pooled.pair}: {words.points(seeds, metric, signed=True)} over all seeds"
+    return Document(title, "", over, (said, AFTER), [], [section, origin])
 
 
 def _row(study: str, rate: str, above: int | None, difference: Estimate) -> dict[str, Any]:

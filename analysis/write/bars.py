@@ -18,7 +18,7 @@ SHAPES = {
     "x": "M-5-4-4-5 0-1 4-5 5-4 1 0 5 4 4 5 0 1-4 5-5 4-1 0Z",
 }
 """The markers of figures around (0, 0), in pixels."""
-SIDE = 25  # % of the axis at its ends where a text does not stand in the middle above its place
+SIDE = 0.25  # of the axis at its ends, where a name does not stand in the middle above its place
 
 
 def bar(forest: Forest, row: int) -> Markup:
@@ -50,7 +50,7 @@ def bar(forest: Forest, row: int) -> Markup:
 
 def axis(forest: Forest) -> Markup:
     """The values of the axis."""
-    return _drawing("axis", [_text(forest.place(value), text, 0.7) for value, text in forest.ticks.items()])
+    return _drawing("axis", [_text(forest.place(value), text, 0.7, side=0.02) for value, text in forest.ticks.items()])
 
 
 def head(forest: Forest) -> Markup:
@@ -64,8 +64,8 @@ def _drawing(kind: str, parts: list[Markup]) -> Markup:
     return Markup('<svg class="{}" aria-hidden="true">{}</svg>').format(kind, Markup("").join(parts))
 
 
-def _text(x: float, text: str, y: float) -> Markup:
-    anchor = "start" if 100 * x < SIDE else "end" if 100 * x > 100 - SIDE else "middle"
+def _text(x: float, text: str, y: float, side: float = SIDE) -> Markup:
+    anchor = "start" if x < side else "end" if x > 1 - side else "middle"
     return _part("text", "", {"text-anchor": anchor}, text, x=x, y=y)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import pandas as pd
@@ -35,18 +36,29 @@ def present(*items: Item | None) -> list[Item]:
 
 @dataclass(frozen=True)
 class Warn:
-    """What a reader must know before the numbers: one line, and what more there is to say of it."""
+    """What a reader must know of the numbers: one line, and what more there is to say of it.
+
+    `topic`: what it is about, in a word or two. `changes`: whether it can change a verdict.
+    """
 
     line: str
     detail: str = ""
+    topic: str = ""
+    changes: bool = False
+
+
+def about(topic: str, warnings: Iterable[Warn], changes: bool = False) -> list[Warn]:
+    """The warnings with what they are about."""
+    return [replace(warning, topic=topic, changes=changes) for warning in warnings]
 
 
 @dataclass(frozen=True)
 class Section:
     """What a report says on one question. `id` is its anchor; without paragraphs and items, the page has no section.
 
-    `answer`: the sentences that enter the answer at the top of the report. `warnings`: those at its top. `frames`: data
-    that is written as CSV without a table of the page, name -> frame.
+    `title`: the finding, as the title of the report; of several sections, the first. `answer`: the sentences that enter
+    the answer at the top of the report. `warnings`: those at its top. `frames`: data that is written as CSV without a
+    table of the page, name -> frame.
     """
 
     id: str
@@ -56,11 +68,15 @@ class Section:
     answer: list[str] = field(default_factory=list)
     warnings: list[Warn] = field(default_factory=list)
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
+    title: str = ""
 
 
 @dataclass(frozen=True)
 class Document:
-    """The content of a report. `headline`: the answer, by paragraphs. `excluded`: unused records, with the reason."""
+    """The content of a report. `title`: the finding; `headline`: the answer, by paragraphs.
+
+    `summary`: what was studied; `excluded`: unused records, with the reason.
+    """
 
     title: str
     description: str
@@ -69,6 +85,12 @@ class Document:
     warnings: list[Warn]
     sections: list[Section]
     excluded: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def topics(self) -> list[str]:
+        """What the warnings are about, those that can change a verdict first."""
+        ordered = sorted(self.warnings, key=lambda warning: not warning.changes)
+        return list(dict.fromkeys(warning.topic for warning in ordered if warning.topic))
 
     @property
     def frames(self) -> dict[str, pd.DataFrame]:

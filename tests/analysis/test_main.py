@@ -232,7 +232,7 @@ def test_runs_of_vit_train_without_a_plan(tmp_path, vit_report):
     status, out, _ = vit_report(tmp_path, "--baseline", "sinusoidal", "--metric", "val/acc")
     assert status == 0 and out.splitlines()[-1] == f"{folder / 'report' / 'report.html'}"
     text = (folder / "report" / "report.md").read_text()
-    assert text.startswith("# single: validation accuracy by pos") and "which holds no plan" in text
+    assert text.startswith("# “none” is worse than sinusoidal, ") and "which holds no plan" in text
     page = (folder / "report" / "report.html").read_text()
     assert '"../v0-s0/summary.json"' in page  # the records are beside the report
     status, _, err = vit_report(folder / "v0-s0")

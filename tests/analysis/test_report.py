@@ -79,7 +79,7 @@ def test_seeds_of_one_configuration_have_a_report(tmp_path):
     folder = write_study(tmp_path, accuracy={"none": 0.7}, seeds=3)
     (folder / STUDY).unlink()
     document = study_document(analyze(read_runs(folder, Asked())))
-    assert document.title == "position: test accuracy"
+    assert document.title == "position: test accuracy"  # no finding
     assert b"3 seeds, 95 % interval). There is no other" in write.make(document)["report.md"]
 
 

@@ -31,13 +31,13 @@ for (const table of all("table.sortable")) {
 const narrow = matchMedia("(max-width: 40rem)"), boxes = all(".box");
 for (const box of boxes) {
   const labels = all("th", box).map((head) => `${head.textContent.trim()}: `);
-  for (const cell of all("td:not(:first-child)", box)) cell.dataset.label = labels[cell.cellIndex];
+  for (const cell of all("td:not(:first-child, .bar, .bar + td)", box)) cell.dataset.label = labels[cell.cellIndex];
   box.hint = make("p", { className: "hint", textContent: "Scroll the table sideways for more columns." });
   box.before(box.hint);
 }
 const fit = () => boxes.forEach((box) => {
   box.firstElementChild.classList.remove("list");
-  const wide = box.scrollWidth > box.clientWidth + 1, list = wide && narrow.matches && box.querySelector(".verdict, .long") !== null;
+  const wide = box.scrollWidth > box.clientWidth + 1, list = wide && narrow.matches && box.querySelector(".verdict, .long") !== null && !box.querySelector(".forest");
   box.firstElementChild.classList.toggle("list", list);
   box.hint.hidden = list || !wide;
 });
