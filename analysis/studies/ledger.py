@@ -63,7 +63,8 @@ NOTES = (
     "`--metric METRIC` for an accuracy at another image size.",
     "Holds here: the interval of every pair of variants that the claim is about lies on the side that it says. Does "
     "not hold here: that of at least one pair lies on the other side. Undecided here: neither.",
-    f"Intervals hold for all pairs of the study together ({words.CONFIDENCE}).",
+    f"Intervals hold for all pairs of the study together ({words.CONFIDENCE}), at the level of a planned look; with "
+    "`family: baseline`, for those with the baseline. Studies that were looked at without a plan have a lower level.",
     "One rate for all: it need not be the best one for each variant. Where it was chosen for one of them, that one is "
     "favoured.",
     "“Much lower” and “clearly better” mean by more than the margin of the study (1 point), “little” means within it.",
@@ -122,8 +123,9 @@ def ledger_section(
     families, decided = len(frame[["study", "metric"]].drop_duplicates()), int(frame["verdict"].isin(DECIDED).sum())
     said = [
         _counted(frame, claims[published], group, groups),
-        f"Outcomes “holds here” and “does not hold here”: {decided}. Each study has 5 % of its own: nothing is "
-        f"adjusted over the {families} pairs of a study and a metric on this page, so some outcomes can be false.",
+        f"Outcomes “holds here” and “does not hold here”: {decided}. Each study has 5 % of its own, more after looks "
+        f"without a plan: nothing is adjusted over the {families} pairs of a study and a metric on this page, so some "
+        "outcomes can be false.",
     ]
     return [Section("claims", "Published claims", items, said)]
 
