@@ -13,6 +13,7 @@ from analysis.figures.style import use_file
 from analysis.findings import Findings, analyze, analyze_each
 from analysis.findings.conduct import this_look
 from analysis.outputs.as_json import across_dict, as_dict
+from analysis.outputs.check import check as compared
 from analysis.outputs.gate import gate
 from analysis.outputs.paper_table import check_file, paper_table, write_table
 from analysis.report import study_document
@@ -29,7 +30,7 @@ from analysis.studies.several import index_document
 from analysis.words import plain
 from analysis.write import files as write
 from analysis.write.document import Document
-from experiments.errors import UserError, say
+from experiments.errors import UserError, plural, say
 from experiments.runs.history import add_look
 from experiments.runs.tracking import server
 from experiments.runs.tracking.settings import Tracking
@@ -146,6 +147,18 @@ def export(sources: Sequence[str], asked: Asked) -> int:
     assert asked.out is not None  # DIR is required
     say(exported.export(study, asked.out))
     return 0
+
+
+def check(sources: Sequence[str], asked: Asked) -> int:
+    """The runs of equal ids in two studies. Returns 1 if a metric differs."""
+    if len(sources) != 2:
+        raise UserError(f"check: {plural(len(sources), 'study', 'studies')}: expected two")
+    studies = [read_each(_located(source), asked)[0] for source in sources]
+    equal, lines = compared(*studies)
+    for study in studies:
+        record_look(study)
+    say(*lines)
+    return 0 if equal else 1
 
 
 def _check_workspace(study: Runs) -> None:

@@ -25,6 +25,7 @@ other commands (a folder that has the name of a command: ./across):
   vit-report across A B C        one table over several datasets
   vit-report pool A B C          one difference over several studies
   vit-report export STUDY DIR    write a study as JSON and CSV
+  vit-report check A B           compare runs of equal ids
   vit-report plan                print an example of a plan, for --plan""",
     ),
     "across": (
@@ -41,9 +42,14 @@ other commands (a folder that has the name of a command: ./across):
         "vit-report DIR reads them.",
         "export runs/position exported/position",
     ),
+    "check": (
+        "Compare the runs that two studies or exports both have, by their run ids. The exit status is 1 if a metric "
+        "differs.",
+        "check runs/position exported/position",
+    ),
 }
 """Command -> what it does, and an example."""
-SEVERAL = ("across", "pool")  # the commands of several studies
+SEVERAL = ("across", "pool", "check")  # the commands of several studies
 
 
 def body(argv: Sequence[str]) -> int:

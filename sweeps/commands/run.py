@@ -15,12 +15,13 @@ from experiments.metric import Metric
 from experiments.runs.record import ERROR, is_finished
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_alert_argument, add_tracking_arguments
-from experiments.study import StudyPlan
+from experiments.study import RunSpec, StudyPlan
 from sweeps.commands.arguments import PROG, add_study_command, add_until_decided, read_folder
 from sweeps.commands.show import print_plan
 from sweeps.engines.contract import Engine
 from sweeps.study_folder import StudyFolder, the_only_driver
 from sweeps.until_decided import runs_by_look
+from vit.registry import nearest
 
 WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU core)"
 COHORT = """\
@@ -54,6 +55,8 @@ def add(commands: Any) -> None:
     """Add `run` and `plan`."""
     command = add_study_command(commands, "run", run, help="train a study, or resume it", description=DESCRIPTION)
     command.add_argument("--dry-run", action="store_true", help="show the grid and what is left; train nothing")
+    about = "train only the runs of this variant; several: repeat the flag"
+    command.add_argument("--only", action="append", default=[], metavar="VARIANT", help=about)
     add_until_decided(command)
     command.add_argument("--cohort", type=_cohort, metavar="N|auto", help=COHORT)
     add_worker_arguments(command)
@@ -65,8 +68,8 @@ def add(commands: Any) -> None:
         plan,
         help="write the plan of a study, for a job array",
         description="Write the plan of a study, STUDY_DIR/study.json, as `run` does, and train nothing. It reads no "
-        "data. It prints the commands that submit the runs that are left to Slurm. Each job of an array then trains "
-        "one run: `vit-sweep cell STUDY_DIR --index N`.",
+        "data. It prints the commands that submit the runs that are left to Slurm, and the number, the variant and the "
+        "seed of each. Each job of an array then trains one run: `vit-sweep cell STUDY_DIR --index N`.",
     )
     command.add_argument("--until-decided", action="store_true", help=argparse.SUPPRESS)
 
@@ -102,19 +105,21 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     """Train the study. Returns 1 if runs failed in every attempt, or have no record at the end."""
     folder = read_folder(arguments)
     folder.check()
+    names = _names(folder.plan, arguments.only)
+    left = [run for run in folder.left if run.name in names]
     if arguments.dry_run:
-        return _print_left(folder)
+        return _print_left(folder, left)
     with contextlib.ExitStack() as training:
-        engine = training.enter_context(engine_of(arguments, folder.plan)) if folder.left else None
+        engine = training.enter_context(engine_of(arguments, folder.plan)) if left else None
         with the_only_driver(folder.dir):
             folder.ready()
-            folder.write(command)
+            folder.write(_of_study(command))
             say(
-                _start_line(folder, engine),
-                *[COMPILES] * any(run.config.train.compile != "none" for run in folder.left),
+                _start_line(folder.plan, len(left), engine),
+                *[COMPILES] * any(run.config.train.compile != "none" for run in left),
             )
             with Mirror(tracking_of(arguments), folder.dir, alert=arguments.alert):
-                failed = _train(folder, engine, arguments.cohort)
+                failed = _train(folder, engine, arguments.cohort, names)
                 training.close()  # before what follows: Ray ends this process a minute after its head
             return _print_result(folder, failed)
 
@@ -133,6 +138,7 @@ def plan(arguments: argparse.Namespace, command: str) -> int:
     for line in array_lines(left):
         say(line)
     say(f'in array.sh: {PROG} cell {shlex.quote(str(folder.dir))} --index "$((${{1:-0}} + SLURM_ARRAY_TASK_ID))"')
+    say(*(f"{index}: {runs[index].variant}, seed {runs[index].seed}" for index in left))
     return 0
 
 
@@ -153,12 +159,29 @@ def array_lines(indices: Sequence[int]) -> Iterator[str]:
         )
 
 
-def _train(folder: StudyFolder, engine: Engine | None, cohort: int | None) -> dict[str, str]:
-    """Train the runs that are left, look by look where variants stop. Returns the failed runs and why."""
+def _of_study(command: str) -> str:
+    """The command that trains every variant: that of one with `--only`, without it."""
+    words = iter(shlex.split(command))
+    return shlex.join(
+        word for word in words if not word.startswith("--only=") and not (word == "--only" and next(words))
+    )
+
+
+def _names(plan: StudyPlan, labels: Sequence[str]) -> set[str]:
+    """The names of the runs of these variants; without labels, of all. Raises `UserError`."""
+    if unknown := [label for label in labels if label not in plan.labels]:
+        raise UserError(f"--only: {unknown[0]!r} is not a variant of {plan.name}; {nearest(unknown[0], plan.labels)}")
+    if labels and plan.until_decided:
+        raise UserError("--only: is not allowed with --until-decided, which compares the variants")
+    return {run.name for run in plan.runs if not labels or run.variant in labels}
+
+
+def _train(folder: StudyFolder, engine: Engine | None, cohort: int | None, names: set[str]) -> dict[str, str]:
+    """Train those of these runs that are left, look by look where variants stop. Returns the failed ones and why."""
     from sweeps.train_plan import train_plan
 
-    for only in runs_by_look(folder):
-        if engine and (failed := train_plan(folder, engine, cohort=cohort, only=only)):
+    for of_look in runs_by_look(folder):
+        if engine and (failed := train_plan(folder, engine, cohort=cohort, only=of_look & names)):
             return failed
     return {}
 
@@ -168,36 +191,36 @@ def tracking_of(arguments: argparse.Namespace) -> Tracking:
     return Tracking(arguments.tracking, arguments.project, arguments.entity)
 
 
-def _print_left(folder: StudyFolder) -> int:
+def _print_left(folder: StudyFolder, left: Sequence[RunSpec]) -> int:
     """Print the grid, and the runs, epochs and operations that are left. Needs no data and no GPU."""
     from experiments.runs.provenance import model_cost  # it imports torch
     from vit import ViT
 
     epochs, operations, flops = 0, 0, dict[str, int]()
-    for run in folder.left:
+    for run in left:
         config = run.config
         if run.variant not in flops:
             flops[run.variant] = model_cost(ViT(config.vit_config(config.data.num_classes or 2)))["flops_per_image"]
         epochs += config.train.epochs
         operations += 3 * config.train.epochs * flops[run.variant]  # a backward pass is about two forward passes
     print_plan(folder)
-    if folder.left:
+    if left:
         most = "up to " if folder.plan.until_decided else ""
         say(
-            f"To train: {most}{plural(len(folder.left), 'run')}, {most}{plural(epochs, 'epoch')}, "
+            f"To train: {most}{plural(len(left), 'run')}, {most}{plural(epochs, 'epoch')}, "
             f"{most}{operations:.3g} FLOPs times the number of training images"
         )
     return 0
 
 
-def _start_line(folder: StudyFolder, engine: Engine | None) -> str:
+def _start_line(plan: StudyPlan, left: int, engine: Engine | None) -> str:
     """What the sweep is about to do. Without runs to train, there is no engine."""
-    plan, most = folder.plan, "up to " if folder.plan.until_decided else ""
+    most = "up to " if plan.until_decided else ""
     seeds = plural(len({run.seed for run in plan.runs}), "seed")
     workers = f" with {plural(engine.places, 'worker')} on {engine.where}" if engine else ""
     return (
         f"{plan.name}: {plural(len(plan.labels), 'variant')} x {most}{seeds}, "
-        f"{most}{plural(len(folder.left), 'run')} to train{workers}; "
+        f"{most}{plural(left, 'run')} to train{workers}; "
         f"metric {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}"
     )
 
