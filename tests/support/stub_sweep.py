@@ -1,12 +1,10 @@
 """vit-sweep with training replaced by counting: starts in a second and notes every epoch, for tests of the sweep alone.
 
 Run as a script with STUB, a JSON object: "log": file that gets a line for each thing done; "nap": seconds an epoch;
-"accuracy": variant -> its accuracy with each seed; "environment": file that gets the names of the environment
-variables; "seed N": what befalls the runs of seed N: raise, raise-once, kill, kill-once, diverge, refuse, full. Workers
-are spawned, and so import this script too: the replacements are in place there as well.
+"lock": seconds that a worker waits for a lock; "seed N": what befalls the runs of seed N: raise, raise-once, kill-once.
+Workers are spawned, and so import this script too: the replacements are in place there as well.
 """
 
-import errno
 import fcntl
 import json
 import os
@@ -29,10 +27,8 @@ def train(runs, folder, *, on_row, **options):
     from experiments.locks import lock_runs
     from experiments.runs import record
 
-    if "environment" in STUB:
-        write_text(Path(STUB["environment"]), "\n".join(os.environ))
     left = [run.name for run in runs if not record.is_finished(folder / run.name)]
-    with lock_runs(folder, left, 2.0) as held:
+    with lock_runs(folder, left, STUB.get("lock", 2.0)) as held:
         for i, run in enumerate(runs):
             if run.name in held and not record.is_finished(folder / run.name):
                 with open(f"{STUB['log']}.alone.{run.name}", "w") as guard:
@@ -45,51 +41,29 @@ def train(runs, folder, *, on_row, **options):
 
 
 def train_one(i, run, run_dir, on_row):
+    from stubbed import finish
 
     run_dir.mkdir(exist_ok=True)
     note("start", run.name, os.getpid())
-    fate = befall(STUB.get(f"seed {run.seed}", ""), run)
+    befall(STUB.get(f"seed {run.seed}", ""), run)
     path = run_dir / "epochs.txt"
     done = int(path.read_text()) if path.exists() else 0
     for epoch in range(done + 1, run.config.train.epochs + 1):
         time.sleep(STUB.get("nap", 0.02))
         write_text(path, str(epoch))
         on_row(i, {"epoch": epoch, "val/acc": 0.5, "val/loss": 1.0})
-    seal(run, run_dir, fate)
+    finish(run_dir, run, epochs=run.config.train.epochs)
     note("end", run.name, os.getpid())
 
 
 def befall(fate, run):
-    from experiments.errors import UserError
-    from experiments.files import RecordError
-
     tried = Path(f"{STUB['log']}.{run.name}")  # not in the run's folder, where it would be something to lose
     first = not tried.exists()
     tried.touch()
-    if fate == "full":  # as `write_bytes` does on a full disk
-        raise RecordError(f"{tried}: cannot be written: No space left on device") from OSError(errno.ENOSPC, "")
-    if fate == "refuse":
-        raise UserError("data.root: 'nowhere' holds no images")
     if fate == "raise" or (fate == "raise-once" and first):
         raise RuntimeError("out of cheese")
-    if fate == "kill" or (fate == "kill-once" and first):
+    if fate == "kill-once" and first:
         os.kill(os.getpid(), signal.SIGKILL)
-    return fate
-
-
-def seal(run, run_dir, fate):
-    from experiments.runs import record
-
-    record.write_json(run_dir / record.CONFIG, run.config.model_dump())
-    write_text(run_dir / record.METRICS, "epoch,val/acc\n1,0.5\n")
-    write_text(run_dir / record.CHECKPOINT, "")
-    status = "diverged" if fate == "diverge" else "finished"
-    accuracy = STUB["accuracy"][run.variant][run.seed] if "accuracy" in STUB else 0.5 + run.seed / 100
-    accuracy = None if fate == "diverge" else accuracy
-    metrics = {"val/acc": accuracy, "val/loss": 1.0, "test/acc": accuracy}
-    record.write_summary(
-        run_dir, {"run_id": run.run_id, "status": status, "epochs": run.config.train.epochs, **metrics}
-    )
 
 
 module = types.ModuleType("experiments.runs.run")

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from commands import in_process, one_line
+from scripted import Scripted
 from stubbed import Stubbed
 
 from sweeps.main import main
@@ -12,6 +13,18 @@ from sweeps.main import main
 def stubbed(tmp_path):
     """`vit-sweep run` on a study of two heads, three seeds each."""
     return Stubbed(tmp_path)
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Let `vit-sweep` in this process use an engine with a script; see `scripted.Scripted`."""
+
+    def use(**options):
+        engine = Scripted(**options)
+        monkeypatch.setattr("sweeps.engines.local.LocalEngine", lambda slots: engine)
+        return engine
+
+    return use
 
 
 @pytest.fixture(autouse=True)

@@ -7,85 +7,27 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-from stubbed import finish, tiny_plan
+from scripted import KILLED, PAUSE, Scripted
+from stubbed import tiny_plan
 
 from experiments.config import load
 from experiments.errors import UserError
 from experiments.files import write_bytes
 from sweeps import driver as module
 from sweeps.driver import Driver
-from sweeps.engines.contract import Done, Epoch, Failed, Task
+from sweeps.engines.contract import Done, Task
 from sweeps.study_folder import StudyFolder
 from sweeps.train_plan import PlanRuns
 from sweeps.tuning.space import make_space
 from sweeps.tuning.trials import Trials
 from sweeps.tuning.tuning_plan import RUNS, TuningPlan
 
-KILLED = "the worker was killed by SIGKILL (possibly out of memory)"
-
-
-class FakeWorker:
-    """A worker that notes what it is given, and whose events the test asks for."""
-
-    def __init__(self, engine, place):
-        self.engine, self.place, self.name = engine, place, f"worker {place}"
-        self.given, self.cohorts, self.answers, self.stopped = [], [], [], False
-
-    def train(self, runs):
-        self.given.append([run.name for run in runs])
-        self.cohorts.append(runs)
-
-    def epoch(self, number):
-        row = {"epoch": number, "val/acc": 0.5, "val/loss": 1.0}
-        return [(self, Epoch(index, row)) for index in range(len(self.cohorts[0]))]
-
-    def end(self):
-        for run in self.cohorts.pop(0):
-            if not (self.engine.folder / run.name / "summary.json").exists():
-                finish(self.engine.folder / run.name, run, epochs=run.config.train.epochs)
-                self.engine.ended[run.name] += 1
-        return [(self, Done({}))]
-
-    def fail(self, reason=KILLED, users=False):
-        return [(self, Failed(reason, users=users))]
-
-    def answer(self, prune):
-        self.answers.append(prune)
-
-    def stop(self, seconds=0.0, replace=True):
-        self.stopped = True
-        self.engine.room += replace
-        self.engine.places -= not replace
-
-
-class Scripted:
-    """An engine with so many places: first the events of a script, then each worker trains what it is given."""
-
-    def __init__(self, folder, places, script):
-        self.folder, self.room, self.places = folder, places, places
-        self.started, self.ended, self.script = [], Counter(), script(self)
-
-    def begin(self, task):
-        self.task = task
-
-    def start(self):
-        self.room -= 1
-        self.started.append(FakeWorker(self, self.places - self.room - 1))
-        return self.started[-1]
-
-    def events(self, seconds):
-        working = (worker for worker in self.started if worker.cohorts and not worker.stopped)
-        return next(self.script, None) or next(working).end()
-
-
-PAUSE = [(None, None)]  # events of a worker that the driver does not know: time passes
-
 
 def sweep(folder, script, places=1, cohort=1, asks=False, prune=False):
     """The driver that has trained the study of two heads and three seeds, and its engine."""
     source = PlanRuns(tiny_plan().runs, StudyFolder(folder, tiny_plan(), {}), cohort)
     source.epoch = lambda run, row: prune
-    engine = Scripted(folder, places, script)
+    engine = Scripted(places, script)
     driver = Driver(source, engine, Task(folder, folder / "log", asks=asks), Mock(), "test/acc")
     driver.run()
     assert engine.ended == Counter(run.name for run in tiny_plan().runs) and not driver.failed
@@ -254,7 +196,7 @@ def test_workers_that_die_at_any_moment_cost_no_run_and_no_run_ends_twice(source
         monkeypatch.setattr(module, limit, 1000)
     source, names = source_of(tmp_path)
     folder = tmp_path / RUNS if names is None else tmp_path
-    engine = Scripted(folder, 3, storm(random.Random(seed)))
+    engine = Scripted(3, storm(random.Random(seed)))
     task = Task(folder, tmp_path / "log", asks=source_of is of_tuning)
     driver = Driver(source, engine, task, Mock(), "val/acc")
     driver.run()

@@ -186,6 +186,24 @@ BAD = [
     (["run", "mine.yaml", "--ray", ""], "--ray: '' is not allowed: expected auto or HOST:PORT"),
     (["cell", "runs/tiny", "a", "--index", "0"], "RUN: expected either run=NAME or --index N"),
     (["cell", "runs/tiny", "--index", "6"], "--index: '6' is not allowed: expected 0 to "),
+    (["run", "mine.yaml", "--max-seeds", "8"], "--max-seeds: is allowed only with --until-decided"),
+    (["run", "mine.yaml", "--pairs"], "--pairs: is allowed only with --until-decided"),
+    (
+        ["run", "mine.yaml", "--until-decided", "--seeds", "8"],
+        "--seeds: is not allowed with --until-decided; use --max",
+    ),
+    (
+        ["run", "mine.yaml", "--until-decided", "--max-seeds", "1"],
+        "--max-seeds: 1 is not allowed: expected a number from",
+    ),
+    (
+        ["run", "more/many.yaml", "--until-decided", "--pairs"],
+        "--pairs: is not allowed for 151 variants: pairs are tested of",
+    ),
+    (
+        ["run", "more/few.yaml", "--until-decided", "--pairs"],
+        "--pairs: is not allowed for few: it states family: baseline",
+    ),
     (["plan", "mine.yaml", "--until-decided"], "--until-decided: is not allowed"),
     (["cell", "runs/tiny", "run=logits-s1"], "RUN: 'logits-s1' is not a run of tiny; did you mean 'logits-s1-"),
     (["cell", "runs/tiny", "run="], "`vit-sweep status runs/tiny --all` lists them"),
@@ -196,7 +214,6 @@ BAD = [
 def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(refused, tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    study(tmp_path)
     StudyFolder(tmp_path / "runs" / "tiny", tiny_plan()).write("vit-sweep run tiny")
     (tmp_path / "runs" / "broken").mkdir()
     (tmp_path / "runs" / "broken" / "study.json").write_text("{")
@@ -208,6 +225,11 @@ def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(refused, tmp_p
     (tmp_path / "folders" / "tiny" / "study.json").mkdir(parents=True)
     (tmp_path / "link").symlink_to("nowhere")
     (tmp_path / "tiny.yaml").write_text('{"name": "tiny", "factors": {"model.depth": [1, 2]}}')
+    rates = [number / 1000 for number in range(1, 152)]
+    (tmp_path / "more").mkdir()
+    for name, fields in {"many": {"factors": {"optim.lr": rates}}, "few": {"family": "baseline"}}.items():
+        study(tmp_path, name=name, **fields).rename(tmp_path / "more" / f"{name}.yaml")
+    study(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     line = refused(*words)
     assert line.startswith("vit-sweep") and ": error: " in line and said in line
@@ -240,7 +262,7 @@ def test_a_sweep_leaves_its_engine_before_it_waits_for_wandb(tmp_path, monkeypat
     assert left == ["engine_of", "Mirror"]
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
 def test_a_sweep_with_closed_streams_trains_every_run(stubbed, closed):
     status, _, err = stubbed.run("--tracking", "off", prefix=["sh", "-c", f'exec "$@" {closed}', "sh"])
     assert status == 0, err

@@ -1,16 +1,12 @@
 """The plan in a study's folder is the plan that was written there."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
 import study_file
+from pictures import paint
 from PIL import Image
 from stubbed import finish
 
@@ -21,7 +17,6 @@ from experiments.errors import UserError
 from experiments.study import STUDY
 from experiments.tuned import Tuned
 from sweeps.builtin import FILES, load_study
-from sweeps.main import main
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.study import parse_study, read_study_file
 from sweeps.study_folder import StudyFolder, plan_of
@@ -46,10 +41,7 @@ OWN = [
 
 
 def test_a_study_is_not_extended_on_changed_images(tmp_path):
-    images = tmp_path / "images"
-    for name in ("a", "b"):
-        (images / name).mkdir(parents=True)
-        Image.new("RGB", (8, 8)).save(images / name / "1.png")
+    images = paint(tmp_path / "images", 1)
     data = {"data.name": "imagefolder", "data.root": str(images), "data.num_classes": 2}
     plan = make_plan(parse_study({"name": "own", "factors": {"model.depth": [1, 2]}, "base": data, "seeds": 1}, "own"))
     StudyFolder(tmp_path / "own", plan).write("here")
@@ -66,11 +58,7 @@ def test_a_study_is_not_extended_on_changed_images(tmp_path):
 
 
 def test_images_of_finished_runs_may_be_gone(tmp_path):
-    for root in ("one", "two"):
-        for name in ("a", "b"):
-            (tmp_path / root / name).mkdir(parents=True)
-            Image.new("RGB", (8, 8)).save(tmp_path / root / name / "1.png")
-    roots = [str(tmp_path / "one"), str(tmp_path / "two")]
+    roots = [str(paint(tmp_path / root, 1)) for root in ("one", "two")]
     data = {"data.name": "imagefolder", "data.num_classes": 2}
     plan = make_plan(parse_study({"name": "own", "factors": {"data.root": roots}, "base": data, "seeds": 1}, "own"))
     StudyFolder(tmp_path / "own", plan).write("here")
@@ -87,11 +75,7 @@ def test_images_of_finished_runs_may_be_gone(tmp_path):
 def names(tmp_path, monkeypatch):
     """Images in `names`, and a study on them, in the current folder."""
     monkeypatch.chdir(tmp_path)
-    for label in ("a", "b"):
-        (tmp_path / "names" / label).mkdir(parents=True)
-        for number in range(9):
-            pixels = np.random.default_rng(number).integers(0, 255, (8, 8, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "names" / label / f"{number}.png")
+    paint(tmp_path / "names", 9)
     base = {"data.name": "imagefolder", "data.img_size": 8, "train.epochs": 1, "optim.warmup_epochs": 0}
     base |= {"model.depth": 1, "data.root": "names"}
     study = {"name": "own", "factors": {"model.pos_embed": ["none", "learned-1d"]}, "base": base, "seeds": 1}
@@ -99,86 +83,74 @@ def names(tmp_path, monkeypatch):
     return tmp_path / "names"
 
 
-def sweep(folder, *words):
-    command = [sys.executable, "-m", "sweeps.main", *words, "--workers", "1", "--tracking", "off"]
-    root = str(Path(__file__).resolve().parents[2])
-    return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": root}, capture_output=True, text=True)
-
-
-def test_a_study_goes_on_where_its_images_are_now(names, tmp_path):
+def test_a_study_goes_on_where_its_images_are_now(names, tmp_path, scripted, vit_sweep):
     """Under other spellings, through a link, and on another disk."""
-    assert sweep(tmp_path, "run", "own.yaml").returncode == 0
+    scripted()
+    assert vit_sweep("run", "own.yaml")[0] == 0
     runs = {path.name for path in tmp_path.glob("runs/own/*-s0-*")}
     (tmp_path / "link").mkdir()
     (tmp_path / "link" / "names").symlink_to("../names")
     shutil.copytree(names, tmp_path / "disk" / "names")
-    for number, path in enumerate(("names/", "./names", str(names), "link/names", "disk/names"), 2):
-        done = sweep(tmp_path, "run", "own.yaml", "--seeds", str(number), "--data.root", path)
-        assert done.returncode == 0 and f"{2 * number} runs: {2 * number} finished" in done.stdout, done.stderr
+    for number, path in enumerate(("names/", "./names", names, "link/names", "disk/names"), 2):
+        status, out, err = vit_sweep("run", "own.yaml", "--seeds", number, "--data.root", path)
+        assert status == 0 and f"{2 * number} runs: {2 * number} finished" in out, err
     names.rename(tmp_path / "gone")
-    assert sweep(tmp_path, "run", "runs/own").returncode == 0  # its plan says where its images were last
+    assert vit_sweep("run", "runs/own")[0] == 0  # its plan says where its images were last
     assert runs < {path.name for path in tmp_path.glob("runs/own/*-s*-*")}
     configs = [json.loads(path.read_text()) for path in tmp_path.glob("runs/own/*/config.json")]
     assert len(configs) == 12 and len({config["data"]["root"] for config in configs}) == 6
     study = read_folder(tmp_path / "runs" / "own")
-    assert [*plan_changes(study)] == ["seeds"] and not not_held_fixed(study) and not changed_images(study)
+    assert not plan_changes(study) and not not_held_fixed(study) and not changed_images(study)
 
 
 @pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize("root", ["other", "other/names"])
-def test_other_images_are_refused(root, finished, names, tmp_path):
+def test_other_images_are_refused(root, finished, names, tmp_path, scripted, vit_sweep, refused):
     """Under another name, and under the same."""
-    assert sweep(tmp_path, "run", "own.yaml").returncode == 0
+    scripted()
+    assert vit_sweep("run", "own.yaml")[0] == 0
     shutil.copytree(names, tmp_path / root)
     Image.new("RGB", (8, 8), (9, 9, 9)).save(tmp_path / root / "a" / "0.png")
-    done = sweep(tmp_path, "run", "own.yaml", "--data.root", root, *([] if finished else ["--seeds", "3"]))
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    line = refused("run", "own.yaml", "--data.root", root, *([] if finished else ["--seeds", "3"]))
     said = {"other": "base.data.root is names there and other here; choose another --out"}
     said["other/names"] = "data.root: the files of 'other/names' are not those of the run in 'runs/own/"
-    assert said[root] in done.stderr
-    assert len(list(tmp_path.glob("runs/own/*-s*-*"))) == 2
+    assert said[root] in line and len(list(tmp_path.glob("runs/own/*-s*-*"))) == 2
 
 
 @pytest.mark.parametrize(
     "command",
     ["run own.yaml --seeds 2,", "cell runs/own --index 1", "wandb own.yaml", "tune own.yaml --trials 2 --params LR"],
 )
-def test_every_command_that_trains_refuses_changed_images(command, names, tmp_path, capsys):
+def test_every_command_that_trains_refuses_changed_images(command, names, tmp_path, vit_sweep):
     plan, lr = make_plan(read_study_file(tmp_path / "own.yaml")), "optim.lr=0.001..0.1"
     StudyFolder(tmp_path / "runs" / "own", plan).write("here")
     folder, run = tmp_path / "runs" / "own", plan.runs[0]
     if "tune" in command:
-        space = make_space(lr, run.config, [run])
-        folder, (run,) = (
-            folder / "tuning",
-            TuningPlan(plan, space, 1, "tpe", "halving").trial(run, 0, {"optim.lr": 0.01}),
-        )
+        tuning = TuningPlan(plan, make_space(lr, run.config, [run]), 1, "tpe", "halving")
+        folder, run = folder / "tuning", tuning.trial(run, 0, {"optim.lr": 0.01})[0]
     finish(folder / run.name, run, data={"files": files_digest("names")})
     (names / "a" / "0.png").unlink()
-    with pytest.raises(SystemExit) as ended:
-        main([*command.replace("LR", lr).split(), "--tracking", "off"])
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
-    assert ended.value.code == 2 and "data.root: the files of 'names' are not those of the run in 'runs/own/" in line
+    status, _, err = vit_sweep(*command.replace("LR", lr).split(), "--tracking", "off")
+    (line,) = [line for line in err.splitlines() if "error" in line]
+    assert status == 2 and "data.root: the files of 'names' are not those of the run in 'runs/own/" in line
 
 
 @pytest.mark.parametrize("study", ["own.yaml", "runs/own"])
-def test_a_study_of_an_older_version_is_one_line(study, names, tmp_path):
+def test_a_study_of_an_older_version_is_one_line(study, names, tmp_path, refused):
     """The run ids of image folders held the whole path."""
     plan = make_plan(read_study_file(tmp_path / "own.yaml"))
     older = [run.model_copy(update={"run_id": run.run_id[::-1]}) for run in plan.runs]
     StudyFolder(tmp_path / "runs" / "own", plan.model_copy(update={"runs": older})).write("here")
-    done = sweep(tmp_path, "run", study)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert "another version trained it, or " in done.stderr and done.stderr.count("--out") == 1
+    line = refused("run", study)
+    assert "another version trained it, or " in line and line.count("--out") == 1
 
 
-def test_show_decodes_nothing(names, tmp_path, monkeypatch, capsys):
+def test_show_decodes_nothing(names, tmp_path, monkeypatch, vit_sweep):
     plan = make_plan(read_study_file(tmp_path / "own.yaml"))
     StudyFolder(tmp_path / "runs" / "own", plan).write("here")
     monkeypatch.setattr("experiments.data.folder.to_rgb", Mock(side_effect=AssertionError))
-    with pytest.raises(SystemExit) as ended:
-        main(["show", "own.yaml", "--data.root", f"{names}/"])
-    assert ended.value.code == 0 and "own" in capsys.readouterr().out
+    status, out, _ = vit_sweep("show", "own.yaml", "--data.root", f"{names}/")
+    assert status == 0 and "own" in out
 
 
 @pytest.mark.parametrize(

@@ -1,37 +1,33 @@
-"""`--alert`: W&B tells the user that a sweep has ended. Training is replaced by stub_sweep.py."""
+"""`--alert`: W&B tells the user that a sweep has ended."""
 
 import json
 
 import pytest
-from wandb_server import WandbServer
-
-
-@pytest.fixture
-def server(monkeypatch):
-    """A server of W&B, used by this process and its children."""
-    with WandbServer().used_here(monkeypatch) as running:
-        yield running
 
 
 def alerts(server):
     return [(alert["severity"], alert["title"], alert["text"]) for alert in server.alerts]
 
 
-def test_an_alert_tells_that_a_sweep_has_ended_and_how_many_runs_failed(stubbed, server):
-    status, _, err = stubbed.run("--alert", **{"seed 1": "raise"})
+def test_an_alert_tells_that_a_sweep_has_ended_and_how_many_runs_failed(stubbed, server, scripted, vit_sweep):
+    words = ("run", stubbed.study, "--out", stubbed.folder, "--alert")
+    scripted(fate=lambda run: RuntimeError("out of cheese") if run.seed == 1 else {})
+    status, _, err = vit_sweep(*words)
     assert status == 1, err
     assert alerts(server) == [("ERROR", "tiny: sweep ended", "6 runs: 4 finished, 2 failed")]
     assert [run.state for run in server.runs.values()] == ["finished"] * 4
     assert server.alerts[0]["runName"] in server.runs
-    assert stubbed.run("--alert")[0] == 0
+    scripted()
+    assert vit_sweep(*words)[0] == 0
     assert alerts(server)[1:] == [("INFO", "tiny: sweep ended", "6 runs: 6 finished")]
-    assert stubbed.run("--alert")[0] == 0  # it trains nothing
+    assert vit_sweep(*words)[0] == 0  # it trains nothing
     assert len(server.alerts) == 2
 
 
-def test_an_alert_tells_that_a_tuning_has_ended_whose_wandb_runs_state_its_folder(stubbed, server):
-    words = ("--trials", 1, "--workers", 2, "--out", stubbed.folder, "--tracking", "online", "--alert")
-    status, _, err = stubbed("tune", stubbed.study, *words)
+def test_an_alert_tells_that_a_tuning_has_ended_whose_wandb_runs_state_its_folder(stubbed, server, scripted, vit_sweep):
+    scripted()
+    words = ("--trials", 1, "--out", stubbed.folder, "--tracking", "online", "--alert")
+    status, _, err = vit_sweep("tune", stubbed.study, *words)
     assert status == 0, err
     assert alerts(server) == [("INFO", "tiny: tuning ended", "2 runs: 2 finished")]
     token = json.loads((stubbed.dir / "tuning/wandb.json").read_text())["token"]
@@ -39,8 +35,9 @@ def test_an_alert_tells_that_a_tuning_has_ended_whose_wandb_runs_state_its_folde
 
 
 @pytest.mark.parametrize("flags", [[], ["--alert", "--tracking", "offline"], ["--alert", "--tracking", "off"]])
-def test_without_the_flag_or_without_a_server_there_is_no_alert(stubbed, server, flags):
-    status, out, err = stubbed.run("--seeds", 1, *flags)
+def test_without_the_flag_or_without_a_server_there_is_no_alert(stubbed, server, flags, scripted, vit_sweep):
+    scripted()
+    status, out, err = vit_sweep("run", stubbed.study, "--out", stubbed.folder, "--seeds", 1, *flags)
     assert status == 0, err
     assert "2 runs: 2 finished" in out and "cannot be used" not in err
     assert server.alerts == []

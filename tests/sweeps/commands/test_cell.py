@@ -1,5 +1,6 @@
 """vit-sweep cell: one run of a study that has been started."""
 
+import json
 import signal
 from collections import Counter
 
@@ -9,14 +10,13 @@ from study_file import read_study
 from sweeps.commands.run import array_lines
 
 
-def test_cell_trains_the_named_run_once_however_it_is_named(stubbed):
-    name = stubbed.write_plan()[3]
+def test_cell_trains_the_named_run_once_however_it_is_named(stubbed, scripted, vit_sweep):
+    name, engine = stubbed.write_plan()[3], scripted()
     for word in (f"run={name}", name):
-        status, out, err = stubbed("cell", stubbed.dir, word)
-        assert status == 0, err
-        assert out.endswith(f"{name}: finished, test/acc 51.0 %\n")
-    assert stubbed.started() == stubbed.ended() == {name: 1}
-    assert Counter(stubbed.states().values()) == {"finished": 1, "waiting": 5}
+        assert vit_sweep("cell", stubbed.dir, word)[:2] == (0, f"{name}: finished, test/acc 50.0 %\n")
+    assert engine.tried == engine.ended == {name: 1}
+    states = [run["state"] for run in json.loads(vit_sweep("status", stubbed.dir, "--json")[1])["runs"]]
+    assert Counter(states) == {"finished": 1, "waiting": 5}
 
 
 def test_cells_beside_a_sweep_train_each_run_once(stubbed):
@@ -29,13 +29,15 @@ def test_cells_beside_a_sweep_train_each_run_once(stubbed):
     assert stubbed.ended() == Counter(names) and not stubbed.trained_twice()
 
 
-def test_cell_reports_a_run_that_fails_and_tries_it_again_the_next_time(stubbed):
-    name = stubbed.write_plan()[0]
-    status, out, _ = stubbed("cell", stubbed.dir, f"run={name}", **{"seed 0": "raise"})
-    assert status == 1 and stubbed.started()[name] == 3
+def test_cell_reports_a_run_that_fails_and_tries_it_again_the_next_time(stubbed, scripted, vit_sweep):
+    name, engine = stubbed.write_plan()[0], scripted(fate=lambda run: RuntimeError("out of cheese"))
+    status, out, _ = vit_sweep("cell", stubbed.dir, f"run={name}")
+    assert status == 1 and engine.tried == {name: 3}
     assert f"failed: {name}: RuntimeError: out of cheese (see {stubbed.dir}/{name}/error.txt)" in out
-    assert stubbed.states()[name] == "failed"
-    assert stubbed("cell", stubbed.dir, name)[0] == 0
+    states = {run["run"]: run["state"] for run in json.loads(vit_sweep("status", stubbed.dir, "--json")[1])["runs"]}
+    assert states[name] == "failed"
+    scripted()
+    assert vit_sweep("cell", stubbed.dir, name)[0] == 0
 
 
 def test_a_signal_ends_it_and_the_run_is_interrupted(stubbed):
@@ -48,17 +50,16 @@ def test_a_signal_ends_it_and_the_run_is_interrupted(stubbed):
     until(lambda: stubbed.states()[name] == "waiting")  # no epoch was saved
 
 
-def test_the_cells_of_a_planned_array_train_every_run_once(stubbed):
-    status, out, err = stubbed("plan", stubbed.study, "--out", stubbed.folder)
-    assert status == 0 and out.startswith(
-        "6 runs, 6 left\nsbatch --array=0-5 array.sh\nin array.sh: vit-sweep cell "
-    ), err
+def test_the_cells_of_a_planned_array_train_every_run_once(stubbed, scripted, vit_sweep):
+    engine, words = scripted(), ("plan", stubbed.study, "--out", stubbed.folder)
+    status, out, err = vit_sweep(*words)
+    start = "6 runs, 6 left\nsbatch --array=0-5 array.sh\nin array.sh: vit-sweep cell "
+    assert status == 0 and out.startswith(start) and not engine.tried, err
     tree = read_study(stubbed.dir)
-    assert tree["command"] == f"vit-sweep run {stubbed.study} --out {stubbed.folder}" and not stubbed.log.exists()
     for index, run in enumerate(tree["runs"]):
-        assert stubbed("cell", stubbed.dir, "--index", index)[1].startswith(f"{run['run']}: finished, test/acc ")
-    assert stubbed.ended() == Counter(run["run"] for run in tree["runs"])
-    assert stubbed("plan", stubbed.dir, "--seeds", "4")[1].startswith("8 runs, 2 left\nsbatch --array=6-7 array.sh\n")
+        assert vit_sweep("cell", stubbed.dir, "--index", index)[1].startswith(f"{run['run']}: finished, test/acc ")
+    assert engine.ended == Counter(run["run"] for run in tree["runs"])
+    assert vit_sweep("plan", stubbed.dir, "--seeds", "4")[1].startswith("8 runs, 2 left\nsbatch --array=6-7 array.sh\n")
 
 
 def test_what_plan_prints_stays_below_the_limit_of_an_array():
@@ -71,10 +72,10 @@ def test_what_plan_prints_stays_below_the_limit_of_an_array():
     assert list(array_lines(left)) == lines and not list(array_lines([]))
 
 
-def test_of_a_study_with_planned_looks_no_command_shows_a_test_result(tmp_path):
-    stubbed = Stubbed(tmp_path, looks=[2, 3])
+def test_of_a_study_with_planned_looks_no_command_shows_a_test_result(tmp_path, scripted, vit_sweep):
+    stubbed, _ = Stubbed(tmp_path, looks=[2, 3]), scripted()
     name = stubbed.write_plan()[0]
-    status, out, err = stubbed("cell", stubbed.dir, name)
+    status, out, err = vit_sweep("cell", stubbed.dir, name)
     assert status == 0 and out.startswith(f"{name}: finished") and "test/acc" not in out + err
-    status, _, err = stubbed.run()
+    status, _, err = vit_sweep("run", stubbed.study, "--out", tmp_path)
     assert status == 0 and err.count(": finished") == 5 and "test/acc" not in err

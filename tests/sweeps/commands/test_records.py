@@ -10,18 +10,6 @@ from stubbed import finish, tiny_plan
 
 from experiments.runs import record
 
-COMMANDS = ["run", "dry-run", "show", "cell"]
-
-
-def words(command, stubbed, name):
-    study = [stubbed.study, "--out", stubbed.folder]
-    return {
-        "run": ["run", *study],
-        "dry-run": ["run", *study, "--dry-run"],
-        "show": ["show", *study],
-        "cell": ["cell", stubbed.dir, name],
-    }[command]
-
 
 def exchanged(first, second):
     first.rename(first.with_name("third"))
@@ -41,24 +29,22 @@ def pipe(first, _):
 @pytest.mark.parametrize(
     ("change", "reason"), [(exchanged, "belongs to run"), (damaged, "is not JSON"), (pipe, "is not a file")]
 )
-def test_every_command_refuses_a_record_that_is_not_that_of_its_run(stubbed, refused, change, reason):
-    status, _, err = stubbed.run()
-    assert status == 0, err
-    first, second = (stubbed.dir / name for name in stubbed.write_plan()[:2])
+def test_every_command_refuses_a_record_that_is_not_that_of_its_run(stubbed, vit_sweep, refused, change, reason):
+    first, second, *_ = (stubbed.dir / name for name in stubbed.write_plan())
+    for run in tiny_plan().runs:
+        finish(stubbed.dir / run.name, run)
     change(first, second)
     changed = [first.name, *([second.name] if change is exchanged else [])]
-    for command in COMMANDS:
-        assert f"{first}/summary.json: {reason}" in refused(*words(command, stubbed, first.name)), command
-    shown = {run["run"]: run for run in json.loads(stubbed("status", stubbed.dir, "--json")[1])["runs"]}
+    study = (stubbed.study, "--out", stubbed.folder)
+    for words in (("run", *study), ("run", *study, "--dry-run"), ("show", *study), ("cell", stubbed.dir, first.name)):
+        assert f"{first}/summary.json: {reason}" in refused(*words), words
+    shown = {run["run"]: run for run in json.loads(vit_sweep("status", stubbed.dir, "--json")[1])["runs"]}
     bad = [name for name, run in shown.items() if run["state"] == "unreadable"]
     assert len(shown) == 6 and bad == [name for name in shown if name in changed]
     assert all(f"{stubbed.dir / name}/summary.json: {reason}" in shown[name]["error"] for name in bad)
-    status, out, _ = stubbed("status", stubbed.dir)
-    assert (
-        status == 0
-        and len(re.findall("-s0-[0-9a-f]+ +unreadable", out)) == len(bad)
-        and f"{len(bad)} unreadable" in out
-    )
+    status, out, _ = vit_sweep("status", stubbed.dir)
+    assert status == 0 and f"{len(bad)} unreadable" in out
+    assert len(re.findall("-s0-[0-9a-f]+ +unreadable", out)) == len(bad)
 
 
 def test_a_sweep_trains_no_run_again_for_its_checkpoint_which_only_a_report_of_its_model_reads(stubbed, vit_sweep):

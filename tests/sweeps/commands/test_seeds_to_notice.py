@@ -33,13 +33,14 @@ def test_four_of_five_studies_notice_the_margin_with_them_and_fewer_with_fewer(v
     assert shown[0] < 0.81 and shown[1] > least
 
 
-def test_show_says_how_many_more_seeds_the_spread_of_the_finished_runs_takes(tmp_path, vit_sweep):
+def test_show_says_how_many_more_seeds_the_spread_of_the_finished_runs_takes(tmp_path, scripted, vit_sweep):
     """By hand: 50, 52 and 54 % have a standard deviation of 2 points, whatever the means of the variants are."""
     stubbed = Stubbed(tmp_path, margin=0.025)
     words = "show", stubbed.study, "--out", tmp_path
     assert " of the margin" in vit_sweep(*words)[1]
-    status, _, err = stubbed.run(accuracy={"logits": [0.50, 0.52, 0.54], "softmax": [0.74, 0.72, 0.70]})
-    assert status == 0, err
+    accuracy = {"logits": [0.50, 0.52, 0.54], "softmax": [0.74, 0.72, 0.70]}
+    scripted(fate=lambda run: {"test/acc": accuracy[run.variant][run.seed]})
+    assert vit_sweep("run", *words[1:])[0] == 0
     out = vit_sweep(*words)[1]
     n, more, sd = re.search(r"notice it: about (\d+), (\d+) more than planned, at .* so far, (.*)\n", out).groups()
     assert sd == "2 points" and int(more) == int(n) - 3

@@ -3,7 +3,9 @@ image used.
 """
 
 import json
+import shutil
 
+import commands
 import pandas as pd
 import pytest
 
@@ -24,8 +26,21 @@ GRID = {
 OPTIONS = ("--workers", 1, "--tracking", "off", "--device", "cpu")
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with the trained grid."""
+    folder = tmp_path_factory.mktemp("grid")
+    (folder / "rates.yaml").write_text(json.dumps(GRID))
+    status, _, err = commands.run("vit-sweep", "run", folder / "rates.yaml", "--out", folder, *OPTIONS)
+    assert status == 0, err
+    return folder
+
+
 @pytest.fixture
-def run(vit_sweep, tmp_path):
+def run(vit_sweep, trained, tmp_path):
+    """Run a study beside the grid."""
+    shutil.copytree(trained / "rates", tmp_path / "rates")
+
     def sweep(study: dict, *words):
         path = tmp_path / f"{study['name']}.yaml"
         path.write_text(json.dumps(study))
@@ -44,7 +59,6 @@ def records(folder) -> pd.DataFrame:
 
 
 def test_each_variant_is_trained_with_the_rate_that_is_best_on_validation_images(run, tmp_path):
-    run(GRID)
     tried = records(tmp_path / "rates")
     assert len(tried) == 12 and tried["test/acc"].isna().all()
     status, _, err = run(MINE, "--tuned", tmp_path / "rates")
@@ -61,12 +75,10 @@ def test_each_variant_is_trained_with_the_rate_that_is_best_on_validation_images
     }
 
 
-def test_a_study_that_cannot_choose_is_refused_in_one_line(run, tmp_path):
-    run(GRID)
-    run(
-        GRID
-        | {"name": "other", "metric": "test/acc", "seeds": [7], "factors": {"optim.lr": [0.003], **MINE["factors"]}}
-    )
+def test_a_study_that_cannot_choose_is_refused_in_one_line(run, tmp_path, scripted):
+    scripted()
+    other = {"name": "other", "metric": "test/acc", "seeds": [7], "factors": {"optim.lr": [0.003], **MINE["factors"]}}
+    run(GRID | other)
 
     def refused(said: str, tried: str = "rates", **changes):
         status, _, err = run(MINE | changes, "--tuned", tmp_path / tried)

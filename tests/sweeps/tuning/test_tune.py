@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from scripted import KILLED
 
 from experiments.runs import record
+from sweeps.engines.contract import Failed
 from sweeps.plan import make_plan
 from sweeps.study import read_study_file
 from sweeps.study_folder import StudyFolder
@@ -109,28 +111,40 @@ def check_against_records(tuned: dict, folder: Path) -> None:
         assert best["epochs"] == sum(trial["epochs"] for trial in own)
 
 
-def tune_stubbed(stubbed, options=(), **stub) -> tuple[int, str, str]:
-    """Three trials of each of two variants, by two workers that do not train."""
-    return stubbed("tune", stubbed.study, "--trials", 3, "--workers", 2, "--out", stubbed.folder, *options, **stub)
+@pytest.fixture
+def tune(stubbed, scripted, vit_sweep):
+    """Three trials of each of two variants: the engine, and what the command prints."""
+
+    def run(*options, **script):
+        engine, words = scripted(places=2, **script), ("--trials", 3, "--out", stubbed.folder, *options)
+        return engine, *vit_sweep("tune", stubbed.study, *words)
+
+    return run
 
 
-def test_a_trial_that_always_fails_is_given_up_and_one_whose_worker_was_killed_is_not(stubbed):
-    status, out, err = tune_stubbed(stubbed, **{"seed 1000001": "raise", "seed 1000000": "kill-once"})
+def test_a_trial_that_always_fails_is_given_up_and_one_whose_worker_was_killed_is_not(tune, stubbed):
+    def fate(run):
+        if run.seed == 1_000_000 and engines[0].tried[run.name] == 1:
+            return Failed(KILLED)
+        return RuntimeError("out of cheese") if run.seed == 1_000_001 else {}
+
+    engines = []
+    engine, status, out, err = tune(fate=fate, script=lambda engine: engines.append(engine) or iter(()))
     assert status == 1, err
     assert "failed: logits, trial 1" in out and "failed: softmax, trial 1" in out
-    assert "killed by SIGKILL" in err and "RuntimeError: out of cheese" in err
+    assert KILLED in err and "RuntimeError: out of cheese" in err
     trials = read_tuned(stubbed.dir / "tuned.yaml").trials
     assert [trial.status for trial in trials] == ["finished", "failed", "finished"] * 2
-    started = Counter(name.rpartition("-")[0] for name in stubbed.started().elements())
-    assert started == {f"{head}-s100000{n}": (2, 3, 1)[n] for head in ("logits", "softmax") for n in range(3)}
+    tried = {name.rpartition("-")[0]: times for name, times in engine.tried.items()}
+    assert tried == {f"{head}-s100000{n}": (2, 3, 1)[n] for head in ("logits", "softmax") for n in range(3)}
     assert len(list(stubbed.dir.glob("tuning/*-s1000001-*/error.txt"))) == 2
 
 
-def test_each_seed_of_a_trial_is_trained_once_and_a_choice_at_an_end_of_its_range_is_named(stubbed):
+def test_each_seed_of_a_trial_is_trained_once_and_a_choice_at_an_end_of_its_range_is_named(tune, stubbed):
     words = ("--seeds-per-trial", 2, "--params", "optim.lr=1e-3..1.00001e-3")  # trained values have four digits
-    status, out, err = tune_stubbed(stubbed, words)
+    engine, status, out, err = tune(*words)
     assert status == 0 and "by 3 trials of 2 seeds each" in out, err
-    assert len(stubbed.ended()) == 12 and set(stubbed.ended().values()) == {1} and "[12/12]" in err
+    assert len(engine.ended) == 12 and set(engine.tried.values()) == {1} and "[12/12]" in err
     for variant in ("logits", "softmax"):
         assert f"edge: {variant}: optim.lr=0.001 is at or near the lower end of 0.001 to 0.00100001; widen it" in out
     tuned = read_tuned(stubbed.dir / "tuned.yaml")
