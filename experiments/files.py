@@ -12,12 +12,16 @@ import secrets
 import shutil
 import stat
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from experiments.errors import UserError, writing
 
+UNUSABLE = (ValueError, LookupError, TypeError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+"""What a file raises that is no table or no npz file."""
 DEEPEST = 100  # levels of a JSON file, far fewer than Python's calls
 PART = ".part-"  # prefix of a file that is being written
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=,+-]{0,127}")  # of a run, a W&B run or a token, before it enters a path

@@ -16,6 +16,7 @@ from experiments.errors import UserError, say
 from experiments.files import RecordError, check_name, open_own, own_folder, read_json
 from experiments.version import command, now
 
+DRIVER_LOCK = "driver.lock"  # held by the one process that trains a study, or writes its plan
 LOCKS = "locks"  # beside the folders of runs: for each run the lock of the process that trains it
 WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)  # errors of a file system without them
 POLL_SECONDS = 0.02

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -21,6 +21,7 @@ from experiments.stated import Family, Looks, Margin, MetricName, UntilDecided, 
 from experiments.tuned import Tuned
 
 STUDY = "study.json"
+REFERENCE = Path(__file__).resolve().parents[1] / "analysis" / "reference"  # of a checkout: exports of its authors
 GRID = ("tuned", "base", "factors", "extra")  # fields that decide which runs a study has
 COMPARISON = ("baseline", "metric", "margin", "by", "looks", "variance", "family")  # stay after the first run
 OTHER_FOLDERS = ("locks", "report", "tuning", "wandb")  # in a study's folder, beside those of its runs
@@ -83,6 +84,24 @@ def _config_of(settings: str) -> RunConfig:
     return override(RunConfig(), json.loads(settings))
 
 
+class Reuse(BaseModel, frozen=True, extra="forbid"):
+    """A source of runs that a study takes as they are, and its digest: an export, or the folder of another study.
+
+    `folder`: an absolute path; relative in study.json, like plug-ins; only `name` in an export.
+    """
+
+    folder: Annotated[str, Field(pattern=r"^[^\x00-\x1f]+$")]
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+    @property
+    def name(self) -> str:
+        """The path in analysis/reference, else the name of the folder."""
+        path = Path(self.folder)
+        if path.is_relative_to(REFERENCE):
+            return path.relative_to(REFERENCE).as_posix()
+        return path.name if path.is_absolute() else self.folder
+
+
 class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     """A study: what is compared and how, and its runs. The fields are those of study.json, in its order.
 
@@ -111,6 +130,7 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     definition: dict[str, Any] = Field({}, alias="study")
     plugins: list[str] = Field([], exclude=True)  # an export has their source
     tuned: Tuned | None = None
+    reuse: list[Reuse] = []  # left out where empty; only the study's own folder is read with it, see `runs.reused`
     runs: list[RunSpec] = Field(min_length=1)
 
     @field_validator("base")
@@ -199,12 +219,19 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
             kind = "an exported study" if others["export"] is not None else f"a study of {others['source']!r}"
             raise RecordError(f"{path}: holds {kind}, which has no run folders (see vit-report); choose another --out")
         plan, folder = cls.parse(tree, str(path)), path.parent.resolve()
-        return plan.changed(plugins=[os.path.normpath(folder / file) for file in plan.plugins])
+        plan = plan.changed(plugins=[os.path.normpath(folder / file) for file in plan.plugins])
+        return plan.with_sources(lambda source: os.path.normpath(folder / source.folder))
 
     def write(self, study_dir: Path) -> None:
         folder = Path(study_dir).resolve()
         files = [os.path.relpath(file, folder) for file in self.plugins]
-        write_json(Path(study_dir) / STUDY, {**self.tree(), **({"plugins": files} if files else {})})
+        tree = self.with_sources(lambda source: os.path.relpath(source.folder, folder)).tree()
+        write_json(Path(study_dir) / STUDY, {**tree, **({"plugins": files} if files else {})})
+
+    def with_sources(self, place: Callable[[Reuse], str]) -> Self:
+        """The plan with other paths of the sources whose runs it reuses."""
+        sources = [source.model_copy(update={"folder": place(source)}) for source in self.reuse]
+        return self.changed(reuse=sources) if sources else self
 
     def tree(self) -> dict[str, Any]:
         """The plain form: the fields that were given."""

@@ -15,13 +15,13 @@ from typing import Any, Protocol, assert_never
 
 from experiments.errors import UserError, duration_text
 from experiments.files import RecordError, own_folder, write_text
+from experiments.locks import DRIVER_LOCK
 from experiments.metric import Metric
 from experiments.runs import record
 from experiments.runs.resume import epochs_done
 from experiments.study import RunSpec
 from sweeps.engines.contract import Done, Engine, Epoch, Event, Failed, Task, Worker
 from sweeps.progress import ProgressDisplay, result_text
-from sweeps.study_folder import DRIVER_LOCK
 
 ATTEMPTS = 3  # at a run in one command; then it has failed
 FAILURES = 3  # of different runs, without a success in between, after which a worker stops: the machine may be at fault

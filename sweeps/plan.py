@@ -63,7 +63,7 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
         seeds=sorted(study.seed_list),
         base=base.model_dump(),
         definition={
-            **study.model_dump(exclude_defaults=True, exclude={"tuned"}),
+            **study.model_dump(exclude_defaults=True, exclude={"tuned", "reuse"}),
             **({"plugins": [os.path.basename(file) for file in study.plugins]} if study.plugins else {}),
         },
         runs=runs,

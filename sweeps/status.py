@@ -9,12 +9,12 @@ from pathlib import Path
 
 from experiments.config import DEFAULTS
 from experiments.files import read_bytes
-from experiments.locks import LOCKS, Holder, holder
+from experiments.locks import DRIVER_LOCK, LOCKS, Holder, holder
 from experiments.runs import record
 from experiments.runs.resume import NAME as RESUME
 from experiments.runs.resume import read_note
+from experiments.runs.reused import ReusedRun, reused_runs
 from experiments.study import RunSpec, StudyPlan
-from sweeps.study_folder import DRIVER_LOCK
 
 STATES = ("running", "waiting", "interrupted", "failed", "finished", "diverged", "pruned", "unreadable")
 ACTIVE = ("running", "waiting", "interrupted")  # states of runs that are left to train
@@ -40,6 +40,7 @@ class RunStatus:
     host: str | None = None
     pid: int | None = None
     last_epoch: float | None = None
+    reused_from: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,18 @@ class StudyStatus:
 
 
 def read_status(study_dir: Path) -> StudyStatus:
-    """The status of a study now. Raises `UserError` where study.json cannot be read or its runs have no folders."""
+    """The status of a study now. Raises `UserError` where study.json cannot be read or its runs have no folders, and
+    where a source of runs that it reuses is missing or was changed.
+    """
     plan = StudyPlan.read(study_dir)
-    runs = [run_status(study_dir, run) for run in plan.runs]
+    reused = reused_runs(plan)
+    runs = [run_status(study_dir, run, reused.get(run.run_id)) for run in plan.runs]
     return StudyStatus(plan.name, holder(study_dir / DRIVER_LOCK), runs, _seconds_left(study_dir, runs))
 
 
-def run_status(study_dir: Path, run: RunSpec) -> RunStatus:
-    """The status of a run."""
-    folder, holding = study_dir / run.name, None
+def run_status(study_dir: Path, run: RunSpec, reused: ReusedRun | None = None) -> RunStatus:
+    """The status of a run. `reused`: the one that a source has in its place, if the study has no record of it."""
+    folder, holding, source = study_dir / run.name, None, None
     stated = run.settings.get("train.epochs")
     planned = stated if isinstance(stated, int) else DEFAULTS["train.epochs"]
     summary = error = None
@@ -81,6 +85,8 @@ def run_status(study_dir: Path, run: RunSpec) -> RunStatus:
         summary = record.read_ended(study_dir, run)
     except record.RecordError as damage:
         error = str(damage)
+    if reused and not (summary or error):
+        summary, source = reused.summary, reused.source.name
     if error:
         state, done = "unreadable", 0
     elif summary:
@@ -100,6 +106,7 @@ def run_status(study_dir: Path, run: RunSpec) -> RunStatus:
         host=holding.host if holding else None,
         pid=holding.pid if holding else None,
         last_epoch=_since_epoch(folder) if holding else None,
+        reused_from=source,
     )
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_va
 
 from experiments.errors import UserError, first_line, format_level
 from experiments.metric import Metric
+from experiments.runs.reused import find_source
 from experiments.stated import (
     Family,
     Levels,
@@ -63,6 +64,10 @@ class Study(BaseModel, frozen=True, extra="forbid"):
     )
     tuned: str | None = Field(
         None, description="the settings of each variant: a tuned.yaml of `vit-sweep tune`, relative to the study's file"
+    )
+    reuse: list[str] = Field(
+        [],
+        description="exports or folders of studies whose runs are taken as they are: paths, or of analysis/reference",
     )
     names: dict[str, str] = Field({}, description="factor -> its name in labels")
     labels: dict[str, str] = Field({}, description="variant -> its name in tables and figures; may change at any time")
@@ -189,4 +194,6 @@ def read_study_file(path: Path) -> Study:
         plugins.add(tree["plugins"], f"{path}: plugins")
     if isinstance(tree.get("tuned"), str):
         tree["tuned"] = str((path.parent / Path(tree["tuned"]).expanduser()).resolve())
+    if isinstance(given := tree.get("reuse"), list) and all(isinstance(folder, str) for folder in given):
+        tree["reuse"] = [find_source(folder, path.parent) for folder in given]
     return parse_study(tree, str(path))

@@ -12,14 +12,14 @@ from experiments.catalogue import DATASETS
 from experiments.config import flatten, run_id, unplaced
 from experiments.errors import UserError, format_level, writing
 from experiments.files import check_own
-from experiments.locks import holder, lock
+from experiments.locks import DRIVER_LOCK, holder, lock
 from experiments.runs import record
 from experiments.runs.history import Look, add_look
+from experiments.runs.reused import ReusedRuns, merged, reused_runs
 from experiments.study import COMPARISON, GRID, OTHER_FOLDERS, STUDY, RunSpec, StudyPlan
 from sweeps.plan import make_run
 from vit import plugins
 
-DRIVER_LOCK = "driver.lock"  # held by the one process that trains the study, or writes its plan
 DRIVER_SECONDS = 1.0  # in which a driver that is ending ends, and one that only looks at the lock has looked
 Ended = dict[str, dict[str, Any]]
 """run -> the summary of its record"""
@@ -30,18 +30,19 @@ LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
 class StudyFolder:
     """A study, and what a command has read in its folder, once. A driver adds the records of runs that end.
 
-    `stated`: the plan in study.json, if there is one.
+    `stated`: the plan in study.json, if there is one. `ended` has the runs that are reused, too.
     """
 
     dir: Path
     plan: StudyPlan
     ended: Ended = field(default_factory=dict)
     stated: StudyPlan | None = None
+    reused: ReusedRuns = field(default_factory=dict)
 
     @classmethod
     def read(cls, plan: StudyPlan, study_dir: Path, only: Collection[str] | None = None) -> Self:
         """Read study.json and the records, or `only` those of some runs. Raises `RecordError` where one is damaged, or
-        that of another run.
+        that of another run, and where a source of runs that are reused is missing or was changed.
 
         The runs of the plan get the names, and so the folders, that they have in study.json: a study that gains a
         factor gives its variants longer labels, and the records stay where they are. See also `with_stopped`.
@@ -49,10 +50,17 @@ class StudyFolder:
         old = _old_plan(study_dir)
         names = {run.run_id: run.name for run in old.runs} if old else {}
         runs = [run.model_copy(update={"name": names.get(run.run_id, run.name)}) for run in plan.runs]
-        plan = with_stopped(plan.changed(runs=runs), old)
-        wanted = [run for run in plan.runs if only is None or run.name in only]
-        summaries = ((run.name, record.read_ended(study_dir, run)) for run in wanted)
-        return cls(study_dir, plan, {name: summary for name, summary in summaries if summary}, old)
+        plan = with_stopped(_with_sources(plan.changed(runs=runs), old), old)
+        reused, ended = reused_runs(plan), Ended()
+        for run in plan.runs:
+            if only is not None and run.name not in only:
+                continue
+            if summary := record.read_ended(study_dir, run):
+                ended[run.name] = summary
+                reused.pop(run.run_id, None)  # the study has its own
+            elif run.run_id in reused:
+                ended[run.name] = reused[run.run_id].summary
+        return cls(study_dir, plan, ended, old, reused)
 
     @property
     def left(self) -> list[RunSpec]:
@@ -87,6 +95,8 @@ class StudyFolder:
             known = ((run, recorded_hash(self.dir / run.name)) for run in of_root)
             run, files = next((pair for pair in known if pair[1]), (of_root[0], ""))
             check_unchanged(run.config, files, self.dir / run.name)
+            for held in (self.reused[run.run_id] for run in of_root if run.run_id in self.reused):
+                check_unchanged(of_root[0].config, held.summary["data"].get("files"), Path(held.source.folder))
 
     def write(self, command: str) -> StudyPlan:
         """Write the plan to study.json, together with the runs that earlier commands planned there. Returns it all.
@@ -135,7 +145,12 @@ def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -
     """The plan together with the runs of study.json, which is `old`. Raises `UserError` where that is another study."""
     if old is None:
         return plan
-    return with_stopped(plan.changed(runs=_merged_runs(plan, old, study_dir)), old)
+    return with_stopped(_with_sources(plan.changed(runs=_merged_runs(plan, old, study_dir)), old), old)
+
+
+def _with_sources(plan: StudyPlan, old: StudyPlan | None) -> StudyPlan:
+    """The plan with the sources of study.json, which is `old`, too: what was reused once is not trained later."""
+    return plan.changed(reuse=merged(plan.reuse, old.reuse)) if old and old.reuse else plan
 
 
 def plan_of(study_dir: Path) -> StudyPlan:

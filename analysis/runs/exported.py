@@ -7,19 +7,17 @@ but a text needs quotes only where it would be read as another value. An empty c
 setting of an ended run is its default.
 """
 
-import csv
-import hashlib
-import io
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path, PurePath
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from analysis.runs import hits
 from analysis.runs.held_fixed import without_locations
@@ -27,39 +25,28 @@ from analysis.runs.runs import Runs
 from analysis.runs.settings import leaves, nested
 from analysis.runs.source_run import COLUMNS, ENDED, TEXTS, check_row
 from experiments.config import DEFAULTS, completed, unplaced
-from experiments.errors import UserError, first_line, writing
-from experiments.files import RecordError, canonical, check_replaceable, finite, read_bytes, read_json, write_bytes
+from experiments.errors import UserError, writing
+from experiments.files import RecordError, check_replaceable, finite, write_bytes
 from experiments.metric import is_metric
-from experiments.runs.history import Look
-from experiments.runs.predictions import UNUSABLE
+from experiments.runs.exports import (
+    CURVES,
+    FILES,
+    HITS,
+    PLUGINS,
+    RUNS,
+    Export,
+    cells,
+    file_digest,
+    is_export,
+    read_file,
+    read_stated,
+    study_digest,
+)
 from experiments.study import STUDY, Inferred, StudyPlan
 
-RUNS, CURVES, HITS, PLUGINS = "runs.csv", "curves.csv", "test_hits.npz", "plugins.json"
 PATH = re.compile(r"""(?<![\w./~-])(?:~[\w.-]*)?/(?!/)[^\s,;:\])"']+""")  # an absolute one, not that of a URL
 LEVELS = ("factors", "extra", "baseline")  # of a study file
 SOURCES = TypeAdapter(dict[str, dict[str, str]])  # digest -> file -> its text
-FILES = (RUNS, CURVES, HITS, PLUGINS, STUDY)
-
-
-class Export(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
-    """What an export adds to the plan. `troubles`: run -> why its record is excluded. `digest`: that of study.json.
-
-    Tables, hits and plug-ins have the SHA-256 of their file as `digest`, for a table over its cells. Older exports also
-    state the types of columns, which are not used.
-    """
-
-    format: Literal[1] = Field(1, alias="schema")
-    tables: dict[str, dict[str, Any]]
-    troubles: dict[str, str]
-    looks: tuple[Look, ...] | None = None
-    hits: dict[str, Any] | None = None
-    plugins: dict[str, Any] | None = None
-    digest: str = ""
-
-
-def is_export(folder: Path) -> bool:
-    """Whether the folder holds an exported study: its study.json says so."""
-    return (folder / STUDY).is_file() and read_json(folder / STUDY).get("export") is not None
 
 
 def export(study: Runs, folder: Path) -> Path:
@@ -90,7 +77,7 @@ def _without_paths(study: Runs) -> Runs:
 
     Levels keep theirs, since they tell variants apart.
     """
-    plan = study.plan
+    plan = study.plan.with_sources(attrgetter("name"))
     changes = {name: _last_parts(value) for name, value in plan if name in ("command", "source", "notes")}
     changes["definition"] = {k: value if k in LEVELS else _last_parts(value) for k, value in plan.definition.items()}
     if plan.tuned:
@@ -111,17 +98,9 @@ def _last_parts(value: Any) -> Any:
 def read_export(folder: Path) -> Runs:
     """Read an exported study. Raises `RecordError` naming the file that is missing, changed or something else."""
     folder = Path(folder)
-    tree = read_json(folder / STUDY)
-    stated = tree.pop("export", None)
-    try:
-        part = Export.model_validate(stated)
-    except ValidationError as error:
-        raise RecordError(f"{folder / STUDY}: export.{first_line(error)}") from error
-    plan = StudyPlan.parse(tree, str(folder / STUDY))
-    if part.digest != _digest({**plan.tree(), "export": stated}):
-        raise RecordError(f"{folder / STUDY}: does not match its own digest; it was changed after the export")
+    plan, part = read_stated(folder)
     from_csv = partial(_from_csv, texts=_texts(plan))
-    runs, curves = (_read(folder / name, part.tables.get(name), from_csv) for name in (RUNS, CURVES))
+    runs, curves = (read_file(folder / name, part.tables.get(name), from_csv) for name in (RUNS, CURVES))
     for row in runs:
         check_row(row, f"{folder / RUNS}: {row.get('run')}")
     planned = {(run.name, run.variant, run.seed) for run in plan.runs}
@@ -135,8 +114,8 @@ def read_export(folder: Path) -> Runs:
         runs,
         curves,
         troubles=part.troubles,
-        hits=_read(folder / HITS, part.hits, hits.from_bytes) if part.hits is not None else {},
-        sources=_read(folder / PLUGINS, part.plugins, SOURCES.validate_json) if part.plugins is not None else {},
+        hits=read_file(folder / HITS, part.hits, hits.from_bytes) if part.hits is not None else {},
+        sources=read_file(folder / PLUGINS, part.plugins, SOURCES.validate_json) if part.plugins is not None else {},
         looks=part.looks or (),
     )
 
@@ -149,7 +128,7 @@ def _files(study: Runs) -> dict[str, bytes]:
         files[HITS] = hits.to_bytes(study.hits)
     if study.sources:
         files[PLUGINS] = (json.dumps(study.sources, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
-    digests = {name: {"digest": _file_digest(name, body)} for name, body in files.items()}
+    digests = {name: {"digest": file_digest(name, body)} for name, body in files.items()}
     part = Export(
         tables={name: digests[name] for name in (RUNS, CURVES)},
         troubles=study.troubles,
@@ -158,30 +137,8 @@ def _files(study: Runs) -> dict[str, bytes]:
         plugins=digests.get(PLUGINS),
     )
     tree = finite({**study.plan.tree(), "export": part.model_dump(by_alias=True, exclude_none=True)})
-    tree["export"]["digest"] = _digest(tree)
+    tree["export"]["digest"] = study_digest(tree)
     return {**files, STUDY: (json.dumps(tree, indent=1, ensure_ascii=False) + "\n").encode()}
-
-
-def _digest(tree: Mapping[str, Any]) -> str:
-    """SHA-256 over study.json without this digest."""
-    part = {key: value for key, value in tree["export"].items() if key != "digest"}
-    return hashlib.sha256(canonical({**tree, "export": part})).hexdigest()
-
-
-def _file_digest(name: str, body: bytes) -> str:
-    """SHA-256 of a file; of a table over its cells, so that it does not depend on line endings or quotes."""
-    return hashlib.sha256(canonical(_cells(body)) if name.endswith(".csv") else body).hexdigest()
-
-
-def _read(path: Path, stated: Mapping[str, Any] | None, parse: Callable[[bytes], Any]) -> Any:
-    """What a file of an export holds. `stated`: the digest in study.json. Raises `RecordError`."""
-    body = read_bytes(path)
-    try:
-        if stated and _file_digest(path.name, body) == stated.get("digest"):
-            return parse(body)
-    except (*UNUSABLE, AttributeError, csv.Error) as error:
-        raise RecordError(f"{path}: is not what an export holds: {error!r}") from error
-    raise RecordError(f"{path}: does not match its digest in {STUDY}; it was changed after the export")
 
 
 def _completed(row: dict[str, Any]) -> dict[str, Any]:
@@ -238,7 +195,7 @@ def _from_csv(body: bytes, texts: Mapping[str, str | None]) -> list[dict[str, An
     def value(name: str, cell: str) -> Any:
         return texts.get(name) if not cell else cell if name in texts else _value(cell)
 
-    header, *lines = _cells(body)
+    header, *lines = cells(body)
     return [{name: value(name, cell) for name, cell in zip(header, line, strict=True)} for line in lines]
 
 
@@ -248,7 +205,3 @@ def _value(cell: str) -> Any:
         return json.loads({"True": "true", "False": "false"}.get(cell, cell))
     except ValueError:
         return cell
-
-
-def _cells(body: bytes) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(body.decode(errors="replace"), newline="")))

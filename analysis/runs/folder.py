@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from analysis.asked import Asked
+from analysis.runs.exported import read_export
 from analysis.runs.hits import RunHits, read_hits
 from analysis.runs.inferred import infer
 from analysis.runs.runs import Runs
 from analysis.runs.settings import leaves
-from analysis.runs.source_run import SourceRun, check_row
-from experiments.config import completed
+from analysis.runs.source_run import COLUMNS, ENDED, SourceRun, check_row
+from experiments.config import DEFAULTS, completed
 from experiments.runs import record
+from experiments.runs.exports import is_export
 from experiments.runs.history import read_looks
-from experiments.study import STUDY, RunSpec, StudyPlan
+from experiments.runs.reused import reused_runs
+from experiments.study import STUDY, Reuse, RunSpec, StudyPlan
 from vit.plugins import digest
 
 
@@ -36,9 +40,8 @@ def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Runs:
     """
     study_dir = Path(study_dir)
     plan = StudyPlan.read(study_dir)
-    reader = _Reader(study_dir, skip_unreadable)
-    looks = tuple(read_looks(study_dir))
-    return Runs.of_runs(plan, reader.planned_and_others(plan), looks=looks, **reader.parts())
+    reader, looks = _Reader(study_dir, skip_unreadable), tuple(read_looks(study_dir))
+    return Runs.of_runs(plan, reader.planned_and_others(plan, _Sources(plan)), looks=looks, **reader.parts())
 
 
 def read_runs(folder: Path, asked: Asked) -> Runs:
@@ -63,10 +66,15 @@ class _Reader:
         """The fields of the `Runs`."""
         return {"folder": self.folder, "troubles": self.troubles, "sources": self.sources, "hits": self.hits}
 
-    def planned_and_others(self, plan: StudyPlan) -> Iterator[SourceRun]:
-        """The runs of a plan, and then those of the folder that are not in it."""
+    def planned_and_others(self, plan: StudyPlan, sources: "_Sources") -> Iterator[SourceRun]:
+        """The runs of a plan, those that it reuses from their sources, and then those of the folder that are not in it."""
         names = {planned.name for planned in plan.runs}
-        yield from (self.read(planned.name, planned) for planned in plan.runs)
+        for planned in plan.runs:
+            taken = sources.run(planned)
+            if taken and not record.is_finished(self.folder / planned.name):
+                yield self._taken(*taken, planned)
+            else:
+                yield self.read(planned.name, planned)
         for folder in sorted(self.folder.iterdir()):
             if folder.name not in names and (folder / record.CONFIG).is_file():
                 self.troubles[folder.name] = f"is not in {STUDY}, so it is not used"
@@ -83,7 +91,7 @@ class _Reader:
             held = SourceRun(name, run.summary["status"], completed(run.config), "", run.summary, run.rows)
             check_row(held.row, folder / record.SUMMARY)
             if planned:
-                _check_plan(folder, held.row, planned)
+                _check_plan(folder / record.CONFIG, held.row, planned)
             hits = read_hits(run, held.row, self.labels)
             self._read_plugin(run, held.row["plugin_digest"])
         except record.RecordError as error:
@@ -95,6 +103,19 @@ class _Reader:
         if hits is not None:
             self.hits[name] = hits
         return held
+
+    def _taken(self, source: str, study: Runs, row: dict[str, Any], planned: RunSpec) -> SourceRun:
+        """A run that the study reuses. What the other study had planned says nothing of this one."""
+        _check_plan(f"reuse: {source}: {row['run']}", row, planned)
+        if row["run"] in study.hits:
+            self.hits[planned.name] = study.hits[row["run"]]
+        if (digest := row["plugin_digest"]) in study.sources:
+            self.sources[digest] = study.sources[digest]
+        epochs = study.curves[study.curves["run"] == row["run"]].drop(columns=["run", "variant", "seed"])
+        known = {path: value for path, value in row.items() if path in (*COLUMNS, *DEFAULTS) or pd.notna(value)}
+        held = {**known, "run": planned.name, "reused_from": source}
+        held |= {path: None for path in known if path.startswith("planned_")}
+        return SourceRun(planned.name, row["status"], held=held, rows=epochs.to_dict("records"))
 
     def _read_plugin(self, run: record.RunRecord, expected: str | None) -> None:
         """Keep the source of a run's plug-in. Raises `RecordError` where the copy was changed."""
@@ -108,8 +129,33 @@ class _Reader:
         self.sources[expected] = {name: body.decode(errors="replace") for name, body in files.items()}
 
 
-def _check_plan(folder: Path, row: Mapping[str, Any], planned: RunSpec) -> None:
+class _Sources:
+    """The sources of the runs that a study reuses, which are read where one of them is needed."""
+
+    def __init__(self, plan: StudyPlan) -> None:
+        self.runs, self.known = reused_runs(plan), dict[Reuse, tuple[Runs, dict[str, dict[str, Any]]]]()
+
+    def run(self, planned: RunSpec) -> tuple[str, Runs, dict[str, Any]] | None:
+        """Source, its runs, and the row of a run; None where no source has it."""
+        if not (held := self.runs.get(planned.run_id)):
+            return None
+        if held.source not in self.known:
+            folder = Path(held.source.folder)
+            study = read_export(folder) if is_export(folder) else _own_runs(folder)
+            ended = study.of(*ENDED).drop_duplicates("run_id")
+            self.known[held.source] = study, ended.set_index("run_id", drop=False).to_dict("index")
+        study, rows = self.known[held.source]
+        return held.source.name, study, rows[planned.run_id]
+
+
+def _own_runs(folder: Path) -> Runs:
+    """The runs of a study's folder without those that it reuses."""
+    plan, reader = StudyPlan.read(folder), _Reader(folder, False)
+    return Runs.of_runs(plan, (reader.read(run.name, run) for run in plan.runs), **reader.parts())
+
+
+def _check_plan(source: object, row: Mapping[str, Any], planned: RunSpec) -> None:
     """Raise `RecordError` where a record belongs to another run than the plan says."""
     for name, value in {**dict(leaves(planned.levels)), "seed": planned.seed}.items():
         if row.get(name) != value:
-            raise record.RecordError(f"{folder / record.CONFIG}: {name} is {row.get(name)!r}, planned is {value!r}")
+            raise record.RecordError(f"{source}: {name} is {row.get(name)!r}, planned is {value!r}")

@@ -37,7 +37,7 @@ COLUMNS = (
     *("run", "run_id", "variant", "seed", "status", "epochs"),
     *METRICS,
     *FROM_SUMMARY,
-    *("hardware", "versions", "digest"),
+    *("hardware", "versions", "digest", "reused_from"),
 )
 """The columns of `Runs.runs` that every source gives. Then come, in any order, the settings by dotted path
 ("model.depth") and the metrics that only some runs measure ("fewshot/mnist/5")."""
@@ -61,10 +61,13 @@ class SourceRun:
     rows: list[dict[str, Any]] = field(default_factory=list)  # its epochs, as in metrics.csv
     study: str = ""  # the name of its study, where the source has one
     metric: Metric | None = None  # one that no record has, of a table
+    held: Mapping[str, Any] | None = None  # the row, of a run that the study takes from another one
 
     @cached_property
     def row(self) -> dict[str, Any]:
         """The row of `Runs.runs`, without what a plan says of the run."""
+        if self.held is not None:
+            return dict(self.held)
         summary, settings = dict(leaves(self.summary)), dict(leaves(self.config))
         versions = _part(summary, "provenance.versions")
         return {
@@ -81,6 +84,7 @@ class SourceRun:
             "hardware": ", then ".join(dict.fromkeys(_devices(self.summary))),
             "versions": ", ".join(f"{package} {version}" for package, version in sorted(versions.items())),
             "digest": summary.get("digest"),
+            "reused_from": None,
         }
 
 

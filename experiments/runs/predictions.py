@@ -8,7 +8,6 @@ file imports no torch.
 import io
 import math
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from experiments.files import most_bytes
+from experiments.files import UNUSABLE, most_bytes
 from experiments.runs import record
-
-UNUSABLE = (ValueError, LookupError, TypeError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""What a file that is no npz file raises."""
 
 
 @dataclass(frozen=True)

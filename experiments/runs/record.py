@@ -60,7 +60,7 @@ _DATA = _part({}, files=str, classes=list[str], mean=_NUMBERS, std=_NUMBERS, cop
 _HARDWARE = dict[str, Any]
 _SESSION: Any = _part({}, hardware=_HARDWARE)
 _ORIGIN = {"commit": str, "hardware": _HARDWARE, "versions": _HARDWARE, "sessions": list[_SESSION], "plugin": _PLUGIN}
-_SUMMARY = _part(
+SUMMARY_TYPES = _part(
     {"run_id": str, "files": dict[Annotated[str, AfterValidator(_check_relative)], str]},
     **{"epochs": Annotated[int, Field(ge=0, le=10**9)], "data": _DATA, "provenance": _part({}, **_ORIGIN)},
     **{"planned": dict[str, Any], "cost": dict[str, Any]},
@@ -166,10 +166,10 @@ def read_run(
 
 def read_config(run_dir: Path) -> dict[str, Any]:
     """The configuration of a run, which may be of another version. Raises `RecordError` where it lacks a section."""
-    return _checked(_SETTINGS, read_json(run_dir / CONFIG), run_dir / CONFIG)
+    return checked(_SETTINGS, read_json(run_dir / CONFIG), run_dir / CONFIG)
 
 
-def _checked(part: type[BaseModel], tree: dict[str, Any], path: Path) -> dict[str, Any]:
+def checked(part: type[BaseModel], tree: dict[str, Any], path: Path) -> dict[str, Any]:
     """A file's content, if its types are possible: a digest shows only that nothing was changed."""
     try:
         part.model_validate(tree)
@@ -193,7 +193,7 @@ def read_summary(run_dir: Path, run_id: str | None = None) -> dict[str, Any]:
         raise RecordError(f"{path}: does not match its own digest; it was changed after the run")
     if summary.get("schema") != SCHEMA or summary.get("status") not in STATUSES:
         raise RecordError(f"{path}: unknown schema or status: {summary.get('schema')!r}, {summary.get('status')!r}")
-    _checked(_SUMMARY, summary, path)
+    checked(SUMMARY_TYPES, summary, path)
     if run_id not in (None, summary["run_id"]):
         raise RecordError(f"{path}: belongs to run {summary['run_id']}, not {run_id}; its folder was renamed or copied")
     return summary

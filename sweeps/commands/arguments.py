@@ -6,7 +6,7 @@ The commands import modules that need torch, Optuna or rich in the functions tha
 import argparse
 import glob
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from experiments.cli import add_settings, complete_with, folder, given_settings,
 from experiments.effects import warn_of_equal_variants, warn_of_long_warmup
 from experiments.errors import UserError, shell_words
 from experiments.presets import PRESETS
+from experiments.runs.reused import find_source, merged, take
 from experiments.stated import UntilDecided
 from experiments.study import STUDY, StudyPlan
 from experiments.yaml_file import parse_yaml
@@ -31,6 +32,9 @@ train each variant with its own settings: the tuned.yaml that `vit-sweep tune` w
 or the folder of a study of val/acc with further factors, whose best levels are chosen; none: as in the base (default:
 `tuned` of the study file, else none)"""
 NOT_TUNED = "none"
+REUSE = """\
+an export, the folder of another study, or a name in analysis/reference: runs of it that the study plans are not trained
+again; may be repeated, and adds to `reuse` of the study file"""
 UNTIL_DECIDED = """\
 train at 5 seeds, test, stop each variant that is better, worse or equivalent to the baseline, and go on with 8, 12
 and 20 seeds (or the study's looks) of the others"""
@@ -47,11 +51,11 @@ def add_study_command(
 ) -> argparse.ArgumentParser:
     """Add a command whose first argument is a study, with the options that make its plan. `options` ends its usage.
 
-    `tuned`: whether the command takes the settings that `vit-sweep tune` found for each variant.
+    `tuned`: whether the command takes the settings that `vit-sweep tune` found for each variant, and runs of others.
     """
     usage = f"{PROG} {name} STUDY|FILE.yaml [--preset NAME] [--seeds N] [--out DIR] [--SETTING VALUE ...] {options}"
     command: argparse.ArgumentParser = commands.add_parser(name, usage=usage.rstrip(), **texts)
-    command.set_defaults(execute=execute, tuned=None if tuned else NOT_TUNED)
+    command.set_defaults(execute=execute, **({} if tuned else {"tuned": NOT_TUNED, "reuse": None}))
     option = command.add_argument
     about = "a built-in study, a preset, or a YAML file (see `vit-sweep init`)"
     study: Any = option("study", metavar="STUDY|FILE.yaml", help=about)
@@ -68,6 +72,7 @@ def add_study_command(
     option("--set", action="append", default=[], metavar="PATH=VALUE", help=SET)
     if tuned:
         option("--tuned", metavar="FILE", type=os.path.expanduser, help=TUNED)
+        option("--reuse", action="append", default=[], metavar="FOLDER", help=REUSE)
     add_settings(command)
     return command
 
@@ -107,6 +112,9 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
             where = "with --tuned" if arguments.tuned else "without --tuned none"
             raise UserError(f"{twice[0]}: is not allowed {where}: {given} sets it for each variant")
         plan = apply_tuned(plan, tuned)
+    if arguments.reuse is not None:
+        folders = [*study.reuse, *(find_source(given, Path()) for given in arguments.reuse)]
+        plan = _with_reuse(plan, folders, out_dir(arguments) / plan.name)
     configs = {label: run.config for label, run in plan.variants.items()}
     warn_of_long_warmup([*configs.values()], PROG)
     warn_of_equal_variants(configs, PROG)
@@ -152,6 +160,11 @@ def settings_for_all(arguments: argparse.Namespace) -> dict[str, Any]:
     return changes | given_settings(arguments)
 
 
+def _with_reuse(plan: StudyPlan, folders: Sequence[str], study_dir: Path) -> StudyPlan:
+    """The plan with these sources of runs, see `experiments.runs.reused`. Raises `UserError`."""
+    return plan.changed(reuse=merged(take(folders, study_dir), plan.reuse)) if folders else plan
+
+
 def out_dir(arguments: argparse.Namespace) -> Path:
     """The parent folder of the study's folder."""
     return Path(arguments.out or OUT)
@@ -160,7 +173,7 @@ def out_dir(arguments: argparse.Namespace) -> Path:
 def read_folder(arguments: argparse.Namespace) -> StudyFolder:
     """The study, or the study's folder, that the arguments name, with its records. See `parse_plan`.
 
-    A folder has its plan; --seeds extends it.
+    A folder has its plan; --seeds and --reuse extend it.
     """
     study_dir = Path(arguments.study)
     if not os.path.exists(study_dir / STUDY):
@@ -178,6 +191,7 @@ def read_folder(arguments: argparse.Namespace) -> StudyFolder:
         if plan.until_decided:
             raise UserError(f"--seeds: is not allowed: {study_dir} gets seeds until it is decided")
         plan = with_seeds(plan, arguments.seeds)
+    plan = _with_reuse(plan, [find_source(given, Path()) for given in arguments.reuse], study_dir)
     return StudyFolder.read(plan, study_dir)
 
 

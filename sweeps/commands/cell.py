@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.errors import UserError, say
-from experiments.locks import has_locks
+from experiments.locks import DRIVER_LOCK, has_locks
 from experiments.runs.record import ERROR
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import AgentRun, add_tracking_arguments
@@ -14,7 +14,7 @@ from experiments.study import RunSpec, StudyPlan
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
 from sweeps.commands.run import DEVICE, tracking_of
 from sweeps.progress import result_text, shown_metric
-from sweeps.study_folder import DRIVER_LOCK, StudyFolder
+from sweeps.study_folder import StudyFolder
 from vit.registry import did_you_mean
 
 

@@ -13,6 +13,7 @@ from experiments.effects import warn_of_slow_bfloat16
 from experiments.errors import UserError, plural, say
 from experiments.metric import Metric
 from experiments.runs.record import ERROR, is_finished
+from experiments.runs.reused import counted
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_alert_argument, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
@@ -115,6 +116,7 @@ def run(arguments: argparse.Namespace, command: str) -> int:
             folder.ready()
             folder.write(_of_study(command))
             say(
+                *counted(folder.reused),
                 _start_line(folder.plan, len(left), engine),
                 *[COMPILES] * any(run.config.train.compile != "none" for run in left),
             )
@@ -133,8 +135,9 @@ def plan(arguments: argparse.Namespace, command: str) -> int:
     with the_only_driver(folder.dir):
         trains = command.replace(f"{PROG} plan", f"{PROG} run", 1)
         runs = folder.write(trains).runs
-    left = [index for index, run in enumerate(runs) if not is_finished(folder.dir / run.name)]
-    say(f"{plural(len(runs), 'run')}, {len(left)} left")
+    ended = {run.run_id for run in folder.plan.runs if run.name in folder.ended}
+    left = [i for i, run in enumerate(runs) if run.run_id not in ended and not is_finished(folder.dir / run.name)]
+    say(*counted(folder.reused), f"{plural(len(runs), 'run')}, {len(left)} left")
     for line in array_lines(left):
         say(line)
     say(f'in array.sh: {PROG} cell {shlex.quote(str(folder.dir))} --index "$((${{1:-0}} + SLURM_ARRAY_TASK_ID))"')
@@ -233,7 +236,8 @@ def counts_text(counts: Counter[str], what: str) -> str:
 def _print_result(folder: StudyFolder, failed: Mapping[str, str]) -> int:
     """Print what was trained, where it is, and the next command. Returns 1 if runs failed, or have no record now."""
     names = [run.name for run in folder.plan.runs if run.name in folder.ended]
-    deleted = [name for name in names if not is_finished(folder.dir / name)]
+    own = [run.name for run in folder.plan.runs if run.name in folder.ended and run.run_id not in folder.reused]
+    deleted = [name for name in own if not is_finished(folder.dir / name)]
     ended = [folder.ended[name]["status"] for name in names if name not in deleted]
     say(counts_text(Counter([*ended, *["failed"] * len(failed), *["deleted"] * len(deleted)]), "run"))
     for name in deleted:

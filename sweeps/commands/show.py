@@ -12,6 +12,7 @@ from experiments.config import flatten
 from experiments.errors import UserError, format_level, plural, say
 from experiments.metric import Metric
 from experiments.presets import preset
+from experiments.runs.reused import counted
 from experiments.stated import MOST_PAIRS
 from sweeps.builtin import FILES, load_study
 from sweeps.commands.arguments import add_study_command, out_dir, parse_plan
@@ -95,7 +96,7 @@ def print_plan(folder: StudyFolder) -> None:
     say("", f"{'variant':{width}}  seeds  done")
     for variant, seeds in planned.items():
         say(f"{variant:{width}}  {seeds:5}  {done[variant]:4}")
-    say("", f"{plural(len(plan.runs), 'run')}, {done.total()} done, in {folder.dir}")
+    say("", f"{plural(len(plan.runs), 'run')}, {done.total()} done, in {folder.dir}", *counted(folder.reused))
 
 
 def _needed_text(folder: StudyFolder) -> str:

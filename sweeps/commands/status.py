@@ -29,7 +29,7 @@ Show what every run of a study is doing. It changes nothing, and works during a 
 The table lists the runs in training, failed and unreadable ones; --all lists every run. --json prints one object:
   schema, study, time (UTC), counts (state -> runs), seconds_left, driver (host, pid, command, since: the command that
   trains the study); for each run in `runs`
-  run, variant, seed, state, epochs, epochs_done, error, host, pid, last_epoch.
+  run, variant, seed, state, epochs, epochs_done, error, host, pid, last_epoch, reused_from.
 Times are in seconds; what is not known is null. last_epoch is the time since the last epoch. The states:
   running      a process trains it
   waiting      not begun
@@ -37,7 +37,7 @@ Times are in seconds; what is not known is null. last_epoch is the time since th
   failed       its last attempt has failed; the next sweep tries it again
   finished, diverged, pruned  it has ended, with a record
   unreadable   its record is damaged or that of another run; the next sweep says what to do"""
-FOLDED = {"variant", "run", "worker", "last error"}  # columns of a table that may need several lines
+FOLDED = {"variant", "run", "worker", "last error", "reused from"}  # columns of a table that may need several lines
 
 
 def add(commands: Any) -> None:
@@ -109,6 +109,7 @@ def _parts(study: StudyStatus, every: bool) -> Iterator[str | Table | None]:
             "worker": f"{run.pid} on {run.host}" if run.host else "",
             "last epoch": f"{duration_text(round(run.last_epoch))} ago" if run.last_epoch is not None else "",
             "last error": run.error,
+            "reused from": run.reused_from,
         }
         for run in study.runs
         if every or run.state in ("running", "failed", "unreadable")
@@ -120,6 +121,7 @@ def _summary_line(study: StudyStatus) -> str:
     ended = sum(study.counts[state] for state in ("finished", "diverged", "pruned"))
     parts = [f"{ended} of {len(study.runs)} runs have ended"]
     parts += [f"{number} {state}" for state, number in study.counts.items() if number and state != "finished"]
+    parts += [f"{number} reused"] if (number := sum(run.reused_from is not None for run in study.runs)) else []
     if study.seconds_left is not None:
         parts.append(f"about {duration_text(round(study.seconds_left))} left")
     if study.driver:

@@ -28,11 +28,11 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from experiments.cli import INTERRUPTS
 from experiments.data.class_folders import MOST_PIXELS
 from experiments.errors import UserError, say
+from experiments.locks import DRIVER_LOCK
 from experiments.study import RunSpec
 from sweeps.engines.contract import Event, Failed, Slot, Task
 from sweeps.engines.ray_actor import Actor, Expected, Proof, versions
 from sweeps.engines.training import failure
-from sweeps.study_folder import DRIVER_LOCK
 from vit.plugins import VARIABLE
 
 Place = tuple[str, int]  # a node, and the number of a worker there

@@ -14,9 +14,10 @@ from driving import Driving, runs
 from PIL import Image
 
 from experiments.errors import UserError
+from experiments.locks import DRIVER_LOCK
 from experiments.runs import record
 from sweeps.engines.contract import Done
-from sweeps.study_folder import DRIVER_LOCK, the_only_driver
+from sweeps.study_folder import the_only_driver
 
 rayengine = pytest.importorskip("sweeps.engines.ray")
 
