@@ -4,6 +4,7 @@ import ast
 import contextlib
 import hashlib
 import shlex
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -11,13 +12,16 @@ import yaml
 
 from analysis import words
 from analysis.findings import Findings
+from analysis.findings.columns import variant_table
+from analysis.findings.rows import VariantRow
 from analysis.runs.held_fixed import varying
 from analysis.runs.runs import Runs
 from analysis.runs.settings import PLACES
 from analysis.runs.source_run import ENDED
-from analysis.write.document import Code, Facts, Section
+from analysis.write.document import Code, Facts, Section, Warn, present
+from analysis.write.table import Column, Table
 from experiments.config import flatten
-from experiments.errors import duration_text, printable, setting_text, shell_words
+from experiments.errors import MOST_NAMED, duration_text, printable, setting_text, shell_words
 from experiments.files import NAME
 from experiments.presets import PRESETS, preset
 from experiments.study import StudyPlan
@@ -36,7 +40,8 @@ def question(findings: Findings) -> Section:
     varied = {*varying(study), *PLACES}
     shared = tuple((path, setting_text(value)) for path, value in study.base.items() if path not in varied)
     settings = [Facts(shared, "Settings of all runs")] * bool(shared)
-    return Section("provenance", "Provenance", [origin(study), *settings])
+    items = present(origin(study), trained_on(findings), *settings)
+    return Section("provenance", "Provenance", items, warnings=[*_reused(study), *_across_machines(findings)])
 
 
 def reproduce(findings: Findings) -> Section:
@@ -58,12 +63,56 @@ def origin(study: Runs) -> Facts:
     facts = {
         "Commit": _commits(ended),
         **({"Plug-in source": plugins} if plugins != words.DASH else {}),
+        **({"Reused": _counted(taken)} if (taken := ended["reused_from"]).notna().any() else {}),
         "Versions": _counted(ended["versions"]),
         "Hardware": _counted(ended["hardware"]),
         "Total time": total,
         "Date": f"{times['started'].min()} to {times['finished'].max()}" if len(times) else words.DASH,
     }
     return Facts((*facts.items(), *digests))
+
+
+def trained_on(findings: Findings) -> Table | None:
+    """On what the runs of each variant were trained; None where that is the same for all, and none is reused."""
+    ended = findings.study.of(*ENDED)
+    if ended["reused_from"].isna().all() and max(ended[name].nunique() for name in ("hardware", "versions")) < 2:
+        return None
+
+    def of(show: Callable[[pd.DataFrame], Any]) -> Callable[[VariantRow], Any]:
+        return lambda row: show(ended[ended["variant"] == row.variant])
+
+    columns = (
+        Column("runs", of(len), words.counts, "runs"),
+        Column("reused", of(lambda runs: int(runs["reused_from"].notna().sum())), words.counts, "reused"),
+        Column("hardware", of(lambda runs: _counted(runs["hardware"])), field="hardware"),
+        Column("versions", of(lambda runs: _counted(runs["versions"])), field="versions"),
+    )
+    return variant_table("trained_on", "On what the runs of each variant were trained.", findings, columns)
+
+
+def _reused(study: Runs) -> list[Warn]:
+    taken = study.of(*ENDED)["reused_from"]
+    line = f"{taken.count()} of {words.plural(len(taken), 'run')} are reused, from {_counted(taken)}."
+    why = "They had ended when this study took them, so its margin and its looks may not precede their results."
+    return [Warn(line, why)] if taken.notna().any() else []
+
+
+def _across_machines(findings: Findings) -> list[Warn]:
+    """The pairs whose runs of the same seed were trained on other hardware, or by another version of PyTorch."""
+    ended = findings.study.of(*ENDED)
+    torch = ended["versions"].str.extract(r"\btorch ([^,]+)")[0].fillna("")
+    on = dict(zip(zip(ended["variant"], ended["seed"]), zip(ended["hardware"].fillna(""), torch)))
+    seeds = {seed for _, seed in on if findings.policy.unit == "seed"}
+    crossing = [
+        f"{words.quoted(pair.a.name)} and {words.quoted(pair.b.name)}"
+        for pair in findings.pairs
+        if any(len({on[own] for own in ((pair.a.variant, s), (pair.b.variant, s)) if own in on}) > 1 for s in seeds)
+    ]
+    listed = "; ".join(crossing[:MOST_NAMED]) + "; ..." * (len(crossing) > MOST_NAMED)
+    what = "runs of the same seed were trained on other hardware or by another version of PyTorch"
+    line = f"In {len(crossing)} of {words.plural(len(findings.pairs), 'pair')}, {what}: {listed}."
+    why = "There the same seed is as good as another one, so it ties the two runs loosely. See Provenance."
+    return [Warn(line, why)] if crossing else []
 
 
 def _commits(ended: pd.DataFrame) -> str:

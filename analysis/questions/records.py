@@ -23,7 +23,7 @@ ABOUT = (
     "metrics, cost and provenance; curves.csv has a row for each epoch of each run."
 )
 FOLDED = 200  # runs from which the list is folded
-FIELDS = ("run", "run_id", "variant", "seed", "status", "epochs", "device_seconds")
+FIELDS = ("run", "run_id", "variant", "seed", "status", "epochs", "device_seconds", "reused_from")
 MOST_LISTED = 2000  # runs that the page lists
 
 
@@ -82,7 +82,8 @@ def _rows(findings: Findings, runs: pd.DataFrame, linked: bool) -> list[RunRow]:
     for row in findings.rows:
         for run in by_variant[row.variant].to_dict("records"):
             own, other = (of.get(run["seed"], math.nan) for of in (values[row.variant], baseline))
-            recorded = linked and findings.study.folder is not None and run["status"] in ENDED
+            own = run["status"] in ENDED and pd.isna(run["reused_from"])
+            recorded = linked and findings.study.folder is not None and own
             link = f"../{quote(run['run'])}/summary.json" if recorded else ""  # from the report's folder
             rows.append(RunRow(row, run, own - other, link))
     return rows

@@ -67,7 +67,7 @@ class _Reader:
         return {"folder": self.folder, "troubles": self.troubles, "sources": self.sources, "hits": self.hits}
 
     def planned_and_others(self, plan: StudyPlan, sources: "_Sources") -> Iterator[SourceRun]:
-        """The runs of a plan, those that it reuses from their sources, and then those of the folder that are not in it."""
+        """The runs of a plan, also those that it reuses, and then those of the folder that are not in it."""
         names = {planned.name for planned in plan.runs}
         for planned in plan.runs:
             taken = sources.run(planned)

@@ -11,6 +11,7 @@ import numpy as np
 from analysis.runs.runs import Runs
 from experiments.errors import UserError
 from experiments.runs import record
+from experiments.runs.reused import why_no_model
 
 if TYPE_CHECKING:
     import torch
@@ -44,10 +45,12 @@ def inspect_models(
 ) -> tuple[list[ModelInspection], list[tuple[str, str]]]:
     """Inspect the finished run of each variant with the lowest seed: inspections, and (run, why it has none).
 
+    Runs that the study has trained come before those that it reuses.
     Raises `RecordError` if a checkpoint does not match its record, unless `skip_unreadable`.
     """
     inspections, missing = [], []
-    finished = study.of("finished").sort_values("seed", kind="stable")
+    finished = study.of("finished")
+    finished = finished.assign(reused=finished["reused_from"].notna()).sort_values(["reused", "seed"], kind="stable")
     for variant in variants:
         for run in finished.loc[finished["variant"] == variant, "run"].head(1):
             try:
@@ -68,7 +71,7 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
     from vit import diagnostics
 
     if not (folder / record.CHECKPOINT).exists():
-        raise UserError("the checkpoint is missing")
+        raise UserError(why_no_model(folder) or "the checkpoint is missing")
     source = trained.read(str(folder), "run")
     splits = loading.load(source.config)
     cfg = source.config.vit_config(len(splits.classes))

@@ -52,7 +52,7 @@ class Runs:
         for run in runs:  # one at a time: of many thousands, only their values fit into memory
             if spec := planned.get(run.name):
                 known = {"run_id": run.row["run_id"] or spec.run_id or None, "variant": spec.variant, "seed": spec.seed}
-                rows.add({**({} if run.config else dict(leaves(spec.levels))), **run.row, **known})
+                rows.add({**({} if run.config or run.held else dict(leaves(spec.levels))), **run.row, **known})
                 for row in run.rows:
                     curves.add({"run": run.name, "variant": spec.variant, "seed": spec.seed, **row})
             else:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.errors import UserError, plural
-from experiments.files import RecordError, canonical, check_own
+from experiments.files import RecordError, canonical
 from experiments.locks import DRIVER_LOCK, LOCKS, holder
 from experiments.metric import is_metric
 from experiments.runs import exports, record
@@ -110,9 +110,8 @@ def why_no_model(run_dir: Path) -> str:
         plan = StudyPlan.read(run_dir.parent)
         runs, ids = reused_runs(plan), {run.name: run.run_id for run in plan.runs}
         if held := runs.get(ids.get(run_dir.name, "")):
-            return (
-                f"is reused from {held.source.name}, and its record has no checkpoint here; train it, or load it there"
-            )
+            where = f"is reused from {held.source.folder}, and its record has no checkpoint here"
+            return f"{where}; load it there, or train it"
     return ""
 
 
@@ -124,8 +123,7 @@ def _read(folder: Path, stated: str = "") -> tuple[str, Held]:
     """The digest of a source, and its runs. Raises `RecordError`, also where `stated` is another digest."""
     if not folder.is_dir():
         raise RecordError(f"reuse: {str(folder)!r} is missing; restore it, or give its new place: --reuse FOLDER")
-    for name in exports.FILES:
-        check_own(folder, name)
+    _check_links(folder, *(folder / name for name in exports.FILES))
     if not exports.is_export(folder):
         digest, held = _records(folder)
         if stated not in ("", digest):
@@ -140,6 +138,11 @@ def _read(folder: Path, stated: str = "") -> tuple[str, Held]:
     return part.digest, exports.read_file(path, part.tables.get(exports.RUNS), lambda body: _rows(body, path))
 
 
+def _check_links(*paths: Path) -> None:
+    if links := [path for path in paths if path.is_symlink()]:
+        raise RecordError(f"reuse: {str(links[0])!r} is a link, which is not followed here; give what it points to")
+
+
 def _changed(folder: Path) -> RecordError:
     way = "restore it, or choose another --out, with --reuse also of what this study has trained"
     return RecordError(f"reuse: {str(folder)!r} is another one than when this study took runs of it; {way}")
@@ -149,7 +152,7 @@ def _records(folder: Path) -> tuple[str, Held]:
     """The runs of a study's folder that have ended, and a digest of their records."""
     held: Held = []
     for run in StudyPlan.read(folder).runs:
-        check_own(folder, run.name)
+        _check_links(folder / run.name)
         if summary := record.read_ended(folder, run):
             versions = (summary.get("provenance") or {}).get("versions") or {}
             held.append((summary, str(versions.get("torch", ""))))

@@ -24,6 +24,7 @@ from experiments.errors import UserError
 from experiments.memory import check_model
 from experiments.runs import record
 from experiments.runs.images import check_unchanged
+from experiments.runs.reused import why_no_model
 from experiments.training.trainer import DTYPES, EVAL_BATCH, autocast, initial_model, load_weights, probabilities
 from vit import ViT
 from vit.plugins import VARIABLE
@@ -75,6 +76,8 @@ def read(folder: str, field: str) -> TrainedRun:
     if os.path.isfile(path):
         raise UserError(f"{where} is a file; expected the folder of a finished run, such as {str(path.parent)!r}")
     if not os.path.isdir(path):
+        if reason := why_no_model(path):
+            raise UserError(f"{where} {reason}")
         listed = sorted(os.listdir(path.parent)) if os.path.isdir(path.parent) else []
         near = did_you_mean(path.name, listed, f"{str(path.parent)!r} holds {', '.join(listed[:5]) or 'nothing'}")
         raise UserError(f"{where} does not exist; expected the folder of a finished run; {near}")
