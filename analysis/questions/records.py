@@ -82,8 +82,8 @@ def _rows(findings: Findings, runs: pd.DataFrame, linked: bool) -> list[RunRow]:
     for row in findings.rows:
         for run in by_variant[row.variant].to_dict("records"):
             own, other = (of.get(run["seed"], math.nan) for of in (values[row.variant], baseline))
-            own = run["status"] in ENDED and pd.isna(run["reused_from"])
-            recorded = linked and findings.study.folder is not None and own
+            is_there = run["status"] in ENDED and pd.isna(run["reused_from"])
+            recorded = linked and findings.study.folder is not None and is_there
             link = f"../{quote(run['run'])}/summary.json" if recorded else ""  # from the report's folder
             rows.append(RunRow(row, run, own - other, link))
     return rows

@@ -19,6 +19,7 @@ from analysis.report import study_document
 from analysis.runs.read import read
 from analysis.runs.tabular import read_tables
 from analysis.write import files as write
+from analysis.write.document import Facts
 from experiments.cli import Parser
 from experiments.config import RunConfig, override
 from experiments.presets import preset
@@ -37,7 +38,7 @@ def study_of(tmp_path, **options):
 
 
 def facts_of(study):
-    origin, settings = question(analyze(study)).items
+    origin, settings = (item for item in question(analyze(study)).items if isinstance(item, Facts))
     return dict(origin.facts), dict(settings.facts)
 
 
