@@ -96,7 +96,7 @@ def _columns(parsed_args: Namespace, **_: object) -> Sequence[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The console command."""
+    """Entry point. Exit status: 0; 1 if `--gate` is not shown, or `check` finds a difference; 2 for bad input."""
     run_command(body, PROG, argv)
 
 

@@ -19,14 +19,15 @@ LARGE = 1e6  # a limit that is no news
 def presets() -> int:
     """Print every preset: parameters, forward FLOPs per image, test accuracy (published, ours), description, source."""
     numbers = [Column(name, justify="right") for name in ("parameters", "fixed", "MFLOPs/image", "published")]
-    *numbers_of, descriptions = zip(*_preset_rows(), strict=True)
+    *numbers_of, descriptions = zip(*preset_rows(), strict=True)
     _print(["preset", *numbers, "measured here"], zip(*numbers_of), "Fixed: values of embeddings that are not trained.")
     say()
     _print(["preset", "description"], zip(numbers_of[0], descriptions), "Train one with: vit-train --preset NAME.")
     return 0
 
 
-def _preset_rows() -> Iterator[Sequence[str]]:
+def preset_rows() -> Iterator[Sequence[str]]:
+    """What is known of each preset: its name, numbers, accuracies, and what it is."""
     import torch
 
     from experiments.runs.provenance import model_cost
@@ -57,13 +58,13 @@ def settings(config: RunConfig, word: str) -> int:
         hint = did_you_mean(word, list(SETTINGS), "`vit-train settings` lists all")
         raise UserError(f"WORD: {word!r} is in no name or description of a setting; {hint}")
     values = dict(flatten(config.model_dump()))
-    rows = ((one.path, setting_text(values[one.path]), _allowed(one), one.description) for one in found)
+    rows = ((one.path, setting_text(values[one.path]), allowed(one), one.description) for one in found)
     note = "Each is a flag, such as --optim.lr 0.01, a key of `base` in a study file, and can be a factor of a study."
     _print(["setting", "default", "allowed", "description"], rows, note)
     return 0
 
 
-def _allowed(setting: Setting) -> str:
+def allowed(setting: Setting) -> str:
     """The type and the allowed values of a setting in words."""
     if setting.choices or setting.path in TEXTS:
         return ", ".join(setting.choices) or TEXTS[setting.path]

@@ -34,7 +34,7 @@ COMMANDS = ("data", "presets", "settings", "variants")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Entry point. Exits with status 0, 1 if the run diverged, 2 for bad input, or as `run_command` says."""
+    """Entry point. Exit status: 0; 1 if the run diverged; 2 for bad input."""
     run_command(_body, PROG, argv, resumes=True)
 
 

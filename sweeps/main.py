@@ -16,7 +16,7 @@ RESUMES = ("run", "tune", "cell", "sync", "wandb")  # the same command again con
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Entry point. Exit status: 0; 1 if runs failed in every attempt; 2 for bad input; 130 on Ctrl-C."""
+    """Entry point. Exit status: 0; 1 if runs failed in every attempt; 2 for bad input."""
     words = sys.argv[1:] if argv is None else argv
     run_command(_body, PROG, words, resumes=bool(words) and words[0] in RESUMES and "--dry-run" not in words)
 

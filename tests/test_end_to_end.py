@@ -17,7 +17,12 @@ from experiments.config import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", *(f"{package}/README.md" for package in ("vit", "experiments", "sweeps", "analysis"))]
-OTHERS = [".github/CONTRIBUTING.md", "analysis/reference/README.md", "analysis/verdicts/README.md"]
+OTHERS = [
+    ".github/CONTRIBUTING.md",
+    "experiments/REFERENCE.md",
+    "analysis/reference/README.md",
+    "analysis/verdicts/README.md",
+]
 HEAVY = ("torch", "numpy", "scipy", "sklearn", "pandas", "matplotlib", "wandb", "optuna")
 LIGHT = (
     "vit-train settings",
