@@ -290,6 +290,11 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
             yield f"seed: {self.seed!r} is not allowed with unpaired runs, of which no seed is read"
 
     @property
+    def seeds(self) -> list[str]:
+        """The column of a table by which runs are paired; none of unpaired runs."""
+        return [] if self.variance == "unpaired" else [self.seed or "seed"]
+
+    @property
     def given(self) -> dict[str, Any]:
         """The fields that the user states, and their values."""
         stated = {name: value for name, value in self if name in self.model_fields_set and value is not None}

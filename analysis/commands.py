@@ -20,9 +20,9 @@ from analysis.report import study_document
 from analysis.runs import exported
 from analysis.runs.by_dataset import ADVICE, by_dataset
 from analysis.runs.planned import needed
-from analysis.runs.read import TABLE, has_plan, is_imported, locate, read, read_each, studies_in
+from analysis.runs.read import has_plan, is_imported, locate, read, read_each, studies_in
 from analysis.runs.runs import Runs
-from analysis.runs.tabular import FORMATS
+from analysis.runs.tables.file import TABLE, ending_of, file_of
 from analysis.studies.over_studies import across_document, studies_table
 from analysis.studies.pooled import EXPECTED, pooled_document
 from analysis.studies.pooled import pool as pool_studies
@@ -52,7 +52,7 @@ def report(sources: Sequence[str], asked: Asked) -> int:
         raise UserError(f"{flag_of(of_one[0])}: is for one study; {several}")
     source = _located(sources[0])
     if asked.needed and asked.plan:
-        if source.startswith(f"{TABLE}:") and not Path(sources[0]).expanduser().exists():
+        if (file := file_of(source)) and not file.exists():
             say(f"vit-report: {sources[0]} does not exist yet, so every run is needed", error=True)
         for line in needed(read_each(source, asked)[0], asked.plan.plan):
             say(line)
@@ -86,7 +86,7 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
     """A report, called `name`, or with --table, --json and --gate only these. Each is a look at the studies."""
     out = None if asked.table or asked.json_ or asked.gate else _out(sources[0], name, asked)
     studies = [study for source in sources for study in read_each(source, asked)]
-    if sources[0].startswith(f"{TABLE}:") and not asked.factor:
+    if file_of(sources[0]) and not asked.factor:
         say(f"factor: {next(iter(studies[0].factors))}", error=out is None)
     parts = by_dataset(studies)
     several = len(parts) > 1
@@ -207,8 +207,8 @@ def _check_files(asked: Asked) -> None:
 def _located(source: str) -> str:
     """The study that a source means. If that is the only one in a folder, a line says so."""
     study = locate(source)
-    REGISTRY.plugins_imported |= study.startswith(f"{TABLE}:")  # a report on a table needs none
-    if study not in (source, f"{TABLE}:{source}"):
+    REGISTRY.plugins_imported |= file_of(study) is not None  # a report on a table needs none
+    if study not in (source, f"{TABLE}{source}"):
         say(f"vit-report: the only study in {source} is {study}", error=True)
     return study
 
@@ -216,11 +216,9 @@ def _located(source: str) -> str:
 def _out(source: str, name: str, asked: Asked) -> Path:
     """The folder of the report, free or a report's: `name` in the study's folder, unless --out says where."""
     out = asked.out or Path(source) / name
-    if asked.out is None and source.startswith(f"{TABLE}:"):
-        file = Path(source.removeprefix(f"{TABLE}:")).expanduser()
-        ending = next((ending for ending in FORMATS if file.name.lower().endswith(ending)), "")
-        metric = str(asked.metric).replace("/", "-")
-        out = file.with_name(f"{file.name[: len(file.name) - len(ending)]}-{metric}-{name}")
+    if asked.out is None and (file := file_of(source)):
+        stem, metric = file.name[: len(file.name) - len(ending_of(file))], str(asked.metric).replace("/", "-")
+        out = file.with_name(f"{stem}-{metric}-{name}")
     elif asked.out is None and is_imported(source):
         raise UserError(f"{source}: give the folder of the report with --out DIR")
     write.check_unchanged(out)

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from analysis.runs.runs import Runs, factor_levels
-from analysis.runs.scales import scales_note
-from analysis.runs.settings import level_text
+from analysis.runs.settings import DATASET, level_text
+from analysis.runs.tables.scales import scales_note
 from experiments.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.stated import variant_name
 from experiments.tuned import Tuned
 
-DATASET = "data.name"
 ADVICE = "use one study for each dataset, and vit-report across A B"
 
 

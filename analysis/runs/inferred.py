@@ -5,9 +5,10 @@ runs. The user gives baseline and metric, or they have defaults; the report says
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from analysis.asked import Asked
@@ -30,87 +31,132 @@ def infer(
     source_runs: Iterable[SourceRun],
     asked: Asked,
     metric: str | None = None,
-    margin: float | None = None,
-    troubles: Mapping[str, str] | None = None,
+    stated: Mapping[str, Any] = MappingProxyType({}),
+    troubles: Mapping[str, str] = MappingProxyType({}),
     factors_are: str = "the settings that differ between the runs",
     **parts: Any,
 ) -> Runs:
     """A `Runs` from runs without a plan. `source`: their folder or address. `parts`: its other fields.
 
-    `metric`: that asked for, which knows its direction; `margin` is in its unit. The default is ours, or the only one
-    that was measured. A variant of the source whose runs have different settings is split by these. Of several copies
-    of one run (same settings and seed), the one that got furthest counts. Unpaired runs have no copies, and are
-    numbered in each variant. Raises `UserError` where there are no runs, or where they cannot be told apart.
+    `metric`: that asked for, which knows its direction; the default is ours, or the only one that was measured.
+    `stated`: fields of the plan, with the margin in the unit of the metric. A variant of the source whose runs have
+    different settings is split by these. Of several copies of one run (same settings and seed), the one that got
+    furthest counts. Unpaired runs have no copies, and are numbered in each variant. `factors_are`: "" where the user
+    names all of it. Raises `UserError` where there are no runs, or where they cannot be told apart.
     """
-    metric, baseline, variance = metric or asked.metric, asked.baseline, asked.variance
-    runs = list(map(_apart_from_columns, source_runs))
+    unpaired = asked.variance == "unpaired"
+    metric, runs = _measured(_checked(source, source_runs, unpaired), metric or asked.metric)
+    told = _Variants(runs)
+    kept, copies = (told.numbered(metric), {}) if unpaired else without_copies(source, runs, told.names, told.settings)
+    variants = sorted(told.in_order(), key=lambda variant: variant != asked.baseline)
+    if asked.baseline is not None and asked.baseline not in variants:
+        known = nearest(asked.baseline, variants, "the variants")
+        raise UserError(f"{source}: baseline: {asked.baseline!r} is not among the variants; {known}")
+    kept = dict(sorted(kept.items(), key=lambda item: (variants.index(item[0][0]), item[0][1])))
+    notes = [
+        *_notes(source, metric, asked.baseline, stated.get("margin"), factors_are, "folder" in parts),
+        *_lost(run.name for run in runs if run.name in copies and run.status != "finished"),
+    ]
+    tree = {
+        **told.fields(kept),
+        "name": runs[0].study or Path(source).resolve().name,
+        "baseline": variants[0],
+        "metric": metric,
+        **({} if is_metric(str(metric)) else {"lower_is_better": Metric(metric).lower_is_better}),
+        "margin": MARGIN if Metric(metric).is_share else None,  # the default is for accuracies
+        "variance": asked.variance,
+        **({} if asked.family == "all" else {"family": asked.family}),
+        "source": source,
+        "notes": notes,
+        "command": asked.command or None,
+        **stated,
+    }
+    plan = StudyPlan.parse(tree, source)
+    return Runs.of_runs(plan, [runs[at] for at in kept.values()], troubles={**copies, **troubles}, **parts)
+
+
+def _checked(source: str, source_runs: Iterable[SourceRun], unpaired: bool) -> list[SourceRun]:
+    """The runs, with `config.epochs` for a setting of another program that is named like a column of `Runs.runs`."""
+    clashes = {name: f"config.{name}" for name in COLUMNS if name != "seed"}
+    runs = [
+        replace(run, config={clashes.get(name, name): value for name, value in run.config.items()})
+        for run in source_runs
+    ]
     if not runs:
         raise UserError(f"{source}: holds no runs")
     for run in runs:
         check_row(run.row, f"{source}: {run.name}")
-    measured = {name for run in runs for name in known_metrics(run.row) if run.row.get(name) is not None}
-    metric = metric or (METRIC if METRIC in measured or len(measured) != 1 else next(iter(measured)))
-    for at, run in enumerate(runs):  # another program finished it without a finite value
-        if run.status == "finished" and not run.row["run_id"] and metric in measured and run.row.get(metric) is None:
-            runs[at] = replace(run, status="diverged")
-    runs.sort(key=lambda run: (PREFERENCE.index(run.status), run.name))
-    settings = [dict(leaves(run.config)) for run in runs]
-    factors = _factors(settings)
-    names, unpaired = _variant_names(runs, settings, factors), variance == "unpaired"
     if unpaired and any(run.row["run_id"] for run in runs):
         raise UserError(f"{source}: variance: 'unpaired' is not allowed: these runs are of vit-train, and have seeds")
-    kept, copies = (
-        (_numbered(runs, names, str(metric)), {}) if unpaired else without_copies(source, runs, names, settings)
-    )
-    variants = sorted(_in_order(runs, settings, factors, names), key=lambda variant: variant != baseline)
-    if baseline is not None and baseline not in variants:
-        known = nearest(baseline, variants, "the variants")
-        raise UserError(f"{source}: baseline: {baseline!r} is not among the variants; {known}")
-    kept = dict(sorted(kept.items(), key=lambda item: (variants.index(item[0][0]), item[0][1])))
-    varied = [path for paths in factors for path in paths]
-    tree = {
-        "name": runs[0].study or Path(source).resolve().name,
-        "factors": {"+".join(paths): levels for paths, levels in factors.items()},
-        "baseline": variants[0],
-        "metric": metric,
-        **({} if is_metric(str(metric)) else {"lower_is_better": Metric(metric).lower_is_better}),
-        "margin": MARGIN if margin is None and Metric(metric).is_share else margin,  # the default is for accuracies
-        "variance": variance,
-        **({} if asked.family == "all" else {"family": asked.family}),
-        "seeds": sorted({seed for _, seed in kept}),
-        "base": nested({path: value for path, value in settings[0].items() if path not in (*varied, *PLACES)}),
-        "runs": [
+    return runs
+
+
+def _measured(runs: list[SourceRun], metric: str | None) -> tuple[str, list[SourceRun]]:
+    """The metric, and the runs by how far they got. One that another program finished without a value has failed."""
+    measured = {name for run in runs for name in known_metrics(run.row) if run.row.get(name) is not None}
+    metric = metric or (METRIC if METRIC in measured or len(measured) != 1 else next(iter(measured)))
+
+    def has_failed(run: SourceRun) -> bool:
+        return run.status == "finished" and not run.row["run_id"] and run.row.get(metric) is None
+
+    ended = [replace(run, status="diverged") if metric in measured and has_failed(run) else run for run in runs]
+    return metric, sorted(ended, key=lambda run: (PREFERENCE.index(run.status), run.name))
+
+
+class _Variants:
+    """The variants of runs, as their settings tell them apart. Lists have an item for each run.
+
+    `settings`: by dotted path. `factors`: paths -> levels in order, of the settings that differ between runs; settings
+    that always change together are one factor, whose levels are lists. `levels`: the text of each factor's level.
+    `names`: that of the source, or else the level, or `depth=2, head=logits`. W&B groups of other programs can hold
+    runs with different settings; then the names are both, `GROUP: depth=2`.
+    """
+
+    def __init__(self, runs: list[SourceRun]) -> None:
+        self.runs, self.settings = runs, [dict(leaves(run.config)) for run in runs]
+        self.factors = _factors(self.settings)
+        self.levels = [
+            [level_text([values.get(path) for path in paths]) for paths in self.factors] for values in self.settings
+        ]
+        names = [variant_name((paths[0] for paths in self.factors), texts) for texts in self.levels]
+        split = len({run.variant for run in runs}) < len({(run.variant, name) for run, name in zip(runs, names)})
+        self.names = [
+            f"{run.variant}: {name}" if split and run.variant else run.variant or name for run, name in zip(runs, names)
+        ]
+
+    def in_order(self) -> list[str]:
+        """The variants, by their levels, or by their names where the source has some: numbers as numbers."""
+        rows = [[name] for name in self.names] if any(run.variant for run in self.runs) else self.levels
+        places = [{level: at for at, level in enumerate(in_order(sorted({*column})))} for column in zip(*rows)]
+        place = {name: [of[level] for of, level in zip(places, row)] for name, row in zip(self.names, rows)}
+        return sorted(place, key=lambda name: (place[name], name))
+
+    def numbered(self, metric: str) -> dict[tuple[str, int], int]:
+        """(variant, number) -> index. Numbers are in the order of values: the order of runs changes no result."""
+        values = [(PREFERENCE.index(run.status), run.row.get(metric) or 0.0) for run in self.runs]
+        kept: dict[tuple[str, int], int] = {}
+        numbers = Counter[str]()
+        for index in sorted(range(len(values)), key=values.__getitem__):
+            kept[self.names[index], numbers[self.names[index]]] = index
+            numbers[self.names[index]] += 1
+        return kept
+
+    def fields(self, kept: Mapping[tuple[str, int], int]) -> dict[str, Any]:
+        """Factors, base, seeds and runs of a plan. `kept`: (variant, seed) -> index of its run."""
+        varied = [path for paths in self.factors for path in paths]
+        base = {path: value for path, value in self.settings[0].items() if path not in (*varied, *PLACES)}
+        runs = [
             {
-                "run": runs[at].name,
-                "run_id": runs[at].summary.get("run_id") or "",
+                "run": self.runs[at].name,
+                "run_id": self.runs[at].summary.get("run_id") or "",
                 "variant": variant,
-                "levels": {path: settings[at].get(path) for path in varied},
+                "levels": {path: self.settings[at].get(path) for path in varied},
                 "seed": seed,
             }
             for (variant, seed), at in kept.items()
-        ],
-        "source": source,
-        "notes": [
-            *_notes(source, metric, baseline, margin, factors_are, "folder" in parts),
-            *_lost([run.name for run in runs if run.name in copies and run.status != "finished"], unpaired),
-        ],
-        "command": asked.command or None,
-    }
-    plan = StudyPlan.parse(tree, source)
-    return Runs.of_runs(plan, [runs[at] for at in kept.values()], troubles={**copies, **(troubles or {})}, **parts)
-
-
-def _apart_from_columns(run: SourceRun) -> SourceRun:
-    """The run, with `config.epochs` for a setting of another program that is named like a column of `Runs.runs`."""
-    clashes = {name: f"config.{name}" for name in COLUMNS if name != "seed"}
-    return replace(run, config={clashes.get(name, name): value for name, value in run.config.items()})
-
-
-def _lost(replaced: Collection[str], unpaired: bool) -> list[str]:
-    """What to know of failed runs `replaced` by a copy that finished."""
-    why = "Runs that failed and are left out make a variant look better than it is."
-    said = f"Another copy counts of runs that failed: {first_few(sorted(replaced))}. {why}"
-    return [said] if replaced and not unpaired else []
+        ]
+        factors = {"+".join(paths): levels for paths, levels in self.factors.items()}
+        return {"factors": factors, "base": nested(base), "seeds": sorted({seed for _, seed in kept}), "runs": runs}
 
 
 def _factors(settings: list[dict[str, Any]]) -> dict[tuple[str, ...], list[Any]]:
@@ -132,48 +178,6 @@ def _factors(settings: list[dict[str, Any]]) -> dict[tuple[str, ...], list[Any]]
     return factors
 
 
-def _variant_names(
-    runs: list[SourceRun], settings: list[dict[str, Any]], factors: Iterable[tuple[str, ...]]
-) -> list[str]:
-    """The name of each run's variant: that of the source, or else its level, or `depth=2, head=logits`.
-
-    W&B groups of other programs can hold runs with different settings. Then the names are both, `GROUP: depth=2`.
-    """
-    factors = list(factors)
-    names = [variant_name((paths[0] for paths in factors), texts) for texts in _texts(settings, factors)]
-    given = {run.variant for run in runs}
-    if len(given) < len({(run.variant, name) for run, name in zip(runs, names)}):
-        return [f"{run.variant}: {name}" if run.variant else name for run, name in zip(runs, names)]
-    return [run.variant or name for run, name in zip(runs, names)]
-
-
-def _texts(settings: list[dict[str, Any]], factors: Iterable[tuple[str, ...]]) -> list[list[str]]:
-    """The level of each factor as text, for each run."""
-    factors = list(factors)
-    return [[level_text([values.get(path) for path in paths]) for paths in factors] for values in settings]
-
-
-def _in_order(
-    runs: list[SourceRun], settings: list[dict[str, Any]], factors: Iterable[tuple[str, ...]], names: list[str]
-) -> list[str]:
-    """The variants, by their levels, or by their names where the source has some: numbers in the order of numbers."""
-    rows = [[name] for name in names] if any(run.variant for run in runs) else _texts(settings, factors)
-    places = [{level: at for at, level in enumerate(in_order(sorted({*column})))} for column in zip(*rows)]
-    place = {name: [of[level] for of, level in zip(places, row)] for name, row in zip(names, rows)}
-    return sorted(place, key=lambda name: (place[name], name))
-
-
-def _numbered(runs: list[SourceRun], variants: list[str], metric: str) -> dict[tuple[str, int], int]:
-    """(variant, number) -> index. Numbers are in the order of values, so that the order of runs changes no result."""
-    values = [(PREFERENCE.index(run.status), run.row.get(metric) or 0.0) for run in runs]
-    kept: dict[tuple[str, int], int] = {}
-    numbers = Counter[str]()
-    for index in sorted(range(len(runs)), key=values.__getitem__):
-        kept[variants[index], numbers[variants[index]]] = index
-        numbers[variants[index]] += 1
-    return kept
-
-
 def without_copies(
     source: str, runs: list[SourceRun], variants: list[str], settings: list[dict[str, Any]]
 ) -> tuple[dict[tuple[str, int], int], dict[str, str]]:
@@ -189,6 +193,13 @@ def without_copies(
             raise UserError(f"{source}: {run.name}: has no setting `seed`, and {first} has the same settings")
         copies[run.name] = f"is another copy of {first} ({variant}, seed {seed}), so it is not used"
     return kept, copies
+
+
+def _lost(replaced: Iterable[str]) -> list[str]:
+    """What to know of failed runs `replaced` by a copy that finished."""
+    why = "Runs that failed and are left out make a variant look better than it is."
+    names = sorted(replaced)
+    return [f"Another copy counts of runs that failed: {first_few(names)}. {why}"] * bool(names)
 
 
 def _notes(

@@ -9,20 +9,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from analysis.asked import Asked
 from analysis.runs import wandb_project
-from analysis.runs.cells import cell_number, cell_text
 from analysis.runs.inferred import PREFERENCE, without_copies
 from analysis.runs.runs import Runs
-from analysis.runs.scales import chance_of, margin_of, rounding_note
 from analysis.runs.settings import leaves, level_text
 from analysis.runs.source_run import SourceRun, apart, check_row
-from analysis.runs.tabular import TableRuns, measured_in, read_file, runs_of
+from analysis.runs.tables.cells import cell_number, cell_text
+from analysis.runs.tables.scales import in_unit, rounding_note
+from analysis.runs.tables.tabular import TableRuns, measured_in, runs_of
 from analysis.verdicts.stopping import after_looks
 from experiments.errors import UserError
 from experiments.metric import is_metric
@@ -34,18 +33,11 @@ from vit.registry import nearest
 Place = tuple[str, int]  # variant, and seed or number of the run
 
 
-def read_planned(source: str, given: GivenPlan, asked: Asked) -> Runs:
-    """A planned study of a table, "csv:FILE", or of W&B. A file that does not exist yet is a table without rows."""
-    kind, _, name = source.partition(":")
-    if kind == "csv":
-        path = Path(name).expanduser()
-        frame = read_file(path) if path.exists() and path.stat().st_size else pd.DataFrame()
-        return planned_table(frame, source, given, asked)
-    if others := [flag for flag in ("where", "failed", "last", "mean_over") if flag in asked.given]:
-        raise UserError(f"{others[0]}: is for a table of runs, such as runs.csv, and {source} is none")
+def planned_wandb(source: str, given: GivenPlan, asked: Asked) -> Runs:
+    """A planned study of runs of W&B."""
     metric, notes = measured_in(pd.DataFrame(), given.plan.metric, asked)
     runs = []
-    for run in wandb_project.find_runs(name):
+    for run in wandb_project.find_runs(source):
         settings, value = dict(leaves(run.config)), dict(leaves(run.summary)).get(given.plan.metric)
         config = {**settings, **{apart(factor, "config"): settings.get(factor) for factor in asked.factor}}
         seed = _key(settings.get(asked.seed or "seed"))
@@ -118,17 +110,11 @@ def _stated(
         value = run.summary.get(metric)
         held.setdefault(label, []).append(math.nan if value is None else float(value))
     values = [*chain(*held.values())]
-    stated = plan.model_dump(include={"name", "looks", "family", "until_decided"}, exclude_none=True)
-    for field in ("margin", "by") if any(map(math.isfinite, values)) else ():
-        if (size := getattr(plan, field)) is not None:
-            stated[field] = margin_of(size, values, metric, given.place, field)
-    if not is_metric(str(metric)):
-        stated["lower_is_better"] = metric.lower_is_better
-    if plan.chance is not None:
-        stated["chance"] = chance_of(plan.chance, values, metric, given.place)
     return {
+        **plan.model_dump(include={"name", "looks", "family", "until_decided"}, exclude_none=True),
+        **({} if is_metric(str(metric)) else {"lower_is_better": metric.lower_is_better}),
         "margin": None,
-        **stated,
+        **in_unit(plan, values, metric, given.place),
         "description": " ".join(filter(None, [plan.description, found.about])),
         "factors": _settings(plan.factors),
         "extra": list(map(_settings, plan.extra)),

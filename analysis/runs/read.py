@@ -4,15 +4,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from analysis.asked import FLAGS, Asked
 from analysis.runs import wandb_project
 from analysis.runs.exported import is_export, read_export
 from analysis.runs.folder import has_runs, read_folder, read_runs
 from analysis.runs.held_fixed import check_pooling
 from analysis.runs.inferred import infer
-from analysis.runs.planned import planned_table, read_planned
+from analysis.runs.planned import planned_table, planned_wandb
 from analysis.runs.runs import Runs
-from analysis.runs.tabular import FORMATS, read_file, read_tables
+from analysis.runs.tables.file import FORMATS, TABLE, file_of, read_file
+from analysis.runs.tables.tabular import read_tables
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
@@ -20,12 +23,10 @@ from experiments.runs import record
 from experiments.study import STUDY, Inferred
 from vit.registry import did_you_mean, nearest
 
-WANDB, TABLE = "wandb", "csv"  # the first words of sources that are not folders
-
 
 def is_imported(source: str) -> bool:
     """Whether the source is W&B or a table of runs, not a folder."""
-    return source.startswith((f"{WANDB}:", f"{TABLE}:"))
+    return source.startswith((wandb_project.WANDB, TABLE))
 
 
 def has_plan(source: str) -> bool:
@@ -49,18 +50,19 @@ def read_each(source: str, asked: Asked) -> list[Runs]:
     source = locate(source)
     if asked.plan and not is_imported(source):
         raise UserError(f"plan: is for a table of runs or wandb:ENTITY/PROJECT, and {source} is a folder")
-    if asked.plan:
-        return [read_planned(source, asked.plan, asked)]
-    if source.startswith(f"{TABLE}:"):
-        return read_tables(read_file(Path(source.partition(":")[2])), source, asked)
-    known = ("variance",) if source.startswith(f"{WANDB}:") else ()  # runs of other programs may be unpaired
+    if (file := file_of(source)) is not None:
+        is_planned = asked.plan and not (file.exists() and file.stat().st_size)
+        return read_frame(pd.DataFrame() if is_planned else read_file(file), asked, source)
+    known = ("seed" if asked.plan else "variance",) if is_imported(source) else ()  # of runs of other programs
     if others := [name for name in asked.given if FLAGS[name][1].of_tables and name not in known]:
         raise UserError(f"{others[0]}: is for a table of runs, such as runs.csv, and {source} is none")
+    if asked.plan:
+        return [planned_wandb(source, asked.plan, asked)]
     folder, metric = Path(source), asked.metric
     if metric is not None and not is_metric(metric) and not is_export(folder):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
     if is_imported(source):
-        study = infer(source, wandb_project.find_runs(source.removeprefix(f"{WANDB}:")), asked)
+        study = infer(source, wandb_project.find_runs(source), asked)
     elif not has_plan(source):
         study = read_runs(folder, asked)
     else:
@@ -69,9 +71,8 @@ def read_each(source: str, asked: Asked) -> list[Runs]:
     return [check_pooling(study, asked.skip_unreadable)]
 
 
-def read_frame(frame: Any, asked: Asked) -> list[Runs]:
-    """A study from a table in memory, see `read_each`."""
-    source = "the table"
+def read_frame(frame: Any, asked: Asked, source: str = "the table") -> list[Runs]:
+    """A study from a table in memory, see `read_each`. `source`: what messages call it."""
     return [planned_table(frame, source, asked.plan, asked)] if asked.plan else read_tables(frame, source, asked)
 
 
@@ -85,7 +86,7 @@ def locate(source: str) -> str:
         if is_imported(source) or has_plan(source):
             return source
         if source.lower().endswith(FORMATS) and not folder.is_dir():
-            return f"{TABLE}:{source}"
+            return f"{TABLE}{source}"
         if folder.is_file():
             raise UserError(f"{source}: is a file; save a table as {', '.join(FORMATS)}")
         if not folder.is_dir():

@@ -10,6 +10,7 @@ from experiments import config
 from experiments.config import LOCATIONS
 from experiments.errors import format_level
 
+DATASET = "data.name"
 PLACES = (*LOCATIONS, "seed")
 """Settings that may differ between any two runs of a study: where files are, and the seed."""
 

@@ -14,6 +14,7 @@ from experiments.errors import UserError
 from experiments.metric import METRICS
 from experiments.runs.tracking.settings import STUDY_KEY, TRIAL
 
+WANDB = "wandb:"  # before a project, as a source
 TIMEOUT = 20  # seconds to wait for the server
 WITHOUT_TYPE = "-"  # stands for the study of runs without a job type
 OURS = {"run", "variant", "data", "model", "optim", "train", "seed"}  # in the configuration of a run of ours
@@ -21,19 +22,19 @@ FAILED = ("crashed", "failed", "killed")  # the states of runs that another prog
 MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 
 
-def find_runs(address: str) -> list[SourceRun]:
-    """The runs of ENTITY/PROJECT[/STUDY] but trials of a tuning. Raises `UserError` without an answer.
+def find_runs(source: str) -> list[SourceRun]:
+    """The runs of wandb:ENTITY/PROJECT[/STUDY] but trials of a tuning. Raises `UserError` without an answer.
 
     A W&B run of ours has the key of its study in its configuration; for any other, the job type is its study. The group
     is its variant.
     """
     import wandb
 
-    parts = address.split("/")
+    parts = source.removeprefix(WANDB).split("/")
     if len(parts) not in (2, 3) or not all(parts):
-        raise UserError(f"wandb:{address}: is not ENTITY/PROJECT[/STUDY]")
+        raise UserError(f"{source}: is not ENTITY/PROJECT[/STUDY]")
     entity, project, wanted = [*parts, ""][:3]
-    where, runs = f"wandb:{entity}/{project}", dict[str, list[Any]]()
+    where, runs = f"{WANDB}{entity}/{project}", dict[str, list[Any]]()
     try:
         for run in wandb.Api(timeout=TIMEOUT).runs(f"{entity}/{project}", order="+created_at"):
             if run.job_type != TRIAL:

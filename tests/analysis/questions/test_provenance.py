@@ -17,7 +17,7 @@ from analysis.findings import analyze
 from analysis.questions.provenance import PLUGINS, commands, question, study_file
 from analysis.report import study_document
 from analysis.runs.read import read
-from analysis.runs.tabular import read_tables
+from analysis.runs.tables.tabular import read_tables
 from analysis.write import files as write
 from analysis.write.document import Facts
 from experiments.cli import Parser

@@ -63,7 +63,7 @@ def test_a_setting_that_is_named_like_a_column_of_ours_keeps_its_values():
 
 def test_a_source_is_a_function_that_gives_runs(monkeypatch):
     runs = [SourceRun("a", "finished", {"seed": 0, "lr": 1}, "", {"val/acc": 0.5}, study="theirs")]
-    monkeypatch.setattr(wandb_project, "find_runs", lambda address: runs if address == "x/y" else [])
+    monkeypatch.setattr(wandb_project, "find_runs", lambda source: runs if source == "wandb:x/y" else [])
     study = read("wandb:x/y")
     assert (study.name, study.metric, study.variants) == ("theirs", "val/acc", ["all runs"])  # the only one measured
     assert study.margin == 0.01 and "the margin is the default" in study.plan.notes[0]

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import analysis
-from analysis.runs.ended import lost_values
+from analysis.runs.tables.ended import lost_values
 from experiments.errors import UserError
 
 

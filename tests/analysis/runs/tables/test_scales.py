@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import analysis
-from analysis.runs.scales import margin_of, rounding_note, scales_note
+from analysis.runs.tables.scales import margin_of, rounding_note, scales_note
 from experiments.errors import UserError
 from experiments.metric import Metric
 

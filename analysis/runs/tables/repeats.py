@@ -3,67 +3,18 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
-from analysis.runs.cells import cell_number, cell_text, is_seed
-from analysis.runs.scales import scales_note
+from analysis.runs.tables.cells import cell_number, cell_text, is_seed
+from analysis.runs.tables.rows import RUN, Rows
+from analysis.runs.tables.scales import scales_note
 from experiments.direction import HIGHER, LOWER, words_of
 from experiments.errors import UserError, first_few
-from vit.registry import nearest
 
 SAYS = {"metric", "measure", "tag", "variable"}  # words of a column that says what the value of a row is
 STEP = re.compile("epoch|step|iter|round", re.IGNORECASE)
-RUN = re.compile("(run|trial)[ _./]?(id|name)?", re.IGNORECASE)  # a column that tells runs apart where no seed does
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A table whose column `metric` holds numbers, and the roles of its columns."""
-
-    frame: pd.DataFrame
-    source: str
-    metric: str
-    factors: Sequence[str]
-    seeds: Sequence[str]  # one column; none of unpaired runs
-    dataset: str | None
-
-    @property
-    def variant(self) -> list[str]:
-        return [*self.factors, *([] if self.dataset is None else [self.dataset])]
-
-    @property
-    def unused(self) -> pd.DataFrame:
-        """The columns without a role, each once, as text."""
-        named = {self.metric, *self.variant, *self.seeds}
-        once = [name for name in self.frame if name not in named and list(self.frame).count(name) == 1]
-        return self.frame[once].map(cell_text)
-
-    def keys(self, *more: str) -> pd.Series:
-        """What tells a row apart, as text: variant, seed and more columns."""
-        return self.keys_of([*self.variant, *self.seeds, *more])
-
-    def keys_of(self, names: Sequence[str]) -> pd.Series:
-        """The cells of these columns as one text for each row."""
-        rows = zip(*(self.frame[name].map(cell_text) for name in names))
-        texts = [", ".join(f"{name} {value}" for name, value in zip(names, row)) for row in rows]
-        return pd.Series(texts, self.frame.index, dtype=object)
-
-    def ask(self, name: str, value: str) -> str:
-        """How a user asks for it, on the command line and in Python."""
-        python = f"{name}={value!r}"
-        return f"--{name.replace('_', '-')} {value}, in Python {python}" if self.source.startswith("csv:") else python
-
-    def of_runs(self, flag: str, column: str) -> "Rows":
-        """The same where a column tells runs apart: of seeds, or `run`. Raises `UserError` where none does."""
-        if column not in self.frame:
-            near = nearest(column, self.frame, "its columns")
-            raise UserError(f"{self.source}: {flag}: no column {column!r}; {near}")
-        runs = self.seeds or [name for name in self.unused if RUN.fullmatch(name)][:1]
-        if not runs:
-            raise UserError(f"{self.source}: {flag}: without seeds, it needs a column run, which tells runs apart")
-        return replace(self, seeds=runs)
 
 
 def _check_apart(rows: Rows, *more: str) -> None:
@@ -145,10 +96,10 @@ def selected(rows: Rows, lost: pd.Series, last: str | None, mean_over: str | Non
     if rows.seeds:
         rows.frame[rows.seeds[0]] = seed_numbers(rows)
     if last is not None:
-        frame, said = _last_rows(rows.of_runs("last", last), last, lost, [mean_over] if mean_over else [])
+        frame, said = _last_rows(rows.of_runs("last"), last, lost, [mean_over] if mean_over else [])
         rows, notes = replace(rows, frame=frame), [*notes, *said]
     if mean_over is not None:
-        frame, said = _means(rows.of_runs("mean_over", mean_over), mean_over)
+        frame, said = _means(rows.of_runs("mean_over"), mean_over)
         rows, notes = replace(rows, frame=frame), [*notes, *said]
     if not rows.seeds:
         return rows, [*notes, *_check_unpaired(rows)]

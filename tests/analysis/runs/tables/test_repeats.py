@@ -120,8 +120,8 @@ def test_the_last_epoch_of_each_fold_and_their_mean():
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"last": "epcoh"}, "last: no column 'epcoh'; did you mean 'epoch'? its columns: m, seed, epoch, acc"),
-        ({"mean_over": "fold"}, "mean_over: no column 'fold'; its columns"),
+        ({"last": "epcoh"}, "has no column 'epcoh' (the step); did you mean 'epoch'? its columns: m, seed, epoch, acc"),
+        ({"mean_over": "fold"}, "has no column 'fold' (the parts of a run); its columns"),
         ({"last": "epoch", "variance": "unpaired"}, "last: without seeds, it needs a column run"),
         ({"last": "epoch", "seed": "epoch"}, "are different columns"),
     ],

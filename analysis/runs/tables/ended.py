@@ -3,11 +3,11 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import pandas as pd
 
-from analysis.runs.cells import cell_text
+from analysis.runs.tables.cells import cell_text
 from experiments.errors import UserError
 
 PROGRAMS = (
@@ -46,11 +46,6 @@ def lost_values(column: str, values: Collection[str]) -> set[str]:
         if is_column and held and all(good.fullmatch(value) or bad.fullmatch(value) for value in held):
             return {value for value in values if not good.fullmatch(value)}
     return set()
-
-
-def named_columns(conditions: Sequence[str], columns: Collection[str]) -> set[str]:
-    """The columns that conditions such as `State!=finished` are about."""
-    return {column for column in columns for one in conditions if one.startswith((f"{column}=", f"{column}!="))}
 
 
 def check_ended(columns: Mapping[str, pd.Series], source: str, valued: pd.Series) -> None:

@@ -1,29 +1,35 @@
 """The scale of a user's metric: margins in its unit or in points, scales that differ, a spread of rounding alone."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
+from analysis.asked import Asked
 from analysis.verdicts.estimates import decimal_step
 from experiments.direction import LOSSES, words_of
 from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.stated import amount
+from experiments.table_plan import TablePlan
 
 WIDE = 0.1  # a margin of a metric from 0 to 1 that is as large may be meant in percent
 APART = 20  # the ratio of the largest values of two parts from which they may have different units
 
 
-def margin_of(
-    given: float | str | None, values: Iterable[float], metric: Metric, source: str, field: str = "margin"
-) -> float | None:
+def in_unit(stated: Asked | TablePlan, values: Sequence[float], metric: Metric, source: str) -> dict[str, float]:
+    """What is stated of margin, `by` and chance, in the unit of the metric. `values`: of all runs, finite or not."""
+    given = {field: getattr(stated, field) for field in ("margin", "by") if any(map(math.isfinite, values))}
+    sizes = {field: margin_of(size, values, metric, source, field) for field, size in given.items() if size is not None}
+    chance = {} if stated.chance is None else {"chance": chance_of(stated.chance, values, metric, source)}
+    return sizes | chance
+
+
+def margin_of(given: float | str, values: Iterable[float], metric: Metric, source: str, field: str = "margin") -> float:
     """The margin, or another `field` such as it, in the unit of the metric. `values`: of all runs, finite or not.
 
     "0.5 points" or "0.5 %" are hundredths of a metric from 0 to 1, and units of one in percent. Raises `UserError` for
     a margin of another scale: a part of 1 that may be meant in percent, and one that no value reaches.
     """
-    if given is None:
-        return None
     finite = [value for value in values if math.isfinite(value)] or [math.nan]
     low, high, is_loss = min(finite), max(finite), bool(LOSSES & words_of(metric))
     is_share, is_percent = metric.is_share or (0 <= low <= high <= 1 and not is_loss), low >= 0 and 1.5 < high <= 100
