@@ -87,7 +87,7 @@ def _parser(name: str) -> Parser:
 
 def _columns(parsed_args: Namespace, **_: object) -> Sequence[str]:
     """The columns of the table that the command line names; without a table, the metrics of our runs."""
-    from analysis.runs.tabular import read_file
+    from analysis.runs.tables.file import read_file
 
     try:
         return list(read_file(Path(parsed_args.sources[0])).columns)
