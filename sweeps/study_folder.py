@@ -90,13 +90,14 @@ class StudyFolder:
             from experiments.runs.images import check_unchanged, recorded_hash
 
             of_root = [run for run in runs if run.config.data.root == root]
-            if not all(record.is_finished(self.dir / run.name) for run in of_root):
+            if not all(run.run_id in self.reused or record.is_finished(self.dir / run.name) for run in of_root):
                 files_digest(root)  # here, so that the workers find it and not every one decodes the files
-            known = ((run, recorded_hash(self.dir / run.name)) for run in of_root)
-            run, files = next((pair for pair in known if pair[1]), (of_root[0], ""))
+            recorded = ((run, recorded_hash(self.dir / run.name)) for run in of_root)
+            run, files = next((pair for pair in recorded if pair[1]), (of_root[0], ""))
             check_unchanged(run.config, files, self.dir / run.name)
-            for held in (self.reused[run.run_id] for run in of_root if run.run_id in self.reused):
-                check_unchanged(of_root[0].config, held.summary["data"].get("files"), Path(held.source.folder))
+            held = [self.reused[run.run_id] for run in of_root if run.run_id in self.reused]
+            for known, source in {(one.summary.get("data") or {}).get("files"): one.source for one in held}.items():
+                check_unchanged(of_root[0].config, known, Path(source.folder))
 
     def write(self, command: str) -> StudyPlan:
         """Write the plan to study.json, together with the runs that earlier commands planned there. Returns it all.

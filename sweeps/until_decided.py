@@ -69,7 +69,8 @@ def runs_by_look(folder: StudyFolder) -> Iterator[set[str]]:
         if plan.stopped.keys() >= set(left):
             break
     saved, planned = sum(plan.looks[-1] - seeds for seeds in plan.stopped.values()), plan.looks[-1] * len(plan.labels)
-    taken = f" or reused ({len(folder.reused)})" if folder.reused else ""
+    reused = sum(run.run_id in folder.reused for run in plan.runs)
+    taken = f" or reused ({reused})" if reused else ""
     say(f"seeds until decided: {planned - saved} of {planned} runs trained{taken}, {saved} saved")
 
 

@@ -28,20 +28,8 @@ from experiments.config import DEFAULTS, completed, unplaced
 from experiments.errors import UserError, writing
 from experiments.files import RecordError, check_replaceable, finite, write_bytes
 from experiments.metric import is_metric
-from experiments.runs.exports import (
-    CURVES,
-    FILES,
-    HITS,
-    PLUGINS,
-    RUNS,
-    Export,
-    cells,
-    file_digest,
-    is_export,
-    read_file,
-    read_stated,
-    study_digest,
-)
+from experiments.runs import exports
+from experiments.runs.exports import CURVES, FILES, HITS, PLUGINS, RUNS, Export, is_export
 from experiments.study import STUDY, Inferred, StudyPlan
 
 PATH = re.compile(r"""(?<![\w./~-])(?:~[\w.-]*)?/(?!/)[^\s,;:\])"']+""")  # an absolute one, not that of a URL
@@ -98,9 +86,9 @@ def _last_parts(value: Any) -> Any:
 def read_export(folder: Path) -> Runs:
     """Read an exported study. Raises `RecordError` naming the file that is missing, changed or something else."""
     folder = Path(folder)
-    plan, part = read_stated(folder)
+    plan, part = exports.read_stated(folder)
     from_csv = partial(_from_csv, texts=_texts(plan))
-    runs, curves = (read_file(folder / name, part.tables.get(name), from_csv) for name in (RUNS, CURVES))
+    runs, curves = (exports.read_file(folder / name, part.tables.get(name), from_csv) for name in (RUNS, CURVES))
     for row in runs:
         check_row(row, f"{folder / RUNS}: {row.get('run')}")
     planned = {(run.name, run.variant, run.seed) for run in plan.runs}
@@ -114,8 +102,10 @@ def read_export(folder: Path) -> Runs:
         runs,
         curves,
         troubles=part.troubles,
-        hits=read_file(folder / HITS, part.hits, hits.from_bytes) if part.hits is not None else {},
-        sources=read_file(folder / PLUGINS, part.plugins, SOURCES.validate_json) if part.plugins is not None else {},
+        hits=exports.read_file(folder / HITS, part.hits, hits.from_bytes) if part.hits is not None else {},
+        sources=exports.read_file(folder / PLUGINS, part.plugins, SOURCES.validate_json)
+        if part.plugins is not None
+        else {},
         looks=part.looks or (),
     )
 
@@ -128,7 +118,7 @@ def _files(study: Runs) -> dict[str, bytes]:
         files[HITS] = hits.to_bytes(study.hits)
     if study.sources:
         files[PLUGINS] = (json.dumps(study.sources, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
-    digests = {name: {"digest": file_digest(name, body)} for name, body in files.items()}
+    digests = {name: {"digest": exports.file_digest(name, body)} for name, body in files.items()}
     part = Export(
         tables={name: digests[name] for name in (RUNS, CURVES)},
         troubles=study.troubles,
@@ -137,7 +127,7 @@ def _files(study: Runs) -> dict[str, bytes]:
         plugins=digests.get(PLUGINS),
     )
     tree = finite({**study.plan.tree(), "export": part.model_dump(by_alias=True, exclude_none=True)})
-    tree["export"]["digest"] = study_digest(tree)
+    tree["export"]["digest"] = exports.study_digest(tree)
     return {**files, STUDY: (json.dumps(tree, indent=1, ensure_ascii=False) + "\n").encode()}
 
 
@@ -195,7 +185,7 @@ def _from_csv(body: bytes, texts: Mapping[str, str | None]) -> list[dict[str, An
     def value(name: str, cell: str) -> Any:
         return texts.get(name) if not cell else cell if name in texts else _value(cell)
 
-    header, *lines = cells(body)
+    header, *lines = exports.cells(body)
     return [{name: value(name, cell) for name, cell in zip(header, line, strict=True)} for line in lines]
 
 

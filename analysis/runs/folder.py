@@ -113,8 +113,8 @@ class _Reader:
             self.sources[digest] = study.sources[digest]
         epochs = study.curves[study.curves["run"] == row["run"]].drop(columns=["run", "variant", "seed"])
         known = {path: value for path, value in row.items() if path in (*COLUMNS, *DEFAULTS) or pd.notna(value)}
-        held = {**known, "run": planned.name, "reused_from": source}
-        held |= {path: None for path in known if path.startswith("planned_")}
+        stated = dict.fromkeys(path for path in row if path.startswith("planned_"))
+        held = {**known, **stated, "run": planned.name, "reused_from": source}
         return SourceRun(planned.name, row["status"], held=held, rows=epochs.to_dict("records"))
 
     def _read_plugin(self, run: record.RunRecord, expected: str | None) -> None:

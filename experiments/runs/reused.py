@@ -1,7 +1,7 @@
 """Runs that a study takes as they are from an export, or from the folder of another study: by run id.
 
-It imports no torch and no pandas. Nothing is copied, and a source is only read: of an export whose digest is not the
-stated one, nothing but study.json. What a source reuses itself counts only if it is an export, which holds the rows.
+It imports no torch and no pandas. A source is only read, and of an export whose digest is not the stated one nothing
+but study.json. What a source reuses itself counts only if it is an export, which holds the rows.
 """
 
 from __future__ import annotations
@@ -30,11 +30,15 @@ IMAGES = ("train_images", "val_images", "test_images")
 
 @dataclass(frozen=True)
 class ReusedRun:
-    """A run of a source. `summary`: what its record, or the export, says of its results and images."""
+    """A run of a source. `summary`: what its record says, or what the export says of results, images and PyTorch."""
 
     source: Reuse
     summary: dict[str, Any]
-    torch: str = ""  # the version
+
+    @property
+    def torch(self) -> str:
+        """The version; "" where it is not known."""
+        return str(((self.summary.get("provenance") or {}).get("versions") or {}).get("torch", ""))
 
 
 ReusedRuns = dict[str, ReusedRun]
@@ -51,13 +55,9 @@ def find_source(given: str, where: Path) -> str:
         return str(path.resolve())
     if study.is_relative_to(REFERENCE) and (study / STUDY).is_file():
         return str(study)
-    if "/" in given:
-        raise UserError(f"reuse: {given!r} is no folder in {where.resolve()}, and no study of analysis/reference")
-    if not REFERENCE.is_dir():
-        way = "clone the project, whose analysis/reference has it, and give its path there"
-        raise UserError(f"reuse: {given!r}: this installation has no analysis/reference; {way}")
     known = [one.parent.relative_to(REFERENCE).as_posix() for one in sorted(REFERENCE.rglob(STUDY))]
-    raise UserError(f"reuse: {given!r} is no study of analysis/reference; {nearest(given, known)}; a folder: ./{given}")
+    way = f"{nearest(given, known)}; or give a folder, ./{given}" if known else "a clone of the project has that folder"
+    raise UserError(f"reuse: {given!r} is no {'folder and no ' * ('/' in given)}study of analysis/reference; {way}")
 
 
 def take(folders: Iterable[str], study_dir: Path) -> list[Reuse]:
@@ -69,8 +69,7 @@ def take(folders: Iterable[str], study_dir: Path) -> list[Reuse]:
         locks = (folder / DRIVER_LOCK, *(folder / LOCKS).glob("*"))
         if busy := next(filter(None, map(holder, locks)), None):
             raise UserError(f"reuse: {str(folder)!r} is in training by {busy}; wait for its end, or give an export")
-        digest, _ = _read(folder)
-        sources.append(Reuse(folder=str(folder), digest=digest))
+        sources.append(Reuse(folder=str(folder), digest=_read(folder)[0]))
     return sources
 
 
@@ -83,15 +82,16 @@ def merged(new: Sequence[Reuse], old: Sequence[Reuse]) -> list[Reuse]:
 
 
 def reused_runs(plan: StudyPlan) -> ReusedRuns:
-    """The runs of a plan that have ended in its sources; the first source that has a run counts.
+    """The runs of a plan that have ended in its sources, with its metric; the first source that has one counts.
 
     Raises `RecordError` where a source is missing, damaged or another one than when the study took its runs.
     """
     planned, runs = {run.run_id for run in plan.runs}, ReusedRuns()
     for source in plan.reuse:
-        for summary, torch in _read(Path(source.folder), source.digest)[1]:
-            if (key := summary["run_id"]) in planned:
-                runs.setdefault(key, ReusedRun(source, summary, torch))
+        for summary in _read(Path(source.folder), source.digest)[1]:
+            lacks = summary["status"] == "finished" and summary.get(plan.metric) is None  # it chose by val/acc
+            if (key := summary["run_id"]) in planned and not lacks:
+                runs.setdefault(key, ReusedRun(source, summary))
     return runs
 
 
@@ -108,34 +108,34 @@ def why_no_model(run_dir: Path) -> str:
     """Why a run without a folder has no checkpoint: its study reuses it; "" where it does not."""
     with contextlib.suppress(UserError):
         plan = StudyPlan.read(run_dir.parent)
-        runs, ids = reused_runs(plan), {run.name: run.run_id for run in plan.runs}
-        if held := runs.get(ids.get(run_dir.name, "")):
+        ids = {run.name: run.run_id for run in plan.runs}
+        if held := reused_runs(plan).get(ids.get(run_dir.name, "")):
             where = f"is reused from {held.source.folder}, and its record has no checkpoint here"
             return f"{where}; load it there, or train it"
     return ""
 
 
-Held = list[tuple[dict[str, Any], str]]
-"""Of each run that has ended: a summary, and the version of PyTorch"""
+def _read(folder: Path, stated: str = "") -> tuple[str, list[dict[str, Any]]]:
+    """The digest of a source, and the summaries of its runs that have ended. `stated`: what the digest must be.
 
-
-def _read(folder: Path, stated: str = "") -> tuple[str, Held]:
-    """The digest of a source, and its runs. Raises `RecordError`, also where `stated` is another digest."""
+    Raises `RecordError`.
+    """
     if not folder.is_dir():
-        raise RecordError(f"reuse: {str(folder)!r} is missing; restore it, or give its new place: --reuse FOLDER")
+        way = "restore it, or give its new place: vit-sweep run STUDY --reuse FOLDER"
+        raise RecordError(f"reuse: {str(folder)!r} is missing; {way}")
     _check_links(folder, *(folder / name for name in exports.FILES))
     if not exports.is_export(folder):
         digest, held = _records(folder)
-        if stated not in ("", digest):
-            raise _changed(folder)
-        return digest, held
-    plan, part = exports.read_stated(folder)
-    if stated not in ("", part.digest):
+    else:
+        plan, part = exports.read_stated(folder)
+        digest, path = part.digest, folder / exports.RUNS
+        if isinstance(plan, Inferred):
+            raise RecordError(f"reuse: {str(folder)!r} holds runs of {plan.source}, which no study planned")
+        if stated in ("", digest):
+            held = exports.read_file(path, part.tables.get(exports.RUNS), lambda body: _rows(body, path))
+    if stated not in ("", digest):
         raise _changed(folder)
-    if isinstance(plan, Inferred):
-        raise RecordError(f"reuse: {str(folder)!r} holds runs of {plan.source}, which no study planned")
-    path = folder / exports.RUNS
-    return part.digest, exports.read_file(path, part.tables.get(exports.RUNS), lambda body: _rows(body, path))
+    return digest, held
 
 
 def _check_links(*paths: Path) -> None:
@@ -148,30 +148,25 @@ def _changed(folder: Path) -> RecordError:
     return RecordError(f"reuse: {str(folder)!r} is another one than when this study took runs of it; {way}")
 
 
-def _records(folder: Path) -> tuple[str, Held]:
-    """The runs of a study's folder that have ended, and a digest of their records."""
-    held: Held = []
-    for run in StudyPlan.read(folder).runs:
-        _check_links(folder / run.name)
-        if summary := record.read_ended(folder, run):
-            versions = (summary.get("provenance") or {}).get("versions") or {}
-            held.append((summary, str(versions.get("torch", ""))))
-    digests = sorted([summary["run_id"], summary["digest"]] for summary, _ in held)
-    return hashlib.sha256(canonical(digests)).hexdigest(), held
+def _records(folder: Path) -> tuple[str, list[dict[str, Any]]]:
+    runs = StudyPlan.read(folder).runs
+    _check_links(*(folder / run.name for run in runs))
+    ended = list(filter(None, (record.read_ended(folder, run) for run in runs)))
+    digests = sorted([summary["run_id"], summary["digest"]] for summary in ended)
+    return hashlib.sha256(canonical(digests)).hexdigest(), ended
 
 
-def _rows(body: bytes, path: Path) -> Held:
-    """The runs of an export's table that have ended."""
+def _rows(body: bytes, path: Path) -> list[dict[str, Any]]:
     head, *lines = exports.cells(body)
     rows = (dict(zip(head, line, strict=True)) for line in lines)
     return [_row(row, path) for row in rows if row["status"] in record.STATUSES and row["run_id"]]
 
 
-def _row(row: Mapping[str, str], path: Path) -> tuple[dict[str, Any], str]:
+def _row(row: Mapping[str, str], path: Path) -> dict[str, Any]:
     metrics = {name: json.loads(cell) for name, cell in row.items() if is_metric(name) and cell}
     numbers = {name: int(float(row[name])) for name in ("epochs", *IMAGES) if row.get(name)}
-    data = {**{name: numbers[name] for name in IMAGES if name in numbers}, "files": row.get("image_files") or None}
-    known = {"run_id": row["run_id"], "status": row["status"], "epochs": numbers.get("epochs", 0), "files": {}}
-    summary = record.checked(record.SUMMARY_TYPES, {**known, **metrics, "data": data}, path)
-    torch = re.search(r"\btorch ([^,]+)", row.get("versions", ""))
-    return summary, torch[1] if torch else ""
+    data = {name: numbers.get(name) for name in IMAGES} | {"files": row.get("image_files") or None}
+    versions = {"torch": found[1]} if (found := re.search(r"\btorch ([^,]+)", row.get("versions", ""))) else {}
+    parts = {"data": data, "provenance": {"versions": versions}, "epochs": numbers.get("epochs", 0), "files": {}}
+    known = {"run_id": row["run_id"], "status": row["status"], **metrics, **parts}
+    return record.checked(record.SUMMARY_TYPES, known, path)

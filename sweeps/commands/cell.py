@@ -49,8 +49,8 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     run = _named(arguments.run, plan, study_dir) if arguments.run is not None else _at(arguments.index, plan)
     if not has_locks(study_dir / DRIVER_LOCK):
         raise UserError(f"{study_dir}: its file system has no locks; use `{PROG} run`, from one host")
-    StudyFolder(study_dir, plan).ready()
     folder = StudyFolder.read(plan, study_dir, only=[run.name])
+    StudyFolder(study_dir, plan, reused=folder.reused).ready()
     tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
     with Mirror(tracking, study_dir, [run.name]), LocalEngine(local_slots(arguments.device, 1)) as engine:
         failed = train_plan(folder, engine, cohort=1, only={run.name})

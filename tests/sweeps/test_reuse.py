@@ -11,6 +11,7 @@ import pytest
 import tiny
 import yaml
 from study_file import read_study, write_study
+from synthetic import change_summary
 
 import analysis.main
 from analysis.runs.read import read
@@ -138,18 +139,23 @@ def test_plan_status_cell_and_show_count_it_as_ended(folder, vit_sweep):
 
 def test_the_records_of_a_study_are_a_source_and_another_version_of_pytorch_is_named(folder, vit_sweep):
     for path in (folder / "four").glob("*/summary.json"):
-        retrain(path, versions={"torch": "1.13.0"})
-    words = ("run", folder / "mine.yaml", "--out", folder / "new", "--reuse", folder / "four", "--dry-run")
-    yaml_file = folder / "mine.yaml"
-    yaml_file.write_text(yaml_file.read_text().replace("./export", "./four"))
-    status, out, err = vit_sweep(*words)
+        change_summary(path.parent, provenance={"versions": {"torch": "1.13.0"}})
+    change(folder / "mine.yaml", "./export", "./four")
+    status, out, err = vit_sweep("run", folder / "mine.yaml", "--out", folder / "new", "--dry-run")
     assert status == 0 and "reused: 8 runs of four, trained by PyTorch 1.13.0; here it is " in out, err
     assert "To train: 2 runs" in out
 
 
+def test_a_run_without_the_metric_of_the_study_is_trained(folder, vit_sweep):
+    change_summary(next((folder / "four").glob("none-s0-*")), **{"test/acc": None})  # as a study of val/acc leaves it
+    change(folder / "mine.yaml", "./export", "./four")
+    out = vit_sweep("run", folder / "mine.yaml", "--out", folder / "new", "--dry-run")[1]
+    assert "reused: 7 runs of four\n" in out and "To train: 3 runs" in out
+
+
 def test_pairs_across_versions_are_named(folder, capsys):
     for path in (folder / "mine").glob("rope-2d-*/summary.json"):
-        retrain(path, versions={"torch": "1.13.0"})
+        change_summary(path.parent, provenance={"versions": {"torch": "1.13.0"}})
     warnings = json.loads(answers(folder / "mine", capsys, "--json"))["warnings"]
     (note,) = [one for one in warnings if one.startswith("In ")]
     assert note.startswith("In 4 of 10 pairs, runs of the same seed were trained on other hardware or by another")
@@ -163,13 +169,6 @@ def test_until_decided_goes_on_from_the_runs_that_there_are(folder, vit_sweep):
     line = re.search(r"seeds until decided: (\d+) of 15 runs trained or reused \(8\), (\d+) saved", out)
     trained = len(list((folder / "until").glob("*/summary.json")))
     assert trained == int(line[1]) - 8 and not list((folder / "until").glob("none-s0-*"))
-
-
-def retrain(path, **provenance):
-    """Seal the record of a run again, as if something else had trained it."""
-    from synthetic import change_summary
-
-    change_summary(path.parent, provenance=provenance)
 
 
 @pytest.fixture
@@ -198,7 +197,7 @@ def test_a_damaged_export_is_one_line(folder, line):
     (folder / "export" / "study.json").write_text("{")
     assert f"{folder}/export/study.json: is not JSON" in line()
     shutil.rmtree(folder / "export")
-    assert "reuse: './export' is no folder in " in line()
+    assert "reuse: './export' is no folder and no study of analysis/reference" in line()
 
 
 @pytest.mark.parametrize("linked", ["export/runs.csv", "four/none-s1-*"])
@@ -236,7 +235,7 @@ def test_what_changed_or_is_gone_is_one_line_of_every_command(folder, command, r
         return refused(command, study, *(["--index", "0"] if command == "cell" else []))
 
     shutil.rmtree(folder / "export")
-    assert "export' is missing; restore it, or give its new place: --reuse FOLDER" in said()
+    assert "export' is missing; restore it, or give its new place: vit-sweep run STUDY --reuse FOLDER" in said()
     analysis.main.body(["export", str(study.with_name("every") / "mine"), str(folder / "export")])
     capfd.readouterr()
     assert "export' is another one than when this study took runs of it; restore it, or choose another --out" in said()

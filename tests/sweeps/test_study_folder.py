@@ -14,6 +14,7 @@ from analysis.runs.folder import read_folder
 from analysis.runs.held_fixed import changed_images, not_held_fixed, plan_changes
 from experiments.data.folder import files_digest
 from experiments.errors import UserError
+from experiments.runs.reused import take
 from experiments.study import STUDY
 from experiments.tuned import Tuned
 from sweeps.builtin import FILES, load_study
@@ -55,6 +56,22 @@ def test_a_study_is_not_extended_on_changed_images(tmp_path):
     (images / "b" / "2.png").write_bytes(b"no image")
     with pytest.raises(UserError, match=f"data.root: '{images}/b/2.png' cannot be read as an image"):
         StudyFolder(tmp_path / "new", plan).ready()
+
+
+def test_runs_of_other_images_are_not_reused(tmp_path):
+    images = paint(tmp_path / "images", 1)
+    data = {"data.name": "imagefolder", "data.root": str(images), "data.num_classes": 2}
+    plan = make_plan(parse_study({"name": "own", "factors": {"model.depth": [1, 2]}, "base": data, "seeds": 1}, "own"))
+    StudyFolder(tmp_path / "other", plan).write("here")
+    for files in (files_digest(str(images)), "of other images"):
+        finish(tmp_path / "other" / plan.runs[0].name, plan.runs[0], data={"files": files})
+        reuse = take([str(tmp_path / "other")], tmp_path / "own")
+        folder = StudyFolder.read(plan.changed(reuse=reuse), tmp_path / "own")
+        assert len(folder.left) == 1
+        if files != "of other images":
+            folder.ready()
+    with pytest.raises(UserError, match=f"the files of '{images}' are not those of the run in '{tmp_path}/other'"):
+        folder.ready()
 
 
 def test_images_of_finished_runs_may_be_gone(tmp_path):
