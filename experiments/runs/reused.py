@@ -164,7 +164,7 @@ def _rows(body: bytes, path: Path) -> list[dict[str, Any]]:
 
 def _row(row: Mapping[str, str], path: Path) -> dict[str, Any]:
     metrics = {name: json.loads(cell) for name, cell in row.items() if is_metric(name) and cell}
-    numbers = {name: int(float(row[name])) for name in ("epochs", *IMAGES) if row.get(name)}
+    numbers = {name: int(row[name].partition(".")[0]) for name in ("epochs", *IMAGES) if row.get(name)}
     data = {name: numbers.get(name) for name in IMAGES} | {"files": row.get("image_files") or None}
     versions = {"torch": found[1]} if (found := re.search(r"\btorch ([^,]+)", row.get("versions", ""))) else {}
     parts = {"data": data, "provenance": {"versions": versions}, "epochs": numbers.get("epochs", 0), "files": {}}

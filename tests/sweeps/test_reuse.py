@@ -18,6 +18,7 @@ from analysis.runs.read import read
 from analysis.studies.ledger import independent_groups
 from experiments.errors import UserError
 from experiments.locks import lock
+from experiments.runs.exports import file_digest, study_digest
 from experiments.runs.tracking.notes import changed_runs
 from experiments.runs.trained import load_model
 from sweeps.main import main
@@ -198,6 +199,21 @@ def test_a_damaged_export_is_one_line(folder, line):
     assert f"{folder}/export/study.json: is not JSON" in line()
     shutil.rmtree(folder / "export")
     assert "reuse: './export' is no folder and no study of analysis/reference" in line()
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"), [("epochs", "inf"), ("test/acc", "1e999"), ("test/acc", "[" * 9999), ("test_images", "{}")]
+)
+def test_a_sealed_export_with_impossible_values_is_one_line(folder, line, column, cell):
+    export = folder / "export"
+    table = pd.read_csv(export / "runs.csv", dtype=str, keep_default_na=False)
+    table.loc[1, column] = cell
+    table.to_csv(export / "runs.csv", index=False)
+    tree = read_study(export)
+    tree["export"]["tables"]["runs.csv"]["digest"] = file_digest("runs.csv", (export / "runs.csv").read_bytes())
+    tree["export"]["digest"] = study_digest(tree)
+    write_study(export, tree)
+    assert f"{export}/runs.csv: is not what an export holds: " in line()
 
 
 @pytest.mark.parametrize("linked", ["export/runs.csv", "four/none-s1-*"])
