@@ -12,6 +12,7 @@ from experiments.metric import Metric
 
 MINUS, DASH = "−", "–"
 MOST_PLACES = 12
+MOST_WORDS = 30  # of a sentence of the answer
 _NAMES = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi
 psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"""
 GREEK = dict(zip(_NAMES.split(), "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ", strict=True))
@@ -202,6 +203,11 @@ def listing(words: Sequence[object], last: str = "and") -> str:
     return f"{', '.join(first)} {last} {end}" if first else end
 
 
+def fitting(sentences: Sequence[str]) -> str:
+    """Return the first of these versions of a sentence that has at most `MOST_WORDS`, else the last."""
+    return next((said for said in sentences if len(said.split()) <= MOST_WORDS), sentences[-1])
+
+
 def quoted(variant: str) -> str:
     """Return a variant's name, in quotation marks if it has commas or spaces, or reads as the word "none"."""
     return f"“{variant}”" if "," in variant or " " in variant or variant == "none" else variant
@@ -269,11 +275,11 @@ def points(diff: Estimate, metric: Metric, signed: bool = False, places: int | N
     return _with_unit(number(value * metric.scale, _places(diff, metric, places), signed), metric)
 
 
-def points_range(diffs: Sequence[Estimate], metric: Metric, signed: bool = False) -> str:
+def points_range(diffs: Sequence[Estimate], metric: Metric, signed: bool = False, places: int | None = None) -> str:
     """Format the sizes of several differences: `22.5 to 23.6 points`; `−0.2 to +1.3 points` if signed."""
     size: Callable[[float], float] = float if signed else abs
     low, *_, high = sorted((*diffs, *diffs), key=lambda diff: size(diff.value))
-    places = min(_places(low, metric), _places(high, metric))
+    places = min(_places(low, metric, places), _places(high, metric, places))
     ends = dict.fromkeys(number(size(diff.value) * metric.scale, places, signed) for diff in (low, high))
     return _with_unit(" to ".join(ends), metric)
 

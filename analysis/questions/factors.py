@@ -52,8 +52,8 @@ def question(findings: Findings) -> Section | None:
         items.append(Plot("interactions", lambda: draw_pairs(model, names, metric), caption))
     else:
         others += _grid(findings)
-    said = factor_sentences(findings)
-    return Section("factors", HEADING, [*items, *others], answer=said, title=title(findings))
+    said, brief = factor_sentences(findings), words.fitting([_brief(findings, form) for form in (True, False)])
+    return Section("factors", HEADING, [*items, *others], said, [brief], title=title(findings))
 
 
 def untested(findings: Findings) -> Section | None:
@@ -90,14 +90,38 @@ def title(findings: Findings) -> str:
     return "; ".join(said) or f"No effect of {words.listing(list(names.values()), 'or')} is shown"
 
 
+def _brief(findings: Findings, intervals: bool) -> str:
+    """The answer in one sentence: the main effects, and which depend on each other."""
+    model, names = findings.factors.model, _names(findings.variants.factors)
+    assert model is not None
+    verdict = dict(zip(model.terms["term"], model.terms["verdict"]))
+    depends = [f"{names[a]} depends on {names[b]}" for a, b in _pairs(model) if verdict[f"{a}+{b}"] == "shown"]
+    said = [f"the effect of {' and of '.join(depends)}"] if depends else []
+    return f"{'; '.join([*_main_effects(findings, intervals), *said])}."
+
+
 def factor_sentences(findings: Findings) -> list[str]:
-    """What the answer says: main effects, and interactions."""
+    """What the section says: main effects, and interactions."""
+    model, names, metric = findings.factors.model, _names(findings.variants.factors), findings.means.metric
+    assert model is not None
+    sentences = (_main_effects(findings), _interactions(model, names, metric))
+    return [f"{words.capital('; '.join(said))}." for said in sentences if said]
+
+
+def _pairs(model: Factorial) -> list[tuple[str, str]]:
+    return list(combinations(model.factors, 2))
+
+
+def _main_effects(findings: Findings, intervals: bool = True) -> list[str]:
+    """Clauses on the main effects."""
     model, names, metric = findings.factors.model, _names(findings.variants.factors), findings.means.metric
     assert model is not None
     largest = [_largest(model, factor) for factor in model.factors]
+    places = words.shared_places([effect["adjusted"] for effect in largest], metric)
     heads = {"shown": f"Main effects on {metric.label}", "not shown": "undecided"}
     effects = {
-        head: [_effect(e, names, metric) for e in largest if e["verdict"] == word] for word, head in heads.items()
+        head: [_effect(e, names, metric, places, intervals) for e in largest if e["verdict"] == word]
+        for word, head in heads.items()
     }
     parts = [f"{head}: {', '.join(texts)}" for head, texts in effects.items() if texts]
     if parts and not effects[heads["shown"]]:
@@ -110,8 +134,7 @@ def factor_sentences(findings: Findings) -> list[str]:
         parts.append(f"shown by the finished runs alone, but not with failed runs {why}: {words.listing(sensitive)}")
     if missing := [names[term] for term in model.terms["term"][model.terms["verdict"] == "not tested"]]:
         parts.append(f"not tested ({_reason(findings)}): {words.listing(missing)}")
-    sentences = (parts, _interactions(model, names, metric))
-    return [f"{words.capital('; '.join(said))}." for said in sentences if said]
+    return [words.capital(parts[0]), *parts[1:]]
 
 
 def _reason(findings: Findings) -> str:
@@ -122,11 +145,13 @@ def _reason(findings: Findings) -> str:
     return f"failed runs or {none}" if chance.failed else none
 
 
-def _effect(effect: Mapping[str, Any], names: Mapping[str, str], metric: Metric) -> str:
+def _effect(
+    effect: Mapping[str, Any], names: Mapping[str, str], metric: Metric, places: int, interval: bool = True
+) -> str:
     """`depth 2 → 4 +1.2 points (largest of 3 differences, 95 % CI 0.5 to 1.9)`"""
     most = f"largest of {effect['count']} differences, " if effect["count"] > 1 else ""
-    size, interval = words.points(effect["diff"], metric, True), words.interval(effect["adjusted"], metric, True)
-    return f"{_of(effect, names)} {size} ({most}{interval})"
+    size = f"{_of(effect, names)} {words.points(effect['diff'], metric, True, places)}"
+    return size + f" ({most}{words.interval(effect['adjusted'], metric, True, places)})" * interval
 
 
 def _of(effect: Mapping[str, Any], names: Mapping[str, str]) -> str:
@@ -136,12 +161,16 @@ def _of(effect: Mapping[str, Any], names: Mapping[str, str]) -> str:
 def _interactions(model: Factorial, names: Mapping[str, str], metric: Metric) -> list[str]:
     verdict = dict(zip(model.terms["term"], model.terms["verdict"]))
     said, missing = list[str](), list[str]()
-    for a, b in combinations(model.factors, 2):
+    for a, b in _pairs(model):
         if (found := verdict[f"{a}+{b}"]) != "shown":
             missing += [f"{names[a]} and {names[b]}"] if found == "not shown" else []
             continue
         simple = _simple(model, a, b)
-        each = [f"{words.points(one['diff'], metric, True)} with {names[b]} = {one['other_level']}" for one in simple]
+        places = words.shared_places([one["diff"] for one in simple], metric)
+        each = [
+            f"{words.points(one['diff'], metric, True, places)} with {names[b]} = {one['other_level']}"
+            for one in simple
+        ]
         sizes = f": {_of(simple[0], names)} {', '.join(each)}" if simple else ""
         said.append(f"the effect of {names[a]} depends on {names[b]}{sizes}")
     if said:

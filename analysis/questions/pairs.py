@@ -16,7 +16,8 @@ from analysis.write.table import Column, Key, Table, Value
 from experiments.errors import MOST_NAMED
 from experiments.metric import Metric
 
-HEADING = "Pairs without the baseline"
+HEADING = "Other pairs and more seeds"
+FORMS = ("intervals", "sizes", "counts")  # how a sentence says how large differences are: the first that is short
 MOST_IN_TABLE = 7  # variants of which the page has a table of all pairs; of more, it is only written as a file
 MOST_LISTED = 3  # undecided variants of which the answer gives the interval
 
@@ -33,10 +34,11 @@ def question(findings: Findings) -> Section | None:
     frames = {"pairs": pairs.data} if pairs and many else {}
     if whole:
         return Section("differences", HEADING, items, answer=whole, frames=frames)
-    said = [against_baseline(findings), best_and_pairs(findings)]
-    answer = [*said * (not factorial), said[1] if factorial and findings.comparisons.ranked else limits(findings)]
+    against, best, more = against_baseline(findings), best_and_pairs(findings), limits(findings)
+    answer = [best] * bool(findings.comparisons.ranked) if factorial else [against, best]
+    paragraphs = [*filter(None, [*[against, best] * factorial, more])]
     titled = "" if factorial else title(findings)
-    return Section("differences", HEADING, items, said * factorial, answer, frames=frames, title=titled)
+    return Section("differences", HEADING, items, paragraphs, answer, frames=frames, title=titled)
 
 
 def title(findings: Findings) -> str:
@@ -69,6 +71,10 @@ def title(findings: Findings) -> str:
 
 def against_baseline(findings: Findings) -> str:
     """How the variants compare with the baseline, verdict by verdict, and which were not tested and why."""
+    return words.fitting([_against_baseline(findings, form) for form in FORMS])
+
+
+def _against_baseline(findings: Findings, form: str) -> str:
     variants, metric = findings.variants, findings.means.metric
     versus = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in variants.others}
     if all(one.verdict == NOT_TESTED for one in versus.values()):
@@ -86,7 +92,7 @@ def against_baseline(findings: Findings) -> str:
     parts = list[str]()
     for verdict, head in heads.items():
         if chosen := {name: one for name, one in versus.items() if one.verdict == verdict}:
-            parts.append(f"{head}: {_sizes(verdict, chosen, versus, metric)}")
+            parts.append(f"{head}: {_sizes(verdict, chosen, versus, metric, form)}")
     baseline = f"{variants.name(variants.baseline)} ({findings.means.text(variants.baseline)})"
     if parts[0].startswith((f"{up}: ", f"{down}: ")):
         parts[0] = words.capital(parts[0].replace(":", f" {metric.label} than {baseline}:", 1))
@@ -103,37 +109,37 @@ def against_baseline(findings: Findings) -> str:
     return "; ".join([*parts, *_not_tested(versus)]) + "."
 
 
-def _sizes(verdict: str, chosen: Mapping[str, Comparison], versus: Mapping[str, Comparison], metric: Metric) -> str:
-    """The variants with one verdict: each with its difference where they are few, else the range of differences."""
-    differs, diffs = verdict in ("better", "worse"), [one.diff for one in chosen.values()]
-    if differs and len(chosen) <= MOST_NAMED:
-        places = words.shared_places([one.adjusted for one in versus.values()], metric)
-
-        def size(one: Comparison) -> str:
-            early = ", at an early look" if one.decided_early else ""
-            interval = words.interval(one.adjusted, metric, places=places)
-            return f"{words.points(one.diff, metric, places=places)} ({interval}{early})"
-
-        return ", ".join(f"{words.quoted(name)} by {size(one)}" for name, one in chosen.items())
-    tested = sum(one.verdict != NOT_TESTED for one in versus.values())
-    named = words.names(chosen) if len(chosen) <= MOST_NAMED else f"{len(chosen)} of {tested} variants"
-    if verdict == "not shown" and len(chosen) <= MOST_LISTED:
-        return words.listing([f"{words.quoted(name)} ({_signed(one, metric)})" for name, one in chosen.items()])
+def _sizes(
+    verdict: str, chosen: Mapping[str, Comparison], versus: Mapping[str, Comparison], metric: Metric, form: str
+) -> str:
+    """The variants with one verdict: each, with its difference and its interval, or how many, see `FORMS`."""
+    places, diffs = words.shared_places([one.adjusted for one in versus.values()], metric), [*chosen.values()]
+    counted = f"{len(chosen)} of {sum(one.verdict != NOT_TESTED for one in versus.values())} variants"
+    differs, many = verdict in ("better", "worse"), len(chosen) > (1 if form == "counts" else MOST_LISTED)
+    spread = words.points_range([one.diff for one in diffs], metric, not differs, places)
     if verdict == "not shown":
-        return f"{len(chosen)} of {tested} variants ({words.points_range(diffs, metric, signed=True)})"
+        if many or form != "intervals":
+            return f"{counted} ({spread})" if form != "sizes" else counted if many else words.names(chosen)
+        return words.listing(
+            [f"{words.quoted(name)} ({_size(one, metric, places, True)})" for name, one in chosen.items()]
+        )
+    if differs and not (form == "counts" and many):
+        shown = {name: _size(one, metric, places, form == "intervals") for name, one in chosen.items()}
+        return ", ".join(f"{words.quoted(name)} by {size}" for name, size in shown.items())
     if not differs:
-        return named
-    largest = max(abs(diff.value) for diff in diffs)
+        return counted if form == "counts" and many else words.names(chosen)
+    largest = max(abs(one.diff.value) for one in diffs)
     most = [name for name, one in chosen.items() if abs(one.diff.value) == largest]
-    which = f" (most: {words.names(most)})" if len(most) <= MOST_LISTED else ""
-    return f"{named}, by {words.points_range(diffs, metric)}{which}"
+    return f"{counted}, by {spread}{f' (most: {words.names(most)})' if len(most) <= MOST_LISTED else ''}"
 
 
-def _signed(one: Comparison, metric: Metric) -> str:
-    """`+0.63 points, 95 % CI −0.04 to 1.29`"""
-    places = words.shared_places([one.adjusted], metric)
-    size, interval = words.points(one.diff, metric, True, places), words.interval(one.adjusted, metric, True, places)
-    return f"{size}, {interval}"
+def _size(one: Comparison, metric: Metric, places: int, interval: bool) -> str:
+    """`1.41 points (95 % CI 0.46 to 2.36)`; of one that is not shown `+0.63 points, 95 % CI −0.04 to 1.29`."""
+    signed = one.verdict == "not shown"
+    size = words.points(one.diff, metric, signed, places)
+    about = [words.interval(one.adjusted, metric, signed, places)] * interval
+    about += ["at an early look"] * bool(one.decided_early)
+    return ", ".join([size, *about]) if signed else size + f" ({', '.join(about)})" * bool(about)
 
 
 def _not_tested(versus: Mapping[str, Comparison], than: str = "") -> list[str]:
@@ -151,16 +157,15 @@ def best_and_pairs(findings: Findings) -> str:
     untested = comparisons.untested
     first = [row for row in findings.rows if row.rank and row.rank[0] == 1]
     names = [variants.brief[row.variant] for row in first if row.mark in ("best", "tied")]
-    shown = words.names(names)
-    if len(names) > MOST_NAMED:
-        best = [variants.brief[variant] for variant in findings.all_best]
-        most = f" (best mean: {words.names(best)})" if len(best) <= MOST_LISTED else ""
-        shown = f"{len(names)} of {len(variants.names) - len(untested)} variants{most}"
+    best = [variants.brief[variant] for variant in findings.all_best]
+    most = f" (best mean: {words.names(best)})" if len(best) <= MOST_LISTED else ""
+    counted = f"{len(names)} of {len(variants.names) - len(untested)} variants{most}"
     among = ", of the variants that are tested" if untested else ""
-    said = (
-        [f"Best{', or not shown to be worse than the best' if len(names) > 1 else ''}{among}: {shown}"] if names else []
-    )
-    return words.capital("; ".join([*said, *_other_pairs(findings), *_at_most(findings)])) + "."
+    head = f"Best{', or not shown to be worse than the best' if len(names) > 1 else ''}{among}: "
+    named, counts = ([head + shown] * bool(names) for shown in (words.names(names), counted))
+    pairs, most_apart = _other_pairs(findings), _at_most(findings)
+    forms = [[*named, *pairs], named, counts] if named else [pairs]
+    return words.fitting([words.capital("; ".join([*form, *most_apart])) + "." for form in forms])
 
 
 def _at_most(findings: Findings) -> list[str]:

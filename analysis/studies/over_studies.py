@@ -26,7 +26,7 @@ from analysis.verdicts import UNKNOWN, Comparison, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.verdicts.estimates import moments
 from analysis.write.document import Code, Document, Item, Section, Warn
-from analysis.write.table import Column, Key, Table, Value, names_of
+from analysis.write.table import PAGE_SIGNS, SIGNS, Column, Key, Table, Value, names_of
 from experiments.errors import UserError, first_few
 from experiments.metric import Metric
 
@@ -61,7 +61,7 @@ def _document(studies: Mapping[str, Findings], command: str, spread: Spread | No
     metric = next(iter(studies.values())).means.metric
     use_math(name for f in studies.values() if f.variants.labelled for name in f.variants.typed.values())
     counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
-    table = studies_table(studies, spread=spread)
+    table = studies_table(studies, spread=spread, page=True)
     compared = {name: findings for name, findings in studies.items() if findings.variants.others}
     plots = [replace(forest_plot(compared), beside=False)] if compared else []
     items: list[Item] = [replace(table, notes=(*table.notes, *counts)), *plots]
@@ -177,11 +177,15 @@ def _said(row: AcrossRow, first: Findings) -> str:
 
 
 def studies_table(
-    studies: Mapping[str, Findings], names: Sequence[str] | None = None, spread: Spread | None = None
+    studies: Mapping[str, Findings],
+    names: Sequence[str] | None = None,
+    spread: Spread | None = None,
+    page: bool = False,
 ) -> Table:
     """A row for each variant, a column for each dataset: its mean, marked with its verdict against the baseline.
 
-    `names`: the columns, by default the variant, every dataset, `better` and `worse`. Raises `UserError` naming a
+    `names`: the columns, by default the variant, every dataset, `better` and `worse`. `page`: whether the caption
+    explains the marks as the page draws them. Raises `UserError` naming a
     column that there is none of, and those that there are.
     """
     first = next(iter(studies.values()))
@@ -200,11 +204,15 @@ def studies_table(
     counted_on = words.listing([f"{word} on" for word in COUNTED if word in names])
     after = "standard deviation of the runs" if sd else f"{words.CONFIDENCE} interval"
     counted = [mean.n for findings in studies.values() for mean in findings.means.of_variants.values() if mean.n] or [0]
-    equal = ", = equivalent" if variants.margin is not None else ""
     tested = ", of the variants that are tested" * any(findings.comparisons.untested for findings in studies.values())
+    drawn = {verdict_mark(row.on[name].comparison.verdict) for row in rows for name in studies}
+    marks = [
+        f"{sign} {mark.replace('-', ' ')}" for mark, sign in (PAGE_SIGNS if page else SIGNS).items() if mark in drawn
+    ]
+    none = "; no mark: none of these" * bool(drawn - {*SIGNS, "baseline"})
+    against = f" Marks against {variants.name(variants.baseline)}: {', '.join(marks)}{none}." if marks else ""
     caption = (
-        f"{words.titled(metric)}: mean and {after}, {words.seeds(counted, first.counted)}. Marks against "
-        f"{variants.name(variants.baseline)}: + better, − worse{equal}, × not tested; no mark: none of these. "
+        f"{words.titled(metric)}: mean and {after}, {words.seeds(counted, first.counted)}.{against} "
         f"Bold: the best mean on a dataset{tested}."
         f"{f' {words.capital(counted_on)}: at least so many datasets.' if counted_on else ''}"
     )

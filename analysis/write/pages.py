@@ -1,6 +1,8 @@
 """Write a document as an HTML page and as Markdown. Text is escaped here and nowhere else; names are never markup."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -9,9 +11,11 @@ from markupsafe import Markup, escape
 
 from analysis.figures.style import Plot
 from analysis.words import plain
-from analysis.write import bars, markdown
+from analysis.write import bars, latex, markdown
 from analysis.write.document import Code, Document, Facts
 from analysis.write.table import Column, Table, label_lines
+
+UNIT = re.compile(r"(?<=\d) (?=%|points?\b|seeds?\b)|(?<=%) (?=CI\b)|(?<=±) ")
 
 
 def page(document: Document, figures: Mapping[str, Markup]) -> str:
@@ -31,6 +35,18 @@ def _lines(code: Code) -> str:
     return "\n".join("".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in line) for line in lines)
 
 
+def _copies(table: Table) -> list[tuple[str, Markup]]:
+    """What the page shows of a table at once, as text for a paper."""
+    shown = replace(table, columns=tuple(column for column in table.columns if not column.detail))
+    texts = {"LaTeX": latex.table(shown, f"tab:{table.name}"), "Markdown": markdown.table(replace(shown, notes=()))}
+    return [(kind, escape(str(text))) for kind, text in texts.items()]
+
+
+def _unbroken(text: object) -> str:
+    """The text, without line breaks between a number and its unit."""
+    return UNIT.sub("\u00a0", plain(text))
+
+
 def _class(column: Column) -> str:
     """What the style sheet calls the cells of a column."""
     kind = "number" if column.numeric else "verdict" if column.mark else ""
@@ -40,7 +56,7 @@ def _class(column: Column) -> str:
 @cache
 def _environment(html: bool) -> jinja2.Environment:
     """The environment of the page or of Markdown: every value that a template prints is made plain and escaped."""
-    shown = plain if html else markdown.escaped
+    shown = _unbroken if html else markdown.escaped
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("analysis.write"),
         autoescape=html,
@@ -54,7 +70,7 @@ def _environment(html: bool) -> jinja2.Environment:
     for name, kind in kinds.items():  # `item is table`
         environment.tests[name] = lambda item, kind=kind: isinstance(item, kind)
     environment.filters |= {"label_lines": label_lines, "class": _class}
-    environment.filters |= {"bar": bars.bar, "axis": bars.axis, "head": bars.head}
+    environment.filters |= {"copies": _copies, "bar": bars.bar, "axis": bars.axis, "head": bars.head}
     environment.filters["lines"] = lambda code: (escape if html else markdown.fenced)(_lines(code))
     environment.filters["markdown_table"] = markdown.table
     return environment

@@ -27,6 +27,7 @@ SIGNS = {
     "equivalent": "=",
     "not-tested": "×",
 }  # verdict -> sign after a number, in files without colours
+PAGE_SIGNS = dict(zip(SIGNS, "▲▼■×"))  # the same on the page, whose style sheet draws them
 
 
 Value = str | Callable[[Any], Any]

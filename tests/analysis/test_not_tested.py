@@ -153,7 +153,8 @@ def test_what_the_seeds_can_see_is_of_tested_pairs_only():
     base = frame({("sgd", 1), ("sgd", 3)}, variants=("sgd",), base=40.0)
     findings = analysis.compare(pd.concat([wide, base]), "acc", "method", baseline="sgd", margin=0.1).findings
     (open_pair,) = findings.comparisons.other_pairs.values()
-    first, _, last = differences(findings).answer
+    section = differences(findings)
+    first, (last,) = section.answer[0], section.paragraphs
     assert first.startswith(f"Not tested against sgd ({FAILED}): m1 and m2.")
     assert f"a difference of about {open_pair.detectable:.2f} would be noticed" in last
 

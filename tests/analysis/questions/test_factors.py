@@ -79,7 +79,10 @@ def test_a_study_of_one_factor_has_none_of_this(tmp_path):
 def test_effects_and_interactions_that_are_shown_have_their_differences(tmp_path):
     """At depth 1 the heads differ by 10 points, at depth 2 by 20; depth matters with logits only."""
     findings = factorial(tmp_path, (0.80, 0.70, 0.90, 0.70))
-    main, interactions = question(findings).answer
+    main, interactions = question(findings).paragraphs
+    assert (
+        len(question(findings).answer) == 1 and "; the effect of depth depends on head." in question(findings).answer[0]
+    )
     assert main.startswith("Main effects on test accuracy: ") and "undecided" not in main
     depth, head = re.search(
         r"depth 1 → 2 (\S+) points .*, head logits → softmax (\S+) points ", main.replace("−", "-")
@@ -143,7 +146,7 @@ def test_left_out_seeds_and_what_depends_on_failed_runs_are_named(status, tmp_pa
     """By hand: with three runs of depth 2 at 10 %, the chance level, depth 2 is no longer better by 10 points."""
     lost = {("depth=2, head=logits", seed): status for seed in range(3)}
     findings = factorial(tmp_path, (0.80, 0.80, 0.90, 0.90), seeds=6, statuses=lost)
-    main, left_out, sensitive = question(findings).answer[0].split("; ")
+    main, left_out, sensitive = question(findings).paragraphs[0].split("; ")
     assert main.startswith("Main effects on test accuracy, undecided: depth 1 → 2 ")
     assert left_out == "seeds left out for lack of a finished run in some combination: 0, 1, 2"
     assert sensitive == "shown by the finished runs alone, but not with failed runs counted at chance level: depth."
