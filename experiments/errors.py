@@ -40,7 +40,9 @@ def say(*lines: object, error: bool = False, hang: int | None = None) -> None:
     """
     shown = list(map(printable, lines))
     if hang is not None:
-        wrap = textwrap.TextWrapper(line_width(), subsequent_indent=" " * hang, break_on_hyphens=False)
+        wrap = textwrap.TextWrapper(
+            line_width(), subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
+        )
         shown = [part for line in shown for part in wrap.wrap(line) or [""]]
     print("\n".join(shown), file=sys.stderr if error else sys.stdout, flush=True)
 
