@@ -327,7 +327,9 @@ def described() -> str:
     return "\n".join(textwrap.fill(line, 116, initial_indent=" " * 4, subsequent_indent=" " * 8) for line in lines)
 
 
-def add_flags(parser: argparse.ArgumentParser, command: str, columns: Callable[..., Sequence[str]]) -> None:
+def add_flags(
+    parser: argparse.ArgumentParser, command: str, columns: Callable[..., Sequence[str]] = lambda **_: ()
+) -> None:
     """Add the flags of a command to its parser. `columns`: those of the table, with which the shell completes."""
     shown: dict[str, Any] = {}
     for name, (field, group) in FLAGS.items():
