@@ -1,12 +1,13 @@
-"""How a study was carried out: which runs count, how often it was looked at, and what a reader must be warned of."""
+"""How a study was carried out: which runs count, how often it was looked at, what was changed."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import pandas as pd
 
 from analysis import verdicts
-from analysis.runs.held_fixed import changed_images, not_held_fixed, plan_changes, unrecorded_plugins
+from analysis.runs.held_fixed import plan_changes
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.verdicts.study import compare_variants
@@ -26,28 +27,32 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Conduct:
-    """The conduct of a study."""
+    """How a study was carried out, by its records."""
 
     study: Runs
-    looks: tuple[Look, ...]  # looks at different numbers of seeds, in order; the last one is this
-    counts: pd.DataFrame  # a row for each variant, a column for each of `STATUSES`
-    planned: int
-    finished: int
-    excluded: dict[str, list[str]]  # status other than "finished", also "unplanned" -> what its runs are called
-    divergence: dict[str, verdicts.Estimate]  # variant -> share of its finished and diverged runs that diverged
-    dataset: str  # of the plan's base; "" where it is not stated
-    changed_images: list[str]  # variants whose runs used other images than runs with the same settings
-    test_copies: int  # most test images of a run that are training images as well; 0 where not recorded
-    split: Literal["fixed", "by seed", "by seed in some variants"]  # of images into those for training and testing
-    not_fixed: dict[str, list[str]]  # setting that is no factor -> its values, where they differ between runs
-    changes: dict[str, dict[Any, int]]  # changed field of the plan -> its value when runs started -> how many runs
-    decided: dict[str, int | None] | None  # variant -> seeds that decide it, if any; None: none is stopped
-    commits: int
-    dirty: bool  # whether a run comes from code with uncommitted changes
-    hardware: list[str]  # the names of the devices that runs used
-    torch: list[str]  # the versions of PyTorch that runs used
-    unrecorded_plugins: list[str]  # the plug-ins of runs without a record of their source, one for each run
-    uncommitted_plugin: bool
+
+    @cached_property
+    def counts(self) -> pd.DataFrame:
+        """How many runs there are: a row for each variant, a column for each of `STATUSES`."""
+        counts = pd.crosstab(self.study.runs["variant"], self.study.runs["status"])
+        return counts.reindex(index=self.study.variants, columns=list(STATUSES), fill_value=0)
+
+    @property
+    def finished(self) -> int:
+        """The number of runs that finished."""
+        return len(self.study.of("finished"))
+
+    @property
+    def planned(self) -> int:
+        """The number of runs in the plan."""
+        return len(self.study.runs) - len(self.study.of("unplanned"))
+
+    @cached_property
+    def excluded(self) -> dict[str, list[str]]:
+        """A status other than "finished", also "unplanned" -> what its runs are called."""
+        paired = self.study.plan.variance != "unpaired"
+        runs = {status: _named(self.study.of(status), paired) for status in (*STATUSES[1:], "unplanned")}
+        return {status: names for status, names in runs.items() if names}
 
     @property
     def counted(self) -> str:
@@ -59,58 +64,54 @@ class Conduct:
             said.append(f"{len(runs)} {REASONS[status].format(way)}: {first_few(runs, '; ')}.")
         return " ".join(said)
 
+    @property
+    def divergence(self) -> dict[str, verdicts.Estimate]:
+        """Variant -> the share of its finished and diverged runs that diverged."""
+        lost, kept = self.counts["diverged"].to_numpy(), self.counts["finished"].to_numpy()
+        return dict(zip(self.study.variants, verdicts.proportion(lost, lost + kept), strict=True))
 
-def study_conduct(study: Runs) -> Conduct:
-    """The conduct of a study, as its records are now."""
-    ended, finished = study.of(*ENDED), study.of("finished")
-    counts = pd.crosstab(study.runs["variant"], study.runs["status"])
-    counts = counts.reindex(index=study.variants, columns=list(STATUSES), fill_value=0)
-    lost, kept = counts["diverged"].to_numpy(), counts["finished"].to_numpy()
-    runs = {
-        status: _named(study.of(status), study.plan.variance != "unpaired") for status in (*STATUSES[1:], "unplanned")
-    }
-    changes = plan_changes(study)
-    if study.plan.looks and "looks" not in changes:
-        changes.pop("seeds", None)  # planned looks allow new seeds
-    return Conduct(
-        study=study,
-        looks=study_looks(study),
-        counts=counts,
-        planned=len(study.runs) - len(runs["unplanned"]),
-        finished=len(finished),
-        excluded={status: names for status, names in runs.items() if names},
-        divergence=dict(zip(study.variants, verdicts.proportion(lost, lost + kept), strict=True)),
-        dataset=str(study.base.get("data.name") or ""),
-        changed_images=changed_images(study),
-        test_copies=int(max(ended["test_copies"].fillna(0), default=0)),
-        split=_split(study),
-        not_fixed=not_held_fixed(study),
-        changes=changes,
-        decided=_decided(study),
-        commits=ended["commit"].nunique(),
-        dirty=bool(ended["dirty"].eq(True).any()),
-        hardware=ended["hardware"].dropna().unique().tolist(),
-        torch=sorted(ended["versions"].str.extract(r"\btorch ([^,]+)")[0].dropna().unique()),
-        unrecorded_plugins=list(unrecorded_plugins(study).get("model.pos_embed", [])),
-        uncommitted_plugin=bool(ended["plugin_committed"].eq(False).any()),
-    )
+    @cached_property
+    def looks(self) -> tuple[Look, ...]:
+        """The recorded looks of the metric at different numbers of seeds, in order; the last one is this."""
+        this = this_look(self.study)
+        earlier = [look for look in self.study.looks if look.metric == this.metric]
+        place = next((i for i, look in enumerate(earlier) if look.same(this)), len(earlier))
+        return (*earlier[:place], this)
 
+    @cached_property
+    def changes(self) -> dict[str, dict[Any, int]]:
+        """A changed field of the plan -> its value when runs started -> how many runs."""
+        changes = plan_changes(self.study)
+        if self.study.plan.looks and "looks" not in changes:
+            changes.pop("seeds", None)  # planned looks allow new seeds
+        return changes
 
-def _decided(study: Runs) -> dict[str, int | None] | None:
-    """By the metric and the baseline of the plan, also in an exploratory report."""
-    plan = study.stated_plan
-    if plan.until_decided is None:
-        return None
-    stated = replace(study, plan=plan, stated=None)
-    policy, values = stated.for_verdicts()
-    compared = compare_variants(values, stated.baseline, policy)
-    looks = {label: plan.stopped.get(label, len(policy.looks.seeds)) for label in plan.labels if label != plan.baseline}
-    return {**looks, **dict.fromkeys(plan.undecided(compared.undecided))}
+    @cached_property
+    def decided(self) -> dict[str, int | None] | None:
+        """Variant -> the seeds that decide it, if any; None where none is stopped.
 
+        By the metric and the baseline of the plan, also in an exploratory report.
+        """
+        plan = self.study.stated_plan
+        if plan.until_decided is None:
+            return None
+        stated = replace(self.study, plan=plan, stated=None)
+        policy, values = stated.for_verdicts()
+        compared, last = compare_variants(values, stated.baseline, policy), len(policy.looks.seeds)
+        looks = {label: plan.stopped.get(label, last) for label in plan.labels if label != plan.baseline}
+        return {**looks, **dict.fromkeys(plan.undecided(compared.undecided))}
 
-def _split(study: Runs) -> Literal["fixed", "by seed", "by seed in some variants"]:
-    by_seed = [split == PER_SEED for split in study.one_run_each().get("data.split_seed", [])]
-    return "fixed" if not any(by_seed) else "by seed" if all(by_seed) else "by seed in some variants"
+    @property
+    def split(self) -> Literal["fixed", "by seed", "by seed in some variants"]:
+        """How the images are split into those for training and testing."""
+        by_seed = [split == PER_SEED for split in self.study.one_run_each().get("data.split_seed", [])]
+        return "fixed" if not any(by_seed) else "by seed" if all(by_seed) else "by seed in some variants"
+
+    @property
+    def hardware(self) -> list[str]:
+        """The names of the devices that runs used."""
+        names: list[str] = self.study.of(*ENDED)["hardware"].dropna().unique().tolist()
+        return names
 
 
 def _named(runs: pd.DataFrame, paired: bool) -> list[str]:
@@ -122,11 +123,3 @@ def this_look(study: Runs) -> Look:
     """The look that a report of the study is now."""
     counts = study.of("finished")["variant"].value_counts().reindex(study.variants, fill_value=0)
     return Look.now(map(int, counts), study.metric, "vit-report")
-
-
-def study_looks(study: Runs) -> tuple[Look, ...]:
-    """The recorded looks of the metric before this one, and this one."""
-    this = this_look(study)
-    earlier = [look for look in study.looks if look.metric == this.metric]
-    place = next((i for i, look in enumerate(earlier) if look.same(this)), len(earlier))
-    return (*earlier[:place], this)

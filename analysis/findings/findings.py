@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.asked import Asked
 from analysis.figures.styles import Styles, styles_of
-from analysis.findings.conduct import Conduct, study_conduct
+from analysis.findings.conduct import Conduct
 from analysis.findings.factors import Factors, study_factors
 from analysis.findings.means import Means, study_means
 from analysis.findings.rows import PairRow, VariantRow, pair_rows, variant_rows
@@ -72,7 +72,7 @@ class Findings:
     @cached_property
     def conduct(self) -> Conduct:
         """How the study was carried out."""
-        return study_conduct(self.study)
+        return Conduct(self.study)
 
     @cached_property
     def factors(self) -> Factors:

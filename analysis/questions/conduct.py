@@ -7,6 +7,9 @@ from typing import Any
 from analysis import words
 from analysis.findings import Findings
 from analysis.findings.conduct import Conduct
+from analysis.runs.held_fixed import changed_images, not_held_fixed, unrecorded_plugins
+from analysis.runs.runs import Runs
+from analysis.runs.source_run import ENDED
 from analysis.write.document import Section, Warn, about
 from experiments.errors import MOST_NAMED, first_few
 from experiments.runs.history import BY_VALUE
@@ -18,7 +21,7 @@ def question(findings: Findings) -> Section:
     warnings = [
         *about("table", map(Warn, conduct.study.notes)),
         *about("settings", _settings(conduct), changes=True),
-        *about("images", _images(conduct), changes=True),
+        *about("images", _images(conduct.study), changes=True),
         *about("plan", (_changed(field, before, conduct) for field, before in conduct.changes.items()), changes=True),
         *about("failed runs", _excluded(findings), changes=True),
         *about("missing runs", _fewer(findings), changes=True),
@@ -31,7 +34,7 @@ def _settings(conduct: Conduct) -> list[Warn]:
     cause = "It may explain a difference between variants."
     warnings = [
         Warn(f"{path} was not held fixed ({_some(values)}) and is no factor.", cause)
-        for path, values in conduct.not_fixed.items()
+        for path, values in not_held_fixed(conduct.study).items()
     ]
     decided, left = conduct.decided or {}, "incomplete" in conduct.excluded
     stopped = [variant for variant in conduct.study.stated_plan.stopped if decided.get(variant, 0) is None and not left]
@@ -40,12 +43,13 @@ def _settings(conduct: Conduct) -> list[Warn]:
     return warnings + [Warn(line, again) for line in lines]
 
 
-def _images(conduct: Conduct) -> list[Warn]:
-    changed = f"The images were changed between runs of {_some(conduct.changed_images)}, so the tests are not valid."
+def _images(study: Runs) -> list[Warn]:
+    changed, most = changed_images(study), int(max(study.of(*ENDED)["test_copies"].fillna(0), default=0))
+    line = f"The images were changed between runs of {_some(changed)}, so the tests are not valid."
     why = "Their number or the hash of their files differs. The runs are compared as if they were paired."
-    copies = f"{words.plural(conduct.test_copies, 'test image')} can be found among the training images as well."
+    copies = f"{words.plural(most, 'test image')} can be found among the training images as well."
     seen = Warn(copies, "The test accuracy is not one on unseen images.")
-    return ([Warn(changed, why)] if conduct.changed_images else []) + ([seen] if conduct.test_copies else [])
+    return ([Warn(line, why)] if changed else []) + ([seen] if most else [])
 
 
 def _changed(field: str, before: dict[Any, int], conduct: Conduct) -> Warn:
@@ -125,7 +129,9 @@ def _covered(findings: Findings) -> str:
 
 
 def _code_and_machines(conduct: Conduct) -> list[Warn]:
-    plugins, hardware, torch, where = conduct.unrecorded_plugins, conduct.hardware, conduct.torch, "See Provenance."
+    ended, hardware, where = conduct.study.of(*ENDED), conduct.hardware, "See Provenance."
+    plugins, commits = unrecorded_plugins(conduct.study).get("model.pos_embed", []), ended["commit"].nunique()
+    torch = sorted(ended["versions"].str.extract(r"\btorch ([^,]+)")[0].dropna().unique())
     lost = f"{words.plural(len(plugins), 'run')} of the plug-in {words.listing(sorted(set(plugins)))}"
     copied = "Reproduce shows the copy in the records."
     shared = "a difference between variants that did not share it may come from it."
@@ -134,10 +140,13 @@ def _code_and_machines(conduct: Conduct) -> list[Warn]:
     machines = f"The runs used {len(hardware)} kinds of hardware: {'; '.join(hardware)}."
     versions = f"The runs used {len(torch)} versions of PyTorch: {words.listing(torch)}."
     known = (
-        (conduct.commits > 1, Warn(f"The runs come from {conduct.commits} different commits.", where, "code")),
-        (conduct.dirty, Warn("Some runs come from code with uncommitted changes.", where, "code")),
-        (plugins, Warn(f"{lost}: source not recorded.", "They may have trained different code.", "code", True)),
-        (conduct.uncommitted_plugin, Warn("The source of a plug-in is not committed to git.", copied, "code")),
+        (commits > 1, Warn(f"The runs come from {commits} different commits.", where, "code")),
+        (ended["dirty"].eq(True).any(), Warn("Some runs come from code with uncommitted changes.", where, "code")),
+        (len(plugins), Warn(f"{lost}: source not recorded.", "They may have trained different code.", "code", True)),
+        (
+            ended["plugin_committed"].eq(False).any(),
+            Warn("The source of a plug-in is not committed to git.", copied, "code"),
+        ),
         (len(hardware) > 1, Warn(machines, times, "hardware")),
         (len(torch) > 1, Warn(versions, weights, "versions")),
     )

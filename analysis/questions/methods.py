@@ -47,7 +47,8 @@ def scope(conduct: Conduct, unit: str) -> str:
     """What intervals and tests apply to."""
     if unit == "run" or not conduct.study.training_known:
         return f"Intervals and tests apply to other {unit}s of the same experiment, and to nothing else."
-    on = f" ({conduct.dataset})" if conduct.dataset else ""
+    dataset = conduct.study.base.get("data.name")
+    on = f" ({dataset})" if dataset else ""
     return f"Intervals and tests apply to {SPLITS[conduct.split]}{on}."
 
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from analysis import words
 from analysis.findings import Findings, analyze, analyze_each
-from analysis.findings.conduct import Conduct, study_conduct
+from analysis.findings.conduct import Conduct
 from analysis.report import headline, study_sections
 from analysis.runs.by_dataset import by_dataset, datasets_of
 from analysis.runs.runs import Runs
@@ -64,7 +64,7 @@ def _index_row(study: Runs | UserError) -> tuple[dict[str, str], Findings | None
     try:
         if isinstance(study, UserError):
             raise study
-        conduct = study_conduct(study)
+        conduct = Conduct(study)
         row["state"], complete = _state(conduct), "incomplete" not in conduct.excluded
         if study.plan.base:
             row |= {"setting": _setting(study), "command": shell_words(study.plan.command or "")}

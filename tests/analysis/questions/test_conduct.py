@@ -6,6 +6,7 @@ from shown import warnings
 from synthetic import change_summary, results_of, write_study
 
 from analysis.findings import analyze
+from analysis.findings.conduct import Conduct
 from analysis.runs.folder import read_folder
 
 VARIANTS = {"none": 0.7, "learned-1d": 0.9}
@@ -34,23 +35,19 @@ def test_diverged_runs_are_named_with_the_verdicts_that_depend_on_them(tmp_path)
 
 def test_every_warning_has_its_line_in_order(tmp_path):
     findings = results_of(tmp_path, accuracy=VARIANTS, seeds=3)
-    findings.__dict__["conduct"] = replace(
-        findings.conduct,
-        study=replace(findings.study, noted=("A note.",)),
-        not_fixed={"optim.lr": ["0.1", "0.2"]},
-        changed_images=["none"],
-        test_copies=24,
+    kinds = ["mine", "mine", *["none"] * 4]
+    changed = {"optim.lr": [0.1, 0.2] * 3, "model.pos_embed": kinds, "image_files": list("ab") * 3, "test_copies": 24}
+    code = {"commit": list("aab") * 2, "dirty": True, "plugin_committed": False}
+    runs = findings.study.runs.assign(**changed, **code)
+    conduct = findings.__dict__["conduct"] = Conduct(replace(findings.study, runs=runs, noted=("A note.",)))
+    conduct.__dict__.update(
         changes={"margin": {0.5: 2}, "seeds": {"0": 1, "0, 1": 2}, "looks": {None: 1}, "description": {None: 3}},
         excluded={"unreadable": ["b"], "pruned": ["c", "d"]},
-        commits=2,
-        dirty=True,
-        unrecorded_plugins=["mine", "mine"],
-        uncommitted_plugin=True,
     )
     starts = [
         "A note.",
         "optim.lr was not held fixed (0.1 and 0.2) and is no factor.",
-        "The images were changed between runs of none,",
+        "The images were changed between runs of none and learned-1d,",
         "24 test images can be found among the training images as well.",
         "The margin was changed after 2 runs had started: from 0.5 to 0.01.",
         "Seeds were added after 3 runs had started: from 0 or 0, 1 to 0, 1, 2.",

@@ -6,7 +6,7 @@ import mirrored
 import pytest
 from wandb_server import WandbServer
 
-from analysis.findings.conduct import study_conduct
+from analysis.findings.conduct import Conduct
 from analysis.runs.read import read
 from analysis.runs.wandb_project import find_runs, source_run
 from experiments.errors import UserError
@@ -168,5 +168,5 @@ def test_a_run_without_a_result_has_failed_and_its_retry_is_named(monkeypatch):
     assert found == {"r0": "finished", "r4": "finished", "r2": "diverged", "r3": "finished", "r5": "incomplete"}
     notes = "\n".join(study.plan.notes)
     assert "Another copy counts of runs that failed: r1 ()." in notes
-    counted = study_conduct(study).counted
+    counted = Conduct(study).counted
     assert "1 incomplete (not started or not finished): b, seed 2." in counted and "sweep" not in counted
