@@ -4,6 +4,7 @@ A record that is damaged or altered is an error or, on request, excluded: its ru
 run that has not ended has the status "incomplete". No planned run is left out.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from analysis.runs.exported import read_export
 from analysis.runs.hits import RunHits, read_hits
 from analysis.runs.inferred import infer
 from analysis.runs.runs import Runs
-from analysis.runs.settings import leaves
+from analysis.runs.settings import leaves, level_text
 from analysis.runs.source_run import COLUMNS, ENDED, SourceRun, check_row
-from experiments.config import DEFAULTS, completed
+from experiments.config import DEFAULTS, LOCATIONS, completed, plain
 from experiments.runs import record
 from experiments.runs.exports import is_export
 from experiments.runs.history import read_looks
@@ -105,8 +106,16 @@ class _Reader:
         return held
 
     def _taken(self, source: str, study: Runs, row: dict[str, Any], planned: RunSpec) -> SourceRun:
-        """A run that the study reuses. What the other study had planned says nothing of this one."""
-        _check_plan(f"reuse: {source}: {row['run']}", row, planned)
+        """A run that the study reuses. What the other study had planned says nothing of this one.
+
+        Raises `RecordError` where its settings are not those of the plan, which may write them in another way.
+        """
+        settings = dict(leaves(json.loads(json.dumps({**DEFAULTS, **planned.settings, "seed": planned.seed}))))
+        theirs, ours = (plain({path: of.get(path) for path in settings}) for of in (row, settings))
+        for path in settings:
+            if path not in LOCATIONS and level_text(theirs[path]) != level_text(ours[path]):
+                what = f"{path} is {level_text(theirs[path])!r}, planned is {level_text(ours[path])!r}"
+                raise record.RecordError(f"reuse: {source}: {row['run']}: {what}")
         if row["run"] in study.hits:
             self.hits[planned.name] = study.hits[row["run"]]
         if (digest := row["plugin_digest"]) in study.sources:
@@ -114,7 +123,7 @@ class _Reader:
         epochs = study.curves[study.curves["run"] == row["run"]].drop(columns=["run", "variant", "seed"])
         known = {path: value for path, value in row.items() if path in (*COLUMNS, *DEFAULTS) or pd.notna(value)}
         stated = dict.fromkeys(path for path in row if path.startswith("planned_"))
-        held = {**known, **stated, "run": planned.name, "reused_from": source}
+        held = {**known, **settings, **stated, "run": planned.name, "reused_from": source}
         return SourceRun(planned.name, row["status"], held=held, rows=epochs.to_dict("records"))
 
     def _read_plugin(self, run: record.RunRecord, expected: str | None) -> None:

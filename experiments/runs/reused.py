@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import importlib.metadata
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,7 +51,7 @@ def find_source(given: str, where: Path) -> str:
 
     A name without a slash is only looked for there. Raises `UserError` where there is none.
     """
-    path, study = where / Path(given).expanduser(), (REFERENCE / given).resolve()
+    path, study = where / Path(given).expanduser(), Path(os.path.normpath(REFERENCE / given))
     if "/" in given and path.is_dir():
         return str(path.resolve())
     if study.is_relative_to(REFERENCE) and (study / STUDY).is_file():

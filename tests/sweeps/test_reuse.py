@@ -124,6 +124,27 @@ def test_a_reused_run_has_no_model_and_its_line_in_the_report_no_link(folder, ca
     assert len(linked) == 2 and all(run.startswith("rope-2d-s") for run in linked)
 
 
+def test_a_run_whose_settings_are_written_in_another_way_is_the_same(folder, vit_sweep):
+    """The natural site of a table is the stem, so both have one run id."""
+    base = tiny.settings(train__epochs=2, model__pos_embed="learned-1d")
+    sites = {"name": "sites", "factors": {"model.pos_site": ["stem", "every-layer"]}, "base": base, "seeds": 2}
+    (folder / "sites.yaml").write_text(yaml.safe_dump(sites))
+    out = vit_sweep("plan", folder / "sites.yaml", "--out", folder, "--reuse", folder / "export")[1]
+    assert out.startswith("reused: 2 runs of export\n4 runs, 2 left\n")
+    runs = read(str(folder / "sites")).runs
+    assert runs["status"].tolist() == ["finished", "incomplete"] * 2
+    assert runs["model.pos_site"].tolist() == ["stem", "every-layer"] * 2
+
+
+def test_a_run_with_other_settings_than_its_id_says_is_one_line(folder):
+    seal(folder / "export", "optim.lr", "0.5")
+    tree = read_study(folder / "mine")
+    tree["reuse"][0]["digest"] = read_study(folder / "export")["export"]["digest"]
+    write_study(folder / "mine", tree)
+    with pytest.raises(UserError, match=r"reuse: export: learned-1d-s0-\w+: optim.lr is '0.5', planned is '0.005'"):
+        read(str(folder / "mine"))
+
+
 def test_plan_status_cell_and_show_count_it_as_ended(folder, vit_sweep):
     study = folder / "mine"
     status, out, _ = vit_sweep("plan", study, "--seeds", 3)
@@ -172,6 +193,17 @@ def test_until_decided_goes_on_from_the_runs_that_there_are(folder, vit_sweep):
     assert trained == int(line[1]) - 8 and not list((folder / "until").glob("none-s0-*"))
 
 
+def seal(export, column, cell):
+    """Change a cell of the second run of an export, and seal it again."""
+    table = pd.read_csv(export / "runs.csv", dtype=str, keep_default_na=False)
+    table.loc[1, column] = cell
+    table.to_csv(export / "runs.csv", index=False)
+    tree = read_study(export)
+    tree["export"]["tables"]["runs.csv"]["digest"] = file_digest("runs.csv", (export / "runs.csv").read_bytes())
+    tree["export"]["digest"] = study_digest(tree)
+    write_study(export, tree)
+
+
 @pytest.fixture
 def line(folder, refused):
     """What `run` says where it cannot take the runs of the export; nothing is trained or written."""
@@ -205,15 +237,8 @@ def test_a_damaged_export_is_one_line(folder, line):
     ("column", "cell"), [("epochs", "inf"), ("test/acc", "1e999"), ("test/acc", "[" * 9999), ("test_images", "{}")]
 )
 def test_a_sealed_export_with_impossible_values_is_one_line(folder, line, column, cell):
-    export = folder / "export"
-    table = pd.read_csv(export / "runs.csv", dtype=str, keep_default_na=False)
-    table.loc[1, column] = cell
-    table.to_csv(export / "runs.csv", index=False)
-    tree = read_study(export)
-    tree["export"]["tables"]["runs.csv"]["digest"] = file_digest("runs.csv", (export / "runs.csv").read_bytes())
-    tree["export"]["digest"] = study_digest(tree)
-    write_study(export, tree)
-    assert f"{export}/runs.csv: is not what an export holds: " in line()
+    seal(folder / "export", column, cell)
+    assert f"{folder}/export/runs.csv: is not what an export holds: " in line()
 
 
 @pytest.mark.parametrize("linked", ["export/runs.csv", "four/none-s1-*"])

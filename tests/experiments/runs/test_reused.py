@@ -22,6 +22,7 @@ def test_a_path_is_relative_and_a_name_is_that_of_a_reference_study(tmp_path):
     [
         ("position-64", "reuse: 'position-64' is no study of analysis/reference; did you mean 'positions-64'?"),
         ("../reference", "reuse: '../reference' is no folder and no study of analysis/reference; "),
+        ("a\0/b", "reuse: 'a\\x00/b' is no folder and no study of analysis/reference; "),
         ("/etc/none", "reuse: '/etc/none' is no folder and no study of analysis/reference; "),
     ],
 )
