@@ -14,7 +14,7 @@ from experiments.errors import UserError, first_line
 from experiments.runs.tracking.settings import PLACE
 from experiments.sections import Section
 from experiments.stated import ColumnMargin, Family, Variance
-from experiments.table_plan import GivenPlan
+from experiments.table_plan import GivenPlan, TablePlan
 from vit.registry import nearest
 
 Spread = Literal["interval", "sd"]
@@ -283,7 +283,8 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
                 yield f"--{flag}: is allowed only with --{needed}"
         for name in BY_PLAN if self.plan else ():
             if getattr(self, name) and name in self.model_fields_set:
-                yield f"{name}: is not allowed with a plan, which says how runs are compared"
+                line = f" (`{name}:`)" if name in TablePlan.model_fields else ""
+                yield f"{name}: is not allowed with a plan, whose file{line} says how runs are compared"
         if self.lower_is_better and self.higher_is_better:
             yield "lower_is_better: is not allowed with higher_is_better"
         if self.variance == "unpaired" and self.seed is not None:

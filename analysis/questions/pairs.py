@@ -13,7 +13,7 @@ from analysis.verdicts import Comparison
 from analysis.verdicts.comparisons import CEILING, EQUAL, NEAR_CHANCE, NO_ROOM, NOT_TESTED, Pair
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Key, Table, Value
-from experiments.errors import MOST_NAMED
+from experiments.errors import MOST_NAMED, first_few
 from experiments.metric import Metric
 
 HEADING = "Other pairs and more seeds"
@@ -212,11 +212,12 @@ def _named_pairs(said: Mapping[str, list[Pair]], among: Collection[Pair], varian
 def limits(findings: Findings) -> str:
     """How large a difference such a study finds, and how many seeds the margin takes; empty if nothing is undecided.
 
-    Both are those of the median of the tested pairs, by the spread of its runs, which is itself uncertain.
+    Both are those of the median of the undecided pairs, by the spread of its runs, which is itself uncertain.
     """
     metric, margin, unit = findings.means.metric, findings.policy.margin, findings.counted
-    known = [c for c in findings.comparisons.family.values() if math.isfinite(c.detectable)]
-    if not any(c.verdict == c.verdict_of_finished == "not shown" for c in known):
+    family = findings.comparisons.family.values()
+    known = [c for c in family if math.isfinite(c.detectable) and c.verdict == c.verdict_of_finished == "not shown"]
+    if not known:
         return ""
     median, often = sorted(known, key=lambda c: c.detectable)[(len(known) - 1) // 2], "in four of five studies"
     smallest = median.detectable
@@ -237,9 +238,10 @@ def without_comparison(findings: Findings) -> list[str]:
     if looks.waiting:
         ended, best = words.plural(len(looks.complete), "seed"), means.best
         name = f"{variants.name(best)} ({means.text(best)})" if best is not None else ""
+        left = first_few(findings.conduct.excluded.get("incomplete", []), "; ")
         return [
             f"Nothing is tested yet: the first planned look is at {looks.next} seeds, and all runs of {ended} have "
-            "ended. So no variant can be called better, worse or equivalent.",
+            f"ended{f' (next: {left})' if left else ''}. So no variant can be called better, worse or equivalent.",
             (f"Best mean {means.metric.label} so far: {name}." if name else ""),
         ]
     return [] if findings.comparisons.verdicts - {"baseline", NOT_TESTED} else not_testable(findings)

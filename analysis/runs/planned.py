@@ -21,9 +21,9 @@ from analysis.runs.settings import leaves, level_text
 from analysis.runs.source_run import SourceRun, apart, check_row
 from analysis.runs.tables.cells import cell_number, cell_text
 from analysis.runs.tables.scales import in_unit, rounding_note
-from analysis.runs.tables.tabular import TableRuns, measured_in, runs_of
+from analysis.runs.tables.tabular import TableRuns, measured_in, runs_of, ways_out
 from analysis.verdicts.stopping import after_looks
-from experiments.errors import UserError
+from experiments.errors import UserError, plural
 from experiments.metric import is_metric
 from experiments.runs.history import read_looks
 from experiments.study import StudyPlan
@@ -93,8 +93,8 @@ def _study(source: str, given: GivenPlan, asked: Asked, found: TableRuns) -> Run
         unused[placed[place].name] = stop
     if unused:
         name, why = next(iter(unused.items()))
-        more = f" and {len(unused) - 1} more" if len(unused) > 1 else ""
-        kept = kept.changed(notes=[*stated["notes"], f"Not used: {name} {why}{more}."])
+        more = f"; nor {plural(len(unused) - 1, 'more row')}" if len(unused) > 1 else ""
+        kept = kept.changed(notes=[*stated["notes"], f"Not used: {name}, which {why}{more}."])
     left = [run for place, run in runs.items() if place in own] + [SourceRun(name, "unplanned") for name in unused]
     seen = tuple(read_looks(given.looks_file)) if given.looks_file else ()
     troubles = {name: f"{why}, so it is not used" for name, why in unused.items()}
@@ -110,6 +110,10 @@ def _stated(
         value = run.summary.get(metric)
         held.setdefault(label, []).append(math.nan if value is None else float(value))
     values = [*chain(*held.values())]
+    failed = [label for label, own in held.items() if any(map(math.isnan, own))]
+    lost = [ways_out(failed, f"`chance:` in {given.place}")] * (
+        bool(failed) and plan.chance is None and not metric.is_share
+    )
     return {
         **plan.model_dump(include={"name", "looks", "family", "until_decided"}, exclude_none=True),
         **({} if is_metric(str(metric)) else {"lower_is_better": metric.lower_is_better}),
@@ -125,7 +129,7 @@ def _stated(
         "base": {},
         "command": asked.command or None,
         "source": source,
-        "notes": [*found.notes, *rounding_note(held.values(), metric)],
+        "notes": [*found.notes, *rounding_note(held.values(), metric), *lost],
         "planned_by": given.described(),
     }
 

@@ -119,7 +119,8 @@ def _last_rows(rows: Rows, step: str, lost: pd.Series, parts: list[str]) -> tupl
     _check_apart(replace(rows, frame=kept), *parts)
     said = ", ".join(f"{value:g} ({count} runs)" for value, count in last.value_counts().sort_index().items())
     shortest = first_few(keys[kept.index][last == last.min()], "; ")
-    note = f"Runs end at a different {step}: {said}. The lowest is of {shortest}."
+    note = f"Runs end at a different {step}: {said}. The lowest is of {shortest}. "
+    note += "A run that crashed has no result at its last row: name it by --failed."
     return kept, [note] * (last.nunique() > 1)
 
 

@@ -94,10 +94,14 @@ def _notes_of_values(study: Runs, asked: Asked) -> list[str]:
     """What to know of the values of a study: a spread that is rounding alone, and the ways out of failed runs."""
     values = study.runs.groupby("variant", sort=False)[study.metric]
     failed = list(dict.fromkeys(study.of("diverged")["variant"]))
-    way = "train those runs again and replace their rows, or say what guessing gives: --chance, in Python chance="
-    said = f"Not tested because of failed runs: {first_few(failed)}. Ways out: {way}. To leave rows out is none."
-    lost = [said] * (bool(failed) and asked.chance is None and not study.metric.is_share)
-    return [*rounding_note([list(own) for _, own in values], study.metric), *lost]
+    lost = [ways_out(failed, "--chance, in Python chance=")] * (asked.chance is None and not study.metric.is_share)
+    return [*rounding_note([list(own) for _, own in values], study.metric), *(lost if failed else [])]
+
+
+def ways_out(failed: Sequence[str], flag: str) -> str:
+    """What to do about variants with failed runs, whose chance level is not known."""
+    way = f"train those runs again and replace their rows, or say what guessing gives: {flag}"
+    return f"Not tested because of failed runs: {first_few(failed)}. Ways out: {way}. Leaving rows out hides a failure."
 
 
 def measured_in(frame: pd.DataFrame, column: str, asked: Asked) -> tuple[Metric, list[str]]:

@@ -78,7 +78,7 @@ def test_what_the_plan_lacks_is_listed_with_a_near_name_and_not_used(tmp_path):
     others = pd.DataFrame({"kind": ["sinusodal", "none", "none"], "seed": [0, 7, "0"], "acc": [0.9, 0.9, 0.9]})
     found = compare(pd.concat([table, others[:2]], ignore_index=True), plan=PLAN)
     assert shown(found.findings) == shown(compare(table, plan=PLAN).findings)
-    assert any(line.startswith("Not used: row 21 is not in the plan") for line in found.warnings)
+    assert any(line.startswith("Not used: row 21, which is not in the plan") for line in found.warnings)
     assert found.findings.study.troubles == {
         "row 21": "is not in the plan: kind is sinusodal; did you mean 'sinusoidal'? allowed: none, sinusoidal, "
         "learned-1d, learned-2d, so it is not used",

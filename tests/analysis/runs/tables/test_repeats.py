@@ -98,7 +98,8 @@ def test_the_last_row_of_each_run_whatever_its_number():
     results = analysis.compare(frame, "acc", "m", last="epoch")
     assert results.findings.means.values["a"] == {0: 0, 1: 3, 2: 3}
     assert results.findings.study.plan.notes == [
-        "Runs end at a different epoch: 2 (1 runs), 3 (1 runs), 4 (4 runs). The lowest is of m a, seed 0."
+        "Runs end at a different epoch: 2 (1 runs), 3 (1 runs), 4 (4 runs). The lowest is of m a, seed 0. "
+        "A run that crashed has no result at its last row: name it by --failed."
     ]
 
 
