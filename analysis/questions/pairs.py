@@ -16,7 +16,7 @@ from analysis.write.table import Column, Key, Table, Value
 from experiments.errors import MOST_NAMED, first_few
 from experiments.metric import Metric
 
-HEADING = "Other pairs and more seeds"
+HEADING = "Other pairs"
 FORMS = ("intervals", "sizes", "counts")  # how a sentence says how large differences are: the first that is short
 MOST_IN_TABLE = 7  # variants of which the page has a table of all pairs; of more, it is only written as a file
 MOST_LISTED = 3  # undecided variants of which the answer gives the interval

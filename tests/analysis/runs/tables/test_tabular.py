@@ -245,7 +245,7 @@ def test_the_report_shows_what_the_table_has_and_no_more(tmp_path, vit_report):
     assert vit_report(f"csv:{tmp_path / 'runs.csv'}", *FLAGS)[0] == 0
     page = (tmp_path / "runs-acc-report" / "report.md").read_text()
     heads = [line[3:] for line in page.splitlines() if line.startswith("## ")]
-    assert heads == ["Results", "Other pairs and more seeds", "Spread", "Methods", "Provenance", "Reproduce", "Runs"]
+    assert heads == ["Results", "Other pairs", "Spread", "Methods", "Provenance", "Reproduce", "Runs"]
     assert not any(word in page.lower() for word in ("epoch is", "images", "flop", "commit", "hardware"))
     assert f"vit-report csv:{tmp_path / 'runs.csv'} --metric acc --factor method --margin 0.5" in page
     assert json.loads((tmp_path / "runs-acc-report" / "manifest.json").read_text())
