@@ -60,7 +60,7 @@ class Forest:
     def ticks(self) -> dict[float, str]:
         """The values of the axis that have a text."""
         low, high = (end * self.metric.scale for end in self.limits)
-        values = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(low, high)
+        values = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)
         return {value / self.metric.scale: f"{value:.6g}".replace("-", "−") for value in values if low <= value <= high}
 
     @property
@@ -85,6 +85,7 @@ def draw_forest(panels: Mapping[str, Forest], width: float | None = None) -> Dra
         scale = forest.metric.scale
         axes.set_title(title, loc="left", fontweight="normal")
         axes.set_xlim(*(end * scale for end in forest.limits))
+        axes.set_xticks([value * scale for value in forest.ticks], [*forest.ticks.values()])
         axes.set_xlabel(forest.label)
         axes.axvline(0, color=FAINT, lw=1, zorder=1)
         if forest.margin:

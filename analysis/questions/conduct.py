@@ -19,7 +19,7 @@ def question(findings: Findings) -> Section:
     """The warnings, the most important first."""
     conduct = findings.conduct
     warnings = [
-        *about("table", map(Warn, conduct.study.notes)),
+        *about("the table", map(Warn, conduct.study.notes)),
         *about("settings", _settings(conduct), changes=True),
         *about("images", _images(conduct.study), changes=True),
         *about("plan", (_changed(field, before, conduct) for field, before in conduct.changes.items()), changes=True),

@@ -1,6 +1,7 @@
 """The ledger: what the studies of a folder say about published claims."""
 
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,37 +9,28 @@ import pandas as pd
 
 from analysis import words
 from analysis.claims.literature import published_claims
-from analysis.figures.drawing import intervals, label_rows, legend, panels
-from analysis.figures.style import BAND, FAINT, PALETTE, Drawing, Plot, style
-from analysis.figures.styles import VariantStyle
 from analysis.findings import Findings, analyze
 from analysis.findings.columns import verdict_mark
 from analysis.questions.claims import claim_fields, source, study_claims, training
 from analysis.runs.read import explore
 from analysis.runs.runs import Runs
-from analysis.verdicts import Estimate
 from analysis.write.document import Section, present
-from analysis.write.table import Column, Table
+from analysis.write.table import Column, Key, Table, Value
 from experiments.config import DEFAULTS, LOCATIONS, plain
-from experiments.metric import PERMUTED, Metric
+from experiments.metric import PERMUTED
 
-OUTCOMES = {
-    "holds here": VariantStyle(PALETTE[2], "s"),
-    "does not hold here": VariantStyle(PALETTE[3], "v"),
-    "undecided here": VariantStyle(FAINT, "o"),
-}
-"""outcome -> how it is drawn; tables show the same markers"""
-ACCURACY = Metric("test/acc")
-ROW = 0.155  # inches
-ALL_OUTCOMES = (*OUTCOMES, "not tested", "not comparable")
 DECIDED = ("holds here", "does not hold here")
+OUTCOMES = {"holds here": "yes", "does not hold here": "no", "undecided here": "?"}
+"""outcome -> how the matrix says it"""
+ALL_OUTCOMES = (*OUTCOMES, "not tested", "not comparable")
+FIELDS = ("id", "statement", "quote", "source", *ALL_OUTCOMES, "groups")
 OWN = (
     Column("claim", "id", key=True),
     Column("statement", "statement"),
-    *(Column(outcome, outcome) for outcome in ALL_OUTCOMES),
+    *(Column(outcome, f"in {outcome}", words.counts) for outcome in OUTCOMES),
     Column("groups", "groups", words.counts),
 )
-CLAIMS = (*OWN, Column("source", source))
+CLAIMS = (*OWN, Column("source", source, detail=True))
 TESTS = (
     Column("claim", "id", key=True),
     Column("study", "study"),
@@ -48,16 +40,12 @@ TESTS = (
     Column("evidence", "evidence"),
     Column("n", "n", words.counts),
 )
+MATRIX_CAPTION = "Does a claim hold in a study? A click on yes, no or ? (undecided) shows why."
 CLAIMS_CAPTION = (
-    "Published claims, and the studies in which each holds, does not hold, is undecided or cannot be decided. Groups: "
-    "of these studies, how many share no run."
+    "Published claims, and in how many studies each holds, does not hold or is undecided. Groups: of all studies with "
+    "an outcome, how many share no run."
 )
 OWN_CAPTION = "Our own questions, which no source states in this form."
-FIGURE_CAPTION = (
-    "The difference of the decisive pair of each claim in each study that can decide it, in points, with the interval "
-    "of which the outcome is read. Beyond ±2, the scale is logarithmic. A claim of a direction says that the "
-    "difference is above 0 or above the margin, a claim of little difference that it lies within the margin (1 point)."
-)
 NOTES = (
     "The outcomes are those of the report of each study, which states its intervals: `vit-report STUDY`, with "
     "`--metric METRIC` for an accuracy at another image size.",
@@ -108,46 +96,84 @@ def ledger_section(
     for outcome in ALL_OUTCOMES:
         decided = frame[frame["verdict"] == outcome]
         claims[outcome] = [_by_setting(decided[decided["id"] == id]) for id in claims["id"]]
+        claims[f"in {outcome}"] = [decided.loc[decided["id"] == id, "study"].nunique() for id in claims["id"]]
     group = {study: place for place, studies in enumerate(groups) for study in studies}
     claims["groups"] = [frame.loc[frame["id"] == id, "study"].map(group).nunique() for id in claims["id"]]
-    published = claims["source"] != ""
+    published, fields = claims["source"] != "", dict[Key, Value]({name: name for name in FIELDS})
     sourced, own, tests = (of.to_dict("records") for of in (claims[published], claims[~published], frame))
     key, study, *others = TESTS
     shown = (key, replace(study, link=lambda row: links[row["study"]]), *others)
+    by_study = "The tests behind each outcome, by study and metric."
+    tested = Table("claim_tests", by_study, tests, shown, notes=NOTES, folded=True, group=_anchor)
+    matrix = _matrix(frame)
     items = present(
-        Table("claims", CLAIMS_CAPTION, sourced, CLAIMS),
-        Table("own", OWN_CAPTION, own, OWN) if own else None,
-        Plot("claims", lambda: draw_ledger(frame), FIGURE_CAPTION),
-        Table("claim_tests", "The tests behind each outcome, by study and metric.", tests, shown, notes=NOTES),
+        matrix,
+        Table("claims", CLAIMS_CAPTION, sourced, CLAIMS, fields, group=_claim),
+        Table("own", OWN_CAPTION, own, OWN, fields, group=_claim) if own else None,
+        tested,
     )
     families, decided = len(frame[["study", "metric"]].drop_duplicates()), int(frame["verdict"].isin(DECIDED).sum())
-    said = [
-        _counted(frame, claims[published], group, groups),
-        f"Outcomes “holds here” and “does not hold here”: {decided}. Each study has 5 % of its own, more after looks "
-        f"without a plan: nothing is adjusted over the {families} pairs of a study and a metric on this page, so some "
-        "outcomes can be false.",
-    ]
-    return [Section("claims", "Published claims", items, said)]
+    said, *shared = _counted(frame, claims[published], group, groups)
+    rest = (
+        f"Outcomes “holds here” and “does not hold here”: {decided}. Each study has 5 % of its own: nothing is "
+        f"adjusted over the {families} pairs of a study and a metric on this page, so some outcomes can be false."
+    )
+    yes, no = (int((claims.loc[published, outcome] != "").sum()) for outcome in DECIDED)
+    title = f"{int(published.sum())} published claims: {yes} hold in a study here, {no} do not hold in one"
+    frames = {"matrix": matrix.data}
+    return [Section("claims", "Published claims", items, [*shared, rest], [said], frames=frames, title=title)]
+
+
+def _matrix(frame: pd.DataFrame) -> Table:
+    """A row for each claim, a column for each study; of several metrics, what is decided."""
+    cells: dict[str, dict[str, Any]] = {}
+    for test in frame[frame["verdict"].isin(OUTCOMES)].to_dict("records"):
+        known = cells.setdefault(test["id"], {})
+        if test["study"] not in known or known[test["study"]]["verdict"] not in DECIDED:
+            known[test["study"]] = test
+    studies = dict.fromkeys(study for known in cells.values() for study in known)
+
+    def column(study: str) -> Column:
+        def part(show: Callable[[dict[str, Any]], str]) -> Callable[[str], str]:
+            return lambda claim: show(cells[claim][study]) if study in cells[claim] else ""
+
+        outcome, mark = part(lambda test: OUTCOMES[test["verdict"]]), part(lambda test: verdict_mark(test["verdict"]))
+        return Column(study, outcome, link=part(lambda test: f"#{_anchor(test)}"), mark=mark, field=study)
+
+    columns = (
+        Column("claim", str, key=True, field="claim", link=lambda claim: f"#{_claim({'id': claim})}"),
+        *map(column, studies),
+    )
+    return Table("matrix", MATRIX_CAPTION, list(cells), columns, {c.field: c.value for c in columns}, listing=True)
+
+
+def _claim(row: Mapping[str, Any]) -> str:
+    return f"claim-{row['id']}"
+
+
+def _anchor(test: Mapping[str, Any]) -> str:
+    """The place of the tests of a claim in a study. A hash, since the name of the study is the user's text."""
+    return f"test-{test['id']}-{zlib.crc32(test['study'].encode()):08x}"
 
 
 def _counted(
     frame: pd.DataFrame, published: pd.DataFrame, group: Mapping[str, int], groups: Sequence[Sequence[str]]
-) -> str:
+) -> list[str]:
     """How many statements, sources and studies there are, and which studies share runs."""
     studies, sources = set(frame["study"]), published["source"].str.split(",").str[0].nunique()
     decided, tested = (int((published[[*which]] != "").any(axis=1).sum()) for which in (DECIDED, OUTCOMES))
     shared = [[study for study in names if study in studies] for names in groups]
     apart = len({group[study] for study in studies})
     repeats = "; ".join(words.listing(names) for names in shared if len(names) > 1)
-    return (
+    return [
         f"{len(published)} statements of {sources} sources, on {len(studies)} studies: {tested} can be tested in a "
-        f"study here, and {decided} hold or do not hold in one. Studies that share runs "
-        "(the same settings and seeds, up to the precision) are one piece of evidence"
+        f"study here, and {decided} hold or do not hold in one.",
+        "Studies that share runs (the same settings and seeds, up to the precision) are one piece of evidence"
         + (f"; there are {apart} groups of studies that share no run" if apart > 1 else "")
         + "."
         + (f" Shared runs: {repeats}." if repeats else "")
-        + " Groups can still share the order of the data and the test images."
-    )
+        + " Groups can still share the order of the data and the test images.",
+    ]
 
 
 def _by_setting(tests: pd.DataFrame) -> str:
@@ -184,36 +210,3 @@ def computed(study: Runs) -> list[tuple[str, int, dict[str, Any]]]:
 def _runs(study: Runs) -> set[Any]:
     """What each finished run computes, and its seed."""
     return {(seed, frozenset((p, str(v)) for p, v in changed.items())) for _, seed, changed in computed(study)}
-
-
-@style()
-def draw_ledger(tests: pd.DataFrame) -> Drawing:
-    """Draw a row for each claim, study and metric, in points. `tests`: columns as in `ledger_rows`, and `study`."""
-    tests = tests[tests["value"].notna() & tests["verdict"].isin(OUTCOMES)]
-    rows: list[tuple[str, Any]] = []
-    for claim, own in tests.groupby("id", sort=False):
-        rows += [(claim, None), *((_label(test), test) for test in own.to_dict("records"))]
-    figure, (axes,) = panels(1, 0.9 + ROW * len(rows))
-    axes.axvline(0, color=FAINT, lw=1, zorder=1)
-    axes.set_xscale("symlog", linthresh=2)  # most differences are small, and few are large
-    axes.set_xticks(ticks := [-30, -10, -3, -1, 0, 1, 3, 10, 30], map("{:g}".format, ticks))
-    label_rows(axes, [label for label, _ in rows], 8)
-    axes.tick_params(axis="x", labeltop=True)  # the figure can be taller than a screen
-    handles = {}
-    for place, (label, (_, row)) in enumerate(zip(axes.get_yticklabels(), rows)):
-        if row is None:
-            label.set_fontweight("bold")
-            axes.axhline(place, color=BAND, lw=1, zorder=0)
-        else:
-            outcome, tips = row["verdict"], [f"{row['study']}, {row['metric']}: {row['verdict']}"]
-            shown = [Estimate(row["value"], row["adjusted_low"], row["adjusted_high"], row["n"])]
-            mark: dict[str, Any] = {"difference": True, "size": 4, "id": f"c{place}", "tips": tips}
-            handles[outcome] = intervals(axes, shown, [place], ACCURACY, OUTCOMES[outcome], **mark)
-    axes.set_xlabel("difference, points")
-    legend(figure, {name: handles[name] for name in OUTCOMES if name in handles})
-    return figure
-
-
-def _label(test: Mapping[str, Any]) -> str:
-    size = Metric(test["metric"]).img_size
-    return test["study"] if size is None else f"{test['study']}, {size} px"

@@ -5,23 +5,21 @@ pooled.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import pandas as pd
-
 from analysis import words
-from analysis.figures.drawing import intervals, label_rows, panels
-from analysis.figures.style import FAINT, INK, Drawing, Plot, style
-from analysis.figures.styles import VariantStyle
+from analysis.figures.forest import draw_forest
+from analysis.figures.style import Plot
 from analysis.findings import Findings
+from analysis.findings.columns import signed_column
 from analysis.studies.ledger import computed, independent_groups
 from analysis.verdicts import Estimate
 from analysis.verdicts.estimates import mean
 from analysis.verdicts.pooling import over_seeds, random_effects
 from analysis.write.document import Code, Document, Section
-from analysis.write.table import Column, Table
+from analysis.write.table import Bars, Column, Table
 from experiments.config import DEFAULTS
 from experiments.errors import UserError, format_level
 from experiments.metric import Metric
@@ -146,7 +144,7 @@ def pooled_document(pooled: Pooled, command: str) -> Document:
         Column("study", "study", key=True),
         Column("learning rate", "rate"),
         Column("seeds above 0", "above"),
-        Column(f"difference{metric.difference_unit}", "difference", words.intervals(metric, signed=True)),
+        replace(signed_column(metric, "difference", "difference"), bars=Bars(metric, "difference", _verdict)),
     )
     tau = words.number(pooled.tau * metric.scale, 2)
     spread = f" The effect varies between studies with a standard deviation of {tau}{metric.points}."
@@ -159,9 +157,9 @@ def pooled_document(pooled: Pooled, command: str) -> Document:
     )
     said = f"{pooled.pair}: {above} of {seeds.n} seeds above 0, {_text(seeds, metric)} over all seeds"
     said += f" and {_text(studies, metric)} over {studies.n} studies." * known + "." * (not known)
-    frame = pd.DataFrame(rows, dtype=object)
-    plot = Plot("pooled", lambda: _draw(frame, len(effects), metric), "The rows of the table.")
-    section = Section("pooled", "Pooled effect", [Table("pooled", caption, rows, columns), plot])
+    table = Table("pooled", caption, rows, columns)
+    plot = Plot("pooled", lambda: draw_forest(table.forests), "The rows of the table.", beside=True)
+    section = Section("pooled", "Pooled effect", [table, plot])
     origin = Section("reproduce", "Reproduce", [Code(command)] * bool(command))
     over = f"{words.capital(metric.label)} over {words.plural(len(effects), 'study', 'studies')}."
     title = f"{pooled.pair}: {words.points(seeds, metric, signed=True)} over all seeds"
@@ -173,19 +171,9 @@ def _row(study: str, rate: str, above: int | None, difference: Estimate) -> dict
     return {"study": study, "rate": rate, "above": counted, "difference": difference, "n": difference.n}
 
 
+def _verdict(row: Mapping[str, Any]) -> str:
+    return "shown" if row["difference"].excludes_zero else "not shown"
+
+
 def _text(one: Estimate, metric: Metric) -> str:
     return f"{words.points(one, metric, signed=True)} ({words.interval(one, metric, signed=True)})"
-
-
-@style()
-def _draw(rows: pd.DataFrame, studies: int, metric: Metric) -> Drawing:
-    """A forest plot: a bar for each of the first `studies` rows, and one for each row over all."""
-    figure, (axes,) = panels(1, 0.9 + 0.3 * len(rows))
-    axes.axvline(0, color=FAINT, lw=1, zorder=1)
-    label_rows(axes, rows["study"].tolist(), 9.5)
-    for place, one in enumerate(rows["difference"]):
-        look = VariantStyle(INK, "o" if place < studies else "D")
-        tips = [f"{rows['study'][place]}: {words.with_interval(one, metric, signed=True)}"]
-        intervals(axes, [one], [place], metric, look, difference=True, id=f"pooled-{place}", tips=tips)
-    axes.set_xlabel(f"difference{metric.difference_unit}")
-    return figure

@@ -18,14 +18,8 @@ from analysis.write.document import Document, Section
 from analysis.write.table import Column, Table
 from experiments.errors import UserError, shell_words
 
-COLUMNS = (
-    *(Column(name, name) for name in ("state", "answer")),
-    *(Column(name, name, detail=True) for name in ("setting", "command")),
-)
-CAPTION = (
-    "A study links to its report, where there is one. State: its planned runs. Answer: the first paragraph of its "
-    "answer."
-)
+COLUMNS = (Column("answer", "answer"), *(Column(name, name, detail=True) for name in ("state", "setting", "command")))
+CAPTION = "A study links to its report, where there is one. Answer: the first paragraph of its answer."
 SETTING = {
     "data.name": "{}",
     "model.patch_size": "patches of {} px",
@@ -51,8 +45,11 @@ def index_document(folder: Path, studies: Mapping[Path, Runs | UserError], out: 
     groups = independent_groups({str(at.relative_to(folder)): s for at, s in studies.items() if isinstance(s, Runs)})
     claims = [{"study": name, **row} for name, findings in analyzed for row in ledger_rows(findings)]
     said = f"{words.plural(len(rows), 'study', 'studies')}, {len(rows) - len(left)} complete."
-    sections = [Section("studies", "Studies", [table]), *ledger_section(claims, groups, links)]
-    return Document(f"Studies in {folder.resolve().name}", "", "", (said, *left), [], sections)
+    ledger = ledger_section(claims, groups, links)
+    title = next((section.title for section in ledger), f"Studies in {folder.resolve().name}")
+    answers = [sentence for section in ledger for sentence in section.answer]
+    sections = [*ledger, Section("studies", "Studies", [table])]
+    return Document(title, "", f"{folder.resolve().name}: {said}", (*answers, *left) or (said,), [], sections)
 
 
 def _index_row(study: Runs | UserError) -> tuple[dict[str, str], Findings | None, bool]:

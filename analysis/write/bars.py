@@ -57,11 +57,12 @@ def head(forest: Forest) -> Markup:
     """What lies at each side of zero, and what zero is called."""
     worse, better = (plain(end) for end in forest.ends)
     sides = [_text(0, f"← {worse}", 0.35), _text(1, f"{better} →", 0.35)] * bool(worse)
-    return _drawing("head", [*sides, _text(forest.place(0), plain(forest.zero), 0.9)])
+    return _drawing("head", [*sides, _text(forest.place(0), plain(forest.zero), 0.9)], hidden=False)
 
 
-def _drawing(kind: str, parts: list[Markup]) -> Markup:
-    return Markup('<svg class="{}" aria-hidden="true">{}</svg>').format(kind, Markup("").join(parts))
+def _drawing(kind: str, parts: list[Markup], hidden: bool = True) -> Markup:
+    aria = Markup(' aria-hidden="true"') if hidden else ""
+    return Markup('<svg class="{}"{}>{}</svg>').format(kind, aria, Markup("").join(parts))
 
 
 def _text(x: float, text: str, y: float, side: float = SIDE) -> Markup:

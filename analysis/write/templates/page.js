@@ -31,13 +31,13 @@ for (const table of all("table.sortable")) {
 const narrow = matchMedia("(max-width: 40rem)"), boxes = all(".box");
 for (const box of boxes) {
   const labels = all("th", box).map((head) => `${head.textContent.trim()}: `);
-  for (const cell of all("td:not(:first-child, .bar, .bar + td)", box)) cell.dataset.label = labels[cell.cellIndex];
+  for (const cell of all("td:not(:first-child, .bar, .bar + td)", box)) if (cell.textContent.trim()) cell.dataset.label = labels[cell.cellIndex];
   box.hint = make("p", { className: "hint", textContent: "Scroll the table sideways for more columns." });
   box.before(box.hint);
 }
 const fit = () => boxes.forEach((box) => {
   box.firstElementChild.classList.remove("list");
-  const wide = box.scrollWidth > box.clientWidth + 1, list = wide && narrow.matches && box.querySelector(".verdict, .long") !== null && !box.querySelector(".forest");
+  const wide = box.scrollWidth > box.clientWidth + 1, list = wide && narrow.matches && box.querySelector(".verdict, .long") !== null && !box.querySelector(".forest, #table-matrix");
   box.firstElementChild.classList.toggle("list", list);
   box.hint.hidden = list || !wide;
 });
@@ -108,6 +108,7 @@ for (const figure of all("figure")) {
     name.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); press(); } });
   }
   const hint = "Click a name in the legend to hide or show it.";
+  if (names.length) figure.querySelector("svg").setAttribute("role", "group"); // a picture holds no buttons
   if (names.length) figure.querySelector("figcaption").before(make("p", { className: "hint", textContent: hint }));
 }
 

@@ -29,6 +29,18 @@ MARKS = {"strong_open", "strong_close", "link_open", "link_close", "image", "sof
 """What report.md may hold beside text: bold means, the link to a long table, figures."""
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: chromium)")
+FIRST = """<script>
+addEventListener("load", () => {
+  const bottom = (selector) => document.querySelector(selector).getBoundingClientRect().bottom;
+  const beyond = [...document.querySelectorAll("main *, header *")].filter((part) => part.getBoundingClientRect().right > innerWidth + 1 && !part.closest(".box, pre, nav"));
+  const rows = [...document.querySelectorAll("#table-variants tbody .bar")];
+  const colours = (selector, name) => [...document.querySelectorAll(selector)].map((part) => getComputedStyle(part)[name]);
+  document.body.dataset.probe = JSON.stringify({wide: document.documentElement.scrollWidth - innerWidth, beyond: beyond.map((part) => part.outerHTML.slice(0, 80)),
+    answer: bottom(".headline p"), forest: bottom("#table-variants"), bars: rows.filter((row) => row.offsetWidth > 100 && row.querySelector("svg").getBoundingClientRect().height > 20).length,
+    paper: getComputedStyle(document.body).backgroundColor,
+    marks: [...new Set([...colours(".bar line", "stroke"), ...colours(".bar .run", "fill"), ...colours(".bar svg", "color")])]});
+});</script></body>"""
 PROBE = """<script>
 const shown = (selector) => [...document.querySelectorAll(selector)].filter((part) => part.offsetHeight);
 const hide = () => {
@@ -133,7 +145,7 @@ def test_tables_mark_a_verdict_as_figures_do(files):
     rules = re.findall(r'([^{}]*){ --sign: "(.)', style)
     signs = {word.strip().removeprefix("td."): sign for words, sign in rules for word in words.split(",")}
     drawn = {verdict: marker for verdict, (_, marker) in VERDICTS.items() if marker != "D"}
-    drawn |= {outcome: look.marker for outcome, look in OUTCOMES.items()}
+    drawn |= dict(zip(OUTCOMES, "svo", strict=True))
     as_text = {"^": "▲", "v": "▼", "s": "■", "o": "●", "x": "×"}
     assert {word: signs[word.replace(" ", "-")] for word in drawn} == {word: as_text[drawn[word]] for word in drawn}
 
@@ -286,23 +298,28 @@ def test_a_folder_that_cannot_be_moved_leaves_nothing_behind(tmp_path, monkeypat
     assert [path.name for path in tmp_path.rglob("*")] == ["report"]
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: chromium)")
-def test_in_a_browser_it_fits_a_phone_sorts_and_shows_every_figure(files, tmp_path):
-    html = files["report.html"].decode()
-    (tmp_path / "page.html").write_text(html.replace("</body>", PROBE))
+def probed(html, probe, path, width=500, dark=False):
+    """What a script sees in the page, in a window of this width; also what the browser logs."""
+    (path / "page.html").write_text(html.replace("</body>", probe))
     flags = "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking disable-component-update"
     command = [
         CHROMIUM,
         *(f"--{flag}" for flag in flags.split()),
-        f"--user-data-dir={tmp_path / 'profile'}",
-        "--window-size=500,900",
+        *["--blink-settings=preferredColorScheme=0"] * dark,
+        f"--user-data-dir={path / 'profile'}",
+        f"--window-size={width},900",
         "--enable-logging=stderr",
         "--dump-dom",
-        f"file://{tmp_path / 'page.html'}",
+        f"file://{path / 'page.html'}",
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     (body,) = [given for tag, given in Page(done.stdout).tags if tag == "body"]
-    seen = json.loads(body["data-probe"])
+    return json.loads(body["data-probe"]), done.stderr
+
+
+@needs_chromium
+def test_in_a_browser_it_fits_a_phone_sorts_and_shows_every_figure(files, tmp_path):
+    seen, logged = probed(files["report.html"].decode(), PROBE, tmp_path)
     assert seen["wide"] <= 0 and seen["drawn"] == 2 and seen["sideways"] == 0 and seen["heads"] <= 2
     assert seen["hidden"] and set(seen["hidden"]) == {"1"} and seen["filtered"] == ["sinusoidal"] * 5
     assert seen["column"] == ["none", "learned-1d", "learned-2d", "sinusoidal"]  # by accuracy, lowest first
@@ -311,7 +328,38 @@ def test_in_a_browser_it_fits_a_phone_sorts_and_shows_every_figure(files, tmp_pa
     )  # verdicts are visible, and a line says what scrolls
     assert min(seen["claim"]) > 0.9  # the evidence takes the whole line
     assert seen["shadows"].split(", ") == ["local", "local", "scroll", "scroll"]  # the contents show that they scroll
-    assert "CONSOLE" not in done.stderr
+    assert "CONSOLE" not in logged
+
+
+@pytest.fixture(scope="module")
+def eight(tmp_path_factory):
+    """The page of a study of eight variants."""
+    kinds = ("none", "sinusoidal", "learned-1d", "learned-2d", "relative", "rope-2d", "cpe", "sincos-2d")
+    accuracy = {kind: 0.7 + place / 100 for place, kind in enumerate(kinds)}
+    findings = analyze(read_folder(write_study(tmp_path_factory.mktemp("eight"), accuracy=accuracy)))
+    return write.make(study_document(findings))["report.html"].decode()
+
+
+@needs_chromium
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [500, 1280, 1920])
+def test_in_a_browser_the_answer_and_the_forest_plot_of_eight_variants_come_first(width, dark, eight, tmp_path):
+    seen, logged = probed(eight, FIRST, tmp_path, width, dark)
+    assert seen["wide"] <= 0 and seen["beyond"] == [] and seen["bars"] == 8 and "CONSOLE" not in logged
+    assert seen["answer"] < seen["forest"] and (seen["forest"] < 900 or width < 1280)
+    assert all(contrast(seen["paper"], mark) >= 3 for mark in seen["marks"]) and len(seen["marks"]) > 3
+
+
+def contrast(a, b):
+    """WCAG 2's contrast ratio of two colours as a browser gives them: rgb(1, 2, 3)."""
+
+    def luminance(colour):
+        shares = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
+        return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    dark, bright = sorted((luminance(a), luminance(b)))
+    return (bright + 0.05) / (dark + 0.05)
 
 
 def test_code_keeps_its_spaces_and_tabs_since_readers_copy_it():
