@@ -43,7 +43,8 @@ def list_studies(arguments: argparse.Namespace, _: str) -> int:
     """Print the built-in studies."""
     width = max(map(len, FILES))
     for study in map(load_study, FILES):
-        say(f"{study.name:{width}}  {sum(1 for _ in study.variants()):2} variants  {study.description}")
+        count = f"{sum(1 for _ in study.variants()):2} variants"
+        say(f"{study.name:{width}}  {count}  {study.description}", hang=width + len(count) + 4)
     say("Each preset is also a study, with one variant; `vit-train presets` lists the presets.")
     return 0
 
