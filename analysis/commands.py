@@ -5,7 +5,7 @@ import json
 import shutil
 import textwrap
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from analysis.asked import Asked, flag_of
@@ -15,7 +15,7 @@ from analysis.findings.conduct import this_look
 from analysis.outputs.as_json import across_dict, as_dict
 from analysis.outputs.check import check as compared
 from analysis.outputs.gate import gate
-from analysis.outputs.paper_table import check_file, paper_table, write_table
+from analysis.outputs.paper_table import check_file, is_across, table_of, write_table
 from analysis.report import study_document
 from analysis.runs import exported
 from analysis.runs.by_dataset import ADVICE, by_dataset
@@ -23,7 +23,7 @@ from analysis.runs.planned import needed
 from analysis.runs.read import has_plan, is_imported, locate, read, read_each, studies_in
 from analysis.runs.runs import Runs
 from analysis.runs.tables.file import TABLE, ending_of, file_of
-from analysis.studies.over_studies import across_document, studies_table
+from analysis.studies.over_studies import across_document
 from analysis.studies.pooled import EXPECTED, pooled_document
 from analysis.studies.pooled import pool as pool_studies
 from analysis.studies.several import index_document
@@ -83,47 +83,62 @@ def across(sources: Sequence[str], asked: Asked) -> int:
 
 
 def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
-    """A report, called `name`, or with --table, --json and --gate only these. Each is a look at the studies."""
-    out = None if asked.table or asked.json_ or asked.gate else _out(sources[0], name, asked)
+    """A report, called `name`, or one of `INSTEAD`. Each is a look at the studies."""
+    instead = next((output for flag, output in INSTEAD.items() if flag in asked.given), None)
+    out = None if instead else _out(sources[0], name, asked)
     studies = [study for source in sources for study in read_each(source, asked)]
     if file_of(sources[0]) and not asked.factor:
         say(f"factor: {next(iter(studies[0].factors))}", error=out is None)
     parts = by_dataset(studies)
+    _check_number(parts, name, asked)
+    place = _workspace(studies[0], asked) if asked.wandb else None
+    found = analyze_each(parts, asked.model_copy(update={"out": out}))
+    if instead:
+        status, lines = instead(found, asked)
+        record_looks(studies)
+        say(*lines)
+        return status
+    assert out is not None
+    one, command = next(iter(found.values())), asked.command * (name == "report-across")
     several = len(parts) > 1
-    if several and (of_one := [name for name in ("gate", "by", "target", "wandb") if name in asked.given]):
+    document = across_document(found, studies, command, asked.spread) if several else study_document(one)
+    _finish(document, studies, out, asked)
+    if place:
+        say(save_workspace(one, document, place))
+    return 0
+
+
+def _check_number(parts: Mapping[str, Runs], name: str, asked: Asked) -> None:
+    """Raise `UserError` for a flag of one dataset with several, and the reverse."""
+    several = len(parts) > 1
+    if several and (of_one := [flag for flag in ("gate", "by", "target", "wandb") if flag in asked.given]):
         raise UserError(f"{flag_of(of_one[0])}: is for one dataset, not for {', '.join(parts)}; {ADVICE}")
     if not several and name == "report-across":
         raise UserError("across: one dataset is not enough; give two or more studies, of different datasets")
     if asked.spread and not (several or asked.table):
         raise UserError("--spread: is allowed only with --table, or over several datasets")
-    if asked.wandb:
-        _check_workspace(studies[0])
-        place = Tracking(project=asked.project, entity=asked.entity)
-    found = analyze_each(parts, asked.model_copy(update={"out": out}))
-    one = next(iter(found.values()))
-    if asked.gate:
-        status, said = gate(one, asked.gate)
-        record_look(one.study)
-        say(said)
-        return status
-    if out is None:
-        if file := asked.table:
-            shown = {name: f.for_latex if file.suffix == ".tex" else f for name, f in found.items()}
-            single, columns = next(iter(shown.values())), (asked.columns, asked.spread)
-            table = studies_table(shown, *columns) if several else paper_table(single, *columns)
-            label = asked.label or f"tab:{'across' if several else one.study.name}-{file.stem}"
-            write_table(table, file, label, asked.caption)
-        tree = {} if asked.table else across_dict(found) if several else as_dict(one)
-        say(*[asked.table] if asked.table else json.dumps(tree, indent=1).splitlines())
-        for study in studies:
-            record_look(study)
-        return 0
-    command = asked.command * (name == "report-across")
-    document = across_document(found, studies, command, asked.spread) if several else study_document(one)
-    _finish(document, studies, out, asked)
-    if asked.wandb:
-        say(save_workspace(one, document, place))
-    return 0
+
+
+def _gate(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
+    (one,) = found.values()
+    status, said = gate(one, asked.gate or "")
+    return status, [said]
+
+
+def _table(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
+    file = asked.table
+    assert file is not None
+    table, label = table_of(found, asked.columns, asked.spread, typed=file.suffix == ".tex")
+    write_table(table, file, asked.label or f"{label}-{file.stem}", asked.caption)
+    return 0, [str(file)]
+
+
+def _json(found: Mapping[str, Findings], _: Asked) -> tuple[int, list[str]]:
+    return 0, json.dumps(across_dict(found) if is_across(found) else as_dict(*found.values()), indent=1).splitlines()
+
+
+INSTEAD = {"gate": _gate, "table": _table, "json": _json}
+"""A flag -> what is made instead of a report: the exit status and the lines to print."""
 
 
 def pool(sources: Sequence[str], asked: Asked) -> int:
@@ -155,18 +170,18 @@ def check(sources: Sequence[str], asked: Asked) -> int:
         raise UserError(f"check: {plural(len(sources), 'study', 'studies')}: expected two")
     studies = [read_each(_located(source), asked)[0] for source in sources]
     equal, lines = compared(*studies)
-    for study in studies:
-        record_look(study)
+    record_looks(studies)
     say(*lines)
     return 0 if equal else 1
 
 
-def _check_workspace(study: Runs) -> None:
-    """Raise `UserError` where the extra is not installed, or where the study has no folder that can keep the URLs."""
+def _workspace(study: Runs, asked: Asked) -> Tracking:
+    """Where the workspace is. Raises `UserError` without the extra, or a study's folder that can keep the URLs."""
     if importlib.util.find_spec("wandb_workspaces") is None:
         raise UserError('--wandb: needs the extra "wandb"; install it with: pip install "vit-ablation[wandb]"')
     if study.folder is None or not study.recorded:
         raise UserError(f"--wandb: {study.name} has no study folder; give the folder of a study that vit-sweep trained")
+    return Tracking(project=asked.project, entity=asked.entity)
 
 
 def save_workspace(findings: Findings, document: Document, place: Tracking) -> str:
@@ -183,15 +198,15 @@ def save_workspace(findings: Findings, document: Document, place: Tracking) -> s
         return f"not saved in W&B ({error})"
 
 
-def record_look(study: Runs) -> None:
-    """Note in the study's folder, or beside the user's plan, that its results were seen.
+def record_looks(studies: Iterable[Runs]) -> None:
+    """Note in each study's folder, or beside the user's plan, that its results were seen.
 
     A folder that cannot be written is no error.
     """
-    place = study.looks_file or (study.folder if study.recorded else None)
-    if place is not None:
+    for study in studies:
         try:
-            add_look(place, this_look(study))
+            if place := study.looks_file or (study.folder if study.recorded else None):
+                add_look(place, this_look(study))
         except UserError as error:
             say(f"vit-report: this look is not recorded: {error}", error=True)
 
@@ -228,8 +243,7 @@ def _out(source: str, name: str, asked: Asked) -> Path:
 def _finish(document: Document, studies: Sequence[Runs], out: Path, asked: Asked) -> int:
     """Write and open the report, record the look at the studies, and print the headline and the path of the page."""
     page = write.write(write.make(document, asked.figures), out)
-    for study in studies:
-        record_look(study)
+    record_looks(studies)
     if asked.open:
         webbrowser.open(page.resolve().as_uri())
     width = min(shutil.get_terminal_size((100, 24)).columns, 100)

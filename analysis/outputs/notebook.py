@@ -15,11 +15,11 @@ from analysis.asked import Asked, names_of
 from analysis.findings import Findings, analyze_each
 from analysis.findings.columns import difference
 from analysis.outputs.as_json import warning_texts
-from analysis.outputs.paper_table import in_latex, paper_table
+from analysis.outputs.paper_table import in_latex, table_of
 from analysis.report import study_document
 from analysis.runs.by_dataset import by_dataset
 from analysis.runs.runs import Runs
-from analysis.studies.over_studies import across_document, studies_table
+from analysis.studies.over_studies import across_document
 from analysis.verdicts import Comparison
 from analysis.verdicts.comparisons import Pair
 from analysis.words import places_range, plain
@@ -75,6 +75,11 @@ class _Shown(ABC):
 
     table: Any
 
+    @property
+    @abstractmethod
+    def _found(self) -> dict[str, Findings]:
+        """Dataset -> its findings."""
+
     @abstractmethod
     def _made(self) -> Document:
         """The report."""
@@ -97,6 +102,13 @@ class _Shown(ABC):
     def warnings(self) -> list[str]:
         """What the report warns of."""
         return warning_texts(self._document.warnings)
+
+    def to_latex(
+        self, columns: Sequence[str] | None = None, label: str = "", caption: str | None = None, rename: Any = ()
+    ) -> str:
+        """What `vit-report --table FILE.tex` writes; see its flags. `rename`: {"OLD": "NEW"}."""
+        table, usual = table_of(_renamed(self._found, rename), None if columns is None else names_of(columns))
+        return in_latex(table, label or usual, caption)
 
     def page(self, folder: str | Path) -> Path:
         """Write the report into a new folder, as `vit-report` does, and return the path of its page."""
@@ -122,6 +134,10 @@ class Results(_Shown):
 
     findings: Findings
 
+    @property
+    def _found(self) -> dict[str, Findings]:
+        return {self.findings.dataset: self.findings}
+
     def _made(self) -> Document:
         return study_document(self.findings)
 
@@ -144,14 +160,6 @@ class Results(_Shown):
         """(a, b) -> the comparison a - b, in either order."""
         return Pairs(self.findings.comparisons.family)
 
-    def to_latex(
-        self, columns: Sequence[str] | None = None, label: str = "", caption: str | None = None, rename: Any = ()
-    ) -> str:
-        """What `vit-report --table FILE.tex` writes; see its flags. `rename`: {"OLD": "NEW"}."""
-        (findings,) = _renamed({self.findings.dataset: self.findings}, rename).values()
-        table = paper_table(findings.for_latex, None if columns is None else names_of(columns))
-        return in_latex(table, label or f"tab:{self.findings.study.name}", caption)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ResultsByDataset(_Shown):
@@ -171,14 +179,6 @@ class ResultsByDataset(_Shown):
     def table(self) -> pd.DataFrame:
         """The table of each dataset, see `Results`."""
         return pd.concat({name: part.table for name, part in self.studies.items()}, names=["dataset"])
-
-    def to_latex(
-        self, columns: Sequence[str] | None = None, label: str = "", caption: str | None = None, rename: Any = ()
-    ) -> str:
-        """What `vit-report --table FILE.tex` writes; see its flags. `rename`: {"OLD": "NEW"}."""
-        parts = {name: findings.for_latex for name, findings in _renamed(self._found, rename).items()}
-        names = None if columns is None else names_of(columns)
-        return in_latex(studies_table(parts, names), label or "tab:across", caption)
 
 
 def results(studies: Sequence[Runs]) -> Results | ResultsByDataset:

@@ -1,7 +1,7 @@
 """A table for a paper: the columns that the user names, the best mean in bold, and a caption that says all of it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +13,11 @@ from analysis.findings.rows import VariantRow
 from analysis.questions.cost import cost_table
 from analysis.questions.metrics import metrics_table
 from analysis.questions.results import variants_table
+from analysis.studies.over_studies import studies_table
 from analysis.verdicts import UNKNOWN, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.write import latex, markdown
-from analysis.write.table import Column, Key, Table, Value, names_of
+from analysis.write.table import Column, Key, Table, Value, chosen
 from experiments.errors import UserError, say, writing
 from experiments.files import read_bytes, write_text
 from experiments.metric import Metric
@@ -27,6 +28,22 @@ LABEL = re.compile(r"[^A-Za-z0-9:._-]+")  # what a label of LaTeX does not have
 VARIANT = "variant"
 
 
+def is_across(found: Mapping[str, Findings]) -> bool:
+    """Whether the findings are of several datasets, if only one of them may have runs."""
+    return any(findings.policy.strictness > 1 for findings in found.values())
+
+
+def table_of(
+    found: Mapping[str, Findings], names: Sequence[str] | None, spread: Spread | None = None, typed: bool = True
+) -> tuple[Table, str]:
+    """The table of the findings on each dataset, and its label in LaTeX. `typed`: with the names as they are typed."""
+    shown = {name: findings.for_latex if typed else findings for name, findings in found.items()}
+    if is_across(found):
+        return studies_table(shown, names, spread), "tab:across"
+    (one,) = shown.values()
+    return paper_table(one, names, spread), f"tab:{one.study.name}"
+
+
 def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread | None = None) -> Table:
     """The columns with these names, one row for each variant; None: what compares the variants.
 
@@ -35,10 +52,7 @@ def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread 
     """
     metric, columns = findings.means.metric, _columns(findings)
     usual: list[Key] = [VARIANT, "n", ("metric", metric), "difference", "p", "verdict"]
-    key_of = {name: key for key, name in names_of(dict.fromkeys([VARIANT, *columns], ("",))).items()}
-    if unknown := [name for name in names or () if name not in key_of]:
-        raise UserError(f"--columns: {unknown[0]!r} is not allowed: expected {', '.join(key_of)}")
-    keys = list(dict.fromkeys(usual if names is None else [key_of[name] for name in names]))
+    keys = chosen([VARIANT, *columns], names, usual)
     shown, fields = list[Column](), dict[Key, Value]({VARIANT: VARIANT})
     for key in keys:
         if key == VARIANT:

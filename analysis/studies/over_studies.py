@@ -26,8 +26,8 @@ from analysis.verdicts import UNKNOWN, Comparison, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.verdicts.estimates import moments
 from analysis.write.document import Code, Document, Item, Section, Warn
-from analysis.write.table import PAGE_SIGNS, SIGNS, Column, Key, Table, Value, names_of
-from experiments.errors import UserError, first_few
+from analysis.write.table import PAGE_SIGNS, SIGNS, Column, Key, Table, Value, chosen
+from experiments.errors import first_few
 from experiments.metric import Metric
 
 NO_RUN = Comparison(diff=UNKNOWN, verdict=NOT_TESTED, verdict_of_finished=NOT_TESTED, reason="no run", dropped=0)
@@ -197,11 +197,8 @@ def studies_table(
         columns["dataset", dataset], own = _of_dataset(dataset, findings, metric, sd)
         fields |= own
     columns |= {word: Column(f"{word} on", fields[word], words.counts) for word in COUNTED}
-    key_of = {name: key for key, name in names_of(dict.fromkeys(columns, ("",))).items()}
-    names = [*key_of][:-1] if names is None else names
-    if unknown := [name for name in names if name not in key_of]:
-        raise UserError(f"--columns: {unknown[0]!r} is not allowed: expected {', '.join(key_of)}")
-    counted_on = words.listing([f"{word} on" for word in COUNTED if word in names])
+    keys = chosen(columns, names, [*columns][:-1])
+    counted_on = words.listing([f"{word} on" for word in COUNTED if word in keys])
     after = "standard deviation of the runs" if sd else f"{words.CONFIDENCE} interval"
     counted = [mean.n for findings in studies.values() for mean in findings.means.of_variants.values() if mean.n] or [0]
     tested = ", of the variants that are tested" * any(findings.comparisons.untested for findings in studies.values())
@@ -217,8 +214,7 @@ def studies_table(
         f"{f' {words.capital(counted_on)}: at least so many datasets.' if counted_on else ''}"
     )
     note = f"Marks are read from intervals that hold for {held_for(first)}."
-    shown = tuple(columns[key_of[name]] for name in dict.fromkeys(names))
-    return Table("across", caption, rows, shown, fields, (note,))
+    return Table("across", caption, rows, tuple(columns[key] for key in keys), fields, (note,))
 
 
 def _count(verdict: str) -> Callable[[AcrossRow], int | None]:

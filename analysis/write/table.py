@@ -16,6 +16,7 @@ from analysis import words
 from analysis.figures.forest import Bar, Forest
 from analysis.verdicts import Estimate
 from analysis.words import DASH, Format, plain
+from experiments.errors import UserError
 from experiments.metric import Metric
 
 FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+(e[+-]?\d+)?$)")  # numbers stay as they are
@@ -253,3 +254,11 @@ def _sort(value: Any) -> str:
     """A number as the page reads it; an unknown value is empty and stands last."""
     value = value.value if isinstance(value, Estimate) else value
     return "" if words.is_unknown(value) else repr(float(value)).replace("inf", "Infinity")
+
+
+def chosen(keys: Iterable[Key], names: Sequence[str] | None, usual: Sequence[Key]) -> list[Key]:
+    """The keys of columns with these names, each once; without names, the usual ones. Raises `UserError`."""
+    key_of = {name: key for key, name in names_of(dict.fromkeys(keys, ("",))).items()}
+    if unknown := [name for name in names or () if name not in key_of]:
+        raise UserError(f"--columns: {unknown[0]!r} is not allowed: expected {', '.join(key_of)}")
+    return list(dict.fromkeys(usual if names is None else [key_of[name] for name in names]))

@@ -11,7 +11,7 @@ from scipy import stats as scipy_stats
 from shown import answer, section, warnings
 from synthetic import change_summary, write_factorial, write_study
 
-from analysis.commands import record_look
+from analysis.commands import record_looks
 from analysis.findings import analyze
 from analysis.questions.claims import study_claims
 from analysis.report import study_document
@@ -60,7 +60,7 @@ def test_a_report_at_five_and_at_ten_seeds_says_that_it_is_the_second_look(tmp_p
     assert warning.startswith("The study was tested 2 times, first at 5 seeds, without planned looks.")
     assert "(for a single comparison, to at most 9.75 %)" in warning  # Armitage et al. (1969): 8.3 %
     again = read_folder(second)  # the same seeds again are no new look
-    record_look(again)
+    record_looks([again])
     assert len(read_looks(second)) == len(analyze(again).conduct.looks) == 2
 
 
@@ -69,7 +69,7 @@ def test_a_folder_that_cannot_be_written_does_not_stop_the_report(tmp_path, caps
         raise record.RecordError("looks.jsonl: cannot be written: Read-only file system")
 
     monkeypatch.setattr("analysis.commands.add_look", refuse)
-    record_look(read_folder(study_at(tmp_path / "a", 5)))
+    record_looks([read_folder(study_at(tmp_path / "a", 5))])
     said = capsys.readouterr().err
     assert said == "vit-report: this look is not recorded: looks.jsonl: cannot be written: Read-only file system\n"
 
@@ -80,7 +80,7 @@ def test_an_exported_study_carries_its_looks_and_is_not_changed_by_a_report(tmp_
     exported = export(read_folder(folder), tmp_path / "exported")
     assert read_export(exported).looks == read_folder(folder).looks
     before = {path.name: path.read_bytes() for path in exported.iterdir()}
-    record_look(read_export(exported))
+    record_looks([read_export(exported)])
     assert warnings(analyze(read_export(exported)))[0].startswith("The study was tested 2 times, first at 5 seeds")
     assert {path.name: path.read_bytes() for path in exported.iterdir()} == before
 
@@ -94,7 +94,7 @@ def test_a_damaged_file_of_looks_is_named_with_its_line(tmp_path):
 
 def test_the_beginning_of_a_line_that_was_cut_off_is_no_look(tmp_path):
     folder = study_at(tmp_path, 5)
-    record_look(read_folder(folder))
+    record_looks([read_folder(folder)])
     before = (folder / LOOKS).read_text()
     (folder / LOOKS).write_text(before + '{"time": "x", "fewest": tr')
     (look,) = read_looks(folder)
