@@ -203,9 +203,7 @@ def test_full_standard_output_does_not_stop_the_training(tmp_path):
     assert len(list(tmp_path.glob("*/summary.json"))) == 1
 
 
-@pytest.mark.parametrize(
-    ("encoding", "shown"), [("ascii", r"r\xfcn\u2713"), ("latin-1", r"rün\u2713"), ("utf-8", "rün✓")]
-)
+@pytest.mark.parametrize(("encoding", "shown"), [("ascii", r"r\xfcn\u2713"), ("latin-1", r"rün\u2713")])
 def test_what_the_output_cannot_encode_is_escaped(encoding, shown, tmp_path):
     out = tmp_path / "rün✓"
     command = [sys.executable, "-m", "experiments.main", *flags(), "--tracking", "off", "--out", str(out)]

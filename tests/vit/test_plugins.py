@@ -32,7 +32,7 @@ except plugins.PluginError as error:
 """
 
 
-@pytest.mark.parametrize("head", ["import helper", "from helper import SHIFT", ""], ids=str)
+@pytest.mark.parametrize("head", ["from helper import SHIFT", ""], ids=str)
 def test_two_plugins_with_a_helper_of_one_name_are_one_line_however_it_is_imported(head, tmp_path):
     paths = [tmp_path / folder / f"{folder}.py" for folder in ("one", "two")]
     for shift, path in enumerate(paths):

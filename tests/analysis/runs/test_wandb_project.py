@@ -4,19 +4,12 @@ from types import SimpleNamespace
 
 import mirrored
 import pytest
-from wandb_server import WandbServer
 
 from analysis.findings.conduct import Conduct
 from analysis.runs.read import read
 from analysis.runs.wandb_project import find_runs, source_run
 from experiments.errors import UserError
 from experiments.runs import record
-
-
-@pytest.fixture
-def server(monkeypatch):
-    with WandbServer().used_here(monkeypatch) as running:
-        yield running
 
 
 def test_a_project_read_with_the_real_api_has_the_records_numbers(server, tmp_path):

@@ -12,7 +12,6 @@ from typing import Any
 import mirrored
 import pytest
 from stubbed import until
-from wandb_server import WandbServer
 
 from experiments.errors import UserError
 from experiments.runs import predictions, record
@@ -25,13 +24,6 @@ from experiments.runs.tracking.settings import Tracking
 from experiments.version import code
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-@pytest.fixture
-def server(monkeypatch):
-    """A server, and the environment of its user."""
-    with WandbServer().used_here(monkeypatch) as running:
-        yield running
 
 
 def test_a_cohort_is_mirrored_as_separate_runs_equal_to_their_records(server, tmp_path, monkeypatch):
@@ -138,9 +130,10 @@ mirrored.trained(Path(sys.argv[1]), [mirrored.spec(train__epochs=6)], "offline",
 """
 
 
-def test_a_run_killed_twice_offline_is_one_wandb_run_with_each_epoch_once(server, tmp_path):
+@pytest.mark.parametrize("killed", [(2,), pytest.param((2, 4), marks=pytest.mark.slow)])
+def test_a_run_killed_offline_is_one_wandb_run_with_each_epoch_once(killed, server, tmp_path):
     study, path = tmp_path / "study", os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
-    for epoch, status in ((2, 9), (4, 9), (0, 0)):
+    for epoch, status in (*((epoch, 9) for epoch in killed), (0, 0)):
         words = [sys.executable, "-c", SCRIPT, str(study), str(epoch)]
         assert subprocess.run(words, env={**os.environ, "PYTHONPATH": path}).returncode == status
         until(lambda: not mirrored.users(server))  # what a killed command has started ends by itself

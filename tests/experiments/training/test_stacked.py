@@ -59,13 +59,12 @@ def assert_same(alone: dict, together: dict, tolerance: float) -> None:
 
 
 @pytest.mark.parametrize("kind", REGISTRY)
-def test_every_variant_alone_and_in_cohorts_in_either_order(kind):
+def test_every_variant_alone_and_in_a_cohort_in_another_order(kind):
     changes = {"model.pos_embed": kind, "train.precision": "float64", **DROPOUT, **AUGMENTED}
     configs = [config(seed, **changes) for seed in range(3)]
     alone = [metrics(tiny.trainer([c]))[0] for c in configs]
-    for order in ([0, 1, 2], [2, 1, 0]):
-        for run, together in zip(order, metrics(tiny.trainer([configs[i] for i in order])), strict=True):
-            assert_same(alone[run], together, TOLERANCE["float64"])
+    for run, together in zip((2, 0, 1), metrics(tiny.trainer([configs[i] for i in (2, 0, 1)])), strict=True):
+        assert_same(alone[run], together, TOLERANCE["float64"])
 
 
 def test_a_cohort_of_eight_in_float32():
@@ -77,21 +76,20 @@ def test_a_cohort_of_eight_in_float32():
         assert_same(alone, {key: together[run][key] for key in alone}, TOLERANCE["float32"])
 
 
-@pytest.mark.parametrize("head", ["logits", "softmax", "mlp"])
 @pytest.mark.parametrize(
     "model",
     [
-        {"model.pool": "map"},
-        {"model.attn": "sliced", "model.norm": "post"},
-        {"model.reg_tokens": 2},
-        {"model.stem": "conv"},
+        {"model.pool": "map", "model.head": "mlp"},
+        {"model.attn": "sliced", "model.norm": "post", "model.head": "softmax"},
+        {"model.reg_tokens": 2, "model.head": "mlp"},
+        {"model.stem": "conv", "model.head": "softmax"},
         {"model.norm_layer": "rmsnorm", "model.qk_norm": True, "model.pos_embed": "rope-2d"},
         {"model.mlp": "swiglu", "model.mlp_act_drop_rate": 0.1, "model.layer_scale": 0.1},
         {"model.pos_embed": "cpe", "model.pos_site": "after-first-layer"},
     ],
 )
-def test_every_part_of_the_model_stacks(head, model):
-    configs = [config(seed, **{**model, "model.head": head, "train.precision": "float64"}) for seed in range(2)]
+def test_every_part_of_the_model_stacks(model):
+    configs = [config(seed, **{**model, "train.precision": "float64"}) for seed in range(2)]
     for c, together in zip(configs, metrics(tiny.trainer(configs)), strict=True):
         assert_same(metrics(tiny.trainer([c]))[0], together, TOLERANCE["float64"])
 
