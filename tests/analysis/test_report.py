@@ -2,9 +2,9 @@
 
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
+from page import STUDIES, results, study
 from synthetic import on_dataset, results_of, write_factorial, write_study
 
 from analysis.asked import Asked
@@ -17,16 +17,14 @@ from analysis.studies.over_studies import across_document
 from analysis.write import files as write
 from experiments.study import STUDY
 
-REFERENCE = Path(__file__).resolve().parents[2] / "analysis" / "reference"
-STUDIES = sorted(path.parent.relative_to(REFERENCE).as_posix() for path in REFERENCE.rglob("study.json"))
 TWO = {"none": 0.7, "learned-1d": 0.9}
 
 
 @cache
 def of_one_factor():
     """Reference study of one factor on one dataset -> its findings."""
-    studies = {name: read(str(REFERENCE / name)) for name in STUDIES}
-    return {n: analyze(s) for n, s in studies.items() if len(s.factors) == 1 and len(datasets_of(s)) == 1}
+    studies = {name: study(name) for name in STUDIES}
+    return {name: results(name) for name, s in studies.items() if len(s.factors) == 1 and len(datasets_of(s)) == 1}
 
 
 def sentences(findings):

@@ -6,35 +6,22 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from commands import MODULES, ROOT, run, start
 from tiny import flags
 
 from experiments.cli import Parser, add_settings, run_command
 from experiments.config import RunConfig, override
 
-ROOT = Path(__file__).resolve().parents[2]
-ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 
-
-@pytest.mark.parametrize("module", ["experiments.main", "sweeps.main", "analysis.main"])
-def test_version_is_the_installed_one(module):
-    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, env=ENV)
-    assert (done.returncode, done.stderr) == (0, "")
-    name, version = done.stdout.split()[:2]
-    assert name == {"experiments.main": "vit-train", "sweeps.main": "vit-sweep", "analysis.main": "vit-report"}[module]
-    assert version == importlib.metadata.version("vit-ablation")
-
-
-@pytest.mark.parametrize("module", ["experiments.main", "sweeps.main", "analysis.main"])
-def test_a_bare_command_prints_its_help_and_trains_nothing(module, tmp_path):
-    bare, helped = (
-        subprocess.run([sys.executable, "-m", module, *words], capture_output=True, text=True, env=ENV, cwd=tmp_path)
-        for words in ([], ["--help"])
-    )
-    assert (bare.returncode, bare.stderr, bare.stdout) == (2, "", helped.stdout) and not list(tmp_path.iterdir())
+@pytest.mark.parametrize("name", MODULES)
+def test_a_bare_command_prints_its_help_and_the_version_is_the_installed_one(name, tmp_path):
+    bare, helped, version = (run(name, *words, cwd=tmp_path) for words in ([], ["--help"], ["--version"]))
+    assert bare == (2, helped[1], "") and not list(tmp_path.iterdir())
+    assert version[::2] == (0, "") and version[1].split()[:2] == [name, importlib.metadata.version("vit-ablation")]
 
 
 @pytest.mark.parametrize(
@@ -55,18 +42,16 @@ def test_a_bare_command_prints_its_help_and_trains_nothing(module, tmp_path):
 def test_shell_completion(line, completions, tmp_path):
     """By the protocol of argcomplete, as the shell function of `register-python-argcomplete` calls the command."""
     name, _, rest = line.partition(" ")
-    module = {"vit-train": "experiments.main", "vit-report": "analysis.main"}[name]
-    line = f"python -m {module} {rest}"
+    line = f"python -m {MODULES[name]} {rest}"
     (tmp_path / "runs.csv").write_text("method,seed,acc\na,0,1\n")
     env = {
-        **ENV,
         "_ARGCOMPLETE": "3",  # the words of `python -m MODULE`
         "_ARGCOMPLETE_IFS": "\n",
         "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "completions"),
         "COMP_LINE": line,
         "COMP_POINT": str(len(line)),
     }
-    subprocess.run([sys.executable, "-m", module], env=env, check=True, cwd=tmp_path)
+    assert run(name, cwd=tmp_path, **env)[0] == 0
     assert {word.strip() for word in (tmp_path / "completions").read_text().split()} == completions
 
 
@@ -78,13 +63,13 @@ def test_short_forms_of_settings():
     assert (config.data.hflip, config.model.qkv_bias, config.optim.lr) == (True, False, 0.5)
 
 
-@pytest.mark.parametrize("module", ["experiments.main", "sweeps.main", "analysis.main"])
-def test_a_folder_that_is_not_utf8_is_refused(module, tmp_path):
-    words = [] if module == "experiments.main" else ["run", "head"] if module == "sweeps.main" else [b"study"]
-    words += [b"--out", os.fsencode(tmp_path) + b"/\xff"]
-    done = subprocess.run([sys.executable, "-m", module, *words], env=ENV, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (2, "", [])
-    assert "/\\udcff': is not UTF-8" in done.stderr and done.stderr.count("\n") == 1
+@pytest.mark.parametrize(
+    ("name", "words"), [("vit-train", []), ("vit-sweep", ["run", "head"]), ("vit-report", [b"study"])], ids=MODULES
+)
+def test_a_folder_that_is_not_utf8_is_refused(name, words, tmp_path):
+    status, out, err = run(name, *words, b"--out", os.fsencode(tmp_path) + b"/\xff")
+    assert (status, out, list(tmp_path.iterdir())) == (2, "", [])
+    assert "/\\udcff': is not UTF-8" in err and err.count("\n") == 1
 
 
 LONG = ["--train.epochs", "100000", "--optim.schedule", "constant", "--optim.warmup-epochs", "0", "--tracking", "off"]
@@ -98,18 +83,12 @@ def hear_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
-    """Start `vit-train` in a process of its own."""
-    command = [sys.executable, "-m", "experiments.main", *flags(), *map(str, arguments)]
-    return subprocess.Popen(command, env=ENV, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
-
-
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGHUP, signal.SIGINT))]
 )
 def test_signal_saves_the_run_and_prints_how_to_resume(number, tmp_path):
     for _ in range(2):
-        with start(*LONG, "--out", tmp_path, preexec_fn=hear_signals) as process:
+        with start("vit-train", *flags(), *LONG, "--out", tmp_path, preexec_fn=hear_signals) as process:
             first = process.stdout.readline()
             process.send_signal(number)
             _, error = process.communicate(timeout=60)
@@ -158,7 +137,7 @@ run_command(body, "x", resumes=True)
 @pytest.mark.parametrize("how", ["weakref", "finaliser", "suppressed"])
 def test_a_signal_whose_exception_is_dropped_still_ends_the_command(how):
     command = [sys.executable, "-c", IN_A_CALLBACK, how]
-    done = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "cleaned up\n")
     assert done.stderr.splitlines()[-1] == "x: interrupted; run the same command again to resume"
 
@@ -183,7 +162,8 @@ def test_files_that_take_too_much_memory_are_one_line(capsys):
 
 
 def test_sighup_is_ignored_under_nohup(tmp_path):
-    with start(*LONG, "--out", tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as process:
+    ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
+    with start("vit-train", *flags(), *LONG, "--out", tmp_path, preexec_fn=ignore) as process:
         process.stdout.readline()
         process.send_signal(signal.SIGHUP)
         lines = [process.stdout.readline() for _ in range(20)]
@@ -196,18 +176,19 @@ def test_sighup_is_ignored_under_nohup(tmp_path):
 def test_full_standard_output_does_not_stop_the_training(tmp_path):
     for arguments in ([*flags(), "--tracking", "off", "--out", tmp_path], ["variants"]):
         with open("/dev/full", "w") as full:
-            command = [sys.executable, "-m", "experiments.main", *map(str, arguments)]
-            done = subprocess.run(command, env=ENV, text=True, stdout=full, stderr=subprocess.PIPE)
-        assert done.returncode == 1
-        assert done.stderr == "vit-train: error: standard output cannot be written: No space left on device\n"
+            process = start("vit-train", *arguments, stdout=full)
+            _, err = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert err == "vit-train: error: standard output cannot be written: No space left on device\n"
     assert len(list(tmp_path.glob("*/summary.json"))) == 1
 
 
 @pytest.mark.parametrize(("encoding", "shown"), [("ascii", r"r\xfcn\u2713"), ("latin-1", r"rün\u2713")])
 def test_what_the_output_cannot_encode_is_escaped(encoding, shown, tmp_path):
     out = tmp_path / "rün✓"
-    command = [sys.executable, "-m", "experiments.main", *flags(), "--tracking", "off", "--out", str(out)]
-    done = subprocess.run(command, env={**ENV, "PYTHONIOENCODING": encoding}, capture_output=True)
-    assert (done.returncode, done.stderr) == (0, b"")
+    words = [*flags(train__epochs=1, optim__warmup_epochs=0), "--tracking", "off", "--out", out]
+    process = start("vit-train", *words, env={"PYTHONIOENCODING": encoding}, text=False)
+    printed, err = process.communicate(timeout=300)
+    assert (process.returncode, err) == (0, b"")
     (folder,) = (summary.parent for summary in out.glob("*/summary.json"))
-    assert done.stdout.decode(encoding).splitlines()[-1] == f"record: {tmp_path}/{shown}/{folder.name}"
+    assert printed.decode(encoding).splitlines()[-1] == f"record: {tmp_path}/{shown}/{folder.name}"

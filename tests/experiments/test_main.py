@@ -14,6 +14,8 @@ from unittest.mock import Mock
 import pytest
 import tiny
 import torch
+from commands import ROOT, SCALED, run
+from pictures import paint
 from PIL import Image
 from tiny import flags
 
@@ -25,8 +27,6 @@ from experiments.main import main
 from experiments.presets import PRESETS, Preset
 from experiments.training.trainer import Solo
 from vit.registry import REGISTRY
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def vit_train(*arguments: str | Path) -> int:
@@ -216,10 +216,7 @@ def test_plugin_without_docstring_is_listed(tmp_path):
 def test_a_run_whose_images_have_moved_is_the_same_run(tmp_path, monkeypatch, capsys):
     """Under other spellings and on another disk. Another name is another run; other images of that name are refused."""
     monkeypatch.chdir(tmp_path)
-    for label in ("a", "b"):
-        (tmp_path / "names" / label).mkdir(parents=True)
-        for number in range(9):
-            Image.new("RGB", (8, 8), (9 * number, 9, 9)).save(tmp_path / "names" / label / f"{number}.png")
+    paint(tmp_path / "names", 9)
     for copy in ("disk/names", "other", "changed/names"):
         shutil.copytree(tmp_path / "names", tmp_path / copy)
     Image.new("RGB", (8, 8), (9, 9, 255)).save(tmp_path / "changed" / "names" / "a" / "0.png")
@@ -243,49 +240,23 @@ def test_a_run_whose_images_have_moved_is_the_same_run(tmp_path, monkeypatch, ca
     assert len(runs("other")) == 2
 
 
-PLUGINS = {  # source, and what the line names
-    "broken": ("def broken(:\n", "'mine' cannot be imported: SyntaxError: .*mine.py, line 1"),
-    "failing": (
-        "x = 1\nraise RuntimeError('no\\nway')\n",
-        r"'mine' cannot be imported: RuntimeError: no way \(.*mine\.py:2\)",
-    ),
-    "exiting": ("import sys\nsys.exit(0)\n", r"'mine' cannot be imported: SystemExit: 0 \(.*mine\.py:2\)"),
-    "taken": (
-        "from vit.pos_embed import PosEmbed, register\n@register('none')\nclass Mine(PosEmbed):\n    pass\n",
-        "'mine' cannot be imported: ValueError: .*'none' is already registered",
-    ),
-    "missing": (None, "'missing' cannot be imported: .*; its folder must be in PYTHONPATH"),
-    "../x": (None, r"'\.\./x' cannot be imported: "),
-}
-
-
-PLUGIN = (
-    "import torch\nfrom helper import SCALE\nfrom vit.pos_embed import Additive, register\n"
-    "@register('mine')\nclass Mine(Additive):\n"
-    "    def __init__(self, cfg):\n        super().__init__(cfg)\n"
-    "        self.table = torch.nn.Parameter(torch.zeros(cfg.num_tokens, cfg.embed_dim))\n"
-    "    def add(self, x):\n        return x + SCALE * self.table\n"
-)
-
-
 def run_plugin(folder, name, path=""):
     """Train a run of the plug-in; `path` goes before the project in the search path."""
     folder.mkdir(exist_ok=True)
-    (folder / "mine.py").write_text(PLUGIN)
-    (folder / "helper.py").write_text("SCALE = 2.0\n")
-    env = {**os.environ, "VIT_PLUGINS": name, "PYTHONPATH": os.pathsep.join(filter(None, [path, str(ROOT)]))}
-    code = "import sys; sys.argv[0] = 'vit-train'\nfrom experiments.main import main; main()"
+    for file, text in {"mine.py": SCALED, "helper.py": "SCALE = 2.0\n"}.items():
+        if not (folder / file).exists():
+            (folder / file).write_text(text)
+    env = {"VIT_PLUGINS": name, "PYTHONPATH": os.pathsep.join(filter(None, [str(path), str(ROOT)]))}
     words = [*flags(), "--model.pos-embed", "mine", "--out", "out", "--tracking", "off"]
-    command = [sys.executable, "-P", "-c", code, *words]  # -P: as a console script, without the current folder
-    return subprocess.run(command, env=env, capture_output=True, text=True, cwd=folder)
+    return run("vit-train", *words, cwd=folder, PYTHONSAFEPATH="1", **env)  # without the current folder, as its script
 
 
 def test_a_plugin_by_its_path_is_the_run_of_the_plugin_by_its_name(tmp_path):
     """Also where its folder holds files with names of this project and of Python, which hide nothing."""
     for name in ("vit.py", "analysis.py", "random.py"):
         (tmp_path / name).write_text("raise RuntimeError('imported')\n")
-    done = [run_plugin(tmp_path, "mine.py"), run_plugin(tmp_path / "named", "mine", str(tmp_path / "named"))]
-    assert [(one.returncode, one.stderr) for one in done] == [(0, "")] * 2
+    done = [run_plugin(tmp_path, "mine.py"), run_plugin(tmp_path / "named", "mine", tmp_path / "named")]
+    assert [(status, err) for status, _, err in done] == [(0, "")] * 2
     runs = [json.loads(path.read_text()) for path in sorted(tmp_path.rglob("out/*/summary.json"))]
     assert len(runs) == 2 and len({run["run_id"] for run in runs}) == 1
     assert len({run["provenance"]["plugin"]["digest"] for run in runs}) == 1
@@ -293,15 +264,33 @@ def test_a_plugin_by_its_path_is_the_run_of_the_plugin_by_its_name(tmp_path):
         assert {path.name for path in (run_dir / "plugin").iterdir()} == {"mine.py", "helper.py"}
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [("nowhere.py", "'nowhere.py' is not a file"), ("json.py", "'json.py' cannot be imported: .*json.* has its name")],
-)
-def test_a_plugin_file_that_is_missing_or_has_the_name_of_a_module_is_one_line(name, said, tmp_path):
+PLUGINS = {  # mine.py, VIT_PLUGINS, and what the line names
+    "broken": ("def broken(:\n", "mine", "'mine' cannot be imported: SyntaxError: .*mine.py, line 1"),
+    "failing": (
+        "x = 1\nraise RuntimeError('no\\nway')\n",
+        "mine",
+        r"'mine' cannot be imported: RuntimeError: no way \(.*mine\.py:2\)",
+    ),
+    "exiting": ("import sys\nsys.exit(0)\n", "mine", r"'mine' cannot be imported: SystemExit: 0 \(.*mine\.py:2\)"),
+    "taken": (
+        "from vit.pos_embed import PosEmbed, register\n@register('none')\nclass Mine(PosEmbed):\n    pass\n",
+        "mine",
+        "'mine' cannot be imported: ValueError: .*'none' is already registered",
+    ),
+    "no module": ("", "missing", "'missing' cannot be imported: .*; its folder must be in PYTHONPATH"),
+    "no name": ("", "../x", r"'\.\./x' cannot be imported: "),
+    "no file": ("", "nowhere.py", "'nowhere.py' is not a file"),
+    "the name of a module": ("", "json.py", "'json.py' cannot be imported: .*json.* has its name"),
+}
+
+
+@pytest.mark.parametrize(("source", "name", "said"), PLUGINS.values(), ids=PLUGINS)
+def test_a_plugin_that_cannot_be_used_is_one_line(source, name, said, tmp_path):
+    (tmp_path / "mine.py").write_text(source)
     (tmp_path / "json.py").write_text("")
-    done = run_plugin(tmp_path, name)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert re.match(f"vit-train: error: VIT_PLUGINS: {said}", done.stderr)
+    status, out, err = run_plugin(tmp_path, name, "" if name == "json.py" else tmp_path)
+    assert (status, out, err.count("\n")) == (2, "", 1) and not (tmp_path / "out").exists(), err
+    assert re.match(f"vit-train: error: VIT_PLUGINS: {said}", err), err
 
 
 # an editable install, whose finder comes after the folders of the search path
@@ -338,20 +327,6 @@ def test_a_package_that_is_shadowed_is_one_line_that_names_the_file(package, com
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     shown = place.removesuffix("/notes.txt")
     assert done.stderr.startswith(f"{command}: error: {tmp_path / 'mine' / shown} is imported in place of the package")
-
-
-@pytest.mark.parametrize("name", PLUGINS)
-def test_unusable_plugin_gives_one_line(name, tmp_path):
-    source, said = PLUGINS[name]
-    module = name if source is None else "mine"
-    (tmp_path / "mine.py").write_text(source or "")
-    env = {**os.environ, "VIT_PLUGINS": module, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
-    code = "from experiments.main import main; main()"
-    words = [*flags(), "--model.pos-embed", "none", "--out", "out"]
-    done = subprocess.run([sys.executable, "-c", code, *words], env=env, capture_output=True, text=True, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert re.match(f"vit-train: error: VIT_PLUGINS: {said}", done.stderr) and done.stderr.count("\n") == 1
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_setting_without_effect_and_a_warm_up_as_long_as_the_training_are_a_warning_each(tmp_path, capsys):

@@ -10,6 +10,24 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+PLUGIN = """
+import torch
+from vit.pos_embed import Additive, register
+
+
+@register("mine")
+class Mine(Additive):
+    def __init__(self, cfg):
+        super().__init__(cfg)
+        self.table = torch.nn.Parameter(torch.zeros(cfg.num_tokens, cfg.embed_dim))
+
+    def add(self, x):
+        return x + self.table
+"""
+SCALED = PLUGIN.replace("import torch\n", "import torch\nfrom helper import SCALE\n").replace(
+    "x + self", "x + SCALE * self"
+)
+"""A plug-in of two files: `SCALE` is in helper.py."""
 MODULES = {"vit-train": "experiments.main", "vit-sweep": "sweeps.main", "vit-report": "analysis.main"}
 
 

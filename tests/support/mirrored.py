@@ -3,13 +3,12 @@
 import contextlib
 import json
 import math
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import commands
 import study_file
 import tiny
 from wandb_server import Run, WandbServer
@@ -19,8 +18,6 @@ from experiments.runs.run import train
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking
 from experiments.study import RunSpec
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def spec(seed: int = 0, **changes: Any) -> RunSpec:
@@ -50,9 +47,7 @@ def trained(
 
 def sync(study: Path, *flags: str) -> tuple[int, str, str]:
     """Exit status, stdout and stderr of `vit-sweep sync`."""
-    command = [sys.executable, "-m", "sweeps.main", "sync", str(study), *flags]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout, done.stderr
+    return commands.run("vit-sweep", "sync", study, *flags)
 
 
 def synced(study: Path, *flags: str) -> str:

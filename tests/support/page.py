@@ -24,6 +24,7 @@ from analysis.verdicts.study import compare_variants
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "analysis" / "reference"
 PAGES = [ROOT / "README.md", *sorted(REFERENCE.glob("*.md"))]
+STUDIES = sorted(path.parent.relative_to(REFERENCE).as_posix() for path in REFERENCE.rglob("study.json"))
 TABLE = re.compile(r"(?<=<!-- )(\w+)(?:: (.*?))?( -->\n\|.*\n\|.*\n)((?:\|.*\n)+)")
 AT_BOTH_RATES = [
     ("bfloat16/table-8", "mnist-0.01/table-8"),
@@ -35,9 +36,15 @@ INVERSE = {"better": "worse", "worse": "better"}
 
 
 @cache
-def results(folder, metric=""):
-    """The findings of a study in analysis/reference, by its own metric or another one."""
-    return analyze(read(str(REFERENCE / folder), metric=metric or None))
+def study(folder, metric=None):
+    """A study in analysis/reference, by its own metric or another one; read once."""
+    return read(str(REFERENCE / folder), metric=metric)
+
+
+@cache
+def results(folder, metric=None):
+    """Its findings."""
+    return analyze(study(folder, metric))
 
 
 @cache

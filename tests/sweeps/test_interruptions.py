@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import commands
 import pytest
 from stubbed import STUDY, SUPPORT, Stubbed, lives, until
 
@@ -25,17 +26,16 @@ def test_killed_at_any_moment_it_ends_with_the_numbers_of_an_uninterrupted_one(t
     plan = make_plan(parse_study(json.loads(study.read_text()), "real"))
     for run in plan.runs:  # the oracle: each run alone, never interrupted
         train([run], tmp_path / "alone", device="cpu")
-    command = [sys.executable, "-m", "sweeps.main", "run", str(study), "--out", str(tmp_path), "--tracking", "off"]
-    sweep = subprocess.Popen([*command, "--workers", "2"], cwd=SUPPORT.parents[1], start_new_session=True)
+    command = ["vit-sweep", "run", study, "--out", tmp_path, "--tracking", "off", "--workers"]
+    quiet = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
+    sweep = commands.start(*command, 2, start_new_session=True, **quiet)
     until(lambda: list((tmp_path / "real").glob(f"*/{METRICS}")))
     time.sleep(random.uniform(0, 0.5))
     os.kill(sweep.pid, signal.SIGKILL)
     sweep.wait()
     before = {run.name: is_finished(tmp_path / "real" / run.name) for run in plan.runs}
-    again = subprocess.run(
-        [*command, "--workers", "1"], cwd=SUPPORT.parents[1], capture_output=True, text=True, check=False
-    )
-    assert again.returncode == 0, again.stderr
+    status, _, err = commands.run(*command, 1)
+    assert status == 0, err
     for run in plan.runs:
         swept, alone = (tmp_path / place / run.name / METRICS for place in ("real", "alone"))
         assert swept.read_bytes() == alone.read_bytes(), before

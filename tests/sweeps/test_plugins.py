@@ -8,23 +8,8 @@ from pathlib import Path
 
 import pytest
 import tiny
+from commands import PLUGIN, ROOT, run
 from study_file import read_study
-
-ROOT = Path(__file__).resolve().parents[2]
-PLUGIN = """
-import torch
-from vit.pos_embed import Additive, register
-
-
-@register("mine")
-class Mine(Additive):
-    def __init__(self, cfg):
-        super().__init__(cfg)
-        self.table = torch.nn.Parameter(torch.zeros(cfg.num_tokens, cfg.embed_dim))
-
-    def add(self, x):
-        return x + self.table
-"""
 
 
 @pytest.fixture
@@ -39,16 +24,8 @@ def project(tmp_path):
     return tmp_path / "project"
 
 
-def command(cwd: Path, *words: object, package: str = "sweeps", **env: str) -> tuple[int, str, str]:
-    code = f"import sys; sys.argv[0] = 'vit'\nfrom {package}.main import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code, *map(str, words)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-    )
-    return done.returncode, done.stdout, done.stderr
+def command(cwd: Path, *words: object, name: str = "vit-sweep", **env: str) -> tuple[int, str, str]:
+    return run(name, *words, cwd=cwd, PYTHONSAFEPATH="1", **env)
 
 
 def test_a_study_with_its_plugin_is_planned_anywhere_and_trained_where_it_was_moved(project):
@@ -107,12 +84,12 @@ def test_a_plugin_that_cannot_be_used_is_one_line_that_names_its_folder(fields, 
     assert (status, out, err.count("\n")) == (2, "", 1) and said.format(project=project, there=there) in err
 
 
-@pytest.mark.parametrize("name", ["show", "plan", "run"])
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("name", "old", "new", "said"),
     [
-        ("torch.zeros(cfg.", "torch.ones(cfg.nmu", "the class Mine raises AttributeError: 'ViTConfig' object"),
-        ("", "", "the class Mine cannot be used at 12 px: its class does not override `resized`"),
+        ("show", "torch.zeros(cfg.", "torch.ones(cfg.nmu", "the class Mine raises AttributeError: 'ViTConfig' object"),
+        ("plan", "", "", "the class Mine cannot be used at 12 px: its class does not override `resized`"),
+        ("run", "", "", "the class Mine cannot be used at 12 px: its class does not override `resized`"),
     ],
 )
 def test_a_class_that_cannot_work_is_one_line_before_anything_is_written(name, old, new, said, project):
@@ -130,5 +107,5 @@ def test_a_report_on_a_table_needs_no_plugins(source, tmp_path):
     rows = [f"{method},{seed},{seed / 10}" for method in "ab" for seed in range(3)]
     (tmp_path / "runs.csv").write_text("\n".join(["method,seed,acc", *rows]) + "\n")
     words = [source, "--metric", "acc", "--factor", "method", "--table", "t.csv"]
-    status, _, err = command(tmp_path, *words, package="analysis", VIT_PLUGINS="gone.py")
+    status, _, err = command(tmp_path, *words, name="vit-report", VIT_PLUGINS="gone.py")
     assert status == 0, err

@@ -1,18 +1,17 @@
 """Seeds until decided: which variants stop, at which look, and that an interrupted sweep goes on where it was."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from page import REFERENCE, STUDIES, results
 from stubbed import Stubbed, finish, tiny_plan
 from study_file import read_study
 from synthetic import write_study
 
 from analysis.findings import analyze
 from analysis.runs.folder import read_folder
-from analysis.runs.read import read
 from analysis.verdicts.stopping import after_looks
 from analysis.verdicts.study import compare_variants, from_rows
 from experiments.errors import UserError
@@ -23,8 +22,6 @@ from sweeps.study import parse_study
 from sweeps.study_folder import StudyFolder, plan_of
 from sweeps.until_decided import runs_by_look, with_looks
 
-REFERENCE = Path(__file__).parents[2] / "analysis" / "reference"
-EXPORTS = sorted(path.parent for path in REFERENCE.rglob("study.json"))
 FLAG = "--until-decided"
 THREE = {"factors": {"model.depth": [1, 2, 3]}, "looks": [3, 6]}
 # of six seeds; beside the first variant, the second is worse by 80 points and the third neither better nor equivalent
@@ -195,11 +192,11 @@ def test_a_plan_for_a_table_stops_each_variant_at_the_look_at_which_a_sweep_stop
     assert len(set(numbers) - {6}) > 0
 
 
-@pytest.mark.parametrize("folder", EXPORTS, ids=lambda path: path.parent.name)
-def test_rows_of_an_export_lead_to_the_verdicts_of_its_report(folder):
+@pytest.mark.parametrize("name", STUDIES)
+def test_rows_of_an_export_lead_to_the_verdicts_of_its_report(name):
     """The rows are read from the CSV file, as far as it states them; older exports leave out defaults."""
-    found = analyze(read(str(folder)))
-    rows = pd.read_csv(folder / "runs.csv", dtype={"variant": str}).to_dict("records")
+    found = results(name)
+    rows = pd.read_csv(REFERENCE / name / "runs.csv", dtype={"variant": str}).to_dict("records")
     defaults = {"data.classes": "", "data.num_classes": None}
     plan = found.study.plan
     stated = [defaults | {name: value for name, value in row.items() if value == value} for row in rows]

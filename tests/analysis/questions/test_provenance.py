@@ -6,9 +6,11 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+import page
 import pandas as pd
 import pytest
 import yaml
+from page import STUDIES
 from synthetic import write_study
 
 import analysis
@@ -28,7 +30,6 @@ from sweeps.commands import run
 from sweeps.commands.arguments import parse_plan
 
 REFERENCE = Path(analysis.__file__).parent / "reference"
-STUDIES = sorted(path.parent for path in REFERENCE.rglob("study.json"))
 TWO = {"none": 0.7, "cpe": 0.9}
 DEFINITION = {"name": "mine", "factors": {"model.pos_embed": ["none", "cpe"]}, "seeds": 2}
 
@@ -89,17 +90,17 @@ def test_the_block_needs_no_flag_of_the_sweep(tmp_path):
 
 
 def test_a_tuned_study_is_reproduced_with_its_settings():
-    study = read(str(REFERENCE / "table-8-tuned"))
+    study = page.study("table-8-tuned")
     first, definition, rates = commands(study)
     assert f"vit-sweep run {study.name}.yaml --tuned tuned.yaml" in first.splitlines()
     assert definition.startswith(f"# {study.name}.yaml, as") and rates.startswith("# tuned.yaml, as the sweep used it")
     assert yaml.safe_load(rates) == study.plan.tuned.tree()
 
 
-@pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: folder.relative_to(REFERENCE).as_posix())
-def test_the_commands_of_a_reference_study_plan_its_runs(folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_commands_of_a_reference_study_plan_its_runs(name, tmp_path, monkeypatch):
     """The block alone, as a stranger copies it: files, then `vit-sweep run`."""
-    study, parser = read(str(folder)), Parser("vit-sweep")
+    study, parser = page.study(name), Parser("vit-sweep")
     run.add(parser.add_subparsers())
     monkeypatch.chdir(tmp_path)
     first, *files = commands(study)

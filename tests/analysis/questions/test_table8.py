@@ -1,20 +1,16 @@
 """Table 8 of the ViT paper: which studies have its cells, and what stands in each."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 import shown
+from page import REFERENCE, results
 from synthetic import results_of
 
 from analysis.claims.literature import PAPER_TABLE_8, paper_places
-from analysis.findings import analyze
 from analysis.questions.table8 import question
 from analysis.report import study_document
-from analysis.runs.read import read
 from experiments.metric import Metric
 
-REFERENCE = Path(__file__).resolve().parents[3] / "analysis" / "reference"
 KINDS = {"none": "none", "1d": "learned-1d", "2d": "learned-2d"}
 HEADS = {"stem": "Default/Stem", "every-layer": "Every Layer", "every-layer-shared": "Every Layer-Shared"}
 
@@ -34,7 +30,7 @@ def test_other_studies_have_no_place_in_the_papers_table(other):
 @pytest.mark.parametrize("name", ["table-8-64", "mnist-small/table-8"])
 def test_a_study_of_its_cells_shows_the_papers_table_and_has_both_numbers_and_marks(name):
     """The means are those of runs.csv, and the marks the verdicts of the main table."""
-    document = study_document(analyze(read(str(REFERENCE / name))))
+    document = study_document(results(name))
     (paper,) = (section for section in document.as_shown().sections if section.id == "paper")
     (table,) = paper.items
     assert (table.name, table.folded) == ("table8", False)

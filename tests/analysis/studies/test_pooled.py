@@ -1,24 +1,20 @@
 """The difference of one pair of settings over studies."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from page import REFERENCE, results, study
 from scipy import stats
 
-from analysis.findings import analyze
 from analysis.main import body
-from analysis.runs.read import read
 from analysis.studies.pooled import pool
 from experiments.errors import UserError
 
-REFERENCE = Path(__file__).parents[3] / "analysis" / "reference"
 NONE = "model.pos_embed=none - model.pos_embed=learned-1d"
 ROPE = "model.pos_embed=rope-2d - model.pos_embed=learned-1d"
 
 
 def studies(*names):
-    return {name: analyze(read(str(REFERENCE / name))) for name in names}
+    return {name: results(name) for name in names}
 
 
 def test_the_pair_differs_in_nothing_else_and_its_seeds_are_those_of_the_exports():
@@ -26,7 +22,7 @@ def test_the_pair_differs_in_nothing_else_and_its_seeds_are_those_of_the_exports
     found = pool(studies(*names), ROPE)
     by_study = []
     for name in names:
-        runs = read(str(REFERENCE / name)).runs.set_index(["variant", "seed"])["test/acc"]
+        runs = study(name).runs.set_index(["variant", "seed"])["test/acc"]
         by_study.append((runs["rope-2d"] - runs["learned-1d"]).to_numpy())
     every = np.concatenate(by_study)
     low, high = stats.t.interval(0.95, len(every) - 1, every.mean(), stats.sem(every))

@@ -3,11 +3,11 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import tiny
+from commands import ROOT, SCALED, run
 
 from analysis.findings import analyze
 from analysis.report import study_document
@@ -17,51 +17,33 @@ from analysis.write import files as write
 from experiments import version
 from experiments.runs import record
 
-ROOT = Path(__file__).resolve().parents[3]
-PLUGIN = """
-import torch
-from torch import nn
-from vit.pos_embed import Additive, register
-from my_scale import SCALE
-
-@register("mine")
-class Mine(Additive):
-    def __init__(self, cfg):
-        super().__init__(cfg)
-        self.table = nn.Parameter(torch.zeros(cfg.num_tokens, cfg.embed_dim))
-
-    def add(self, x):
-        return x + SCALE * self.table
-"""
 STUDY = "name: s\nfactors:\n  model.pos_embed: [none, mine]\nbase: {}\n"
 
 
 @pytest.fixture
 def workplace(tmp_path):
     """A user's folder with a plug-in of two files and a study."""
-    (tmp_path / "my_plugin.py").write_text(PLUGIN)
-    (tmp_path / "my_scale.py").write_text("SCALE = 2.0\n")
+    (tmp_path / "my_plugin.py").write_text(SCALED)
+    (tmp_path / "helper.py").write_text("SCALE = 2.0\n")
     (tmp_path / "not_imported.py").write_text("")
     (tmp_path / "s.yaml").write_text(STUDY.replace("{}", json.dumps(tiny.settings(train__epochs=1))))
     return tmp_path
 
 
-def sweep(seeds: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def sweep(seeds: str, folder: Path) -> tuple[int, str, str]:
     """Run the study in the user's folder."""
-    env = {**os.environ, "VIT_PLUGINS": "my_plugin", "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"}
-    words = ["run", "s.yaml", "--seeds", seeds, "--workers", "1", "--tracking", "off"]
-    command = [sys.executable, "-m", "sweeps.main", *words]
-    return subprocess.run(command, env=env, capture_output=True, text=True, cwd=folder)
+    words = ("run", "s.yaml", "--seeds", seeds, "--workers", "1", "--tracking", "off")
+    return run("vit-sweep", *words, cwd=folder, VIT_PLUGINS="my_plugin", PYTHONPATH=f"{ROOT}{os.pathsep}{folder}")
 
 
 @pytest.mark.slow
 def test_changed_plugin_is_another_run(workplace):
-    done = sweep("1", workplace)
-    assert done.returncode == 0, done.stderr
+    status, _, err = sweep("1", workplace)
+    assert status == 0, err
     (mine,) = workplace.glob("runs/s/mine-*")
     assert {path.name: path.read_text() for path in (mine / "plugin").iterdir()} == {
-        "my_plugin.py": PLUGIN,
-        "my_scale.py": "SCALE = 2.0\n",
+        "my_plugin.py": SCALED,
+        "helper.py": "SCALE = 2.0\n",
     }
     (none,) = workplace.glob("runs/s/none-*")
     assert not (none / "plugin").exists()
@@ -73,14 +55,13 @@ def test_changed_plugin_is_another_run(workplace):
     assert "not committed to git" in report
     assert read(str(export(study, workplace / "kept"))).sources == study.sources
 
-    (workplace / "my_scale.py").write_text("SCALE = 3.0\n")  # the same parameters, another model
-    done = sweep("2", workplace)
-    assert done.returncode == 2
-    assert "the source of its plug-in was changed" in done.stderr.splitlines()[-1]
+    (workplace / "helper.py").write_text("SCALE = 3.0\n")  # the same parameters, another model
+    status, _, err = sweep("2", workplace)
+    assert status == 2 and "the source of its plug-in was changed" in err.splitlines()[-1]
     assert len(list(workplace.glob("runs/s/mine-*"))) == 1
 
-    (mine / "plugin" / "my_scale.py").write_text("SCALE = 4.0\n")
-    with pytest.raises(record.RecordError, match="my_scale.py: does not match the digest"):
+    (mine / "plugin" / "helper.py").write_text("SCALE = 4.0\n")
+    with pytest.raises(record.RecordError, match="helper.py: does not match the digest"):
         read(str(workplace / "runs/s"))
 
 

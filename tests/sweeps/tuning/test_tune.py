@@ -5,12 +5,11 @@ used.
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 
+import commands
 import numpy as np
 import pytest
 import yaml
@@ -23,7 +22,6 @@ from sweeps.study import read_study_file
 from sweeps.study_folder import StudyFolder
 from sweeps.tuning.tuned import read_tuned
 
-ROOT = Path(__file__).resolve().parents[3]
 STUDY = {
     "name": "mine",
     "factors": {"model.pool": ["cls", "gap"]},
@@ -42,21 +40,15 @@ def words(path: Path, *more, out: str = "runs") -> list[str]:
     return list(map(str, ("tune", path, "--out", path.parent / out, "--device", "cpu", *more)))
 
 
-def start(command: list[str]) -> subprocess.Popen:
-    arguments = [sys.executable, "-m", "sweeps.main", *command]
-    return subprocess.Popen(arguments, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
 def finish(command: list[str]) -> tuple[str, str]:
-    process = start(command)
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
+    status, out, err = commands.run("vit-sweep", *command)
+    assert status == 0, err
     return out, err
 
 
 def kill_after(command: list[str], lines: int) -> None:
     """Start the command and SIGKILL it a moment after so many trials have ended."""
-    process = start(command)
+    process = commands.start("vit-sweep", *command)
     for _ in range(lines):
         assert process.stderr.readline()
     time.sleep(np.random.default_rng().uniform(0, 0.3))
