@@ -187,6 +187,9 @@ BAD = [
     (["cell", "runs/tiny", "a", "--index", "0"], "RUN: expected either run=NAME or --index N"),
     (["cell", "runs/tiny", "--index", "6"], "--index: '6' is not allowed: expected 0 to "),
     (["run", "mine.yaml", "--max-seeds", "8"], "--max-seeds: is allowed only with --until-decided"),
+    (["run", "runs/tiny", "--only", "sofmax"], "--only: 'sofmax' is not a variant of tiny; did you mean 'softmax'?"),
+    (["run", "mine.yaml", "--only", "1", "--until-decided"], "--only: is not allowed with --until-decided"),
+    (["tune", "mine.yaml", "--trials", "2", "--out", "mine.yaml"], "'mine.yaml/mine' cannot be written: Not a"),
     (["run", "mine.yaml", "--pairs"], "--pairs: is allowed only with --until-decided"),
     (
         ["run", "mine.yaml", "--until-decided", "--seeds", "8"],

@@ -171,12 +171,6 @@ def test_bad_input_is_one_line(refused, tmp_path, fields, options, said):
     assert not list(tmp_path.rglob("metrics.csv"))
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(refused, tmp_path):
-    path = study(tmp_path)
-    line = refused("tune", str(path), "--trials", "2", "--workers", "1", "--out", str(path))
-    assert f"out: {str(path / 'mine')!r} cannot be written: Not a directory" in line
-
-
 def test_seeds_that_the_study_was_trained_with_are_not_used(refused, tmp_path):
     path = study(tmp_path)
     folder = tmp_path / "runs" / "mine"
