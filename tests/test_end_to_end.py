@@ -8,9 +8,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
+from pictures import paint
 from synthetic import write_study
 
 from experiments.config import SETTINGS
@@ -74,11 +73,7 @@ def write_files(page: str, folder: Path) -> None:
     for text in blocks(page, "python"):
         if "@register" in text:
             (folder / "row_only.py").write_text(text)
-    pixels = np.random.default_rng(0).integers(0, 255, (2, 12, 16, 16, 3), dtype=np.uint8)
-    for label, images in zip("ab", pixels):
-        (folder / "my_images" / label).mkdir(parents=True)
-        for number, image in enumerate(images):
-            Image.fromarray(image).save(folder / "my_images" / label / f"{number}.png")
+    paint(folder / "my_images", 12, size=(16, 16))
 
 
 @pytest.mark.parametrize("page", ["README.md", *(pytest.param(page, marks=pytest.mark.slow) for page in PAGES[1:])])

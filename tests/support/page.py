@@ -36,15 +36,15 @@ INVERSE = {"better": "worse", "worse": "better"}
 
 
 @cache
-def study(folder, metric=None):
-    """A study in analysis/reference, by its own metric or another one; read once."""
-    return read(str(REFERENCE / folder), metric=metric)
+def study(folder):
+    """A study in analysis/reference, read once."""
+    return read(str(REFERENCE / folder))
 
 
 @cache
-def results(folder, metric=None):
-    """Its findings."""
-    return analyze(study(folder, metric))
+def results(folder, metric=""):
+    """Its findings, by its own metric or another one."""
+    return analyze(read(str(REFERENCE / folder), metric=metric) if metric else study(folder))
 
 
 @cache

@@ -8,7 +8,7 @@ from simulation import ALPHA, SD, at_most
 from analysis import verdicts
 from analysis.verdicts import Looks
 
-SEEDS = (3, 5, 10)
+SEEDS = (3, 10)
 
 
 @pytest.mark.parametrize("n", SEEDS)

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 import tiny
 from driving import Driving, runs
-from PIL import Image
+from pictures import paint
 
 from experiments.errors import UserError
 from experiments.locks import DRIVER_LOCK
@@ -83,10 +83,7 @@ def test_different_hardware_is_one_line(ray_driving, monkeypatch):
 
 
 def test_a_relative_path_starts_where_the_driver_is(ray_driving, monkeypatch, tmp_path):
-    for label in "ab":
-        (tmp_path / "mine" / label).mkdir(parents=True)
-        for grey in range(10):
-            Image.new("RGB", (8, 8), (grey, 0, 0)).save(tmp_path / "mine" / label / f"{grey}.png")
+    paint(tmp_path / "mine", 10)
     monkeypatch.chdir(tmp_path)
     ray_driving.begin()
     data = {"data__name": "imagefolder", "data__root": "mine", "data__img_size": 8, "data__train_limit": None}
