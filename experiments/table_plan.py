@@ -52,7 +52,7 @@ looks: [3, 5]                            # tests at these numbers of seeds
 family: all                              # or baseline: only pairs with it are tested, which shows more
 until_decided: true                      # or {pairs: true}: until every pair is decided
 # chance: 10                             # what guessing gives: failed runs count as such runs, else they bar a test
-command: mkdir -p runs; python train.py --opt {method} --seed {seed} --out runs/{method}-{seed}.json    # --needed prints it
+command: mkdir -p runs; python train.py --opt {method} --seed {seed} --out runs/{method}-{seed}.json  # printed
 """
 
 
