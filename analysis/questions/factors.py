@@ -52,7 +52,8 @@ def question(findings: Findings) -> Section | None:
         items.append(Plot("interactions", lambda: draw_pairs(model, names, metric), caption))
     else:
         others += _grid(findings)
-    said, brief = factor_sentences(findings), words.fitting([_brief(findings, form) for form in (True, False)])
+    brief = words.fitting([_brief(findings, form) for form in (True, False)])
+    said = [_interactions(model, _names(names), metric)]
     return Section("factors", HEADING, [*items, *others], said, [brief], title=title(findings))
 
 
@@ -95,24 +96,14 @@ def _brief(findings: Findings, intervals: bool) -> str:
     model, names = findings.factors.model, _names(findings.variants.factors)
     assert model is not None
     verdict = dict(zip(model.terms["term"], model.terms["verdict"]))
-    depends = [f"{names[a]} depends on {names[b]}" for a, b in _pairs(model) if verdict[f"{a}+{b}"] == "shown"]
+    depends = [
+        f"{names[a]} depends on {names[b]}" for a, b in combinations(model.factors, 2) if verdict[f"{a}+{b}"] == "shown"
+    ]
     said = [f"the effect of {' and of '.join(depends)}"] if depends else []
     return f"{'; '.join([*_main_effects(findings, intervals), *said])}."
 
 
-def factor_sentences(findings: Findings) -> list[str]:
-    """What the section says: main effects, and interactions."""
-    model, names, metric = findings.factors.model, _names(findings.variants.factors), findings.means.metric
-    assert model is not None
-    sentences = (_main_effects(findings), _interactions(model, names, metric))
-    return [f"{words.capital('; '.join(said))}." for said in sentences if said]
-
-
-def _pairs(model: Factorial) -> list[tuple[str, str]]:
-    return list(combinations(model.factors, 2))
-
-
-def _main_effects(findings: Findings, intervals: bool = True) -> list[str]:
+def _main_effects(findings: Findings, intervals: bool) -> list[str]:
     """Clauses on the main effects."""
     model, names, metric = findings.factors.model, _names(findings.variants.factors), findings.means.metric
     assert model is not None
@@ -145,9 +136,7 @@ def _reason(findings: Findings) -> str:
     return f"failed runs or {none}" if chance.failed else none
 
 
-def _effect(
-    effect: Mapping[str, Any], names: Mapping[str, str], metric: Metric, places: int, interval: bool = True
-) -> str:
+def _effect(effect: Mapping[str, Any], names: Mapping[str, str], metric: Metric, places: int, interval: bool) -> str:
     """`depth 2 → 4 +1.2 points (largest of 3 differences, 95 % CI 0.5 to 1.9)`"""
     most = f"largest of {effect['count']} differences, " if effect["count"] > 1 else ""
     size = f"{_of(effect, names)} {words.points(effect['diff'], metric, True, places)}"
@@ -158,10 +147,10 @@ def _of(effect: Mapping[str, Any], names: Mapping[str, str]) -> str:
     return f"{names[effect['factor']]} {effect['reference']} → {effect['level']}"
 
 
-def _interactions(model: Factorial, names: Mapping[str, str], metric: Metric) -> list[str]:
+def _interactions(model: Factorial, names: Mapping[str, str], metric: Metric) -> str:
     verdict = dict(zip(model.terms["term"], model.terms["verdict"]))
     said, missing = list[str](), list[str]()
-    for a, b in _pairs(model):
+    for a, b in combinations(model.factors, 2):
         if (found := verdict[f"{a}+{b}"]) != "shown":
             missing += [f"{names[a]} and {names[b]}"] if found == "not shown" else []
             continue
@@ -175,7 +164,8 @@ def _interactions(model: Factorial, names: Mapping[str, str], metric: Metric) ->
         said.append(f"the effect of {names[a]} depends on {names[b]}{sizes}")
     if said:
         said[-1] += ", so its main effect is only an average over different effects"
-    return [*said, *([f"no interaction is shown: {', '.join(missing)}"] if missing else [])]
+    said += [f"no interaction is shown: {', '.join(missing)}"] if missing else []
+    return f"{words.capital('; '.join(said))}." if said else ""
 
 
 def factor_tables(model: Factorial, findings: Findings) -> list[Table]:

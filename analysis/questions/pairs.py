@@ -2,15 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from analysis import words
 from analysis.findings import Findings, columns
-from analysis.findings.variants import Variants
 from analysis.runs.source_run import ENDED
 from analysis.verdicts import Comparison
-from analysis.verdicts.comparisons import CEILING, EQUAL, NEAR_CHANCE, NO_ROOM, NOT_TESTED, Pair
+from analysis.verdicts.comparisons import CEILING, EQUAL, NEAR_CHANCE, NO_ROOM, NOT_TESTED
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Key, Table, Value
 from experiments.errors import MOST_NAMED, first_few
@@ -36,9 +35,8 @@ def question(findings: Findings) -> Section | None:
         return Section("differences", HEADING, items, answer=whole, frames=frames)
     against, best, more = against_baseline(findings), best_and_pairs(findings), limits(findings)
     answer = [best] * bool(findings.comparisons.ranked) if factorial else [against, best]
-    paragraphs = [*filter(None, [*[against, best] * factorial, more])]
     titled = "" if factorial else title(findings)
-    return Section("differences", HEADING, items, paragraphs, answer, frames=frames, title=titled)
+    return Section("differences", HEADING, items, [more] * bool(more), answer, frames=frames, title=titled)
 
 
 def title(findings: Findings) -> str:
@@ -180,33 +178,15 @@ def _at_most(findings: Findings) -> list[str]:
 
 
 def _other_pairs(findings: Findings) -> list[str]:
-    """Clauses on the pairs without the baseline: what is shown, by name where they are few, else by number."""
-    variants, others = findings.variants, findings.comparisons.other_pairs
-    said = {"better than": findings.comparisons.ranked}
-    said["equivalent to"] = [pair for pair, one in others.items() if one.verdict == "equivalent"]
+    """How many of the pairs without the baseline differ, are equivalent, undecided or not tested."""
+    others = findings.comparisons.other_pairs
     counts = Counter("differ" if c.verdict in ("better", "worse") else c.verdict for c in others.values())
     reasons = "; ".join(dict.fromkeys(str(one.reason) for one in others.values() if one.reason))
     names = {word: word for word in ("differ", "equivalent", EQUAL, *NO_ROOM)}
     names |= {"not shown": "undecided", NOT_TESTED: f"{NOT_TESTED} ({reasons})"}
-    few = len(others) <= MOST_NAMED
-    counted = [w for w in names if counts[w] and not (few and w in ("differ", "equivalent", "not shown"))]
-    parts = ", ".join(f"{counts[word]} {names[word]}" for word in counted)
-    without = f"pair{'s' if len(others) > 1 else ''} without {variants.name(variants.baseline)}"
-    of = [f"of the {len(others)} {without}: {parts}"] if parts else []
-    return [*_named_pairs(said, others, variants), *of] if few else of
-
-
-def _named_pairs(said: Mapping[str, list[Pair]], among: Collection[Pair], variants: Variants) -> list[str]:
-    """`a and b are also better than c`: a clause for each relation and second variant."""
-    firsts: dict[tuple[str, str], list[str]] = {}
-    for relation, pairs in said.items():
-        for a, b in pairs:
-            if (a, b) in among or (b, a) in among:
-                firsts.setdefault((relation, b), []).append(variants.brief[a])
-    return [
-        f"{words.names(names)} {'is' if len(names) == 1 else 'are'} also {relation} {variants.name(b)}"
-        for (relation, b), names in firsts.items()
-    ]
+    parts = ", ".join(f"{counts[word]} {name}" for word, name in names.items() if counts[word])
+    pairs = f"{words.plural(len(others), 'pair')} without {findings.variants.name(findings.variants.baseline)}"
+    return [f"of the {pairs}: {parts}"]
 
 
 def limits(findings: Findings) -> str:

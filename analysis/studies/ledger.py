@@ -166,8 +166,9 @@ def _counted(
     apart = len({group[study] for study in studies})
     repeats = "; ".join(words.listing(names) for names in shared if len(names) > 1)
     return [
-        f"{len(published)} statements of {sources} sources, on {len(studies)} studies: {tested} can be tested in a "
-        f"study here, and {decided} hold or do not hold in one.",
+        f"{words.plural(len(published), 'statement')} of {words.plural(sources, 'source')}, on "
+        f"{words.plural(len(studies), 'study', 'studies')}: {tested} can be tested in a study here, "
+        f"and {decided} hold or do not hold in one.",
         "Studies that share runs (the same settings and seeds, up to the precision) are one piece of evidence"
         + (f"; there are {apart} groups of studies that share no run" if apart > 1 else "")
         + "."

@@ -49,7 +49,7 @@ def index_document(folder: Path, studies: Mapping[Path, Runs | UserError], out: 
     title = next((section.title for section in ledger), f"Studies in {folder.resolve().name}")
     answers = [sentence for section in ledger for sentence in section.answer]
     sections = [*ledger, Section("studies", "Studies", [table])]
-    return Document(title, "", f"{folder.resolve().name}: {said}", (*answers, *left) or (said,), [], sections)
+    return Document(title, "", f"Studies in {folder.resolve().name}.", (*answers, said, *left), [], sections)
 
 
 def _index_row(study: Runs | UserError) -> tuple[dict[str, str], Findings | None, bool]:

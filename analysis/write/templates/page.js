@@ -129,5 +129,5 @@ const unfold = () => {
 addEventListener("hashchange", unfold);
 unfold();
 
-// Notes are printed.
-addEventListener("beforeprint", () => all("details.notes").forEach((notes) => { notes.open = true; }));
+// Notes of tables, and those that can change a verdict, are printed.
+addEventListener("beforeprint", () => all("details.notes:not(.warnings), .changing").forEach((notes) => { notes.open = true; }));

@@ -12,7 +12,7 @@ from synthetic import results_of, write_factorial
 from analysis import verdicts
 from analysis.figures.factors import draw_pairs
 from analysis.findings import analyze
-from analysis.questions.factors import _largest, factor_sentences, factor_tables, question, untested
+from analysis.questions.factors import _largest, factor_tables, question, untested
 from analysis.runs.folder import read_folder
 
 
@@ -28,7 +28,7 @@ def test_the_interval_of_an_effect_is_the_one_of_which_its_verdict_is_read(tmp_p
     """That of this effect alone would leave zero out."""
     findings = factorial(tmp_path, (0.80, 0.80, 0.808, 0.808), spread=0.01)
     low, high = re.search(
-        r"Main effects on test accuracy, undecided: depth .*?CI (\S+) to (\S+?)\)", factor_sentences(findings)[0]
+        r"Main effects on test accuracy, undecided: depth .*?CI (\S+) to (\S+?)\)", question(findings).answer[0]
     ).groups()
     effect = findings.factors.model.contrasts.iloc[0]
     assert effect["diff"].low > 0 and float(low.replace("−", "-")) < 0
@@ -79,13 +79,11 @@ def test_a_study_of_one_factor_has_none_of_this(tmp_path):
 def test_effects_and_interactions_that_are_shown_have_their_differences(tmp_path):
     """At depth 1 the heads differ by 10 points, at depth 2 by 20; depth matters with logits only."""
     findings = factorial(tmp_path, (0.80, 0.70, 0.90, 0.70))
-    main, interactions = question(findings).paragraphs
-    assert (
-        len(question(findings).answer) == 1 and "; the effect of depth depends on head." in question(findings).answer[0]
-    )
+    (main,), (interactions,) = question(findings).answer, question(findings).paragraphs
+    assert main.endswith("; the effect of depth depends on head.")
     assert main.startswith("Main effects on test accuracy: ") and "undecided" not in main
     depth, head = re.search(
-        r"depth 1 → 2 (\S+) points .*, head logits → softmax (\S+) points ", main.replace("−", "-")
+        r"depth 1 → 2 (\S+) points.*, head logits → softmax (\S+) points", main.replace("−", "-")
     ).groups()
     model = findings.factors.model
     assert [float(depth), float(head)] == pytest.approx(
@@ -102,7 +100,7 @@ def test_effects_and_interactions_that_are_shown_have_their_differences(tmp_path
 
 def test_effects_that_are_not_shown_come_apart_from_the_others(tmp_path):
     findings = factorial(tmp_path, (0.8, 0.8, 0.8, 0.8), spread=0.01)
-    main, interactions = factor_sentences(findings)
+    (main,), (interactions,) = question(findings).answer, question(findings).paragraphs
     assert (
         main.startswith("Main effects on test accuracy, undecided: depth 1 → 2 ") and ", head logits → softmax " in main
     )
@@ -146,7 +144,7 @@ def test_left_out_seeds_and_what_depends_on_failed_runs_are_named(status, tmp_pa
     """By hand: with three runs of depth 2 at 10 %, the chance level, depth 2 is no longer better by 10 points."""
     lost = {("depth=2, head=logits", seed): status for seed in range(3)}
     findings = factorial(tmp_path, (0.80, 0.80, 0.90, 0.90), seeds=6, statuses=lost)
-    main, left_out, sensitive = question(findings).paragraphs[0].split("; ")
+    main, left_out, sensitive = question(findings).answer[0].split("; ")
     assert main.startswith("Main effects on test accuracy, undecided: depth 1 → 2 ")
     assert left_out == "seeds left out for lack of a finished run in some combination: 0, 1, 2"
     assert sensitive == "shown by the finished runs alone, but not with failed runs counted at chance level: depth."

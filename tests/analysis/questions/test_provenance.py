@@ -122,7 +122,7 @@ def test_the_study_file_is_copied_from_the_report(tmp_path):
     files = write.make(study_document(analyze(study)))
     for name in ("report.md", "report.html"):
         page = html.unescape(files[name].decode())
-        pattern = r"^(?:<pre><code>)?(# position\.yaml.*?)\n?(?:```|</code></pre>)"
+        pattern = r"^(?:<pre[^>]*><code>)?(# position\.yaml.*?)\n?(?:```|</code></pre>)"
         (copied,) = re.findall(pattern, page, re.DOTALL | re.MULTILINE)
         assert yaml.safe_load(copied) == study_file(study.plan)
 
