@@ -20,26 +20,17 @@ from vit.registry import nearest
 Spread = Literal["interval", "sd"]
 """What stands after ± of a mean in a table for a paper: half its interval (the default), or the runs' deviation."""
 PAGES = ("report", "across")
-ALONE = (
-    ("table", "writes only the table", ("out", "figures", "open", "wandb", "json", "style", "models")),
-    ("json", "prints JSON and writes no report", ("out", "figures", "open", "wandb", "rename", "style", "models")),
-    ("gate", "prints one line", ("table", "json", "out", "figures", "open", "wandb", "style", "models", "target")),
-    (
-        "needed",
-        "prints the runs that are wanted",
-        ("out", "figures", "open", "wandb", "rename", "table", "json", "gate", "style", "target"),
-    ),
-    ("wandb", "shows the planned comparison", ("metric", "baseline")),
-)
-"""A flag, what it does, and the flags that do not go with it."""
-NEEDS = {
-    "columns": "table",
-    "label": "table",
-    "caption": "table",
-    "project": "wandb",
-    "entity": "wandb",
-    "needed": "plan",
+REPORT_ONLY = ("out", "figures", "open", "wandb", "style", "models")
+ALONE = {
+    "table": ("writes only the table", ("json", *REPORT_ONLY)),
+    "json": ("prints JSON and writes no report", ("rename", *REPORT_ONLY)),
+    "gate": ("prints one line", ("table", "json", "target", *REPORT_ONLY)),
+    "needed": ("prints the runs that are wanted", ("table", "json", "gate", "rename", "target", *REPORT_ONLY)),
+    "wandb": ("shows the planned comparison", ("metric", "baseline")),
 }
+"""A flag -> what it does, and the flags that do not go with it."""
+NEEDS = dict.fromkeys(("columns", "label", "caption"), "table") | dict.fromkeys(("project", "entity"), "wandb")
+NEEDS |= {"needed": "plan"}
 """A flag -> the one without which it has no effect."""
 
 
@@ -84,21 +75,23 @@ def names_of(value: Any) -> list[str]:
     return [name.strip() for name in value.split(",")] if isinstance(value, str) else [*map(str, _listed(value))]
 
 
+def _equations(value: Any) -> list[Any]:
+    """Texts such as `a=b`; a mapping is several."""
+    return [f"{key}={one}" for key, one in value.items()] if isinstance(value, Mapping) else _listed(value)
+
+
 def _conditions(value: Any) -> list[str]:
-    if isinstance(value, Mapping):
-        return [f"{column}={cell}" for column, cell in value.items()]
-    if others := [one for one in _listed(value) if not isinstance(one, str)]:
-        raise ValueError(
-            f"{others[0]!r} is no condition; expected texts such as 'State=crashed', or columns and values"
-        )
-    return _listed(value)
+    texts = _equations(value)
+    if others := [one for one in texts if not isinstance(one, str)]:
+        allowed = "expected texts such as 'State=crashed', or columns and values"
+        raise ValueError(f"{others[0]!r} is no condition; {allowed}")
+    return texts
 
 
 def _renamed(value: Any) -> list[str]:
-    texts = [f"{old}={new}" for old, new in value.items()] if isinstance(value, Mapping) else _listed(value)
-    for text in texts:
-        if not re.search(r".=.*\S", str(text)):
-            raise ValueError(f"{text!r} is not allowed: expected OLD=NEW")
+    texts = _equations(value)
+    if others := [one for one in texts if not re.search(r".=.*\S", str(one))]:
+        raise ValueError(f"{others[0]!r} is not allowed: expected OLD=NEW")
     return texts
 
 
@@ -274,7 +267,7 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
 
     def _problems(self) -> Iterator[str]:
         given = self.given.keys()
-        for flag, says, others in ALONE:
+        for flag, (says, others) in ALONE.items():
             for other in others:
                 if {flag, other} <= given:
                     yield f"--{flag}: {says}; it is not allowed with --{other}"

@@ -85,10 +85,10 @@ class StudyFolder:
         if runs and self.stated:
             every = with_planned_runs(self.plan, self.stated, self.dir).runs
             runs = [run for run in every if DATASETS[run.config.data.name].source == "folder"]
-        for root in {run.config.data.root: None for run in runs}:
+        if runs:
             from experiments.data.folder import files_digest  # they import torch
             from experiments.runs.images import check_unchanged, recorded_hash
-
+        for root in {run.config.data.root: None for run in runs}:
             of_root = [run for run in runs if run.config.data.root == root]
             if not all(run.run_id in self.reused or record.is_finished(self.dir / run.name) for run in of_root):
                 files_digest(root)  # here, so that the workers find it and not every one decodes the files
