@@ -17,7 +17,6 @@ from analysis.write.table import Column, Table
 from experiments.metric import METRICS, Metric
 
 CURVES = tuple(map(Metric, ("val/acc", "train/loss")))  # the metrics whose learning curves are shown
-SEEDS = Column("n", "mean.n", words.counts, "n")
 SPREAD: dict[str, tuple[str, Callable[[pd.Series], float]]] = {
     "sd": ("standard deviation", pd.Series.std),
     "lowest": ("minimum", pd.Series.min),
@@ -78,12 +77,17 @@ def question(findings: Findings) -> Section:
     return Section("metrics", "All metrics", [metrics_table(findings), spread])
 
 
+def _seeds(findings: Findings) -> Column:
+    """How many runs there are; the main table says it where all have as many."""
+    return Column("n", "mean.n", words.counts, "n", detail=len({row.mean.n for row in findings.rows}) == 1)
+
+
 def metrics_table(findings: Findings) -> Table:
     """The mean of every metric; those of the training images are details."""
     measured = [metric for metric in METRICS if metric in findings.means.by_metric]
     columns = (mean_column(metric, findings, detail=metric.startswith("train/")) for metric in measured)
     caption = f"All metrics after the last epoch: mean and {words.CONFIDENCE} confidence interval."
-    return variant_table("metrics", caption, findings, (SEEDS, *columns))
+    return variant_table("metrics", caption, findings, (_seeds(findings), *columns))
 
 
 def spread_table(findings: Findings) -> Table:
@@ -96,4 +100,4 @@ def spread_table(findings: Findings) -> Table:
 
     spreads = (Column(label, spread(measure), show, field) for field, (label, measure) in SPREAD.items())
     mean = replace(mean_column(metric, findings), label=f"mean {metric.label}{metric.unit}", field="mean")
-    return variant_table("spread", f"Spread of the runs: {metric.label}.", findings, (SEEDS, mean, *spreads))
+    return variant_table("spread", f"Spread of the runs: {metric.label}.", findings, (_seeds(findings), mean, *spreads))

@@ -159,7 +159,11 @@ def answer(studies: Mapping[str, Findings]) -> list[str]:
     for row in sorted((row for row in rows if row.shown), key=lambda row: -len(row.shown["better"])):
         lost = [name for name, own in row.on.items() if own.comparison.verdict == NOT_TESTED]
         untested += [f"{words.quoted(row.name)} on {name} ({row.on[name].comparison.reason})" for name in lost]
-    said = " ".join(f"{words.names(names)} {text}." for names, text in _groups(studies))
+    groups, count = _groups(studies), sum(bool(row.shown) for row in rows)
+    told = groups if len(groups) < 3 else groups[:1]
+    rest = [f"The {words.plural(sum(len(names) for names, _ in groups[1:]), 'other variant')}: see the table."]
+    ways = [[f"{words.names(names)} {text}.", f"{len(names)} of {count} variants {text}."] for names, text in told]
+    said = " ".join([*map(words.fitting, ways), *rest * (len(told) < len(groups))])
     left_out = f"Not tested: {first_few(untested)}." if untested else ""
     return [*filter(None, [said, left_out])]
 
