@@ -361,6 +361,8 @@ def test_where_data_lie_makes_no_other_study(tmp_path):
     StudyFolder(tmp_path, plan_of(base={"data.root": "here"})).write("first")
     StudyFolder(tmp_path, plan_of(base={"data.root": "there"})).write("second")
     assert json.loads((tmp_path / "study.json").read_text())["base"]["data"]["root"] == "there"
+    with pytest.raises(UserError, match="holds another study: base.train.epochs is .* there and 7 here"):
+        StudyFolder(tmp_path, plan_of(base={"data.root": "elsewhere", "train.epochs": 7})).write("third")
 
 
 def test_seeds_after_the_last_planned_look_are_refused():

@@ -90,9 +90,10 @@ def test_the_baseline_goes_on_until_all_others_are_decided_and_a_new_variant_sta
     assert StudyPlan.read(tmp_path).stopped == {"3": 3, "2": 6, "1": 6}
     assert planned(tmp_path) == {"1": list(range(6)), "2": list(range(6)), "3": [0, 1, 2]}
     assert read_study(tmp_path)["seeds"] == list(range(6))
-    assert sweep(plan_of(tmp_path), tmp_path, {6: {"1": [], "2": [], "3": []}}, monkeypatch) == [
-        9
-    ]  # again: all is done
+    again = {6: {"1": [], "2": [], "3": []}}  # all is done
+    assert sweep(plan_of(tmp_path), tmp_path, again, monkeypatch) == [9]
+    passed_over = {6: {"1": ["2"], "2": ["1"], "3": []}, 9: again[6]}
+    assert sweep(start(tmp_path / "other"), tmp_path / "other", passed_over, monkeypatch) == [9, 24]
     more = start(tmp_path, factors={"model.depth": [1, 2, 3, 4]})
     assert more.stopped == {"3": 3, "2": 6}
     assert {label: len(seeds) for label, seeds in planned(tmp_path).items()} == {"1": 9, "2": 6, "3": 3, "4": 9}
