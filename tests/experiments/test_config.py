@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from commands import refusal
 
 from experiments.config import (
     SETTINGS,
@@ -284,9 +285,7 @@ REFUSED = [  # changes -> words in the message: the setting, the value, what is 
 
 @pytest.mark.parametrize(("changes", "words"), REFUSED, ids=[str(changes) for changes, _ in REFUSED])
 def test_bad_value_gives_one_line(changes, words):
-    with pytest.raises(UserError) as refusal:
-        override(RunConfig(), changes)
-    line = str(refusal.value)
+    line = refusal(override, RunConfig(), changes)
     assert "\n" not in line
     assert [word for word in words if word not in line] == []
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from experiments.errors import UserError
+
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = """
 import torch
@@ -52,6 +54,14 @@ def one_line(command: Callable[..., tuple[int, str, str]]) -> Callable[..., str]
         return err
 
     return line
+
+
+def refusal(call: Callable[..., Any], *given: Any, **asked: Any) -> str:
+    """The line of the `UserError` of a call."""
+    with pytest.raises(UserError) as raised:
+        call(*given, **asked)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
 
 
 def start(name: str, *words: object, env: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from commands import refusal
 from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 
 from analysis import verdicts
 from analysis.verdicts.factorial import cover_failed
-from experiments.errors import UserError
 
 NAN = float("nan")
 CLOSE = {"rel": 1e-9, "abs": 1e-12}
@@ -180,6 +180,5 @@ def test_numeric_and_unset_levels():
     ],
 )
 def test_an_incomplete_grid_is_refused_by_the_names_of_what_is_missing(change, said):
-    with pytest.raises(UserError) as error:
-        verdicts.factorial(change(grid(**GRID)), "acc", [KIND, SITE])
-    assert any(each in str(error.value) for each in said.split("|"))
+    line = refusal(verdicts.factorial, change(grid(**GRID)), "acc", [KIND, SITE])
+    assert any(each in line for each in said.split("|"))

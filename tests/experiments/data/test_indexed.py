@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import tiny
 import torch
+from commands import refusal
 from PIL import Image
 from scipy.io import savemat
 from torchvision import datasets
@@ -113,9 +114,7 @@ def test_fashion_mnist_is_the_dataset_of_the_catalogue_in_three_channels(tmp_pat
 )
 def test_a_class_that_cannot_be_used_is_one_line(name, line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError) as refusal:
-        load(name, "no")
-    assert str(refusal.value).startswith(line)
+    assert refusal(load, name, "no").startswith(line)
 
 
 @pytest.fixture
@@ -202,9 +201,7 @@ def test_images_of_several_sizes_are_resized_and_cropped(plugged):
 )
 def test_a_function_that_cannot_be_used_is_one_line(read, line, plugged):
     plugged(read)
-    with pytest.raises(UserError) as refusal:
-        load("mine", "no", side=10)
-    assert str(refusal.value).startswith(line)
+    assert refusal(load, "mine", "no", side=10).startswith(line)
 
 
 NONE = [-1, None, math.nan, pd.NA, pd.NaT, "", "-1", "nan"]  # "nan": np.array(["cat", math.nan])
@@ -223,9 +220,7 @@ def test_a_label_that_is_no_class_of_train_does_not_become_one(other, reason, kn
     """By its number where it says that there is none, else by its name, in the second of 24 test images."""
     labels = known * 8
     plugged(lambda root: ((COLOURS, labels), (COLOURS, [labels[0], other, *labels[2:]])))
-    with pytest.raises(UserError) as refusal:
-        load("mine", side=10)
-    assert reason in str(refusal.value)
+    assert reason in refusal(load, "mine", side=10)
 
 
 @pytest.mark.parametrize("none", [*NONE, *WORDS], ids=repr)

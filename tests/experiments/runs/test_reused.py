@@ -1,6 +1,7 @@
 """Where the runs of other studies are looked for."""
 
 import pytest
+from commands import refusal
 
 from experiments.errors import UserError
 from experiments.runs import reused
@@ -27,9 +28,7 @@ def test_a_path_is_relative_and_a_name_is_that_of_a_reference_study(tmp_path):
     ],
 )
 def test_what_is_not_there_is_named_with_a_near_one(given, said, tmp_path):
-    with pytest.raises(UserError) as error:
-        find_source(given, tmp_path)
-    assert str(error.value).startswith(said)
+    assert refusal(find_source, given, tmp_path).startswith(said)
 
 
 def test_without_a_checkout_a_line_says_where_studies_are(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import commands
 import mirrored
 import pytest
 from stubbed import until
@@ -104,8 +105,7 @@ def test_sync_follow_sends_the_epochs_of_a_run_in_training(server, tmp_path, mon
     monkeypatch.setattr("experiments.runs.state.SYNC_SECONDS", 0.0)  # metrics.csv after each epoch
     study, run = tmp_path / "study", mirrored.spec(train__epochs=3)
     mirrored.write_plan(study, [run])
-    words = [sys.executable, "-m", "sweeps.main", "sync", "--follow", study]
-    command = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = commands.start("vit-sweep", "sync", "--follow", study)
 
     def until_sent(job: int, row: dict[str, float]) -> None:
         until(lambda: row["epoch"] == 1 or [sent.rows for sent in list(server.runs.values()) if sent.rows])

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from commands import refusal
 
 import analysis
-from experiments.errors import UserError
 
 
 def parts(part="fold", names=range(3), seeds=(0, 1, 2), **columns):
@@ -21,9 +21,7 @@ def parts(part="fold", names=range(3), seeds=(0, 1, 2), **columns):
 
 
 def refused(frame, **asked):
-    with pytest.raises(UserError) as raised:
-        analysis.compare(frame, "acc", "m", **asked)
-    return str(raised.value)
+    return refusal(analysis.compare, frame, "acc", "m", **asked)
 
 
 def notes(frame, **asked):

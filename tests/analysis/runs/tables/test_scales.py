@@ -4,6 +4,7 @@ import math
 
 import pandas as pd
 import pytest
+from commands import refusal
 
 import analysis
 from analysis.runs.tables.scales import margin_of, rounding_note, scales_note
@@ -52,9 +53,8 @@ def test_a_margin_in_the_unit_of_the_metric(given, values, metric, margin):
     ],
 )
 def test_a_margin_of_another_scale(given, values, metric, said):
-    with pytest.raises(UserError) as raised:
-        margin_of(given, values, Metric(metric), "t")
-    assert said in str(raised.value) and str(raised.value).startswith(f"t: margin: {given} is not allowed")
+    error = refusal(margin_of, given, values, Metric(metric), "t")
+    assert said in error and error.startswith(f"t: margin: {given} is not allowed")
 
 
 def test_the_margin_of_the_guide_on_fractions_is_no_equivalence():
