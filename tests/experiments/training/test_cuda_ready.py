@@ -249,7 +249,7 @@ OF_THE_MODEL = [flags for flags in movements.FLAGS if not any(name.startswith("d
 @pytest.mark.parametrize("others", [False, True])
 def test_the_stacked_step_is_one_graph_with_all_flags(others):
     """An operation that cannot be traced is an error wherever it is. Sliced attention and post-norm exclude some."""
-    flags = {}
+    flags = {"train__label_smoothing": 0.1}
     for each in OF_THE_MODEL:
         flags |= each if bool({"model__norm", "model__attn"} & {*each}) == others else {}
     configs = cohort("digits", 2, model__depth=1, train__batch_size=8, **flags)
