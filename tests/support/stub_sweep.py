@@ -1,7 +1,7 @@
 """vit-sweep with training replaced by counting: starts in a second and notes every epoch, for tests of the sweep alone.
 
 Run as a script with STUB, a JSON object: "log": file that gets a line for each thing done; "nap": seconds an epoch;
-"lock": seconds that a worker waits for a lock; "seed N": what befalls the runs of seed N: raise, raise-once, kill-once.
+"lock": seconds that a worker waits for a lock; "seed N": what befalls a run of seed N at first: raise, kill.
 Workers are spawned, and so import this script too: the replacements are in place there as well.
 """
 
@@ -58,11 +58,12 @@ def train_one(i, run, run_dir, on_row):
 
 def befall(fate, run):
     tried = Path(f"{STUB['log']}.{run.name}")  # not in the run's folder, where it would be something to lose
-    first = not tried.exists()
+    if tried.exists():
+        return
     tried.touch()
-    if fate == "raise" or (fate == "raise-once" and first):
+    if fate == "raise":
         raise RuntimeError("out of cheese")
-    if fate == "kill-once" and first:
+    if fate == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -72,10 +72,6 @@ class Stubbed:
         lines = [line.split() for line in self.log.read_text().splitlines()] if self.log.exists() else []
         return [(name, int(pid)) for kind, name, pid in lines if kind == word]
 
-    def started(self) -> Counter[str]:
-        """Run -> how often a worker started it."""
-        return Counter(name for name, _ in self.noted("start"))
-
     def ended(self) -> Counter[str]:
         """Run -> how often a worker trained it to its end."""
         return Counter(name for name, _ in self.noted("end"))
@@ -87,12 +83,6 @@ class Stubbed:
     def wait_for(self, word: str, count: int = 1) -> None:
         """Wait until workers have noted the word that often."""
         until(lambda: len(self.noted(word)) >= count)
-
-    def states(self) -> dict[str, str]:
-        """Run -> its state, as `vit-sweep status` tells it."""
-        status, out, err = self("status", self.dir, "--json")
-        assert (status, err) == (0, "")
-        return {run["run"]: run["state"] for run in json.loads(out)["runs"]}
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:

@@ -10,7 +10,7 @@ import time
 
 import commands
 import pytest
-from stubbed import STUDY, SUPPORT, Stubbed, lives, until
+from stubbed import STUDY, Stubbed, lives, until
 
 from experiments.runs.record import METRICS, is_finished
 from experiments.runs.run import train
@@ -59,7 +59,7 @@ def test_modules_of_the_current_folder_are_none_of_the_workers(stubbed):
 
 
 def test_a_killed_worker_is_replaced_and_its_run_is_tried_again(stubbed):
-    status, out, err = stubbed.run(**{"seed 1": "kill-once", "seed 2": "raise-once"})
+    status, out, err = stubbed.run(**{"seed 1": "kill", "seed 2": "raise"})
     assert status == 0, err
     assert "6 finished" in out
     assert "killed by SIGKILL (possibly out of memory)" in err
@@ -73,7 +73,7 @@ def test_a_run_that_another_process_trains_is_waited_for_and_goes_on_when_that_e
     (stubbed.dir / "locks").mkdir()
     code = "import sys, time; from experiments.locks import lock; from pathlib import Path\n"
     code += "with lock(Path(sys.argv[1])): time.sleep(600)"
-    other = subprocess.Popen([sys.executable, "-c", code, str(stubbed.dir / "locks" / name)], cwd=SUPPORT.parents[1])
+    other = subprocess.Popen([sys.executable, "-c", code, str(stubbed.dir / "locks" / name)], cwd=commands.ROOT)
     until(lambda: (stubbed.dir / "locks" / name).exists() and (stubbed.dir / "locks" / name).read_text())
     sweep = stubbed.start_run(lock=0.3)
     stubbed.wait_for("end", 5)

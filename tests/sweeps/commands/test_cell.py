@@ -4,19 +4,27 @@ import json
 import signal
 from collections import Counter
 
+import pytest
 from stubbed import Stubbed, until
 from study_file import read_study
 
 from sweeps.commands.run import array_lines
 
 
-def test_cell_trains_the_named_run_once_however_it_is_named(stubbed, scripted, vit_sweep):
+@pytest.fixture
+def states(stubbed, vit_sweep):
+    """Run -> its state, as `vit-sweep status` tells it."""
+    return lambda: {
+        run["run"]: run["state"] for run in json.loads(vit_sweep("status", stubbed.dir, "--json")[1])["runs"]
+    }
+
+
+def test_cell_trains_the_named_run_once_however_it_is_named(stubbed, scripted, vit_sweep, states):
     name, engine = stubbed.write_plan()[3], scripted()
     for word in (f"run={name}", name):
         assert vit_sweep("cell", stubbed.dir, word)[:2] == (0, f"{name}: finished, test/acc 50.0 %\n")
     assert engine.tried == engine.ended == {name: 1}
-    states = [run["state"] for run in json.loads(vit_sweep("status", stubbed.dir, "--json")[1])["runs"]]
-    assert Counter(states) == {"finished": 1, "waiting": 5}
+    assert Counter(states().values()) == {"finished": 1, "waiting": 5}
 
 
 def test_cells_beside_a_sweep_train_each_run_once(stubbed):
@@ -29,25 +37,24 @@ def test_cells_beside_a_sweep_train_each_run_once(stubbed):
     assert stubbed.ended() == Counter(names) and not stubbed.trained_twice()
 
 
-def test_cell_reports_a_run_that_fails_and_tries_it_again_the_next_time(stubbed, scripted, vit_sweep):
+def test_cell_reports_a_run_that_fails_and_tries_it_again_the_next_time(stubbed, scripted, vit_sweep, states):
     name, engine = stubbed.write_plan()[0], scripted(fate=lambda run: RuntimeError("out of cheese"))
     status, out, _ = vit_sweep("cell", stubbed.dir, f"run={name}")
     assert status == 1 and engine.tried == {name: 3}
     assert f"failed: {name}: RuntimeError: out of cheese (see {stubbed.dir}/{name}/error.txt)" in out
-    states = {run["run"]: run["state"] for run in json.loads(vit_sweep("status", stubbed.dir, "--json")[1])["runs"]}
-    assert states[name] == "failed"
+    assert states()[name] == "failed"
     scripted()
     assert vit_sweep("cell", stubbed.dir, name)[0] == 0
 
 
-def test_a_signal_ends_it_and_the_run_is_interrupted(stubbed):
+def test_a_signal_ends_it_and_the_run_is_interrupted(stubbed, states):
     name = stubbed.write_plan()[0]
     process = stubbed.start("cell", stubbed.dir, name, nap=60)
-    until(lambda: stubbed.started()[name] == 1)
+    stubbed.wait_for("start")
     process.send_signal(signal.SIGUSR2)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGUSR2, err
-    until(lambda: stubbed.states()[name] == "waiting")  # no epoch was saved
+    until(lambda: states()[name] == "waiting")  # no epoch was saved
 
 
 def test_the_cells_of_a_planned_array_train_every_run_once(stubbed, scripted, vit_sweep):
