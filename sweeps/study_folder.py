@@ -1,23 +1,23 @@
-"""The folder of a study, with its plan: a larger plan of the same study extends it, and no other one replaces it."""
+"""The folder of a study: its plan and what has ended in it, and the one process that writes there."""
 
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from experiments.catalogue import DATASETS
-from experiments.config import flatten, run_id, unplaced
-from experiments.errors import UserError, format_level, writing
+from experiments.config import run_id
+from experiments.errors import UserError, writing
 from experiments.files import check_own
 from experiments.locks import DRIVER_LOCK, holder, lock
 from experiments.runs import record
 from experiments.runs.history import Look, add_look
-from experiments.runs.reused import ReusedRuns, merged, reused_runs
-from experiments.study import COMPARISON, GRID, OTHER_FOLDERS, STUDY, RunSpec, StudyPlan
-from sweeps.plan import make_run
+from experiments.runs.reused import ReusedRuns, reused_runs
+from experiments.study import OTHER_FOLDERS, STUDY, RunSpec, StudyPlan
+from sweeps.merged import WHY_OTHER, with_planned_runs, with_sources, with_stopped
 from vit import plugins
 
 DRIVER_SECONDS = 1.0  # in which a driver that is ending ends, and one that only looks at the lock has looked
@@ -50,7 +50,7 @@ class StudyFolder:
         old = _old_plan(study_dir)
         names = {run.run_id: run.name for run in old.runs} if old else {}
         runs = [run.model_copy(update={"name": names.get(run.run_id, run.name)}) for run in plan.runs]
-        plan = with_stopped(_with_sources(plan.changed(runs=runs), old), old)
+        plan = with_stopped(with_sources(plan.changed(runs=runs), old), old)
         reused, ended = reused_runs(plan), Ended()
         for run in plan.runs:
             if only is not None and run.name not in only:
@@ -81,10 +81,9 @@ class StudyFolder:
         the first run of the plan and of study.json that has a record, and where runs are left to train and the images
         cannot be read.
         """
-        runs = [run for run in self.plan.runs if DATASETS[run.config.data.name].source == "folder"]
+        runs = _of_folders(self.plan)
         if runs and self.stated:
-            every = with_planned_runs(self.plan, self.stated, self.dir).runs
-            runs = [run for run in every if DATASETS[run.config.data.name].source == "folder"]
+            runs = _of_folders(with_planned_runs(self.plan, self.stated, self.dir))
         if runs:
             from experiments.data.folder import files_digest  # they import torch
             from experiments.runs.images import check_unchanged, recorded_hash
@@ -142,18 +141,6 @@ def the_only_driver(study_dir: Path) -> Iterator[None]:
         yield
 
 
-def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -> StudyPlan:
-    """The plan together with the runs of study.json, which is `old`. Raises `UserError` where that is another study."""
-    if old is None:
-        return plan
-    return with_stopped(_with_sources(plan.changed(runs=_merged_runs(plan, old, study_dir)), old), old)
-
-
-def _with_sources(plan: StudyPlan, old: StudyPlan | None) -> StudyPlan:
-    """The plan with the sources of study.json, which is `old`, too: what was reused once is not trained later."""
-    return plan.changed(reuse=merged(plan.reuse, old.reuse)) if old and old.reuse else plan
-
-
 def plan_of(study_dir: Path) -> StudyPlan:
     """The plan in STUDY/study.json, to train it. Its plug-ins are imported. Nothing else is read, so any machine can
     join a sweep.
@@ -169,38 +156,9 @@ def plan_of(study_dir: Path) -> StudyPlan:
     return plan
 
 
-def with_stopped(plan: StudyPlan, old: StudyPlan | None) -> StudyPlan:
-    """The plan without the later runs of variants that have stopped in study.json, which is `old`.
-
-    All variants go on where every pair is to be decided now, and the baseline's pairs were before. Raises `UserError`
-    where a variant that has stopped is not in the plan.
-    """
-    now = plan.until_decided
-    if now is None or old is None or old.until_decided is None or now.pairs > old.until_decided.pairs:
-        return plan
-    if unknown := [label for label in old.stopped if label not in plan.labels]:
-        raise UserError(f"{plan.name}: {unknown[0]!r} has stopped and is not a variant here; choose another --out")
-    return plan.with_last_looks(old.stopped)
-
-
-def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSpec]:
-    """The runs of study.json, which is `old`, and those of the plan, ordered by seed, the seeds of the former first.
-
-    Raises `UserError` where the folder holds another study, naming the first difference. More seeds, levels and factors
-    make no other study if the plan has every run of the folder.
-    """
-    seeds = dict.fromkeys(run.seed for run in (*old.runs, *plan.runs))
-    every = (
-        make_run(run.variant, run.levels, run.config, seed, run.settings)
-        for seed in seeds
-        for run in plan.variants.values()
-    )
-    planned = {run.run_id: run for run in every}
-    if difference := _difference(old, plan, planned, study_dir):
-        path = study_dir / STUDY
-        raise UserError(f"{path}: holds another study: {difference}; choose another --out, or another name")
-    names = {run.run_id: run.name for run in (*plan.runs, *old.runs)}
-    return [run.model_copy(update={"name": names[key]}) for key, run in planned.items() if key in names]
+def _of_folders(plan: StudyPlan) -> list[RunSpec]:
+    """The runs on images of the user's own, which can be changed."""
+    return [run for run in plan.runs if DATASETS[run.config.data.name].source == "folder"]
 
 
 def _old_plan(study_dir: Path) -> StudyPlan | None:
@@ -216,40 +174,3 @@ def _record_look(old: StudyPlan, study_dir: Path, ended: Ended) -> None:
         summary = ended.get(run.name) or record.read_ended(study_dir, run)
         finished[run.variant] += summary is not None and summary["status"] == "finished"
     add_look(study_dir, Look.now(finished.values(), old.metric, "vit-sweep"))
-
-
-def _difference(old: StudyPlan, plan: StudyPlan, planned: Mapping[str, RunSpec], study_dir: Path) -> str | None:
-    """What makes the study in the folder another study than the plan's; None if nothing does.
-
-    `planned`: run id -> run, for every variant of the plan and every seed of both.
-    """
-    if missing := [run for run in old.runs if run.run_id not in planned]:
-        before, now = map(_contents, (old, plan))
-        for path in {**before, **now}:
-            if before.get(path) != now.get(path):
-                return f"{path} is {format_level(before.get(path))} there and {format_level(now.get(path))} here"
-        return f"{missing[0].name} is not among the runs here: {WHY_OTHER}"
-    stated = {field: (getattr(old, field), getattr(plan, field)) for field in COMPARISON if field != "baseline"}
-    stated["until_decided"] = old.until_decided is not None, plan.until_decided is not None
-    if any(tree.definition.get("baseline") is not None for tree in (old, plan)):  # else it is the first variant
-        label = next(planned[run.run_id].variant for run in old.runs if run.variant == old.baseline)
-        stated["baseline"] = label, plan.baseline  # a study that gains a factor gives its variants longer labels
-    changed = [field for field, (there, here) in stated.items() if there != here]
-    if changed and any(record.is_finished(study_dir / run.name) for run in old.runs):
-        there, here = map(format_level, stated[changed[0]])
-        reason = "and it cannot change after the first run has finished"
-        if changed[0] == "looks" and old.until_decided:
-            reason = f"and the looks share the 5 %: it ends at {old.looks[-1]} seeds, and --max-seeds adds none"
-        return f"{changed[0]} is {there} there and {here} here, {reason}"
-    return None
-
-
-# Why a run of study.json has another run id here, though its settings are the same.
-WHY_OTHER = "another version trained it, or the source of its plug-in was changed or is not recorded there"
-
-
-def _contents(plan: StudyPlan) -> dict[str, Any]:
-    """What decides which runs a plan has, in one level: tuned settings, base, factors and extra variants."""
-    tuned = {label: chosen.settings for label, chosen in plan.tuned.variants.items()} if plan.tuned else {}
-    base = unplaced(dict(flatten(plan.base)))
-    return dict(flatten({**{field: getattr(plan, field) for field in GRID}, "base": base, "tuned": tuned}))

@@ -11,8 +11,9 @@ from experiments.config import DEFAULTS
 from experiments.errors import UserError, say
 from experiments.stated import MAX_LOOK, MOST_PAIRS
 from experiments.study import RunSpec, StudyPlan
+from sweeps.merged import with_stopped
 from sweeps.study import Study, parse_study
-from sweeps.study_folder import Ended, StudyFolder, with_stopped
+from sweeps.study_folder import Ended, StudyFolder
 
 LOOKS = (5, 8, 12, 20)
 """The numbers of seeds at which a study is tested that states no looks."""

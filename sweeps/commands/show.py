@@ -16,7 +16,8 @@ from experiments.runs.reused import counted
 from experiments.stated import MOST_PAIRS
 from sweeps.builtin import FILES, load_study
 from sweeps.commands.arguments import add_study_command, out_dir, parse_plan
-from sweeps.study_folder import StudyFolder, with_planned_runs
+from sweeps.merged import with_planned_runs
+from sweeps.study_folder import StudyFolder
 
 SPREADS = (0.2, 0.5, 1)  # standard deviations of a run, in margins
 EXAMPLE = Path(__file__).parents[1] / "example.yaml"
