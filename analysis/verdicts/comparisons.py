@@ -1,18 +1,9 @@
 """Differences between variants: one interval each, and the verdict that is read from it. Arrays in, estimates out.
 
-The interval holds for all pairs of the family together (Bonferroni), at the level of the look. What a reader sees in it
-is the verdict:
-
-1. "equivalent": it lies within ±margin, which is stated before the runs. So two one-sided tests at 2.5 % for all pairs
-   together show that the difference is smaller than what would matter (Schuirmann, J. Pharmacokinetics and
-   Biopharmaceutics 15 (1987), 657-680, at 5 %).
-2. "better" or "worse": it lies above or below zero.
-3. "not shown" otherwise, which does not mean "no difference".
-
-Without an interval, the verdict is "not tested", with its reason.
-
-A difference can be shown to exist and to be smaller than the margin. Its verdict is "equivalent", because the margin
-says what would matter.
+The rules: "Verdicts" in README.md, beside this file. An interval holds for all pairs of the family together
+(Bonferroni), at the level of the look. So one within ±margin is two one-sided tests at 2.5 % for all pairs together
+(Schuirmann, J. Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680, at 5 %). A difference can be shown to exist
+and to be smaller than the margin; the margin says what would matter, so the verdict is "equivalent".
 """
 
 import math

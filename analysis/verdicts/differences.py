@@ -1,16 +1,12 @@
-"""Differences between variants, and how well they are known. Arrays in, numbers out.
+"""Differences between variants, and how well they are known: "Standard errors" in README.md. Arrays in, numbers out.
 
-One rule gives all standard errors:
-
-1. A seed often moves all variants alike, so seed means are taken out first, by the least-squares fit of variant and
-   seed, in which a missing run shifts nothing. Runs without seeds (unpaired) have none.
-2. A variant's variance is one part its own and two parts the average of all variants, but never less than its own. The
-   average is weighted by degrees of freedom. The variance has three times the degrees of freedom of its own.
+1. Seed means are taken out by the least-squares fit of variant and seed, in which a missing run shifts nothing.
+2. A variant's variance is one part its own and two parts the average of all variants, weighted by degrees of freedom,
+   but never less than its own. It has three times the degrees of freedom of its own.
 3. A difference has a t test with the variances of both sides, and at most the degrees of freedom of the whole table.
 
-With two variants and seeds this is the paired t test. Unpaired runs have at most V (n - 1) degrees of freedom, V the
-variants that have two runs, and n the smallest number of runs that a difference uses. Of two such variants, each has
-its own variance: Welch's t test, with at most 2 (n - 1) degrees of freedom.
+Unpaired runs have no seed means, and at most V (n - 1) degrees of freedom, V the variants that have two runs, and n the
+smallest number of runs that a difference uses. Of two such variants, each has its own variance: Welch's t test.
 
 Rule 2 is ours; `tests/support/error_rates.py` simulates it. It shrinks a variance as Smyth does (Statistical
 Applications in Genetics and Molecular Biology 3 (2004), article 3), upward only and with fixed weights. Leading axes

@@ -1,20 +1,17 @@
 """Studies of several factors: means of levels, contrasts and two-way interactions, each tested over the seeds.
 
-Every effect is a weighted sum of a seed's cells (a cell is one combination of levels). It is computed once for each
-seed, from the complete grid of that seed, and its mean is tested by Student's t over the seeds. So the error of an
-effect is its own variation between seeds, which includes factor x seed variation; a pooled residual would leave that
-out. Cells may scatter differently.
+Every effect is a weighted sum of a seed's cells (a cell is one combination of levels), computed from the complete grid
+of that seed, and its mean is tested by Student's t over the seeds. So its error includes factor x seed variation, which
+a pooled residual would leave out, and cells may scatter differently. Of unpaired runs, it is a weighted sum of the
+means of cells (see `weighted_sums`).
 
-Unpaired runs have no seeds: there, an effect is a weighted sum of the means of cells (see `weighted_sums`).
+All effects are one family (Bonferroni): each term, a factor or an interaction of two, has the same share of the level,
+divided equally among its effects: the pairs of levels of a factor, the cells of an interaction. An effect is shown
+where its interval leaves zero out, a term where one of its effects is. This needs no estimate of a covariance matrix,
+for which few seeds do not suffice.
 
-All effects are one family: the pairs of levels of each factor, and the cells of each interaction. Each effect has one
-interval for all of them together, by Bonferroni, where each term (a factor or an interaction) has the same share of the
-level, divided equally among its effects. An effect is shown where its interval leaves zero out, a term where one of its
-effects is. This needs no estimate of a covariance matrix, for which few seeds do not suffice. Interactions of three and
-more factors are not tested.
-
-The grid must be complete: at least half of the seeds have a finite value in every cell. A seed counts if it has a
-finite value in every cell. Of unpaired runs, every cell has two with a finite value.
+The grid must be complete: at least half of the seeds have a finite value in every cell, and only these count. Of
+unpaired runs, every cell has two with a finite value.
 """
 
 from collections import Counter

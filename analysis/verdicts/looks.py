@@ -1,9 +1,7 @@
-"""Tests at each of several planned numbers of seeds (group-sequential tests).
+"""Tests at each of several planned numbers of seeds (group-sequential tests): "Looks" in README.md says why.
 
-Testing again and again at the same level finds false differences in more studies than the level says. Here the planned
-looks share it: each has its own, smaller level of significance. A look at a share t_k of the final number of seeds has
-t_k^3 - t_{k-1}^3 of the level (Bonferroni). So early looks get little, and the last one is nearly as strict as a single
-test. A pair is judged by the interval of its last look only, at that look's level.
+A look at a share t_k of the final number of seeds has t_k^3 - t_{k-1}^3 of the level (Bonferroni): early looks get
+little, and the last one is nearly as strict as a single test. A pair is judged by the interval of its last look only.
 
 Source of the shares: Kim and DeMets, Biometrika 74 (1987), 149-154. They also use that the tests of several looks are
 correlated; at the last of 5, 8, 12 and 20 seeds, intervals would be 1 to 4 % narrower.
