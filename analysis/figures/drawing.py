@@ -102,7 +102,8 @@ def legend(figure: Drawing, handles: Mapping[str, Any], styles: Styles | None = 
     if not handles:
         return
     names = [styles.names[variant] for variant in handles] if styles else [*handles]
-    columns = max(1, min(4, LEGEND_LINE // (max(map(len, names)) + 8)))
+    line = LEGEND_LINE * figure.get_figwidth() / WIDTH / text_size(1)
+    columns = max(1, min(4, int(line // (max(map(len, names)) + 8))))
     row = LEGEND_ROW * figure.get_figwidth() / WIDTH
     figure.set_figheight(figure.get_figheight() + row * -(-len(names) // columns))
     # Matplotlib before 3.11 leaves out a name with "_" first

@@ -7,16 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import matplotlib
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from analysis.figures.drawing import intervals, legend, rows
-from analysis.figures.style import BAND, FAINT, STYLE, VERDICTS, Drawing, style, text_size
+from analysis.figures.style import BAND, FAINT, STYLE, VERDICTS, Drawing, fitting, style, text_size
 from analysis.figures.styles import VariantStyle, shorts
 from analysis.verdicts import Estimate
 from experiments.metric import Metric
 
 WIDTH = 6.5  # inches, where the user gives none
+NARROW = 4.6  # inches, up to which the axis has few ticks
 MOST_DRAWN = 200  # rows of a figure; of more, the first and the last half as many
 EDGE = 0.03  # of the axis: what is free at both ends
 
@@ -56,11 +58,10 @@ class Forest:
         free = EDGE * (max(known) - min(known)) or 1.0
         return min(known) - free, max(known) + free
 
-    @property
-    def ticks(self) -> dict[float, str]:
-        """The values of the axis that have a text."""
+    def ticks(self, most: int = 5) -> dict[float, str]:
+        """The values of the axis that have a text, about so many."""
         low, high = (end * self.metric.scale for end in self.limits)
-        values = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)
+        values = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high)
         return {value / self.metric.scale: f"{value:.6g}".replace("-", "−") for value in values if low <= value <= high}
 
     @property
@@ -78,6 +79,9 @@ class Forest:
 @style()
 def draw_forest(panels: Mapping[str, Forest], width: float | None = None) -> Drawing:
     """Draw forest plots below each other. `panels`: title -> plot. `width`: in inches, by default that of the style."""
+    if width:
+        matplotlib.rcParams.update(fitting(width))
+    most = 5 if (width or WIDTH) > NARROW else 2
     panels = {title: forest.shortened for title, forest in panels.items()}
     width = width or (None if "figure.figsize" in STYLE else WIDTH)
     figure, sides = rows(*(shorts([bar.name for bar in forest.bars]) for forest in panels.values()), width=width)
@@ -85,7 +89,8 @@ def draw_forest(panels: Mapping[str, Forest], width: float | None = None) -> Dra
         scale = forest.metric.scale
         axes.set_title(title, loc="left", fontweight="normal")
         axes.set_xlim(*(end * scale for end in forest.limits))
-        axes.set_xticks([value * scale for value in forest.ticks], [*forest.ticks.values()])
+        ticks = forest.ticks(most)
+        axes.set_xticks([value * scale for value in ticks], [*ticks.values()])
         axes.set_xlabel(forest.label)
         axes.axvline(0, color=FAINT, lw=1, zorder=1)
         if forest.margin:

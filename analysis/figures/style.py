@@ -1,5 +1,6 @@
 """The style of all figures: colours, fonts and size; and what a figure of a report is. No data and no files."""
 
+import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -70,6 +71,9 @@ STYLE: dict[Any, Any] = {
 }
 
 
+SIZES = ("axes.titlesize", "legend.fontsize", "legend.title_fontsize")
+
+
 class Drawing(Figure):
     """A figure; of the width that all have, unless one is given. `tips`: artist -> what the page shows at its marks."""
 
@@ -77,6 +81,11 @@ class Drawing(Figure):
         usual = STYLE.get("figure.figsize", (WIDTH,))[0]
         super().__init__(figsize=(usual, height * usual / WIDTH) if width is None else (width, height))
         self.tips: dict[str, tuple[str, ...]] = {}
+
+    def _repr_png_(self) -> bytes:  # what a notebook shows
+        body = io.BytesIO()
+        self.savefig(body, format="png")
+        return body.getvalue()
 
 
 def use_file(file: Path) -> None:
@@ -90,7 +99,7 @@ def use_file(file: Path) -> None:
         problem = "text.usetex: True is not allowed: figures are drawn without LaTeX; set it to False"
         raise UserError(f"--style: {file}: {problem}")
     scale = given.get("font.size", TEXT) / TEXT
-    STYLE.update({name: scale * STYLE[name] for name in ("axes.titlesize", "legend.fontsize", "legend.title_fontsize")})
+    STYLE.update({name: scale * STYLE[name] for name in SIZES})
     STYLE.update({name: value for name, value in given.items() if name not in OURS})
     if colours := given["axes.prop_cycle"].by_key().get("color") if "axes.prop_cycle" in given else None:
         PALETTE[: min(len(colours), len(MARKERS))] = [to_hex(colour) for colour in colours[: len(MARKERS)]]
@@ -116,8 +125,14 @@ def is_math(text: str) -> bool:
 
 
 def text_size(size: float) -> float:
-    """A size of text, which follows the user's."""
-    return size * float(STYLE.get("font.size", TEXT)) / TEXT
+    """A size of text in a figure that is being drawn, which follows the user's."""
+    return size * float(matplotlib.rcParams["font.size"]) / TEXT
+
+
+def fitting(width: float) -> dict[Any, Any]:
+    """Smaller sizes of text for a figure of fewer inches than `WIDTH`; none where the user's style has its own."""
+    scale = 1.0 if "font.size" in STYLE else min(1.0, width / WIDTH)
+    return {} if scale == 1 else {"font.size": scale * TEXT} | {name: scale * STYLE[name] for name in SIZES}
 
 
 @dataclass(frozen=True)

@@ -3,39 +3,75 @@
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup, escape
+from matplotlib.figure import Figure
 
 from analysis.asked import Asked, names_of
 from analysis.findings import Findings, analyze_each
-from analysis.findings.columns import difference
+from analysis.findings.columns import difference, verdict_text
 from analysis.outputs.as_json import warning_texts
-from analysis.outputs.paper_table import in_latex, table_of
+from analysis.outputs.paper_table import figure_of, in_latex, table_of
 from analysis.report import study_document
 from analysis.runs.by_dataset import by_dataset
 from analysis.runs.runs import Runs
 from analysis.studies.over_studies import across_document
 from analysis.verdicts import Comparison
 from analysis.verdicts.comparisons import Pair
-from analysis.words import places_range, plain
+from analysis.words import places_range, plain, with_interval
 from analysis.write import files
 from analysis.write.document import Document
-from analysis.write.table import Grid, Key, Table, Value
+from analysis.write.table import Grid, Key, Shown, Table, Value
 from experiments.errors import UserError
+from experiments.metric import Metric
 from vit.registry import nearest
 
 MOST_LINES = 10  # of a text
+DIGITS = "{:.5g}".format
+IN_DATA = Metric("", "higher")  # shows numbers in the unit of the data
 FIELDS: dict[Key, Value] = {
     "variant": "variant",
     **{"mean": "mean.value", "low": "mean.low", "high": "mean.high", "n": "mean.n"},
     **{"difference": difference, "verdict": "comparison.verdict", "rank": lambda row: places_range(row.rank)},
 }
 """What the table of results holds of a variant."""
+
+
+class Frame(pd.DataFrame):
+    """A frame that prints few digits; its values have all."""
+
+    @property
+    def _constructor(self) -> type["Frame"]:
+        return Frame
+
+    def __repr__(self) -> str:
+        with pd.option_context("display.float_format", DIGITS):
+            return super().__repr__()
+
+    def _repr_html_(self) -> str | None:
+        with pd.option_context("display.float_format", DIGITS):
+            return super()._repr_html_()
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Difference(Comparison):
+    """The comparison of two variants, which its text names: `sam - adamw: +0.017 [0.004, 0.030], better`."""
+
+    of: Pair
+
+    def __repr__(self) -> str:
+        size = with_interval(self.adjusted, IN_DATA, signed=True).replace("[+", "[").replace(", +", ", ")
+        return f"{' - '.join(self.of)}: {f'{size}, ' * self.tested}{verdict_text(self)}"
+
+    @property
+    def reversed(self) -> "Difference":
+        return replace(super().reversed, of=(self.of[1], self.of[0]))
 
 
 class UnknownPair(UserError, KeyError):
@@ -50,11 +86,11 @@ class Pairs(Mapping[Pair, Comparison]):
     def __init__(self, family: Mapping[Pair, Comparison]) -> None:
         self._family = family
 
-    def __getitem__(self, pair: Pair) -> Comparison:
+    def __getitem__(self, pair: Pair) -> Difference:
         if pair in self._family:
-            return self._family[pair]
+            return Difference(**vars(self._family[pair]), of=pair)
         if isinstance(pair, tuple) and pair[::-1] in self._family:
-            return self._family[pair[::-1]].reversed
+            return self[pair[::-1]].reversed
         known = list(dict.fromkeys(variant for both in self._family for variant in both))
         unknown = [name for name in (pair if isinstance(pair, tuple) else (pair,)) if name not in known]
         why = f"{unknown[0]!r} is not a variant; {nearest(str(unknown[0]), known)}" if unknown else "is not compared"
@@ -65,6 +101,10 @@ class Pairs(Mapping[Pair, Comparison]):
 
     def __len__(self) -> int:
         return len(self._family)
+
+    def __repr__(self) -> str:
+        more = f"... {len(self)} pairs" * (len(self) > MOST_LINES)
+        return "\n".join([*(repr(self[pair]) for pair in islice(self, MOST_LINES)), more]).rstrip()
 
 
 class _Shown(ABC):
@@ -110,6 +150,10 @@ class _Shown(ABC):
         table, usual = table_of(_renamed(self._found, rename), None if columns is None else names_of(columns))
         return in_latex(table, label or usual, caption)
 
+    def plot(self, width: float | None = None) -> Figure:
+        """The forest plot: a figure of Matplotlib, which can be changed and saved. `width`: in inches."""
+        return figure_of(self._found, width).figure
+
     def page(self, folder: str | Path) -> Path:
         """Write the report into a new folder, as `vit-report` does, and return the path of its page."""
         return files.write(files.make(self._made()), Path(folder))
@@ -124,8 +168,12 @@ class _Shown(ABC):
         return _text(self.answer, self.table)
 
     def _repr_html_(self) -> str:
-        (table,) = (table for table in self._document.tables if table.name in ("variants", "across"))
-        return _shown(self._document.headline, table)
+        table, _ = table_of(self._found, None, typed=False)
+        above, below = (
+            Markup("").join(map(Markup("<p>{}</p>").format, map(plain, texts)))
+            for texts in (self._document.headline, [table.caption])
+        )
+        return above + _html(table.shown()) + below
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,7 +192,7 @@ class Results(_Shown):
     @property
     def runs(self) -> pd.DataFrame:
         """A row for each run: what is known of its variant, seed, status, metrics, cost and settings."""
-        runs = self.findings.runs
+        runs = Frame(self.findings.runs)
         return runs.loc[:, (runs.notna() & (runs != "")).any()]
 
     @property
@@ -153,7 +201,7 @@ class Results(_Shown):
 
         The intervals of differences hold for all pairs together. `rank`: the possible places, such as "1 to 2".
         """
-        return Table("variants", "", self.findings.rows, (), FIELDS).data.set_index("variant")
+        return Frame(Table("variants", "", self.findings.rows, (), FIELDS).data).set_index("variant")
 
     @property
     def pairs(self) -> Pairs:
@@ -180,6 +228,16 @@ class ResultsByDataset(_Shown):
         """The table of each dataset, see `Results`."""
         return pd.concat({name: part.table for name, part in self.studies.items()}, names=["dataset"])
 
+    @property
+    def runs(self) -> pd.DataFrame:
+        """The runs of each dataset, see `Results`."""
+        return pd.concat({name: part.runs for name, part in self.studies.items()}, names=["dataset"])
+
+    @property
+    def pairs(self) -> dict[str, Pairs]:
+        """Dataset -> (a, b) -> the comparison a - b, in either order."""
+        return {name: part.pairs for name, part in self.studies.items()}
+
 
 def results(studies: Sequence[Runs]) -> Results | ResultsByDataset:
     """The results of studies, or of one on several datasets. Raises `UserError` where no run has ended."""
@@ -200,13 +258,8 @@ def _renamed(found: dict[str, Findings], rename: Any) -> dict[str, Findings]:
 def _text(answer: str, table: pd.DataFrame) -> str:
     """The answer, and as many rows of the table as fit in `MOST_LINES`."""
     rows = max(MOST_LINES - len(answer.splitlines()) - 2, 2)
-    shown = table.reset_index().to_string(index=False, max_rows=rows, float_format="{:.5g}".format, na_rep="")
+    shown = table.reset_index().to_string(index=False, max_rows=rows, float_format=DIGITS, na_rep="")
     return f"{answer}\n{shown}"
-
-
-def _shown(said: Sequence[str], table: Table) -> str:
-    """The answer and a table."""
-    return Markup("").join(Markup("<p>{}</p>").format(plain(text)) for text in said) + _html(table.shown().main)
 
 
 def _html(grid: Grid) -> Markup:
@@ -218,6 +271,10 @@ def _html(grid: Grid) -> Markup:
         return Markup(f"<tr>{''.join(cells)}</tr>")
 
     bold = Markup("<b>{}</b>").format
-    lines = [[(bold(cell.text) if cell.bold else cell.text) + cell.dagger for cell in line] for line in grid.rows]
+
+    def text(cell: Shown) -> Markup:
+        return Markup(" ").join(filter(None, [(bold(cell.text) if cell.bold else cell.text) + cell.dagger, cell.sign]))
+
+    lines = [[*map(text, line)] for line in grid.rows]
     head = row("th", [column.label for column in grid.columns])
     return Markup("<table>{}{}</table>").format(head, Markup("").join(row("td", line) for line in lines))

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from analysis import words
 from analysis.asked import Spread
+from analysis.figures.style import Plot
 from analysis.findings import Findings
 from analysis.findings.columns import baseline_name, difference, key_columns, mark_note, variant_fields
 from analysis.findings.rows import VariantRow
 from analysis.questions.cost import cost_table
 from analysis.questions.metrics import metrics_table
-from analysis.questions.results import variants_table
+from analysis.questions.results import forest_plot, variants_table
 from analysis.studies.over_studies import studies_table
 from analysis.verdicts import UNKNOWN, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
@@ -42,6 +43,11 @@ def table_of(
         return studies_table(shown, names, spread), "tab:across"
     (one,) = shown.values()
     return paper_table(one, names, spread), f"tab:{one.study.name}"
+
+
+def figure_of(found: Mapping[str, Findings], width: float | None) -> Plot:
+    """The forest plot of the findings on each dataset. `width`: in inches."""
+    return forest_plot(found if is_across(found) else {"": next(iter(found.values()))}, width)
 
 
 def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread | None = None) -> Table:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from analysis import words
-from analysis.figures.forest import MOST_DRAWN, Forest, draw_forest
+from analysis.figures.forest import MOST_DRAWN, draw_forest
 from analysis.figures.style import Plot
 from analysis.findings import Findings, columns
 from analysis.findings.rows import VariantRow
@@ -29,18 +29,14 @@ def question(findings: Findings) -> Section:
     return Section("result", heading, items, answer=[*([] if several else [_alone(findings)]), *_targets(findings)])
 
 
-def study_forest(findings: Findings) -> Forest:
-    """The forest plot of a study: the difference of each variant from the baseline, the best mean first.
+def forest_plot(studies: Mapping[str, Findings], width: float | None = None) -> Plot:
+    """The differences of variants from the baseline, the best mean first: a panel for each study, by its title.
 
-    Raises `UserError` for a study of one variant.
+    What they share is read from the first. `width`: in inches. Raises `UserError` where each has only one variant.
     """
-    if not findings.variants.others:
+    studies = {title: findings for title, findings in studies.items() if findings.variants.others}
+    if not studies:
         raise UserError("figure: one variant has no differences to draw")
-    return next(iter(variants_table(findings.for_latex).forests.values()))
-
-
-def forest_plot(studies: Mapping[str, Findings]) -> Plot:
-    """The figure beside the page: a panel for each study, by its title. What they share is read from the first."""
     findings = next(iter(studies.values()))
     variants, margin = findings.variants, findings.policy.margin
     band = "" if margin is None else f" Shaded band: equivalence margin, ±{words.margin(margin, variants.metric)}."
@@ -52,8 +48,9 @@ def forest_plot(studies: Mapping[str, Findings]) -> Plot:
         f"{columns.held_for(findings)}.{band} Colour and shape of a marker: the verdict. Grey dots: runs, minus the "
         f"mean of {variants.name(variants.baseline)}.{many}"
     )
-    forests = {title: study_forest(one) for title, one in studies.items()}
-    return Plot("forest", lambda: draw_forest(forests), caption, beside=True)
+    tables = {title: variants_table(one.for_latex) for title, one in studies.items()}
+    forests = {title: next(iter(table.forests.values())) for title, table in tables.items()}
+    return Plot("forest", lambda: draw_forest(forests, width), caption, beside=True)
 
 
 def _alone(findings: Findings) -> str:

@@ -26,7 +26,7 @@ from analysis.verdicts import UNKNOWN, Comparison, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.verdicts.estimates import moments
 from analysis.write.document import Code, Document, Item, Section, Warn
-from analysis.write.table import PAGE_SIGNS, SIGNS, Column, Key, Table, Value, chosen
+from analysis.write.table import SIGNS, Column, Key, Table, Value, chosen
 from experiments.errors import first_few
 from experiments.metric import Metric
 
@@ -61,9 +61,9 @@ def _document(studies: Mapping[str, Findings], command: str, spread: Spread | No
     metric = next(iter(studies.values())).means.metric
     use_math(name for f in studies.values() if f.variants.labelled for name in f.variants.typed.values())
     counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
-    table = studies_table(studies, spread=spread, page=True)
-    compared = {name: findings for name, findings in studies.items() if findings.variants.others}
-    plots = [replace(forest_plot(compared), beside=False)] if compared else []
+    table = studies_table(studies, spread=spread)
+    several = any(findings.variants.others for findings in studies.values())
+    plots = [replace(forest_plot(studies), beside=False)] if several else []
     items: list[Item] = [replace(table, notes=(*table.notes, *counts)), *plots]
     runs, curves = (pd.concat(frames) for frames in zip(*((f.runs, f.study.curves) for f in studies.values())))
     result = Section("result", "Results", items, frames={"runs": runs, "curves": curves})
@@ -181,16 +181,12 @@ def _said(row: AcrossRow, first: Findings) -> str:
 
 
 def studies_table(
-    studies: Mapping[str, Findings],
-    names: Sequence[str] | None = None,
-    spread: Spread | None = None,
-    page: bool = False,
+    studies: Mapping[str, Findings], names: Sequence[str] | None = None, spread: Spread | None = None
 ) -> Table:
     """A row for each variant, a column for each dataset: its mean, marked with its verdict against the baseline.
 
-    `names`: the columns, by default the variant, every dataset, `better` and `worse`. `page`: whether the caption
-    explains the marks as the page draws them. Raises `UserError` naming a
-    column that there is none of, and those that there are.
+    `names`: the columns, by default the variant, every dataset, `better` and `worse`. Raises `UserError` naming
+    a column that there is none of, and those that there are.
     """
     first = next(iter(studies.values()))
     metric, variants, sd, rows = first.means.metric, first.variants, spread == "sd", across_rows(studies)
@@ -207,9 +203,7 @@ def studies_table(
     counted = [mean.n for findings in studies.values() for mean in findings.means.of_variants.values() if mean.n] or [0]
     tested = ", of the variants that are tested" * any(findings.comparisons.untested for findings in studies.values())
     drawn = {verdict_mark(row.on[name].comparison.verdict) for row in rows for name in studies}
-    marks = [
-        f"{sign} {mark.replace('-', ' ')}" for mark, sign in (PAGE_SIGNS if page else SIGNS).items() if mark in drawn
-    ]
+    marks = [f"{sign} {mark.replace('-', ' ')}" for mark, sign in SIGNS.items() if mark in drawn]
     none = "; no mark: none of these" * bool(drawn - {*SIGNS, "baseline"})
     against = f" Marks against {variants.name(variants.baseline)}: {', '.join(marks)}{none}." if marks else ""
     caption = (

@@ -9,7 +9,7 @@ and to be smaller than the margin; the margin says what would matter, so the ver
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -139,7 +139,7 @@ class Comparison:
         return float(needed_seeds(size, self.noise[0], self.n, *self.noise[1:]))
 
     @property
-    def reversed(self) -> "Comparison":
+    def reversed(self) -> Self:
         """The second variant minus the first."""
         turned = {"better": "worse", "worse": "better"}
         verdicts = {name: turned.get(word := getattr(self, name), word) for name in ("verdict", "verdict_of_finished")}

@@ -50,7 +50,9 @@ def bar(forest: Forest, row: int) -> Markup:
 
 def axis(forest: Forest) -> Markup:
     """The values of the axis."""
-    return _drawing("axis", [_text(forest.place(value), text, 0.7, side=0.02) for value, text in forest.ticks.items()])
+    return _drawing(
+        "axis", [_text(forest.place(value), text, 0.7, side=0.02) for value, text in forest.ticks().items()]
+    )
 
 
 def head(forest: Forest) -> Markup:

@@ -25,6 +25,7 @@ FORMS = {
     **{letter: rf"$\{command}$" for command, letter in GREEK.items()},
     "ß": r"\ss{}",
     "‡": r"\ddag{}",
+    **{"▲": r"$\bigtriangleup$", "▼": r"$\bigtriangledown$", "■": r"\rule{1ex}{1ex}"},
     **{'"': r"\char34{}", "`": r"\char96{}", "'": "'{}", "-": "-{}"},  # two in a row would be a quotation mark, a dash
 }
 WORDS = """mathrm mathbf mathit mathcal mathbb mathsf mathtt text frac sqrt hat bar tilde vec overline left right times

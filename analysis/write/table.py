@@ -22,13 +22,8 @@ from experiments.metric import Metric
 FORMULA = re.compile(r"[=@\t\r]|[+-](?![\d.]+(e[+-]?\d+)?$)")  # numbers stay as they are
 SHORT_LABEL = 12  # characters of a column's label that stay on one line
 DAGGERS = {"tied": "†", "untested": "‡"}  # mark -> what follows the text
-SIGNS = {
-    "better": "+",
-    "worse": "−",
-    "equivalent": "=",
-    "not-tested": "×",
-}  # verdict -> sign after a number, in files without colours
-PAGE_SIGNS = dict(zip(SIGNS, "▲▼■×"))  # the same on the page, whose style sheet draws them
+SIGNS = {"better": "▲", "worse": "▼", "equivalent": "■", "not-tested": "×"}
+"""verdict -> sign at a number; the style sheet of the page draws it itself"""
 
 
 Value = str | Callable[[Any], Any]

@@ -1,5 +1,8 @@
 """`analysis.read`: the results of a study in Python, and what a notebook shows of them."""
 
+import ast
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -37,7 +40,56 @@ def test_a_notebook_shows_the_answer_and_the_table():
     frame = pd.DataFrame({"opt": ["a<b"] * 3 + ["c"] * 3, "seed": [0, 1, 2] * 2, "acc": [1, 2, 3, 7.5, 8, 9.5]})
     html = analysis.compare(frame, metric="acc", factor="opt", baseline="a<b")._repr_html_()
     assert html.startswith("<p>Higher acc than a&lt;b (2.0): c by 6.33 ") and "<b>8.3 ± 2.6</b>" in html
-    assert html.count("<tr>") == 3 and "a<b" not in html
+    assert html.count("<tr>") == 3 and "a<b" not in html and "Bold: the best mean." in html
+
+
+CELLS = [
+    """
+import pandas as pd
+import analysis
+rows = [
+    (data, opt, seed, round(90 + (data == "svhn") + 2 * (opt == "sam") + (seed + 3 * (opt == "sgd")) % 4 / 7, 9))
+    for data in ("mnist", "svhn") for opt in ("adamw", "sam", "sgd") for seed in range(4)
+]
+frame = pd.DataFrame(rows, columns=["data", "opt", "seed", "acc"])
+results = analysis.compare(frame, "acc", "opt", dataset="data", baseline="adamw")
+results""",
+    "results.plot()",
+    """
+axes = results.plot(width=3.33).axes
+axes[0].set_title("A title of mine")
+axes[0].figure""",
+    'results.pairs["mnist"]["sam", "adamw"]',
+    'results.pairs["mnist"]["adamw", "sam"]',
+    'results.runs.loc["svhn"]',
+    "results.studies['mnist'].table",
+    "results.studies['mnist'].plot()",
+]
+
+
+def run_cells(cells):
+    """What Jupyter shows of each cell: the richest form of the value of its last line."""
+    names, shown = {}, []
+    for cell in cells:
+        *first, last = ast.parse(cell).body
+        exec(compile(ast.Module(first, []), "cell", "exec"), names)
+        value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+        form = next((f for f in ("_repr_html_", "_repr_png_") if hasattr(value, f) and getattr(value, f)()), "__repr__")
+        shown.append((value, getattr(value, form)()))
+    return shown
+
+
+def test_a_notebook_of_several_datasets():
+    (_, page), (plot, picture), (narrow, _), pair, turned, (runs, listed), (table, rows), (one, _) = run_cells(CELLS)
+    assert "<b>92.21 ± 0.29</b> ▲" in page and "<b>93.21 ± 0.29</b> ▲" in page
+    assert "Marks against adamw: ▲ better; no mark: none of these." in page
+    assert [axes.get_title("left") for axes in plot.axes] == ["mnist", "svhn"] and picture.startswith(b"\x89PNG")
+    assert narrow.get_figwidth() == 3.33 and narrow.axes[0].get_title() == "A title of mine"
+    assert re.fullmatch(r"sam - adamw: \+2.00 \[1.\d\d, 2.\d\d\], better", pair[1])
+    assert re.fullmatch(r"adamw - sam: −2.00 \[−2.\d\d, −1.\d\d\], worse", turned[1])
+    assert len(runs) == 12 and runs["acc"].iloc[1] == 91.142857143 and "91.143" in listed and "91.1428" not in listed
+    assert table.loc["adamw", "mean"] == pytest.approx(90 + 1.5 / 7) and "90.214" in rows and "90.2142" not in rows
+    assert [axes.get_title("left") for axes in (*one.axes, *twelve().plot().axes)] == ["mnist", ""]
 
 
 def test_two_studies_are_one_table_with_the_study_as_a_factor(tmp_path):
@@ -119,7 +171,7 @@ def test_results_are_equal_where_their_reports_are_and_write_the_report(tmp_path
     page = results.page(tmp_path / "report")
     assert results.warnings[-1].startswith("Failed: 1 run of b.") and results.answer.splitlines()[0] in page.read_text()
     names = {name for name in dir(results) if not name.startswith("_")}
-    assert names - {"findings"} == {"answer", "table", "pairs", "runs", "warnings", "to_latex", "page"}
+    assert names - {"findings"} == {"answer", "table", "pairs", "runs", "warnings", "to_latex", "plot", "page"}
 
 
 def test_a_latex_table_is_that_of_the_command(tmp_path, vit_report):

@@ -173,9 +173,9 @@ def test_a_mark_is_the_verdict_against_the_baseline(studies):
     table = studies_table(of(*studies))
     marks = {row[0].text: [(cell.mark, cell.sign) for cell in row[1:3]] for row in table.shown().rows}
     assert [sign for _, sign in marks["none"]] == ["", ""]
-    assert marks["learned-1d"] == [("better best", "+"), ("worse", "−")]
+    assert marks["learned-1d"] == [("better best", "▲"), ("worse", "▼")]
     assert "of variants on all 2 datasets together" in table.notes[0]
-    assert "+ better, − worse;" in table.caption
+    assert "▲ better, ▼ worse;" in table.caption
 
 
 def test_the_best_mean_on_a_dataset_is_bold(studies, recorded):
@@ -198,7 +198,14 @@ def test_it_is_a_report_and_a_table_for_a_paper(studies):
     (warning,) = document.warnings
     assert warning.line == "mnist: Diverged: 1 run of cpe."
     (row,) = [line for line in latex.table(studies_table(of(*studies))).splitlines() if line.startswith("learned")]
-    cells = r"learned-\{\}1d & \\textbf\{79\.\d+ \$\\pm\$ [\d.]+ \+\} & 49\.\d+ \$\\pm\$ [\d.]+ \$-\$ & 1 & 1 \\\\"
+    better, worse = r" \$\\bigtriangleup\$\} & ", r" \$\\bigtriangledown\$ & "
+    cells = (
+        r"learned-\{\}1d & \\textbf\{79\.\d+ \$\\pm\$ [\d.]+"
+        + better
+        + r"49\.\d+ \$\\pm\$ [\d.]+"
+        + worse
+        + r"1 & 1 \\\\"
+    )
     assert re.fullmatch(cells, row)
 
 
@@ -269,7 +276,7 @@ def test_a_dataset_on_which_nothing_can_be_tested_is_marked_as_not_tested(tmp_pa
     assert document.headline == ("cpe is better than “none” on at least 1 of 2 datasets (mnist).", said)
     (rows,) = (table.shown().rows for table in document.tables)
     assert [[cell.mark for cell in row[1:3]] for row in rows] == [["", ""], ["not-tested", "better best"]]
-    assert [[cell.sign for cell in row[1:3]] for row in rows] == [["", ""], ["×", "+"]]
+    assert [[cell.sign for cell in row[1:3]] for row in rows] == [["", ""], ["×", "▲"]]
 
 
 def test_with_runs_of_one_dataset_only_it_is_the_report_of_that_dataset(tmp_path):
