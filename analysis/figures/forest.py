@@ -58,7 +58,7 @@ class Forest:
         free = EDGE * (max(known) - min(known)) or 1.0
         return min(known) - free, max(known) + free
 
-    def ticks(self, most: int = 5) -> dict[float, str]:
+    def ticks(self, most: int = 6) -> dict[float, str]:
         """The values of the axis that have a text, about so many."""
         low, high = (end * self.metric.scale for end in self.limits)
         values = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high)

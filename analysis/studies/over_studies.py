@@ -31,7 +31,6 @@ from experiments.errors import first_few
 from experiments.metric import Metric
 
 NO_RUN = Comparison(diff=UNKNOWN, verdict=NOT_TESTED, verdict_of_finished=NOT_TESTED, reason="no run", dropped=0)
-MOST_IN_TITLE = 3  # variants that the title names
 COUNTED = {"better": "better than", "worse": "worse than", "equivalent": "equivalent to"}  # verdict -> how it is said
 
 
@@ -68,7 +67,8 @@ def _document(studies: Mapping[str, Findings], command: str, spread: Spread | No
     runs, curves = (pd.concat(frames) for frames in zip(*((f.runs, f.study.curves) for f in studies.values())))
     result = Section("result", "Results", items, frames={"runs": runs, "curves": curves})
     return Document(
-        title=_title(studies) or f"{words.titled(metric)} over {words.listing(list(studies))}",
+        title="".join(_told(studies)[:1]).removesuffix(".")
+        or f"{words.titled(metric)} over {words.listing(list(studies))}",
         description="",
         summary=" ".join(f"{name}: {summary(findings)}" for name, findings in studies.items()),
         headline=tuple(answer(studies)),
@@ -141,13 +141,13 @@ def _groups(studies: Mapping[str, Findings]) -> list[tuple[list[str], str]]:
     return [(names, f"{'is' if len(names) == 1 else 'are'} {text}") for text, names in groups.items()]
 
 
-def _title(studies: Mapping[str, Findings]) -> str:
-    """What is said of the first variants."""
-    return next((f"{_some(names)} {text}" for names, text in _groups(studies)), "")
-
-
-def _some(names: Sequence[str]) -> str:
-    return words.names(names) if len(names) <= MOST_IN_TITLE else f"{len(names)} variants"
+def _told(studies: Mapping[str, Findings]) -> list[str]:
+    """A sentence for each group of variants, or for the first of many."""
+    groups, count = _groups(studies), sum(bool(row.shown) for row in across_rows(studies))
+    told = groups if len(groups) < 3 else groups[:1]
+    ways = [[f"{words.names(names)} {text}.", f"{len(names)} of {count} variants {text}."] for names, text in told]
+    rest = words.plural(sum(len(names) for names, _ in groups[1:]), "other variant")
+    return [*map(words.fitting, ways), *[f"The {rest}: see the table."] * (len(told) < len(groups))]
 
 
 def answer(studies: Mapping[str, Findings]) -> list[str]:
@@ -159,11 +159,7 @@ def answer(studies: Mapping[str, Findings]) -> list[str]:
     for row in sorted((row for row in rows if row.shown), key=lambda row: -len(row.shown["better"])):
         lost = [name for name, own in row.on.items() if own.comparison.verdict == NOT_TESTED]
         untested += [f"{words.quoted(row.name)} on {name} ({row.on[name].comparison.reason})" for name in lost]
-    groups, count = _groups(studies), sum(bool(row.shown) for row in rows)
-    told = groups if len(groups) < 3 else groups[:1]
-    rest = [f"The {words.plural(sum(len(names) for names, _ in groups[1:]), 'other variant')}: see the table."]
-    ways = [[f"{words.names(names)} {text}.", f"{len(names)} of {count} variants {text}."] for names, text in told]
-    said = " ".join([*map(words.fitting, ways), *rest * (len(told) < len(groups))])
+    said = " ".join(_told(studies))
     left_out = f"Not tested: {first_few(untested)}." if untested else ""
     return [*filter(None, [said, left_out])]
 
