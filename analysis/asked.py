@@ -113,7 +113,6 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(lambda value: [*map(str, _lis
 Names = Annotated[tuple[str, ...], BeforeValidator(names_of)]
 Conditions = Annotated[tuple[str, ...], BeforeValidator(_conditions)]
 Renamed = Annotated[tuple[str, ...], BeforeValidator(_renamed)]
-Positive = Annotated[float, BeforeValidator(_number), Field(gt=0, allow_inf_nan=False)]
 Chance = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
 Switch = Annotated[bool, Field(strict=True)]
 File = Annotated[Path, BeforeValidator(_path)]

@@ -198,14 +198,6 @@ class Metric(str):
         positions = "eval.interpolated" * self.is_interpolated
         return " and ".join(filter(None, (self._entry.needs, lengths, sizes, positions)))
 
-    @property
-    def on_validation(self) -> Metric:
-        """The metric of the validation images by which a choice for this metric is made."""
-        if self == PERMUTED or self.is_consistency:
-            return Metric("val/acc")
-        rest = self.partition("/")[2]
-        return Metric(f"{FEWSHOT_VAL if self.fewshot_dataset else 'val'}/{rest}")
-
     def at(self, side: int, interpolated: bool = False) -> Metric:
         """The same metric at another image size, in pixels, with positions as they are or interpolated."""
         return Metric(f"{self.base}@{side}px" + "/interpolated" * interpolated)

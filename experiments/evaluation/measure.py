@@ -41,7 +41,7 @@ def tasks_of(config: RunConfig, splits: Splits, device: torch.device, test: bool
         field = "max_shift" if config.eval.max_shift else "permuted"
         raise UserError(f"eval.{field}: is not allowed for images that do not fit into memory")
     fewshot = [fewshot_task(config, name, splits, device) for name in config.eval.fewshot]
-    sizes = size_tasks(config, splits, device)
+    sizes = size_tasks(config, device)
     if not test:
         splits = replace(splits, test=splits.test.pick(torch.arange(0, device=splits.test.y.device)))
     return Tasks(splits, fewshot, sizes)

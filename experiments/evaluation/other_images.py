@@ -64,7 +64,7 @@ class SizeTask:
     test: Images
 
 
-def size_tasks(config: RunConfig, splits: Splits, device: torch.device) -> list[SizeTask]:
+def size_tasks(config: RunConfig, device: torch.device) -> list[SizeTask]:
     """A task for each size but the trained one. Raises `UserError` where the images do not fit into memory."""
     return [_task(config, side, device) for side in config.eval.img_sizes if side != config.data.image_shape[1]]
 

@@ -84,24 +84,20 @@ def test_a_diverged_run_keeps_what_was_measured_before(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "label", "choice"),
+    ("name", "label"),
     [
-        ("test/acc@1", "test accuracy after 1 epoch", "val/acc@1"),
-        ("train/loss", "training loss", "val/loss"),
-        ("test/acc@16px", "test accuracy at 16 px", "val/acc@16px"),
-        ("test/loss@16px/interpolated", "test loss at 16 px, interpolated positions", "val/loss@16px/interpolated"),
-        ("shift/2", "consistency under shifts by 2 px", "val/acc"),
-        ("fewshot/mnist/5", "5-shot accuracy (mnist)", "fewshot-val/mnist/5"),
-        (
-            "fewshot-l2/mnist/25@40",
-            "25-shot accuracy (mnist, L2 chosen on validation images) after 40 epochs",
-            "fewshot-val/mnist/25@40",
-        ),
+        ("test/acc@1", "test accuracy after 1 epoch"),
+        ("train/loss", "training loss"),
+        ("test/acc@16px", "test accuracy at 16 px"),
+        ("test/loss@16px/interpolated", "test loss at 16 px, interpolated positions"),
+        ("shift/2", "consistency under shifts by 2 px"),
+        ("fewshot/mnist/5", "5-shot accuracy (mnist)"),
+        ("fewshot-l2/mnist/25@40", "25-shot accuracy (mnist, L2 chosen on validation images) after 40 epochs"),
     ],
 )
-def test_a_metric_has_a_label_and_a_validation_metric_for_choices(name, label, choice):
+def test_a_metric_has_a_label(name, label):
     metric = Metric(name)
-    assert (metric.label, str(metric.on_validation)) == (label, choice)
+    assert metric.label == label
     assert metric.is_share != metric.lower_is_better
     assert is_metric(name)
 

@@ -110,4 +110,4 @@ def test_a_plugin_that_does_not_say_how_it_carries_over_is_refused_before_it_tra
 def test_a_size_that_does_not_fit_in_memory_is_refused_by_the_name_of_its_setting():
     config = tiny.config(eval__img_sizes="8,99999998")
     with pytest.raises(UserError, match=r"^eval\.img_sizes: 99999998: .* decoded images need "):
-        size_tasks(config, loading.load(config), torch.device("cpu"))
+        size_tasks(config, torch.device("cpu"))
