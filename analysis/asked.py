@@ -22,15 +22,22 @@ Spread = Literal["interval", "sd"]
 PAGES = ("report", "across")
 REPORT_ONLY = ("out", "figures", "open", "wandb", "style", "models")
 ALONE = {
-    "table": ("writes only the table", ("json", *REPORT_ONLY)),
+    "table": ("writes only the table", ("figure", "json", *REPORT_ONLY)),
+    "figure": (
+        "writes only the forest plot",
+        ("json", "spread", "target", *(flag for flag in REPORT_ONLY if flag != "style")),
+    ),
     "json": ("prints JSON and writes no report", ("rename", *REPORT_ONLY)),
-    "gate": ("prints one line", ("table", "json", "target", *REPORT_ONLY)),
-    "needed": ("prints the runs that are wanted", ("table", "json", "gate", "rename", "target", *REPORT_ONLY)),
+    "gate": ("prints one line", ("table", "figure", "json", "target", *REPORT_ONLY)),
+    "needed": (
+        "prints the runs that are wanted",
+        ("table", "figure", "json", "gate", "rename", "target", *REPORT_ONLY),
+    ),
     "wandb": ("shows the planned comparison", ("metric", "baseline")),
 }
 """A flag -> what it does, and the flags that do not go with it."""
 NEEDS = dict.fromkeys(("columns", "label", "caption"), "table") | dict.fromkeys(("project", "entity"), "wandb")
-NEEDS |= {"needed": "plan"}
+NEEDS |= {"needed": "plan", "width": "figure"}
 """A flag -> the one without which it has no effect."""
 
 
@@ -51,7 +58,7 @@ DATASET = Group(COLUMNS.title, PAGES, True, True)
 POOLED = Group(RUNS.title, ("pool",))
 FILES = Group("the report", (*PAGES, "pool"))
 REPORT = Group(FILES.title, PAGES)
-TABLE = Group("a table for a paper, or JSON, in place of a report", PAGES)
+TABLE = Group("a table or a figure for a paper, or JSON, in place of a report", PAGES)
 STUDY = Group("the report of one study", ("report",))
 DIRECTION = ("lower_is_better", "higher_is_better")
 BY_PLAN = ("metric", "baseline", "factor", "chance", "margin", "by", "variance", "family", "dataset", *DIRECTION)
@@ -201,6 +208,10 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     """label of the table in a .tex (default: tab:STUDY-FILE, of across tab:across-FILE)"""
     spread: Spread | None = _flag(TABLE)
     """what stands after ±: half the interval of the mean (default), or the standard deviation of the runs"""
+    figure: File | None = _flag(TABLE, "FILE")
+    """write only the forest plot, to a file that ends with .pdf, .svg or .png; replaces an earlier one"""
+    width: Annotated[Chance, Field(gt=0)] | None = _flag(TABLE, "INCHES")
+    """width of that figure, such as 3.33 for one of two columns (default: 6.5, or that of --style)"""
     json_: Switch = _flag(TABLE, default=False)
     """print metric, margin, means and all comparisons as JSON, and write no report; a look, as a report is"""
     gate: Text | None = _flag(STUDY, "TEXT")

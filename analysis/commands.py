@@ -15,7 +15,7 @@ from analysis.findings.conduct import this_look
 from analysis.outputs.as_json import across_dict, as_dict
 from analysis.outputs.check import check as compared
 from analysis.outputs.gate import gate
-from analysis.outputs.paper_table import check_file, is_across, table_of, write_table
+from analysis.outputs.paper_table import check_files, figure_of, is_across, table_of, write_figure, write_table
 from analysis.report import study_document
 from analysis.runs import exported
 from analysis.runs.by_dataset import ADVICE, by_dataset
@@ -133,11 +133,17 @@ def _table(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]
     return 0, [str(file)]
 
 
+def _figure(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
+    assert asked.figure is not None
+    write_figure(figure_of(found, asked.width), asked.figure)
+    return 0, [str(asked.figure)]
+
+
 def _json(found: Mapping[str, Findings], _: Asked) -> tuple[int, list[str]]:
     return 0, json.dumps(across_dict(found) if is_across(found) else as_dict(*found.values()), indent=1).splitlines()
 
 
-INSTEAD = {"gate": _gate, "table": _table, "json": _json}
+INSTEAD = {"gate": _gate, "table": _table, "figure": _figure, "json": _json}
 """A flag -> what is made instead of a report: the exit status and the lines to print."""
 
 
@@ -212,9 +218,8 @@ def record_looks(studies: Iterable[Runs]) -> None:
 
 
 def _check_files(asked: Asked) -> None:
-    """Raise `UserError` for a table or a style that cannot be used."""
-    if asked.table:
-        check_file(asked.table, asked.label, asked.caption)
+    """Raise `UserError` for a table, a figure or a style that cannot be used."""
+    check_files(asked.table, asked.figure, asked.label, asked.caption)
     if asked.style:
         use_file(asked.style)
 

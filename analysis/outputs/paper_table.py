@@ -17,13 +17,14 @@ from analysis.questions.results import forest_plot, variants_table
 from analysis.studies.over_studies import studies_table
 from analysis.verdicts import UNKNOWN, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
-from analysis.write import latex, markdown
+from analysis.write import files, latex, markdown
 from analysis.write.table import Column, Key, Table, Value, chosen
 from experiments.errors import UserError, say, writing
-from experiments.files import read_bytes, write_text
+from experiments.files import read_bytes, write_bytes
 from experiments.metric import Metric
 
-ENDINGS = (".tex", ".md", ".csv")
+ENDINGS = {"table": (".tex", ".md", ".csv"), "figure": (".pdf", ".svg", ".png")}
+CREATOR = "vit-report --figure"  # what a figure says of itself
 SHORT_NAME = 11  # characters of the baseline's name up to which the head of the differences has it
 LABEL = re.compile(r"[^A-Za-z0-9:._-]+")  # what a label of LaTeX does not have
 VARIANT = "variant"
@@ -127,11 +128,13 @@ def _caption(findings: Findings, keys: Sequence[Key], spread: Spread | None) -> 
     return " ".join(filter(None, parts))
 
 
-def check_file(file: Path, label: str | None, caption: str | None) -> None:
+def check_files(table: Path | None, figure: Path | None, label: str | None, caption: str | None) -> None:
     """Raise `UserError` for a file of another type, and a label that LaTeX or the table does not take."""
-    if file.suffix not in ENDINGS:
-        raise UserError(f"--table: {str(file)!r} is not allowed: expected a file that ends with {', '.join(ENDINGS)}")
-    if label is not None and (file.suffix != ".tex" or caption == ""):
+    for flag, file in (("table", table), ("figure", figure)):
+        if file and file.suffix not in (endings := ENDINGS[flag]):
+            allowed = f"expected a file that ends with {', '.join(endings)}"
+            raise UserError(f"--{flag}: {str(file)!r} is not allowed: {allowed}")
+    if table and label is not None and (table.suffix != ".tex" or caption == ""):
         raise UserError(f"--label: {label!r} is not allowed: only a .tex file with a caption has a label")
     if label is not None and (not label or LABEL.search(label)):
         raise UserError(f"--label: {label!r} is not allowed: expected letters, digits and any of : . _ -")
@@ -153,11 +156,23 @@ def write_table(table: Table, file: Path, label: str, caption: str | None = None
     else:
         said = table.caption if caption is None else words.without_math(words.checked_math(caption, "caption"))
         body = table.csv() if file.suffix == ".csv" else f"{markdown.table(table)}\n{markdown.escaped(said)}\n"
-    old = read_bytes(file).splitlines() if file.exists() else []
-    if old and old[0] != body.encode().splitlines()[0]:
+    first = body.encode().partition(b"\n")[0]
+    if file.exists() and read_bytes(file).partition(b"\n")[0] != first:
         raise UserError(f"--table: {str(file)!r} does not begin as this table does; delete it, or give another file")
+    _write(file, body.encode())
+
+
+def write_figure(plot: Plot, file: Path) -> None:
+    """Write the figure as the file's ending says, in place of one that this program wrote. Raises `UserError`."""
+    if file.exists() and CREATOR.encode() not in read_bytes(file):
+        raise UserError(f"--figure: {str(file)!r} is no figure of vit-report; delete it, or give another file")
+    _write(file, files.saved(plot, file.suffix[1:], CREATOR))
+
+
+def _write(file: Path, body: bytes) -> None:
+    old = file.exists()
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-    write_text(file, body)
+    write_bytes(file, body)
     if old:
         say(f"vit-report: replaced {file}", error=True)

@@ -23,9 +23,9 @@ from experiments.files import check_replaceable, read_bytes, read_json, temporar
 MANIFEST = "manifest.json"
 REM = 7.4  # of the page for an inch of a figure: text of 10 points is as large as the page's
 METADATA = {
-    "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
-    "png": {"Software": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "svg": {"Date": None, "Format": None, "Type": None},
+    "png": {},
+    "pdf": {"CreationDate": None, "Producer": None},
 }
 
 
@@ -45,12 +45,12 @@ def make(document: Document, kinds: Iterable[str] = ()) -> dict[str, bytes]:
     return files | {f"tables/{name}.csv": text.encode() for name, text in tables.items()}
 
 
-def saved(plot: Plot, kind: str) -> bytes:
-    """Return the figure as a file of its own; `kind`: "svg", "png" or "pdf"."""
-    body = io.BytesIO()
+def saved(plot: Plot, kind: str, creator: str | None = None) -> bytes:
+    """Return the figure as a file of its own; `kind`: "svg", "png" or "pdf". `creator`: a note in the file."""
+    body, metadata = io.BytesIO(), {**METADATA[kind], "Software" if kind == "png" else "Creator": creator}
     with style.style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the SVG shows such names all the same
-        plot.figure.savefig(body, format=kind, metadata=METADATA[kind], transparent=True)
+        plot.figure.savefig(body, format=kind, metadata=metadata, transparent=True)
     plot.figure.set_layout_engine("none")  # another format has the same layout
     return _shown(body.getvalue().decode()).encode() if kind == "svg" else body.getvalue()
 

@@ -49,13 +49,16 @@ BAD = [
         (("nowhere", one, *more), f"it is not allowed with {more[0]}")
         for one, *more in (
             *(["--json", *flags] for flags in (["--rename", "a=b"], ["--style", "x"], ["--models"], ["--open"])),
-            *(["--table=t.md", *flags] for flags in (["--style", "x"], ["--models"])),
+            *(["--table=t.md", *flags] for flags in (["--style", "x"], ["--models"], ["--figure", "f.pdf"])),
+            *(["--figure=f.pdf", *flags] for flags in (["--out", "x"], ["--json"], ["--spread", "sd"])),
         )
     ),
     ((*GATE, "new better than old", "--json"), "--gate: prints one line; it is not allowed with --json"),
     ((*GATE, "new better than old", "--target", "0.94"), "it is not allowed with --target"),
     (("study", "--wandb", "--metric", "val/acc"), "--wandb: shows the planned comparison; it is not allowed with "),
     (("export", "study", "there", "--wandb"), "--wandb: no such flag"),
+    (("study", "--width", "3.33"), "--width: is allowed only with --figure"),
+    (("study", "--figure", "f.gif"), "--figure: 'f.gif' is not allowed: expected a file that ends with .pdf, .svg"),
     (("study", "--project", "mine"), "--project: is allowed only with --wandb"),
     (("study", "--wandb", "--project", "a/b"), "--project: 'a/b' is not allowed"),
     (("POSITIONS", "--wandb"), "has no study folder; give the folder of a study that vit-sweep trained"),

@@ -67,7 +67,7 @@ def test_a_table_of_methods_on_datasets_is_one_page_table_or_json(tmp_path, vit_
             {"variant": "adam", "better": ["mnist", "svhn"], "worse": [], "equivalent": []}
         ]
         assert vit_report(*command, "--table", tmp_path / "t.tex")[0] == 0
-        assert r"adam & \textbf{91.20 $\pm$ 0.52 +} &" in (tmp_path / "t.tex").read_text()
+        assert r"adam & \textbf{91.20 $\pm$ 0.52 $\bigtriangleup$} &" in (tmp_path / "t.tex").read_text()
         assert vit_report(*command, "--table", tmp_path / "t.md", "--columns", "svhn,variant")[0] == 0
         assert (tmp_path / "t.md").read_text().startswith("| svhn | variant |")
     status, _, err = vit_report("across", each[1], *flags)

@@ -93,6 +93,21 @@ def test_figures_follow_the_users_style(tmp_path, restored):
         style.use_file(tmp_path / "bad.mplstyle")
 
 
+@pytest.mark.parametrize("kind", ["pdf", "svg", "png"])
+def test_the_forest_plot_alone_in_the_users_style_and_width(kind, tmp_path, restored, vit_report, refused):
+    folder, file, rule = write_study(tmp_path, seeds=3), tmp_path / "paper" / f"forest.{kind}", tmp_path / "my.mplstyle"
+    rule.write_text("font.size: 6\nsavefig.dpi: 100\n")
+    words = [folder, "--figure", file, "--width", "3.33", "--style", rule]
+    assert vit_report(*words) == (0, f"{file}\n", "")
+    assert vit_report(*words) == (0, f"{file}\n", f"vit-report: replaced {file}\n")
+    body = file.read_bytes()
+    sizes = {"pdf": b"/MediaBox [ 0 0 239.76 ", "svg": b'width="239.76pt"', "png": b"IHDR" + (333).to_bytes(4, "big")}
+    assert sizes[kind] in body and (kind != "svg" or re.search(rb"5.7px[^>]*>learned-1d<", body))
+    file.write_bytes(b"my own figure")
+    assert "is no figure of vit-report; delete it, or give another file" in refused(*words)
+    assert file.read_bytes() == b"my own figure" and not (folder / "report").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
