@@ -50,6 +50,12 @@ class Findings:
         return variant_rows(self.dataset, self.variants, self.means, self.comparisons, self.cost)
 
     @cached_property
+    def by_mean(self) -> list[VariantRow]:
+        """The same, the best mean first; those without a mean last."""
+        sign = 1 if self.means.metric.lower_is_better else -1
+        return sorted(self.rows, key=lambda row: (not row.mean.n, sign * row.mean.value if row.mean.n else 0.0))
+
+    @cached_property
     def pairs(self) -> list[PairRow]:
         """A row for each pair that is tested."""
         return pair_rows(self.rows, self.comparisons)

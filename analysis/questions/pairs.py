@@ -153,7 +153,7 @@ def best_and_pairs(findings: Findings) -> str:
         many = len(variants.others) > 1 and findings.study.plan.family == "all"
         return "With so many variants, pairs without the baseline are not compared." if many else ""
     untested = comparisons.untested
-    first = [row for row in findings.rows if row.rank and row.rank[0] == 1]
+    first = [row for row in findings.by_mean if row.rank and row.rank[0] == 1]
     names = [variants.brief[row.variant] for row in first if row.mark in ("best", "tied")]
     best = [variants.brief[variant] for variant in findings.all_best]
     most = f" (best mean: {words.names(best)})" if len(best) <= MOST_LISTED else ""

@@ -85,7 +85,7 @@ def _targets(findings: Findings) -> list[str]:
 def variants_table(findings: Findings) -> Table:
     """The main table, by mean, with a bar for each difference. It shows how many runs diverged where any did."""
     variants, policy, comparisons = findings.variants, findings.policy, findings.comparisons
-    metric, divergence, rows = variants.metric, findings.conduct.divergence, _by_mean(findings)
+    metric, divergence, rows = variants.metric, findings.conduct.divergence, findings.by_mean
     versus = [row.comparison for row in rows if row.variant != variants.baseline]
     rate_note = f"share of the ended runs, with the exact {words.CONFIDENCE} interval"
     right = f"in at least {words.CONFIDENCE} of such studies, all are right"
@@ -130,12 +130,6 @@ def variants_table(findings: Findings) -> Table:
     caption += f" Grey dots: runs, minus the mean of {variants.name(variants.baseline)}." if versus else ""
     notes = tuple(filter(None, notes))
     return columns.variant_table("variants", caption, findings, shown, notes, rows, fields)
-
-
-def _by_mean(findings: Findings) -> list[VariantRow]:
-    """The variants, the best mean first; those without a mean last."""
-    sign = 1 if findings.means.metric.lower_is_better else -1
-    return sorted(findings.rows, key=lambda row: (not row.mean.n, sign * row.mean.value if row.mean.n else 0.0))
 
 
 def _bars(findings: Findings) -> Bars:
