@@ -1,20 +1,17 @@
 """Runs what the READMEs show: their commands, files and code, with fewer epochs and seeds."""
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+from commands import MODULES, ROOT, run
 from pictures import paint
 from synthetic import write_study
 
 from experiments.config import SETTINGS
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", *(f"{package}/README.md" for package in ("vit", "experiments", "sweeps", "analysis"))]
 OTHERS = [
     ".github/CONTRIBUTING.md",
@@ -30,27 +27,11 @@ LIGHT = (
     "vit-sweep list",
     "vit-sweep status position",
 )
-COMMANDS = {"vit-train": "experiments", "vit-sweep": "sweeps", "vit-report": "analysis"}
 
 
 def blocks(page: str, language: str) -> list[str]:
     """The code blocks of a page in this language."""
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
-
-
-def run(command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess:
-    """Run a console command with the code of this checkout, whatever is installed."""
-    name, *arguments = shlex.split(command)
-    path = os.pathsep.join([str(ROOT), *filter(None, [environment.pop("PYTHONPATH", "")])])
-    code = f"import sys; sys.argv[0] = {name!r}; from {COMMANDS[name]}.main import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": path, "WANDB_MODE": "offline", **environment},
-    )
 
 
 def shortened(line: str) -> str:
@@ -84,12 +65,12 @@ def test_the_commands_of_a_page_run(page, tmp_path):
     environment = {"VIT_PLUGINS": "row_only.py"} if (tmp_path / "row_only.py").is_file() else {}
     for line in (line for line in lines if re.match("vit-(train|sweep|report) ", line)):
         command, _, file = shortened(line).partition(" > ")
-        done = run(command, tmp_path, **environment)
-        assert done.returncode == 0, (line, done.stderr)
+        status, out, err = run(*shlex.split(command), cwd=tmp_path, WANDB_MODE="offline", **environment)
+        assert status == 0, (line, err)
         if file:
-            (tmp_path / file).write_text(done.stdout)
+            (tmp_path / file).write_text(out)
         for answer in blocks(page, "text") if "runs.csv" in line else ():
-            assert " ".join(answer.split()) in " ".join(done.stdout.split())
+            assert " ".join(answer.split()) in " ".join(out.split())
     written = [*tmp_path.glob("runs/*/*/summary.json"), *tmp_path.glob("runs/*/report/report.html")]
     assert written or page == "vit/README.md"
 
@@ -98,34 +79,21 @@ def test_the_commands_of_a_page_run(page, tmp_path):
 def test_the_python_code_of_a_page_says_what_its_comments_say(page, tmp_path):
     write_files(page, tmp_path)
     for code in blocks(page, "python"):
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-        )
-        said = re.findall(r"print\(.*\)  # (.*)", code)
-        assert done.stdout.splitlines() == said, done.stderr
+        _, out, err = run(code, cwd=tmp_path)
+        assert out.splitlines() == re.findall(r"print\(.*\)  # (.*)", code), err
 
 
-@pytest.mark.parametrize("line", [*(f"{name} --help" for name in COMMANDS), *LIGHT])
+@pytest.mark.parametrize("line", [*(f"{name} --help" for name in MODULES), *LIGHT])
 def test_help_imports_no_heavy_library(line, tmp_path):
     write_study(tmp_path, seeds=1)
     command, *words = line.split()
     code = (
-        f"import sys; sys.argv = {[command, *words]!r}\nfrom {COMMANDS[command]}.main import main\n"
+        f"import sys; sys.argv = {[command, *words]!r}\nfrom {MODULES[command]} import main\n"
         "try: main()\nexcept SystemExit as e: assert not e.code\n"
         f"print('heavy:', sorted({set(HEAVY)} & set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.stdout.splitlines()[-1] == "heavy: []", done.stdout + done.stderr
+    _, out, err = run(code, cwd=tmp_path)
+    assert out.splitlines()[-1] == "heavy: []", out + err
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS])
@@ -143,7 +111,7 @@ def test_commands_on_a_page_have_known_flags(page, tmp_path):
 @cache
 def help_text(name: str, verb: str | None) -> str:
     """The help of a command."""
-    return run(f"{name} {verb or ''} --help", ROOT).stdout
+    return run(name, *filter(None, [verb]), "--help")[1]
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS])

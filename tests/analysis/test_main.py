@@ -2,12 +2,11 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from commands import run
 from synthetic import ACCURACY, on_dataset, write_study
 
 from analysis.runs.read import studies_in
@@ -161,9 +160,8 @@ def test_a_report_of_an_exported_study_needs_no_torch(tmp_path):
         "print('torch' in sys.modules)"
     )
     for arguments in (["export", folder, exported], [exported]):
-        command = [sys.executable, "-c", code, *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.stdout.splitlines()[-1:] == ["False"], done.stderr
+        _, out, err = run(code, *arguments)
+        assert out.splitlines()[-1:] == ["False"], err
 
 
 def test_a_folder_with_one_study_has_an_index_and_is_that_study_for_what_is_of_one_study(tmp_path, vit_report):

@@ -4,13 +4,11 @@ import errno
 import importlib.metadata
 import os
 import signal
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
-from commands import MODULES, ROOT, run, start
+from commands import MODULES, run, start
 from tiny import flags
 
 from experiments.cli import Parser, add_settings, run_command
@@ -136,10 +134,9 @@ run_command(body, "x", resumes=True)
 
 @pytest.mark.parametrize("how", ["weakref", "finaliser", "suppressed"])
 def test_a_signal_whose_exception_is_dropped_still_ends_the_command(how):
-    command = [sys.executable, "-c", IN_A_CALLBACK, how]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20)
-    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "cleaned up\n")
-    assert done.stderr.splitlines()[-1] == "x: interrupted; run the same command again to resume"
+    status, out, err = run(IN_A_CALLBACK, how)
+    assert (status, out) == (128 + signal.SIGTERM, "cleaned up\n")
+    assert err.splitlines()[-1] == "x: interrupted; run the same command again to resume"
 
 
 def test_a_file_of_another_user_is_named_in_one_line(capsys):

@@ -206,11 +206,9 @@ def test_plugin_without_docstring_is_listed(tmp_path):
         "@register(NAME)\nclass Mine(Additive):\n    pass\n"
         "@register(name='other')\nclass Other(Additive):\n    pass\n"
     )
-    env = {**os.environ, "VIT_PLUGINS": "mine", "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
     code = "from experiments import main; main._body(['settings']), print('and'), main._body(['variants'])"
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert all("other" in listed for listed in done.stdout.split("\nand\n"))
+    status, out, err = run(code, cwd=tmp_path, VIT_PLUGINS="mine.py")
+    assert (status, err) == (0, "") and all("other" in listed for listed in out.split("\nand\n"))
 
 
 def test_a_run_whose_images_have_moved_is_the_same_run(tmp_path, monkeypatch, capsys):

@@ -65,9 +65,10 @@ def refusal(call: Callable[..., Any], *given: Any, **asked: Any) -> str:
 
 
 def start(name: str, *words: object, env: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
-    """Start a command with the code of this checkout. `env`: more variables."""
+    """Start a command, or Python on a text, with the code of this checkout. `env`: more variables."""
     options = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    command = [sys.executable, "-m", MODULES[name], *map(os.fsdecode, map(_word, words))]
+    code = ["-m", MODULES[name]] if name in MODULES else ["-c", name]
+    command = [sys.executable, *code, *map(os.fsdecode, map(_word, words))]
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}, **options)
 
 

@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
 import torch
+from commands import start
 from stubbed import tiny_plan
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
@@ -277,7 +276,6 @@ def test_status_ends_quietly_when_its_reader_has_gone(tmp_path, options):
     StudyFolder(tmp_path, tiny_plan()).write("vit-sweep run tiny")
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "sweeps.main", "status", str(tmp_path), *options]
-    done = subprocess.run(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True)
+    process = start("vit-sweep", "status", tmp_path, *options, stdout=writer)
     os.close(writer)
-    assert (done.returncode, done.stderr) == (141, "")
+    assert (process.communicate(timeout=60)[1], process.returncode) == ("", 141)

@@ -1,14 +1,11 @@
 """The plug-ins of a study: files that its own file names, beside VIT_PLUGINS. Each command is a process of its own."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import tiny
-from commands import PLUGIN, ROOT, run
+from commands import PLUGIN, run
 from study_file import read_study
 
 
@@ -52,12 +49,11 @@ def test_a_study_with_its_plugin_is_planned_anywhere_and_trained_where_it_was_mo
     assert plugin["modules"] == "mine.py" and (study / mine / "plugin" / "mine.py").read_text() == PLUGIN
 
     load = f"import experiments\nexperiments.load_model({str(study / mine)!r})"
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", load], env=env, capture_output=True, text=True)
+    _, _, err = run(load)
     variable = f"VIT_PLUGINS={study / mine / 'plugin' / 'mine.py'}"
-    assert done.stderr.endswith(f"needs the plug-in of model.pos_embed 'mine'; start again with {variable}\n")
+    assert err.endswith(f"needs the plug-in of model.pos_embed 'mine'; start again with {variable}\n")
     name, _, value = variable.partition("=")
-    subprocess.run([sys.executable, "-c", load], env={**env, name: value}, check=True)
+    assert run(load, **{name: value})[0] == 0
 
 
 @pytest.mark.parametrize(

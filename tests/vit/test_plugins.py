@@ -1,9 +1,7 @@
 """The source of a plug-in is that of the modules that run, also where two folders hold files of one name."""
 
-import subprocess
-import sys
-
 import pytest
+from commands import run
 
 PLUGIN = """
 import torch, queue
@@ -40,7 +38,7 @@ def test_two_plugins_with_a_helper_of_one_name_are_one_line_however_it_is_import
         path.write_text(PLUGIN.replace("HEAD", head).replace("NAME", path.stem))
         (path.parent / "helper.py").write_text(f"SHIFT = {shift}")
         (path.parent / "queue.py").write_text("raise SystemExit")  # the standard library's is meant
-    done = subprocess.run([sys.executable, "-P", "-c", CODE, *map(str, paths)], capture_output=True, text=True)
+    _, out, err = run(CODE, *paths, PYTHONSAFEPATH="1")
     first, second = (path.parent / "helper.py" for path in paths)
     line = f"{paths[1]}: its module helper is {second}, but here this name is {first}; rename it"
-    assert done.stdout.splitlines() == ["helper.py one.py", line], done.stderr
+    assert out.splitlines() == ["helper.py one.py", line], err

@@ -2,8 +2,6 @@
 
 import os
 import struct
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 from unittest.mock import Mock
@@ -368,14 +366,8 @@ def test_warnings_of_pillow_are_not_shown(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "a" / "e.jpg", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x05\1\x12\0\3")
     Image.new("1", (10_000, 9_000)).save(tmp_path / "b" / "large.png")
     code = "import sys; from experiments.data.folder import files_digest; print(files_digest(sys.argv[1]))"
-    root = str(Path(__file__).resolve().parents[3])
-    done = subprocess.run(
-        [sys.executable, "-W", "always", "-c", code, str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": root, "VIT_MAX_PIXELS": "90000000"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0 and "PIL" not in done.stderr and "Warning" not in done.stderr, done.stderr
+    status, _, err = commands.run(code, tmp_path, PYTHONWARNINGS="always", VIT_MAX_PIXELS="90000000")
+    assert status == 0 and "PIL" not in err and "Warning" not in err, err
 
 
 @pytest.mark.filterwarnings("ignore:Image size")

@@ -1,13 +1,11 @@
 """Compiled runs give the results of plain ones; without a compiler a run fails with one line before it starts."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import tiny
 import torch
+from commands import run
 
 from experiments.errors import UserError
 from experiments.runs.run import train
@@ -46,17 +44,9 @@ def test_a_compiled_run_gives_the_results_of_a_plain_one(runs, tmp_path):
 
 @pytest.mark.slow
 def test_without_a_compiler_the_run_fails_with_one_line_and_leaves_no_files(tmp_path):
-    env = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "CXX": str(tmp_path / "none"),
-        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path),
-    }
-    words = ["--train.compile", "default", "--device", "cpu", "--out", str(tmp_path / "runs")]
-    command = [sys.executable, "-m", "experiments.main", *words]
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    last = done.stderr.splitlines()[-1]
-    assert done.returncode == 2
-    assert "train.compile: 'default' does not work here; allowed: none" in last
-    assert "Traceback" not in done.stderr
+    env = {"CXX": str(tmp_path / "none"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    words = ("--train.compile", "default", "--device", "cpu", "--out", tmp_path / "runs")
+    status, _, err = run("vit-train", *words, **env)
+    assert status == 2 and "Traceback" not in err
+    assert "train.compile: 'default' does not work here; allowed: none" in err.splitlines()[-1]
     assert not (tmp_path / "runs").exists()

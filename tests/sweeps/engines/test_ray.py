@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 import tiny
+from commands import run
 from driving import Driving, runs
 from pictures import paint
 
@@ -207,7 +208,6 @@ def test_without_ray_the_line_names_the_extra(tmp_path):
 
 def _error(script: str, *words: object, lines: int = 1, **variables: str) -> str:
     """What `vit-sweep WORDS` writes on stderr, with status 2."""
-    command = [sys.executable, "-c", script, *map(str, words)]
-    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", lines), done.stderr
-    return done.stderr
+    status, out, err = run(script, *words, **variables)
+    assert (status, out, err.count("\n")) == (2, "", lines), err
+    return err
