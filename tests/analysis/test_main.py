@@ -10,12 +10,17 @@ from commands import run
 from synthetic import ACCURACY, on_dataset, write_study
 
 from analysis.runs.read import studies_in
+from experiments.table_plan import EXAMPLE
 
 
 def damaged(folder):
     file = folder / "v1-s1" / "metrics.csv"
     file.write_text(file.read_text().replace("1", "2", 1))
     return folder
+
+
+def test_plan_prints_the_example(vit_report):
+    assert vit_report("plan") == (0, EXAMPLE, "")
 
 
 def test_several_datasets_in_one_report_or_table(tmp_path, vit_report):

@@ -13,13 +13,11 @@ import pandas as pd
 import pytest
 from commands import refusal
 from scipy import stats as scipy_stats
-from shown import rows
 from synthetic import write_study
 
 import analysis
 from analysis.findings import analyze
 from analysis.questions.provenance import reproduce
-from analysis.questions.results import variants_table
 from analysis.report import summary
 from analysis.runs.read import read
 from analysis.verdicts.estimates import decimal_step
@@ -122,13 +120,6 @@ def test_every_format_holds_the_same_runs(tmp_path):
         study = read(f"csv:{tmp_path / 'runs'}.{ending}", metric="score", factor=["method"], margin=0.05)
         assert analyze(study).means.values == {name: pytest.approx(runs) for name, runs in expected.items()}
         assert study.plan.description == f"Columns of {study.plan.source} that are not used: note."
-
-
-def test_a_pair_without_a_common_seed_says_so():
-    seeds, scores = [0, 1, 2, 3, 0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0, 1.0, 2.5, 3.0, 4.5]
-    frame = pd.DataFrame({"method": list("aabbcccc"), "seed": seeds, "score": scores})
-    (row,) = (row for row in rows(variants_table(compared(frame).findings)) if row["variant"] == "b")
-    assert row["verdict"] == "not tested (no common seed)"
 
 
 def test_a_report_on_a_frame_shows_the_call_that_makes_it():
