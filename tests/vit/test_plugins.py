@@ -3,6 +3,8 @@
 import pytest
 from commands import run
 
+from vit import plugins
+
 PLUGIN = """
 import torch, queue
 from vit.pos_embed import Additive, register
@@ -42,3 +44,9 @@ def test_two_plugins_with_a_helper_of_one_name_are_one_line_however_it_is_import
     first, second = (path.parent / "helper.py" for path in paths)
     line = f"{paths[1]}: its module helper is {second}, but here this name is {first}; rename it"
     assert out.splitlines() == ["helper.py one.py", line], err
+
+
+def test_a_path_with_a_comma_is_refused():
+    """A comma separates the paths of VIT_PLUGINS."""
+    with pytest.raises(plugins.PluginError, match="^s.yaml: '/a,b.py' is not allowed: expected a path without a comma"):
+        plugins.add(["/a,b.py"], "s.yaml")
