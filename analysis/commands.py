@@ -193,7 +193,7 @@ def _workspace(study: Runs, asked: Asked) -> Tracking:
 def save_workspace(findings: Findings, document: Document, place: Tracking) -> str:
     """Save the workspace of a study; what to tell the user."""
     folder = findings.study.folder
-    assert folder is not None  # see `_check_workspace`
+    assert folder is not None  # see `_workspace`
     try:
         with server.wandb_in_use():
             from analysis.outputs import workspace

@@ -162,11 +162,6 @@ class TablePlan(BaseModel, frozen=True, extra="forbid"):
         texts = {factor: format_level(levels[factor]) for factor in self.factors if factor in levels}
         return variant_name(texts, texts.values())
 
-    @property
-    def baseline_label(self) -> str:
-        """The variant that the others are compared with."""
-        return baseline_of(self.baseline, self.labels)
-
     def line(self, variant: str, number: int) -> str:
         """What makes a run, as one line for a shell: the command with its values quoted, or `method=sgd seed=3`."""
         levels = {factor: format_level(level) for factor, level in self.labels[variant].items()}

@@ -1,13 +1,14 @@
 """What must a reader know before the numbers? Warnings on the runs, the plan, the code and the machines."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from analysis import words
 from analysis.findings import Findings
 from analysis.findings.conduct import Conduct
 from analysis.runs.held_fixed import changed_images, not_held_fixed, unrecorded_plugins
+from analysis.runs.inferred import LEFT_OUT
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.write.document import Section, Warn, about
@@ -74,8 +75,8 @@ def _excluded(findings: Findings) -> list[Warn]:
     pruned = "They were stopped early for low results and are excluded from all means, which are therefore too high."
     pruned += "" if "diverged" in conduct.excluded else _covered(findings)
     whys = {"unreadable": "They are excluded from all means.", "pruned": pruned}
-    known = {status: (len(conduct.excluded[status]), why) for status, why in whys.items() if status in conduct.excluded}
-    lost = [Warn(f"{words.capital(status)}: {n} of {planned}.", why) for status, (n, why) in known.items()]
+    known = {status: len(conduct.excluded[status]) for status in whys if status in conduct.excluded}
+    lost = [Warn(f"{words.capital(status)}: {n} of {planned}.", whys[status]) for status, n in known.items()]
     return [*(_diverged(findings) if "diverged" in conduct.excluded else []), *lost]
 
 
@@ -110,8 +111,7 @@ def _fewer(findings: Findings) -> list[Warn]:
         elif policy.unit == "seed" and lost:
             said.append(f"{brief[variant]} has {len(seeds)} of {len(expected)} seeds: no result of {_some(lost)}")
     rest = f"; the others have {most}" if policy.unit == "run" else ""
-    why = "Runs that failed and are left out make a variant look better than it is."
-    return [Warn(f"{first_few(said, '; ')}{rest}.", why)] if said else []
+    return [Warn(f"{first_few(said, '; ')}{rest}.", LEFT_OUT)] if said else []
 
 
 def _covered(findings: Findings) -> str:
@@ -153,5 +153,5 @@ def _code_and_machines(conduct: Conduct) -> list[Warn]:
     return [warning for applies, warning in known if applies]
 
 
-def _some(names: Iterable[str]) -> str:
-    return words.listing(list(names)[:MOST_NAMED])
+def _some(names: Sequence[str]) -> str:
+    return words.listing(names) if len(names) <= MOST_NAMED else first_few(names)

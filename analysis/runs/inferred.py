@@ -23,6 +23,7 @@ from vit.registry import nearest
 
 METRIC = "test/acc"  # the default
 MARGIN = 0.01
+LEFT_OUT = "Runs that failed and are left out make a variant look better than it is."
 PREFERENCE = (*ENDED, "incomplete")  # which of several copies of one run counts: the first status in this order
 
 
@@ -53,10 +54,9 @@ def infer(
         known = nearest(asked.baseline, variants, "the variants")
         raise UserError(f"{source}: baseline: {asked.baseline!r} is not among the variants; {known}")
     kept = dict(sorted(kept.items(), key=lambda item: (variants.index(item[0][0]), item[0][1])))
-    notes = [
-        *_notes(source, metric, asked.baseline, stated.get("margin"), factors_are, "folder" in parts),
-        *_lost(run.name for run in runs if run.name in copies and run.status != "finished"),
-    ]
+    notes = _notes(source, metric, asked.baseline, stated.get("margin"), factors_are, "folder" in parts)
+    if lost := sorted(run.name for run in runs if run.name in copies and run.status != "finished"):
+        notes.append(f"Another copy counts of runs that failed: {first_few(lost)}. {LEFT_OUT}")
     tree = {
         **told.fields(kept),
         "name": runs[0].study or Path(source).resolve().name,
@@ -193,13 +193,6 @@ def without_copies(
             raise UserError(f"{source}: {run.name}: has no setting `seed`, and {first} has the same settings")
         copies[run.name] = f"is another copy of {first} ({variant}, seed {seed}), so it is not used"
     return kept, copies
-
-
-def _lost(replaced: Iterable[str]) -> list[str]:
-    """What to know of failed runs `replaced` by a copy that finished."""
-    why = "Runs that failed and are left out make a variant look better than it is."
-    names = sorted(replaced)
-    return [f"Another copy counts of runs that failed: {first_few(names)}. {why}"] * bool(names)
 
 
 def _notes(

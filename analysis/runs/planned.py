@@ -26,6 +26,7 @@ from analysis.verdicts.stopping import after_looks
 from experiments.errors import UserError, plural
 from experiments.metric import is_metric
 from experiments.runs.history import read_looks
+from experiments.stated import baseline_of
 from experiments.study import StudyPlan
 from experiments.table_plan import GivenPlan, TablePlan
 from vit.registry import nearest
@@ -122,7 +123,7 @@ def _stated(
         "description": " ".join(filter(None, [plan.description, found.about])),
         "factors": _settings(plan.factors),
         "extra": list(map(_settings, plan.extra)),
-        "baseline": plan.baseline_label,
+        "baseline": baseline_of(plan.baseline, plan.labels),
         "metric": str(metric),
         "variance": asked.variance,
         "seeds": sorted(plan.numbers),

@@ -7,6 +7,7 @@ import pytest
 from commands import refusal
 
 from experiments.errors import UserError
+from experiments.stated import baseline_of
 from experiments.table_plan import EXAMPLE, GivenPlan
 
 PLAN = {"name": "optimizers", "factors": {"method": ["sgd", "adam"]}, "metric": "acc", "margin": 0.5, "seeds": 5}
@@ -74,7 +75,7 @@ def test_a_variant_beyond_the_product_and_a_baseline_by_its_levels():
     grid = plan(factors={"method": ["sgd", "adam"], "lr": [0.1]}, extra=[{"method": "sgd", "lr": 1}])
     assert list(grid.labels) == ["method=sgd, lr=0.1", "method=adam, lr=0.1", "method=sgd, lr=1"]
     by_levels = plan(factors={"method": ["sgd", "adam"], "lr": [0.1, 1]}, baseline={"method": "adam", "lr": 1.0})
-    assert by_levels.baseline_label == "method=adam, lr=1"
+    assert baseline_of(by_levels.baseline, by_levels.labels) == "method=adam, lr=1"
 
 
 def test_a_shell_reads_every_value_of_a_line_as_one_word():

@@ -1,6 +1,6 @@
 """Conditions on the rows of a table: `COLUMN=VALUE`, or `COLUMN!=VALUE`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import pandas as pd
 
@@ -18,13 +18,6 @@ def _parsed(condition: str) -> tuple[str, bool, str]:
 def named_columns(conditions: Iterable[str]) -> list[str]:
     """The columns that conditions are about, each once."""
     return list(dict.fromkeys(_parsed(condition)[0] for condition in conditions))
-
-
-def rows_where(frame: pd.DataFrame, source: str, conditions: Sequence[str]) -> pd.DataFrame:
-    """The rows that meet all conditions, see `meets`."""
-    for condition in conditions:
-        frame = frame[meets(frame, source, "where", condition)].reset_index(drop=True)
-    return frame
 
 
 def meets(frame: pd.DataFrame, source: str, field: str, condition: str) -> pd.Series:

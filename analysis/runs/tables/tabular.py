@@ -18,7 +18,7 @@ from analysis.runs.runs import Runs
 from analysis.runs.settings import DATASET, level_text
 from analysis.runs.source_run import SourceRun, apart
 from analysis.runs.tables.cells import cell_number, cell_text, is_seed
-from analysis.runs.tables.conditions import meets, named_columns, rows_where
+from analysis.runs.tables.conditions import meets, named_columns
 from analysis.runs.tables.ended import check_ended, notes_of_others
 from analysis.runs.tables.repeats import SAYS, STEP, selected
 from analysis.runs.tables.rows import RUN, UNPAIRED, Rows, checked, rows_of
@@ -40,8 +40,10 @@ class TableRuns(NamedTuple):
 
 def runs_of(frame: pd.DataFrame, source: str, asked: Asked) -> TableRuns:
     """The runs of a table. `source`: what messages call the table."""
-    whole = checked(frame, source)
-    rows = rows_of(rows_where(whole, source, asked.where), source, asked)
+    whole = frame = checked(frame, source)
+    for condition in asked.where:
+        frame = frame[meets(frame, source, "where", condition)].reset_index(drop=True)
+    rows = rows_of(frame, source, asked)
     measured, notes = measured_in(rows.frame, rows.metric, asked)
     lost = pd.Series(False, rows.frame.index)
     for condition in asked.failed:
