@@ -25,7 +25,7 @@ def test_the_example_is_a_plan(tmp_path):
     (tmp_path / "plan.yaml").write_text(EXAMPLE)
     read = GivenPlan.of(tmp_path / "plan.yaml").plan
     assert list(read.labels) == ["sgd", "adam", "muon"] and read.looks == [3, 5]
-    assert read.line("muon", 4) == "python train.py --opt muon --seed 4 --out runs/muon-4.json"
+    assert read.line("muon", 4) == "mkdir -p runs; python train.py --opt muon --seed 4 --out runs/muon-4.json"
 
 
 @pytest.mark.parametrize(
