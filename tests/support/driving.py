@@ -26,7 +26,7 @@ class Driving:
 
     def worker(self) -> Worker:
         """A worker, once there is room for one."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while not self.engine.room:
             assert time.monotonic() < end, "no worker"
             self.told += self.engine.events(0.5)
@@ -36,7 +36,7 @@ class Driving:
 
     def next(self) -> Event:
         """The next event of any worker."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while not self.told:
             assert time.monotonic() < end, "nothing was told"
             self.told += self.engine.events(0.5)
