@@ -208,7 +208,7 @@ def studies_table(
         f"{f' {words.capital(counted_on)}: at least so many datasets.' if counted_on else ''}"
     )
     note = f"Marks are read from intervals that hold for {held_for(first)}."
-    return Table("across", caption, rows, tuple(columns[key] for key in keys), fields, (note,))
+    return Table("across", caption, rows, tuple(columns[key] for key in keys), fields, (note,), turns=True)
 
 
 def _count(verdict: str) -> Callable[[AcrossRow], int | None]:

@@ -1,18 +1,25 @@
 """Write a table for a paper as LaTeX. Text is escaped here; every character has a form in pdflatex or is replaced."""
 
 import re
+import textwrap
 import unicodedata
+from dataclasses import replace
+
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
 
 from analysis.figures.style import is_math
-from analysis.words import GREEK, math_parts, plain
-from analysis.write.table import Column, Shown, Table, label_lines
+from analysis.words import GREEK, digits, math_parts, plain, without_math
+from analysis.write.table import SHORT_LABEL, Column, Grid, Shown, Table
 
 HEAD = (
     r"% written by vit-report --table, which replaces the whole file; needs \usepackage{booktabs,tabularx}; "
     "a character that pdflatex has no form of is its code, {[}4E2D{]}; the CSV has the text"
 )
 SMALL = r"\noindent{\small\setlength{\tabcolsep}{4pt}%"  # so that the usual columns fit a page of 5.5 inches
-FLEXIBLE = r">{\raggedright\arraybackslash}X"  # gets the width that the other columns leave
+SPACE, FONT = 8.0, FontProperties(family="cmr10", size=9)  # points between columns; the letters of \small in LaTeX
+POINTS = 72.27  # of TeX in an inch
+LINES = (3.33, 5.5)  # inches: one of two columns, and a page
 
 COMMANDS = ["textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar", "dag", "dots"]
 SYMBOLS = [r"\pm", r"-", r"\times", r"\geq", r"\leq", r"\cdot", r"^2", r"\to", r"\surd"]
@@ -59,19 +66,22 @@ def table(table: Table, label: str = "", caption: str | None = None) -> str:
     def text(shown: str) -> str:
         return "".join(forms.get(character) or _form(character) for character in shown)
 
-    keys = [at for at, column in enumerate(columns) if column.key] or [0]
-    widest = max(keys, key=lambda at: max((len(row[at].text) for row in rows), default=0))
-    align = [FLEXIBLE if at == widest else "r" if column.numeric else "l" for at, column in enumerate(columns)]
-    heads = zip(*(["", *label_lines(coded(column.label))][-2:] for column in columns))
+    (columns, rows), inches = laid_out(table)
+    heads = [_head(Grid(columns, rows), at, coded(column.label)) for at, column in enumerate(columns)]
+    most = max(map(len, heads))
     caption = text(coded(table.caption)) if caption is None else _with_math(plain(caption))
     start = [r"\begin{table}", rf"\caption{{{caption}}}", rf"\label{{{label}}}"]
     lines = [
         HEAD,
+        f"% needs a line of {inches:.2f} inches or more",
         *(start if caption else []),
         SMALL,
-        rf"\begin{{tabularx}}{{\linewidth}}{{@{{}}{''.join(align)}@{{}}}}",
+        rf"\begin{{tabularx}}{{\linewidth}}{{@{{}}{''.join(_alignments(Grid(columns, rows)))}@{{}}}}",
         r"\toprule",
-        *(" & ".join(map(text, line)) + r" \\" for line in heads if any(line)),
+        *(
+            " & ".join(map(text, line)) + r" \\"
+            for line in zip(*([""] * (most - len(lines)) + lines for lines in heads))
+        ),
         r"\midrule",
         *(" & ".join(map(_cell, row, columns)) + r" \\" for row in rows),
         r"\bottomrule",
@@ -79,6 +89,86 @@ def table(table: Table, label: str = "", caption: str | None = None) -> str:
         *([r"\end{table}"] if caption else []),
     ]
     return "\n".join(lines) + "\n"
+
+
+def laid_out(table: Table) -> tuple[Grid, float]:
+    """The columns and rows as LaTeX has them, and the inches that they need: the first form that fits one of `LINES`.
+
+    Forms: as they are; all keys in one column; rows and columns in each other's place, where the table allows it.
+    """
+    grid = table.shown()
+    forms = [grid, *([_joined(grid)] if sum(column.key for column in grid.columns) > 1 else [])]
+    forms += [_turned(grid)] if table.turns and grid.rows else []
+    needs = [(_needed(form), form) for form in forms]
+    fitting = [(inches, form) for line in LINES for inches, form in needs if inches <= line]
+    inches, form = (fitting or [min(needs, key=lambda need: need[0])])[0]
+    return form, inches
+
+
+def _joined(grid: Grid) -> Grid:
+    keys = [at for at, column in enumerate(grid.columns) if column.key]
+    wanted = [at not in keys[1:] for at in range(len(grid.columns))]
+    columns, rows = [*grid.columns], [[*row] for row in grid.rows]
+    columns[keys[0]] = replace(columns[keys[0]], label=", ".join(columns[at].label for at in keys))
+    for row in rows:
+        row[keys[0]] = row[keys[0]]._replace(text=", ".join(row[at].text for at in keys))
+    return Grid(columns, [tuple(row) for row in rows]).only(wanted)
+
+
+def _turned(grid: Grid) -> Grid:
+    heads = [Column(row[0].text, "", digits, math=grid.columns[0].math) for row in grid.rows]
+    lines = [
+        (Shown(column.label, "", "", None, ""), *(row[at] for row in grid.rows))
+        for at, column in enumerate(grid.columns)
+    ]
+    return Grid([Column("", "", key=True), *heads], lines[1:])
+
+
+def _words(text: str) -> list[str]:
+    """The parts between which LaTeX may break a line: after the hyphens of long words, too."""
+    return [part for word in text.split() for part in (re.split("(?<=-)", word) if len(word) > SHORT_LABEL else [word])]
+
+
+def _width(text: str) -> float:
+    """The width of a text in points, about."""
+    ascii = re.sub("[^ -~]", "M", re.sub(r"[±−×<>|\\{}^_]", "+", without_math(text)))
+    return float(text_to_path.get_text_width_height_descent(ascii, FONT, False)[0]) if ascii else 0.0
+
+
+def _widths(grid: Grid, at: int) -> tuple[float, float]:
+    """The width of a column's texts, and the least: that of its longest word, if it is text."""
+    cells, column = [row[at] for row in grid.rows], grid.columns[at]
+    texts = [(f"{cell.text}{cell.dagger} {cell.sign}".strip(), 1.15 if cell.bold else 1.0) for cell in cells]
+    natural = max((_width(text) * bold for text, bold in texts), default=0.0)
+    words = (_width(word) for text, _ in texts for word in _words(text))
+    return natural, natural if column.numeric else max(words, default=0.0)
+
+
+def _head(grid: Grid, at: int, label: str) -> list[str]:
+    """The lines of the head of a column, about as wide as what stands below."""
+    longest = max((len(row[at].text) for row in grid.rows), default=0)
+    most = longest if grid.columns[at].numeric else min(longest, SHORT_LABEL)
+    return textwrap.wrap(label, max(most, 1), break_long_words=False, break_on_hyphens=False)
+
+
+def _least(grid: Grid, at: int) -> float:
+    lines = _head(grid, at, plain(without_math(grid.columns[at].label)))
+    return max([_widths(grid, at)[1], *map(_width, lines)])
+
+
+def _needed(grid: Grid) -> float:
+    places = range(len(grid.columns))
+    return (sum(_least(grid, at) for at in places) + SPACE * (len(places) - 1)) / POINTS
+
+
+def _alignments(grid: Grid) -> list[str]:
+    """What `tabularx` is told of each column. What is text shares the width that is left, by the longest words."""
+    places = [at for at, column in enumerate(grid.columns) if not column.numeric]
+    flexible = [at for at in places if _widths(grid, at)[0] > _least(grid, at)] or places[:1] or [0]
+    shares = {at: _least(grid, at) for at in flexible}
+    each = sum(shares.values()) / len(shares)
+    parts = {at: rf">{{\hsize={share / each:.3f}\hsize\raggedright\arraybackslash}}X" for at, share in shares.items()}
+    return [parts.get(at) or ("r" if column.numeric else "l") for at, column in enumerate(grid.columns)]
 
 
 def _cell(cell: Shown, column: Column) -> str:

@@ -123,7 +123,7 @@ class Table:
     rows that are mappings. An `Estimate` is three columns of it. `folded`: whether the page shows only the caption
     until the reader unfolds it; a table without columns is only its CSV. `group`: the group of each row; a link to
     "#GROUP" leads to its first row. `listing`: a long table that only the page shows; the document has a frame of the
-    same name, which is its CSV.
+    same name, which is its CSV. `turns`: whether LaTeX may make rows of its columns, where these are many.
     """
 
     name: str
@@ -135,6 +135,7 @@ class Table:
     folded: bool = False
     group: Value | None = None
     listing: bool = False
+    turns: bool = False
 
     def shown(self) -> Grid:
         """The columns that hold a text in any row, and those that identify a row."""
