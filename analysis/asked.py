@@ -19,6 +19,7 @@ from vit.registry import nearest
 
 Spread = Literal["interval", "sd"]
 """What stands after ± of a mean in a table for a paper: half its interval (the default), or the runs' deviation."""
+TableOf = Literal["variants", "effects"]
 PAGES = ("report", "across")
 REPORT_ONLY = ("out", "figures", "open", "wandb", "style", "models")
 ALONE = {
@@ -36,7 +37,7 @@ ALONE = {
     "wandb": ("shows the planned comparison", ("metric", "baseline")),
 }
 """A flag -> what it does, and the flags that do not go with it."""
-NEEDS = dict.fromkeys(("columns", "label", "caption"), "table") | dict.fromkeys(("project", "entity"), "wandb")
+NEEDS = dict.fromkeys(("columns", "label", "caption", "of"), "table") | dict.fromkeys(("project", "entity"), "wandb")
 NEEDS |= {"needed": "plan", "width": "figure"}
 """A flag -> the one without which it has no effect."""
 
@@ -199,6 +200,8 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     table: File | None = _flag(TABLE, "FILE")
     """write only this table, to a file that ends with .tex (booktabs), .md or .csv; replaces an earlier one with the
     same first line"""
+    of_: TableOf | None = _flag(TABLE)
+    """what the table has rows of: variants (default), or effects, the differences between the levels of each factor"""
     columns: Names | None = _flag(TABLE, "NAME,NAME")
     """columns of the table, such as variant,test/acc,difference or, over datasets, variant,digits,mnist,better; a wrong
     name lists them all"""

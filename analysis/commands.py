@@ -111,7 +111,7 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
 def _check_number(parts: Mapping[str, Runs], name: str, asked: Asked) -> None:
     """Raise `UserError` for a flag of one dataset with several, and the reverse."""
     several = len(parts) > 1
-    if several and (of_one := [flag for flag in ("gate", "by", "target", "wandb") if flag in asked.given]):
+    if several and (of_one := [flag for flag in ("gate", "by", "target", "wandb", "of") if flag in asked.given]):
         raise UserError(f"{flag_of(of_one[0])}: is for one dataset, not for {', '.join(parts)}; {ADVICE}")
     if not several and name == "report-across":
         raise UserError("across: one dataset is not enough; give two or more studies, of different datasets")
@@ -128,7 +128,7 @@ def _gate(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
 def _table(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
     file = asked.table
     assert file is not None
-    table, label = table_of(found, asked.columns, asked.spread, typed=file.suffix == ".tex")
+    table, label = table_of(found, asked.columns, asked.spread, file.suffix == ".tex", asked.of_)
     write_table(table, file, asked.label or f"{label}-{file.stem}", asked.caption)
     return 0, [str(file)]
 

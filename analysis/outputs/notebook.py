@@ -13,7 +13,7 @@ import pandas as pd
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from analysis.asked import Asked, names_of
+from analysis.asked import Asked, TableOf, names_of
 from analysis.findings import Findings, analyze_each
 from analysis.findings.columns import difference, verdict_text
 from analysis.outputs.as_json import warning_texts
@@ -144,10 +144,15 @@ class _Shown(ABC):
         return warning_texts(self._document.warnings)
 
     def to_latex(
-        self, columns: Sequence[str] | None = None, label: str = "", caption: str | None = None, rename: Any = ()
+        self,
+        columns: Sequence[str] | None = None,
+        label: str = "",
+        caption: str | None = None,
+        rename: Any = (),
+        of: TableOf | None = None,
     ) -> str:
         """What `vit-report --table FILE.tex` writes; see its flags. `rename`: {"OLD": "NEW"}."""
-        table, usual = table_of(_renamed(self._found, rename), None if columns is None else names_of(columns))
+        table, usual = table_of(_renamed(self._found, rename), None if columns is None else names_of(columns), of=of)
         return in_latex(table, label or usual, caption)
 
     def plot(self, width: float | None = None) -> Figure:

@@ -1,15 +1,18 @@
 """A table for a paper: the columns that the user names, the best mean in bold, and a caption that says all of it."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analysis import words
-from analysis.asked import Spread
+import pandas as pd
+
+from analysis import verdicts, words
+from analysis.asked import Spread, TableOf
 from analysis.figures.style import Plot
 from analysis.findings import Findings
-from analysis.findings.columns import baseline_name, difference, key_columns, mark_note, variant_fields
+from analysis.findings.columns import baseline_name, difference, key_columns, mark_note, signed_column, variant_fields
 from analysis.findings.rows import VariantRow
 from analysis.questions.cost import cost_table
 from analysis.questions.metrics import metrics_table
@@ -17,6 +20,7 @@ from analysis.questions.results import forest_plot, variants_table
 from analysis.studies.over_studies import studies_table
 from analysis.verdicts import UNKNOWN, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
+from analysis.verdicts.estimates import moments
 from analysis.write import files, latex, markdown
 from analysis.write.table import Column, Key, Table, Value, chosen
 from experiments.errors import UserError, say, writing
@@ -36,14 +40,19 @@ def is_across(found: Mapping[str, Findings]) -> bool:
 
 
 def table_of(
-    found: Mapping[str, Findings], names: Sequence[str] | None, spread: Spread | None = None, typed: bool = True
+    found: Mapping[str, Findings],
+    names: Sequence[str] | None,
+    spread: Spread | None = None,
+    typed: bool = True,
+    of: TableOf | None = None,
 ) -> tuple[Table, str]:
     """The table of the findings on each dataset, and its label in LaTeX. `typed`: with the names as they are typed."""
     shown = {name: findings.for_latex if typed else findings for name, findings in found.items()}
     if is_across(found):
         return studies_table(shown, names, spread), "tab:across"
     (one,) = shown.values()
-    return paper_table(one, names, spread), f"tab:{one.study.name}"
+    table = effects_table(one, names) if of == "effects" else paper_table(one, names, spread)
+    return table, f"tab:{one.study.name}"
 
 
 def figure_of(found: Mapping[str, Findings], width: float | None) -> Plot:
@@ -69,12 +78,36 @@ def paper_table(findings: Findings, names: Sequence[str] | None, spread: Spread 
         column = columns[key]
         fields[key] = column.value
         if spread == "sd" and isinstance(key, tuple):
-            column, more = _with_deviations(column, Metric(key[1]), findings)
+            column, more = _with_deviations(column, key, findings)
             fields |= more
         mark = column.mark if key == ("metric", metric) else None
         shown.append(replace(column, link=None, mark=mark, detail=False))
     notes = [f"{column.label}: {column.note}." for column in shown if column.field == "p_target"]
     return Table("variants", " ".join([_caption(findings, keys, spread), *notes]), findings.rows, tuple(shown), fields)
+
+
+def effects_table(findings: Findings, names: Sequence[str] | None) -> Table:
+    """A row for each difference of two levels of a factor. Raises `UserError` where effects are not tested."""
+    model, metric, factors = findings.factors.model, findings.means.metric, findings.variants.factors
+    if model is None:
+        reason = findings.factors.skipped_reason.replace("factors: ", "") or "it needs a grid of two factors or more"
+        raise UserError(f"--of: effects of factors are not tested: {reason}")
+    columns: dict[Key, Column] = {
+        "factor": Column("factor", lambda row: factors[row["factor"]], key=True),
+        "from": Column("from", "reference", key=True),
+        "to": Column("to", "level", key=True),
+        "difference": signed_column(metric, "difference [interval]", "adjusted"),
+        "verdict": Column("verdict", "verdict"),
+        "p": Column("p (adjusted)", "p_adjusted", words.p_values),
+    }
+    keys = chosen(columns, names, [*columns][:-1])
+    seeds = words.seeds((mean.n for mean in findings.means.of_variants.values()), findings.counted)
+    caption = (
+        f"{words.titled(metric)}: effect of each factor, averaged over the other factors, {seeds}. Differences have "
+        f"{words.CONFIDENCE} intervals for all effects and all pairs of variants together (Bonferroni)."
+    )
+    fields: dict[Key, Value] = {key: columns[key].value for key in keys}
+    return Table("effects", caption, model.contrasts.to_dict("records"), tuple(columns[key] for key in keys), fields)
 
 
 def _columns(findings: Findings) -> dict[Key, Column]:
@@ -87,25 +120,45 @@ def _columns(findings: Findings) -> dict[Key, Column]:
     shown = replace(known["difference"], value=_tested_difference)
     if len(words.without_math(baseline)) > SHORT_NAME:
         shown = replace(shown, label=shown.label.replace(f" from {baseline}", ""))
-    return known | {"difference": shown}
+    return known | {"difference": shown} | _of_others(findings)
+
+
+def _of_others(findings: Findings) -> dict[Key, Column]:
+    """The means of the columns of numbers that a user's table has beside its metric."""
+    return {("column", name): _mean_of(name, findings) for name in findings.study.others}
+
+
+def _mean_of(name: str, findings: Findings) -> Column:
+    means = {variant: verdicts.means([own])[0] for variant, own in _values(("column", name), findings).items()}
+    show = words.intervals(Metric(name, "higher"))
+    return Column(name, lambda row: means.get(row.variant, UNKNOWN), show, ("column", name))
+
+
+def _values(key: tuple[str, str], findings: Findings) -> dict[str, list[float]]:
+    """Variant -> what its finished runs have in a column."""
+    runs, (kind, name) = findings.study.of("finished"), key
+    values = runs[name].to_numpy() if kind == "metric" else findings.study.others[name].reindex(runs["run"]).to_numpy()
+    return pd.Series(values, dtype=float).groupby(runs["variant"].to_numpy()).agg(list).to_dict()
 
 
 def _tested_difference(row: VariantRow) -> Estimate:
     return UNKNOWN if row.comparison.verdict == NOT_TESTED else difference(row)
 
 
-def _with_deviations(column: Column, metric: Metric, findings: Findings) -> tuple[Column, dict[Key, Value]]:
-    """The column of a metric with the standard deviation of the runs for the interval, and its fields in CSV."""
-    deviation = findings.study.of("finished").groupby("variant")[metric].std().reindex(findings.variants.names)
+def _with_deviations(column: Column, key: tuple[str, str], findings: Findings) -> tuple[Column, dict[Key, Value]]:
+    """The column of means with the standard deviation of the runs for the interval, and its fields in CSV."""
+    kind, name = key
+    deviations = {variant: float(moments(own)[1]) for variant, own in _values(key, findings).items()}
 
     def mean(row: VariantRow) -> float:
-        return findings.means.by_metric[metric][row.variant].value
+        return float(column.value(row).value) if callable(column.value) else math.nan
 
     def sd(row: VariantRow) -> float:
-        return float(deviation[row.variant])
+        return deviations.get(row.variant, math.nan)
 
+    metric = Metric(name, "higher" * (kind == "column"))
     shown = replace(column, value=lambda row: (mean(row), sd(row)), sort=mean, show=words.deviations(metric))
-    return shown, {("metric", metric): mean, ("metric", f"{metric}_sd"): sd}
+    return shown, {key: mean, (kind, f"{name}_sd"): sd}
 
 
 def _caption(findings: Findings, keys: Sequence[Key], spread: Spread | None) -> str:
@@ -153,6 +206,8 @@ def write_table(table: Table, file: Path, label: str, caption: str | None = None
     """
     if file.suffix == ".tex":
         body = in_latex(table, label, caption)
+        if (inches := latex.laid_out(table)[1]) > max(latex.LINES):
+            say(f"vit-report: {file} needs a line of {inches:.1f} inches; name fewer --columns", error=True)
     else:
         said = table.caption if caption is None else words.without_math(words.checked_math(caption, "caption"))
         body = table.csv() if file.suffix == ".csv" else f"{markdown.table(table)}\n{markdown.escaped(said)}\n"

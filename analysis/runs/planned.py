@@ -99,7 +99,7 @@ def _study(source: str, given: GivenPlan, asked: Asked, found: TableRuns) -> Run
     left = [run for place, run in runs.items() if place in own] + [SourceRun(name, "unplanned") for name in unused]
     seen = tuple(read_looks(given.looks_file)) if given.looks_file else ()
     troubles = {name: f"{why}, so it is not used" for name, why in unused.items()}
-    return Runs.of_runs(kept, left, looks=seen, looks_file=given.looks_file, troubles=troubles)
+    return Runs.of_runs(kept, left, looks=seen, looks_file=given.looks_file, troubles=troubles, others=found.others)
 
 
 def _stated(

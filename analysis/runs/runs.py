@@ -44,6 +44,7 @@ class Runs:
     stated: StudyPlan | None = None  # the plan that the runs state, if `plan` is of a part or exploratory
     looks_file: Path | None = None  # where looks at the runs of a user's plan are noted
     noted: tuple[str, ...] = ()  # what a reader must know beside the notes of the plan
+    others: pd.DataFrame = field(default_factory=pd.DataFrame)  # of a user's table: run -> its other columns of numbers
 
     @classmethod
     def of_runs(cls, plan: StudyPlan, runs: Iterable[SourceRun], **parts: Any) -> Runs:

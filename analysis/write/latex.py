@@ -4,6 +4,7 @@ import re
 import textwrap
 import unicodedata
 from dataclasses import replace
+from functools import reduce
 
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
@@ -17,20 +18,30 @@ HEAD = (
     "a character that pdflatex has no form of is its code, {[}4E2D{]}; the CSV has the text"
 )
 SMALL = r"\noindent{\small\setlength{\tabcolsep}{4pt}%"  # so that the usual columns fit a page of 5.5 inches
-SPACE, FONT = 8.0, FontProperties(family="cmr10", size=9)  # points between columns; the letters of \small in LaTeX
+SPACE = 8.0  # points between columns
+FONT = FontProperties(family="cmr10", size=9.3)  # as wide as LaTeX's letters of 9 points
 POINTS = 72.27  # of TeX in an inch
 LINES = (3.33, 5.5)  # inches: one of two columns, and a page
 
 COMMANDS = ["textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar", "dag", "dots"]
-SYMBOLS = [r"\pm", r"-", r"\times", r"\geq", r"\leq", r"\cdot", r"^2", r"\to", r"\surd"]
+SYMBOLS = r"""\pm - \times \geq \leq \cdot \to \surd \leftarrow \uparrow \downarrow \leftrightarrow \Rightarrow \approx
+\neq \sim \infty \partial \nabla \sum \prod \in \ll \gg \div \star \bullet \circ ' '' \ell \mu \Delta ^{-} ^{+} ^\circ
+\mp \equiv \propto \varepsilon \vartheta \varphi"""
+LETTERS = "ss ae oe o aa l AE OE O AA L i"
 FORMS = {
     **{character: "\\" + character for character in "{}$&#%_"},
     **{character: "{" + character + "}" for character in "[]*"},
     **{character: rf"\{command}{{}}" for character, command in zip("\\^~<>|†…", COMMANDS, strict=True)},
-    **{character: f"${symbol}$" for character, symbol in zip("±−×≥≤·²→√", SYMBOLS, strict=True)},
+    **{
+        character: f"${symbol}$"
+        for character, symbol in zip("±−×≥≤·→√←↑↓↔⇒≈≠∼∞∂∇∑∏∈≪≫÷★•∘′″ℓµ∆⁻⁺°∓≡∝ɛϑϕ", SYMBOLS.split(), strict=True)
+    },
+    **{character: f"$^{number}$" for number, character in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
+    **{character: f"$_{number}$" for number, character in enumerate("₀₁₂₃₄₅₆₇₈₉")},
     **dict(zip("“”‘’–—", ("``", "''", "`", "'", "--", "---"))),
     **{letter: rf"$\{command}$" for command, letter in GREEK.items()},
-    "ß": r"\ss{}",
+    **{letter: rf"\{command}{{}}" for letter, command in zip("ßæœøåłÆŒØÅŁı", LETTERS.split(), strict=True)},
+    **{"‐": "-{}", "‑": "-{}", "„": ",,", "‚": ",", "½": "1/2", "¼": "1/4", "¾": "3/4"},
     "‡": r"\ddag{}",
     **{"▲": r"$\bigtriangleup$", "▼": r"$\bigtriangledown$", "■": r"\rule{1ex}{1ex}"},
     **{'"': r"\char34{}", "`": r"\char96{}", "'": "'{}", "-": "-{}"},  # two in a row would be a quotation mark, a dash
@@ -42,7 +53,9 @@ CONTROL = {*WORDS.split(), *GREEK}
 """Control words that math may have. Others could read files, write them or run commands."""
 TOKEN = re.compile(r"\\([A-Za-z]+)|\\[,;:! |{}]|\^(?!\^)|[A-Za-z0-9 +\-=*/().,:;|<>!?'\[\]_{}]")  # ^^5c is a backslash
 FOOTNOTES = {"†": r"$^\dagger$", "‡": r"$^\ddagger$"}
-ACCENTS = dict(zip("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327", r"""`'^~"rvc"""))  # mark -> LaTeX's accent
+ACCENTS = dict(
+    zip("\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0323\u0327", r"""`'^~=u."rHvdc""")
+)  # mark -> LaTeX's accent
 
 
 def table(table: Table, label: str = "", caption: str | None = None) -> str:
@@ -201,7 +214,7 @@ def _form(character: str) -> str:
         return FORMS[character]
     if character.isascii():
         return character
-    parts = unicodedata.normalize("NFD", character)
-    if len(parts) == 2 and parts[0].isascii() and parts[1] in ACCENTS:
-        return rf"\{ACCENTS[parts[1]]}{{{parts[0]}}}"
+    letter, *marks = unicodedata.normalize("NFD", character)
+    if marks and letter.isascii() and {*marks} <= {*ACCENTS}:
+        return reduce(lambda inner, mark: rf"\{ACCENTS[mark]}{{{inner}}}", marks, letter)
     return f"{{[}}{ord(character):04X}{{]}}"

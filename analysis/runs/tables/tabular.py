@@ -36,6 +36,7 @@ class TableRuns(NamedTuple):
     metric: Metric
     notes: list[str]
     about: str = ""
+    others: pd.DataFrame = pd.DataFrame()
 
 
 def runs_of(frame: pd.DataFrame, source: str, asked: Asked) -> TableRuns:
@@ -59,7 +60,15 @@ def runs_of(frame: pd.DataFrame, source: str, asked: Asked) -> TableRuns:
     rows, selecting = selected(rows, lost, asked.last, asked.mean_over)
     runs, (noting, about) = _runs(rows, levels, measured), _notes(rows, unused.loc[rows.frame.index])
     left_out = _left_out(len(whole) - len(lost), whole, asked.where)
-    return TableRuns(runs, measured, [*noting, *notes, *selecting, *left_out], about)
+    others = pd.DataFrame() if asked.mean_over else _numbers(unused.loc[rows.frame.index])
+    others = others.set_axis([run.name for run in runs][: len(others)])
+    return TableRuns(runs, measured, [*noting, *notes, *selecting, *left_out], about, others)
+
+
+def _numbers(unused: pd.DataFrame) -> pd.DataFrame:
+    """The columns of numbers; empty cells are NaN."""
+    numbers = unused.map(lambda text: cell_number(text or "nan"))
+    return numbers.loc[:, numbers.notna().any() & ~numbers.map(lambda one: one is None).any()].astype(float)
 
 
 def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
@@ -67,7 +76,7 @@ def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
 
     `source`: what messages call the table.
     """
-    runs, measured, notes, about = runs_of(frame, source, asked)
+    runs, measured, notes, about, others = runs_of(frame, source, asked)
     of_rows, studies = [str(run.config.get(DATASET, "")) for run in runs], []
     names = {"names": {"seed": asked.seed}} if asked.seed and not is_seed(asked.seed) else {}
     for name in dict.fromkeys(of_rows) if asked.seeds else sorted({*of_rows}):
@@ -80,7 +89,7 @@ def read_tables(frame: pd.DataFrame, source: str, asked: Asked) -> list[Runs]:
         except UserError as error:
             raise UserError(f"{asked.dataset}={name}: {error}" if name else str(error)) from error
         notes_of = [*study.notes, *_notes_of_values(study, asked), *notes]
-        studies.append(replace(study, plan=study.plan.changed(notes=notes_of)))
+        studies.append(replace(study, plan=study.plan.changed(notes=notes_of), others=others))
     return studies
 
 

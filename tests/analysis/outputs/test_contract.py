@@ -62,7 +62,7 @@ def cells_of(results, folder):
     return {
         "page": [html.unescape(re.sub("<[^>]*>", "", cell)) for cell in re.findall("<td.*?</td>", page)],
         "markdown": pages.readme(document.as_shown()).split("|"),
-        "latex": tex.replace("\n", "&").split("&"),
+        "latex": re.split(r"[\n&]|, ", tex),  # of many factors, the levels are one column
         "notebook": [re.sub("<[^>]*>", "", cell) for cell in re.findall("<td.*?</td>", results._repr_html_())],
         "W&B": "\n".join(panels).split("|"),
         "csv": [cell for head, *rows in tables_of(results).values() for row in rows for cell in row],

@@ -1,8 +1,10 @@
 """Tables and figures for a paper: marks, caption, standard deviations, the paper's own names, the user's style."""
 
 import re
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pdflatex
 import pytest
@@ -173,6 +175,110 @@ def test_tables_fit_a_column_and_a_page(width, columns, datasets, tmp_path, vit_
     assert len(set(labels)) == 4 and r"\begin{table}" not in bodies[2]  # no label without a caption
     log = pdflatex.log_of("\n".join(bodies), tmp_path, width)
     assert "Overfull" not in log and "multiply" not in log
+
+
+FACTORS = {
+    "embedding": ["none", "learned-1d", "learned-2d"],
+    "optimizer": ["adamw", "sam"],
+    "weight decay": [0.01, 0.1],
+}
+
+
+def grid(folder):
+    """The flags of a table of three factors, with a loss."""
+    generator, rows = np.random.default_rng(0), list(product(*FACTORS.values(), range(5)))
+    frame = pd.DataFrame(rows, columns=[*FACTORS, "seed"])
+    frame["test/acc"] = 0.9 + 0.01 * (frame["optimizer"] == "sam") + generator.normal(0, 0.004, len(frame))
+    frame.assign(loss=1 - frame["test/acc"]).to_csv(folder / "grid.csv", index=False)
+    return [folder / "grid.csv", "--metric", "test/acc", *(word for name in FACTORS for word in ("--factor", name))]
+
+
+def datasets(folder, number, names=("sgd", "adam", "sam")):
+    """The flags of a table of methods on so many datasets."""
+    rows = [
+        (f"dataset {d}", m, s, 80 + d + i + (s * (i + d) % 4) / 5)
+        for d in range(number)
+        for i, m in enumerate(names)
+        for s in range(4)
+    ]
+    pd.DataFrame(rows, columns=["data", "method", "seed", "acc"]).to_csv(folder / "many.csv", index=False)
+    return [folder / "many.csv", "--metric", "acc", "--factor", "method", "--dataset", "data"]
+
+
+@pdflatex.needed
+@pytest.mark.parametrize(
+    ("width", "table"),
+    [
+        (5.5, lambda folder: grid(folder)),
+        (3.33, lambda folder: [*grid(folder), "--columns", "variant,test/acc,difference"]),
+        (3.33, lambda folder: [*grid(folder), "--columns", "variant,test/acc,loss"]),
+        (3.33, lambda folder: [*grid(folder), "--of", "effects"]),
+        (5.5, lambda folder: datasets(folder, 12)),
+        (3.33, lambda folder: datasets(folder, 12)),
+        (5.5, lambda folder: datasets(folder, 2, ("é ± α → “x” 10⁻³", "ø‑net, ≈ łódź", "ế ★ ½"))),
+    ],
+)
+def test_a_wide_table_fits_and_says_the_width_it_needs(width, table, tmp_path, vit_report):
+    file = tmp_path / "table.tex"
+    status, _, err = vit_report(*table(tmp_path), "--table", file)
+    assert status == 0 and "needs a line" not in err
+    needed = float(re.search(r"needs a line of ([\d.]+) inches", file.read_text())[1])
+    assert needed <= width and "{[}0" not in file.read_text().split("booktabs", 1)[1].split("\n", 1)[1]
+    for inches, fits in ((width, True), (needed, True), (0.8 * needed, False)):
+        assert ("Overfull" not in pdflatex.log_of(file.read_text(), tmp_path, f"{inches}in")) == fits
+
+
+def test_many_datasets_are_rows(tmp_path, vit_report):
+    file = tmp_path / "t.tex"
+    assert vit_report(*datasets(tmp_path, 12), "--table", file)[0] == 0
+    lines = file.read_text().splitlines()
+    assert " & adam & sam & sgd \\\\" in lines and sum(line.startswith("dataset 1") for line in lines) == 3
+    assert any(line.startswith("better on & -- & 9 & 0") for line in lines)
+    status, _, err = vit_report(
+        *datasets(tmp_path, 12, [f"method-{n}" for n in range(12)]), "--table", tmp_path / "u.tex"
+    )
+    assert status == 0 and re.search(r"u.tex needs a line of \d\d?\.\d inches; name fewer --columns", err)
+
+
+def test_effects_are_those_of_the_report(tmp_path, vit_report, refused):
+    results = analysis.read(grid(tmp_path)[0], "test/acc", factor=[*FACTORS])
+    contrasts = results.findings.factors.model.contrasts
+    assert vit_report(*grid(tmp_path), "--table", tmp_path / "e.csv", "--of", "effects")[0] == 0
+    table = pd.read_csv(tmp_path / "e.csv", dtype={"from": str, "to": str})
+    assert [*table] == ["factor", "from", "to", "difference", "difference_low", "difference_high", "verdict"]
+    assert table["difference"].tolist() == pytest.approx([one.value for one in contrasts["adjusted"]])
+    means = results.runs.groupby("optimizer")["test/acc"].mean()
+    (row,) = table[table["factor"] == "optimizer"].to_dict("records")
+    assert (row["from"], row["to"], row["verdict"]) == ("adamw", "sam", "shown")
+    assert row["difference"] == pytest.approx(means["sam"] - means["adamw"])
+    assert "weight decay, 0.01, 0.1 & " in results.to_latex(of="effects")
+    assert "--of: effects of factors are not tested: it needs a grid" in refused(
+        write_study(tmp_path), "--table", tmp_path / "x.tex", "--of", "effects"
+    )
+
+
+def test_columns_of_numbers_beside_the_metric_are_means_of_finished_runs(tmp_path, vit_report):
+    rows = [(m, s, 80 + s + 3 * (m == "b"), f"{s + (m == 'b')}.5", "text") for m in "ab" for s in range(3)]
+    frame = pd.DataFrame([*rows, ("a", 3, None, "99", "text")], columns=["m", "seed", "acc", "loss", "note"])
+    for spread, after in ((None, 1 * 4.302653 / 3**0.5), ("sd", 1.0)):
+        flags = [
+            "--metric",
+            "acc",
+            "--factor",
+            "m",
+            "--columns",
+            "variant,acc,loss",
+            *(["--spread", spread] if spread else []),
+        ]
+        frame.to_csv(tmp_path / "runs.csv", index=False)
+        assert vit_report(tmp_path / "runs.csv", *flags, "--table", tmp_path / f"{spread}.csv")[0] == 0
+        table = pd.read_csv(tmp_path / f"{spread}.csv")
+        assert table["loss"].tolist() == [1.5, 2.5]
+        half = table["loss_sd"] if spread else table["loss_high"] - table["loss"]
+        assert half.tolist() == pytest.approx([after] * 2, rel=1e-5)
+    assert " & 1.5 $\\pm$ 2.5 " in analysis.compare(frame, "acc", "m").to_latex("variant,loss")
+    with pytest.raises(UserError, match="'note' is not allowed: expected variant, n, .*, loss$"):
+        analysis.compare(frame, "acc", "m").to_latex("note")
 
 
 def test_the_longest_known_name_before_an_equals_sign_is_renamed():
