@@ -4,7 +4,7 @@ import re
 import textwrap
 import unicodedata
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
@@ -107,14 +107,15 @@ def table(table: Table, label: str = "", caption: str | None = None) -> str:
 def laid_out(table: Table) -> tuple[Grid, float]:
     """The columns and rows as LaTeX has them, and the inches that they need: the first form that fits one of `LINES`.
 
-    Forms: as they are; all keys in one column; rows and columns in each other's place, where the table allows it.
+    Forms: as they are; all keys in one column. Where none fits, also rows and columns in each other's place.
     """
     grid = table.shown()
     forms = [grid, *([_joined(grid)] if sum(column.key for column in grid.columns) > 1 else [])]
-    forms += [_turned(grid)] if table.turns and grid.rows else []
     needs = [(_needed(form), form) for form in forms]
     fitting = [(inches, form) for line in LINES for inches, form in needs if inches <= line]
-    inches, form = (fitting or [min(needs, key=lambda need: need[0])])[0]
+    if not fitting and table.turns and grid.rows:
+        needs.append((_needed(turned := _turned(grid)), turned))
+    inches, form = fitting[0] if fitting else min(needs, key=lambda need: need[0])
     return form, inches
 
 
@@ -145,7 +146,13 @@ def _words(text: str) -> list[str]:
 def _width(text: str) -> float:
     """The width of a text in points, about."""
     ascii = re.sub("[^ -~]", "M", re.sub(r"[±−×<>|\\{}^_]", "+", without_math(text)))
-    return float(text_to_path.get_text_width_height_descent(ascii, FONT, False)[0]) if ascii else 0.0
+    return sum(map(_advance, ascii))
+
+
+@cache
+def _advance(letter: str) -> float:
+    once, often = (text_to_path.get_text_width_height_descent(f"x{letter * n}x", FONT, False)[0] for n in (1, 9))
+    return float(often - once) / 8
 
 
 def _widths(grid: Grid, at: int) -> tuple[float, float]:
@@ -214,7 +221,7 @@ def _form(character: str) -> str:
         return FORMS[character]
     if character.isascii():
         return character
-    letter, *marks = unicodedata.normalize("NFD", character)
+    letter, *marks = list(unicodedata.normalize("NFD", character))
     if marks and letter.isascii() and {*marks} <= {*ACCENTS}:
         return reduce(lambda inner, mark: rf"\{ACCENTS[mark]}{{{inner}}}", marks, letter)
     return f"{{[}}{ord(character):04X}{{]}}"

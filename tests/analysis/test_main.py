@@ -112,7 +112,7 @@ def test_a_table_for_a_paper(tmp_path, vit_report):
     ]
     assert lines[head + 3].startswith("none & 7") and lines[-2:] == [r"\end{tabularx}}", r"\end{table}"]
     (best,) = (line for line in lines if "textbf" in line)
-    assert best.startswith(r"sinusoidal & \textbf{96.") and "Bold: the best mean." in lines[2]
+    assert best.startswith(r"sinusoidal & \textbf{96.") and "Bold: the best mean." in lines[3]
     file.write_text("my paper\n")
     for other, said in (
         ([*words[:4], "tset/acc"], "--columns: 'tset/acc' is not allowed: expected variant, n, test/acc, differ"),
