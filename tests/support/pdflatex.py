@@ -6,7 +6,8 @@ import subprocess
 import pytest
 
 WHY = "needs pdflatex with booktabs (Debian: texlive-latex-recommended)"
-needed = pytest.mark.skipif(shutil.which("pdflatex") is None, reason=WHY)
+found = shutil.which("kpsewhich") and subprocess.run(["kpsewhich", "booktabs.sty"], capture_output=True).stdout
+needed = pytest.mark.skipif(not (shutil.which("pdflatex") and found), reason=WHY)
 
 
 def log_of(body, folder, width="5.5in"):
