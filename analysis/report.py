@@ -57,7 +57,7 @@ def summary(findings: Findings) -> str:
         f"{name(study)}.",
         f"{words.plural(len(variants.names), 'variant')} × {counted}{f' on {data}' if data else ''}.",
         f"Baseline: {variants.name(variants.baseline)}.",
-        "" if margin is None else f"Equivalence margin: ±{words.margin(margin, variants.metric)}.",
+        "" if margin is None else f"Differences within ±{words.margin(margin, variants.metric)} count as equal.",
         f"{conduct.finished} of {conduct.planned} runs finished.",
         f"An early look, at {len(looks.seeds)} seeds: looks are planned at {words.listing(looks.plan)}."
         * bool(looks and looks.next),

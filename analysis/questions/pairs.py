@@ -184,9 +184,12 @@ def _other_pairs(findings: Findings) -> list[str]:
     reasons = "; ".join(dict.fromkeys(str(one.reason) for one in others.values() if one.reason))
     names = {word: word for word in ("differ", "equivalent", EQUAL, *NO_ROOM)}
     names |= {"not shown": "undecided", NOT_TESTED: f"{NOT_TESTED} ({reasons})"}
+    without = f"without {findings.variants.name(findings.variants.baseline)}"
+    if len(others) == 1:
+        (word,) = counts
+        return [f"the other pair, {without}: {'differs' if word == 'differ' else names[word]}"]
     parts = ", ".join(f"{counts[word]} {name}" for word, name in names.items() if counts[word])
-    pairs = f"{words.plural(len(others), 'pair')} without {findings.variants.name(findings.variants.baseline)}"
-    return [f"of the {pairs}: {parts}"]
+    return [f"of the {words.plural(len(others), 'pair')} {without}: {parts}"]
 
 
 def limits(findings: Findings) -> str:

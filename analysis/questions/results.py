@@ -127,9 +127,23 @@ def variants_table(findings: Findings) -> Table:
         else f"n: number of {findings.counted}s"
     )
     caption = f"{words.titled(metric)}: mean and {words.CONFIDENCE} interval; {seeds}. {columns.mark_note(findings)}"
-    caption += f" Grey dots: runs, minus the mean of {variants.name(variants.baseline)}." if versus else ""
+    caption += _how_to_read(findings) if versus else ""
     notes = tuple(filter(None, notes))
     return columns.variant_table("variants", caption, findings, shown, notes, rows, fields)
+
+
+def _how_to_read(findings: Findings) -> str:
+    """What the bars, their colours and the band are."""
+    variants, margin = findings.variants, findings.policy.margin
+    verdicts = {one.verdict for one in findings.comparisons.versus.values()}
+    parts = [
+        f"Grey dots: runs, minus the mean of {variants.name(variants.baseline)}.",
+        "" if margin is None else f"Shaded band: differences within ±{words.margin(margin, variants.metric)}.",
+        "“Better”, “worse”: the interval is on one side of zero, so chance is unlikely."
+        * bool({"better", "worse"} & verdicts),
+        "“Not shown”: these runs cannot tell." * ("not shown" in verdicts),
+    ]
+    return " " + " ".join(filter(None, parts))
 
 
 def _bars(findings: Findings) -> Bars:

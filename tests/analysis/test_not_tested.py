@@ -262,6 +262,6 @@ def test_two_variants_that_err_on_at_most_one_image_a_run_leave_no_room(wrong, v
     findings = analyze(read_folder(folder))
     assert findings.comparisons.pairs["cpe", "rope-2d"].verdict == verdict
     said = shown.answer(findings)
-    assert ("1 both at the ceiling" in said) == (verdict == "both at the ceiling")
+    assert ("without “none”: both at the ceiling" in said) == (verdict == "both at the ceiling")
     assert "cpe" in findings.comparisons.undecided["rope-2d"] or verdict == "equivalent"
     assert findings.comparisons.versus["cpe"].verdict == "better"
