@@ -41,8 +41,10 @@ def test_show_says_how_many_more_seeds_the_spread_of_the_finished_runs_takes(tmp
     accuracy = {"logits": [0.50, 0.52, 0.54], "softmax": [0.74, 0.72, 0.70]}
     scripted(fate=lambda run: {"test/acc": accuracy[run.variant][run.seed]})
     assert vit_sweep("run", *words[1:])[0] == 0
-    out = vit_sweep(*words)[1]
-    n, more, sd = re.search(r"notice it: about (\d+), (\d+) more than planned, at .* so far, (.*)\n", out).groups()
+    out = " ".join(vit_sweep(*words)[1].split())  # lines are as wide as the terminal
+    n, more, sd = re.search(
+        r"notice it: about (\d+), (\d+) more than planned, at .* so far, (\d+ points)", out
+    ).groups()
     assert sd == "2 points" and int(more) == int(n) - 3
     assert noticed(int(n), 0.8, 2, "shared") >= 0.78 > noticed(int(n) - 1, 0.8, 2, "shared") - 0.02
     assert "72" not in out and "52" not in out  # a mean would be a look
@@ -65,5 +67,5 @@ def test_paired_tests_a_grid_and_looks_take_more_seeds_and_pairs_with_the_baseli
         (tmp_path / "grid.yaml").write_text(json.dumps({"name": "grid", "factors": factors, **more}))
         status, out, _ = vit_sweep("show", tmp_path / "grid.yaml", "--out", tmp_path)
         assert status == 0
-        seeds[name] = int(re.search(r", about (\d+) if it is 1 of the margin", out)[1])
+        seeds[name] = int(re.search(r", about (\d+) if it is 1 of the margin", " ".join(out.split()))[1])
     assert seeds["baseline"] < seeds["no grid"] < seeds["plain"] < seeds["looks"] <= seeds["paired"]
