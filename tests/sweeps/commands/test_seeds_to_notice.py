@@ -47,7 +47,7 @@ def test_show_says_how_many_more_seeds_the_spread_of_the_finished_runs_takes(tmp
     ).groups()
     assert sd == "2 points" and int(more) == int(n) - 3
     assert noticed(int(n), 0.8, 2, "shared") >= 0.78 > noticed(int(n) - 1, 0.8, 2, "shared") - 0.02
-    assert "72" not in out and "52" not in out  # a mean would be a look
+    assert not re.search(r"\b[57]2\b", re.sub(r"\S*/\S*", "", out))  # a mean would be a look; paths may have any number
 
 
 def test_paired_tests_a_grid_and_looks_take_more_seeds_and_pairs_with_the_baseline_fewer(tmp_path, vit_sweep):
