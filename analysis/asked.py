@@ -288,7 +288,8 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
             if flag in given and needed not in given:
                 yield f"--{flag}: is allowed only with --{needed}"
         for name in BY_PLAN if self.plan else ():
-            if getattr(self, name) and name in self.model_fields_set:
+            value = getattr(self, name)
+            if name in self.model_fields_set and (value or type(value) in (int, float)):  # 0 is stated
                 line = f" (`{name}:`)" if name in TablePlan.model_fields else ""
                 yield f"{name}: is not allowed with a plan, whose file{line} says how runs are compared"
         if self.lower_is_better and self.higher_is_better:

@@ -65,6 +65,7 @@ BAD = [
     *(((*PLANNED, flag, *value), f"{flag}: is not allowed with a plan") for flag, *value in (
         ["--margin", "0.1"], ["--family", "baseline"], ["--higher-is-better"], ["--baseline", "a"])),
     ((*PLANNED, "--by", "0.01"), "by: is not allowed with a plan"),
+    ((*PLANNED, "--chance", "0"), "chance: is not allowed with a plan"),
     *((("POSITIONS", flag, *value), f"{flag[2:].replace('-', '_')}: is for a table of runs, such as runs.csv") for
       flag, *value in (["--factor", "method"], ["--seed", "s"], ["--margin", "0.5"], ["--lower-is-better"])),
     # names and values
