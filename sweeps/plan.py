@@ -158,6 +158,14 @@ def _variant(study: Study, base: RunConfig, levels: Levels) -> Variant:
 def _check_variants(study: Study, variants: Sequence[Variant]) -> None:
     """Raise `UserError` where a variant does not measure the metric, two are equal, or a factor has no effect."""
     labels: dict[str, str] = {}  # run id, or label -> label
+    product = variants[: len(variants) - len(study.extra)]
+    for variant in variants[len(product) :]:
+        stated = {path for factor in variant.levels for path in factor.split("+")}
+        for path, value in variant.settings.items():
+            follows = value in (None, "natural")  # from other settings
+            if path not in stated and not follows and all(one.settings[path] != value for one in product):
+                said = f"does not state {path}; its value would be {value!r}, which no other variant has"
+                raise UserError(f"{study.name}: extra: {variant.label!r} {said}")
     for variant in variants:
         if study.metric not in variant.config.metrics:
             settings = Metric(study.metric).needed_settings

@@ -83,6 +83,13 @@ def test_linked_settings_move_together_and_are_split_up_in_the_runs():
     assert plan.runs[1].levels == {"model.pos_embed": "learned-1d", "model.pos_site": "stem"}
 
 
+def test_an_extra_variant_does_not_differ_in_a_factor_that_it_does_not_state():
+    factors = {"model.pos_embed": ["learned-1d"], "model.depth": [3]}
+    study = Study(name="s", factors=factors, base="digits", extra=[{"model.pos_embed": "none"}])
+    with pytest.raises(UserError, match=r"'pos_embed=none' does not state model.depth; its value would be 2, which"):
+        make_plan(study)
+
+
 def test_extra_cells_stand_beside_the_product_and_leave_the_rest_to_the_base():
     plan = plan_of(
         factors={"model.pos_embed": ["learned-1d", "learned-2d"], "model.pos_site": ["stem"]},
