@@ -42,6 +42,7 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
     variants = [_variant(study, base, levels) for levels in study.variants()]
     _check_variants(study, variants)
     product, extra = variants[: len(variants) - len(study.extra)], variants[len(variants) - len(study.extra) :]
+    _check_extra(study, product, extra)
     factors: dict[str, list[Any]] = {factor: [] for factor in study.factors}
     for factor, level in (item for variant in product for item in variant.levels.items()):
         if level not in factors[factor]:
@@ -158,14 +159,6 @@ def _variant(study: Study, base: RunConfig, levels: Levels) -> Variant:
 def _check_variants(study: Study, variants: Sequence[Variant]) -> None:
     """Raise `UserError` where a variant does not measure the metric, two are equal, or a factor has no effect."""
     labels: dict[str, str] = {}  # run id, or label -> label
-    product = variants[: len(variants) - len(study.extra)]
-    for variant in variants[len(product) :]:
-        stated = {path for factor in variant.levels for path in factor.split("+")}
-        for path, value in variant.settings.items():
-            follows = value in (None, "natural")  # from other settings
-            if path not in stated and not follows and all(one.settings[path] != value for one in product):
-                said = f"does not state {path}; its value would be {value!r}, which no other variant has"
-                raise UserError(f"{study.name}: extra: {variant.label!r} {said}")
     for variant in variants:
         if study.metric not in variant.config.metrics:
             settings = Metric(study.metric).needed_settings
@@ -183,6 +176,17 @@ def _check_variants(study: Study, variants: Sequence[Variant]) -> None:
         need = missing_need(path, [variant.config for variant in variants])
         if need and len({variant.settings[path] for variant in variants}) > 1:
             raise UserError(f"{study.name}: factors: {path}: has no effect in any variant; it needs {need}")
+
+
+def _check_extra(study: Study, product: Sequence[Variant], extra: Sequence[Variant]) -> None:
+    """Raise `UserError` where a variant of `extra` differs from all others in a factor that it does not state."""
+    for variant in extra:
+        stated = split_linked(variant.levels)
+        for path, value in variant.settings.items():
+            follows = value in (None, "natural")  # from other settings
+            if path not in stated and not follows and all(one.settings[path] != value for one in product):
+                said = f"does not state {path}; its value would be {value!r}, which no other variant has"
+                raise UserError(f"{study.name}: extra: {variant.label!r} {said}")
 
 
 def _baseline(study: Study, variants: Sequence[Variant]) -> str:

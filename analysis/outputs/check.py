@@ -1,7 +1,7 @@
 """The runs that two studies both have, compared: `vit-report check A B`, after a run was repeated."""
 
 from analysis.runs.runs import Runs
-from experiments.errors import MOST_NAMED, UserError, plural
+from experiments.errors import UserError, first_few, plural
 from experiments.metric import known_metrics
 from experiments.runs.record import STATUSES
 
@@ -28,9 +28,9 @@ def check(a: Runs, b: Runs) -> tuple[bool, list[str]]:
     alike = both["status a"].eq(both["status b"])
     others += [] if alike.all() else [f"status: {alike.sum()} of {len(both)} equal"]
     known, differ = sum(not gap.empty for gap in gaps.values()), f"{len(others)} differ" if others else "all equal"
-    more = [f"and {len(others) - MOST_NAMED} more"] * (len(others) > MOST_NAMED)
-    lines = [f"{plural(len(both), 'run')} of equal ids in both, {plural(known, 'metric')}: {differ}"]
+    said = f"{plural(len(both), 'run')} of equal ids in both, {plural(known, 'metric')}: {differ}"
+    lines = [said, *first_few(others, "\n").splitlines()]
     for name in CIRCUMSTANCES:
         sides = [", ".join(sorted({*both[f"{name} {side}"].dropna()})) or "unknown" for side in "ab"]
-        more += [f"{name}: {sides[0]} | {sides[1]}"] * (sides[0] != sides[1])
-    return not others, [*lines, *others[:MOST_NAMED], *more]
+        lines += [f"{name}: {sides[0]} | {sides[1]}"] * (sides[0] != sides[1])
+    return not others, lines

@@ -224,7 +224,7 @@ def without_comparison(findings: Findings) -> list[str]:
         left = first_few(findings.conduct.excluded.get("incomplete", []), "; ")
         return [
             f"Nothing is tested yet: the first planned look is at {looks.next} seeds, and all runs of {ended} have "
-            f"ended{f' (next: {left})' if left else ''}. So no variant can be called better, worse or equivalent.",
+            f"ended{f' (not ended: {left})' if left else ''}. So no variant can be called better, worse or equivalent.",
             (f"Best mean {means.metric.label} so far: {name}." if name else ""),
         ]
     return [] if findings.comparisons.verdicts - {"baseline", NOT_TESTED} else not_testable(findings)
