@@ -162,6 +162,20 @@ def test_larger_images():
     assert words == ["not shown", "better", "better", "not shown", "not shown"]
 
 
+def test_what_larger_64_shows_at_the_level_of_its_planned_kinds():
+    """28 pairs of eight kinds share the level in place of 6 of four: a p value is adjusted for them."""
+    lost = []
+    for metric in (*SIX_SIZES, *INTERPOLATED):
+        family = results("larger-64", metric).comparisons.family
+        one = family.get(("rope-2d", "learned-1d")) or family["learned-1d", "rope-2d"]
+        assert len(family) == 6 and (one.p_adjusted <= 0.05) == (one.verdict in ("better", "worse"))
+        if one.p_adjusted <= 0.05 < one.p_adjusted * 28 / 6:
+            lost.append(metric)
+    assert lost == ["test/acc", "test/acc@40px", "test/acc@48px/interpolated"]
+    said = "not told apart at 32 px, at 40 px as they are (nor there in `larger-64-cpu`), and at 48 px interpolated"
+    assert said in SENTENCES and compared("larger-64-cpu", "test/acc@40px", "rope-2d", "learned-1d")[1] == "not shown"
+
+
 def test_larger_64_has_the_values_of_the_same_runs_in_other_studies():
     others = pd.concat([finished("positions-64"), finished("stem-x-kind-64").query("`model.stem` == 'patchify'")])
     both = finished("larger-64").merge(others.drop_duplicates(keys := ["model.pos_embed", "seed"]), on=keys)
