@@ -293,6 +293,12 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         return {label: seeds for label, seeds in planned.items() if seeds < self.looks[-1]}
 
     @property
+    def short_names(self) -> dict[str, str]:
+        """The names that the study file gives to variants in tables and figures: variant -> name."""
+        given = self.definition.get("labels")
+        return {str(variant): str(name) for variant, name in given.items()} if isinstance(given, Mapping) else {}
+
+    @property
     def labels(self) -> list[str]:
         return list(self.variants)
 

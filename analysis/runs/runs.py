@@ -152,8 +152,7 @@ class Runs:
     @property
     def labels(self) -> dict[str, str]:
         """The names that the study gives to variants in tables and figures: variant -> name."""
-        given = self.plan.definition.get("labels")
-        return {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
+        return self.plan.short_names
 
     @property
     def varied(self) -> list[str]:

@@ -170,13 +170,19 @@ def _of_study(command: str) -> str:
     )
 
 
-def _names(plan: StudyPlan, labels: Sequence[str]) -> set[str]:
-    """The names of the runs of these variants; without labels, of all. Raises `UserError`."""
-    if unknown := [label for label in labels if label not in plan.labels]:
-        raise UserError(f"--only: {unknown[0]!r} is not a variant of {plan.name}; {nearest(unknown[0], plan.labels)}")
-    if labels and plan.until_decided:
+def _names(plan: StudyPlan, given: Sequence[str]) -> set[str]:
+    """The names of the runs of these variants, each by its label or its short name; of all, if none is given.
+
+    Raises `UserError`.
+    """
+    known = {plan.short_names.get(label, label): label for label in plan.labels}
+    known |= {label: label for label in plan.labels}
+    if unknown := [name for name in given if name not in known]:
+        raise UserError(f"--only: {unknown[0]!r} is not a variant of {plan.name}; {nearest(unknown[0], known)}")
+    if given and plan.until_decided:
         raise UserError("--only: is not allowed with --until-decided, which compares the variants")
-    return {run.name for run in plan.runs if not labels or run.variant in labels}
+    chosen = {known[name] for name in given} or plan.labels
+    return {run.name for run in plan.runs if run.variant in chosen}
 
 
 def _train(folder: StudyFolder, engine: Engine | None, cohort: int | None, names: set[str]) -> dict[str, str]:
