@@ -223,6 +223,17 @@ def grid(folder, row):
     return [kind, *cells]
 
 
+def tuned(folder, row):
+    """A variant of a tuned study by its label: rate and mean, where the row has cells for them, and the difference from
+    the baseline.
+    """
+    baseline, labels = results(folder).study.baseline, results(folder).variants.brief
+    (variant,) = (name for name, label in labels.items() if label == row[0])
+    shown = "–" if variant == baseline else ", ".join(compared(folder, "", variant, baseline)[:2])
+    (rate,) = set(finished(folder).query("variant == @variant")["optim.lr"])
+    return [row[0], *[f"{rate:.2g}", mean(folder, variant, "test/acc")][: len(row) - 2], shown]
+
+
 def bench(spec, row):
     """Ratios to timm in the faster of its precisions, within a turn: median and range."""
     (file,) = (f for f in REFERENCE.glob("bench-cpu*.json") if json.loads(f.read_text())["setting"]["preset"] == row[0])
