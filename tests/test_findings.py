@@ -111,7 +111,7 @@ def test_sentences_on_pooled_effects():
     gaps = _by_study(none)
     assert none[3].startswith("0 of") and len(gaps) == 5 and all(-9.1 < gap < -6.9 for gap in gaps)
     assert "In each of five CIFAR-10 studies, none is 7 to 9 points below the table (means)" in SENTENCES
-    said = {"2-D relative (keys": "attention", "RoPE": "RoPE", "1-D table": "a table in every layer"}
+    said = {"2-D relative (keys": "attention", "RoPE": "RoPE", "1-D table": "a 1-D table in every layer"}
     for start, name in said.items():
         (row,) = (row for row in pooled.values() if row[0].startswith(start))
         found = re.search(rf"{name} by ([\d.]+)(?: points)? \((?:95 % CI )?([\d.]+) to ([\d.]+)[;)]", SAID).groups()
@@ -162,12 +162,10 @@ def test_one_change_at_a_time_has_its_own_rates_and_verdicts():
     assert runs.groupby("variant")["seed"].apply(set).tolist() == 9 * [{0, 1, 2, 3, 4}]
     words = {names[v]: one.verdict for (v, _), one in found.comparisons.family.items()}
     assert words == {
-        **dict.fromkeys(("rope-2d", "learned-2d"), "better"),
+        **dict.fromkeys(("2-D RoPE", "2-D table"), "better"),
         **dict.fromkeys(("no embedding", "Softmax before the loss", "dropout 0.1", "2 layers"), "worse"),
-        **dict.fromkeys(("sinusoidal", "6 layers"), "not shown"),
+        **dict.fromkeys(("1-D sine", "6 layers"), "not shown"),
     }
-    (rope,) = (row[3] for row in rows("tuned") if row[0] == "rope-2d")
-    assert rope.startswith("+1.4 ") and "by 1.4 with rates of their own" in SAID
 
 
 def test_larger_images():
@@ -175,8 +173,11 @@ def test_larger_images():
     assert all(cell.endswith("worse") for cell in table["positions as they are"])
     words = [cell.rpartition(", ")[2] for cell in table["interpolated"]]
     assert words == ["not shown", "better", "better", "not shown", "not shown"]
-    assert "without, 9.4 points below an interpolated table (at 48 px); with, 1.9 above (at 40 px)" in SAID
-    assert (table["positions as they are"][2][:4], table["interpolated"][1][:4]) == ("−9.4", "+1.9")
+    (gained,) = rows("interpolated")
+    cells = (table["positions as they are"][2], gained[3], table["interpolated"][1])
+    assert [cell.split()[0] for cell in cells] == ["−9.4", "+11.9", "+1.9"]
+    said = "9.4 points below an interpolated table; interpolating gains 11.9 (at 40 px, it ends 1.9 above)"
+    assert said in SAID
 
 
 def test_what_larger_64_shows_at_the_level_of_its_planned_kinds():

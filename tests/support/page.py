@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from analysis.claims.literature import PAPER_TABLE_8
 from analysis.findings import analyze
 from analysis.runs.read import read
 from analysis.studies.pooled import pool
@@ -208,30 +207,15 @@ def rates(_, row):
     return [*row[:2], *map(str, sum(_rate(*pair) for pair in pairs))]
 
 
-def grid(folder, row):
-    """The README's table: the paper's figure, our mean and the verdict against the baseline, by kind and site."""
-    kind, cells = row[0], []
-    for site in ("stem", "every-layer", "every-layer-shared"):
-        variant = f"{kind}, {'every-layer' if kind == 'relative' else site}"
-        if (kind, site) not in PAPER_TABLE_8:
-            cells.append("")
-            continue
-        baseline = results(folder).study.baseline
-        verdict = "baseline" if variant == baseline else compared(folder, "", variant, baseline)[1]
-        known = f", {verdict}" * (verdict != "not shown")
-        cells.append(f"{100 * PAPER_TABLE_8[kind, site]:.2f} / {mean(folder, variant, 'test/acc', half=False)}{known}")
-    return [kind, *cells]
-
-
 def tuned(folder, row):
-    """A variant of a tuned study by its label: rate and mean, where the row has cells for them, and the difference from
-    the baseline.
+    """A variant of a tuned study by its label: rate and mean, where the row has cells for them; the difference from the
+    baseline and the verdict.
     """
     baseline, labels = results(folder).study.baseline, results(folder).variants.brief
     (variant,) = (name for name, label in labels.items() if label == row[0])
-    shown = "–" if variant == baseline else ", ".join(compared(folder, "", variant, baseline)[:2])
+    shown = ("–", "–") if variant == baseline else compared(folder, "", variant, baseline)[:2]
     (rate,) = set(finished(folder).query("variant == @variant")["optim.lr"])
-    return [row[0], *[f"{rate:.2g}", mean(folder, variant, "test/acc")][: len(row) - 2], shown]
+    return [row[0], *[f"{rate:.2g}", mean(folder, variant, "test/acc")][: len(row) - 3], *shown]
 
 
 def bench(spec, row):
