@@ -114,7 +114,7 @@ def test_sentences_on_pooled_effects():
     said = {"2-D relative (keys": "attention", "RoPE": "RoPE", "1-D table": "a 1-D table in every layer"}
     for start, name in said.items():
         (row,) = (row for row in pooled.values() if row[0].startswith(start))
-        found = re.search(rf"{name} by ([\d.]+)(?: points)? \((?:95 % CI )?([\d.]+) to ([\d.]+)[;)]", SAID).groups()
+        found = re.search(rf"{name} ([\d.]+)(?: points)? \((?:95 % CI )?([\d.]+) to ([\d.]+)[;)]", SAID).groups()
         shown = [float(end) for end in re.findall(r"[+−](\d[\d.]*)", row[4])]
         assert [*map(float, found)] == pytest.approx(shown, abs=0.051)
     assert row[3] == "19 of 20" and "gains 0.8 points" in SENTENCES
@@ -176,7 +176,10 @@ def test_larger_images():
     (gained,) = rows("interpolated")
     cells = (table["positions as they are"][2], gained[3], table["interpolated"][1])
     assert [cell.split()[0] for cell in cells] == ["−9.4", "+11.9", "+1.9"]
-    said = "9.4 points below an interpolated table; interpolating gains 11.9 (at 40 px, it ends 1.9 above)"
+    said = (
+        "RoPE is 9.4 points below a learned table; interpolating gains 11.9, and the two are not told apart (at 40 px, "
+        "RoPE is then 1.9 above)"
+    )
     assert said in SAID
 
 
@@ -221,7 +224,7 @@ def test_what_another_device_and_version_change_in_larger_64():
     )
     found = [len(cpu), len(gaps), max(gaps), min(reach), max(reach)]
     assert list(map(float, said.groups())) == pytest.approx(found, abs=0.051)
-    assert f"by at most {said[3]} points; at one image size, a true gap of {said[5]} is not excluded" in SAID
+    assert f"by at most {said[3]} points; at one image size, {said[5]} cannot be ruled out" in SAID
 
 
 def test_table_8_on_mnist_is_equivalent_in_both_precisions():
