@@ -39,8 +39,8 @@ class ClaimResult:
 
     @property
     def n(self) -> int:
-        """Seeds behind the hypothesis with the fewest."""
-        return min(hypothesis.interval.n for hypothesis in self.hypotheses)
+        """Seeds behind the hypothesis with the fewest, of those that the study compares."""
+        return min((one.interval.n for one in self.hypotheses if one.interval.n), default=0)
 
 
 def check(claims: Iterable[Claim], evidence: Evidence) -> list[ClaimResult]:

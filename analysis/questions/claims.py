@@ -131,7 +131,7 @@ def evidence(result: ClaimResult) -> str:
     untested = sum(not h.tested for h in result.hypotheses)
     obstacle += f"Not tested: {untested} of {total} pairs. " if untested and total > 1 else ""
     if not one.tested:
-        return f"{obstacle}{subject}: not tested ({seeds})."
+        return f"{obstacle}{subject}: not tested ({seeds if estimate.n else 'the study does not compare them'})."
     places = words.decimals(100 * words.half_width(estimate))
     while places < words.MOST_PLACES and _hides_outcome(one, places):
         places += 1

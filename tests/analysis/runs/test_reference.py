@@ -15,7 +15,8 @@ COUNTS = """
     positions-64 35, s-chh-cifar10 15, stem-x-kind-64 30, table-8-64-pilot 6, table-8-64-rates 40, table-8-cifar10 40,
     table-8-tuned 40, table-std-64 30, table-std-init-64 30, tintn-cifar10 5, modern 40,
     untried 30, mnist-0.01/depth 20, mnist-0.01/dropout 30, mnist-0.01/modern 45, mnist-0.01/registers 15,
-    mnist-0.01/stem-x-kind 30, mnist-0.01/table-8 40, mnist-0.01/table-std 40, mnist-0.01/untried 30
+    mnist-0.01/stem-x-kind 30, mnist-0.01/table-8 40, mnist-0.01/table-std 40, mnist-0.01/untried 30,
+    flags-cifar10 45
 """
 RUNS = {name: int(n) for name, n in (entry.split() for entry in COUNTS.split(","))}
 WITHOUT_HITS = {
