@@ -30,6 +30,7 @@ from experiments.files import RecordError, check_replaceable, finite, write_byte
 from experiments.metric import is_metric
 from experiments.runs import exports
 from experiments.runs.exports import CURVES, FILES, HITS, PLUGINS, RUNS, Export, is_export
+from experiments.runs.history import field_digests
 from experiments.study import STUDY, Inferred, StudyPlan
 
 PATH = re.compile(r"""(?<![\w./~-])(?:~[\w.-]*)?/(?!/)[^\s,;:\])"']+""")  # an absolute one, not that of a URL
@@ -68,9 +69,14 @@ def _without_paths(study: Runs) -> Runs:
     plan = study.plan.with_sources(attrgetter("name"))
     changes = {name: _last_parts(value) for name, value in plan if name in ("command", "source", "notes")}
     changes["definition"] = {k: value if k in LEVELS else _last_parts(value) for k, value in plan.definition.items()}
+    runs = study.runs.assign(command=study.runs["command"].map(_last_parts))
     if plan.tuned:
         changes["tuned"] = plan.tuned.model_copy(update={"base": unplaced(plan.tuned.base)})
-    runs = study.runs.assign(command=study.runs["command"].map(_last_parts))
+        before, after = (f"tuned={field_digests(one)['tuned']}" for one in (plan, plan.changed(tuned=changes["tuned"])))
+        # what runs state of it follows, so that it counts as unchanged
+        runs["planned_fields"] = runs["planned_fields"].map(
+            lambda text: text.replace(before, after), na_action="ignore"
+        )
     return replace(study, plan=plan.changed(**changes), runs=runs, troubles=_last_parts(study.troubles))
 
 

@@ -5,12 +5,13 @@ import json
 import pandas as pd
 import pytest
 import study_file
-from synthetic import results_of, write_study
+from synthetic import results_of, state_plan, write_study
 
 from analysis.findings import analyze
 from analysis.questions.tuning import question, study_tuning
 from analysis.report import study_document, summary
 from analysis.runs.exported import export
+from analysis.runs.held_fixed import plan_changes
 from analysis.runs.read import read
 from experiments.config import RunConfig
 from experiments.runs import record
@@ -112,6 +113,14 @@ def test_a_choice_at_the_end_of_its_range_and_another_base_are_warned_of(folder)
     assert edge.line == "Tuning: the learning rate chosen for “none” is at or near an end of its range."
     assert edge.detail.startswith("Tried: 0.0001 to 0.1 (log scale).")
     assert base.detail == f"train.epochs 3 instead of {RunConfig().train.epochs}."
+
+
+def test_an_export_which_names_no_place_of_the_data_has_no_changed_tuning(folder, tmp_path):
+    change_plan(folder, lambda tuned: tuned.update(base={"data.root": "/mine"}))
+    state_plan(folder)
+    exported = read(str(export(read(str(folder)), tmp_path / "exported")))
+    assert plan_changes(read(str(folder))) == plan_changes(exported) == {}
+    assert "data.root" not in exported.plan.tuned.base
 
 
 def two_seeds(folder, between: float, seconds: dict[str, float]) -> None:
