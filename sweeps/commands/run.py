@@ -175,13 +175,13 @@ def _names(plan: StudyPlan, given: Sequence[str]) -> set[str]:
 
     Raises `UserError`.
     """
-    known = {plan.short_names.get(label, label): label for label in plan.labels}
-    known |= {label: label for label in plan.labels}
+    labels, short = plan.labels, plan.short_names
+    known = {short.get(label, label): label for label in labels} | {label: label for label in labels}
     if unknown := [name for name in given if name not in known]:
         raise UserError(f"--only: {unknown[0]!r} is not a variant of {plan.name}; {nearest(unknown[0], known)}")
     if given and plan.until_decided:
         raise UserError("--only: is not allowed with --until-decided, which compares the variants")
-    chosen = {known[name] for name in given} or plan.labels
+    chosen = {known[name] for name in given or labels}
     return {run.name for run in plan.runs if run.variant in chosen}
 
 
