@@ -17,7 +17,7 @@ from experiments.files import canonical
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, REPEATED, SHIFT, Metric
 from experiments.sections import OTHER_CLASSES, PER_SEED, DataConfig, EvalConfig, OptimConfig, Section, TrainConfig
 from vit.config import Architecture, ViTConfig
-from vit.registry import REGISTRY, did_you_mean, nearest, site_of
+from vit.registry import REGISTRY, defaults, did_you_mean, nearest, site_of
 
 
 class RunConfig(Section):
@@ -221,9 +221,11 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """
     kind = settings.get("model.pos_embed") or "none"
     usual = (
-        {f"model.{field}": default for field, default in REGISTRY[kind].defaults.items()} if kind in REGISTRY else {}
+        defaults(REGISTRY[kind], settings.get("model.init"), settings.get("model.embed_dim"))
+        if kind in REGISTRY
+        else {}
     )
-    same = {path: None for path, default in usual.items() if settings.get(path) == default}
+    same = {f"model.{field}": None for field, value in usual.items() if settings.get(f"model.{field}") == value}
     return {**settings, **same, "model.pos_site": site_of(kind, settings.get("model.pos_site"))}
 
 

@@ -45,7 +45,14 @@ class Architecture(BaseModel, frozen=True, extra="forbid"):
         le=1e9,
         allow_inf_nan=False,
         description="standard deviation of a table of positions at initialisation; "
-        f"default: {registry.TABLE['pos_std']:g}",
+        f"default: {registry.TABLE['pos_std']:g}, with init xavier 1 / sqrt(embed_dim)",
+    )
+    pos_scale: float | None = Field(
+        None,
+        gt=0,
+        le=1e9,
+        allow_inf_nan=False,
+        description="factor of the fixed tables sinusoidal and sincos-2d; default: 1",
     )
     stem: Literal["patchify", "conv"] = Field(
         "patchify",
@@ -83,8 +90,8 @@ class Architecture(BaseModel, frozen=True, extra="forbid"):
     act: Literal["gelu", "gelu-tanh"] = Field(
         "gelu", description="activation of a plain MLP: GELU or its tanh approximation"
     )
-    init: Literal["timm", "bert-0.02", "torch"] = Field(
-        "timm", description="weights: as in timm, as in BERT, or PyTorch's default"
+    init: Literal["timm", "bert-0.02", "torch", "xavier"] = Field(
+        "timm", description="weights: as in timm, as in BERT, PyTorch's default, or Xavier-uniform as in big_vision"
     )
     pos_drop_rate: Rate = Field(0.0, description="dropout after the embedding")
     attn_drop_rate: Rate = Field(0.0, description="dropout on the attention weights")
@@ -188,4 +195,6 @@ class ViTConfig(Architecture):
         A plug-in may have a table without declaring `pos_std`.
         """
         value = getattr(self, field)
-        return {**registry.TABLE, **registry.resolve(self)[0].defaults}[field] if value is None else value
+        return (
+            registry.defaults(registry.resolve(self)[0], self.init, self.embed_dim)[field] if value is None else value
+        )

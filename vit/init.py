@@ -53,6 +53,30 @@ def torch_default(model: nn.Module) -> None:
         nn.init.uniform_(token)
 
 
+def xavier(model: nn.Module) -> None:
+    """Kernels and biases as in big_vision's `models/vit.py`: kernels and the probe of attention pooling Xavier-uniform
+    (Glorot & Bengio 2010), biases of an MLP normal (std 1e-6), other biases 0.
+
+    Queries, keys and values count as one kernel each. big_vision starts the classifier at 0, and the patch projection
+    with LeCun's scheme; here they are Xavier-uniform, too. Tokens are normal (std 1e-6): registers that start at 0
+    would stay equal.
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear | nn.Conv2d):
+            parts = name.split(".")
+            kernels = 3 if "qkv" in parts else 2 if "kv" in parts else 1
+            for kernel in module.weight.detach().chunk(kernels):
+                nn.init.xavier_uniform_(kernel)
+            if module.bias is not None and "mlp" in parts:
+                nn.init.normal_(module.bias, std=1e-6)
+            else:
+                _zero(module.bias)
+    for token in _tokens(model):
+        nn.init.normal_(token, std=1e-6)
+    if isinstance(probe := getattr(model.pooling, "probe", None), nn.Parameter):
+        nn.init.xavier_uniform_(probe.detach()[0])
+
+
 def _zero(bias: torch.Tensor | None) -> None:
     if bias is not None:
         nn.init.zeros_(bias)
@@ -62,4 +86,9 @@ def _tokens(model: nn.Module) -> list[nn.Parameter]:
     return [p for name, p in model.named_parameters() if name in TOKENS]
 
 
-SCHEMES: dict[str, Callable[[nn.Module], None]] = {"timm": timm, "bert-0.02": bert, "torch": torch_default}
+SCHEMES: dict[str, Callable[[nn.Module], None]] = {
+    "timm": timm,
+    "bert-0.02": bert,
+    "torch": torch_default,
+    "xavier": xavier,
+}

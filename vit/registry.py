@@ -235,15 +235,18 @@ def nearest(name: str, known: Iterable[str], listed: str = "allowed") -> str:
 
 
 TABLE = {"pos_std": 0.02}  # the default of kinds with a table, as in the code of the ViT paper
+SCALE = {"pos_scale": 1.0}  # the default of kinds with a fixed table of sines
 BUILTIN: dict[str, Kind] = {
     "none": Kind("base:NoPosition", ("stem",)),
-    "sinusoidal": Kind("additive:Sinusoidal", (*FIXED, NORMED), resized="computed"),
+    "sinusoidal": Kind("additive:Sinusoidal", (*FIXED, NORMED), defaults=SCALE, resized="computed"),
     "learned-1d": Kind("additive:Learned1d", (*ADDITIVE, NORMED), defaults=TABLE, resized="interpolated"),
     "learned-2d": Kind(
         "additive:Learned2d", (*ADDITIVE, NORMED), multiples=(("embed_dim", 2),), defaults=TABLE, resized="interpolated"
     ),
     "relative": Kind("attention_bias:Relative", ATTENTION, defaults=TABLE, resized="interpolated"),
-    "sincos-2d": Kind("additive:SinCos2d", (*FIXED, NORMED), multiples=(("embed_dim", 4),), resized="computed"),
+    "sincos-2d": Kind(
+        "additive:SinCos2d", (*FIXED, NORMED), multiples=(("embed_dim", 4),), defaults=SCALE, resized="computed"
+    ),
     "rel-bias-2d": Kind("attention_bias:RelBias2d", ATTENTION, defaults=TABLE, resized="interpolated"),
     "rope-2d": Kind(
         "rotary:Rope2d",
@@ -288,6 +291,15 @@ BUILTIN: dict[str, Kind] = {
     ),
 }
 REGISTRY = Registry(BUILTIN)
+
+
+def defaults(kind: Kind, init: str | None, embed_dim: int | None) -> dict[str, float]:
+    """What the settings that only some kinds use are for one kind where they are None.
+
+    With init xavier, a table has big_vision's standard deviation, 1 / sqrt(embed_dim).
+    """
+    table = {"pos_std": embed_dim**-0.5} if init == "xavier" and embed_dim else {}
+    return {**TABLE, **kind.defaults, **table}
 
 
 def site_of(kind: str, site: str | None = None) -> str:

@@ -66,12 +66,24 @@ def test_published_run_ids_are_unchanged(changes, identity):
 
 @pytest.mark.parametrize(
     ("kind", "field", "default"),
-    [("rope-2d", "rope_base", 100.0), ("rope-mixed", "rope_base", 10.0), ("learned-2d", "pos_std", 0.02)],
+    [
+        ("rope-2d", "rope_base", 100.0),
+        ("rope-mixed", "rope_base", 10.0),
+        ("learned-2d", "pos_std", 0.02),
+        ("sinusoidal", "pos_scale", 1.0),
+    ],
 )
 def test_the_value_that_a_kind_has_by_default_keeps_its_run_id(kind, field, default):
     config = override(RunConfig(), {"model.pos_embed": kind})
     assert run_id(override(config, {f"model.{field}": default})) == run_id(config)
     assert run_id(override(config, {f"model.{field}": "10000"})) != run_id(config)
+
+
+def test_the_standard_deviation_of_a_table_is_that_of_the_initial_weights():
+    """With xavier the default is 1 / sqrt(embed_dim), so a stated 0.02 is another run."""
+    config = override(RunConfig(), {"model.init": "xavier", "model.embed_dim": 64})
+    assert run_id(override(config, {"model.pos_std": 0.125})) == run_id(config)
+    assert run_id(override(config, {"model.pos_std": 0.02})) != run_id(config)
 
 
 @pytest.mark.parametrize("name", ["digits", "cifar10", "torchvision:SVHN", "imagefolder"])

@@ -362,6 +362,32 @@ def test_each_part_is_initialised_by_its_scheme(scheme):
     assert not {name for name in conv.no_weight_decay() if "convs" in name and name.endswith("0.weight")}
 
 
+def test_xavier_is_that_of_big_vision():
+    """Glorot & Bengio: uniform with variance 2 / (inputs + outputs); queries, keys and values are a kernel each."""
+    torch.manual_seed(0)
+    shape = {"img_size": 32, "patch_size": 4, "embed_dim": 192, "num_heads": 4, "num_classes": 1000, "depth": 1}
+    model, pooled = (
+        ViT(ViTConfig(**shape, init="xavier", **changes)) for changes in ({"reg_tokens": 8}, {"pool": "map"})
+    )
+    block = model.blocks[0]
+    kernels = [(part, 192 + 192) for part in block.attn.qkv.weight.chunk(3)]
+    kernels += [(part, 192 + 192) for part in pooled.pooling.kv.weight.chunk(2)]
+    kernels += [
+        (block.attn.proj.weight, 192 + 192),
+        (block.mlp.fc1.weight, 192 + 768),
+        (block.mlp.fc2.weight, 192 + 768),
+    ]
+    kernels += [(model.patch_embed.proj.weight, 48 + 192), (model.head[0].weight, 192 + 1000)]
+    for kernel, ends in kernels:
+        assert kernel.std().item() == pytest.approx(math.sqrt(2 / ends), rel=0.03)
+        assert kernel.abs().max().item() <= math.sqrt(6 / ends)
+    assert block.mlp.fc1.bias.std().item() == pytest.approx(1e-6, rel=0.2)
+    assert not any(layer.bias.any() for layer in (block.attn.qkv, block.attn.proj, model.head[0]))
+    assert model.pos[0].table.std().item() == pytest.approx(192**-0.5, rel=0.05)
+    assert pooled.pooling.probe.std().item() == pytest.approx(math.sqrt(2 / 193), rel=0.2)
+    assert 0 < model.reg_token.std().item() < 2e-6
+
+
 def test_variants_with_the_same_seed_have_the_same_initial_backbone():
     from vit.registry import REGISTRY
 

@@ -388,6 +388,14 @@ def test_a_table_starts_with_the_standard_deviation_of_the_setting(kind):
             assert table.std().item() == pytest.approx(std, rel=4 / math.sqrt(2 * table.numel()))
 
 
+@pytest.mark.parametrize("kind", ["sinusoidal", "sincos-2d"])
+def test_a_fixed_table_is_multiplied_by_its_scale(kind):
+    once, scaled = (module(kind, **setting) for setting in ({}, {"pos_scale": 0.03}))
+    assert torch.equal(scaled.table, 0.03 * once.table)
+    with pytest.raises(ValidationError, match="pos_scale: 2 is not allowed for none; only for sinusoidal, sincos-2d"):
+        config("none", pos_scale=2)
+
+
 @pytest.mark.parametrize("std", [0, -0.02, math.inf])
 def test_a_standard_deviation_is_a_positive_number(std):
     with pytest.raises(ValidationError, match="pos_std"):

@@ -35,7 +35,8 @@ class Sinusoidal(Additive):
     """Fixed 1-D sinusoids over raster order (Vaswani et al. 2017, section 3.5), in the form of Pulfer (2022).
 
     p[i, j] = sin(i / 10000^(j / D)) for even j, cos(i / 10000^((j - 1) / D)) for odd j.
-    The class token has index 0, the first patch 1; without a class token the first patch has index 0.
+    The class token has index 0, the first patch 1; without a class token the first patch has index 0. `pos_scale`
+    multiplies p, whose root mean square is sqrt(1/2).
     """
 
     table: Tensor
@@ -43,7 +44,8 @@ class Sinusoidal(Additive):
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
         self.class_token = int(cfg.class_token)
-        self.register_buffer("table", sinusoids(self.class_token + cfg.num_patches, cfg.embed_dim))  # [C + N, D]
+        table = cfg.own_setting("pos_scale") * sinusoids(self.class_token + cfg.num_patches, cfg.embed_dim)
+        self.register_buffer("table", table)  # [C + N, D]
 
     def add(self, x: Tensor) -> Tensor:
         return _add_to_class_and_patches(x, self.table, self.class_token)
@@ -104,7 +106,7 @@ class SinCos2d(Additive):
     """Fixed 2-D sinusoids: sin x, cos x, sin y and cos y, a quarter of the width each (Chen et al. 2021, MoCo v3).
 
     Frequencies are 10000^(-t / (D / 4)) for t < D / 4. big_vision divides by D / 4 - 1 instead, so that its last
-    frequency is 1 / 10000. The class token gets nothing.
+    frequency is 1 / 10000. `pos_scale` multiplies the table. The class token gets nothing.
     """
 
     table: Tensor
@@ -115,7 +117,8 @@ class SinCos2d(Additive):
         frequency = 10000 ** -(torch.arange(quarter, dtype=torch.float64) / quarter)
         y, x = (grid(cfg.grid_size).double()[:, axis, None] * frequency for axis in (0, 1))  # [N, D/4]
         table = torch.cat([x.sin(), x.cos(), y.sin(), y.cos()], 1)
-        self.register_buffer("table", table.to(torch.get_default_dtype()))  # [N, D]
+        table = cfg.own_setting("pos_scale") * table.to(torch.get_default_dtype())
+        self.register_buffer("table", table)  # [N, D]
 
     def add(self, x: Tensor) -> Tensor:
         return add_to_patches(x, self.table)
