@@ -5,18 +5,18 @@ import json
 import shutil
 import textwrap
 import webbrowser
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from analysis.asked import Asked, flag_of
 from analysis.figures.style import use_file
 from analysis.findings import Findings, analyze, analyze_each
-from analysis.findings.conduct import this_look
-from analysis.outputs.as_json import across_dict, as_dict
+from analysis.findings.conduct import record_looks
+from analysis.outputs.as_json import across_dict, as_dict, warning_texts
 from analysis.outputs.check import check as compared
 from analysis.outputs.gate import gate
 from analysis.outputs.paper_table import check_files, figure_of, is_across, table_of, write_figure, write_table
-from analysis.report import study_document
+from analysis.report import study_document, study_sections, warnings
 from analysis.runs import exported
 from analysis.runs.by_dataset import ADVICE, by_dataset
 from analysis.runs.planned import needed
@@ -26,12 +26,11 @@ from analysis.runs.tables.file import TABLE, ending_of, file_of
 from analysis.studies.over_studies import across_document
 from analysis.studies.pooled import EXPECTED, pooled_document
 from analysis.studies.pooled import pool as pool_studies
-from analysis.studies.several import index_document
+from analysis.studies.several import ODD, index_document, odd
 from analysis.words import plain
 from analysis.write import files as write
 from analysis.write.document import Document
 from experiments.errors import UserError, plural, say
-from experiments.runs.history import add_look
 from experiments.runs.tracking import server
 from experiments.runs.tracking.settings import Tracking
 from vit.registry import REGISTRY
@@ -70,6 +69,8 @@ def _index(source: str, folders: Sequence[Path], asked: Asked) -> int:
             studies[folder] = read(str(folder), skip_unreadable=asked.skip_unreadable)
         except UserError as error:
             studies[folder] = error
+        except ODD as error:
+            studies[folder] = odd(folder, error)
     readable = [study for study in studies.values() if isinstance(study, Runs)]
     if not readable:
         raise UserError(f"{source}: holds no study that can be read: {studies[folders[0]]}")
@@ -121,6 +122,7 @@ def _check_number(parts: Mapping[str, Runs], name: str, asked: Asked) -> None:
 
 def _gate(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
     (one,) = found.values()
+    say(*(f"Note: {text}" for text in warning_texts(warnings(study_sections(one)))), error=True)
     status, said = gate(one, asked.gate or "")
     return status, [said]
 
@@ -202,19 +204,6 @@ def save_workspace(findings: Findings, document: Document, place: Tracking) -> s
             return f"workspace in W&B: {url}"
     except server.Unreachable as error:
         return f"not saved in W&B ({error})"
-
-
-def record_looks(studies: Iterable[Runs]) -> None:
-    """Note in each study's folder, or beside the user's plan, that its results were seen.
-
-    A folder that cannot be written is no error.
-    """
-    for study in studies:
-        try:
-            if place := study.looks_file or (study.folder if study.recorded else None):
-                add_look(place, this_look(study))
-        except UserError as error:
-            say(f"vit-report: this look is not recorded: {error}", error=True)
 
 
 def _check_files(asked: Asked) -> None:

@@ -1,5 +1,6 @@
 """`vit-report`: the parsers of its commands. Heavy imports wait until a command is carried out."""
 
+import os
 import shlex
 from argparse import SUPPRESS, Namespace
 from collections.abc import Sequence
@@ -62,6 +63,7 @@ def body(argv: Sequence[str]) -> int:
     if name == "report" and parsed.more:
         raise UserError(f"{parsed.more[0]}: is a second study; {PROG} across A B C: one table over several datasets")
     asked = Asked.of_flags(parsed, shlex.join([PROG, *argv]))
+    os.environ["MPLBACKEND"] = "Agg"  # no window, and nothing of a notebook around us
     from analysis import commands
 
     status: int = getattr(commands, name)(parsed.sources, asked)

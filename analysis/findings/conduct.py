@@ -1,5 +1,7 @@
 """How a study was carried out: which runs count, how often it was looked at, what was changed."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -10,9 +12,11 @@ from analysis import verdicts
 from analysis.runs.held_fixed import plan_changes
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
+from analysis.verdicts.comparisons import Values
 from analysis.verdicts.study import compare_variants
-from experiments.errors import first_few
-from experiments.runs.history import Look
+from experiments.errors import UserError, first_few, say
+from experiments.metric import Metric
+from experiments.runs.history import Look, add_look
 from experiments.sections import PER_SEED
 
 STATUSES = ("finished", "diverged", "pruned", "incomplete", "unreadable")
@@ -112,6 +116,34 @@ class Conduct:
         """The names of the devices that runs used."""
         names: list[str] = self.study.of(*ENDED)["hardware"].dropna().unique().tolist()
         return names
+
+
+def two_scales(values: Values, metric: Metric) -> list[str]:
+    """What is said where one variant is within 0 to 1 and another in percent: higher is better, and the mean of the one
+    times 100 is within a factor of two of that of the other.
+    """
+    if metric.lower_is_better or not metric.is_column:
+        return []
+    finite = {variant: [run for run in runs.values() if math.isfinite(run)] for variant, runs in values.items()}
+    known = {variant: runs for variant, runs in finite.items() if runs and min(runs) >= 0}
+    shares = {variant: sum(runs) / len(runs) for variant, runs in known.items() if max(runs) <= 1}
+    percents = {variant: sum(runs) / len(runs) for variant, runs in known.items() if 1.5 < max(runs) <= 100}
+    return [
+        f"{share} is from 0 to 1 ({a:g}) and {percent} seems to be in percent ({b:g}): write both in one unit."
+        for share, a in shares.items()
+        for percent, b in percents.items()
+        if 50 * a <= b <= 200 * a
+    ][:1]
+
+
+def record_looks(studies: Iterable[Runs]) -> None:
+    """Note in each study's folder that its results were seen. A folder that cannot be written is no error."""
+    for study in studies:
+        try:
+            if place := study.looks_file or (study.folder if study.recorded else None):
+                add_look(place, this_look(study))
+        except UserError as error:
+            say(f"vit-report: this look is not recorded: {error}", error=True)
 
 
 def _named(runs: pd.DataFrame, paired: bool) -> list[str]:

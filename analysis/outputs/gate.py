@@ -5,7 +5,8 @@ from typing import Literal
 
 from analysis import words
 from analysis.findings import Findings
-from analysis.findings.variants import own_names
+from analysis.findings.conduct import two_scales
+from analysis.verdicts.comparisons import Pair
 from experiments.errors import UserError
 from vit.registry import did_you_mean
 
@@ -16,22 +17,37 @@ EXPECTED = "expected A better than B, A worse than B or A equivalent to B; a nam
 def gate(findings: Findings, text: str) -> tuple[Literal[0, 1], str]:
     """Whether the study shows what the text says, as an exit status (0: shown), and a line that says so.
 
-    Raises `UserError` naming what the text lacks, and a pair that is not compared.
+    Raises `UserError` naming what the text lacks, a pair that is not compared, and one whose values do not tell.
     """
     a, relation, b = _parsed(text)
-    known = {name: variant for variant, name in findings.variants.brief.items()} | own_names(findings.study)
+    known = {name: variant for variant, name in findings.variants.brief.items()}
     for name in (a, b):
         if name not in known:
             raise UserError(f"--gate: {name!r} is not a variant; {did_you_mean(name, known, EXPECTED)}")
     pair, family = (known[a], known[b]), findings.comparisons.family
     if pair not in family and pair[::-1] not in family:
         raise UserError(f"--gate: {a!r} and {b!r} are not compared: expected two variants of a pair that is tested")
+    _check_values(findings, pair)
     one = family[pair] if pair in family else family[pair[::-1]].reversed
     metric, shown = findings.means.metric, one.verdict == relation
     places = words.shared_places([one.adjusted], metric)
     size = f"{words.points(one.diff, metric, True, places)}, {words.interval(one.adjusted, metric, True, places)}"
     why = f"{one.verdict} ({one.reason})" if one.reason else f"{one.verdict} ({size})"
     return 0 if shown else 1, f"{'shown' if shown else 'not shown'}: {text}; the verdict is {why}"
+
+
+def _check_values(findings: Findings, pair: Pair) -> None:
+    """Raise `UserError` where the first variant lacks a seed that the second has, and for values of two scales."""
+    values, policy = findings.means.values, findings.policy
+    first, second = (policy.looks.limit(values)[variant] for variant in pair)
+    lost = sorted(second.keys() - first.keys())
+    if lost and policy.unit == "seed" and not policy.looks.waiting:
+        missing = ", ".join(map(str, lost))
+        raise UserError(
+            f"--gate: {findings.variants.brief[pair[0]]} lacks {findings.counted} {missing}; train it first"
+        )
+    if said := two_scales({variant: values[variant] for variant in pair}, findings.means.metric):
+        raise UserError(f"--gate: {said[0]}")
 
 
 def _parsed(text: str) -> tuple[str, str, str]:

@@ -11,11 +11,12 @@ from typing import Any
 
 import pandas as pd
 from markupsafe import Markup, escape
-from matplotlib.figure import Figure
 
 from analysis.asked import Asked, TableOf, names_of
+from analysis.figures.style import Drawing
 from analysis.findings import Findings, analyze_each
 from analysis.findings.columns import difference, verdict_text
+from analysis.findings.conduct import record_looks
 from analysis.outputs.as_json import warning_texts
 from analysis.outputs.paper_table import figure_of, in_latex, table_of
 from analysis.report import study_document
@@ -155,13 +156,15 @@ class _Shown(ABC):
         table, usual = table_of(_renamed(self._found, rename), None if columns is None else names_of(columns), of=of)
         return in_latex(table, label or usual, caption)
 
-    def plot(self, width: float | None = None) -> Figure:
+    def plot(self, width: float | None = None) -> Drawing:
         """The forest plot: a figure of Matplotlib, which can be changed and saved. `width`: in inches."""
         return figure_of(self._found, width).figure
 
     def page(self, folder: str | Path) -> Path:
-        """Write the report into a new folder, as `vit-report` does, and return the path of its page."""
-        return files.write(files.make(self._made()), Path(folder))
+        """Write the report into a new folder, as `vit-report` does, note the look, and return the path of its page."""
+        page = files.write(files.make(self._made()), Path(folder))
+        record_looks(findings.study for findings in self._found.values())
+        return page
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._said == other._said

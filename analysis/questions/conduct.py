@@ -6,7 +6,7 @@ from typing import Any
 
 from analysis import words
 from analysis.findings import Findings
-from analysis.findings.conduct import Conduct
+from analysis.findings.conduct import Conduct, two_scales
 from analysis.runs.held_fixed import changed_images, not_held_fixed, unrecorded_plugins
 from analysis.runs.inferred import LEFT_OUT
 from analysis.runs.runs import Runs
@@ -20,7 +20,9 @@ def question(findings: Findings) -> Section:
     """The warnings, the most important first."""
     conduct = findings.conduct
     warnings = [
-        *about("the table", map(Warn, conduct.study.notes)),
+        *about(
+            "the table", map(Warn, (*conduct.study.notes, *two_scales(findings.means.values, findings.means.metric)))
+        ),
         *about("settings", _settings(conduct), changes=True),
         *about("images", _images(conduct.study), changes=True),
         *about("plan", (_changed(field, before, conduct) for field, before in conduct.changes.items()), changes=True),

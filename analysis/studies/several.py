@@ -29,6 +29,15 @@ SETTING = {
 }  # a setting that the index shows of a study -> its text
 
 
+ODD = (ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+"""What a study with values of a wrong type can raise: it is one line of the index, and the others are shown."""
+
+
+def odd(place: object, error: Exception) -> UserError:
+    """What is said of a study that cannot be read."""
+    return UserError(f"{place}: cannot be read: {type(error).__name__}: {error}")
+
+
 def index_document(folder: Path, studies: Mapping[Path, Runs | UserError], out: Path) -> Document:
     """Make the index of studies and what they say about claims; `studies`: folder -> runs, or why it cannot be read."""
     rows, left, links, analyzed = [], list[str](), dict[str, str](), list[tuple[str, Findings]]()
@@ -73,6 +82,8 @@ def _index_row(study: Runs | UserError) -> tuple[dict[str, str], Findings | None
         return row | {"answer": headline(study_sections(findings))[0]}, findings, complete
     except UserError as error:
         return row | {"state": f"Not read: {error}"}, None, False
+    except ODD as error:
+        return row | {"state": f"Not read: {odd('its records', error)}"}, None, False
 
 
 def _state(conduct: Conduct) -> str:

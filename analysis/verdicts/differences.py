@@ -142,18 +142,42 @@ def residual_variances(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     NaN marks a missing run. The df are (n - 1) (1 - 1 / V) of n seeds and V variants without a gap. The variance is 0
     where only rounding is left, and where the df are 0.
     """
+    if not x.size:
+        return np.zeros(x.shape[:-1]), np.zeros(x.shape[:-1])
     present = np.isfinite(x)
-    weight, (centre, _, n) = present.astype(float), moments(x)
-    share = weight / np.maximum(n, 1)[..., None]
+    mask = present[(0,) * (x.ndim - 2)]
+    if not (present == mask).all():
+        parts = zip(*(_residuals(study, np.isfinite(study)) for study in x.reshape(-1, *x.shape[-2:])))
+        variance, df = (np.array(part).reshape(x.shape[:-1]) for part in parts)
+        return variance, df
+    return _residuals(x, mask)
+
+
+def _residuals(x: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same where all studies have the runs that are `present` (variants, seeds).
+
+    The normal equations of the seeds, after the variants are eliminated, are diag(count) - weight' diag(1 / n) weight.
+    Seeds that the same variants lack are alike in them, so the inverse is diag(1 / count) and a number for each pair of
+    such patterns: the cost grows with the patterns, not with the seeds.
+    """
+    weight, n = present.astype(float), present.sum(axis=1)
+    patterns, of_seed, seeds = np.unique(weight, axis=1, return_inverse=True, return_counts=True)
+    of_seed, used, count = of_seed.ravel(), patterns * seeds, patterns.sum(axis=0)
+    per_count, per_n = (np.divide(1.0, of, out=np.zeros(len(of)), where=of > 0) for of in (count, n))
+    root = np.sqrt(seeds)
+    values, vectors = np.linalg.eigh(np.diag(count) - np.outer(root, root) * (patterns.T * per_n @ patterns))
+    inverse = np.divide(1.0, values, out=np.zeros(len(values)), where=values > 1e-9 * max(count.max(), 1))
+    between = (vectors * inverse @ vectors.T) / np.outer(root, root) - np.diag(per_count / seeds)
+    centre = np.where(present, x, 0.0).sum(axis=-1) * per_n
     centred = np.where(present, x - centre[..., None], 0.0)
-    # the normal equations of the seeds, after the variants are eliminated
-    equations = np.eye(x.shape[-1]) * weight.sum(axis=-2)[..., None, :] - np.swapaxes(weight, -1, -2) @ share
-    inverse = np.linalg.pinv(equations, hermitian=True)
-    seed_means = (inverse @ centred.sum(axis=-2)[..., None])[..., 0]
+    sums = centred.sum(axis=-2)  # of each seed
+    of_patterns = np.stack([sums[..., of_seed == at].sum(axis=-1) for at in range(len(seeds))], axis=-1)
+    seed_means = sums * per_count[of_seed] + (of_patterns @ between)[..., of_seed]
     left = np.where(present, centred - seed_means[..., None, :], 0.0)
-    left -= weight * (share * left).sum(axis=-1, keepdims=True)
-    taken = np.einsum("...ss,...vs->...v", inverse, weight) - ((share @ inverse) * weight).sum(axis=-1)
+    left -= weight * (left.sum(axis=-1) * per_n)[..., None]
+    taken = used @ (per_count + np.diag(between)) - per_n * (used @ per_count + ((used @ between) * used).sum(axis=1))
     df = np.where(n > 1, n - 1 - taken, 0.0)
     square = (left**2).sum(axis=-1)
-    known = (df > 1e-6) & (square > (RELATIVE_ROUNDING * np.nan_to_num(centre)) ** 2 * n)
-    return np.divide(square, df, out=np.zeros_like(square), where=known), np.where(df > 1e-6, df, 0.0)
+    known = (df > 1e-6) & (square > (RELATIVE_ROUNDING * centre) ** 2 * n)
+    df = np.broadcast_to(np.where(df > 1e-6, df, 0.0), square.shape)
+    return np.divide(square, df, out=np.zeros_like(square), where=known), df

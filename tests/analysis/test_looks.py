@@ -68,7 +68,7 @@ def test_a_folder_that_cannot_be_written_does_not_stop_the_report(tmp_path, caps
     def refuse(*_):
         raise record.RecordError("looks.jsonl: cannot be written: Read-only file system")
 
-    monkeypatch.setattr("analysis.commands.add_look", refuse)
+    monkeypatch.setattr("analysis.findings.conduct.add_look", refuse)
     record_looks([read_folder(study_at(tmp_path / "a", 5))])
     said = capsys.readouterr().err
     assert said == "vit-report: this look is not recorded: looks.jsonl: cannot be written: Read-only file system\n"
@@ -231,7 +231,7 @@ def test_a_variant_that_stopped_is_tested_at_the_looks_that_it_reached(tmp_path,
     assert {pair: compared.n for pair, compared in pairs.items() if compared.n == 10} == {("learned-2d", "none"): 10}
     assert {compared.dropped for compared in pairs.values()} == {0}
     diff = pairs["learned-1d", "none"].diff
-    assert diff.value == early.comparisons.versus["learned-1d"].diff.value
+    assert diff.value == pytest.approx(early.comparisons.versus["learned-1d"].diff.value, rel=1e-9)
     low, high = scipy_stats.t.interval(0.95, 4, *(f(difference(early, 5)) for f in (np.mean, scipy_stats.sem)))
     assert diff.high - diff.low > high - low
     assert results.conduct.planned == results.conduct.finished == 30

@@ -145,7 +145,16 @@ def example():
     """The JSON of a study, with one of its variants and comparisons."""
     tree = as_dict(analyze(read(str(ROOT / "analysis" / "reference" / STUDIES[0]))))
     tree |= {name: tree[name][1:2] for name in ("variants", "comparisons")} | {"warnings": tree["warnings"][:1]}
-    return f"```json\n{json.dumps(tree, indent=1)}\n```"
+    return f"```json\n{json.dumps(rounded(tree), indent=1)}\n```"
+
+
+def rounded(value):
+    """Numbers of at most six digits: others have other last digits on another processor."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    return list(map(rounded, value)) if isinstance(value, list) else value
 
 
 def statuses():

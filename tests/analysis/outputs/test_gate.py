@@ -1,7 +1,10 @@
 """A comparison as an exit status."""
 
+import numpy as np
 import pandas as pd
 import pytest
+
+import analysis
 
 ROWS = [(m, s, base + 0.3 * ((7 * s + 3 * i) % 5)) for i, (m, base) in enumerate(
     [("old", 90), ("new", 95), ("new, wide", 90.1), ("lost", 90)]) for s in range(5)]  # fmt: skip
@@ -25,3 +28,52 @@ def test_the_exit_status_says_whether_it_is_shown(text, status, said, tmp_path, 
     found, out, _ = vit_report(*words)
     assert found == status and out.startswith(said) and out.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["runs.csv"]
+
+
+def write(tmp_path, rows, column="acc"):
+    file = tmp_path / "runs.csv"
+    pd.DataFrame(rows, columns=["method", "seed", column]).to_csv(file, index=False)
+    return file
+
+
+PAIRED = [(m, s, base + 0.01 * s) for m, base in (("old", 0.88), ("new", 0.9)) for s in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([row for row in PAIRED if row[:2] != ("new", 3)], "new lacks seed 3; train it first"),
+        ([(m, s, 100 * v if m == "new" else v) for m, s, v in PAIRED], "old is from 0 to 1 (0.9) and new seems to be"),
+    ],
+)
+def test_values_that_do_not_tell_are_refused(rows, said, tmp_path, vit_report):
+    file = write(tmp_path, rows)
+    status, _, err = vit_report(file, "--metric", "acc", "--factor", "method", "--gate", "new better than old")
+    assert status == 2 and said in err
+
+
+def test_a_gate_has_the_names_of_the_report(tmp_path, vit_report):
+    swapped = ("--rename", "old=new", "--rename", "new=old")
+    flags = ("--metric", "acc", "--factor", "method", *swapped, "--gate", "old better than new")
+    assert vit_report(write(tmp_path, PAIRED), *flags)[0] == 0
+
+
+def test_gate_and_report_agree_and_every_note_stands_on_stderr(tmp_path, vit_report):
+    rng = np.random.default_rng(0)
+    notes = statuses = 0
+    for _ in range(200):
+        seeds, spread = int(rng.integers(2, 6)), rng.choice([0.3, 3])
+        rows = [
+            (m, s, 90 + i + spread * rng.normal()) for i, m in enumerate(["old", "new", "other"]) for s in range(seeds)
+        ]
+        rows = [(m, s, np.nan if rng.random() < 0.05 else v) for m, s, v in rows if m != "other" or rng.random() < 0.9]
+        file, margin = write(tmp_path, rows), float(rng.choice([0.5, 2]))
+        relation = rng.choice(["better than", "worse than", "equivalent to"])
+        flags = ("--metric", "acc", "--factor", "method", "--margin", margin, "--gate", f"new {relation} old")
+        status, _, err = vit_report(file, *flags)
+        report = analysis.read(file, "acc", factor="method", margin=margin)
+        lines = {*err.splitlines()}
+        assert {f"Note: {note}" for note in report.warnings} <= lines
+        assert status == (0 if report.pairs["new", "old"].verdict == relation.split()[0] else 1)
+        notes, statuses = notes + len(report.warnings), statuses + status
+    assert notes > 50 and 20 < statuses < 190
