@@ -9,20 +9,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from analysis.asked import Asked, flag_of
-from analysis.figures.style import use_file
 from analysis.findings import Findings, analyze, analyze_each
 from analysis.findings.conduct import record_looks
 from analysis.outputs.as_json import across_dict, as_dict, warning_texts
 from analysis.outputs.check import check as compared
 from analysis.outputs.gate import gate
-from analysis.outputs.paper_table import check_files, figure_of, is_across, table_of, write_figure, write_table
+from analysis.outputs.paper_table import check_file, is_across, table_of, write_table
 from analysis.report import study_document, study_sections, warnings
 from analysis.runs import exported
 from analysis.runs.by_dataset import ADVICE, by_dataset
-from analysis.runs.planned import needed
 from analysis.runs.read import has_plan, is_imported, locate, read, read_each, studies_in
 from analysis.runs.runs import Runs
-from analysis.runs.tables.file import TABLE, ending_of, file_of
+from analysis.runs.table import TABLE, ending_of, file_of
 from analysis.studies.over_studies import across_document
 from analysis.studies.pooled import EXPECTED, pooled_document
 from analysis.studies.pooled import pool as pool_studies
@@ -32,17 +30,16 @@ from analysis.write import files as write
 from analysis.write.document import Document
 from experiments.errors import UserError, plural, say
 from experiments.runs.tracking import server
-from experiments.runs.tracking.settings import Tracking
 from vit.registry import REGISTRY
 
 LIMIT_SECONDS = 120  # for everything that is asked of the server of W&B
-OF_INDEX = {"skip_unreadable", "out", "figures", "open", "style"}
+OF_INDEX = {"skip_unreadable", "out", "figures", "open"}
 """The flags that an index takes. With another one, a folder that holds one study means that study."""
 
 
 def report(sources: Sequence[str], asked: Asked) -> int:
     """The report of one study, or the index of the studies in a folder."""
-    _check_files(asked)
+    check_file(asked.table)
     folders, of_one = studies_in(sources[0]), [name for name in asked.given if name not in OF_INDEX]
     if folders and not of_one:
         return _index(sources[0], folders, asked)
@@ -50,12 +47,6 @@ def report(sources: Sequence[str], asked: Asked) -> int:
         several = f"{sources[0]} holds {len(folders)}: {', '.join(map(str, folders))}"
         raise UserError(f"{flag_of(of_one[0])}: is for one study; {several}")
     source = _located(sources[0])
-    if asked.needed and asked.plan:
-        if (file := file_of(source)) and not file.exists():
-            say(f"vit-report: {sources[0]} does not exist yet, so every run is needed", error=True)
-        for line in needed(read_each(source, asked)[0], asked.plan.plan):
-            say(line)
-        return 0
     explored = has_plan(source) and (asked.metric or asked.baseline)
     return _answer([source], "report-exploratory" if explored else "report", asked)
 
@@ -79,7 +70,7 @@ def _index(source: str, folders: Sequence[Path], asked: Asked) -> int:
 
 def across(sources: Sequence[str], asked: Asked) -> int:
     """The same for studies of several datasets together."""
-    _check_files(asked)
+    check_file(asked.table)
     return _answer(list(map(_located, sources)), "report-across", asked)
 
 
@@ -88,13 +79,16 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
     instead = next((output for flag, output in INSTEAD.items() if flag in asked.given), None)
     out = None if instead else _out(sources[0], name, asked)
     studies = [study for source in sources for study in read_each(source, asked)]
-    if file_of(sources[0]) and not asked.factor:
-        say(f"factor: {next(iter(studies[0].factors))}", error=out is None)
     parts = by_dataset(studies)
     _check_number(parts, name, asked)
-    place = _workspace(studies[0], asked) if asked.wandb else None
+    if asked.wandb:
+        _check_workspace(studies[0])
     found = analyze_each(parts, asked.model_copy(update={"out": out}))
     if instead:
+        notes = dict.fromkeys(
+            note for findings in found.values() for note in warning_texts(warnings(study_sections(findings)))
+        )
+        say(*(f"Note: {note}" for note in notes), error=True)
         status, lines = instead(found, asked)
         record_looks(studies)
         say(*lines)
@@ -104,15 +98,15 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
     several = len(parts) > 1
     document = across_document(found, studies, command, asked.spread) if several else study_document(one)
     _finish(document, studies, out, asked)
-    if place:
-        say(save_workspace(one, document, place))
+    if asked.wandb:
+        say(save_workspace(one, document))
     return 0
 
 
 def _check_number(parts: Mapping[str, Runs], name: str, asked: Asked) -> None:
     """Raise `UserError` for a flag of one dataset with several, and the reverse."""
     several = len(parts) > 1
-    if several and (of_one := [flag for flag in ("gate", "by", "target", "wandb", "of") if flag in asked.given]):
+    if several and (of_one := [flag for flag in ("gate", "wandb") if flag in asked.given]):
         raise UserError(f"{flag_of(of_one[0])}: is for one dataset, not for {', '.join(parts)}; {ADVICE}")
     if not several and name == "report-across":
         raise UserError("across: one dataset is not enough; give two or more studies, of different datasets")
@@ -122,30 +116,21 @@ def _check_number(parts: Mapping[str, Runs], name: str, asked: Asked) -> None:
 
 def _gate(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
     (one,) = found.values()
-    say(*(f"Note: {text}" for text in warning_texts(warnings(study_sections(one)))), error=True)
     status, said = gate(one, asked.gate or "")
     return status, [said]
 
 
 def _table(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
-    file = asked.table
-    assert file is not None
-    table, label = table_of(found, asked.columns, asked.spread, file.suffix == ".tex", asked.of_)
-    write_table(table, file, asked.label or f"{label}-{file.stem}", asked.caption)
-    return 0, [str(file)]
-
-
-def _figure(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
-    assert asked.figure is not None
-    write_figure(figure_of(found, asked.width), asked.figure)
-    return 0, [str(asked.figure)]
+    assert asked.table is not None
+    write_table(table_of(found, asked.columns, asked.spread, typed=asked.table.suffix == ".tex"), asked.table)
+    return 0, [str(asked.table)]
 
 
 def _json(found: Mapping[str, Findings], _: Asked) -> tuple[int, list[str]]:
     return 0, json.dumps(across_dict(found) if is_across(found) else as_dict(*found.values()), indent=1).splitlines()
 
 
-INSTEAD = {"gate": _gate, "table": _table, "figure": _figure, "json": _json}
+INSTEAD = {"gate": _gate, "table": _table, "json": _json}
 """A flag -> what is made instead of a report: the exit status and the lines to print."""
 
 
@@ -183,34 +168,26 @@ def check(sources: Sequence[str], asked: Asked) -> int:
     return 0 if equal else 1
 
 
-def _workspace(study: Runs, asked: Asked) -> Tracking:
-    """Where the workspace is. Raises `UserError` without the extra, or a study's folder that can keep the URLs."""
+def _check_workspace(study: Runs) -> None:
+    """Raise `UserError` without the extra, or a study's folder that can keep the URL."""
     if importlib.util.find_spec("wandb_workspaces") is None:
         raise UserError('--wandb: needs the extra "wandb"; install it with: pip install "vit-ablation[wandb]"')
     if study.folder is None or not study.recorded:
         raise UserError(f"--wandb: {study.name} has no study folder; give the folder of a study that vit-sweep trained")
-    return Tracking(project=asked.project, entity=asked.entity)
 
 
-def save_workspace(findings: Findings, document: Document, place: Tracking) -> str:
+def save_workspace(findings: Findings, document: Document) -> str:
     """Save the workspace of a study; what to tell the user."""
     folder = findings.study.folder
-    assert folder is not None  # see `_workspace`
+    assert folder is not None  # see `_check_workspace`
     try:
         with server.wandb_in_use():
             from analysis.outputs import workspace
 
-            url = server.bounded(lambda: workspace.save(findings, document, folder, place), LIMIT_SECONDS)
+            url = server.bounded(lambda: workspace.save(findings, document, folder), LIMIT_SECONDS)
             return f"workspace in W&B: {url}"
     except server.Unreachable as error:
         return f"not saved in W&B ({error})"
-
-
-def _check_files(asked: Asked) -> None:
-    """Raise `UserError` for a table, a figure or a style that cannot be used."""
-    check_files(asked.table, asked.figure, asked.label, asked.caption)
-    if asked.style:
-        use_file(asked.style)
 
 
 def _located(source: str) -> str:

@@ -77,33 +77,43 @@ class Forest:
 
 
 @style()
-def draw_forest(panels: Mapping[str, Forest], width: float | None = None) -> Drawing:
-    """Draw forest plots below each other. `panels`: title -> plot. `width`: in inches, by default that of the style."""
-    if width:
-        matplotlib.rcParams.update(fitting(width))
-    most = 5 if (width or WIDTH) > NARROW else 2
+def draw_forest(panels: Mapping[str, Forest], width: float = WIDTH, axes: Axes | None = None) -> Drawing | Axes:
+    """Draw forest plots below each other. `panels`: title -> plot. `width`: in inches. `axes`: where the only one goes,
+    which is then returned instead of a new figure.
+    """
+    most = 5 if width > NARROW else 2
     panels = {title: forest.shortened for title, forest in panels.items()}
-    width = width or (None if "figure.figsize" in STYLE else WIDTH)
-    figure, sides = rows(*(shorts([bar.name for bar in forest.bars]) for forest in panels.values()), width=width)
-    for number, (axes, (title, forest)) in enumerate(zip(sides, panels.items())):
-        scale = forest.metric.scale
-        axes.set_title(title, loc="left", fontweight="normal")
-        axes.set_xlim(*(end * scale for end in forest.limits))
-        ticks = forest.ticks(most)
-        axes.set_xticks([value * scale for value in ticks], [*ticks.values()])
-        axes.set_xlabel(forest.label)
-        axes.axvline(0, color=FAINT, lw=1, zorder=1)
-        if forest.margin:
-            axes.axvspan(*(forest.margin * scale * np.array([-1, 1])), color=BAND, lw=0, zorder=0)
-        for row, bar in enumerate(forest.bars):
-            runs = [value * scale for value in bar.runs.values() if math.isfinite(value)]
-            axes.plot(runs, np.full(len(runs), row + 0.27), "o", ms=2.5, mew=0, color=FAINT, zorder=2)
-            id, look = f"bar-{number}-{row}", VariantStyle(*VERDICTS[bar.verdict])
-            intervals(axes, [bar.estimate], [row], forest.metric, look, difference=True, id=id)
-            axes.annotate(
-                f" {bar.text}", (1, row), xycoords=axes.get_yaxis_transform(), va="center", fontsize=text_size(8.5)
-            )
+    names = [shorts([bar.name for bar in forest.bars]) for forest in panels.values()]
+    figure, sides = rows(*names, width=width) if axes is None else (None, [axes])
+    for number, (side, (title, forest)) in enumerate(zip(sides, panels.items(), strict=True)):
+        if axes is not None:
+            label_rows(side, names[0])
+        side.set_title(title, loc="left", fontweight="normal")
+        _draw(side, forest, most, number)
     drawn = {bar.verdict for forest in panels.values() for bar in forest.bars if math.isfinite(bar.estimate.value)}
     looks = {word: look for word, look in VERDICTS.items() if word in drawn}
-    legend(figure, {word: axes.plot([], [], mark, color=colour, ms=6)[0] for word, (colour, mark) in looks.items()})
+    handles = {word: sides[0].plot([], [], mark, color=colour, ms=6)[0] for word, (colour, mark) in looks.items()}
+    if figure is None:
+        sides[0].legend(handles.values(), handles)
+        return sides[0]
+    legend(figure, handles)
     return figure
+
+
+def _draw(axes: Axes, forest: Forest, most: int, number: int) -> None:
+    """One forest plot. `most`: ticks of its axis; `number`: of the panel."""
+    scale = forest.metric.scale
+    axes.set_xlim(*(end * scale for end in forest.limits))
+    ticks = forest.ticks(most)
+    axes.set_xticks([value * scale for value in ticks], [*ticks.values()])
+    axes.set_xlabel(forest.label)
+    axes.axvline(0, color=FAINT, lw=1, zorder=1)
+    if forest.margin:
+        axes.axvspan(*(forest.margin * scale * np.array([-1, 1])), color=band(), lw=0, zorder=0)
+    for row, bar in enumerate(forest.bars):
+        runs = [value * scale for value in bar.runs.values() if math.isfinite(value)]
+        axes.plot(runs, np.full(len(runs), row + 0.27), "o", ms=2.5, mew=0, color=FAINT, zorder=2)
+        id, look = f"bar-{number}-{row}", VariantStyle(*VERDICTS[bar.verdict])
+        intervals(axes, [bar.estimate], [row], forest.metric, look, difference=True, id=id)
+        place = axes.get_yaxis_transform()
+        axes.annotate(f" {bar.text}", (1, row), xycoords=place, va="center", fontsize="small")

@@ -137,19 +137,7 @@ def pair_fields(policy: Policy) -> dict[Key, Value]:
         sides = {"n": lambda row: row.comparison.runs[0], "reference_n": lambda row: row.comparison.runs[1]}
     own = ("p", "p_adjusted", "verdict", "verdict_of_finished", "at_most", "detectable")
     rest: dict[Key, Value] = {name: f"comparison.{name}" for name in own}
-    rest |= {column.field: column.value for column in by_columns(policy)}
     return {**sides, "dropped": "comparison.dropped", **DIFFERENCE, **rest, "verdict": VERDICT.value}
-
-
-def by_columns(policy: Policy) -> list[Column]:
-    """The column that says whether a difference is at least the one that is asked about, where the user asks."""
-
-    def answer(row: Any) -> str:
-        return ("yes" if policy.is_beyond(row.comparison) else "no") if row.comparison.tested else words.DASH
-
-    label = f"by at least {words.margin(policy.by, policy.metric)}"
-    note = "whether the whole interval of the difference is at least as far from zero"
-    return [Column(label, answer, field="by_at_least", note=note)] * (policy.by is not None)
 
 
 def pair_columns(policy: Policy, comparisons: Sequence[Comparison]) -> tuple[Column, ...]:
@@ -172,26 +160,16 @@ def pair_columns(policy: Policy, comparisons: Sequence[Comparison]) -> tuple[Col
     )
     return (
         Column("n", used, words.digits, sort=lambda row: n_of(row.comparison, policy)["n"], note=note),
-        *by_columns(policy),
         Column("p (adjusted)", "comparison.p_adjusted", words.p_values, "p", detail=True),
         Column(smallest, "comparison.detectable", detectable, "detectable", detail=True),
     )
 
 
-def target_column(findings: Findings) -> Column:
-    """The column of the tests against a target, where the user gives one."""
-    metric, targets = findings.policy.metric, findings.targets
-    label = f"p ({words.target(findings.asked.target or 0.0, metric)})"
-    look = " and the planned looks" if findings.policy.looks.several else ""
-    note = f"one-sided t test of the mean, adjusted over the {len(targets)} variants{look} (Bonferroni)"
-    return Column(label, lambda row: targets[row.variant].p, words.p_values, "p_target", note=note)
-
-
 def held_for(findings: Findings) -> str:
     """For what the intervals of differences hold, as the end of a sentence."""
     pairs = "of variants" if findings.comparisons.pairs else "with the baseline"
-    if findings.policy.strictness > 1:
-        pairs += f" on all {findings.policy.strictness} datasets"
+    if findings.policy.datasets > 1:
+        pairs += f" on all {findings.policy.datasets} datasets"
     factors = ", and for the factors with them" if findings.policy.has_grid else ""
     look = ", at the level of the planned look" if findings.policy.looks.several else ""
     return f"all pairs {pairs} together{factors}{look}"

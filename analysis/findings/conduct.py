@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -13,7 +13,6 @@ from analysis.runs.held_fixed import plan_changes
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.verdicts.comparisons import Values
-from analysis.verdicts.study import compare_variants
 from experiments.errors import UserError, first_few, say
 from experiments.metric import Metric
 from experiments.runs.history import Look, add_look
@@ -62,8 +61,7 @@ class Conduct:
     def counted(self) -> str:
         """How many runs finished, and which are not used and why, as text."""
         said = [f"{self.finished} of {self.planned} runs finished."]
-        lists = "; --needed lists them" if self.study.planned else ""
-        way = "; the sweep's command resumes them" if self.study.recorded else lists
+        way = "; the sweep's command resumes them" if self.study.recorded else ""
         for status, runs in self.excluded.items():
             said.append(f"{len(runs)} {REASONS[status].format(way)}: {first_few(runs, '; ')}.")
         return " ".join(said)
@@ -89,21 +87,6 @@ class Conduct:
         if self.study.plan.looks and "looks" not in changes:
             changes.pop("seeds", None)  # planned looks allow new seeds
         return changes
-
-    @cached_property
-    def decided(self) -> dict[str, int | None] | None:
-        """Variant -> the seeds that decide it, if any; None where none is stopped.
-
-        By the metric and the baseline of the plan, also in an exploratory report.
-        """
-        plan = self.study.stated_plan
-        if plan.until_decided is None:
-            return None
-        stated = replace(self.study, plan=plan, stated=None)
-        policy, values = stated.for_verdicts()
-        compared, last = compare_variants(values, stated.baseline, policy), len(policy.looks.seeds)
-        looks = {label: plan.stopped.get(label, last) for label in plan.labels if label != plan.baseline}
-        return {**looks, **dict.fromkeys(plan.undecided(compared.undecided))}
 
     @property
     def split(self) -> Literal["fixed", "by seed", "by seed in some variants"]:
@@ -140,8 +123,8 @@ def record_looks(studies: Iterable[Runs]) -> None:
     """Note in each study's folder that its results were seen. A folder that cannot be written is no error."""
     for study in studies:
         try:
-            if place := study.looks_file or (study.folder if study.recorded else None):
-                add_look(place, this_look(study))
+            if study.folder and study.recorded:
+                add_look(study.folder, this_look(study))
         except UserError as error:
             say(f"vit-report: this look is not recorded: {error}", error=True)
 

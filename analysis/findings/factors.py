@@ -1,6 +1,6 @@
 """Which factors matter, and whether their effects depend on each other."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -22,14 +22,6 @@ class Factors:
     model: verdicts.Factorial | None = None  # the effects. They share alpha with the pairs
     skipped_reason: str = ""  # why a study of several factors has no `model`
 
-    @property
-    def failure_sensitive_terms(self) -> list[str]:
-        """The terms that are not shown, and that the finished runs alone would show."""
-        if self.model is None:
-            return []
-        terms = self.model.terms
-        return list(terms["term"][(terms["verdict"] == "not shown") & (terms["verdict_of_finished"] == "shown")])
-
 
 def study_factors(study: Runs, means: Means, policy: Policy) -> Factors:
     """The effects of a study's factors."""
@@ -39,13 +31,12 @@ def study_factors(study: Runs, means: Means, policy: Policy) -> Factors:
         return Factors(
             skipped_reason="it needs two factors or more with two levels each, and every combination in the plan"
         )
-    policy = replace(policy, looks=policy.looks.of(study.variants))  # an effect takes runs of all variants
     if policy.looks.waiting:
         return Factors(skipped_reason=f"the first planned look is at {policy.looks.next} seeds")
     try:
         model = _model(study.of("finished"), study, policy)
     except UserError as error:
-        return Factors(skipped_reason=str(error))
+        return Factors(skipped_reason=str(error).replace("factors: ", ""))
     return Factors(cover_failed(model, _counted(study, means, policy)) if policy.chance.failed else model)
 
 
@@ -57,7 +48,7 @@ def _model(runs: pd.DataFrame, study: Runs, policy: Policy) -> verdicts.Factoria
     for factor in study.factors:
         frame[factor] = factor_levels(runs, factor)
     paired, factors = policy.unit == "seed", list(study.factors)
-    return verdicts.factorial(frame, study.metric, factors, policy.floor, policy.families, policy.looks, paired)
+    return verdicts.factorial(frame, study.metric, factors, policy.families, policy.looks, paired)
 
 
 def _by_levels(study: Runs) -> list[str]:

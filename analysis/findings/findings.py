@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +19,6 @@ from analysis.runs.by_dataset import check_alike
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.verdicts.study import Comparisons, Policy, compare_variants
-from analysis.verdicts.target import Reach, reaches
 from analysis.words import checked_math, without_math
 from experiments.errors import UserError
 from vit.registry import nearest
@@ -86,24 +84,13 @@ class Findings:
         return study_factors(self.study, self.means, self.policy)
 
     @cached_property
-    def targets(self) -> dict[str, Reach]:
-        """Variant -> whether it reaches the target, where the user gives one."""
-        target, metric, values = self.asked.target, self.means.metric, self.means.values
-        if target is None:
-            return {}
-        finite = [value for runs in values.values() for value in runs.values() if math.isfinite(value)] or [-1]
-        if not metric.lower_is_better and 0 <= min(finite) <= max(finite) <= 1 < target:
-            raise UserError(f"--target: {target:g} is not allowed: {metric} is from 0 to 1")
-        return reaches(values, target, self.policy)
-
-    @cached_property
     def cost(self) -> pd.DataFrame:
         """What each variant costs, see `study_cost`."""
         return study_cost(self.study)
 
     @property
-    def for_latex(self) -> Findings:
-        """The same with the variants' names as typed."""
+    def as_typed(self) -> Findings:
+        """The same with the variants' names as typed, for figures and LaTeX."""
         return replace(self, variants=replace(self.variants, brief=self.variants.typed))
 
     @cached_property
@@ -131,7 +118,7 @@ def analyze(
         label = {"names": {**study.names, str(study.metric): without_math(names[study.metric])}}
         study = replace(study, plan=study.plan.changed(definition={**study.plan.definition, **label}))
     (policy, values), variants = study.for_verdicts(), study_variants(study, names)
-    policy = replace(policy, strictness=datasets)
+    policy = replace(policy, datasets=datasets)
     comparisons = compare_variants(values, variants.baseline, policy)
     return Findings(study, policy, variants, study_means(study, values), comparisons, asked, dataset)
 

@@ -22,7 +22,6 @@ def as_dict(findings: Findings) -> dict[str, Any]:
     Values, intervals and differences are in the unit of the metric: accuracies are fractions.
     """
     policy, metric = findings.policy, findings.means.metric
-    targets = {variant: {"p_target": _known(one.p)} for variant, one in findings.targets.items()}
     failed = findings.conduct.counts[["diverged", "pruned"]].sum(axis=1)
     return {
         "schema": SCHEMA,
@@ -31,8 +30,6 @@ def as_dict(findings: Findings) -> dict[str, Any]:
         "lower_is_better": metric.lower_is_better,
         "baseline": findings.variants.baseline,
         "margin": policy.margin,
-        **({"target": findings.asked.target} if targets else {}),
-        **({} if policy.by is None else {"by": policy.by}),
         "level": 1 - ALPHA,
         "family": policy.family,
         "look": _look(findings),
@@ -43,7 +40,6 @@ def as_dict(findings: Findings) -> dict[str, Any]:
                 **_estimate(row.mean),
                 "failed": int(failed[row.variant]),
                 "rank": [*(row.rank or ())] or None,
-                **targets.get(row.variant, {}),
             }
             for row in findings.rows
         ],
@@ -69,14 +65,9 @@ def across_dict(studies: Mapping[str, Findings]) -> dict[str, Any]:
 
 
 def _look(findings: Findings) -> dict[str, Any] | None:
-    """The planned look that is reached, the `next` one, and which variants have no verdict; None: no looks are planned.
-
-    `look`: its seeds. `undecided`: variant -> those with which it is not better, worse or equivalent. A verdict that
-    depends on diverged runs is none.
-    """
-    looks, undecided = findings.policy.looks, findings.comparisons.undecided
-    reached = {"planned": list(looks.plan), "look": len(looks.seeds), "next": looks.next, "undecided": undecided}
-    return reached if looks else None
+    """The planned looks, the seeds of the look that is reached, and the `next` one; None: no looks are planned."""
+    looks = findings.policy.looks
+    return {"planned": list(looks.plan), "look": len(looks.seeds), "next": looks.next} if looks else None
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:
@@ -86,7 +77,6 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 
 def _comparison(one: Comparison, policy: Policy) -> dict[str, Any]:
     verdict: dict[str, Any] = {"verdict": one.verdict, "reason": one.reason}
-    verdict |= {} if policy.by is None else {"by_at_least": policy.is_beyond(one)}
     p, smallest = (_known(value) if one.tested else None for value in (one.p_adjusted, one.detectable))
     return _estimate(one.adjusted) | n_of(one, policy) | {"p_adjusted": p, **verdict, "detectable": smallest}
 

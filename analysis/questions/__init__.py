@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from analysis.findings import Findings
 from analysis.questions import (
-    claims,
     conditions,
     conduct,
     cost,
@@ -21,7 +20,6 @@ from analysis.questions import (
     records,
     results,
     table8,
-    trends,
     tuning,
 )
 from analysis.write.document import Section
@@ -35,9 +33,7 @@ ORDER: tuple[Question, ...] = (
     pairs.question,
     table8.question,
     factors.untested,
-    claims.question,
     conditions.question,
-    trends.question,
     metrics.curves,
     tuning.question,
     cost.question,

@@ -1,25 +1,23 @@
 """How do variants do under other conditions? Few shots, other image sizes, shifted and permuted images."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
 from analysis import verdicts, words
-from analysis.claims.claim import KIND
 from analysis.figures.lines import draw_along
 from analysis.figures.style import Plot
 from analysis.findings import Findings
 from analysis.findings.columns import mean_column, signed_column, variant_table
 from analysis.findings.means import Means
 from analysis.runs.runs import Runs
-from analysis.verdicts.study import smallest_sd
 from analysis.write.document import Item, Section, present
 from analysis.write.table import Column, Table
 from experiments.catalogue import DATASETS
 from experiments.metric import FEWSHOT, PERMUTED, Metric
 from vit.registry import REGISTRY
 
+KIND = "model.pos_embed"
 SIZES = "img-sizes"
 AS_THEY_ARE, INTERPOLATED = "Positions as they are", "Positions of rotary embeddings interpolated"
 ONLY_ROTARY = "Where positions are interpolated, kinds that are not rotary have the accuracy of positions as they are."
@@ -172,13 +170,12 @@ def _stretching(profile: Profile, findings: Findings) -> Table | None:
         _trained_size(study),
     )
     sizes = {at: one for at, one in profile.panels[INTERPOLATED].items() if at != trained and one in tested}
-    floor = math.sqrt(2) * smallest_sd(study.of("finished"), Metric("test/acc"))
     gains: dict[str, dict[int, verdicts.Estimate]] = {}
     for variant in kinds.index:
         if kinds[variant] not in REGISTRY or REGISTRY[kinds[variant]].is_rotary:
-            runs, level = tested[tested["variant"] == variant], policy.looks.of([variant]).confidence
+            runs, level = tested[tested["variant"] == variant], policy.looks.confidence
             of_runs = {at: runs[metric] - runs[profile.points[at]] for at, metric in sizes.items()}
-            gains[variant] = {at: verdicts.mean(gain, level, floor) for at, gain in of_runs.items()}
+            gains[variant] = {at: verdicts.mean(gain, level) for at, gain in of_runs.items()}
     if not (gains and sizes):
         return None
 

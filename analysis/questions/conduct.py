@@ -27,6 +27,7 @@ def question(findings: Findings) -> Section:
         *about("images", _images(conduct.study), changes=True),
         *about("plan", (_changed(field, before, conduct) for field, before in conduct.changes.items()), changes=True),
         *about("failed runs", _excluded(findings), changes=True),
+        *about("chance", _near_chance(findings)),
         *about("missing runs", _fewer(findings), changes=True),
         *_code_and_machines(conduct),
     ]
@@ -39,11 +40,14 @@ def _settings(conduct: Conduct) -> list[Warn]:
         Warn(f"{path} was not held fixed ({_some(values)}) and is no factor.", cause)
         for path, values in not_held_fixed(conduct.study).items()
     ]
-    decided, left = conduct.decided or {}, "incomplete" in conduct.excluded
-    stopped = [variant for variant in conduct.study.stated_plan.stopped if decided.get(variant, 0) is None and not left]
-    again = "Move study.json away: the same `vit-sweep run` plans them again, and finished runs stay."
-    lines = (f"study.json plans no more seeds of {name}, which has no verdict." for name in map(words.quoted, stopped))
-    return warnings + [Warn(line, again) for line in lines]
+    return warnings
+
+
+def _near_chance(findings: Findings) -> list[Warn]:
+    near = [findings.variants.brief[variant] for variant in sorted(findings.policy.chance.near(findings.means.values))]
+    return [Warn(f"Near chance: {_some(near)}.", "Variants that learn nothing say nothing of what they vary.")] * bool(
+        near
+    )
 
 
 def _images(study: Runs) -> list[Warn]:

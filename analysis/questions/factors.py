@@ -1,15 +1,13 @@
 """Which factors matter, and do their effects depend on each other?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any
 
-import pandas as pd
-
 from analysis import words
-from analysis.figures.factors import draw_grid, draw_pairs, drawn_pairs
+from analysis.figures.factors import draw_grid
 from analysis.figures.forest import draw_forest
 from analysis.figures.style import Plot
 from analysis.findings import Findings
@@ -20,46 +18,30 @@ from analysis.write.table import Column, Key, Table, Value
 from experiments.metric import Metric
 
 HEADING = "Factors and interactions"
-MOST_LEVELS = 4  # levels of the other factor for which the answer lists the effect of a factor of two levels
-FOLDED = ("effects", "interactions", "terms")
 ADJUSTED = (
     "Intervals hold for all effects of factors and all pairs of variants together, and verdicts are read from them."
 )
 CAPTIONS = {
     "contrasts": "Effect of each factor, averaged over the other factors: the difference from one level to another.",
-    "effects": "Mean of each level, averaged over all combinations of the other factors with equal weights.",
-    "simple-effects": "Does the effect of one factor depend on another? The effect of a factor at each level of the "
-    "other.",
-    "interactions": "Interactions: each combination of the levels of two factors.",
-    "terms": "Tests of factors and interactions.",
+    "interactions": "Interactions: what each combination of the levels of two factors has beyond the effects of both.",
 }
 
 
 def question(findings: Findings) -> Section | None:
     """The effects of the factors; nothing where they are not tested."""
-    model, names, metric = findings.factors.model, findings.variants.factors, findings.means.metric
+    model = findings.factors.model
     if model is None:
         return None
-    contrasts, levels, *others = factor_tables(model, findings)
+    contrasts, interactions = factor_tables(model, findings)
     effects = Plot("main-effects", lambda: draw_forest(contrasts.forests), "The rows of the table.", beside=True)
-    items: list[Any] = [contrasts, effects, levels]
-    if drawn_pairs(model):
-        caption = (
-            f"Every pair of factors: mean {metric.label} of each combination, averaged over any other factors, with "
-            f"{words.CONFIDENCE} intervals. Parallel lines mean no interaction: the effect of one factor is the same "
-            "at each level of the other."
-        )
-        items.append(Plot("interactions", lambda: draw_pairs(model, names, metric), caption))
-    else:
-        others += _grid(findings)
     brief = words.fitting([_brief(findings, form) for form in (True, False)])
-    said = [_interactions(model, _names(names), metric)]
-    return Section("factors", HEADING, [*items, *others], said, [brief], title=title(findings))
+    items = [contrasts, effects, *_grid(findings), interactions]
+    return Section("factors", HEADING, items, [_interactions(findings)], [brief], title=title(findings))
 
 
 def untested(findings: Findings) -> Section | None:
     """The grid of the factors, and why their effects are not tested; nothing where they are."""
-    reason = findings.factors.skipped_reason.replace("factors: ", "")
+    reason = findings.factors.skipped_reason
     if findings.factors.model is not None:
         return None
     said = [f"{HEADING} are not tested: {reason}."] if reason else []
@@ -95,10 +77,8 @@ def _brief(findings: Findings, intervals: bool) -> str:
     """The answer in one sentence: the main effects, and which depend on each other."""
     model, names = findings.factors.model, _names(findings.variants.factors)
     assert model is not None
-    verdict = dict(zip(model.terms["term"], model.terms["verdict"]))
-    depends = [
-        f"{names[a]} depends on {names[b]}" for a, b in combinations(model.factors, 2) if verdict[f"{a}+{b}"] == "shown"
-    ]
+    shown = [pair for pair in combinations(model.factors, 2) if model.verdicts["+".join(pair)] == "shown"]
+    depends = [f"{names[a]} depends on {names[b]}" for a, b in shown]
     said = [f"the effect of {' and of '.join(depends)}"] if depends else []
     return f"{'; '.join([*_main_effects(findings, intervals), *said])}."
 
@@ -120,10 +100,10 @@ def _main_effects(findings: Findings, intervals: bool) -> list[str]:
     if model.seeds_left_out:
         lost = ", ".join(map(str, model.seeds_left_out))
         parts.append(f"seeds left out for lack of a finished run in some combination: {lost}")
-    if sensitive := [names[term] for term in findings.factors.failure_sensitive_terms]:
+    if sensitive := [names[term] for term in model.failure_sensitive]:
         why = "counted at chance level"
         parts.append(f"shown by the finished runs alone, but not with failed runs {why}: {words.listing(sensitive)}")
-    if missing := [names[term] for term in model.terms["term"][model.terms["verdict"] == "not tested"]]:
+    if missing := [names[term] for term, verdict in model.verdicts.items() if verdict == "not tested"]:
         parts.append(f"not tested ({_reason(findings)}): {words.listing(missing)}")
     return [words.capital(parts[0]), *parts[1:]]
 
@@ -147,73 +127,44 @@ def _of(effect: Mapping[str, Any], names: Mapping[str, str]) -> str:
     return f"{names[effect['factor']]} {effect['reference']} → {effect['level']}"
 
 
-def _interactions(model: Factorial, names: Mapping[str, str], metric: Metric) -> str:
-    verdict = dict(zip(model.terms["term"], model.terms["verdict"]))
-    said, missing = list[str](), list[str]()
-    for a, b in combinations(model.factors, 2):
-        if (found := verdict[f"{a}+{b}"]) != "shown":
-            missing += [f"{names[a]} and {names[b]}"] if found == "not shown" else []
-            continue
-        simple = _simple(model, a, b)
-        places = words.shared_places([one["diff"] for one in simple], metric)
-        each = [
-            f"{words.points(one['diff'], metric, True, places)} with {names[b]} = {one['other_level']}"
-            for one in simple
-        ]
-        sizes = f": {_of(simple[0], names)} {', '.join(each)}" if simple else ""
-        said.append(f"the effect of {names[a]} depends on {names[b]}{sizes}")
+def _interactions(findings: Findings) -> str:
+    """Which effects depend on each other, and which pairs of factors are undecided."""
+    model, names = findings.factors.model, findings.variants.factors
+    assert model is not None
+    pairs = {pair: model.verdicts["+".join(pair)] for pair in combinations(model.factors, 2)}
+    said = [
+        f"the effect of {names[a]} depends on {names[b]}" for (a, b), verdict in pairs.items() if verdict == "shown"
+    ]
     if said:
         said[-1] += ", so its main effect is only an average over different effects"
+    missing = [f"{names[a]} and {names[b]}" for (a, b), verdict in pairs.items() if verdict == "not shown"]
     said += [f"no interaction is shown: {', '.join(missing)}"] if missing else []
     return f"{words.capital('; '.join(said))}." if said else ""
 
 
 def factor_tables(model: Factorial, findings: Findings) -> list[Table]:
-    """Return all tables of the section."""
+    """The tables of the section: the differences between levels, and the interactions."""
     metric, names = findings.means.metric, _names(findings.variants.factors)
-    means = pd.DataFrame(
-        {"factor": factor, "level": level, "mean": estimate}
-        for factor in model.factors
-        for (level,), estimate in model.means[factor,].items()
+    name, levels = (
+        partial(Column, value=lambda row: names[row["factor"]], key=True),
+        partial(Column, value=_levels, key=True),
     )
-
-    def name(label: str) -> Column:
-        return Column(label, lambda row: names[row["term" if "term" in row else "factor"]], key=True)
-
-    levels, alone = partial(Column, value=_levels, key=True), signed_column(metric, "difference", "diff")
     difference, effect = (signed_column(metric, label, "adjusted") for label in ("difference", "effect"))
-    at = Column("with", lambda row: f"{names[row['other_factor']]} = {row['other_level']}", key=True)
     verdict = Column("verdict", "verdict", mark=lambda row: verdict_mark(row["verdict"]))
     p = Column("p (adjusted)", "p_adjusted", words.p_values, detail=True)
-    interaction = Column("interaction", "verdict"), replace(p, value="interaction_p_adjusted")
-    mean = Column(f"mean {metric.label}{metric.unit}", "mean", words.intervals(metric))
-    note = "pairs of levels, or distinct effects of combinations"
-    contrasts = Column("contrasts", "contrasts", words.counts, note=note)
-    of = model.contrasts.to_dict("index")
-    by_size = sorted(of, key=lambda at: (of[at]["verdict"] != "shown", -abs(of[at]["diff"].value)))
     drawn = replace(bars(findings.policy, findings.variants), estimate="adjusted", verdict="verdict", zero="0")
-    tables = {
-        "contrasts": (
-            model.contrasts.loc[by_size],
-            (name("factor"), levels("from → to"), replace(difference, bars=drawn), verdict, p),
-        ),
-        "effects": (means, (name("factor"), levels("level"), mean)),
-        "simple-effects": (model.simple, (name("effect of"), levels("from → to"), at, alone, *interaction)),
-        "interactions": (model.interactions, (name("factors"), levels("levels"), mean, effect, verdict, p)),
-        "terms": (model.terms, (name("factor or interaction"), contrasts, verdict, p)),
+    rows = model.contrasts.to_dict("records")
+    rows.sort(key=lambda row: (row["verdict"] != "shown", -abs(row["diff"].value)))
+    effects = model.interactions.to_dict("records")
+    shown = {
+        "contrasts": (rows, (name("factor"), levels("from → to"), replace(difference, bars=drawn), verdict, p)),
+        "interactions": (effects, (name("factors"), levels("levels"), effect, verdict, p)),
     }
-    notes = _notes(model, findings.policy.looks.several)
+    zero = "An effect is zero for all combinations if there is no interaction."
+    notes = {"contrasts": (ADJUSTED,), "interactions": (f"{zero} {ADJUSTED}",)}
     return [
-        Table(
-            table,
-            CAPTIONS[table],
-            frame.to_dict("records"),
-            columns,
-            _fields(frame),
-            notes.get(table, ()),
-            folded=table in FOLDED,
-        )
-        for table, (frame, columns) in tables.items()
+        Table(table, CAPTIONS[table], rows, columns, _fields(rows), notes[table], folded=table == "interactions")
+        for table, (rows, columns) in shown.items()
     ]
 
 
@@ -223,30 +174,13 @@ def _levels(row: Mapping[str, Any]) -> str:
     return f"{row['reference']} → {level}" if "reference" in row else level
 
 
-def _fields(frame: pd.DataFrame) -> dict[Key, Value]:
-    """What the CSV of a frame of the model holds: of the interval for all effects together, its ends."""
+def _fields(rows: Sequence[Mapping[str, Any]]) -> dict[Key, Value]:
+    """What the CSV of effects holds: of the interval for all effects together, its ends."""
     ends: dict[Key, Value] = {
         "adjusted_low": lambda row: row["adjusted"].low,
         "adjusted_high": lambda row: row["adjusted"].high,
     }
-    return {name: name for name in frame if name != "adjusted"} | (ends if "adjusted" in frame else {})
-
-
-def _notes(model: Factorial, planned: bool) -> dict[str, tuple[str, ...]]:
-    alone = words.alone(planned)
-    over = f", each over {words.plural(len(model.seeds), 'seed')}" if model.seeds else ""
-    return {
-        "contrasts": (ADJUSTED,),
-        "simple-effects": (
-            "The verdict is that of the interaction: if it is not shown, a dependence is not shown, even if the "
-            f"differences look unequal. Intervals are at {words.CONFIDENCE} and {alone}.",
-        ),
-        "interactions": (
-            "Effect: the mean of the combination − the mean that the two main effects predict. It is zero for all "
-            f"combinations if there is no interaction. {ADJUSTED}",
-        ),
-        "terms": (f"Contrasts: the number of differences{over}. A factor or interaction is shown if one of them is.",),
-    }
+    return {name: name for row in rows[:1] for name in row if name != "adjusted"} | ends
 
 
 def _names(factors: Mapping[str, str]) -> dict[str, str]:
@@ -261,10 +195,3 @@ def _largest(model: Factorial, factor: str) -> dict[str, Any]:
     tested = [contrast for contrast in contrasts if contrast["verdict"] != "not tested"]
     largest = max(shown or tested or contrasts, key=lambda contrast: abs(contrast["diff"].value))
     return largest | {"count": len(contrasts)}
-
-
-def _simple(model: Factorial, factor: str, other: str) -> list[dict[str, Any]]:
-    """The effect of a factor of two levels at each level of another one; empty where these are many."""
-    if len(model.levels[factor]) > 2 or len(model.levels[other]) > MOST_LEVELS:
-        return []
-    return model.simple[(model.simple["factor"] == factor) & (model.simple["other_factor"] == other)].to_dict("records")

@@ -8,8 +8,6 @@ from analysis.verdicts import ALPHA
 from analysis.write.document import Section, Warn
 from experiments.runs.history import Look
 
-STOPPING = "A pair is judged at the last look that both sides reached. Such intervals hold whenever a variant stops."
-
 
 def question(findings: Findings) -> Section | None:
     """The planned looks; a warning where the study was tested repeatedly without a plan."""
@@ -24,39 +22,17 @@ def question(findings: Findings) -> Section | None:
 
 def _reached(findings: Findings) -> list[str]:
     """This look, its level, and what comes next."""
-    looks, conduct = findings.policy.looks, findings.conduct
-    plan, n, once = findings.study.stated_plan, len(looks.seeds), len(looks.plan) == 1
-    until, decided = plan.until_decided, conduct.decided or {}
-    if until and None not in decided.values():
-        then = "All variants are decided, so it is the last look."
-    elif looks.next:
-        then = f"The next look is at {looks.next} seeds."
-    else:
-        then = f"It is the {'only' if once else 'last'} look: more seeds give no new verdicts."
-    alpha = words.percent(ALPHA)
+    looks = findings.policy.looks
+    n, once, alpha = len(looks.seeds), len(looks.plan) == 1, words.percent(ALPHA)
+    last = f"It is the {'only' if once else 'last'} look: more seeds give no new verdicts."
+    then = f"The next look is at {looks.next} seeds." if looks.next else last
     level = (
         f"Tests and intervals of differences use its level, {words.percent(ALPHA * looks.share)} instead of {alpha}, "
         f"so that all looks together have a false verdict in at most about {alpha} of studies."
     )
     ended = len(looks.complete)
     more = f"The runs of {ended} seeds have ended; differences and verdicts use the first {n}." if ended > n else ""
-    now = [then] if once else [f"This is the look at {n} seeds. {then}", level]
-    return [*now, more, _stopped(findings) if until else ""]
-
-
-def _stopped(findings: Findings) -> str:
-    """Which variants get no more seeds, and how many runs that saves."""
-    plan, decided = findings.study.stated_plan, list((findings.conduct.decided or {}).values())
-    assert plan.until_decided is not None
-    baseline = f"the study's baseline, {words.quoted(plan.baseline)},"
-    against = "every other variant" if plan.until_decided.pairs else baseline
-    numbers = sorted({n for n in decided if n is not None})
-    counts = [*(f"{decided.count(n)} after {n} seeds" for n in numbers), f"{decided.count(None)} not decided"]
-    most = plan.looks[-1] * len(plan.labels)
-    return (
-        f"A variant that has a verdict in {plan.metric} with {against} gets no more seeds: {', '.join(counts)}, so "
-        f"{most - len(plan.runs)} of {most} runs are saved. {STOPPING}"
-    )
+    return [*([then] if once else [f"This is the look at {n} seeds. {then}", level]), more]
 
 
 def _repeated(looks: Sequence[Look]) -> Warn:

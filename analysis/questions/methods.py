@@ -5,7 +5,7 @@ from analysis.findings import Findings
 from analysis.findings.columns import held_for
 from analysis.findings.conduct import Conduct
 from analysis.verdicts import ALPHA
-from analysis.verdicts.comparisons import CEILING, NEAR_CHANCE, NOT_TESTED
+from analysis.verdicts.comparisons import CEILING, NOT_TESTED
 from analysis.write.document import Facts, Section
 
 README = "analysis/verdicts/README.md has the rules, their sources and error rates."
@@ -54,10 +54,8 @@ def scope(conduct: Conduct, unit: str) -> str:
 
 def _differences(findings: Findings) -> dict[str, str]:
     policy, looks = findings.policy, findings.policy.looks
-    metric, alpha = policy.metric, words.percent(ALPHA)
-    points, step = f"{metric.scale * policy.floor:.2g}{metric.points}", "an image" if metric.is_share else "a step"
-    smallest = f"At least half {step} for a run ({points}), since equal values happen by chance."
-    planned = f"The planned looks share the {alpha}; a pair is judged at the last look that both variants reached."
+    alpha = words.percent(ALPHA)
+    planned = f"The planned looks share the {alpha}; a pair is judged at the last look that is reached."
     unknown = "Their chance level is not known, so nothing is shown of a pair with diverged runs."
     covered = "An interval also covers what the runs of a pair show if failed runs count at chance level."
     return {
@@ -71,7 +69,6 @@ def _differences(findings: Findings) -> dict[str, str]:
         "Looks": planned if looks else "",
         "Minimum detectable difference": "What such an interval would show with 80 % power if the observed spread were "
         "the true one.",
-        "Smallest standard deviation": smallest if policy.floor else "",
         "Diverged runs": (unknown if policy.chance.unknown else covered) if policy.chance.failed else "",
     }
 
@@ -79,7 +76,6 @@ def _differences(findings: Findings) -> dict[str, str]:
 def _verdict(findings: Findings) -> str:
     policy, conduct = findings.policy, findings.conduct
     said = {
-        NEAR_CHANCE: '"Both near chance": both means are near that of guessing, so they are not called equivalent.',
         CEILING: '"Both at the ceiling": each run errs on at most one image, so they are not called equivalent.',
         NOT_TESTED: '"Not tested": there is no interval, for the reason given.',
     }
@@ -89,8 +85,8 @@ def _verdict(findings: Findings) -> str:
         none = f"No margin is stated in the unit of the {policy.metric.label}, so nothing is called equivalent."
         return " ".join([f"Read from the interval: {rest} {none}", *more])
     changed = ", which was changed after runs had started" if "margin" in conduct.changes else ""
-    fixed = ", which the study fixes before its runs" if conduct.study.recorded else ", as its plan states"
-    stated = fixed if not changed and conduct.study.planned else ""
+    fixed = ", which the study fixes before its runs"
+    stated = fixed if not changed and conduct.study.recorded else ""
     within = words.margin(policy.margin, policy.metric)
     equal = f'"equivalent" within the margin, ±{within}{changed}{stated}; otherwise {rest}'
     return " ".join([f"Read from the interval: {equal}", *more])

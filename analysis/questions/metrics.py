@@ -11,7 +11,6 @@ from analysis.figures.style import Plot
 from analysis.findings import Findings
 from analysis.findings.columns import mean_column, variant_table
 from analysis.findings.rows import VariantRow
-from analysis.verdicts.study import smallest_sd
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from experiments.metric import METRICS, Metric
@@ -53,18 +52,17 @@ def study_curves(findings: Findings) -> dict[Metric, dict[str, Curve]]:
     for metric in CURVES:
         if metric in epochs and epochs[metric].notna().any():
             table = epochs.pivot_table(index="epoch", columns="run", values=metric, aggfunc="last", sort=True)
-            floor = smallest_sd(finished, metric)
             by_metric[metric] = {
-                variant: _curve(table[table.columns.intersection(runs_of.get(variant, []))], metric, floor)
+                variant: _curve(table[table.columns.intersection(runs_of.get(variant, []))], metric)
                 for variant in findings.styles.coloured
             }
     return by_metric
 
 
-def _curve(table: pd.DataFrame, metric: Metric, floor: float) -> Curve:
+def _curve(table: pd.DataFrame, metric: Metric) -> Curve:
     """A variant's curve, an accuracy's cut at 0 and 1; `table`: a row for each epoch, a column for each of its runs."""
     table = table.dropna(how="all")
-    means = verdicts.means(table.to_numpy(dtype=float), floor=floor) if len(table) else []
+    means = verdicts.means(table.to_numpy(dtype=float)) if len(table) else []
     curve = pd.DataFrame(means, index=table.index, columns=["value", "low", "high", "n"], dtype=float).drop(columns="n")
     return Curve(curve.clip(0, 1) if metric.is_share else curve, table)
 

@@ -9,10 +9,10 @@ from analysis import words
 from analysis.findings import Findings, columns
 from analysis.runs.source_run import ENDED
 from analysis.verdicts import Comparison
-from analysis.verdicts.comparisons import CEILING, EQUAL, NEAR_CHANCE, NO_ROOM, NOT_TESTED
+from analysis.verdicts.comparisons import CEILING, NOT_TESTED
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Key, Table, Value
-from experiments.errors import MOST_NAMED, first_few
+from experiments.errors import first_few
 from experiments.metric import Metric
 
 HEADING = "Other pairs"
@@ -82,9 +82,7 @@ def _against_baseline(findings: Findings, form: str) -> str:
         "better": up,
         "worse": down,
         "equivalent": f"equivalent within ±{words.margin(findings.policy.margin, metric)}",
-        EQUAL: "equal on all seeds, which does not exclude that other seeds fail",
         CEILING: "both at the ceiling, at most one wrong image a run",
-        NEAR_CHANCE: "both near chance, so not called equivalent",
         "not shown": "undecided",
     }
     parts = list[str]()
@@ -96,10 +94,6 @@ def _against_baseline(findings: Findings, form: str) -> str:
         parts[0] = words.capital(parts[0].replace(":", f" {metric.label} than {baseline}:", 1))
     else:
         parts[0] = f"Compared with {baseline}, {parts[0]}"
-    if (by := findings.policy.by) is not None:
-        sure = [name for name, one in versus.items() if findings.policy.is_beyond(one)]
-        named = words.names(sure) if len(sure) <= MOST_NAMED else f"{len(sure)} of {len(versus)} variants"
-        parts.append(f"by at least {words.margin(by, metric)}: {named or 'no variant'}")
     past = ", ".join(f"{words.quoted(name)} (at {c.shown_at} seeds)" for name, c in versus.items() if c.shown_at)
     alone = words.names(name for name, c in versus.items() if c.depends_on_failed and c.verdict != NOT_TESTED)
     parts += [f"shown at an earlier look, but not at this one: {past}"] if past else []
@@ -182,7 +176,7 @@ def _other_pairs(findings: Findings) -> list[str]:
     others = findings.comparisons.other_pairs
     counts = Counter("differ" if c.verdict in ("better", "worse") else c.verdict for c in others.values())
     reasons = "; ".join(dict.fromkeys(str(one.reason) for one in others.values() if one.reason))
-    names = {word: word for word in ("differ", "equivalent", EQUAL, *NO_ROOM)}
+    names = {word: word for word in ("differ", "equivalent", CEILING)}
     names |= {"not shown": "undecided", NOT_TESTED: f"{NOT_TESTED} ({reasons})"}
     without = f"without {findings.variants.name(findings.variants.baseline)}"
     if len(others) == 1:

@@ -11,7 +11,7 @@ from analysis.findings import Findings, columns
 from analysis.findings.rows import VariantRow
 from analysis.write.document import Item, Section
 from analysis.write.table import Bars, Column, Table
-from experiments.errors import MOST_NAMED, UserError
+from experiments.errors import UserError
 
 EARLY = (
     "Differences that an early look decides are too large on average (in simulations 1.1 to 2.4 times true differences "
@@ -26,7 +26,7 @@ def question(findings: Findings) -> Section:
     table, several = variants_table(findings), bool(findings.variants.others)
     heading = "Results" if findings.factors.model is None else "Combinations"
     items: list[Item] = [table, *([forest_plot({"": findings})] if several else [])]
-    return Section("result", heading, items, answer=[*([] if several else [_alone(findings)]), *_targets(findings)])
+    return Section("result", heading, items, answer=[] if several else [_alone(findings)])
 
 
 def forest_plot(studies: Mapping[str, Findings], width: float | None = None) -> Plot:
@@ -48,7 +48,7 @@ def forest_plot(studies: Mapping[str, Findings], width: float | None = None) -> 
         f"{columns.held_for(findings)}.{band} Colour and shape of a marker: the verdict. Grey dots: runs, minus the "
         f"mean of {variants.name(variants.baseline)}.{many}"
     )
-    tables = {title: variants_table(one.for_latex) for title, one in studies.items()}
+    tables = {title: variants_table(one.as_typed) for title, one in studies.items()}
     forests = {title: next(iter(table.forests.values())) for title, table in tables.items()}
     return Plot("forest", lambda: draw_forest(forests, width), caption, beside=True)
 
@@ -65,21 +65,6 @@ def _alone(findings: Findings) -> str:
     counts = findings.conduct.counts.loc[name]
     listed = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
     return f"No run of {words.quoted(name)} has {label}. Its runs: {listed}."
-
-
-def _targets(findings: Findings) -> list[str]:
-    """Which variants reach the target, which are not shown to, and which were not tested and why."""
-    if not findings.targets:
-        return []
-    said = f"{words.titled(findings.means.metric)} {words.target(findings.asked.target or 0.0, findings.means.metric)}"
-    parts: dict[str, list[str]] = {said: []}
-    for variant, one in findings.targets.items():
-        p = words.p_value(one.p)
-        part = f"not tested ({one.reason})" if one.reason else said if one.shown else "not shown"
-        shown = "" if one.reason else f" (p {p if p.startswith('<') else f'= {p}'})"
-        parts.setdefault(part, []).append(f"{words.quoted(findings.variants.brief[variant])}{shown}")
-    few = {part: words.listing(of or ["shown for no variant"]) for part, of in parts.items() if len(of) <= MOST_NAMED}
-    return ["; ".join(f"{part}: {few.get(part, f'{len(of)} variants')}" for part, of in parts.items()) + "."]
 
 
 def variants_table(findings: Findings) -> Table:
@@ -104,18 +89,16 @@ def variants_table(findings: Findings) -> Table:
     diverged = [replace(rate, note=rate_note)] if any(rate.value > 0 for rate in divergence.values()) else []
     ranks = [replace(rank, sort=lambda row: row.rank[0])] if has_ranks else []
     differs = policy.unit == "seed" and any(one.dropped for one in versus)
-    targets = [columns.target_column(findings)] if findings.targets else []
     shown = (
-        *(n, *diverged, mean, *targets, difference, columns.VERDICT, *ranks),
+        *(n, *diverged, mean, difference, columns.VERDICT, *ranks),
         *([replace(common, label="n of both", detail=True)] if differs else []),
         *(*details, *cost),
     )
-    fields = {column.field: column.value for column in (n, *diverged, mean, *targets)} | columns.DIFFERENCE
-    fields |= {column.field: column.value for column in (columns.VERDICT, *columns.by_columns(policy), *ranks, *cost)}
+    fields = {column.field: column.value for column in (n, *diverged, mean)} | columns.DIFFERENCE
+    fields |= {column.field: column.value for column in (columns.VERDICT, *ranks, *cost)}
     held = f"{columns.held_for(findings)} (pairs: {len(findings.pairs)})"
     notes = (
         f"Rank: {rank_note}." if has_ranks else "",
-        *(f"{column.label}: {column.note}." for column in targets),
         f"Intervals of differences hold for {held}, and verdicts are read from them." if versus else "",
         "Differences are computed before rounding." if versus else "",
         EARLY if any(one.decided_early for one in versus) else "",

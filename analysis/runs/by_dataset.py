@@ -9,7 +9,6 @@ from typing import Any
 
 from analysis.runs.runs import Runs, factor_levels
 from analysis.runs.settings import DATASET, level_text
-from analysis.runs.tables.scales import scales_note
 from experiments.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.stated import variant_name
@@ -27,8 +26,7 @@ def by_dataset(studies: Sequence[Runs]) -> dict[str, Runs]:
     """Dataset -> its study. One with the dataset among its factors becomes a study of each, see `split_by_dataset`.
 
     A study that does not state its dataset, such as a table, is called by its name, or by its source where two have the
-    same name. Without a baseline of the user's, tables have the first of the variants that all of them have.
-    Raises `UserError` for two studies of one dataset, and for two that hold the same runs.
+    same name. Raises `UserError` for two studies of one dataset.
     """
     parts = [one for study in studies for one in (split_by_dataset(study) if len(datasets_of(study)) > 1 else [study])]
     unstated = Counter(part.name for part in parts if not datasets_of(part))
@@ -38,43 +36,7 @@ def by_dataset(studies: Sequence[Runs]) -> dict[str, Runs]:
         if name in named:
             raise UserError(f"{named[name].name} and {part.name} use the same dataset, {name}")
         named[name] = part
-    _check_different(named)
-    return _with_scales_note(_with_common_baseline(named))
-
-
-def _check_different(studies: Mapping[str, Runs]) -> None:
-    """Raise `UserError` where two tables hold the same values of the same runs: one table twice is not two datasets."""
-    held: dict[tuple[Any, ...], str] = {}
-    for name, study in studies.items():
-        if study.recorded:
-            continue
-        rows = study.runs[["variant", "seed", "status", study.metric]].map(str).itertuples(index=False, name=None)
-        if (other := held.setdefault(tuple(sorted(rows)), name)) != name:
-            raise UserError(f"{other} and {name} hold the same runs with the same values; one of them is a copy")
-
-
-def _with_scales_note(studies: dict[str, Runs]) -> dict[str, Runs]:
-    """The studies of tables, with a note where the sizes of their values differ."""
-    known = {name: study.runs[study.metric].tolist() for name, study in studies.items() if study.metric.is_column}
-    notes = scales_note(known, next(iter(studies.values())).metric) if studies else []
-    return {name: replace(study, noted=(*study.noted, *notes)) for name, study in studies.items()}
-
-
-def _with_common_baseline(studies: dict[str, Runs]) -> dict[str, Runs]:
-    """The studies with one baseline, where tables have different ones: so none is the user's, who names one for all."""
-    guessed = not any(study.recorded for study in studies.values())
-    common = set.intersection(*({*study.variants} for study in studies.values())) if studies else set()
-    if not guessed or not common or len({study.baseline for study in studies.values()}) == 1:
-        return studies
-    baseline = next(name for study in studies.values() for name in study.variants if name in common)
-    return {name: _with_baseline(study, baseline) for name, study in studies.items()}
-
-
-def _with_baseline(study: Runs, baseline: str) -> Runs:
-    """The study with another baseline, which comes first."""
-    runs = study.runs.sort_values("variant", key=lambda names: names != baseline, kind="stable")
-    planned = sorted(study.plan.runs, key=lambda run: run.variant != baseline)
-    return replace(study, plan=study.plan.changed(baseline=baseline, runs=planned), runs=runs)
+    return named
 
 
 def _dataset(study: Runs) -> str:
@@ -162,7 +124,6 @@ def _part(study: Runs, dataset: str, factors: dict[str, list[str]], renamed: Map
         runs=runs.sort_values("variant", key=lambda names: names.map(order.index), kind="stable"),
         curves=curves,
         troubles={run: why for run, why in study.troubles.items() if run in own},
-        hits={run: hits for run, hits in study.hits.items() if run in own},
     )
 
 

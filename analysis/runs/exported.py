@@ -1,15 +1,14 @@
 """Exported studies: a study as study.json, runs.csv and curves.csv, to keep, compare with `diff`, or attach to a paper.
 
-test_hits.npz is there for records that hold test predictions, plugins.json for those that hold the source of plug-ins.
-study.json is the plan with one more key, "export": see `Export`. A change to any of the files is noticed. Tables are
-CSV that reads back exactly. A column whose values are known to be texts holds them as they are; any other cell is JSON,
-but a text needs quotes only where it would be read as another value. An empty cell is a missing value, which for a
-setting of an ended run is its default.
+plugins.json is there for records that hold the source of plug-ins. study.json is the plan with one more key, "export":
+see `Export`. Cells are text: an empty one is a missing value, which for a setting of an ended run is its default, and
+one that reads as a number, true or false is that, unless the values of its column are known to be texts.
 """
 
+import csv
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -19,17 +18,16 @@ from typing import Any
 import pandas as pd
 from pydantic import TypeAdapter
 
-from analysis.runs import hits
 from analysis.runs.held_fixed import without_locations
 from analysis.runs.runs import Runs
 from analysis.runs.settings import leaves, nested
 from analysis.runs.source_run import COLUMNS, ENDED, TEXTS, check_row
 from experiments.config import DEFAULTS, completed, unplaced
 from experiments.errors import UserError, writing
-from experiments.files import RecordError, check_replaceable, finite, write_bytes
+from experiments.files import UNUSABLE, RecordError, check_replaceable, finite, read_bytes, write_bytes
 from experiments.metric import is_metric
 from experiments.runs import exports
-from experiments.runs.exports import CURVES, FILES, HITS, PLUGINS, RUNS, Export, is_export
+from experiments.runs.exports import CURVES, FILES, PLUGINS, RUNS, Export, is_export
 from experiments.runs.history import field_digests
 from experiments.study import STUDY, Inferred, StudyPlan
 
@@ -90,11 +88,11 @@ def _last_parts(value: Any) -> Any:
 
 
 def read_export(folder: Path) -> Runs:
-    """Read an exported study. Raises `RecordError` naming the file that is missing, changed or something else."""
+    """Read an exported study. Raises `RecordError` naming the file that is missing or something else."""
     folder = Path(folder)
-    plan, part = exports.read_stated(folder)
+    plan, stated = exports.read_stated(folder)
     from_csv = partial(_from_csv, texts=_texts(plan))
-    runs, curves = (exports.read_file(folder / name, part.tables.get(name), from_csv) for name in (RUNS, CURVES))
+    runs, curves = (_read(folder / name, from_csv) for name in (RUNS, CURVES))
     for row in runs:
         check_row(row, f"{folder / RUNS}: {row.get('run')}")
     planned = {(run.name, run.variant, run.seed) for run in plan.runs}
@@ -103,37 +101,26 @@ def read_export(folder: Path) -> Runs:
         raise RecordError(f"{folder / RUNS}: its runs are not those of {STUDY}: {differing[0]}")
     if not isinstance(plan, Inferred):
         runs = [_completed(row) for row in runs]
-    return Runs.of_rows(
-        plan,
-        runs,
-        curves,
-        troubles=part.troubles,
-        hits=exports.read_file(folder / HITS, part.hits, hits.from_bytes) if part.hits is not None else {},
-        sources=exports.read_file(folder / PLUGINS, part.plugins, SOURCES.validate_json)
-        if part.plugins is not None
-        else {},
-        looks=part.looks or (),
-    )
+    sources = _read(folder / PLUGINS, SOURCES.validate_json) if (folder / PLUGINS).is_file() else {}
+    return Runs.of_rows(plan, runs, curves, troubles=stated.troubles, sources=sources, looks=stated.looks)
+
+
+def _read(path: Path, parse: Callable[[bytes], Any]) -> Any:
+    """What a file of an export holds. Raises `RecordError`."""
+    body = read_bytes(path)
+    try:
+        return parse(body)
+    except (*UNUSABLE, AttributeError, csv.Error) as error:
+        raise RecordError(f"{path}: is not what an export holds: {error!r}") from error
 
 
 def _files(study: Runs) -> dict[str, bytes]:
     """File name -> its content."""
-    texts = _texts(study.plan)
-    files = {RUNS: _to_csv(study.runs, texts), CURVES: _to_csv(study.curves, texts)}
-    if study.hits:
-        files[HITS] = hits.to_bytes(study.hits)
+    files = {RUNS: _to_csv(study.runs), CURVES: _to_csv(study.curves)}
     if study.sources:
         files[PLUGINS] = (json.dumps(study.sources, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
-    digests = {name: {"digest": exports.file_digest(name, body)} for name, body in files.items()}
-    part = Export(
-        tables={name: digests[name] for name in (RUNS, CURVES)},
-        troubles=study.troubles,
-        looks=study.looks or None,
-        hits=digests.get(HITS),
-        plugins=digests.get(PLUGINS),
-    )
-    tree = finite({**study.plan.tree(), "export": part.model_dump(by_alias=True, exclude_none=True)})
-    tree["export"]["digest"] = exports.study_digest(tree)
+    stated = Export(troubles=study.troubles, looks=study.looks).model_dump(by_alias=True)
+    tree = finite({**study.plan.tree(), "export": stated})
     return {**files, STUDY: (json.dumps(tree, indent=1, ensure_ascii=False) + "\n").encode()}
 
 
@@ -176,15 +163,13 @@ def _texts(plan: StudyPlan) -> dict[str, str | None]:
     return {**TEXTS, **dict.fromkeys(path for path, default in ours.items() if isinstance(default, str))}
 
 
-def _to_csv(frame: pd.DataFrame, texts: Collection[str]) -> bytes:
-    def cell(value: Any, is_text: bool) -> str:
+def _to_csv(frame: pd.DataFrame) -> bytes:
+    def cell(value: Any) -> str:
         if value is None or value != value:
             return ""
-        plain = isinstance(value, str) and (is_text or _value(value) == value != "")
-        return value if plain else json.dumps(value, ensure_ascii=False)
+        return str(value).lower() if isinstance(value, bool) else str(value)
 
-    cells = {name: [cell(value, name in texts) for value in column.tolist()] for name, column in frame.items()}
-    return pd.DataFrame(cells, dtype=object).to_csv(index=False, lineterminator="\n").encode()
+    return frame.map(cell).to_csv(index=False, lineterminator="\n").encode()
 
 
 def _from_csv(body: bytes, texts: Mapping[str, str | None]) -> list[dict[str, Any]]:
@@ -196,8 +181,9 @@ def _from_csv(body: bytes, texts: Mapping[str, str | None]) -> list[dict[str, An
 
 
 def _value(cell: str) -> Any:
-    """JSON, else the text itself. Older exports write booleans as Python does."""
+    """A number, true or false, else the text itself."""
     try:
-        return json.loads({"True": "true", "False": "false"}.get(cell, cell))
+        value = json.loads(cell)
     except ValueError:
         return cell
+    return value if isinstance(value, bool | int | float) else cell

@@ -9,12 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from analysis.asked import Asked
 from analysis.runs.exported import read_export
-from analysis.runs.hits import RunHits, read_hits
 from analysis.runs.inferred import infer
 from analysis.runs.runs import Runs
 from analysis.runs.settings import leaves, level_text
@@ -50,7 +48,7 @@ def read_runs(folder: Path, asked: Asked) -> Runs:
     reader = _Reader(folder, asked.skip_unreadable)
     runs = [reader.read(path.parent.name) for path in sorted(folder.glob(f"*/{record.CONFIG}"))]
     readable = [run for run in runs if run.status != "unreadable"]
-    return infer(str(folder), readable, asked, **reader.parts())
+    return infer(folder, readable, asked, **reader.parts())
 
 
 class _Reader:
@@ -60,12 +58,10 @@ class _Reader:
         self.folder, self.skip = folder, skip
         self.troubles: dict[str, str] = {}
         self.sources: dict[str, dict[str, str]] = {}
-        self.hits: dict[str, RunHits] = {}
-        self.labels: dict[str, np.ndarray] = {}  # of the test images; see read_hits
 
     def parts(self) -> dict[str, Any]:
         """The fields of the `Runs`."""
-        return {"folder": self.folder, "troubles": self.troubles, "sources": self.sources, "hits": self.hits}
+        return {"folder": self.folder, "troubles": self.troubles, "sources": self.sources}
 
     def planned_and_others(self, plan: StudyPlan, sources: "_Sources") -> Iterator[SourceRun]:
         """The runs of a plan, also those that it reuses, and then those of the folder that are not in it."""
@@ -93,7 +89,6 @@ class _Reader:
             check_row(held.row, folder / record.SUMMARY)
             if planned:
                 _check_plan(folder / record.CONFIG, held.row, planned)
-            hits = read_hits(run, held.row, self.labels)
             self._read_plugin(run, held.row["plugin_digest"])
         except record.RecordError as error:
             if not self.skip:
@@ -101,8 +96,6 @@ class _Reader:
                     raise
             self.troubles[name] = str(error)
             return SourceRun(name, "unreadable")
-        if hits is not None:
-            self.hits[name] = hits
         return held
 
     def _taken(self, source: str, study: Runs, row: dict[str, Any], planned: RunSpec) -> SourceRun:
@@ -116,8 +109,6 @@ class _Reader:
             if path not in LOCATIONS and level_text(theirs[path]) != level_text(ours[path]):
                 what = f"{path} is {level_text(theirs[path])!r}, planned is {level_text(ours[path])!r}"
                 raise record.RecordError(f"reuse: {source}: {row['run']}: {what}")
-        if row["run"] in study.hits:
-            self.hits[planned.name] = study.hits[row["run"]]
         if (digest := row["plugin_digest"]) in study.sources:
             self.sources[digest] = study.sources[digest]
         epochs = study.curves[study.curves["run"] == row["run"]].drop(columns=["run", "variant", "seed"])

@@ -4,18 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from analysis.asked import FLAGS, Asked
 from analysis.runs import wandb_project
 from analysis.runs.exported import is_export, read_export
 from analysis.runs.folder import has_runs, read_folder, read_runs
 from analysis.runs.held_fixed import check_pooling
-from analysis.runs.inferred import infer
-from analysis.runs.planned import planned_table, planned_wandb
 from analysis.runs.runs import Runs
-from analysis.runs.tables.file import FORMATS, TABLE, file_of, read_file
-from analysis.runs.tables.tabular import read_tables
+from analysis.runs.table import FORMATS, TABLE, file_of, read_file, read_table
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
@@ -41,29 +36,23 @@ def read(source: str, **asked: Any) -> Runs:
 
 
 def read_each(source: str, asked: Asked) -> list[Runs]:
-    """Read a study from a folder or a table (see `locate`), or "wandb:ENTITY/PROJECT[/STUDY]".
+    """Read a study from a folder, a table (see `locate`) or "wandb:ENTITY/PROJECT".
 
     A table with a column for the dataset has a study for each. A metric and a baseline that differ from the plan's make
     an exploratory report, which says so. Raises `UserError` naming what is missing or not possible, and where runs of a
     variant are not of one model.
     """
     source = locate(source)
-    if asked.plan and not is_imported(source):
-        raise UserError(f"plan: is for a table of runs or wandb:ENTITY/PROJECT, and {source} is a folder")
     if (file := file_of(source)) is not None:
-        is_planned = asked.plan and not (file.exists() and file.stat().st_size)
-        return read_frame(pd.DataFrame() if is_planned else read_file(file), asked, source)
-    known = ("seed" if asked.plan else "variance",) if is_imported(source) else ()  # of runs of other programs
-    if others := [name for name in asked.given if FLAGS[name][1].of_tables and name not in known]:
+        return read_table(read_file(file), source, asked)
+    if source.startswith(wandb_project.WANDB):
+        return _read_wandb(source, asked)
+    if others := [name for name in asked.given if FLAGS[name][1].of_tables]:
         raise UserError(f"{others[0]}: is for a table of runs, such as runs.csv, and {source} is none")
-    if asked.plan:
-        return [planned_wandb(source, asked.plan, asked)]
     folder, metric = Path(source), asked.metric
     if metric is not None and not is_metric(metric) and not is_export(folder):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
-    if is_imported(source):
-        study = infer(source, wandb_project.find_runs(source), asked)
-    elif not has_plan(source):
+    if not has_plan(source):
         study = read_runs(folder, asked)
     else:
         study = read_export(folder) if is_export(folder) else read_folder(folder, asked.skip_unreadable)
@@ -71,9 +60,15 @@ def read_each(source: str, asked: Asked) -> list[Runs]:
     return [check_pooling(study, asked.skip_unreadable)]
 
 
-def read_frame(frame: Any, asked: Asked, source: str = "the table") -> list[Runs]:
-    """A study from a table in memory, see `read_each`. `source`: what messages call it."""
-    return [planned_table(frame, source, asked.plan, asked)] if asked.plan else read_tables(frame, source, asked)
+def _read_wandb(source: str, asked: Asked) -> list[Runs]:
+    """Runs of W&B as a table. Unless the user says which ended, finished ones did, and running ones are left out."""
+    frame, notes = wandb_project.read_project(source), list[str]()
+    state = wandb_project.STATE
+    if not any(condition.startswith((f"{state}=", f"{state}!=")) for condition in (*asked.failed, *asked.where)):
+        frame, notes = wandb_project.without_unended(frame) if len(frame) else (frame, notes)
+        if len(frame) and (frame[state] != "finished").any():
+            asked = asked.model_copy(update={"failed": (*asked.failed, f"{state}!=finished")})
+    return read_table(frame, source, asked, notes)
 
 
 def locate(source: str) -> str:
@@ -143,9 +138,7 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
     if "baseline" in changes:
         changes["family"] = "all"  # `family: baseline` is stated for another one
     if "metric" in changes and isinstance(study.plan, Inferred):
-        changes |= {"lower_is_better": None, "chance": None}  # they are of another column
+        changes["lower_is_better"] = None  # it is of another column
     if not changes:
         return study
-    if study.plan.by and Metric(metric or study.metric).is_share != study.metric.is_share:
-        changes["by"] = None  # it has another unit
     return replace(study, plan=study.plan.changed(**changes), stated=study.stated_plan, noted=tuple(notes))

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.runs.hits import RunHits
 from analysis.runs.settings import leaves, level_text
 from analysis.runs.source_run import COLUMNS, ENDED, NUMBERS, SourceRun
 from analysis.verdicts.comparisons import Values
@@ -37,14 +36,11 @@ class Runs:
     runs: pd.DataFrame
     curves: pd.DataFrame
     troubles: dict[str, str] = field(default_factory=dict)  # run -> why the record is excluded
-    hits: dict[str, RunHits] = field(default_factory=dict)  # of the records that hold them
     sources: dict[str, dict[str, str]] = field(default_factory=dict)  # digest of a plug-in -> file -> its text
     looks: tuple[Look, ...] = ()  # those recorded so far
     folder: Path | None = None  # of the run folders, if any
     stated: StudyPlan | None = None  # the plan that the runs state, if `plan` is of a part or exploratory
-    looks_file: Path | None = None  # where looks at the runs of a user's plan are noted
     noted: tuple[str, ...] = ()  # what a reader must know beside the notes of the plan
-    others: pd.DataFrame = field(default_factory=pd.DataFrame)  # of a user's table: run -> its other columns of numbers
 
     @classmethod
     def of_runs(cls, plan: StudyPlan, runs: Iterable[SourceRun], **parts: Any) -> Runs:
@@ -132,16 +128,6 @@ class Runs:
     def notes(self) -> tuple[str, ...]:
         """What a reader must know of a plan that was inferred, of an exploratory report and of several tables."""
         return (*(self.plan.notes if isinstance(self.plan, Inferred) else ()), *self.noted)
-
-    @property
-    def planned(self) -> bool:
-        """Whether margin, looks and variants were stated before the runs: in a study, or in the user's plan."""
-        return self.recorded or bool(self.planned_by)
-
-    @property
-    def planned_by(self) -> str:
-        """The user's plan of these runs, its digest and date; "" where there is none."""
-        return self.plan.planned_by if isinstance(self.plan, Inferred) else ""
 
     @property
     def names(self) -> dict[str, str]:

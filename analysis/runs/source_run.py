@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model, model_vali
 from analysis.runs.settings import PLACES, leaves
 from experiments.errors import first_line
 from experiments.files import RecordError
-from experiments.metric import LARGEST, METRICS, Metric, known_metrics
+from experiments.metric import LARGEST, METRICS, known_metrics
 from experiments.runs import record
 from experiments.runs.history import BY_VALUE
 
@@ -59,8 +59,6 @@ class SourceRun:
     variant: str = ""  # "" where a plan states it or the source has none
     summary: Mapping[str, Any] = field(default_factory=dict)  # as in summary.json
     rows: list[dict[str, Any]] = field(default_factory=list)  # its epochs, as in metrics.csv
-    study: str = ""  # the name of its study, where the source has one
-    metric: Metric | None = None  # one that no record has, of a table
     held: Mapping[str, Any] | None = None  # the row, of a run that the study takes from another one
 
     @cached_property
@@ -78,7 +76,7 @@ class SourceRun:
             "seed": settings.get("seed"),
             "status": self.status,
             "epochs": summary.get("epochs", 0),
-            **{metric: summary.get(metric) for metric in known_metrics((*summary, self.metric))},
+            **{metric: summary.get(metric) for metric in known_metrics(summary)},
             **{column: summary.get(path) for column, path in FROM_SUMMARY.items()},
             "planned_fields": " ".join(f"{name}={hex}" for name, hex in _part(summary, PLANNED_FIELDS).items()) or None,
             "hardware": ", then ".join(dict.fromkeys(_devices(self.summary))),

@@ -1,96 +1,60 @@
-"""Read the runs of a Weights & Biases project through its API. Read only.
+"""Read the runs of a Weights & Biases project through its API, as a table: config and summary, a row for each run."""
 
-It is for runs whose local records are not at hand: a record has digests and provenance that W&B does not keep.
-"""
-
-import math
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from analysis.runs.source_run import ENDED, SourceRun
-from experiments.config import RunConfig
-from experiments.errors import UserError
-from experiments.metric import METRICS
-from experiments.runs.tracking.settings import STUDY_KEY, TRIAL
+import pandas as pd
+
+from analysis.runs.settings import leaves
+from experiments.errors import UserError, first_few
 
 WANDB = "wandb:"  # before a project, as a source
+STATE = "State"  # the column of the state of a run, as W&B exports it
 TIMEOUT = 20  # seconds to wait for the server
-WITHOUT_TYPE = "-"  # stands for the study of runs without a job type
 OURS = {"run", "variant", "data", "model", "optim", "train", "seed"}  # in the configuration of a run of ours
-FAILED = ("crashed", "failed", "killed")  # the states of runs that another program never goes on with
-MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
+UNENDED = ("running", "pending")
 
 
-def find_runs(source: str) -> list[SourceRun]:
-    """The runs of wandb:ENTITY/PROJECT[/STUDY] but trials of a tuning. Raises `UserError` without an answer.
+def read_project(source: str) -> pd.DataFrame:
+    """The runs of wandb:ENTITY/PROJECT. A name in both config and summary gets the prefix `config.` or `summary.`.
 
-    A W&B run of ours has the key of its study in its configuration; for any other, the job type is its study. The group
-    is its variant.
+    Raises `UserError` where the server gives no runs.
     """
     import wandb
 
-    parts = source.removeprefix(WANDB).split("/")
-    if len(parts) not in (2, 3) or not all(parts):
-        raise UserError(f"{source}: is not ENTITY/PROJECT[/STUDY]")
-    entity, project, wanted = [*parts, ""][:3]
-    where, runs = f"{WANDB}{entity}/{project}", dict[str, list[Any]]()
+    path = source.removeprefix(WANDB)
+    if path.count("/") != 1 or not all(path.split("/")):
+        raise UserError(f"{source}: is not wandb:ENTITY/PROJECT")
     try:
-        for run in wandb.Api(timeout=TIMEOUT).runs(f"{entity}/{project}", order="+created_at"):
-            if run.job_type != TRIAL:
-                key = run.config.get(STUDY_KEY) if is_ours(run.config) else None
-                runs.setdefault(str(key or run.job_type or WITHOUT_TYPE), []).append(run)
-        if not runs and not wanted:
-            return []
-        study = wanted or (min(runs) if len(runs) == 1 else "")
-        if study not in runs:
-            reason = f"no study {wanted!r}" if wanted or not runs else "holds several studies"
-            raise UserError(f"{where}: {reason}; add /STUDY, one of: {', '.join(sorted(runs)) or 'none'}")
-        has_key = study == runs[study][0].config.get(STUDY_KEY)
-        name = project if study == WITHOUT_TYPE else study.rpartition("-")[0] if has_key else study
-        return [replace(source_run(run), study=name) for run in runs[study]]
-    except UserError:
-        raise
+        rows = [_row(run) for run in wandb.Api(timeout=TIMEOUT).runs(path, order="+created_at")]
     except (wandb.errors.Error, ValueError, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(f"{where}: the runs could not be read from W&B: {reason}") from error
+        raise UserError(f"{source}: the runs could not be read from W&B: {reason}") from error
+    return pd.DataFrame(rows, dtype=object)
 
 
-def is_ours(config: Mapping[str, Any]) -> bool:
-    """Whether it is the configuration of a run that `vit-sweep` or `vit-train` has sent."""
-    return config.keys() >= OURS
-
-
-def source_run(run: Any) -> SourceRun:
-    """A run of the API. The status of a run of ours is that of the record where the summary has it, else W&B's.
-
-    A run of ours that is interrupted is incomplete, since it resumes; one of another program is a failed run.
-    """
-    values = {key: _value(value) for key, value in run.summary.items() if not key.startswith("_")}
-    epochs: dict[float, dict[str, Any]] = {}
-    for row in run.history(samples=MAX_ROWS, keys=None, pandas=False):
-        if isinstance(row.get("epoch"), int | float):  # a resumed run logs an epoch twice: the last row counts
-            logged = {key: _value(row[key]) for key in ("lr", *METRICS) if key in row}
-            epochs.setdefault(float(row["epoch"]), {}).update(logged)
-    settings = {key: value for key, value in run.config.items() if not key.startswith("_")}
-    ours = is_ours(settings)
-    lost = "diverged" if run.state in FAILED and not ours else "incomplete"
-    status = "finished" if run.state == "finished" else lost
-    if ours:  # another program's status may be any text, and its epochs those that were planned
-        status = values["status"] if values.get("status") in ENDED else status
-        if isinstance(values.get("epochs"), int) and 0 < len(epochs) < values["epochs"]:
-            status = "incomplete"  # W&B lost epochs: the curve would end too early
-        settings = {key: settings[key] for key in RunConfig.model_fields if key in settings}  # not the mirror's names
-    summary = {"epochs": len(epochs), **values, "provenance": {"commit": getattr(run, "commit", None)}}
-    rows = [{"epoch": epoch, **row} for epoch, row in sorted(epochs.items())]
-    return SourceRun(f"{run.name} ({run.id})", status, settings, run.group or "", summary, rows)
+def _row(run: Any) -> dict[str, Any]:
+    config, summary = (
+        dict(leaves({name: _value(value) for name, value in of.items() if not name.startswith("_")}))
+        for of in (run.config, run.summary)
+    )
+    both = config.keys() & summary.keys()
+    named = {f"config.{name}" if name in both else name: value for name, value in config.items()}
+    named |= {f"summary.{name}" if name in both else name: value for name, value in summary.items()}
+    return {"Name": run.name, STATE: run.state, "Group": run.group, **named}
 
 
 def _value(value: Any) -> Any:
-    """A logged value as plain data: {"last": v, "max": w} becomes v; what is not finite, also as text, None."""
-    if hasattr(value, "items"):  # a dict, or the API's SummarySubDict, which is no Mapping and cannot be iterated over
-        parts = dict(value.items())
-        is_metric = "last" in parts and parts.keys() <= {"last", "max", "min", "mean", "best"}
-        return _value(parts["last"]) if is_metric else {key: _value(part) for key, part in parts.items()}
-    infinite = value in ("NaN", "Infinity", "-Infinity") or (isinstance(value, float) and not math.isfinite(value))
-    return None if infinite else value
+    """Plain data: {"last": v, "max": w} becomes v; the API's own mapping, which is no dict, a dict."""
+    if not hasattr(value, "items"):
+        return value
+    parts = {name: _value(part) for name, part in value.items()}
+    return parts["last"] if "last" in parts and parts.keys() <= {"last", "max", "min", "mean", "best"} else parts
+
+
+def without_unended(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The runs that have ended, and a line that names the others and says where runs of ours have their own verdict."""
+    left = frame[STATE].isin(UNENDED)
+    notes = [f"Left out, not ended: {first_few(frame.loc[left, 'Name'])}."] * bool(left.any())
+    if {name.partition(".")[0] for name in frame} >= OURS:
+        notes.append("vit-sweep has sent these runs: `vit-report FOLDER` has the study's own verdict.")
+    return frame[~left], notes

@@ -14,19 +14,19 @@ from analysis.figures.forest import draw_forest
 from analysis.figures.style import Plot
 from analysis.findings import Findings
 from analysis.findings.columns import signed_column
-from analysis.studies.ledger import computed, independent_groups
+from analysis.runs.runs import Runs
 from analysis.verdicts import Estimate
-from analysis.verdicts.estimates import mean
-from analysis.verdicts.pooling import over_seeds, random_effects
+from analysis.verdicts.estimates import UNKNOWN, mean
 from analysis.write.document import Code, Document, Section
 from analysis.write.table import Bars, Column, Table
-from experiments.config import DEFAULTS
+from experiments.config import DEFAULTS, LOCATIONS, plain
 from experiments.errors import UserError, format_level
 from experiments.metric import Metric
 from vit.registry import nearest, site_of
 
 EXPECTED = "expected SETTING=VALUE,... - SETTING=VALUE,..."
 AFTER = "The pair and the studies were chosen after the results were known."
+FEWEST_STUDIES = 3  # of which the spread between studies can be told
 KIND, SITE = "model.pos_embed", "model.pos_site"
 Settings = Mapping[str, Any]  # dotted path -> value
 
@@ -42,9 +42,9 @@ class Effect:
     by_seed: dict[int, float]
 
     @cached_property
-    def mean(self) -> tuple[Estimate, float]:
-        """The mean difference with its interval, and its sampling variance."""
-        return over_seeds(list(self.by_seed.values()))
+    def mean(self) -> Estimate:
+        """The mean difference with Student's t interval over the seeds."""
+        return mean([*self.by_seed.values()])
 
     @property
     def above(self) -> int:
@@ -54,14 +54,17 @@ class Effect:
 
 @dataclass(frozen=True)
 class Pooled:
-    """The pair over studies. `seeds`: the mean over all seeds; `studies`: over studies, unknown below three."""
+    """The pair over studies.
+
+    `seeds`: the mean over the seeds of these studies. `studies`: that of the studies' means, with Student's t interval
+    over the studies; unknown below three.
+    """
 
     pair: str
     metric: Metric
     effects: list[Effect]
     seeds: Estimate
     studies: Estimate
-    tau: float
 
 
 def pool(studies: Mapping[str, Findings], pair: str) -> Pooled:
@@ -79,10 +82,9 @@ def pool(studies: Mapping[str, Findings], pair: str) -> Pooled:
         if len(group) > 1:
             raise UserError(f"pool: {words.listing(group)} share runs and are one piece of evidence; name one of them")
     effects = [_effect(name, findings, *sides) for name, findings in studies.items()]
-    values, variances = zip(*((effect.mean[0].value, effect.mean[1]) for effect in effects))
-    over_studies, tau = random_effects(values, variances)
+    over_studies = mean([effect.mean.value for effect in effects]) if len(effects) >= FEWEST_STUDIES else UNKNOWN
     every = mean([diff for effect in effects for diff in effect.by_seed.values()])
-    return Pooled(pair, next(iter(metrics)), effects, every, over_studies, tau)
+    return Pooled(pair, next(iter(metrics)), effects, every, over_studies)
 
 
 def _sides(pair: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -132,37 +134,62 @@ def _other_changes(x: Settings, y: Settings, named: Collection[str]) -> set[str]
     return {path for path in {**both[0], **both[1]} if both[0].get(path) != both[1].get(path)} - {*named}
 
 
+def independent_groups(studies: Mapping[str, Runs]) -> list[list[str]]:
+    """The studies in groups. Two studies are in one group where a run of each has the same settings and the same seed.
+
+    The precision, the compiler and what is evaluated do not count: they change the rounding, or nothing.
+    """
+    groups: list[tuple[list[str], set[Any]]] = []
+    for name, study in studies.items():
+        names, runs = [name], _runs(study)
+        for group in [group for group in groups if group[1] & runs]:
+            names, runs = [*group[0], *names], group[1] | runs
+            groups.remove(group)
+        groups.append((names, runs))
+    return [names for names, _ in groups]
+
+
+def computed(study: Runs) -> list[tuple[str, int, dict[str, Any]]]:
+    """Variant and seed of each finished run, and what it computes: its settings that differ from the defaults."""
+    finished = study.of("finished")
+    ignored = {*LOCATIONS, "seed", "train.precision", "train.compile"}
+    paths = [p for p in finished.columns if p in DEFAULTS and p not in ignored and not p.startswith("eval.")]
+    rows = finished[paths].to_dict("records")
+    changed = [{p: v for p, v in plain(row).items() if v not in (None, DEFAULTS[p])} for row in rows]
+    return [*zip(finished["variant"], finished["seed"], changed, strict=True)]
+
+
+def _runs(study: Runs) -> set[Any]:
+    """What each finished run computes, and its seed."""
+    return {(seed, frozenset((p, str(v)) for p, v in changed.items())) for _, seed, changed in computed(study)}
+
+
 def pooled_document(pooled: Pooled, command: str) -> Document:
     """The report: a row for each study and one for all, a figure, and the command."""
     metric, effects, seeds, studies = pooled.metric, pooled.effects, pooled.seeds, pooled.studies
-    rows = [_row(e.study, f"{e.rate:g}", e.above, e.mean[0]) for e in effects]
+    rows = [_row(e.study, f"{e.rate:g}", e.above, e.mean) for e in effects]
     above = sum(effect.above for effect in effects)
-    rows.append(_row("all seeds", "", above, seeds))
+    rows.append(_row("these studies, over seeds", "", above, seeds))
     known = studies.n > 0
-    rows += [_row("all studies", "", None, studies)] * known
+    rows += [_row("these studies, over studies", "", None, studies)] * known
     columns = (
         Column("study", "study", key=True),
         Column("learning rate", "rate"),
         Column("seeds above 0", "above"),
         replace(signed_column(metric, "difference", "difference"), bars=Bars(metric, "difference", _verdict)),
     )
-    tau = words.number(pooled.tau * metric.scale, 2)
-    spread = f" The effect varies between studies with a standard deviation of {tau}{metric.points}."
     caption = (
-        f"{words.capital(metric.label)}, {pooled.pair}: mean over the seeds of each study and over all seeds, with "
-        f"Student's {words.CONFIDENCE} intervals"
-        + f", and over studies by random effects (DerSimonian and Laird) with Hartung and Knapp's interval.{spread}"
-        * known
-        + "." * (not known)
+        f"{words.capital(metric.label)}, {pooled.pair}: mean over the seeds of each study and of these studies together"
+        f"{', and mean of the means of studies' * known}, with Student's {words.CONFIDENCE} intervals."
     )
-    said = f"{pooled.pair}: {above} of {seeds.n} seeds above 0, {_text(seeds, metric)} over all seeds"
+    said = f"{pooled.pair}: {above} of {seeds.n} seeds above 0, {_text(seeds, metric)} in these studies"
     said += f" and {_text(studies, metric)} over {studies.n} studies." * known + "." * (not known)
     table = Table("pooled", caption, rows, columns)
     plot = Plot("pooled", lambda: draw_forest(table.forests), "The rows of the table.", beside=True)
     section = Section("pooled", "Pooled effect", [table, plot])
     origin = Section("reproduce", "Reproduce", [Code(command)] * bool(command))
     over = f"{words.capital(metric.label)} over {words.plural(len(effects), 'study', 'studies')}."
-    title = f"{pooled.pair}: {words.points(seeds, metric, signed=True)} over all seeds"
+    title = f"{pooled.pair}: {words.points(seeds, metric, signed=True)} in these studies"
     return Document(title, "", over, (said, AFTER), [], [section, origin])
 
 

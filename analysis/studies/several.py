@@ -1,4 +1,4 @@
-"""Make the index of the studies in a folder, with what they say about published claims."""
+"""Make the index of the studies in a folder."""
 
 import os
 from collections.abc import Mapping
@@ -6,13 +6,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from analysis import words
-from analysis.findings import Findings, analyze, analyze_each
+from analysis.findings import analyze, analyze_each
 from analysis.findings.conduct import Conduct
 from analysis.report import headline, study_sections
 from analysis.runs.by_dataset import by_dataset, datasets_of
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
-from analysis.studies.ledger import independent_groups, ledger_rows, ledger_section
 from analysis.studies.over_studies import answer
 from analysis.write.document import Document, Section
 from analysis.write.table import Column, Table
@@ -39,33 +38,24 @@ def odd(place: object, error: Exception) -> UserError:
 
 
 def index_document(folder: Path, studies: Mapping[Path, Runs | UserError], out: Path) -> Document:
-    """Make the index of studies and what they say about claims; `studies`: folder -> runs, or why it cannot be read."""
-    rows, left, links, analyzed = [], list[str](), dict[str, str](), list[tuple[str, Findings]]()
+    """Make the index of studies; `studies`: folder -> runs, or why it cannot be read."""
+    rows, left, links = [], list[str](), dict[str, str]()
     for at, study in studies.items():
         page = at / "report" / "report.html"
         name = str(at.relative_to(folder))
         links[name] = quote(os.path.relpath(page, out)) if page.is_file() else ""
-        row, findings, complete = _index_row(study)
+        row, complete = _index_row(study)
         rows.append({"study": name, **row})
         left += [] if complete else [f"{name}: {row['state']}"]
-        analyzed += [(name, findings)] if findings else []
     key = Column("study", "study", key=True, link=lambda row: links[row["study"]])
     table = Table("studies", CAPTION, rows, (key, *COLUMNS))
-    groups = independent_groups({str(at.relative_to(folder)): s for at, s in studies.items() if isinstance(s, Runs)})
-    claims = [{"study": name, **row} for name, findings in analyzed for row in ledger_rows(findings)]
     said = f"{words.plural(len(rows), 'study', 'studies')}, {len(rows) - len(left)} complete."
-    ledger = ledger_section(claims, groups, links)
-    title = next((section.title for section in ledger), f"Studies in {folder.resolve().name}")
-    answers = [sentence for section in ledger for sentence in section.answer]
-    sections = [*ledger, Section("studies", "Studies", [table])]
-    return Document(title, "", f"Studies in {folder.resolve().name}.", (*answers, said, *left), [], sections)
+    title = f"Studies in {folder.resolve().name}"
+    return Document(title, "", f"{title}.", (said, *left), [], [Section("studies", "Studies", [table])])
 
 
-def _index_row(study: Runs | UserError) -> tuple[dict[str, str], Findings | None, bool]:
-    """A study's state, the first paragraph of its answer, its setting; its findings where it has one dataset.
-
-    Last, whether it is complete.
-    """
+def _index_row(study: Runs | UserError) -> tuple[dict[str, str], bool]:
+    """A study's state, the first paragraph of its answer and its setting; last, whether it is complete."""
     row = {"state": "", "answer": "", "setting": "", "command": ""}
     try:
         if isinstance(study, UserError):
@@ -75,15 +65,14 @@ def _index_row(study: Runs | UserError) -> tuple[dict[str, str], Findings | None
         if study.plan.base:
             row |= {"setting": _setting(study), "command": shell_words(study.plan.command or "")}
         if study.of(*ENDED).empty:
-            return row, None, complete
+            return row, complete
         if len(datasets_of(study)) > 1:
-            return row | {"answer": " ".join(answer(analyze_each(by_dataset([study]))))}, None, complete
-        findings = analyze(study)
-        return row | {"answer": headline(study_sections(findings))[0]}, findings, complete
+            return row | {"answer": " ".join(answer(analyze_each(by_dataset([study]))))}, complete
+        return row | {"answer": headline(study_sections(analyze(study)))[0]}, complete
     except UserError as error:
-        return row | {"state": f"Not read: {error}"}, None, False
+        return row | {"state": f"Not read: {error}"}, False
     except ODD as error:
-        return row | {"state": f"Not read: {odd('its records', error)}"}, None, False
+        return row | {"state": f"Not read: {odd('its records', error)}"}, False
 
 
 def _state(conduct: Conduct) -> str:

@@ -19,27 +19,24 @@ from analysis.verdicts.looks import NO_PLAN, Looks
 from analysis.verdicts.power import detectable, needed_seeds
 from experiments.stated import Family
 
-# fmt: off
-Verdict = Literal[
-    "better", "worse", "equivalent", "equal on all seeds", "both at the ceiling", "both near chance", "not shown",
-    "not tested", "baseline",
-]
+Verdict = Literal["better", "worse", "equivalent", "both at the ceiling", "not shown", "not tested", "baseline"]
 Reason = Literal[
-    "waiting for a look", "no common seed", "one common seed", "failed runs", "failed runs, chance level unknown",
-    "no spread over the seeds", "no run", "one run", "no spread over the runs",
+    "waiting for a look",
+    "no common seed",
+    "one common seed",
+    "no run",
+    "one run",
+    "failed runs",
+    "failed runs, chance level unknown",
+    "no spread over the seeds",
+    "no spread over the runs",
 ]
-# fmt: on
-EQUAL: Verdict = "equal on all seeds"
-"""Of two variants whose runs have the same value on each seed. Nothing is tested: their differences show no spread."""
 CEILING: Verdict = "both at the ceiling"
-"""Instead of "equivalent" or `EQUAL`: each run of both variants errs on at most one image, which leaves no room."""
-NEAR_CHANCE: Verdict = "both near chance"
-"""Instead of "equivalent" or `EQUAL`: two variants that learned nothing say nothing about what they vary."""
+"""Instead of "equivalent": each run of both variants errs on at most one image, which leaves no room."""
 NOT_TESTED: Verdict = "not tested"
 """There is no interval, so nothing can be said; `Comparison.reason` says why."""
-NO_ROOM = (CEILING, NEAR_CHANCE)
 SHOWN: tuple[Verdict, ...] = ("better", "worse", "equivalent")
-FEW = 5  # common seeds below which a pair with the baseline is judged as one of all pairs
+FEW_SEEDS = 5  # common seeds below which a pair with the baseline is judged as one of all pairs
 Values = Mapping[str, Mapping[int, float]]
 """variant -> seed, or number of an unpaired run -> the metric's value, not finite where the run diverged"""
 Pair = tuple[str, str]
@@ -51,21 +48,19 @@ class Rule:
 
     margin: float | None = 0.01  # the smallest difference that would matter, in the metric's units; None: unknown
     lower_is_better: bool = False
-    floor: float = 0.0  # the smallest standard deviation of a run (see `estimates`)
     has_grid: bool = False  # the plan has a grid of factors: pairs and factors are tested, and share `ALPHA`
-    strictness: int = 1  # how many times as strict the intervals are, where a page has those of several studies
+    datasets: int = 1  # how many share `ALPHA`, where a page has the pairs of several
     looks: Looks = NO_PLAN
-    """the planned looks, where the study plans any: the seeds are then those of the current look, in the planned order;
-    variants that stopped have fewer"""
+    """the planned looks, where the study plans any: the seeds are then those of the current look, in planned order"""
     family: Family = "all"
-    """which pairs are compared; of those with the baseline, one with fewer than `FEW` common seeds has the level of all
-    pairs, since its level does not hold otherwise"""
+    """which pairs are compared; of those with the baseline, one with fewer than `FEW_SEEDS` common seeds has the level
+    of all pairs, since its level does not hold otherwise"""
     variance: Variance = "shared"  # where standard errors come from, and whether runs are paired by their seed
 
     @property
     def families(self) -> int:
         """How many families of tests share `ALPHA` equally."""
-        return self.strictness * (2 if self.has_grid else 1)
+        return self.datasets * (2 if self.has_grid else 1)
 
     @property
     def unit(self) -> str:
@@ -86,6 +81,17 @@ class Rule:
         if interval.excludes_zero:
             return "better" if (interval.low > 0) != self.lower_is_better else "worse"
         return "not shown"
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How a difference varies: the standard deviation of one difference, the level of the last look, and the degrees of
+    freedom, as in `power`.
+    """
+
+    sd: float = np.nan
+    level: float = np.nan
+    df: float = np.nan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +115,7 @@ class Comparison:
     detectable: float = np.nan
     """the true difference that these seeds show with 80 % power, by the observed spread; unknown where failed runs make
     the interval wider"""
-    noise: tuple[float, float, float] = (np.nan, np.nan, np.nan)
-    """the standard deviation of one difference, the level of the last look, and the degrees of freedom: see `power`"""
+    noise: Noise = Noise()
 
     @property
     def depends_on_failed(self) -> bool:
@@ -119,7 +124,7 @@ class Comparison:
 
     @property
     def tested(self) -> bool:
-        """Whether there is an interval, of which the verdict is read. There is none of `EQUAL` and `NOT_TESTED`."""
+        """Whether there is an interval, of which the verdict is read."""
         return self.verdict != "baseline" and not np.isnan(self.adjusted.low)
 
     @property
@@ -136,7 +141,7 @@ class Comparison:
         """The seeds that show a true difference of this size with 80 % power at the last look, by the observed spread;
         not rounded.
         """
-        return float(needed_seeds(size, self.noise[0], self.n, *self.noise[1:]))
+        return float(needed_seeds(size, self.noise.sd, self.n, self.noise.level, self.noise.df))
 
     @property
     def reversed(self) -> Self:
@@ -147,40 +152,30 @@ class Comparison:
 
 
 def compare(values: Values, pairs: Sequence[Pair], rule: Rule) -> dict[Pair, Comparison]:
-    """Each pair (a, b) as a - b; these pairs are the family. A pair is judged at the last look that both reached."""
+    """Each pair (a, b) as a - b; these pairs are the family, also those that lost their runs."""
     if not pairs:
         return {}
     x, present, first, second = _table(values, pairs)
-    at_looks = [differences(x[:, :n], first, second, rule.floor, rule.variance) for n in rule.looks.reached]
-    looks_of_pairs = [rule.looks.of(pair) for pair in pairs]
-    numbers = np.array([len(looks.reached) for looks in looks_of_pairs], dtype=int)
-    tests = len(pairs)  # also those that lost their runs: the family is what was planned
-    most = max(tests, math.comb(len(values), 2)) if rule.family == "baseline" else tests
-    compared = dict[Pair, Comparison]()
-    for number in np.unique(numbers):
-        here = np.flatnonzero(numbers == number)
-        looks, own = looks_of_pairs[here[0]], [at[here] for at in at_looks[:number]]
-        sides = [present[side[here]][:, : looks.reached[-1]] for side in (first, second)]
-        runs, dropped = [own[-1].n] * 2, np.logical_or(*sides).sum(axis=-1) - own[-1].n
-        if rule.variance == "unpaired":  # no looks are planned
-            runs = [np.isfinite(x[side]).sum(axis=-1) for side in (first, second)]
-            dropped = np.add(*sides, dtype=int).sum(axis=-1) - np.add(*runs)
-        counts = np.array([*runs, dropped, np.logical_and(*sides).sum(axis=-1)])
-        judged = _judge(own, counts, (tests, most), replace(rule, looks=looks))
-        compared |= zip([pairs[i] for i in here.tolist()], judged, strict=True)
-    return {pair: compared[pair] for pair in pairs}
+    at_looks = [differences(x[:, :seeds], first, second, rule.variance) for seeds in rule.looks.reached]
+    n, sides = at_looks[-1].n, [present[side] for side in (first, second)]
+    runs, dropped = [n, n], np.logical_or(*sides).sum(axis=-1) - n
+    if rule.variance == "unpaired":  # no looks are planned
+        runs = [np.isfinite(x[side]).sum(axis=-1) for side in (first, second)]
+        dropped = np.add(*sides, dtype=int).sum(axis=-1) - np.add(*runs)
+    most = max(len(pairs), math.comb(len(values), 2)) if rule.family == "baseline" else len(pairs)
+    counts = np.array([*runs, dropped, np.logical_and(*sides).sum(axis=-1)])
+    return dict(zip(pairs, _judge(at_looks, counts, (len(pairs), most), rule), strict=True))
 
 
 def _judge(at_looks: Sequence[Differences], counts: np.ndarray, tests: tuple[int, int], rule: Rule) -> list[Comparison]:
     """The comparisons of pairs of one study with these differences at each look so far.
 
     `counts` (4, pairs): the runs of both sides that are used, those dropped, and the seeds of which both have a run,
-    failed or not. `tests`: that share the level of a pair, and that of a pair with few seeds. A pair of which neither
-    side varies has no interval within the margin: a rare failure may be missed.
+    failed or not. `tests`: that share the level of a pair, and that of a pair with few seeds.
     """
     *earlier, now = at_looks
     looks = rule.looks
-    alphas = [ALPHA / (rule.families * np.where(at.n < FEW, tests[1], tests[0])) for at in at_looks]
+    alphas = [ALPHA / (rule.families * np.where(at.n < FEW_SEEDS, tests[1], tests[0])) for at in at_looks]
     levels = [share * alpha for alpha, share in zip(alphas, looks.shares)]
     level = levels[-1]
     adjusted, alone = _intervals(now, level, rule), now.estimates(looks.confidence)
@@ -191,9 +186,9 @@ def _judge(at_looks: Sequence[Differences], counts: np.ndarray, tests: tuple[int
     before = [(n, _intervals(at, of_look, rule)) for n, at, of_look in zip(looks.reached, earlier, levels)]
     compared = []
     for i, interval in enumerate(adjusted):
-        verdict = EQUAL if now.equal[i] else rule.verdict(interval)
+        verdict = rule.verdict(interval)
         past = [n for n, intervals in before if rule.verdict(intervals[i]) in SHOWN]
-        one = Comparison(
+        comparison = Comparison(
             diff=alone[i],
             adjusted=interval,
             p=float(p[i]),
@@ -205,9 +200,11 @@ def _judge(at_looks: Sequence[Differences], counts: np.ndarray, tests: tuple[int
             runs=(int(counts[0, i]), int(counts[1, i])),
             dropped=int(counts[2, i]),
             detectable=float(smallest[i]),
-            noise=(float(sd[i]), float(at_last[i]), float(now.df[i])),
+            noise=Noise(float(sd[i]), float(at_last[i]), float(now.df[i])),
         )
-        compared.append(without_test(one, _reason(one.n, int(counts[3, i]), rule)) if verdict == NOT_TESTED else one)
+        if verdict == NOT_TESTED:
+            comparison = without_test(comparison, _reason(comparison.n, int(counts[3, i]), rule))
+        compared.append(comparison)
     return compared
 
 
@@ -222,22 +219,24 @@ def _reason(n: int, both: int, rule: Rule) -> Reason:
     return "no spread over the seeds" if n > 1 else "one common seed" if n else "no common seed"
 
 
-def without_test(one: Comparison, reason: Reason) -> Comparison:
+def without_test(comparison: Comparison, reason: Reason) -> Comparison:
     """The comparison without its test: the mean difference stays, and what the finished runs alone show."""
     blank: dict[str, Any] = {
-        name: replace(getattr(one, name), low=np.nan, high=np.nan) for name in ("diff", "adjusted")
+        name: replace(getattr(comparison, name), low=np.nan, high=np.nan) for name in ("diff", "adjusted")
     }
     blank |= dict.fromkeys(("p", "p_adjusted", "detectable"), np.nan)
     blank |= {"decided_early": False, "shown_at": None}
-    return replace(one, verdict=NOT_TESTED, reason=reason, **blank)
+    return replace(comparison, verdict=NOT_TESTED, reason=reason, **blank)
 
 
-def _intervals(found: Differences, level: np.ndarray, rule: Rule) -> list[Estimate]:
-    """The intervals at 1 - level (pairs,); unknown where both sides are equal, and within the margin if none varies."""
-    untested = found.constant & (np.abs(found.mean) + found.half_width(1 - level) <= rule.bound) | found.equal
+def _intervals(at_look: Differences, level: np.ndarray, rule: Rule) -> list[Estimate]:
+    """The intervals at 1 - level (pairs,); unknown within the margin where there is no spread: a rare failure may be
+    missed, so it is no evidence of equivalence.
+    """
+    untested = at_look.constant & (np.abs(at_look.mean) + at_look.half_width(1 - level) <= rule.bound)
     return [
-        replace(one, low=np.nan, high=np.nan) if unknown else one
-        for one, unknown in zip(found.estimates(1 - level), untested, strict=True)
+        replace(interval, low=np.nan, high=np.nan) if unknown else interval
+        for interval, unknown in zip(at_look.estimates(1 - level), untested, strict=True)
     ]
 
 
@@ -247,34 +246,36 @@ def with_failed(
     """The results. Those in `counted`, where failed runs count as runs at chance level, cover both: the interval holds
     what either shows, and the verdict is read from it. Where one of them is not tested, neither is the result.
     """
-    return {pair: _covering(one, counted[pair], rule) if pair in counted else one for pair, one in compared.items()}
+    return {
+        pair: _covering(comparison, counted[pair], rule) if pair in counted else comparison
+        for pair, comparison in compared.items()
+    }
 
 
-def _covering(one: Comparison, other: Comparison, rule: Rule) -> Comparison:
-    if {one.verdict, other.verdict} == {EQUAL}:
-        return one
-    if not (one.tested and other.tested):
-        return without_test(one, one.reason or other.reason or "failed runs")
-    both = one.adjusted.covering(other.adjusted)
-    p, verdict = max(one.p_adjusted, other.p_adjusted) if both.excludes_zero else 1.0, rule.verdict(both)
-    early = one.decided_early and verdict in ("better", "worse")
-    covered = replace(one, adjusted=both, p_adjusted=p, verdict=verdict, decided_early=early)
-    return covered if both == one.adjusted else replace(covered, detectable=np.nan, noise=(np.nan, np.nan, np.nan))
+def _covering(comparison: Comparison, other: Comparison, rule: Rule) -> Comparison:
+    if not (comparison.tested and other.tested):
+        return without_test(comparison, comparison.reason or other.reason or "failed runs")
+    both = comparison.adjusted.covering(other.adjusted)
+    p = max(comparison.p_adjusted, other.p_adjusted) if both.excludes_zero else 1.0
+    verdict = rule.verdict(both)
+    early = comparison.decided_early and verdict in ("better", "worse")
+    covered = replace(comparison, adjusted=both, p_adjusted=p, verdict=verdict, decided_early=early)
+    return covered if both == comparison.adjusted else replace(covered, detectable=np.nan, noise=Noise())
 
 
-def without_room(compared: Mapping[Pair, Comparison], pairs: Collection[Pair], word: Verdict) -> dict[Pair, Comparison]:
-    """The results; those of the `pairs` are called `word`, which is `NEAR_CHANCE` or `CEILING`, and not equivalent.
+def at_ceiling(compared: Mapping[Pair, Comparison], variants: Collection[str]) -> dict[Pair, Comparison]:
+    """The results; pairs of these `variants` are called `CEILING`, and not equivalent.
 
-    At the ceiling, pairs of which every run has finished are not called "not shown" either: more seeds show no more.
+    Those of which every run has finished are not called "not shown" either: more seeds show no more.
     """
 
-    def named(one: Comparison, verdict: Verdict) -> Verdict:
-        unclear = verdict == "not shown" and word == CEILING and not one.dropped
-        return word if unclear or verdict in ("equivalent", EQUAL) else verdict
+    def named(comparison: Comparison, verdict: Verdict) -> Verdict:
+        unclear = verdict == "not shown" and not comparison.dropped
+        return CEILING if unclear or verdict == "equivalent" else verdict
 
     return {
         pair: replace(one, verdict=named(one, one.verdict), verdict_of_finished=named(one, one.verdict_of_finished))
-        if pair in pairs
+        if {*variants}.issuperset(pair)
         else one
         for pair, one in compared.items()
     }

@@ -38,8 +38,9 @@ class Differences:
     error: np.ndarray
     df: np.ndarray
     constant: np.ndarray
-    """whether neither side varies over the seeds (..., pairs): they show no spread, so a rare failure may be missed"""
-    equal: np.ndarray  # whether both sides have the same value on each of two seeds or more (..., pairs)
+    """whether neither side varies over two seeds or more, or both are equal on each (..., pairs): there is no spread,
+    so a rare failure may be missed
+    """
 
     def __getitem__(self, pairs: np.ndarray) -> "Differences":
         """The differences of some pairs of a single study."""
@@ -64,58 +65,52 @@ class Differences:
         return estimates(self.mean, self.mean - half, self.mean + half, self.n)
 
 
-def differences(
-    x: np.ndarray, first: np.ndarray, second: np.ndarray, floor: float = 0.0, variance: Variance = "shared"
-) -> Differences:
+def differences(x: np.ndarray, first: np.ndarray, second: np.ndarray, variance: Variance = "shared") -> Differences:
     """Variants `first` minus variants `second` (pairs,) of values x (..., variants, seeds), NaN where a run is missing.
 
-    `floor` is the smallest standard deviation of a run. `variance`: "paired" for the paired t test
-    of each pair, whatever the other variants are, and "unpaired" where the places of runs along the last axis say
-    nothing.
+    `variance`: "paired" for the paired t test of each pair, whatever the other variants are, and "unpaired" where the
+    places of runs along the last axis say nothing.
     """
     rows = np.eye(x.shape[-2])
     sums = rows[first] - rows[second]
     if variance == "unpaired":
-        return weighted_sums(x, sums, floor)
+        return weighted_sums(x, sums)
     both = np.isfinite(x[..., first, :]) & np.isfinite(x[..., second, :])
     a, b = (np.where(both, x[..., side, :], np.nan) for side in (first, second))
-    mean, deviation, n = moments(a - b, np.sqrt(2) * floor)
-    constant = (n > 1) & np.isnan(moments(a)[1]) & np.isnan(moments(b)[1])
-    equal = (n > 1) & ~((a != b) & both).any(axis=-1)
+    mean, deviation, n = moments(a - b)
+    equal = ~((a != b) & both).any(axis=-1)
+    constant = (n > 1) & (np.isnan(moments(a)[1]) & np.isnan(moments(b)[1]) | equal)
     seeds = np.maximum(n, 1)
     if variance == "paired":
-        return Differences(mean, n, deviation / np.sqrt(seeds), n - 1.0, constant, equal)
+        return Differences(mean, n, deviation / np.sqrt(seeds), n - 1.0, constant)
     own, df = residual_variances(x)
-    error, error_df = _satterthwaite(*_of_variants(own, df, floor, OTHERS), sums)
+    error, error_df = _satterthwaite(*_of_variants(own, df, OTHERS), sums)
     error, error_df = np.where(n > 1, error / np.sqrt(seeds), np.nan), np.minimum(error_df, _total(df))
-    return Differences(mean, n, error, error_df, constant, equal)
+    return Differences(mean, n, error, error_df, constant)
 
 
-def weighted_sums(x: np.ndarray, sums: np.ndarray, floor: float = 0.0) -> Differences:
+def weighted_sums(x: np.ndarray, sums: np.ndarray) -> Differences:
     """Weighted sums (sums, variants) of the means of variants, from unpaired runs x (..., variants, runs).
 
-    NaN where a variant has fewer runs than others. `floor`: the smallest standard deviation of a run.
+    NaN where a variant has fewer runs than others.
     """
     centre, deviation, runs = moments(x)
     used, df = sums != 0, np.maximum(runs - 1.0, 0)
     n = np.where(used, runs[..., None, :], runs.max()).min(axis=-1)
     variants = (df > 0).sum(axis=-1, keepdims=True)
-    variance, of_variance = _of_variants(np.nan_to_num(deviation) ** 2, df, floor, OTHERS * (variants > 2))
+    variance, of_variance = _of_variants(np.nan_to_num(deviation) ** 2, df, OTHERS * (variants > 2))
     error, error_df = _satterthwaite(variance / np.maximum(runs, 1), of_variance, sums)
     error_df = np.minimum(error_df, np.minimum(variants * (n - 1.0), _total(df)))
     mean = np.where(n > 0, np.nan_to_num(centre) @ sums.T, np.nan)
     constant = (n > 1) & (np.isfinite(deviation).astype(float) @ used.T == 0)
-    return Differences(mean, n, np.where(n > 1, error, np.nan), error_df, constant, np.zeros(n.shape, bool))
+    return Differences(mean, n, np.where(n > 1, error, np.nan), error_df, constant)
 
 
-def _of_variants(
-    own: np.ndarray, df: np.ndarray, floor: float, others: int | np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _of_variants(own: np.ndarray, df: np.ndarray, others: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The variances that differences have, and their degrees of freedom, from those of variants (..., variants).
 
-    `floor`: the smallest standard deviation of a run. `others`: the parts of the average of all variants.
+    `others`: the parts of the average of all variants.
     """
-    own = np.maximum(own, floor**2)
     average = (df * own).sum(axis=-1, keepdims=True) / np.maximum(_total(df), 1)
     return np.maximum(own, (own + others * average) / (1 + others)), (1 + others) * df
 

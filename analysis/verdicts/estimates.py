@@ -1,11 +1,6 @@
 """Means and proportions with their intervals, and Student's tests of means. Arrays in, estimates out.
 
 A value that is not finite (a diverged run) is left out, and `Estimate.n` says how many values were used.
-
-`floor` is the smallest standard deviation that a sample is credited with, in the metric's units. An accuracy moves in
-steps of one image, so several runs can agree by chance although repeated runs would differ. A value that is rounded to
-one of two neighbouring steps has a standard deviation of at most half a step, which is the floor of one run. The floor
-of a sum of runs with weights w is sqrt(sum w²) times that, so that of a difference of two runs is sqrt(2) times.
 """
 
 from __future__ import annotations
@@ -19,7 +14,6 @@ from scipy import special
 ALPHA = 0.05  # the level of significance: the rate of false verdicts that is allowed over a family of tests
 LEVEL = 1 - ALPHA  # the confidence level of intervals
 RELATIVE_ROUNDING = 1e-10  # a standard deviation below this share of the mean is floating-point rounding
-MOST_IMAGES = 100_000  # the largest split whose size `accuracy_step` recognises
 
 
 @dataclass(frozen=True)
@@ -48,10 +42,10 @@ class Estimate:
 UNKNOWN = Estimate(np.nan, np.nan, np.nan, 0)
 
 
-def moments(x: ArrayLike, floor: ArrayLike = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, standard deviation (ddof 1, at least `floor`) and count of the finite values along the last axis of x.
+def moments(x: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, standard deviation (ddof 1) and count of the finite values along the last axis of x.
 
-    The mean is NaN without values, the deviation NaN for a single value, and for equal values without a floor.
+    The mean is NaN without values, the deviation NaN for a single value and for equal values.
     """
     x = np.atleast_1d(np.asarray(x, dtype=float))
     finite = np.isfinite(x)
@@ -61,7 +55,6 @@ def moments(x: ArrayLike, floor: ArrayLike = 0.0) -> tuple[np.ndarray, np.ndarra
         square = np.where(finite, (x - centre[..., None]) ** 2, 0).sum(axis=-1)
         deviation = np.sqrt(square / (n - 1))
     deviation = np.where(deviation <= RELATIVE_ROUNDING * np.abs(centre), 0.0, deviation)
-    deviation = np.maximum(deviation, floor)
     return centre, np.where((n < 2) | (deviation == 0), np.nan, deviation), n
 
 
@@ -73,14 +66,14 @@ def t_interval(
     return np.asarray(centre) - half, np.asarray(centre) + half
 
 
-def mean(x: ArrayLike, level: float = LEVEL, floor: float = 0.0) -> Estimate:
+def mean(x: ArrayLike, level: float = LEVEL) -> Estimate:
     """Mean of x (values,) with Student's t interval."""
-    return means(np.ravel(x)[None], level, floor)[0]
+    return means(np.ravel(x)[None], level)[0]
 
 
-def means(x: ArrayLike, level: float = LEVEL, floor: ArrayLike = 0.0) -> list[Estimate]:
+def means(x: ArrayLike, level: float = LEVEL) -> list[Estimate]:
     """The mean of each row of x (rows, values) with Student's t interval."""
-    centre, deviation, n = moments(x, floor)
+    centre, deviation, n = moments(x)
     return estimates(centre, *t_interval(centre, deviation / np.sqrt(np.maximum(n, 1)), n - 1, level), n)
 
 
@@ -102,29 +95,7 @@ def proportion(hits: ArrayLike, n: ArrayLike) -> list[Estimate]:
     return estimates(share, low, high, n)
 
 
-def t_test(diffs: ArrayLike, floor: ArrayLike = 0.0) -> np.ndarray:
+def t_test(diffs: ArrayLike) -> np.ndarray:
     """p-values of Student's two-sided test that diffs (..., seeds) have mean 0; NaN where the spread is not known."""
-    centre, deviation, n = moments(diffs, floor)
+    centre, deviation, n = moments(diffs)
     return 2 * special.stdtr(n - 1, -np.abs(centre / (deviation / np.sqrt(n))))
-
-
-def accuracy_step(accuracies: ArrayLike) -> float:
-    """The largest step of which every accuracy (values,) is a multiple: 1/N for the smallest such number of images N.
-
-    With few different values N can be a divisor of the true size; the step is then too large, which makes intervals
-    wider. 0 where no N up to `MOST_IMAGES` fits, that is for values that are not shares of images.
-    """
-    values = np.ravel(np.asarray(accuracies, dtype=float))
-    values = np.unique(values[np.isfinite(values)])
-    sizes = np.arange(1, MOST_IMAGES + 1)
-    for value in values:  # each value leaves fewer sizes
-        images = value * sizes
-        sizes = sizes[np.abs(images - np.rint(images)) <= 1e-9 + 1e-7 * sizes]
-    return 1.0 / float(sizes[0]) if len(values) and len(sizes) else 0.0
-
-
-def decimal_step(values: ArrayLike) -> float:
-    """The step to which values (values,) are rounded: 0.1 for 92.1 and 90, 1 for integers; 0 beyond 9 decimals."""
-    finite = np.asarray(values, dtype=float)
-    finite = finite[np.isfinite(finite)]
-    return next((10.0**-n for n in range(10) if np.allclose(finite.round(n), finite, rtol=1e-15, atol=0)), 0.0)

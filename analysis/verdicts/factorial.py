@@ -1,4 +1,4 @@
-"""Studies of several factors: means of levels, contrasts and two-way interactions, each tested over the seeds.
+"""Studies of several factors: differences between levels and two-way interactions, each tested over the seeds.
 
 Every effect is a weighted sum of a seed's cells (a cell is one combination of levels), computed from the complete grid
 of that seed, and its mean is tested by Student's t over the seeds. So its error includes factor x seed variation, which
@@ -14,8 +14,7 @@ The grid must be complete: at least half of the seeds have a finite value in eve
 unpaired runs, every cell has two with a finite value.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Any
@@ -24,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.verdicts.differences import Differences, weighted_sums
-from analysis.verdicts.estimates import ALPHA, RELATIVE_ROUNDING, UNKNOWN, Estimate, mean, means, t_test
+from analysis.verdicts.estimates import ALPHA, RELATIVE_ROUNDING, UNKNOWN, Estimate, means, t_test
 from analysis.verdicts.looks import NO_PLAN, Looks
 from experiments.errors import UserError, first_few
 
@@ -35,9 +34,9 @@ Effect = dict[str, Any]  # a row of a frame of `Factorial`
 
 @dataclass(frozen=True)
 class Factorial:
-    """The effects of a study of several factors. In frames, the name of a term joins its factors by "+".
+    """The effects of a study of several factors. In frames, the name of an interaction joins its factors by "+".
 
-    A tested effect has the columns p, adjusted, p_adjusted, verdict and verdict_of_finished. `diff` and `effect` are
+    An effect has the columns p, adjusted, p_adjusted, verdict and verdict_of_finished. `diff` and `effect` are
     estimates with the interval of the effect alone, `adjusted` has the one for all effects together, of which `verdict`
     is read: "shown", "not shown", or "not tested" where there is none. `p_adjusted` is at most `ALPHA` where that
     leaves zero out. `verdict_of_finished`: that of the finished runs alone.
@@ -47,38 +46,45 @@ class Factorial:
     levels: dict[str, Levels]
     seeds: tuple  # seeds used; empty for unpaired runs
     seeds_left_out: tuple  # seeds without a finite value in every cell
-    means: dict[Term, dict[Levels, Estimate]]
-    """the marginal means of factors and of pairs of factors, in which every combination of the other factors has the
-    same weight; for a single cell, the mean of all its runs"""
     contrasts: pd.DataFrame
-    """the differences of all pairs of levels of each factor, tested: factor, level, reference, diff"""
-    simple: pd.DataFrame
-    """the differences from the first level of a factor at each level of a later one, and the test of their interaction:
-    factor, level, reference, other_factor, other_level, diff, interaction_p, interaction_p_adjusted, verdict"""
+    """the differences of all pairs of levels of each factor: factor, level, reference, diff"""
     interactions: pd.DataFrame
-    """what each combination of two levels has beyond the effects of both, tested: factor, level ("a x b"), mean,
-    effect"""
-    terms: pd.DataFrame
-    """term, contrasts (how many different effects it has), p (their smallest p, times their number), and of its effects
-    the smallest p_adjusted, and whether one is shown: verdict, verdict_of_finished"""
+    """what each combination of two levels has beyond the effects of both: factor, level ("a x b"), effect"""
+    tests: dict[str, int]
+    """factor or interaction -> how many different effects it has"""
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """Factor or interaction -> "shown" where one of its effects is, else "not shown" or "not tested"."""
+        return self._verdicts("verdict")
+
+    @property
+    def failure_sensitive(self) -> list[str]:
+        """The factors and interactions that are not shown, and that the finished runs alone would show."""
+        finished = self._verdicts("verdict_of_finished")
+        return [term for term, verdict in self.verdicts.items() if (verdict, finished[term]) == ("not shown", "shown")]
+
+    def _verdicts(self, column: str) -> dict[str, str]:
+        effects = pd.concat([self.contrasts, self.interactions])
+        order = ("shown", "not shown", "not tested").index
+        return {term: min(effects.loc[effects["factor"] == term, column], key=order) for term in self.tests}
 
 
 def factorial(
     frame: pd.DataFrame,
     metric: str,
     factors: Sequence[str],
-    floor: float = 0.0,
     families: int = 1,
     looks: Looks = NO_PLAN,
     paired: bool = True,
 ) -> Factorial:
-    """Means, contrasts and two-way interactions of `factors` on `metric`; intervals are at `LEVEL`.
+    """Contrasts and two-way interactions of `factors` on `metric`; intervals of an effect alone are at `LEVEL`.
 
     `frame` has one row a run and the columns `metric`, `seed` and every factor; several runs of a seed in a cell are
-    averaged. `floor` is the smallest standard deviation of one run (see `estimates`). `families` is the number of
-    families of tests that share the level of significance. With planned `looks`, the runs are those of the current
-    look, and intervals have its level. `paired`: whether the runs of a seed belong together. Raises `UserError` naming
-    a factor that does not vary or the cells that are missing, or where fewer than two seeds have every cell.
+    averaged. `families` is the number of families of tests that share the level of significance. With planned `looks`,
+    the runs are those of the current look, and intervals have its level. `paired`: whether the runs of a seed belong
+    together. Raises `UserError` naming a factor that does not vary or the cells that are missing, or where fewer than
+    two seeds have every cell.
     """
     runs = frame.loc[np.isfinite(frame[metric].to_numpy(dtype=float)), [metric, "seed", *factors]]
     runs = runs.astype(dict.fromkeys(factors, object)).fillna(dict.fromkeys(factors, "none"))
@@ -88,54 +94,38 @@ def factorial(
     values = runs.groupby([*factors, "seed"], sort=False)[metric].mean().to_dict()
     table = np.array([[values.get((*cell, seed), np.nan) for cell in cells] for seed in seeds], dtype=float)
     _check_complete(levels, cells, table, paired)
-    grid = _Grid(levels, table, floor, looks, paired)
-    pairs = list(combinations(factors, 2))
+    grid = _Grid(levels, table, looks, paired)
     tested: dict[Term, list[Effect]] = {(factor,): grid.contrasts(factor) for factor in factors}
-    tested |= {pair: grid.interaction(*pair) for pair in pairs}
-    rows = _adjust(tested, families, grid)
-    tests = {
-        term: {"interaction_p": row["p"], "interaction_p_adjusted": row["p_adjusted"], "verdict": row["verdict"]}
-        for term, row in zip(tested, rows, strict=True)
-    }
+    tested |= {pair: grid.interaction(*pair) for pair in combinations(factors, 2)}
+    tests = _adjust(tested, families, grid)
     return Factorial(
         factors=tuple(factors),
         levels=levels,
         seeds=tuple(seed for seed, used in zip(seeds, grid.complete, strict=True) if used),
         seeds_left_out=tuple(seed for seed, used in zip(seeds, grid.complete, strict=True) if paired and not used),
-        means={term: grid.means(term) for term in tested},
-        contrasts=pd.DataFrame(effect for factor in factors for effect in tested[factor,]),
-        simple=pd.DataFrame({**effect, **tests[pair]} for pair in pairs for effect in grid.simple(*pair)),
-        interactions=pd.DataFrame(effect for pair in pairs for effect in tested[pair]),
-        terms=pd.DataFrame(rows),
+        contrasts=pd.DataFrame(effect for term, effects in tested.items() if len(term) == 1 for effect in effects),
+        interactions=pd.DataFrame(effect for term, effects in tested.items() if len(term) == 2 for effect in effects),
+        tests=tests,
     )
 
 
-def _adjust(tested: dict[Term, list[Effect]], families: int, grid: "_Grid") -> list[Effect]:
-    """Replace `same` and `row` of each effect by its tests, and return the rows of `Factorial.terms`."""
-    different = {(term, effect["same"]) for term, effects in tested.items() for effect in effects}
-    number, rows = Counter(term for term, _ in different), []
+def _adjust(tested: Mapping[Term, list[Effect]], families: int, grid: "_Grid") -> dict[str, int]:
+    """Replace `same` and `row` of each effect by its tests, and return `Factorial.tests`."""
+    tests = {}
     for term, effects in tested.items():
-        factor = families * len(number) * number[term] / grid.looks.share
-        contrasts = len({effect.pop("same") for effect in effects})
+        different = len({effect.pop("same") for effect in effects})
+        factor = families * len(tested) * different / grid.looks.share
         intervals = grid.estimates([effect.pop("row") for effect in effects], 1 - ALPHA / factor)
         for effect, interval in zip(effects, intervals, strict=True):
             effect["adjusted"] = interval
             effect["p_adjusted"] = float(np.minimum(factor * effect["p"], 1.0))
-            effect["verdict"] = effect["verdict_of_finished"] = _verdict(effect["adjusted"])
-        frame = pd.DataFrame(effects)
-        first = min(number[term] * frame["p"].min(), 1.0)  # passes over NaN
-        rows.append({"term": "+".join(term), "contrasts": contrasts, "p": first, **_of_term(frame)})
-    return rows
+            effect["verdict"] = effect["verdict_of_finished"] = _verdict(interval)
+        tests["+".join(term)] = different
+    return tests
 
 
 def _verdict(interval: Estimate) -> str:
     return "not tested" if np.isnan(interval.low) else "shown" if interval.excludes_zero else "not shown"
-
-
-def _of_term(effects: pd.DataFrame) -> Effect:
-    order = ("shown", "not shown", "not tested")
-    first = {word: min(effects[word], key=order.index) for word in ("verdict", "verdict_of_finished")}
-    return {"p_adjusted": effects["p_adjusted"].min(), **first}
 
 
 def cover_failed(model: Factorial, counted: Factorial | None) -> Factorial:
@@ -150,19 +140,10 @@ def cover_failed(model: Factorial, counted: Factorial | None) -> Factorial:
         frame["adjusted"] = list(map(Estimate.covering, frame["adjusted"], others))
         frame["verdict"] = frame["adjusted"].map(_verdict)
         frame["p_adjusted"] = frame["p_adjusted"].where(frame["verdict"] == "shown", 1.0)
-        untested = frame["verdict"] == "not tested"
-        frame[["p", "p_adjusted"]] = frame[["p", "p_adjusted"]].mask(untested)
+        frame[["p", "p_adjusted"]] = frame[["p", "p_adjusted"]].mask(frame["verdict"] == "not tested")
         return frame
 
-    contrasts, interactions = covered("contrasts"), covered("interactions")
-    effects = pd.concat([contrasts, interactions])
-    rows = [{**row, **_of_term(effects[effects["factor"] == row["term"]])} for row in model.terms.to_dict("records")]
-    terms, simple = pd.DataFrame(rows), model.simple.copy()
-    terms["p"] = terms["p"].mask(terms["verdict"] == "not tested")
-    tests, pairs = terms.set_index("term"), simple["factor"] + "+" + simple["other_factor"]
-    for column in ("p", "p_adjusted", "verdict"):
-        simple[column if column == "verdict" else f"interaction_{column}"] = pairs.map(tests[column])
-    return replace(model, contrasts=contrasts, simple=simple, interactions=interactions, terms=terms)
+    return replace(model, contrasts=covered("contrasts"), interactions=covered("interactions"))
 
 
 def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: np.ndarray, paired: bool) -> None:
@@ -187,11 +168,10 @@ def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: n
 class _Grid:
     """The values of a complete grid, and the weights of each effect over its cells."""
 
-    def __init__(self, levels: dict[str, Levels], table: np.ndarray, floor: float, looks: Looks, paired: bool) -> None:
+    def __init__(self, levels: dict[str, Levels], table: np.ndarray, looks: Looks, paired: bool) -> None:
         """`table`: values (seeds, cells), NaN where there is none."""
-        self.paired = paired
         self.levels, self.cells, self.table = levels, list(product(*levels.values())), table
-        self.floor, self.looks = floor, looks
+        self.looks, self.paired = looks, paired
         self.complete = np.isfinite(table).all(axis=1) & paired
         self.columns = {factor: [cell[i] for cell in self.cells] for i, factor in enumerate(levels)}
 
@@ -201,34 +181,22 @@ class _Grid:
         inside = np.all(at, axis=0) if at else np.ones(len(self.cells))
         return inside / inside.sum()
 
-    def samples(self, weights: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Each weighted sum for each seed (sums, seeds), NaN where a cell is missing, and the floors of its spread."""
-        rows, complete = np.array(weights), np.where(self.complete[:, None], self.table, np.nan)
-        samples = rows @ complete.T
-        samples = np.where(np.abs(samples) <= RELATIVE_ROUNDING * np.nanmax(np.abs(complete)), 0.0, samples)
-        return samples, self.floor * np.sqrt((rows**2).sum(axis=1))
+    def samples(self, weights: Sequence[np.ndarray]) -> np.ndarray:
+        """Each weighted sum for each seed (sums, seeds), NaN where a cell is missing."""
+        complete = np.where(self.complete[:, None], self.table, np.nan)
+        samples = np.array(weights) @ complete.T
+        return np.where(np.abs(samples) <= RELATIVE_ROUNDING * np.nanmax(np.abs(complete)), 0.0, samples)
 
     def estimates(self, weights: Sequence[np.ndarray], level: float) -> list[Estimate]:
         """Each weighted sum with its t interval over the seeds, or of unpaired runs."""
-        if not self.paired:
-            return self._of_cells(weights).estimates(level)
-        samples, floors = self.samples(weights)
-        return means(samples, level, floors)
+        return means(self.samples(weights), level) if self.paired else self._of_cells(weights).estimates(level)
 
     def p(self, weights: Sequence[np.ndarray]) -> np.ndarray:
         """The p-value of each weighted sum (sums,)."""
-        return t_test(*self.samples(weights)) if self.paired else self._of_cells(weights).t_test()
+        return t_test(self.samples(weights)) if self.paired else self._of_cells(weights).t_test()
 
     def _of_cells(self, weights: Sequence[np.ndarray]) -> Differences:
-        return weighted_sums(self.table.T, np.array(weights), self.floor)
-
-    def means(self, term: Term) -> dict[Levels, Estimate]:
-        """The marginal mean at each combination of the term's levels; for a single cell the mean of all its runs."""
-        if len(term) == len(self.levels):
-            return {cell: mean(runs, floor=self.floor) for cell, runs in zip(self.cells, self.table.T)}
-        places = list(product(*(self.levels[factor] for factor in term)))
-        sums = [self.weights(term, levels) for levels in places]
-        return dict(zip(places, self.estimates(sums, self.looks.confidence), strict=True))
+        return weighted_sums(self.table.T, np.array(weights))
 
     def contrasts(self, factor: str) -> list[Effect]:
         """The differences of all pairs of levels."""
@@ -240,27 +208,13 @@ class _Grid:
     def interaction(self, first: str, second: str) -> list[Effect]:
         """What each cell has beyond its row's and its column's effects."""
         both, overall = (first, second), self.weights((), ())
-        means = self.means(both)
-        places = [
-            {"factor": f"{first}+{second}", "level": " x ".join(map(str, cell)), "mean": estimate}
-            for cell, estimate in means.items()
-        ]
+        cells = list(product(self.levels[first], self.levels[second]))
+        places = [{"factor": f"{first}+{second}", "level": " x ".join(map(str, cell))} for cell in cells]
         rows = [
             self.weights(both, cell) - self.weights(both[:1], cell[:1]) - self.weights(both[1:], cell[1:]) + overall
-            for cell in means
+            for cell in cells
         ]
         return self._tested(places, "effect", rows)
-
-    def simple(self, first: str, second: str) -> list[Effect]:
-        """The differences of the first factor's levels from its first level, at each level of the second."""
-        term, (low, *higher) = (first, second), self.levels[first]
-        pairs = list(product(higher, self.levels[second]))
-        sums = [self.weights(term, (high, at)) - self.weights(term, (low, at)) for high, at in pairs]
-        diffs = self.estimates(sums, self.looks.confidence)
-        return [
-            {"factor": first, "level": high, "reference": low, "other_factor": second, "other_level": at, "diff": diff}
-            for (high, at), diff in zip(pairs, diffs, strict=True)
-        ]
 
     def _tested(self, places: Sequence[Effect], name: str, rows: Sequence[np.ndarray]) -> list[Effect]:
         """Effects with their p. `same`: the first effect that is equal to this one, or is its negative.

@@ -1,15 +1,15 @@
 """Tests at each of several planned numbers of seeds (group-sequential tests): "Looks" in README.md says why.
 
 A look at a share t_k of the final number of seeds has t_k^3 - t_{k-1}^3 of the level (Bonferroni): early looks get
-little, and the last one is nearly as strict as a single test. A pair is judged by the interval of its last look only.
+little, and the last one is nearly as strict as a single test. A pair is judged by the interval of the last look only.
 
 Source of the shares: Kim and DeMets, Biometrika 74 (1987), 149-154. They also use that the tests of several looks are
 correlated; at the last of 5, 8, 12 and 20 seeds, intervals would be 1 to 4 % narrower.
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,8 +26,6 @@ class Looks:
 
     plan: tuple[int, ...] = ()  # the planned numbers of seeds
     complete: tuple[int, ...] = ()  # the seeds of which all runs have ended, in the planned order
-    stopped: Mapping[str, int] = field(default_factory=dict)
-    """variant -> the look after which it got no more seeds; later looks would test it on the same data"""
 
     def __bool__(self) -> bool:
         return bool(self.plan)
@@ -57,22 +55,16 @@ class Looks:
         """The seeds of the look that is reached; empty without a plan."""
         return () if self.waiting or not self.plan else self.complete[: self.reached[-1]]
 
-    def of(self, variants: Iterable[str]) -> "Looks":
-        """The looks that all of these variants have reached."""
-        ends = [self.stopped[variant] for variant in variants if variant in self.stopped]
-        return replace(self, complete=self.complete[: min(ends)]) if ends else self
-
     def may_test(self, seed: int) -> bool:
         """Whether tests may use this seed."""
         return not self.plan or seed in self.seeds
 
     def limit(self, values: Mapping[str, Mapping[int, float]]) -> dict[str, dict[int, float]]:
-        """The values (variant -> seed -> value) that may be tested, at the last look of each variant.
-
-        NaN for the seeds of a look that lack one.
-        """
-        seeds = {variant: self.of([variant]).seeds if self.plan else runs for variant, runs in values.items()}
-        return {variant: {seed: values[variant].get(seed, math.nan) for seed in seeds[variant]} for variant in values}
+        """The values (variant -> seed -> value) that may be tested, at this look; NaN for its seeds that lack one."""
+        return {
+            variant: {seed: runs.get(seed, math.nan) for seed in (self.seeds if self.plan else runs)}
+            for variant, runs in values.items()
+        }
 
     @property
     def shares(self) -> tuple[float, ...]:

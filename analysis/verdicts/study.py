@@ -1,7 +1,4 @@
-"""How the verdicts of a study are reached, and its comparisons. The only reading of a study for them.
-
-A report and `vit-sweep run --until-decided` both start here, so they cannot differ.
-"""
+"""How the verdicts of a study are reached, and its comparisons. The only reading of a study for them."""
 
 import math
 from collections import Counter
@@ -16,27 +13,23 @@ from numpy.typing import ArrayLike
 
 from analysis.verdicts.chance import Chance, chance_level
 from analysis.verdicts.comparisons import (
-    CEILING,
-    NEAR_CHANCE,
     NOT_TESTED,
-    SHOWN,
     Comparison,
     Pair,
     Rule,
     Values,
     Verdict,
     against_baseline,
+    at_ceiling,
     compare,
     with_failed,
-    without_room,
     without_test,
 )
-from analysis.verdicts.estimates import accuracy_step, decimal_step
 from analysis.verdicts.looks import Looks
 from experiments.metric import Metric
 from experiments.runs.record import STATUSES as ENDED
 from experiments.stated import MOST_PAIRS
-from experiments.study import Inferred, StudyPlan
+from experiments.study import StudyPlan
 
 DATA = ("data.name", "data.classes", "data.num_classes")  # the settings that say how many classes there are
 Rows = Sequence[Mapping[str, Any]]
@@ -49,18 +42,12 @@ class Policy(Rule):
     metric: Metric
     chance: Chance
     image: float = 0.0  # see `one_image`
-    by: float | None = None  # a difference that is asked about, in the metric's units
 
-    def is_beyond(self, one: Comparison) -> bool:
-        """Whether a difference is shown, and its whole interval lies at `by` or further from zero."""
-        ends = (abs(one.adjusted.low), abs(one.adjusted.high))
-        return self.by is not None and one.verdict in ("better", "worse") and min(ends) >= self.by
-
-    def without_room(self, values: Values) -> dict[Verdict, set[str]]:
-        """The variants of which each finished run errs on at most one image, and those near the metric of guessing."""
+    def at_ceiling(self, values: Values) -> set[str]:
+        """The variants of which each finished run errs on at most one image."""
         runs = {variant: [run for run in of.values() if math.isfinite(run)] for variant, of in values.items()}
         least = 1 - 1.0000001 * self.image if self.metric.is_share else math.inf
-        return {CEILING: {v for v in runs if min(runs[v], default=-1) >= least}, NEAR_CHANCE: self.chance.near(values)}
+        return {variant for variant in runs if min(runs[variant], default=-1) >= least}
 
 
 @dataclass(frozen=True)
@@ -118,12 +105,6 @@ class Comparisons:
         """The pairs that are tested together: all, or those with the baseline."""
         return self.pairs or {(v, self.baseline): one for v, one in self.versus.items() if v != self.baseline}
 
-    @property
-    def undecided(self) -> dict[str, list[str]]:
-        """Variant -> the others with which neither a difference nor equivalence is shown."""
-        shown = {name: {name} | self.with_verdict(name, *SHOWN) for name in self.versus}
-        return {name: [other for other in shown if other not in known] for name, known in shown.items()}
-
 
 def columns(metric: Metric) -> tuple[str, ...]:
     """What `from_rows` reads of a run: name, variant, seed, status, the metric, the images of its split, classes."""
@@ -148,11 +129,9 @@ def from_rows(plan: StudyPlan, rows: Iterable[Mapping[str, Any]], margin: float 
         metric=metric,
         margin=margin,
         lower_is_better=metric.lower_is_better,
-        floor=smallest_sd(known, metric),
         chance=_chance(rows, plan, margin),
         image=one_image(known, metric),
-        by=plan.by,
-        looks=Looks(tuple(plan.looks), _complete(rows), plan.stopped),
+        looks=Looks(tuple(plan.looks), _complete(rows)),
         variance=plan.variance,
         family="baseline" if len(values) > MOST_PAIRS else plan.family,
         has_grid=plan.has_grid,
@@ -161,7 +140,7 @@ def from_rows(plan: StudyPlan, rows: Iterable[Mapping[str, Any]], margin: float 
 
 
 def _chance(rows: Rows, plan: StudyPlan, margin: float | None) -> Chance:
-    """The chance level of each variant, by its first run that has ended or as stated, and the runs that failed."""
+    """The chance level of each variant, by its first run that has ended, and the runs that failed."""
     metric = plan.compared_by
     first: dict[str, Mapping[str, Any]] = {}
     failed: dict[str, list[int]] = {}
@@ -170,8 +149,7 @@ def _chance(rows: Rows, plan: StudyPlan, margin: float | None) -> Chance:
             first.setdefault(row["variant"], row)
         if row["status"] in ("diverged", "pruned"):
             failed.setdefault(row["variant"], []).append(int(row["seed"]))
-    stated = plan.chance if isinstance(plan, Inferred) else None
-    levels = {name: chance_level(row, metric) if stated is None else stated for name, row in first.items()}
+    levels = {name: chance_level(row, metric) for name, row in first.items()}
     return Chance(metric, margin, {name: level for name, level in levels.items() if level is not None}, failed)
 
 
@@ -207,9 +185,7 @@ def _compare(values: Values, pairs: Sequence[Pair], policy: Policy) -> dict[Pair
             if failed & set(pair)
         }
         compared = with_failed(compared, counted, policy)
-    for word, variants in policy.without_room(tested).items():
-        compared = without_room(compared, {pair for pair in pairs if variants.issuperset(pair)}, word)
-    return compared
+    return at_ceiling(compared, policy.at_ceiling(tested))
 
 
 def one_image(finished: Mapping[str, ArrayLike], metric: Metric) -> float:
@@ -225,19 +201,3 @@ def one_image(finished: Mapping[str, ArrayLike], metric: Metric) -> float:
 def images_column(metric: Metric) -> str:
     """The column with the number of images of the metric's split: `test_images`."""
     return f"{metric.partition('/')[0]}_images"
-
-
-def smallest_sd(finished: Mapping[str, ArrayLike], metric: Metric) -> float:
-    """The smallest standard deviation that a run is credited with: half of a metric's step, 0 for a loss.
-
-    The step of an accuracy is one image of its split. Where its size is not recorded, and where accuracies are means
-    over support sets or shifts, it is what the accuracies themselves show; accuracies that are all 0 or 1 show none.
-    Any other metric has the step to which its values are rounded. `finished`: see `one_image`.
-    """
-    values = np.asarray(finished[metric], dtype=float)
-    if not metric.is_share:
-        return 0.0 if metric.is_loss else 0.5 * decimal_step(values)
-    if image := one_image(finished, metric):
-        return 0.5 * image
-    step = accuracy_step(values)
-    return 0.5 * step if step < 1 else 0.0

@@ -38,7 +38,7 @@ def _lines(code: Code) -> str:
 def _copies(table: Table) -> list[tuple[str, Markup]]:
     """What the page shows of a table at once, as text for a paper."""
     shown = replace(table, columns=tuple(column for column in table.columns if not column.detail))
-    texts = {"LaTeX": latex.table(shown, f"tab:{table.name}"), "Markdown": markdown.table(replace(shown, notes=()))}
+    texts = {"LaTeX": latex.table(shown), "Markdown": markdown.table(replace(shown, notes=()))}
     return [(kind, escape(str(text))) for kind, text in texts.items()]
 
 

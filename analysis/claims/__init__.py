@@ -1,1 +1,0 @@
-"""Published claims: hypotheses, how they are checked, the literature."""
