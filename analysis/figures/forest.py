@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from analysis.figures.drawing import intervals, legend, rows
-from analysis.figures.style import BAND, FAINT, STYLE, VERDICTS, Drawing, fitting, style, text_size
+from analysis.figures.drawing import intervals, label_rows, legend, rows
+from analysis.figures.style import BAND, FAINT, VERDICTS, Drawing, style
 from analysis.figures.styles import VariantStyle, shorts
 from analysis.verdicts import Estimate
 from experiments.metric import Metric
@@ -87,7 +87,7 @@ def draw_forest(panels: Mapping[str, Forest], width: float = WIDTH, axes: Axes |
     figure, sides = rows(*names, width=width) if axes is None else (None, [axes])
     for number, (side, (title, forest)) in enumerate(zip(sides, panels.items(), strict=True)):
         if axes is not None:
-            label_rows(side, names[0])
+            label_rows(side, names[0], 9.5)
         side.set_title(title, loc="left", fontweight="normal")
         _draw(side, forest, most, number)
     drawn = {bar.verdict for forest in panels.values() for bar in forest.bars if math.isfinite(bar.estimate.value)}
@@ -109,7 +109,7 @@ def _draw(axes: Axes, forest: Forest, most: int, number: int) -> None:
     axes.set_xlabel(forest.label)
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
     if forest.margin:
-        axes.axvspan(*(forest.margin * scale * np.array([-1, 1])), color=band(), lw=0, zorder=0)
+        axes.axvspan(*(forest.margin * scale * np.array([-1, 1])), color=BAND, lw=0, zorder=0)
     for row, bar in enumerate(forest.bars):
         runs = [value * scale for value in bar.runs.values() if math.isfinite(value)]
         axes.plot(runs, np.full(len(runs), row + 0.27), "o", ms=2.5, mew=0, color=FAINT, zorder=2)

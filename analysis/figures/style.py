@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes as Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
@@ -154,6 +155,9 @@ class Plot:
     def figure(self) -> Drawing:
         """The drawing."""
         return self.draw()
+
+    def drawn_on(self, ax: Any) -> Any:
+        return self.draw(ax)
 
 
 @contextmanager

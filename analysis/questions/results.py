@@ -29,7 +29,7 @@ def question(findings: Findings) -> Section:
     return Section("result", heading, items, answer=[] if several else [_alone(findings)])
 
 
-def forest_plot(studies: Mapping[str, Findings], width: float | None = None) -> Plot:
+def forest_plot(studies: Mapping[str, Findings], width: float = 6.5) -> Plot:
     """The differences of variants from the baseline, the best mean first: a panel for each study, by its title.
 
     What they share is read from the first. `width`: in inches. Raises `UserError` where each has only one variant.
@@ -50,7 +50,7 @@ def forest_plot(studies: Mapping[str, Findings], width: float | None = None) -> 
     )
     tables = {title: variants_table(one.as_typed) for title, one in studies.items()}
     forests = {title: next(iter(table.forests.values())) for title, table in tables.items()}
-    return Plot("forest", lambda: draw_forest(forests, width), caption, beside=True)
+    return Plot("forest", lambda axes=None: draw_forest(forests, width, axes), caption, beside=True)
 
 
 def _alone(findings: Findings) -> str:

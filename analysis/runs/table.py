@@ -434,7 +434,7 @@ def _study(
         "factors": {names[factor]: of for factor, of in order.items()},
         "baseline": baseline,
         "metric": str(metric),
-        **({} if is_metric(metric) else {"lower_is_better": metric.lower_is_better}),
+        **({} if is_metric(str(metric)) else {"lower_is_better": metric.lower_is_better}),
         "margin": _margin(asked.margin, rows["value"][~rows["failed"]], metric, source),
         "variance": asked.rule,
         **({} if asked.family == "all" else {"family": asked.family}),
