@@ -203,8 +203,8 @@ def _out(source: str, name: str, asked: Asked) -> Path:
     """The folder of the report, free or a report's: `name` in the study's folder, unless --out says where."""
     out = asked.out or Path(source) / name
     if asked.out is None and (file := file_of(source)):
-        stem, metric = file.name[: len(file.name) - len(ending_of(file))], str(asked.metric).replace("/", "-")
-        out = file.with_name(f"{stem}-{metric}-{name}")
+        metric = f"-{asked.metric}".replace("/", "-") if asked.metric else ""
+        out = file.with_name(f"{file.name[: len(file.name) - len(ending_of(file))]}{metric}-{name}")
     elif asked.out is None and is_imported(source):
         raise UserError(f"{source}: give the folder of the report with --out DIR")
     write.check_unchanged(out)

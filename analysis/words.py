@@ -12,7 +12,6 @@ from experiments.metric import Metric
 
 MINUS, DASH = "−", "–"
 MOST_PLACES = 12
-MOST_WORDS = 30  # of a sentence of the answer
 _NAMES = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi
 psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"""
 GREEK = dict(zip(_NAMES.split(), "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ", strict=True))
@@ -186,12 +185,6 @@ def margin(value: float | None, metric: Metric) -> str:
     return DASH if value is None else metric.size(value)
 
 
-def target(value: float, metric: Metric) -> str:
-    """What a variant is to reach: `reaches 94 %`, `is at most 0.35`."""
-    number = f"{value * metric.scale:.6g}{' %' if metric.is_share else ''}".replace("-", MINUS)
-    return f"{'is at most' if metric.lower_is_better else 'reaches'} {number}"
-
-
 def article(noun: str) -> str:
     """Put the indefinite article before a noun: `a test accuracy`, `an error`, `an 8-shot accuracy`."""
     return f"a{'n' * (noun[:1].lower() in 'aeio8')} {noun}"
@@ -201,11 +194,6 @@ def listing(words: Sequence[object], last: str = "and") -> str:
     """Join words: `a`, `a and b`, `a, b and c`."""
     *first, end = map(str, words) if words else [""]
     return f"{', '.join(first)} {last} {end}" if first else end
-
-
-def fitting(sentences: Sequence[str]) -> str:
-    """Return the first of these versions of a sentence that has at most `MOST_WORDS`, else the last."""
-    return next((said for said in sentences if len(said.split()) <= MOST_WORDS), sentences[-1])
 
 
 def quoted(variant: str) -> str:

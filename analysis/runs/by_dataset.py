@@ -12,7 +12,6 @@ from analysis.runs.settings import DATASET, level_text
 from experiments.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.stated import variant_name
-from experiments.tuned import Tuned
 
 ADVICE = "use one study for each dataset, and vit-report across A B"
 
@@ -115,8 +114,7 @@ def _part(study: Runs, dataset: str, factors: dict[str, list[str]], renamed: Map
         raise UserError(f"{study.name}: the baseline {baseline!r} has no run on {dataset}")
     order = list(dict.fromkeys(renamed.values()))
     base = {**study.plan.base, "data": {**study.plan.base.get("data", {}), "name": dataset}}
-    tuned = study.plan.tuned and _part_of_tuning(study.plan.tuned, dataset, names)
-    plan = study.plan.changed(factors=factors, baseline=baseline, base=base, runs=parts, tuned=tuned)
+    plan = study.plan.changed(factors=factors, baseline=baseline, base=base, runs=parts, tuned=None)
     return replace(
         study,
         plan=plan,
@@ -124,16 +122,4 @@ def _part(study: Runs, dataset: str, factors: dict[str, list[str]], renamed: Map
         runs=runs.sort_values("variant", key=lambda names: names.map(order.index), kind="stable"),
         curves=curves,
         troubles={run: why for run, why in study.troubles.items() if run in own},
-    )
-
-
-def _part_of_tuning(tuned: Tuned, dataset: str, names: Mapping[str, str]) -> Tuned:
-    """The tuning of the variants of one dataset. `names`: variant -> its name in the part."""
-    kept = [trial for trial in tuned.trials if trial.variant in names]
-    return tuned.model_copy(
-        update={
-            "base": {**tuned.base, DATASET: dataset},
-            "variants": {names[variant]: own for variant, own in tuned.variants.items() if variant in names},
-            "trials": [trial.model_copy(update={"variant": names[trial.variant]}) for trial in kept],
-        }
     )

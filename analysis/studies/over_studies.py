@@ -25,9 +25,9 @@ from analysis.runs.runs import Runs
 from analysis.verdicts import UNKNOWN, Comparison, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.verdicts.estimates import moments
-from analysis.write.document import Code, Document, Item, Section, Warn
+from analysis.write.document import Code, Document, Item, Section, Warn, present
 from analysis.write.table import SIGNS, Column, Key, Table, Value, chosen
-from experiments.errors import first_few
+from experiments.errors import MOST_NAMED, first_few
 from experiments.metric import Metric
 
 NO_RUN = Comparison(diff=UNKNOWN, verdict=NOT_TESTED, verdict_of_finished=NOT_TESTED, reason="no run", dropped=0)
@@ -42,16 +42,15 @@ def across_document(
     `command`: the command that makes it, if any.
     """
     parts = by_dataset(sources)
+    shown = {findings.dataset for findings in studies.values()}
     missing = [
         Warn(f"{name} is left out: none of its runs has ended.", topic="datasets")
         for name in parts
-        if name not in {findings.dataset for findings in studies.values()}
+        if name not in shown
     ]
-    excluded = [(f"{name}: {run}", why) for name, part in parts.items() for run, why in sorted(part.troubles.items())]
-    listed = {run for part in parts.values() for run in part.troubles}
-    excluded += [(run, why) for study in sources for run, why in sorted(study.troubles.items()) if run not in listed]
-    one = study_document(next(iter(studies.values()))) if len(studies) == 1 else None
-    document = one or _document(studies, command, spread)
+    excluded = [(f"{study.name}: {run}", why) for study in sources for run, why in sorted(study.troubles.items())]
+    several = len(studies) > 1
+    document = _document(studies, command, spread) if several else study_document(next(iter(studies.values())))
     about = sources[0].plan.description if len(sources) == 1 else ""
     return replace(document, description=about, warnings=[*missing, *document.warnings], excluded=excluded)
 
@@ -59,13 +58,22 @@ def across_document(
 def _document(studies: Mapping[str, Findings], command: str, spread: Spread | None) -> Document:
     metric = next(iter(studies.values())).means.metric
     use_math(name for f in studies.values() if f.variants.labelled for name in f.variants.typed.values())
-    counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
     table = studies_table(studies, spread=spread)
-    several = any(findings.variants.others for findings in studies.values())
-    plots = [replace(forest_plot(studies), beside=False)] if several else []
-    items: list[Item] = [replace(table, notes=(*table.notes, *counts)), *plots]
+    counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
+    items: list[Item] = [replace(table, notes=(*table.notes, *counts))]
+    if any(findings.variants.others for findings in studies.values()):
+        items.append(replace(forest_plot(studies), beside=False))
     runs, curves = (pd.concat(frames) for frames in zip(*((f.runs, f.study.curves) for f in studies.values())))
-    result = Section("result", "Results", items, frames={"runs": runs, "curves": curves})
+    origins = {name: origin(findings.study) for name, findings in studies.items()}
+    made = dict.fromkeys(filter(None, [*(commands(f.study) for f in studies.values()), command]))
+    sections = [
+        Section("result", "Results", items, frames={"runs": runs, "curves": curves}),
+        *(
+            Section(f"provenance-{number}", f"{name}: provenance", present(facts))
+            for number, (name, facts) in enumerate(origins.items())
+        ),
+        Section("reproduce", "Reproduce", list(map(Code, made))),
+    ]
     return Document(
         title="".join(_told(studies)[:1]).removesuffix(".")
         or f"{words.titled(metric)} over {words.listing(list(studies))}",
@@ -73,7 +81,7 @@ def _document(studies: Mapping[str, Findings], command: str, spread: Spread | No
         summary=" ".join(f"{name}: {summary(findings)}" for name, findings in studies.items()),
         headline=tuple(answer(studies)),
         warnings=_warnings(studies),
-        sections=[result, *_origins(studies, command)],
+        sections=sections,
     )
 
 
@@ -81,24 +89,12 @@ def _warnings(studies: Mapping[str, Findings]) -> list[Warn]:
     """The warnings on each study, each with the datasets that it is about."""
     about: dict[Warn, list[str]] = {}
     for name, findings in studies.items():
-        for one in warnings(study_sections(findings)):
-            about.setdefault(one, []).append(name)
-    every = len(studies)
+        for warning in warnings(study_sections(findings)):
+            about.setdefault(warning, []).append(name)
     return [
-        replace(one, line=(f"{', '.join(on)}: " if len(on) < every else "") + one.line) for one, on in about.items()
+        replace(warning, line=(f"{', '.join(on)}: " if len(on) < len(studies) else "") + warning.line)
+        for warning, on in about.items()
     ]
-
-
-def _origins(studies: Mapping[str, Findings], command: str) -> list[Section]:
-    """Where the runs of each study come from, and the commands, each once."""
-    texts = dict.fromkeys(
-        [*(text for f in studies.values() for text in commands(f.study)), *([command] if command else [])]
-    )
-    sections = [
-        Section(f"provenance-{number}", f"{name}: provenance", [origin(findings.study)])
-        for number, (name, findings) in enumerate(studies.items())
-    ]
-    return [*sections, Section("reproduce", "Reproduce", list(map(Code, texts)))]
 
 
 @dataclass(frozen=True)
@@ -145,9 +141,12 @@ def _told(studies: Mapping[str, Findings]) -> list[str]:
     """A sentence for each group of variants, or for the first of many."""
     groups, count = _groups(studies), sum(bool(row.shown) for row in across_rows(studies))
     told = groups if len(groups) < 3 else groups[:1]
-    ways = [[f"{words.names(names)} {text}.", f"{len(names)} of {count} variants {text}."] for names, text in told]
+    said = [
+        f"{words.names(names) if len(names) <= MOST_NAMED else f'{len(names)} of {count} variants'} {text}."
+        for names, text in told
+    ]
     rest = words.plural(sum(len(names) for names, _ in groups[1:]), "other variant")
-    return [*map(words.fitting, ways), *[f"The {rest}: see the table."] * (len(told) < len(groups))]
+    return [*said, *[f"The {rest}: see the table."] * (len(told) < len(groups))]
 
 
 def answer(studies: Mapping[str, Findings]) -> list[str]:
