@@ -23,14 +23,15 @@ def workspace(findings: Findings, document: Document, folder: Path, entity: str,
     """Make the workspace of a study, whose folder is `folder`. It is not saved, and no server is asked."""
     metric, styles = findings.study.metric, findings.styles.by_variant
     tables = [str(markdown.table(table)) for table in document.tables if table.name == "variants"]
-    group = {"groupby": wr.Metric("Group"), "groupby_aggfunc": "mean", "groupby_rangefunc": "samples"}
     bars = wr.BarPlot(
         title=f"{metric.label} at the end: mean of each variant, and its runs",
         metrics=[str(metric)],
         orientation="h",
         max_bars_to_show=MOST_SHOWN,
         max_runs_to_show=MOST_SHOWN,
-        **group,
+        groupby=wr.Metric("Group"),
+        groupby_aggfunc="mean",
+        groupby_rangefunc="samples",
     )
     said = "\n\n".join([*map(markdown.escaped, document.headline), *tables])
     return ws.Workspace(
