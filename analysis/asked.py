@@ -19,13 +19,7 @@ Spread = Literal["interval", "sd"]
 """What stands after ± of a mean in a table for a paper: half its interval (the default), or the runs' deviation."""
 PAGES = ("report", "across")
 REPORT_ONLY = ("out", "figures", "open", "wandb", "models")
-ALONE = {
-    "table": ("writes only the table", ("json", *REPORT_ONLY)),
-    "json": ("prints JSON and writes no report", ("rename", *REPORT_ONLY)),
-    "gate": ("prints one line", ("table", "json", *REPORT_ONLY)),
-    "wandb": ("shows the planned comparison", ("metric", "baseline")),
-}
-"""A flag -> what it does, and the flags that do not go with it."""
+OUTPUTS = ("table", "json", "gate")  # in place of a report
 
 
 class Group(NamedTuple):
@@ -114,7 +108,7 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     A field is a flag of the commands of its group (`lower_is_better` is --lower-is-better); an argument of
     `analysis.read` and `analysis.compare`, if its group is; and what the code that answers reads. To add one, add a
     field: its type says what is allowed (a tuple is a flag that may be repeated, a `Literal` one with choices), its
-    docstring is its help. `given` has the fields that the user states. What does not go together: `ALONE`, `_problems`.
+    docstring is its help. `given` has the fields that the user states. What does not go together: `_problems`.
     """
 
     metric: Text | None = _flag(RUNS, "METRIC")
@@ -202,10 +196,11 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
 
     def _problems(self) -> Iterator[str]:
         given = self.given.keys()
-        for flag, (says, others) in ALONE.items():
-            for other in others:
-                if {flag, other} <= given:
-                    yield f"--{flag}: {says}; it is not allowed with --{other}"
+        outputs = [flag for flag in OUTPUTS if flag in given]
+        if others := [*outputs[1:], *(flag for flag in REPORT_ONLY if outputs and flag in given)]:
+            yield f"--{others[0]}: is not allowed with --{outputs[0]}, which writes no report"
+        if "wandb" in given and {"metric", "baseline"} & given:
+            yield "--wandb: shows the planned comparison; --metric and --baseline are not allowed with it"
         if "columns" in given and "table" not in given:
             yield "--columns: is allowed only with --table"
         for name, other in (("lower_is_better", "higher_is_better"), ("unpaired", "variance")):

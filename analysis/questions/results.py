@@ -100,7 +100,6 @@ def variants_table(findings: Findings) -> Table:
     notes: tuple[str, ...] = (
         f"Rank: {rank_note}." if has_ranks else "",
         f"Intervals of differences hold for {held}, and verdicts are read from them." if versus else "",
-        "Differences are computed before rounding." if versus else "",
         EARLY if any(one.decided_early for one in versus) else "",
         findings.conduct.counted,
     )

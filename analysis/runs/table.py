@@ -342,8 +342,8 @@ def _study(
         raise UserError(f"{source}: {', '.join(columns.factors)}: every row holds the same; a factor has two levels")
     baseline = asked.baseline or variants[combined[rows.index.get_loc(rows.index.min())]]
     if baseline not in variants.values():
-        known = list(variants.values())
-        raise UserError(f"{source}: baseline: {baseline!r} is not a variant; {nearest(baseline, known)}")
+        names = list(variants.values())
+        raise UserError(f"{source}: baseline: {baseline!r} is not a variant; {nearest(baseline, names)}")
     place = {of: (name != baseline, [order[n].index(v) for n, v in zip(levels, of)]) for of, name in variants.items()}
     dataset = {DATASET: text[columns.dataset].iloc[0]} if columns.dataset else {}
     numbers = Counter[str]()
