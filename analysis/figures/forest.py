@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from analysis.figures.drawing import intervals, label_rows, legend, rows
-from analysis.figures.style import BAND, FAINT, VERDICTS, Drawing, style
-from analysis.figures.styles import VariantStyle, shorts
+from analysis.figures.drawing import identify, legend, panels
+from analysis.figures.style import FAINT, INK, VERDICTS, Drawing, ink, style
+from analysis.figures.styles import shorts
 from analysis.verdicts import Estimate
+from experiments.errors import UserError
 from experiments.metric import Metric
 
-WIDTH = 6.5  # inches, where the user gives none
-NARROW = 4.6  # inches, up to which the axis has few ticks
+WIDTH = 6.5  # inches
 MOST_DRAWN = 200  # rows of a figure; of more, the first and the last half as many
 EDGE = 0.03  # of the axis: what is free at both ends
+ROW, LINE = 0.3, 0.17  # inches: of a row, and of a line of its name
+NAME_LINE = 22  # characters of a line of a row's name
 
 
 @dataclass(frozen=True)
@@ -53,8 +59,8 @@ class Forest:
         """The ends of the axis."""
         margin = self.margin or 0.0
         estimates = [end for bar in self.bars for end in (bar.estimate.value, bar.estimate.low, bar.estimate.high)]
-        known = [value for value in (*estimates, *(run for bar in self.bars for run in bar.runs.values()))]
-        known = [-margin, margin, *filter(math.isfinite, known)]
+        values = [*estimates, *(run for bar in self.bars for run in bar.runs.values())]
+        known = [-margin, margin, *filter(math.isfinite, values)]
         free = EDGE * (max(known) - min(known)) or 1.0
         return min(known) - free, max(known) + free
 
@@ -70,6 +76,12 @@ class Forest:
         half = MOST_DRAWN // 2
         return self if len(self.bars) <= MOST_DRAWN else replace(self, bars=(*self.bars[:half], *self.bars[-half:]))
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the rows, in lines."""
+        names = shorts([bar.name for bar in self.bars])
+        return [textwrap.fill(name, NAME_LINE, break_on_hyphens=False) for name in names]
+
     def place(self, value: float) -> float:
         """Where a value lies on the axis, from 0 to 1."""
         low, high = self.limits
@@ -77,43 +89,59 @@ class Forest:
 
 
 @style()
-def draw_forest(panels: Mapping[str, Forest], width: float = WIDTH, axes: Axes | None = None) -> Drawing | Axes:
-    """Draw forest plots below each other. `panels`: title -> plot. `width`: in inches. `axes`: where the only one goes,
-    which is then returned instead of a new figure.
-    """
-    most = 5 if width > NARROW else 2
-    panels = {title: forest.shortened for title, forest in panels.items()}
-    names = [shorts([bar.name for bar in forest.bars]) for forest in panels.values()]
-    figure, sides = rows(*names, width=width) if axes is None else (None, [axes])
-    for number, (side, (title, forest)) in enumerate(zip(sides, panels.items(), strict=True)):
-        if axes is not None:
-            label_rows(side, names[0], 9.5)
-        side.set_title(title, loc="left", fontweight="normal")
-        _draw(side, forest, most, number)
-    drawn = {bar.verdict for forest in panels.values() for bar in forest.bars if math.isfinite(bar.estimate.value)}
-    looks = {word: look for word, look in VERDICTS.items() if word in drawn}
-    handles = {word: sides[0].plot([], [], mark, color=colour, ms=6)[0] for word, (colour, mark) in looks.items()}
-    if figure is None:
-        sides[0].legend(handles.values(), handles)
-        return sides[0]
-    legend(figure, handles)
+def draw_forest(forests: Mapping[str, Forest], width: float = WIDTH, new: Callable[..., Any] = Drawing) -> Drawing:
+    """Draw forest plots below each other. `forests`: title -> plot; `width`: in inches; `new`: makes the figure."""
+    shown = {title: forest.shortened for title, forest in forests.items()}
+    lines = max(name.count("\n") + 1 for forest in shown.values() for name in forest.names)
+    row = max(ROW, LINE * lines + 0.04)
+    figure, below = panels(*(max(1.5, 0.9 + row * len(forest.bars)) for forest in shown.values()), width=width, new=new)
+    marks = {}
+    for number, (axes, (title, forest)) in enumerate(zip(below, shown.items(), strict=True)):
+        axes.set_title(title, loc="left")
+        marks |= _draw(axes, forest, f"bar-{number}")
+    legend(figure, {verdict: marks[verdict] for verdict in VERDICTS if verdict in marks})
     return figure
 
 
-def _draw(axes: Axes, forest: Forest, most: int, number: int) -> None:
-    """One forest plot. `most`: ticks of its axis; `number`: of the panel."""
-    scale = forest.metric.scale
+@style()
+def plot_forest(forests: Mapping[str, Forest], width: float = WIDTH, axes: Axes | None = None) -> Axes:
+    """Draw in a figure of pyplot, or a single plot on `axes`; return the (first) axes."""
+    if axes is None:
+        from matplotlib import pyplot
+
+        return draw_forest(forests, width, partial(pyplot.figure, FigureClass=Drawing)).axes[0]
+    if len(forests) > 1:
+        raise UserError(f"plot: ax: {len(forests)} datasets need a figure of their own; expected one dataset")
+    marks = _draw(axes, next(iter(forests.values())).shortened, "bar-0")
+    axes.legend([*marks.values()], [*marks], loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
+    return axes
+
+
+def _draw(axes: Axes, forest: Forest, id: str) -> dict[str, Artist]:
+    """Draw one forest plot; return verdict -> a mark of it. `id`: what the ids of its rows start with."""
+    scale, names, marks = forest.metric.scale, forest.names, dict[str, Artist]()
+    as_math: dict[str, Any] = {"parse_math": matplotlib.rcParams["text.parse_math"]}  # the texts of given axes exist
+    ticks = forest.ticks(max(2, int(axes.figure.get_figwidth()) - 1))
     axes.set_xlim(*(end * scale for end in forest.limits))
-    ticks = forest.ticks(most)
     axes.set_xticks([value * scale for value in ticks], [*ticks.values()])
-    axes.set_xlabel(forest.label)
+    axes.set_xlabel(forest.label, **as_math)
+    axes.set_yticks(range(len(names)), names, **as_math)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
     if forest.margin:
-        axes.axvspan(*(forest.margin * scale * np.array([-1, 1])), color=BAND, lw=0, zorder=0)
+        axes.axvspan(-forest.margin * scale, forest.margin * scale, color=ink(), alpha=0.09, lw=0, zorder=0)
     for row, bar in enumerate(forest.bars):
-        runs = [value * scale for value in bar.runs.values() if math.isfinite(value)]
+        value, low, high = (end * scale for end in (bar.estimate.value, bar.estimate.low, bar.estimate.high))
+        runs = [run * scale for run in bar.runs.values() if math.isfinite(run)]
         axes.plot(runs, np.full(len(runs), row + 0.27), "o", ms=2.5, mew=0, color=FAINT, zorder=2)
-        id, look = f"bar-{number}-{row}", VariantStyle(*VERDICTS[bar.verdict])
-        intervals(axes, [bar.estimate], [row], forest.metric, look, difference=True, id=id)
-        place = axes.get_yaxis_transform()
-        axes.annotate(f" {bar.text}", (1, row), xycoords=place, va="center", fontsize="small")
+        axes.annotate(f" {bar.text}", (1, row), xycoords=axes.get_yaxis_transform(), va="center", fontsize="small")
+        if math.isfinite(value):
+            colour, marker = VERDICTS[bar.verdict]
+            look: dict[str, Any] = {"color": ink() if colour == INK else colour, "marker": marker, "ls": ""}
+            sides = np.nan_to_num([[value - low], [high - value]])
+            mark, _, segments = axes.errorbar([value], [row], xerr=sides, elinewidth=1.8, zorder=3, **look).lines
+            identify([mark, *segments], f"{id}-{row}")
+            marks[bar.verdict] = mark
+    return marks

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
-from analysis.figures.style import FAINT, INK, MARKERS, PALETTE
+from analysis.figures.style import FAINT, MARKERS, ink, palette, style
 from analysis.words import plain
 
 LONGEST, LONGEST_APART = 34, 54  # characters of a name that a figure shows; where more are needed to tell names apart
-
-MOST_DRAWN = 200  # variants up to which each has a row in a figure
+MOST_DRAWN = 200  # variants up to which each has a place in a figure
 
 
 class VariantStyle(NamedTuple):
@@ -33,18 +31,19 @@ class Styles:
     names: dict[str, str]
     coloured: list[str]
 
-    @cached_property
-    def _ids(self) -> dict[str, str]:
-        return {variant: f"v{place}" for place, variant in enumerate(self.by_variant)}
-
     def id(self, variant: str) -> str:
         """What the ids of the variant's artists start with: `v3`."""
-        return self._ids[variant]
+        return f"v{list(self.by_variant).index(variant)}"
 
     @property
     def drawn(self) -> list[str]:
         """The variants that have a place of their own in a figure: all, or of very many those with a colour."""
         return list(self.by_variant) if len(self.by_variant) <= MOST_DRAWN else self.coloured
+
+    @property
+    def some_grey(self) -> bool:
+        """Whether there are more variants than colours."""
+        return len(self.coloured) < len(self.by_variant)
 
     @property
     def left_out(self) -> str:
@@ -54,11 +53,6 @@ class Styles:
         return f"Shown: the baseline and {extremes}; {rest} more are in the tables."
 
     @property
-    def some_grey(self) -> bool:
-        """Whether there are more variants than colours."""
-        return len(self.coloured) < len(self.by_variant)
-
-    @property
     def grey_note(self) -> str:
         """What a caption says where there are more variants than colours, with a leading space."""
         if len(self.drawn) < len(self.by_variant):
@@ -66,43 +60,30 @@ class Styles:
         return " Grey: variants without a colour of their own." if self.some_grey else ""
 
 
+@style()
 def styles_of(names: Mapping[str, str], baseline: str, means: Mapping[str, float]) -> Styles:
     """Give each variant a colour if there are enough; else only the baseline, the best and the worst have one.
 
     `names`: variant -> its brief name, in order. `means`: those that are known.
     """
-    coloured, most = list(names), len(PALETTE)
-    if len(coloured) > most:
-        known = sorted((v for v in names if v in means and v != baseline), key=means.__getitem__)
-        half = (most - 1) // 2
-        chosen = {baseline, *known[:half], *known[len(known) - (most - 1 - half) :]}
-        coloured = [variant for variant in names if variant in chosen]
+    colours, coloured = palette(), list(names)
+    if len(names) > len(colours):
+        by_mean = sorted((v for v in names if v in means and v != baseline), key=means.__getitem__)
+        half = len(colours) // 2
+        extremes = {baseline, *by_mean[: half - 1], *by_mean[-half:]}
+        coloured = [variant for variant in names if variant in extremes]
     styles = dict.fromkeys(names, VariantStyle(FAINT, "o"))
     others = [variant for variant in coloured if variant != baseline]
-    styles.update((variant, numbered_style(index)) for index, variant in enumerate(others))
-    styles[baseline] = VariantStyle(INK, "D")
+    looks = zip(colours, MARKERS, ("-", "--", "-.", ":") * 2, strict=True)
+    styles.update((variant, VariantStyle(*look)) for variant, look in zip(others, looks))
+    styles[baseline] = VariantStyle(ink(), "D")
     return Styles(styles, dict(zip(names, shorts(list(names.values())), strict=True)), coloured)
-
-
-def numbered_style(index: int) -> VariantStyle:
-    """Return the style of the variant with this number; it is grey where the palette has no more colours."""
-    if index >= len(PALETTE):
-        return VariantStyle(FAINT, "o")
-    return VariantStyle(PALETTE[index], MARKERS[index], ("-", "--", "-.", ":")[index % 4])
-
-
-def row_styles(rows: Sequence[str], styles: Styles) -> Styles:
-    """Return the styles of rows that may be no variants: those of the variants, else by their numbers."""
-    if styles.by_variant.keys() >= set(rows):
-        return styles
-    numbered = {row: numbered_style(index) for index, row in enumerate(rows)}
-    return Styles(numbered, dict(zip(rows, shorts(rows), strict=True)), list(rows[: len(PALETTE)]))
 
 
 def short(name: str, longest: int = LONGEST) -> str:
     """Return a name that fits into a figure: the middle of a long one is left out. Tables show it in full."""
-    name = plain(name)
-    return name if len(name) <= longest else f"{name[: longest - 14]}…{name[-13:]}"
+    name, end = plain(name), 2 * longest // 5
+    return name if len(name) <= longest else f"{name[: longest - end - 1]}…{name[-end:]}"
 
 
 def shorts(names: Sequence[str]) -> list[str]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from analysis import verdicts, words
-from analysis.figures.lines import draw_along
 from analysis.figures.style import Plot
+from analysis.figures.values import draw_along
 from analysis.findings import Findings
 from analysis.findings.columns import mean_column, signed_column, variant_table
 from analysis.findings.means import Means

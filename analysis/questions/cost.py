@@ -1,8 +1,8 @@
 """What does each variant cost? Parameters, FLOPs, time and memory."""
 
 from analysis import words
-from analysis.figures.points import against_cost
 from analysis.figures.style import Plot
+from analysis.figures.values import draw_costs
 from analysis.findings import Findings
 from analysis.findings.columns import COST, cost_columns, variant_table
 from analysis.write.document import Section, Warn, present
@@ -29,7 +29,7 @@ def question(findings: Findings) -> Section | None:
         caption += styles.grey_note
     elif styles.some_grey:
         caption += " Small grey dots: the other variants, listed in the cost table."
-    plot = Plot("cost", lambda: against_cost(drawn, kinds, means.of_variants, means.metric, styles), caption)
+    plot = Plot("cost", lambda: draw_costs(drawn, kinds, means.of_variants, means.metric, styles), caption)
     items = present(plot if kinds else None, cost_table(findings))
     return Section("cost", "Cost", items, warnings=_slow(findings))
 

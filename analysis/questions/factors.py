@@ -7,9 +7,9 @@ from itertools import combinations
 from typing import Any
 
 from analysis import words
-from analysis.figures.factors import draw_grid
 from analysis.figures.forest import draw_forest
 from analysis.figures.style import Plot
+from analysis.figures.values import draw_grid
 from analysis.findings import Findings
 from analysis.findings.columns import bars, signed_column, verdict_mark
 from analysis.verdicts import Factorial

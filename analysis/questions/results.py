@@ -3,9 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from analysis import words
-from analysis.figures.forest import MOST_DRAWN, draw_forest
+from analysis.figures.forest import MOST_DRAWN, WIDTH, draw_forest, plot_forest
 from analysis.figures.style import Plot
 from analysis.findings import Findings, columns
 from analysis.findings.rows import VariantRow
@@ -29,7 +30,7 @@ def question(findings: Findings) -> Section:
     return Section("result", heading, items, answer=[] if several else [_alone(findings)])
 
 
-def forest_plot(studies: Mapping[str, Findings], width: float = 6.5) -> Plot:
+def forest_plot(studies: Mapping[str, Findings], width: float = WIDTH) -> Plot:
     """The differences of variants from the baseline, the best mean first: a panel for each study, by its title.
 
     What they share is read from the first. `width`: in inches. Raises `UserError` where each has only one variant.
@@ -50,7 +51,8 @@ def forest_plot(studies: Mapping[str, Findings], width: float = 6.5) -> Plot:
     )
     tables = {title: variants_table(one.as_typed) for title, one in studies.items()}
     forests = {title: next(iter(table.forests.values())) for title, table in tables.items()}
-    return Plot("forest", lambda axes=None: draw_forest(forests, width, axes), caption, beside=True)
+    on = partial(plot_forest, forests, width)
+    return Plot("forest", lambda: draw_forest(forests, width), caption, beside=True, on=on)
 
 
 def _alone(findings: Findings) -> str:

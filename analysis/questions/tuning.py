@@ -5,8 +5,8 @@ from typing import Any
 import pandas as pd
 
 from analysis import words
-from analysis.figures.points import draw_trials
 from analysis.figures.style import Plot
+from analysis.figures.values import draw_trials
 from analysis.findings import Findings
 from analysis.findings.columns import variant_table
 from analysis.runs.runs import Runs

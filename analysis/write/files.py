@@ -12,7 +12,7 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from analysis.figures import style
-from analysis.figures.style import BAND, INK, PAPER, Plot
+from analysis.figures.style import Plot
 from analysis.words import plain, without_math
 from analysis.write import pages
 from analysis.write.document import Document
@@ -66,7 +66,7 @@ def inline(svg: bytes, plot: Plot) -> Markup:
     body = re.sub(r"<metadata>.*?</metadata>", "", body[body.index("<svg") :], flags=re.DOTALL)
     body = re.sub(r' id="([^"]*)"', lambda match: f' id="{plot.name}-{match[1]}"{_data(plot, match[1])}', body)
     body = re.sub(r'(?<="#)|(?<=url\(#)', f"{plot.name}-", body)
-    for colour, name in ((INK, "ink"), (PAPER, "paper"), (BAND, "band")):
+    for colour, name in style.page_colours().items():
         body = body.replace(colour, f"var(--{name})")
     opening, rest = body.split(">", 1)
     box = " ".join(re.findall(r'viewBox="[^"]*"', opening))
@@ -80,7 +80,7 @@ def _data(plot: Plot, artist: str) -> str:
     """What the script reads from an artist: the number of its variant, and the tips of its marks."""
     variant, tips = re.match(r"v(\d+)-", artist), plot.figure.tips.get(artist)
     texts = json.dumps(
-        [plain(without_math(tip) if style.STYLE["text.parse_math"] else tip) for tip in tips or ()], ensure_ascii=False
+        [plain(without_math(tip) if style.NEEDED["text.parse_math"] else tip) for tip in tips or ()], ensure_ascii=False
     )
     return (f' data-variant="{variant[1]}"' if variant else "") + (f' data-tips="{escape(texts)}"' if tips else "")
 
