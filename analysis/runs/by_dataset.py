@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -47,39 +46,22 @@ def _dataset(study: Runs) -> str:
 
 
 def check_alike(studies: Mapping[str, Runs]) -> None:
-    """Raise `UserError` where studies, by dataset, differ in their metric, margin, baseline or levels."""
-    for (first, one), (second, other) in combinations(studies.items(), 2):
-        for name, value in _shared(one).items():
-            if value != (another := _shared(other)[name]):
-                both = f"{one.name} ({first}) and {other.name} ({second})"
-                raise UserError(f"{both} have different {name}: {value} and {another}")
-        _check_same_levels(one, other)
+    """Raise `UserError` where studies, by dataset, differ in their metric, margin, baseline or a variant's levels."""
+    (first, study), *others = [(name, _shared(study)) for name, study in studies.items()]
+    for name, other in others:
+        for what in [key for key in study if key in other and study[key] != other[key]]:
+            raise UserError(f"{first} and {name} have different {what}: {study[what]} and {other[what]}")
 
 
 def _shared(study: Runs) -> dict[str, Any]:
+    """What studies of several datasets share: what each is called -> its value."""
     better = "lower" if study.metric.lower_is_better else "higher"
-    return {"metrics": f"{study.metric} ({better} is better)", "margins": study.margin, "baselines": study.baseline}
-
-
-def _check_same_levels(one: Runs, other: Runs) -> None:
-    """Raise `UserError` where a variant has another level of a factor in one study than in the other.
-
-    The dataset may differ. A setting that is not recorded is not compared.
-    """
-    for variant in set(one.variants) & set(other.variants):
-        levels = [_settings(study, variant) for study in (one, other)]
-        for path in dict.fromkeys([*one.varied, *other.varied]):
-            if path != DATASET and all(path in own for own in levels) and levels[0][path] != levels[1][path]:
-                both = " and ".join(f"{own[path]} in {s.name}" for own, s in zip(levels, (one, other)))
-                raise UserError(f"the variant {variant!r} has {path} = {both}; variants are matched by their names")
-
-
-def _settings(study: Runs, variant: str) -> dict[str, str]:
-    """The recorded settings of a variant as text; one that differs between its runs is left out."""
-    runs = study.runs[study.runs["variant"] == variant]
-    paths = [path for path in runs if "." in str(path)]
-    texts = {str(path): {level_text(cell) for cell in runs[path].dropna()} for path in paths}
-    return {path: values.pop() for path, values in texts.items() if len(values) == 1}
+    levels = {
+        f"levels of {variant!r}": {path: level_text(level) for path, level in run.levels.items() if path != DATASET}
+        for variant, run in study.plan.variants.items()
+    }
+    shared = {"metrics": f"{study.metric} ({better} is better)", "margins": study.margin, "baselines": study.baseline}
+    return {**shared, **levels}
 
 
 def split_by_dataset(study: Runs) -> list[Runs]:

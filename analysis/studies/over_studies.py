@@ -110,10 +110,6 @@ class AcrossRow:
     on: dict[str, VariantRow]
     shown: dict[str, list[str]]
 
-    def count(self, verdict: str) -> int | None:
-        """The number of datasets on which a verdict is shown; None for the baseline."""
-        return len(self.shown[verdict]) if self.shown else None
-
 
 def across_rows(studies: Mapping[str, Findings]) -> list[AcrossRow]:
     """A row for each variant of any dataset."""
@@ -128,39 +124,36 @@ def across_rows(studies: Mapping[str, Findings]) -> list[AcrossRow]:
     return rows
 
 
-def _groups(studies: Mapping[str, Findings]) -> list[tuple[list[str], str]]:
-    """The variants of which the same is said, and what: those that are better on most datasets first."""
-    first, groups = next(iter(studies.values())), dict[str, list[str]]()
-    for row in sorted((row for row in across_rows(studies) if row.shown), key=lambda row: -len(row.shown["better"])):
-        if any(own.comparison.verdict != NOT_TESTED for own in row.on.values()):
-            groups.setdefault(_said(row, first), []).append(row.name)
-    return [(names, f"{'is' if len(names) == 1 else 'are'} {text}") for text, names in groups.items()]
-
-
-def _told(studies: Mapping[str, Findings]) -> list[str]:
-    """A sentence for each group of variants, or for the first of many."""
-    groups, count = _groups(studies), sum(bool(row.shown) for row in across_rows(studies))
-    told = groups if len(groups) < 3 else groups[:1]
-    said = [
-        f"{words.names(names) if len(names) <= MOST_NAMED else f'{len(names)} of {count} variants'} {text}."
-        for names, text in told
-    ]
-    rest = words.plural(sum(len(names) for names, _ in groups[1:]), "other variant")
-    return [*said, *[f"The {rest}: see the table."] * (len(told) < len(groups))]
-
-
 def answer(studies: Mapping[str, Findings]) -> list[str]:
     """On how many datasets each variant is shown to differ from the baseline, and what is not tested."""
     rows = across_rows(studies)
     if len(rows) == 1 or len(studies) == 1:
         return [f"{name}: {headline(study_sections(findings))[0]}" for name, findings in studies.items()]
-    untested = list[str]()
-    for row in sorted((row for row in rows if row.shown), key=lambda row: -len(row.shown["better"])):
-        lost = [name for name, own in row.on.items() if own.comparison.verdict == NOT_TESTED]
-        untested += [f"{words.quoted(row.name)} on {name} ({row.on[name].comparison.reason})" for name in lost]
-    said = " ".join(_told(studies))
+    untested = [
+        f"{words.quoted(row.name)} on {name} ({one.comparison.reason})"
+        for row in rows
+        for name, one in row.on.items()
+        if row.shown and one.comparison.verdict == NOT_TESTED
+    ]
     left_out = f"Not tested: {first_few(untested)}." if untested else ""
-    return [*filter(None, [said, left_out])]
+    return [*filter(None, [" ".join(_told(studies)), left_out])]
+
+
+def _told(studies: Mapping[str, Findings]) -> list[str]:
+    """A sentence for each group of variants of which the same is said, those that are better on most datasets first."""
+    first, groups = next(iter(studies.values())), dict[str, list[str]]()
+    rows = [row for row in across_rows(studies) if row.shown]
+    for row in sorted(rows, key=lambda row: -len(row.shown["better"])):
+        if any(one.comparison.verdict != NOT_TESTED for one in row.on.values()):
+            groups.setdefault(_said(row, first), []).append(row.name)
+    told = [(text, names) for text, names in groups.items()][: 1 if len(groups) > 2 else 2]
+    said = [
+        f"{words.names(names) if len(names) <= MOST_NAMED else f'{len(names)} of {len(rows)} variants'} "
+        f"{'is' if len(names) == 1 else 'are'} {text}."
+        for text, names in told
+    ]
+    rest = sum(map(len, groups.values())) - sum(len(names) for _, names in told)
+    return [*said, *[f"The {words.plural(rest, 'other variant')}: see the table."] * bool(rest)]
 
 
 def _said(row: AcrossRow, first: Findings) -> str:
@@ -193,25 +186,22 @@ def studies_table(
         fields |= own
     columns |= {word: Column(f"{word} on", fields[word], words.counts) for word in COUNTED}
     keys = chosen(columns, names, [*columns][:-1])
-    counted_on = words.listing([f"{word} on" for word in COUNTED if word in keys])
     after = "standard deviation of the runs" if sd else f"{words.CONFIDENCE} interval"
     counted = [mean.n for findings in studies.values() for mean in findings.means.of_variants.values() if mean.n] or [0]
-    tested = ", of the variants that are tested" * any(findings.comparisons.untested for findings in studies.values())
     drawn = {verdict_mark(row.on[name].comparison.verdict) for row in rows for name in studies}
-    marks = [f"{sign} {mark.replace('-', ' ')}" for mark, sign in SIGNS.items() if mark in drawn]
-    none = "; no mark: none of these" * bool(drawn - {*SIGNS, "baseline"})
-    against = f" Marks against {variants.name(variants.baseline)}: {', '.join(marks)}{none}." if marks else ""
+    marks = ", ".join(f"{sign} {mark.replace('-', ' ')}" for mark, sign in SIGNS.items() if mark in drawn)
+    against = f" Marks against {variants.name(variants.baseline)}: {marks}; no mark: none of these." if marks else ""
+    least = "" if {*COUNTED}.isdisjoint(keys) else " Better, worse, equivalent on: at least so many datasets."
     caption = (
         f"{words.titled(metric)}: mean and {after}, {words.seeds(counted, first.counted)}.{against} "
-        f"Bold: the best mean on a dataset{tested}."
-        f"{f' {words.capital(counted_on)}: at least so many datasets.' if counted_on else ''}"
+        f"Bold: the best mean on a dataset.{least}"
     )
     note = f"Marks are read from intervals that hold for {held_for(first)}."
-    return Table("across", caption, rows, tuple(columns[key] for key in keys), fields, (note,), turns=True)
+    return Table("across", caption, rows, tuple(columns[key] for key in keys), fields, (note,))
 
 
 def _count(verdict: str) -> Callable[[AcrossRow], int | None]:
-    return lambda row: row.count(verdict)
+    return lambda row: len(row.shown[verdict]) if row.shown else None
 
 
 def _of_dataset(dataset: str, findings: Findings, metric: Metric, sd: bool) -> tuple[Column, dict[Key, Value]]:
