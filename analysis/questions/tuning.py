@@ -181,14 +181,16 @@ def _plot(tuning: Tuning, findings: Findings) -> Plot | None:
         return None
     tips = [_tip(tuning, row) for row in tuning.trials.to_dict("records")]
     trials = tuning.trials.assign(x=tuning.trials[path], y=tuning.trials[metric], tip=tips)
-    chosen = {v: (plan.variants[v].settings[path], plan.variants[v].val_acc) for v in tuning.variants}
+    choices = {variant: plan.variants[variant] for variant in tuning.variants}
+    chosen = [(v, choice.settings[path], choice.val_acc, "chosen", "chosen") for v, choice in choices.items()]
+    trials = pd.concat([trials, pd.DataFrame(chosen, columns=["variant", "x", "y", "status", "tip"])])
     axis, log = "peak learning rate" if path == "optim.lr" else _name(path), plan.space[path].log
     caption = (
         f"Tuning: validation accuracy of each trial against its {_name(path)}. Large mark: the trial that was chosen. "
         "Small mark: a finished trial. Hollow mark: a trial that was stopped early, with its last validation accuracy. "
         "Trials that diverged have none."
     )
-    return Plot("tuning", lambda: draw_trials(trials, chosen, axis, log, metric, styles), caption)
+    return Plot("tuning", lambda: draw_trials(trials, axis, log, metric, styles), caption)
 
 
 def _tip(tuning: Tuning, trial: dict[Any, Any]) -> str:
