@@ -44,8 +44,8 @@ def intervals(
     values, low, high = np.array([(mean.value, mean.low, mean.high) for mean in means]).T * metric.scale
     ends = np.clip([low, high], lowest * metric.scale, highest * metric.scale)
     bars = np.nan_to_num(np.abs(ends - values))
-    (colour, marker, _), widths = look, {"lw": 1.2, "elinewidth": 1.8}
-    drawn = axes.errorbar(places, values, bars, color=colour, marker=marker, ms=size, ls=line, zorder=3, **widths)
+    marks: dict[str, Any] = {"color": look.colour, "marker": look.marker, "ms": size}
+    drawn = axes.errorbar(places, values, bars, ls=line, lw=1.2, elinewidth=1.8, zorder=3, **marks)
     mark, _, segments = drawn.lines
     identify([mark, *segments], id, [tip for tip, value in zip(tips, values) if np.isfinite(value)])
     return drawn
@@ -76,5 +76,6 @@ def legend(figure: Drawing, handles: Mapping[str, Any], styles: Styles | None = 
     # Matplotlib before 3.11 leaves out a name with "_" first
     names = [" " * name.startswith("_") + name for name in names]
     drawn = figure.legend([*handles.values()], names, loc="outside lower center", ncols=columns)
-    for text, variant in zip(drawn.get_texts(), handles if styles else ()):
-        identify([text], f"{styles.id(variant)}-legend")
+    if styles:
+        for text, variant in zip(drawn.get_texts(), handles):
+            identify([text], f"{styles.id(variant)}-legend")

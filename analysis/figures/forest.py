@@ -25,7 +25,7 @@ from experiments.metric import Metric
 WIDTH = 6.5  # inches
 MOST_DRAWN = 200  # rows of a figure; of more, the first and the last half as many
 EDGE = 0.03  # of the axis: what is free at both ends
-ROW, LINE = 0.3, 0.17  # inches: of a row, and of a line of its name
+ROW = 0.31  # inches of a row, two lines of its name
 NAME_LINE = 22  # characters of a line of a row's name
 
 
@@ -57,9 +57,9 @@ class Forest:
     @cached_property
     def limits(self) -> tuple[float, float]:
         """The ends of the axis."""
-        margin = self.margin or 0.0
-        estimates = [end for bar in self.bars for end in (bar.estimate.value, bar.estimate.low, bar.estimate.high)]
-        values = [*estimates, *(run for bar in self.bars for run in bar.runs.values())]
+        margin, estimates = self.margin or 0.0, [bar.estimate for bar in self.bars]
+        ends = [end for estimate in estimates for end in (estimate.value, estimate.low, estimate.high)]
+        values = [*ends, *(run for bar in self.bars for run in bar.runs.values())]
         known = [-margin, margin, *filter(math.isfinite, values)]
         free = EDGE * (max(known) - min(known)) or 1.0
         return min(known) - free, max(known) + free
@@ -76,12 +76,6 @@ class Forest:
         half = MOST_DRAWN // 2
         return self if len(self.bars) <= MOST_DRAWN else replace(self, bars=(*self.bars[:half], *self.bars[-half:]))
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the rows, in lines."""
-        names = shorts([bar.name for bar in self.bars])
-        return [textwrap.fill(name, NAME_LINE, break_on_hyphens=False) for name in names]
-
     def place(self, value: float) -> float:
         """Where a value lies on the axis, from 0 to 1."""
         low, high = self.limits
@@ -92,10 +86,8 @@ class Forest:
 def draw_forest(forests: Mapping[str, Forest], width: float = WIDTH, new: Callable[..., Any] = Drawing) -> Drawing:
     """Draw forest plots below each other. `forests`: title -> plot; `width`: in inches; `new`: makes the figure."""
     shown = {title: forest.shortened for title, forest in forests.items()}
-    lines = max(name.count("\n") + 1 for forest in shown.values() for name in forest.names)
-    row = max(ROW, LINE * lines + 0.04)
-    figure, below = panels(*(max(1.5, 0.9 + row * len(forest.bars)) for forest in shown.values()), width=width, new=new)
-    marks = {}
+    figure, below = panels(*(max(1.5, 0.9 + ROW * len(forest.bars)) for forest in shown.values()), width=width, new=new)
+    marks = dict[str, Artist]()
     for number, (axes, (title, forest)) in enumerate(zip(below, shown.items(), strict=True)):
         axes.set_title(title, loc="left")
         marks |= _draw(axes, forest, f"bar-{number}")
@@ -119,13 +111,14 @@ def plot_forest(forests: Mapping[str, Forest], width: float = WIDTH, axes: Axes 
 
 def _draw(axes: Axes, forest: Forest, id: str) -> dict[str, Artist]:
     """Draw one forest plot; return verdict -> a mark of it. `id`: what the ids of its rows start with."""
-    scale, names, marks = forest.metric.scale, forest.names, dict[str, Artist]()
+    scale, marks = forest.metric.scale, dict[str, Artist]()
+    names = [textwrap.fill(name, NAME_LINE, break_on_hyphens=False) for name in shorts([b.name for b in forest.bars])]
     as_math: dict[str, Any] = {"parse_math": matplotlib.rcParams["text.parse_math"]}  # the texts of given axes exist
-    ticks = forest.ticks(max(2, int(axes.figure.get_figwidth()) - 1))
+    ticks = forest.ticks(max(2, int(axes.bbox.width / axes.figure.dpi)))
     axes.set_xlim(*(end * scale for end in forest.limits))
     axes.set_xticks([value * scale for value in ticks], [*ticks.values()])
     axes.set_xlabel(forest.label, **as_math)
-    axes.set_yticks(range(len(names)), names, **as_math)
+    axes.set_yticks(range(len(names)), names, fontsize="small", **as_math)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")

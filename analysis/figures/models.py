@@ -17,12 +17,11 @@ ACROSS = 2  # heat maps side by side
 IMAGES_ACROSS = 4
 TITLE_LINE = 24  # characters of the title of a heat map
 CLASS_NAME = 9  # characters of a class that fit above an image
-OPTIONS: dict[str, dict[str, Any]] = {
-    "similarity": {"vmin": -1, "vmax": 1, "cmap": "PuOr"},
-    "logits": {"cmap": "viridis"},
+KINDS: dict[str, tuple[dict[str, Any], tuple[str, str, str]]] = {
+    "similarity": ({"vmin": -1, "vmax": 1, "cmap": "PuOr"}, (f"{MINUS}1", "0", "1")),
+    "logits": ({"cmap": "viridis"}, ("lowest", "", "highest")),
 }
-ENDS = {"similarity": (f"{MINUS}1", "0", "1"), "logits": ("lowest", "", "highest")}
-"""What the ends and the middle of the scale of colours are called."""
+"""A kind of heat map -> its options, and what the ends and the middle of its scale of colours are called."""
 
 
 def mosaic(tiles: np.ndarray) -> np.ndarray:
@@ -39,7 +38,7 @@ def heat_maps(values: Mapping[str, np.ndarray], kind: str) -> Drawing:
 
     A title states the values at the ends of the scale of colours, but for similarities, which end at -1 and 1.
     """
-    across = min(ACROSS, len(values))
+    across, (options, ends) = min(ACROSS, len(values)), KINDS[kind]
     down = -(-len(values) // across)
     names = {variant: textwrap.fill(short(variant), TITLE_LINE) for variant in values}
     lines = 1 + max(name.count("\n") for name in names.values()) + (kind != "similarity")
@@ -48,12 +47,12 @@ def heat_maps(values: Mapping[str, np.ndarray], kind: str) -> Drawing:
     for axes in grid.flat:
         axes.set_axis_off()
     for axes, (variant, array) in zip(grid.flat, values.items()):
-        image = axes.imshow(mosaic(array), interpolation="none", **OPTIONS[kind])
+        image = axes.imshow(mosaic(array), interpolation="none", **options)
         low, high = image.get_clim()
-        ends = "" if kind == "similarity" else f"\n{low:.3g} to {high:.3g}".replace("-", MINUS)
-        axes.set_title(names[variant] + ends, loc="left", fontsize="small")
+        limits = "" if kind == "similarity" else f"\n{low:.3g} to {high:.3g}".replace("-", MINUS)
+        axes.set_title(names[variant] + limits, loc="left", fontsize="small")
     scale = figure.colorbar(image, ax=grid, location="bottom", aspect=40, fraction=0.04, pad=0.02)
-    scale.set_ticks([low, (low + high) / 2, high], labels=ENDS[kind], fontsize="small")
+    scale.set_ticks([low, (low + high) / 2, high], labels=ends, fontsize="small")
     return figure
 
 

@@ -37,12 +37,8 @@ VERDICTS = {
 WIDTH = 4.6
 """Inches. Text of 10 points is about 10 px high on a phone, and as large as the page's text on a wide screen."""
 
-STYLE: dict[Any, Any] = {
-    "font.sans-serif": ["DejaVu Sans"],
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
+STYLE: dict[Any, Any] = {  # where the user's settings have Matplotlib's defaults
+    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
     "axes.edgecolor": FAINT,
     "axes.facecolor": "none",
     "figure.facecolor": PAPER,
@@ -56,16 +52,13 @@ STYLE: dict[Any, Any] = {
     "legend.fontsize": 9,
     "savefig.dpi": 200,
     "pdf.fonttype": 42,  # TrueType; journals refuse fonts of type 3
-    "image.composite_image": False,
 }
-"""Used where the user's settings have Matplotlib's defaults."""
-NEEDED: dict[Any, Any] = {
+NEEDED: dict[Any, Any] = {  # whatever the user's settings are
     "svg.fonttype": "none",
     "svg.hashsalt": "vit-report",
     "text.parse_math": False,
     "text.usetex": False,
 }
-"""Used whatever the user's settings are."""
 
 
 @contextmanager
@@ -81,18 +74,11 @@ def ink() -> str:
     return to_hex(matplotlib.rcParams["text.color"])
 
 
-@style()
-def page_colours() -> dict[str, str]:
-    """Return the colours of text, paper and grid in figures -> what the style sheet of the page calls them."""
-    names = {"text.color": "ink", "figure.facecolor": "paper", "grid.color": "band"}
-    return {to_hex(matplotlib.rcParams[setting]): name for setting, name in names.items()}
-
-
 def palette() -> list[str]:
     """Return a colour for each marker: the user's cycle of colours, if there is one, then ours."""
     cycle = matplotlib.rcParams["axes.prop_cycle"]
     is_usual = cycle == matplotlib.rcParamsDefault["axes.prop_cycle"]
-    users = [] if is_usual else [to_hex(colour) for colour in cycle.by_key().get("color", [])]
+    users = [] if is_usual else list(map(to_hex, cycle.by_key().get("color", [])))
     return [*users, *PALETTE[len(users) :]][: len(MARKERS)]
 
 
@@ -100,9 +86,8 @@ def use_math(names: Iterable[str]) -> None:
     """Read names between "$" as math in all further figures, if there are such names. Raises `UserError` for others."""
     names = [name for name in names if "$" in name]
     NEEDED["text.parse_math"] = bool(names)
-    for name in names:
-        if not is_math(name):
-            raise UserError(f"labels: {name!r} is not allowed: expected math as Matplotlib reads it")
+    if others := [name for name in names if not is_math(name)]:
+        raise UserError(f"labels: {others[0]!r} is not allowed: expected math as Matplotlib reads it")
 
 
 @cache

@@ -9,6 +9,7 @@ from analysis.words import plain
 
 LONGEST, LONGEST_APART = 34, 54  # characters of a name that a figure shows; where more are needed to tell names apart
 MOST_DRAWN = 200  # variants up to which each has a place in a figure
+ONLY_COLOURED = "Drawn: the baseline and the variants with the highest and lowest means. The tables have all."
 
 
 class VariantStyle(NamedTuple):
@@ -41,23 +42,11 @@ class Styles:
         return list(self.by_variant) if len(self.by_variant) <= MOST_DRAWN else self.coloured
 
     @property
-    def some_grey(self) -> bool:
-        """Whether there are more variants than colours."""
-        return len(self.coloured) < len(self.by_variant)
-
-    @property
-    def left_out(self) -> str:
-        """What a caption says of a figure that shows only the variants with a colour."""
-        rest = len(self.by_variant) - len(self.coloured)
-        extremes = f"the {len(self.coloured) - 1} variants with the highest and lowest means"
-        return f"Shown: the baseline and {extremes}; {rest} more are in the tables."
-
-    @property
-    def grey_note(self) -> str:
+    def note(self) -> str:
         """What a caption says where there are more variants than colours, with a leading space."""
         if len(self.drawn) < len(self.by_variant):
-            return f" {self.left_out}"
-        return " Grey: variants without a colour of their own." if self.some_grey else ""
+            return f" {ONLY_COLOURED}"
+        return " Grey: variants without a colour of their own." if len(self.coloured) < len(self.drawn) else ""
 
 
 @style()

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
@@ -148,29 +147,26 @@ def _apart(costs: np.ndarray) -> np.ndarray:
 
 
 @style()
-def draw_trials(
-    trials: pd.DataFrame, chosen: dict[str, tuple[float, float]], name: str, log: bool, metric: Metric, styles: Styles
-) -> Drawing:
+def draw_trials(trials: pd.DataFrame, name: str, log: bool, metric: Metric, styles: Styles) -> Drawing:
     """Draw every trial of a tuning against the setting that the axis calls `name`.
 
-    `trials`: columns variant, x, y (the metric), status, tip. `chosen`: variant -> x and y of its choice. Marks are
-    filled for finished trials, hollow for those that were stopped early, and large for the choices.
+    `trials`: columns variant, x, y (the metric), status, tip. Marks are hollow for trials that were stopped early, and
+    large for those with status "chosen".
     """
     import seaborn
 
     figure, (axes,) = panels(2.8)
-    handles: dict[str, Artist] = {}
-    for variant in (variant for variant in styles.coloured if variant in chosen):
-        (colour, marker, _), id, shown = styles.by_variant[variant], styles.id(variant), styles.names[variant]
-        look: dict[str, Any] = {"color": colour, "marker": marker, "ax": axes}
-        rows = trials[trials["variant"] == variant].dropna(subset=["y"])
-        seaborn.scatterplot(x=rows["x"], y=rows["y"] * metric.scale, s=20, ec=colour, **look)
-        axes.collections[-1].set_facecolor([colour if status == "finished" else "none" for status in rows["status"]])
-        identify(axes.collections[-1:], f"{id}-trials", [f"{shown}, {tip}" for tip in rows["tip"]])
-        x, y = chosen[variant]
-        seaborn.scatterplot(x=[x], y=[y * metric.scale], s=100, zorder=3, **look)
-        identify(axes.collections[-1:], f"{id}-chosen", [f"chosen for {shown}"])
-        handles[variant] = axes.collections[-1]
+    handles = {}
+    for variant in styles.coloured:
+        (colour, marker, _), rows = styles.by_variant[variant], trials[trials["variant"] == variant].dropna(subset="y")
+        if not rows.empty:
+            look = {"color": colour, "marker": marker, "s": rows["status"].map({"chosen": 100}).fillna(20)}
+            seaborn.scatterplot(x=rows["x"], y=rows["y"] * metric.scale, ec=colour, ax=axes, **look)
+            handles[variant] = marks = axes.collections[-1]
+            marks.set_facecolor(["none" if status == "pruned" else colour for status in rows["status"]])
+            identify(
+                [marks], f"{styles.id(variant)}-trials", [f"{styles.names[variant]}, {tip}" for tip in rows["tip"]]
+            )
     if log:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))

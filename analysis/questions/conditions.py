@@ -144,7 +144,7 @@ def _plot(profile: Profile, findings: Findings) -> Plot:
         for title, metrics in profile.panels.items()
     }
     caption = f"{profile.about}. Means and {words.CONFIDENCE} intervals over {_seeds(profile, findings.means)}."
-    caption += styles.grey_note + ("" if to_scale else " The distances along the axis are not to scale.")
+    caption += styles.note + ("" if to_scale else " The distances along the axis are not to scale.")
     shown = [*points], profile.labels, profile.unit, [*points.values()][-1], styles
     return Plot(profile.name, lambda: draw_along(profile.name, means, *shown, to_scale=to_scale), caption)
 

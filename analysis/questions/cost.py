@@ -23,12 +23,8 @@ def question(findings: Findings) -> Section | None:
     kinds = {n: COST[n][0] for n in DRAWN if known[n].nunique() > 1 and not (mixed and n == "device_seconds")}
     caption = (
         f"{words.titled(means.metric)} against cost: mean and {words.CONFIDENCE} interval of each variant. "
-        "Marks at nearly the same cost are drawn side by side."
+        f"Marks at nearly the same cost are drawn side by side.{styles.note}"
     )
-    if len(drawn) < len(known):
-        caption += styles.grey_note
-    elif styles.some_grey:
-        caption += " Small grey dots: the other variants, listed in the cost table."
     plot = Plot("cost", lambda: draw_costs(drawn, kinds, means.of_variants, means.metric, styles), caption)
     items = present(plot if kinds else None, cost_table(findings))
     return Section("cost", "Cost", items, warnings=_slow(findings))

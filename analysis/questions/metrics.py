@@ -4,6 +4,7 @@ import pandas as pd
 
 from analysis import words
 from analysis.figures.style import Plot
+from analysis.figures.styles import ONLY_COLOURED
 from analysis.figures.values import FEWEST_FOR_BAND, draw_curves
 from analysis.findings import Findings
 from analysis.findings.columns import mean_column, variant_table
@@ -28,7 +29,7 @@ def curves(findings: Findings) -> Section | None:
         f"{'Thick line' if few else 'Line'}: mean over the finished runs.",
         f"Band: its {words.CONFIDENCE} interval{f', from {FEWEST_FOR_BAND} runs on' if both else ''}." if many else "",
         f"Thin lines: the runs{f', where there are fewer than {FEWEST_FOR_BAND}' if both else ''}." if few else "",
-        styles.left_out if styles.some_grey else "",
+        ONLY_COLOURED if styles.note else "",
     ]
     plot = Plot("curves", lambda: draw_curves(rows, styles), " ".join(filter(None, caption)))
     return Section("curves", "Learning curves", [plot], frames=frames)

@@ -90,15 +90,17 @@ def _plot(plan: Tuned, trials: pd.DataFrame, findings: Findings) -> Plot | None:
     path = "optim.lr" if "optim.lr" in ranges else next(iter(ranges), None)
     if path is None:
         return None
-    drawn = trials.assign(x=trials[path], y=trials[metric], tip=[_tip(plan, row) for row in trials.to_dict("records")])
-    chosen = {variant: (own.settings[path], own.val_acc) for variant, own in plan.variants.items()}
+    tips = [_tip(plan, row) for row in trials.to_dict("records")]
+    trials = trials.assign(x=trials[path], y=trials[metric], tip=tips)
+    chosen = [(v, own.settings[path], own.val_acc, "chosen", "chosen") for v, own in plan.variants.items()]
+    trials = pd.concat([trials, pd.DataFrame(chosen, columns=["variant", "x", "y", "status", "tip"])])
     axis, log = "peak learning rate" if path == "optim.lr" else _name(path), plan.space[path].log
     caption = (
         f"Tuning: validation accuracy of each trial against its {_name(path)}. Large mark: the trial that was chosen. "
         "Small mark: a finished trial. Hollow mark: a trial that was stopped early, with its last validation accuracy. "
         "Trials that diverged have none."
     )
-    return Plot("tuning", lambda: draw_trials(drawn, chosen, axis, log, metric, styles), caption)
+    return Plot("tuning", lambda: draw_trials(trials, axis, log, metric, styles), caption)
 
 
 def _tip(plan: Tuned, trial: dict[Any, Any]) -> str:

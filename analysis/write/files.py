@@ -8,10 +8,12 @@ import re
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup, escape
+from matplotlib.colors import to_hex
 
-from analysis.figures import style
+from analysis.figures import matplotlib, style
 from analysis.figures.style import Plot
 from analysis.words import plain, without_math
 from analysis.write import pages
@@ -22,6 +24,8 @@ from experiments.files import check_replaceable, read_bytes, read_json, temporar
 
 MANIFEST = "manifest.json"
 REM = 7.4  # of the page for an inch of a figure: text of 10 points is as large as the page's
+PAGE_COLOURS: dict[Any, str] = {"text.color": "ink", "figure.facecolor": "paper", "grid.color": "band"}
+"""A setting of figures -> the colour of the style sheet that takes its place."""
 METADATA = {
     "svg": {"Date": None, "Format": None, "Type": None},
     "png": {},
@@ -66,8 +70,9 @@ def inline(svg: bytes, plot: Plot) -> Markup:
     body = re.sub(r"<metadata>.*?</metadata>", "", body[body.index("<svg") :], flags=re.DOTALL)
     body = re.sub(r' id="([^"]*)"', lambda match: f' id="{plot.name}-{match[1]}"{_data(plot, match[1])}', body)
     body = re.sub(r'(?<="#)|(?<=url\(#)', f"{plot.name}-", body)
-    for colour, name in style.page_colours().items():
-        body = body.replace(colour, f"var(--{name})")
+    with style.style():
+        for setting, name in PAGE_COLOURS.items():
+            body = body.replace(to_hex(matplotlib.rcParams[setting]), f"var(--{name})")
     opening, rest = body.split(">", 1)
     box = " ".join(re.findall(r'viewBox="[^"]*"', opening))
     alt = plain(f"{plot.caption} {plot.alt or 'The values are in the tables.'}")
