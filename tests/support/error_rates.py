@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from analysis.verdicts.comparisons import FEW
+from analysis.verdicts.comparisons import FEW_SEEDS
 from analysis.verdicts.differences import Differences, differences
 from analysis.verdicts.estimates import ALPHA
 from analysis.verdicts.looks import Looks
@@ -160,7 +160,7 @@ def _levels(found: Differences, cell: Cell, n: int) -> np.ndarray:
     """The level of each test (studies, pairs): Bonferroni's for the pairs of a page, at the level of the look."""
     tests = np.broadcast_to(np.maximum(found.known.sum(axis=-1, keepdims=True), 1), found.n.shape)
     if cell.family == "baseline":
-        tests = np.where(found.n < FEW, math.comb(cell.variants, 2), tests)
+        tests = np.where(found.n < FEW_SEEDS, math.comb(cell.variants, 2), tests)
     return ALPHA * Looks(cell.plan, tuple(range(n))).share / (cell.datasets * tests)
 
 

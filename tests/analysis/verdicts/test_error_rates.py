@@ -111,7 +111,7 @@ def test_accuracies_in_steps_of_one_image_make_no_false_differences(n, spread):
     rng = np.random.default_rng([n, 5])
     true = rng.uniform(-0.5, 0.5, (20_000, 1, 1))
     steps = np.rint(true + rng.normal(0, spread, (20_000, 2, n)))
-    found = differences(steps, np.array([0]), np.array([1]), floor=0.5)
+    found = differences(steps, np.array([0]), np.array([1]))
     assert at_most(ALPHA, found.t_test()[:, 0] <= ALPHA)
 
 
