@@ -3,13 +3,11 @@
     python tests/support/field_tables.py [WORD]      the tables whose name holds WORD
 
 A table is right (verdict, difference and interval by scipy), refused (exit 2, one line with these words), or not
-tested for a reason that is said. It prints one line for a table and a total, and what the program said where the
-outcome is another. The outcomes were written before the tables were tried.
+tested for a reason that is said. One line a table and a total; where the outcome is another, what the program said.
 """
 
 import contextlib
 import gzip
-import importlib.util
 import io
 import json
 import os
@@ -18,82 +16,75 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from analysis.main import body
 from experiments.errors import UserError
 
+Values = dict[str, list[Any]]
 A, B = [90.1, 90.3, 90.6, 89.9, 90.2], [91.2, 90.8, 91.9, 91.1, 91.0]  # accuracies in percent
 FA, FB = [0.901, 0.903, 0.906, 0.899, 0.902], [0.912, 0.908, 0.919, 0.911, 0.910]
 LA, LB = [0.52, 0.55, 0.51, 0.54, 0.53], [0.42, 0.47, 0.43, 0.41, 0.44]  # losses
 ACC, FRACTION, LOSS = ({"sgd": a, "adam": b} for a, b in [(A, B), (FA, FB), (LA, LB)])
+LEFT_OUT = {name: [*values[:3], values[4]] for name, values in ACC.items()}  # without seed 3
 
 
-@dataclass
-class Right:
-    """The pair `b` - `a`, with values by seed, and words that JSON, notes and page hold (`says`) or do not hold."""
+class Case(NamedTuple):
+    """A table, the flags of its user, and what should come: the second of `values` minus the first, by seed."""
 
-    verdict: str
-    values: dict[str, list[float]]
-    says: tuple[str, ...] = ()
-    never: tuple[str, ...] = ()
+    kind: str
+    name: str
+    text: str | bytes
+    flags: str
+    says: tuple[str, ...]
+    values: Values = ACC
+    verdict: str = "not tested"
+    level: float | None = 0.95  # of the interval; None: only the difference is checked
     unpaired: bool = False
-    level: float | None = 0.95  # None: only the difference, as there are more pairs
+    file: str = "t.csv"
 
-    def wrong(self, out: str, said: str) -> str:
-        data = json.loads(out)
+    def wrong(self, study: dict[str, Any]) -> str:
+        """What is wrong in the JSON of a study; "" if nothing is."""
         (a, x), (b, y) = self.values.items()
-        difference = float(np.mean(y) - np.mean(x)) if self.unpaired else float(np.subtract(y, x).mean())
-        for study in data.get("datasets", {"": data}).values():
-            pair = _pair(study, b, a)
-            if pair is None:
-                return f"no pair {b} - {a}"
-            if _same(study["baseline"]) != _same(a):
-                return f"the baseline is {study['baseline']}, not the first in the file"
-            if pair["verdict"] != self.verdict or not np.isclose(pair["value"], difference, rtol=1e-6):
-                return f"{pair['verdict']} {pair['value']}, expected {self.verdict} {difference}"
-            if self.level:
-                test = stats.ttest_ind(y, x, equal_var=False) if self.unpaired else stats.ttest_rel(y, x)
-                ends = test.confidence_interval(self.level)
-                if not np.allclose([pair["low"], pair["high"]], [ends.low, ends.high], rtol=1e-6):
-                    return f"{pair['low']} to {pair['high']}, expected {ends.low} to {ends.high}"
-        missing = [word for word in self.says if word not in said] + [f"no {w}" for w in self.never if w in said]
-        return f"it is not said: {missing}" if missing else ""
+        pairs = {(_same(pair["variant"]), _same(pair["reference"])): pair for pair in study["comparisons"]}
+        pair = pairs.get((_same(b), _same(a)))
+        if pair is None:
+            return f"no pair of {b} and the baseline {a}: {[*pairs]}"
+        if pair["verdict"] != self.verdict:
+            return f"{pair['verdict']} ({pair['value']}), expected {self.verdict}"
+        if self.verdict == "not tested":
+            return "" if pair["reason"] else "no reason is given"
+        test = stats.ttest_ind(y, x, equal_var=False) if self.unpaired else stats.ttest_rel(y, x)
+        ends = test.confidence_interval(self.level or 0.95)
+        expected = [np.mean(y) - np.mean(x), *([ends.low, ends.high] if self.level else [])]
+        got = [pair["value"], pair["low"], pair["high"]][: len(expected)]
+        return "" if np.allclose(got, expected, rtol=1e-6) else f"{got}, expected {expected}"
 
 
-@dataclass
-class NotTested:
-    """No pair of `a` and `b` is tested, and these words are said."""
-
-    pair: tuple[str, str] = ("sgd", "adam")
-    says: tuple[str, ...] = ()
-
-    def wrong(self, out: str, said: str) -> str:
-        pair = _pair(json.loads(out), *self.pair)
-        if pair is not None and (pair["verdict"] != "not tested" or not pair["reason"]):
-            return f"{pair['verdict']} {pair['value']}, expected not tested"
-        missing = [word for word in self.says if word not in said]
-        return f"it is not said: {missing}" if missing else ""
+CASES: list[Case] = []
 
 
-@dataclass
-class Refused:
-    """Exit 2 with one line that holds these words."""
-
-    says: tuple[str, ...]
+def right(name: str, text: str | bytes, flags: str = "", values: Values = ACC, *says: str, **more: Any) -> None:
+    CASES.append(Case("right", name, text, flags, says, values, **{"verdict": "better", **more}))
 
 
-@dataclass
-class Written:
-    """Exit 0, and the file t.tex or the output holds these words."""
+def untested(name: str, text: str, flags: str, *says: str, **more: Any) -> None:
+    CASES.append(Case("right", name, text, flags, says, **more))
 
-    says: tuple[str, ...]
+
+def refused(name: str, text: str | bytes, flags: str, *says: str, **more: Any) -> None:
+    CASES.append(Case("refused", name, text, flags, says, **more))
+
+
+def written(name: str, text: str, flags: str, *says: str) -> None:
+    CASES.append(Case("written", name, text, flags, says))
 
 
 def _same(level: str) -> str:
@@ -103,442 +94,238 @@ def _same(level: str) -> str:
         return level.lower()
 
 
-def _pair(study: dict[str, Any], b: str, a: str) -> dict[str, Any] | None:
-    for pair in study["comparisons"]:
-        sides = [_same(pair["variant"]), _same(pair["reference"])]
-        if sides == [_same(b), _same(a)]:
-            return pair
-        if sides == [_same(a), _same(b)]:
-            turned = {"better": "worse", "worse": "better"}.get(pair["verdict"], pair["verdict"])
-            low, high = (None if end is None else -end for end in (pair["high"], pair["low"]))
-            value = None if pair["value"] is None else -pair["value"]
-            return {**pair, "value": value, "low": low, "high": high, "verdict": turned}
-    return None
-
-
-def grid(header: str, row: str, data: dict[str, list[Any]] = ACC, first_seed: int = 0) -> str:
+def grid(header: str, row: str, data: Values = ACC, first_seed: int = 0) -> str:
     """A line (or lines) for each run: $m its method, $s its seed, $v its value, $i its number."""
     runs = [(method, seed, value) for method, values in data.items() for seed, value in enumerate(values, first_seed)]
     lines = [Template(row).substitute(m=m, s=s, v=v, i=i) for i, (m, s, v) in enumerate(runs)]
     return "\n".join([header, *lines] if header else lines) + "\n"
 
 
-def plain(metric: str, data: dict[str, list[Any]] = ACC) -> str:
+def plain(metric: str, data: Values = ACC) -> str:
     return grid(f"method,seed,{metric}", "$m,$s,$v", data)
 
 
-def swapped(text: str, *pairs: tuple[str, str]) -> str:
-    """The text with some of its parts in another form."""
-    for old, new in pairs:
+def swapped(text: str, *parts: str) -> str:
+    """The text with some of its parts (old, new, old, new ...) in another form."""
+    for old, new in zip(parts[::2], parts[1::2]):
         assert old in text, old
         text = text.replace(old, new)
     return text
 
 
-def without(values: list[float], seed: int) -> list[float]:
-    return [value for place, value in enumerate(values) if place != seed]
+acc = plain("acc")
+row = "$m,$s,0,49,0.91,\n$m,$s,0,49,,0.8\n$m,$s,1,99,0.61,\n$m,$s,1,99,,$v"
+log = grid("method,seed,epoch,step,train_loss,val_loss", row, LOSS)
+nan, cut = "adam,3,1,99,,0.41", "adam,4,1,99,0.61,\nadam,4,1,99,,0.44\n"
+right("Lightning, last epoch", log, "--metric val_loss --last epoch", LOSS, "Not used: step, train_loss")
+right("Lightning, last step", log, "--metric val_loss --last step", LOSS)
+refused("Lightning, epochs without a flag", log, "--metric val_loss", "epoch", "step")
+ended = {"sgd": LA, "adam": [*LB[:4], 0.8]}
+more: dict[str, Any] = {"verdict": "not shown"}
+right("Lightning, ended early", swapped(log, cut, ""), "--metric val_loss --last epoch", ended, "adam", "earl", **more)
+untested("Lightning, NaN", swapped(log, nan, nan[:-4] + "nan"), "--metric val_loss --last epoch", "seed!=3")
+keras = grid("method;seed;epoch;val_accuracy", "$m;$s;0;0.6\n$m;$s;1;$v", FRACTION)
+refused("Keras, semicolons", keras, "--metric val_accuracy --last epoch", "method;seed")
+right("Keras, commas", keras.replace(";", ","), "--metric val_accuracy --last epoch", FRACTION)
+train = '{"model": "$m", "seed": $s, "step": 2, "epoch": 1.0, "loss": 0.9, "learning_rate": 5e-05}\n'
+row = train + '{"model": "$m", "seed": $s, "step": 2, "epoch": 1.0, "eval_accuracy": $v, "eval_runtime": 1.$i}'
+more = {"file": "t.jsonl"}
+right("Hugging Face, log_history", grid("", row, FRACTION), "--metric eval_accuracy --last step", FRACTION, **more)
+refused("Hugging Face, trainer_state", '{"log_history": []}', "--metric loss", ".json", file="trainer_state.json")
+right("nested JSON", grid("", '{"c": {"m": "$m", "seed": $s}, "acc": $v}'), "--metric acc --seed c.seed", **more)
+refused("JSON lines, cut", '{"method": "sgd", "seed": 0, "acc": 0.1}\n{"met', "--metric acc", "t.jsonl", **more)
 
+head, flags = "Name,State,Created,Runtime,method,seed,val_acc", "--metric val_acc --factor method"
+wandb = grid(head, "misty-sun-$i,finished,2024-05-01T10:0$i:00.000Z,6$i,$m,$s,$v")
+crash = swapped(wandb, "n-8,finished", "n-8,crashed", ",91.1", ",55.0")
+right("W&B export, all finished", wandb, flags, ACC, "Not used: Name, Created, Runtime")
+refused("W&B export, a crash without a flag", crash, flags, "State", "crashed")
+untested("W&B export, --failed", crash, f"{flags} --failed State=crashed", "seed!=3", "Runtime")
+right("W&B export, --where", crash, f"{flags} --where State=finished", LEFT_OUT, "Runtime")
+refused("W&B export, --failed of no row", crash, f"{flags} --failed State=Crashed", "Crashed")
+refused("W&B export, all running", wandb.replace("finished", "running"), flags, "State", "running")
+rerun = crash + "misty-sun-10,finished,2024-05-02T10:00:00.000Z,70,adam,3,91.1\n"
+right("W&B export, a run again", rerun, f"{flags} --where State=finished")
+chart = "Step,sgd-0 - val_loss,sgd-0 - val_loss__MIN,adam-0 - val_loss\n1,0.9,0.9,0.8\n2,0.7,0.7,0.5\n"
+refused("W&B chart export (wide)", chart, "--metric 'adam-0 - val_loss'", "Step")
+head = "number,value,datetime_start,duration,params_lr,params_seed,state"
+row = "$i,$v,2024-05-01 10:00:0$i,0 days 00:01:00.00$i,$m,$s,COMPLETE"
+optuna = swapped(grid(head, row, {"0.01": A, "0.001": B}), "0.001,3,COMPLETE", "0.001,3,PRUNED")
+flags = "--metric value --factor params_lr --seed params_seed"
+refused("Optuna, README's flags", optuna, f"{flags} --where state=COMPLETE", "value")
+flags += " --higher-is-better"
+refused("Optuna, PRUNED without a flag", optuna, flags, "state", "PRUNED")
+rates = dict(zip(["0.01", "0.001"], LEFT_OUT.values()))
+right("Optuna, the first level is higher", optuna, f"{flags} --where state=COMPLETE", rates, "duration")
+head, flags = "loss,timestamp,done,pid,config/lr,config/seed", "--metric loss --factor config/lr --seed config/seed"
+ray = grid(head, "$v,17145$i,True,41$i,$m,$s", rates := {"0.01": LA, "0.001": LB})
+refused("Ray Tune, done without a flag", swapped(ray, "171458,True", "171458,False"), flags, "done")
+four = {name: [*values[:3], values[4]] for name, values in rates.items()}
+right("Ray Tune, --where", swapped(ray, "171458,True", "171458,False"), f"{flags} --where done=True", four, "pid")
+right("Ray Tune, all done", ray, flags, rates, "Not used: timestamp, pid")
+refused("Ray Tune, none is done", ray.replace("True", "False"), flags, "done")
+head, flags = "run_id,status,metrics.acc,params.method,params.seed", "--factor params.method --seed params.seed"
+mlflow = grid(head, "c0ffee$i,FINISHED,$v,$m,$s")
+right("MLflow, all FINISHED", mlflow, flags, ACC, "Not used: run_id")
+lost = swapped(mlflow, "8,FINISHED,91.1", "8,FAILED,")
+refused("MLflow, FAILED without a flag", lost, flags, "status", "FAILED")
+untested("MLflow, --failed", lost, f"{flags} --failed status=FAILED", "params.seed!=3")
+board = grid("run,method,Wall time,Step,Value", "$m/$s,$m,1714.$i,1,50\n$m/$s,$m,1715.$i,2,$v")
+flags = "--metric Value --higher-is-better --factor method --last Step"
+refused("TensorBoard, no seed", board, flags, "run, method, Wall time, Step, Value", "unpaired")
+right("TensorBoard, --unpaired", board, f"{flags} --seed run --unpaired", ACC, "Wall time", unpaired=True)
 
-better, better_loss = Right("better", ACC), Right("better", LOSS)
-method = "--factor method"
-four = {name: without(values, 3) for name, values in ACC.items()}  # without seed 3
-crashed_text = "seed!=3"
-
-lightning = grid(
-    "method,seed,epoch,step,train_loss,val_loss",
-    "$m,$s,0,49,0.91,\n$m,$s,0,49,,0.8\n$m,$s,1,99,0.61,\n$m,$s,1,99,,$v",
-    LOSS,
-)
-cut = swapped(lightning, ("adam,4,1,99,0.61,\nadam,4,1,99,,0.44\n", ""))
-keras = grid("method;seed;epoch;accuracy;val_accuracy", "$m;$s;0;0.5;0.6\n$m;$s;1;0.95;$v", FRACTION)
-hugging = grid(
-    "",
-    '{"model": "$m", "seed": $s, "step": 10, "epoch": 1.0, "loss": 0.9, "learning_rate": 5e-05}\n'
-    '{"model": "$m", "seed": $s, "step": 10, "epoch": 1.0, "eval_accuracy": 0.5, "eval_runtime": 1.$i}\n'
-    '{"model": "$m", "seed": $s, "step": 20, "epoch": 2.0, "loss": 0.4, "learning_rate": 0.0}\n'
-    '{"model": "$m", "seed": $s, "step": 20, "epoch": 2.0, "eval_accuracy": $v, "eval_runtime": 1.$i}',
-    FRACTION,
-)
-wandb_all = grid(
-    '"Name","State","Created","Runtime","method","seed","val/acc"',
-    '"misty-sun-$i","finished","2024-05-01T10:0$i:00.000Z","6$i","$m","$s","$v"',
-)
-wandb = swapped(wandb_all, ('n-8","finished"', 'n-8","crashed"'), ('"91.1"', '"55.0"'))
-chart = '"Step","sgd-0 - val_loss","sgd-0 - val_loss__MIN","adam-0 - val_loss"\n1,0.9,0.9,0.8\n2,0.7,0.7,0.5\n'
-optuna_all = grid(
-    "number,value,datetime_start,datetime_complete,duration,params_lr,params_seed,state",
-    "$i,$v,2024-05-01 10:00:0$i,2024-05-01 10:01:0$i,0 days 00:01:00.00$i,$m,$s,COMPLETE",
-    {"0.01": A, "0.001": B},
-)
-optuna = swapped(optuna_all, ("0.001,3,COMPLETE", "0.001,3,PRUNED"))
-optuna_flags = "--metric value --factor params_lr --seed params_seed"
-ray_all = grid(
-    "loss,timestamp,done,training_iteration,trial_id,date,time_total_s,pid,config/lr,config/seed,logdir",
-    "$v,17145$i,True,10,3f_0000$i,2024-05-01_10-00-0$i,12.$i,41$i,$m,$s,3f_0000$i",
-    {"0.01": LA, "0.001": LB},
-)
-ray = swapped(ray_all, ("0.41,171458,True", "0.41,171458,False"))
-ray_flags = "--metric loss --factor config/lr --seed config/seed"
-mlflow_all = grid(
-    "run_id,experiment_id,status,start_time,metrics.acc,params.method,params.seed,tags.mlflow.runName",
-    "c0ffee$i,1,FINISHED,2024-05-01 10:00:0$i,$v,$m,$s,calm-cat-$i",
-)
-mlflow = swapped(mlflow_all, ("8,1,FINISHED", "8,1,FAILED"), (",91.1,", ",,"))
-mlflow_flags = "--metric metrics.acc --factor params.method --seed params.seed"
-board = grid("run,Wall time,Step,Value", "$m/$s,1714.$i,1,50\n$m/$s,1715.$i,2,$v")
+refused("wide", "seed,sgd,adam\n0,90.1,91.2\n1,90.3,90.8\n2,90.6,91.9\n", "", "sgd", "adam")
 long = grid("method,seed,metric,value", "$m,$s,acc,$v\n$m,$s,loss,0.$i")
-items = {"sgd": [1] * 100 + [0] * 100, "adam": [1] * 117 + [0] * 83}
-passed = {"sgd": [0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0], "adam": [1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1]}
-words = {name: [["false", "true"][value] for value in values] for name, values in passed.items()}
-summary = plain("acc") + "sgd,Mean,90.22\nadam,Mean,91.2\nsgd,Std,0.26\nadam,Std,0.42\n"
-data_twice = grid("dataset,method,seed,acc", "mnist,$m,$s,$v\nsvhn,$m,$s,$v")
-diverged = grid("method,seed,acc,diverged", "$m,$s,$v,False").replace("adam,3,91.1,False", "adam,3,91.1,True")
+refused("long", long, "--metric value --factor method --higher-is-better", "metric")
+right("long, --where", long, "--metric value --factor method --higher-is-better --where metric=acc")
+items: Values = {"sgd": [1] * 100 + [0] * 100, "adam": [1] * 117 + [0] * 83}
+right("items of 0 and 1", plain("correct", items), "--metric correct --higher-is-better", items)
+passed: Values = {"sgd": [False] * 9 + [True], "adam": [True] * 9 + [False]}
+bits: Values = {"sgd": [0] * 9 + [1], "adam": [1] * 9 + [0]}
+right("true and false", plain("passed", passed), "--metric passed --higher-is-better", bits)
+refused("true and false, no direction", plain("passed", passed), "--metric passed", "passed")
+diverged = swapped(grid("method,seed,acc,diverged", "$m,$s,$v,False"), "adam,3,91.1,False", "adam,3,91.1,True")
+refused("diverged without a flag", diverged, "--metric acc", "diverged")
+untested("diverged, --failed", diverged, "--metric acc --failed diverged=True", "seed!=3")
+refused("summary rows", acc + "sgd,Mean,90.22\nadam,Mean,91.2\nsgd,Std,0.26\nadam,Std,0.42\n", "", "Mean")
+tasks = grid("dataset,method,seed,acc", "mnist,$m,$s,$v\nsvhn,$m,$s,$v")
+right("datasets of equal values", tasks, "--factor method --dataset dataset", level=0.975)
+refused("two text columns", tasks, "", "dataset, method, seed, acc")
+refused("datasets without a flag", tasks, "--factor method", "dataset")
+right("across two files", acc, "--metric acc", level=0.975, file="across")
+for name, cell in {"percent": "90.6%", "±": "90.6±0.1", "units": "90.6 ms", "decimal comma": '"90,6"'}.items():
+    refused(f"cells: {name}", acc.replace("90.6", cell), "--metric acc", cell.strip('"'))
+right("tabs", acc.replace(",", "\t"), "--metric acc", file="t.tsv")
+right("gz", gzip.compress(acc.encode()), "--metric acc", file="t.csv.gz")
+parquet = pd.read_csv(io.StringIO(acc)).to_parquet() if find_spec("pyarrow") else b"PAR1"
+(right if find_spec("pyarrow") else refused)(
+    "Parquet", parquet, "--metric acc", *([] if find_spec("pyarrow") else ["pyarrow"]), file="t.parquet"
+)
+for cell in ("NaN", "-inf", ""):
+    untested(f"failed: {cell or 'an empty cell'}", acc.replace(",91.1", f",{cell}"), "", "seed!=3")
+untested("failed, seeds 3.0", swapped(acc.replace(",91.1", ","), ",3,", ",3.0,"), "--metric acc", "seed!=3.0")
+right("failed, the advice", swapped(acc.replace(",91.1", ","), ",3,", ",3.0,"), "--where seed!=3", LEFT_OUT)
+named = grid("method,run,acc", "$m,run_$s,$v")
+right("seeds named run_0", named, "--seed run")
+untested("failed, seeds named run_0", named.replace(",91.1", ","), "--metric acc --seed run", "run!=run_3")
+untested("every run failed", plain("acc", {"sgd": [""] * 3, "adam": [""] * 3}), "--metric acc")
+untested("one seed", plain("acc", {"sgd": [90.1], "adam": [91.2]}), "--metric acc")
+untested("no spread", plain("acc", {"sgd": [90, 90, 90], "adam": [91, 91, 91]}), "--metric acc")
+refused("a row twice", acc + "adam,4,91.0\n", "", "adam", "4")
 folds = grid("method,seed,fold,acc", "$m,$s,0,$v\n$m,$s,1,80")
 half = {name: [(value + 80) / 2 for value in values] for name, values in ACC.items()}
+refused("folds without a flag", folds, "--metric acc", "fold")
+right("folds, --mean-over", folds, "--metric acc --mean-over fold", half)
+untested("a fold is missing", swapped(folds, "adam,3,1,80\n", ""), "--metric acc --mean-over fold")
 apart = grid("method,seed,acc", "$m,$s,$v", {"sgd": A}) + grid("", "$m,$s,$v", {"adam": B}, 5)
-two_scales = plain("acc", {"sgd": FA, "adam": B})
+untested("no common seeds", apart, "--metric acc", "seed")
+right("--unpaired", apart, "--metric acc --unpaired", unpaired=True)
+refused("no seed column", grid("method,acc", "$m,$v"), "--metric acc", "method, acc", "unpaired")
+refused("Seed in capitals", grid("method,Seed,acc", "$m,$s,$v"), "--metric acc", "Seed")
+for a, b in {"ViT, klein": "Größe β, 视觉", "$5 GPU": "$10 GPU", "NA": "None", "2024-02-01": "2024-01-01"}.items():
+    right(f"names: {a}", plain("acc", {f'"{a}"': A, f'"{b}"': B}), "--metric acc --factor method", {a: A, b: B})
+written("LaTeX", plain("acc", {"$5 _": A, "$10 & %": B}), "--metric acc --table t.tex", r"\$5 \_", r"\$10 \& \%")
+refused("0.1 and 1e-1", swapped(plain("acc", {"0.1": A, "1": B}), "\n0.1,3", "\n1e-1,3"), "--factor method", "1e-1")
+numbers, truth = {"0.1": A, "0": B}, {"True": A, "False": B}
+right("0 and 0.0", swapped(plain("acc", numbers), "\n0,3", "\n0.0,3"), "--metric acc --factor method", numbers)
+right("True and true", swapped(plain("acc", truth), "True,3", "true,3"), "--factor method", truth)
+right("--baseline True", plain("acc", truth), "--factor method --baseline True", truth)
+right("seeds 3 and 3.0", swapped(acc, "adam,3,", "adam,3.0,"))
+for metric in ("neg_loss", "improvement", "score_loss", "lossless_ratio", "value", "1-accuracy", "-loss", "acc_drop"):
+    refused(f"direction: {metric}", plain(metric), "", metric)
+for metric, verdict in {
+    "FID ↓": "worse",
+    "test_error": "worse",
+    "mAP": "better",
+    "Top-1 accuracy [%]": "better",
+}.items():
+    right(f"direction: {metric}", plain(metric), verdict=verdict)
+right("direction: val/loss, flag", plain("val/loss", LOSS), "--higher-is-better", LOSS, verdict="worse")
+right("test/acc as fractions", plain("test/acc", FRACTION), "", FRACTION)
+refused("test/acc in percent", plain("test/acc"), "", "test/acc", "90.1")
+refused("two columns of numbers", grid("method,seed,acc,loss", "$m,$s,$v,0.$i"), "", "method, seed, acc, loss")
+refused("--metric that is no column", acc, "--metric accuracy", "method, seed, acc")
+refused("one variant", plain("acc", {"sgd": A}), "--metric acc", "method")
+refused("margin of another scale", plain("acc", FRACTION), "--metric acc --margin 0.5", "margin")
+right("margin in points", plain("acc", FRACTION), "--margin '0.5 points'", FRACTION)
+right("margin, equivalent", acc, "--margin 2", verdict="equivalent")
+right("two scales", plain("acc", {"sgd": FA, "adam": B}), "", {"sgd": FA, "adam": B}, "in percent")
+right("Excel (byte order mark, CRLF)", b"\xef\xbb\xbf" + acc.replace("\n", "\r\n").encode())
+right("an index of pandas", grid(",method,seed,acc", "$i,$m,$s,$v"), "--metric acc")
+right("spaces after commas", acc.replace(",", ", "))
+refused("a column twice", grid("method,seed,acc,acc", "$m,$s,$v,0.$i"), "--metric acc", "acc")
+refused("a comma at the end of rows", grid("method,seed,acc", "$m,$s,$v,"), "--metric acc", "t.csv")
+refused("a longer row", acc + "adam,5,91.0,x,y\n", "--metric acc", "5")
+refused("latin-1", plain("acc", {"Größe": A, "adam": B}).encode("latin-1"), "", "t.csv")
+refused("an empty method", swapped(acc, "adam,3", ",3"), "--metric acc", "method")
+refused("an empty seed", swapped(acc, "adam,3", "adam,"), "--metric acc", "seed")
+refused("a header alone", "method,seed,acc\n", "--metric acc", "t.csv")
 three = plain("acc", {**ACC, "lion": [90.0, 90.4, 90.5, 90.1, 90.3]})
-nested = grid("", '{"config": {"method": "$m", "seed": $s}, "acc": $v}')
-table8 = grid("depth,head,seed,acc", "2,logits,$s,$v\n4,logits,$s,9$v\n2,softmax,$s,80.$s\n4,softmax,$s,81.$s", {"": A})
-dollars = {"$5 GPU": A, "$10 GPU": B}
-lines = [line + "\n" for line in plain("acc").splitlines()]
-
-CASES: list[tuple[str, str, str, str | bytes, Any]] = [
-    # name, file, flags, text, outcome
-    ("README", "t.csv", "", plain("acc"), better),
-    ("Lightning, last epoch", "t.csv", "--metric val_loss --last epoch", lightning, better_loss),
-    ("Lightning, last step", "t.csv", "--metric val_loss --last step", lightning, better_loss),
-    ("Lightning, epochs without a flag", "t.csv", "--metric val_loss", lightning, Refused(("epoch", "step"))),
-    (
-        "Lightning, a run that ended early",
-        "t.csv",
-        "--metric val_loss --last epoch",
-        cut,
-        Right("not shown", {"sgd": LA, "adam": [*LB[:4], 0.8]}, ("adam", "earlier")),
-    ),
-    (
-        "Lightning, NaN at the end",
-        "t.csv",
-        "--metric val_loss --last epoch",
-        swapped(lightning, ("adam,3,1,99,,0.41", "adam,3,1,99,,nan")),
-        NotTested(says=(crashed_text,)),
-    ),
-    ("Keras, semicolons", "t.csv", "--metric val_accuracy --last epoch", keras, Refused(("method;seed",))),
-    (
-        "Keras, commas",
-        "t.csv",
-        "--metric val_accuracy --last epoch",
-        keras.replace(";", ","),
-        Right("better", FRACTION),
-    ),
-    (
-        "Hugging Face, log_history as JSON lines",
-        "t.jsonl",
-        "--metric eval_accuracy --last step",
-        hugging,
-        Right("better", FRACTION, ("eval_runtime", "learning_rate", "loss", "epoch")),
-    ),
-    (
-        "Hugging Face, trainer_state.json",
-        "t.json",
-        "--metric loss",
-        '{"log_history": [], "epoch": 3}',
-        Refused((".json",)),
-    ),
-    ("W&B export, a crash without a flag", "t.csv", f"--metric val/acc {method}", wandb, Refused(("State", "crashed"))),
-    (
-        "W&B export, --failed",
-        "t.csv",
-        f"--metric val/acc {method} --failed State=crashed",
-        wandb,
-        NotTested(says=(crashed_text, "Runtime")),
-    ),
-    (
-        "W&B export, --where",
-        "t.csv",
-        f"--metric val/acc {method} --where State=finished",
-        wandb,
-        Right("better", four, ("Runtime",)),
-    ),
-    (
-        "W&B export, --failed of no row",
-        "t.csv",
-        f"--metric val/acc {method} --failed State=oops",
-        wandb,
-        Refused(("oops",)),
-    ),
-    (
-        "W&B export, all finished",
-        "t.csv",
-        f"--metric val/acc {method}",
-        wandb_all,
-        Right("better", ACC, ("Runtime", "Created", "Name")),
-    ),
-    ("W&B chart export (wide)", "t.csv", "--metric='adam-0 - val_loss'", chart, Refused(("Step",))),
-    ("Optuna, README's flags", "t.csv", optuna_flags + " --where state=COMPLETE", optuna, Refused(("value",))),
-    (
-        "Optuna, PRUNED without a flag",
-        "t.csv",
-        optuna_flags + " --higher-is-better",
-        optuna,
-        Refused(("state", "PRUNED")),
-    ),
-    (
-        "Optuna, numbers as levels, 0.01 first",
-        "t.csv",
-        optuna_flags + " --higher-is-better --where state=COMPLETE",
-        optuna,
-        Right("better", {"0.01": four["sgd"], "0.001": four["adam"]}, ("duration", "number")),
-    ),
-    ("Ray Tune, done without a flag", "t.csv", ray_flags, ray, Refused(("done",))),
-    (
-        "Ray Tune, --where done=True",
-        "t.csv",
-        ray_flags + " --where done=True",
-        ray,
-        Right("better", {"0.01": without(LA, 3), "0.001": without(LB, 3)}, ("pid", "trial_id", "time_total_s")),
-    ),
-    ("Ray Tune, all done", "t.csv", ray_flags, ray_all, Right("better", {"0.01": LA, "0.001": LB}, ("pid",))),
-    ("MLflow, all FINISHED", "t.csv", mlflow_flags, mlflow_all, Right("better", ACC, ("run_id", "start_time"))),
-    ("MLflow, FAILED without a flag", "t.csv", mlflow_flags, mlflow, Refused(("status", "FAILED"))),
-    (
-        "MLflow, --failed",
-        "t.csv",
-        mlflow_flags + " --failed status=FAILED",
-        mlflow,
-        NotTested(says=("params.seed!=3",)),
-    ),
-    ("TensorBoard, no seed", "t.csv", "--metric Value --last Step --higher-is-better", board, Refused(("run", "Step"))),
-    (
-        "TensorBoard, one run a variant",
-        "t.csv",
-        "--metric Value --last Step --higher-is-better --unpaired",
-        board,
-        NotTested(("sgd/0", "adam/0")),
-    ),
-    ("wide", "t.csv", "", "seed,sgd,adam\n0,90.1,91.2\n1,90.3,90.8\n2,90.6,91.9\n", Refused(("sgd", "adam"))),
-    ("long", "t.csv", f"--metric value {method} --higher-is-better", long, Refused(("metric",))),
-    ("long, --where", "t.csv", f"--metric value {method} --higher-is-better --where metric=acc", long, better),
-    (
-        "items of 0 and 1",
-        "t.csv",
-        "--metric correct --seed item --higher-is-better",
-        grid("method,item,correct", "$m,$s,$v", items),
-        Right("better", items),
-    ),
-    ("true and false", "t.csv", "--metric passed --higher-is-better", plain("passed", words), Right("better", passed)),
-    ("true and false, no direction", "t.csv", "--metric passed", plain("passed", words), Refused(("passed",))),
-    ("diverged without a flag", "t.csv", "--metric acc", diverged, Refused(("diverged",))),
-    ("diverged, --failed", "t.csv", "--metric acc --failed diverged=True", diverged, NotTested(says=(crashed_text,))),
-    ("summary rows", "t.csv", "", summary, Refused(("Mean",))),
-    ("datasets of equal values", "t.csv", f"{method} --dataset dataset", data_twice, Right("better", ACC, level=0.975)),
-    ("two text columns", "t.csv", "", data_twice, Refused(("dataset", "method"))),
-    ("datasets without a flag", "t.csv", method, data_twice, Refused(("dataset",))),
-    ("across two files", "across:t.csv", "--metric acc", plain("acc"), Right("better", ACC, level=0.975)),
-    ("percent signs", "t.csv", "--metric acc", plain("acc").replace(".1\n", ".1%\n"), Refused(("90.1%",))),
-    ("± in cells", "t.csv", "--metric acc", plain("acc").replace("90.6\n", "90.6±0.1\n"), Refused(("90.6±0.1",))),
-    ("units", "t.csv", "--metric time", plain("time").replace("90.6\n", "90.6 s\n"), Refused(("90.6 s",))),
-    ("decimal commas", "t.csv", "--metric acc", plain("acc").replace("90.6\n", '"90,6"\n'), Refused(("90,6",))),
-    ("tabs", "t.tsv", "--metric acc", plain("acc").replace(",", "\t"), better),
-    ("gz", "t.csv.gz", "--metric acc", gzip.compress(plain("acc").encode()), Refused((".gz", ".csv"))),
-    (
-        "nested JSON",
-        "t.jsonl",
-        "--metric acc --factor config.method --seed config.seed",
-        nested,
-        Refused(("config", "acc")),
-    ),
-    (
-        "NaN",
-        "t.csv",
-        "--metric acc",
-        plain("acc").replace("adam,3,91.1", "adam,3,NaN"),
-        NotTested(says=(crashed_text,)),
-    ),
-    (
-        "inf",
-        "t.csv",
-        "--metric acc",
-        plain("acc").replace("adam,3,91.1", "adam,3,-inf"),
-        NotTested(says=(crashed_text,)),
-    ),
-    (
-        "empty cell",
-        "t.csv",
-        "--metric acc",
-        plain("acc").replace("adam,3,91.1", "adam,3,"),
-        NotTested(says=(crashed_text,)),
-    ),
-    ("empty cell, no --metric", "t.csv", "", plain("acc").replace("adam,3,91.1", "adam,3,"), NotTested()),
-    ("a row twice", "t.csv", "", "".join([*lines, lines[-1]]), Refused(("adam", "4"))),
-    ("folds without a flag", "t.csv", "--metric acc", folds, Refused(("fold",))),
-    ("folds, --mean-over", "t.csv", "--metric acc --mean-over fold", folds, Right("better", half)),
-    ("a fold is missing", "t.csv", "--metric acc --mean-over fold", folds.replace("adam,3,1,80\n", ""), NotTested()),
-    ("no common seeds", "t.csv", "--metric acc", apart, NotTested(says=("seed",))),
-    ("--unpaired", "t.csv", "--metric acc --unpaired", apart, Right("better", ACC, unpaired=True)),
-    ("no seed column", "t.csv", "--metric acc", grid("method,acc", "$m,$v"), Refused(("method", "acc", "unpaired"))),
-    ("Seed in capitals", "t.csv", "--metric acc", grid("method,Seed,acc", "$m,$s,$v"), Refused(("Seed",))),
-    (
-        "quoted commas, unicode",
-        "t.csv",
-        "--metric acc",
-        plain("acc", {'"ViT, klein"': A, '"Größe β, 视觉"': B}),
-        Right("better", {"ViT, klein": A, "Größe β, 视觉": B}),
-    ),
-    ("$ in names", "t.csv", "--metric acc", plain("acc", dollars), Right("better", dollars)),
-    ("$ in LaTeX", "t.csv", "--metric acc --table t.tex", plain("acc", dollars), Written((r"\$5 GPU", r"\$10 GPU"))),
-    ("levels NA and None", "t.csv", "", plain("acc", {"NA": A, "None": B}), Right("better", {"NA": A, "None": B})),
-    (
-        "0.001 and 1e-3",
-        "t.csv",
-        "--metric acc --factor lr",
-        grid("lr,seed,acc", "$m,$s,$v", {"0.001": A, "0.01": B}).replace("0.001,3", "1e-3,3"),
-        Refused(("0.001", "1e-3")),
-    ),
-    (
-        "0 and 0.0",
-        "t.csv",
-        "--metric acc --factor drop",
-        grid("drop,seed,acc", "$m,$s,$v", {"0.1": A, "0": B}).replace("\n0,3", "\n0.0,3"),
-        Right("better", {"0.1": A, "0": B}),
-    ),
-    ("seeds 3 and 3.0", "t.csv", "", plain("acc").replace("adam,3,", "adam,3.0,"), better),
-    (
-        "True and true",
-        "t.csv",
-        "--metric acc --factor bias",
-        grid("bias,seed,acc", "$m,$s,$v", {"True": A, "False": B}).replace("True,3", "true,3"),
-        Right("better", {"True": A, "False": B}),
-    ),
-    (
-        "dates",
-        "t.csv",
-        "--metric acc --factor date",
-        grid("date,seed,acc", "$m,$s,$v", {"2024-02-01": A, "2024-01-01": B}),
-        Right("better", {"2024-02-01": A, "2024-01-01": B}),
-    ),
-    *((f"direction of {name}", "t.csv", "", plain(name), Refused((name,))) for name in ("neg_loss", "improvement")),
-    *(
-        (f"direction of {name}", "t.csv", "", plain(name), Refused((name,)))
-        for name in ("score_loss", "lossless_ratio")
-    ),
-    *((f"direction of {name}", "t.csv", "", plain(name), Refused((name,))) for name in ("1-accuracy", "-loss")),
-    *((f"direction of {name}", "t.csv", "", plain(name), Right("worse", ACC)) for name in ("FID ↓", "test_error")),
-    *((f"direction of {name}", "t.csv", "", plain(name), better) for name in ("mAP", "Top-1 accuracy [%]", "evalF1")),
-    ("seeds named run_0", "t.csv", "--seed run", grid("method,run,acc", "$m,run_$s,$v"), better),
-    ("test/acc in percent", "t.csv", "", plain("test/acc"), Right("better", ACC, ("0.98",), ("98 points", "98.0"))),
-    ("two columns of numbers", "t.csv", "", grid("method,seed,acc,loss", "$m,$s,$v,0.$i"), Refused(("acc", "loss"))),
-    ("--metric that is no column", "t.csv", "--metric accuracy", plain("acc"), Refused(("accuracy", "acc"))),
-    ("one variant", "t.csv", "--metric acc", plain("acc", {"sgd": A}), Refused(("method",))),
-    ("margin of another scale", "t.csv", "--metric acc --margin 0.5", plain("acc", FRACTION), Refused(("margin",))),
-    ("margin in points", "t.csv", "--margin='0.5 points'", plain("acc", FRACTION), Right("better", FRACTION)),
-    ("margin, equivalent", "t.csv", "--margin 2", plain("acc"), Right("equivalent", ACC)),
-    ("two scales", "t.csv", "", two_scales, Right("better", {"sgd": FA, "adam": B}, ("scale",))),
-    (
-        "Excel (byte order mark, CRLF)",
-        "t.csv",
-        "",
-        b"\xef\xbb\xbf" + plain("acc").replace("\n", "\r\n").encode(),
-        better,
-    ),
-    ("a column twice", "t.csv", "--metric acc", grid("method,seed,acc,acc", "$m,$s,$v,0.$i"), Refused(("acc",))),
-    ("a comma at the end of rows", "t.csv", "--metric acc", grid("method,seed,acc", "$m,$s,$v,"), Refused(("4",))),
-    ("a longer row", "t.csv", "--metric acc", plain("acc") + "adam,5,91.0,x,y\n", Refused(("5",))),
-    ("latin-1", "t.csv", "", plain("acc", {"Größe": A, "adam": B}).encode("latin-1"), Refused(("t.csv",))),
-    ("an empty method", "t.csv", "--metric acc", plain("acc").replace("adam,3", ",3"), Refused(("method",))),
-    ("an empty seed", "t.csv", "--metric acc", plain("acc").replace("adam,3", "adam,"), Refused(("seed",))),
-    ("a header alone", "t.csv", "--metric acc", "method,seed,acc\n", Refused(("t.csv",))),
-    ("an empty file", "t.csv", "--metric acc", "", Refused(("t.csv",))),
-    ("three variants", "t.csv", "", three, Right("better", ACC, level=None)),
-    (
-        "three variants, one run failed",
-        "t.csv",
-        "--metric acc",
-        swapped(three, ("lion,3,90.1", "lion,3,")),
-        Right("better", ACC, (crashed_text,), level=None),
-    ),
-    ("a grid", "t.csv", "--factor depth --factor head", table8, Written(("logits", "softmax"))),
-    ("--gate", "t.csv", "--gate 'adam better than sgd'", plain("acc"), Written(("adam",))),
-    ("Parquet", "t.parquet", "--metric acc", b"", better),
-]
+right("three variants", three, level=None)
+right("three variants, a failed run", swapped(three, ",90.1\nlion,4", ",\nlion,4"), "", ACC, "seed!=3", level=None)
+row = "2,logits,$s,$v\n4,logits,$s,9$v\n2,softmax,$s,80.$s\n4,softmax,$s,81.$s"
+written("a grid", grid("depth,head,seed,acc", row, {"": A}), "--factor depth --factor head", "logits", "softmax")
+written("--gate", acc, "--gate 'adam better than sgd'", "adam")
 
 
-def run(arguments: list[str], shell: bool) -> tuple[int, str, str]:
-    """Exit status, output and error of the command; -1 for a traceback."""
+def run(arguments: list[str], shell: bool = False) -> tuple[int, str, str]:
+    """Exit status, output and errors of the command; -1 for a traceback."""
     if shell:
-        command = [sys.executable, "-m", "analysis.main", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-m", "analysis.main", *arguments], capture_output=True, text=True)
         return (-1 if "Traceback" in done.stderr else done.returncode), done.stdout, done.stderr
-    out, err = io.StringIO(), io.StringIO()
+    status, out, err = -1, io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             status = body(arguments)
         except UserError as error:
             status = 2
-            err.write(f"{error}\n")
-        except SystemExit as error:
-            status = int(error.code or 0)
+            print(error, file=sys.stderr)
         except Exception:
-            status = -1
-            err.write(traceback.format_exc())
+            traceback.print_exc()
     return status, out.getvalue(), err.getvalue()
 
 
-def tried(number: int, name: str, flags: list[str], outcome: Any) -> tuple[str, str]:
-    """What is wrong, and what the program printed, in the folder of the table."""
-    files = [name.removeprefix("across:")] if ":" not in name else ["a.csv", "b.csv"]
-    first = [*(["across"] if ":" in name else []), *files]
-    judged = isinstance(outcome, Right | NotTested)
-    status, out, err = run([*first, *flags, *(["--json"] if judged else [])], shell=number % 12 == 0)
-    printed = f"exit {status}\n{out if status or not judged else ''}{err}"
-    if status == -1:
-        return "a traceback", printed
-    if isinstance(outcome, Refused):
-        if status != 2:
-            return f"exit {status}, expected a refusal", f"exit {status}\n{out[-1500:]}{err}"
-        missing = [word for word in outcome.says if word not in err]
-        lines = len(err.strip().splitlines())
-        return (f"not named: {missing}" if missing else f"{lines} lines" if lines != 1 else ""), printed
-    if status != 0:
-        return f"exit {status}", printed
-    if isinstance(outcome, Written):
-        text = out + (Path("t.tex").read_text() if Path("t.tex").exists() else "")
-        text += "".join(page.read_text() for page in Path().glob("*/*.md"))
-        missing = [word for word in outcome.says if word not in text]
-        return (f"not written: {missing}" if missing else ""), printed
-    status, answer, notes = run([*first, *flags, "--out", "page"], shell=False)
-    if status != 0:
-        return f"the page: exit {status}", answer + notes
-    page = "".join(path.read_text() for path in Path("page").glob("*.md"))
-    return outcome.wrong(out, notes + page), f"{answer}{notes}"
+def tried(case: Case, shell: bool) -> tuple[str, str]:
+    """What is wrong ("" if nothing is), and what the program printed, in the folder of the table."""
+    files = ["across", "a.csv", "b.csv"] if case.file == "across" else [case.file]
+    for file in [file for file in files if file != "across"]:
+        Path(file).write_bytes(case.text if isinstance(case.text, bytes) else case.text.encode())
+    arguments = [*files, *shlex.split(case.flags)]
+    status, out, err = run(
+        arguments if "--table" in arguments or case.kind == "written" else [*arguments, "--out", "page"], shell
+    )
+    printed = f"exit {status}\n{out}{err}"
+    if status != (2 if case.kind == "refused" else 0):
+        return f"exit {status}" if status >= 0 else "a traceback", printed
+    if case.kind == "refused" and len(err.strip().splitlines()) != 1:
+        return "not one line", printed
+    pages = [path.read_text() for path in [*Path().glob("*/*.md"), *Path().glob("*.tex")]]
+    said = "".join([err, *([] if case.kind == "refused" else [out, *pages])])
+    if missing := [word for word in case.says if word not in " ".join(said.split())]:
+        return f"not said: {missing}", printed
+    if case.kind != "right":
+        return "", printed
+    data = json.loads(run([*arguments, "--json"])[1])
+    return next(filter(None, map(case.wrong, data.get("datasets", {"": data}).values())), ""), printed
 
 
 def main() -> None:
-    word = sys.argv[1] if len(sys.argv) > 1 else ""
-    problems = 0
-    start, environment = Path.cwd(), {"PYTHONPATH": str(Path.cwd())}
-    os.environ.update(environment)
-    cases = [(number, *case) for number, case in enumerate(CASES) if word in case[0]]
-    for number, name, file, flags, text, outcome in cases:
+    os.environ["PYTHONPATH"] = start = os.getcwd()
+    cases = [case for case in CASES if not sys.argv[1:] or sys.argv[1] in case.name]
+    differing = 0
+    for number, case in enumerate(cases):
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
-            content = text if isinstance(text, bytes) else text.encode()
-            for path in ["a.csv", "b.csv"] if ":" in file else [file]:
-                Path(path).write_bytes(content)
-            if file.endswith("parquet"):
-                import pandas as pd
-
-                if importlib.util.find_spec("pyarrow"):
-                    pd.read_csv(io.StringIO(plain("acc"))).to_parquet(file)
-                else:
-                    outcome = Refused(("pyarrow",))
-            wrong, printed = tried(number, file, shlex.split(flags), outcome)
+            wrong, printed = tried(case, shell=number % 20 == 0)
             os.chdir(start)
-        problems += bool(wrong)
-        print(f"{'DIFFERS' if wrong else 'ok':8} {name}{f': {wrong}' if wrong else ''}", flush=True)
+        differing += bool(wrong)
+        print(f"{'DIFFERS' if wrong else 'ok':8}{case.name}{f': {wrong}' if wrong else ''}", flush=True)
         if wrong:
-            print(f"    vit-report {file} {flags}\n" + "".join(f"    | {line}\n" for line in printed.splitlines()))
-    print(f"{len(cases)} tables, {len(cases) - problems} as written, {problems} differ")
+            print(
+                "".join(f"    | {line}\n" for line in [f"vit-report {case.file} {case.flags}", *printed.splitlines()])
+            )
+    print(f"{len(cases)} tables: {len(cases) - differing} as written, {differing} differ")
 
 
 if __name__ == "__main__":
