@@ -11,10 +11,10 @@ from pydantic import BeforeValidator, Field, InstanceOf, ValidationError, model_
 
 from experiments.cli import folder
 from experiments.errors import UserError, first_line
-from experiments.runs.tracking.settings import PLACE
 from experiments.sections import Section
 from experiments.stated import ColumnMargin, Family, Variance
 from experiments.table_plan import GivenPlan, TablePlan
+from experiments.tracking import PLACE
 from vit.registry import nearest
 
 Spread = Literal["interval", "sd"]

@@ -32,8 +32,7 @@ from analysis.write import files as write
 from analysis.write.document import Document
 from experiments.errors import UserError, plural, say
 from experiments.runs.history import add_look
-from experiments.runs.tracking import server
-from experiments.runs.tracking.settings import Tracking
+from experiments.tracking import Tracking, Unreachable, bounded, wandb_in_use
 from vit.registry import REGISTRY
 
 LIMIT_SECONDS = 120  # for everything that is asked of the server of W&B
@@ -195,12 +194,12 @@ def save_workspace(findings: Findings, document: Document, place: Tracking) -> s
     folder = findings.study.folder
     assert folder is not None  # see `_workspace`
     try:
-        with server.wandb_in_use():
+        with wandb_in_use():
             from analysis.outputs import workspace
 
-            url = server.bounded(lambda: workspace.save(findings, document, folder, place), LIMIT_SECONDS)
+            url = bounded(lambda: workspace.save(findings, document, folder, place), LIMIT_SECONDS)
             return f"workspace in W&B: {url}"
-    except server.Unreachable as error:
+    except Unreachable as error:
         return f"not saved in W&B ({error})"
 
 

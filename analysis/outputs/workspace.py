@@ -15,9 +15,7 @@ from analysis.write import markdown
 from analysis.write.document import Document
 from experiments.files import read_json, write_json
 from experiments.metric import METRICS, WATCHED, Metric
-from experiments.runs.tracking import server
-from experiments.runs.tracking.notes import TOKEN, note_path, study_key, token
-from experiments.runs.tracking.settings import STUDY_KEY, Tracking
+from experiments.tracking import STUDY_KEY, TOKEN, Tracking, place, read_note, study_key, token
 
 FEWEST_FOR_BAND = 5  # seeds; with fewer, plots show each run
 NOTE = (
@@ -30,8 +28,12 @@ MOST_PINNED = 20  # runs, a limit of W&B
 PAGES = "pages"  # in the file of the token: address of a project -> kind of page -> URL
 
 
-def workspace(findings: Findings, document: Document, folder: Path, entity: str, project: str) -> ws.Workspace:
-    """Make the workspace of a study, whose folder is `folder`. It is not saved, and no server is asked."""
+def workspace(findings: Findings, document: Document, folder: Path, where: tuple[str, str, str]) -> ws.Workspace:
+    """Make the workspace of a study, whose folder is `folder`. It is not saved, and no server is asked.
+
+    `where`: see `place`.
+    """
+    entity, project, address = where
     study, metric, styles = findings.study, str(findings.study.metric), findings.styles.by_variant
     tables = [markdown.table(table) for table in document.tables if table.name == "variants"]
     sections: dict[str, list[PanelTypes]] = {
@@ -55,7 +57,7 @@ def workspace(findings: Findings, document: Document, folder: Path, entity: str,
             filters=expr.And(expr.Config(STUDY_KEY) == study_key(study.name, folder)),
             groupby=[expr.Metric("Group")],
             group_colors={variant: style.colour for variant, style in styles.items()},
-            pinned_runs=[*_baseline_ids(study, folder, f"{server.base_url()}/{entity}/{project}")],
+            pinned_runs=[*_baseline_ids(study, folder, address)],
             order=[expr.Ordering(expr.Summary(metric), ascending=False)],
             pinned_columns=[f"summary:{metric}", "config:params.value", "config:flops_per_image.value"],
         ),
@@ -65,8 +67,8 @@ def workspace(findings: Findings, document: Document, folder: Path, entity: str,
 def _baseline_ids(study: Runs, folder: Path, project: str) -> list[str]:
     """The ids of the baseline's runs in the project with this address, as many as W&B can pin."""
     runs = study.runs["run"][study.runs["variant"] == study.baseline]
-    notes = [read_json(path) for run in runs if (path := note_path(folder, run)).exists()]
-    return [note["id"] for note in notes if note["where"] == project][:MOST_PINNED]
+    notes = [read_note(folder, run) for run in runs]
+    return [note["id"] for note in notes if note.get("where") == project][:MOST_PINNED]
 
 
 def _result(study: Runs) -> list[PanelTypes]:
@@ -112,14 +114,13 @@ def _curve(study: Runs, metric: Metric) -> wr.LinePlot:
     return wr.LinePlot(title=f"{metric.label}: {_band(study)}", **axes, smoothing_type="none", **_grouped(study))
 
 
-def save(findings: Findings, document: Document, folder: Path, place: Tracking) -> str:
+def save(findings: Findings, document: Document, folder: Path, tracking: Tracking) -> str:
     """Create or update the workspace. Returns its URL, which is kept beside the token of the folder."""
-    server.check_online()
-    entity, project = server.probe(place.entity), server.project(place.project)
+    where = place(tracking)
     token(folder)
     note = read_json(folder / TOKEN)
-    urls = note.setdefault(PAGES, {}).setdefault(f"{server.base_url()}/{entity}/{project}", {})
-    page = new = workspace(findings, document, folder, entity, project)
+    urls = note.setdefault(PAGES, {}).setdefault(where[2], {})
+    page = new = workspace(findings, document, folder, where)
     if saved := _saved(urls.get("workspace")):
         ours = {section.name for section in new.sections}
         page, of_user = saved, [section for section in saved.sections if section.name not in ours]

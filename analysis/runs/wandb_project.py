@@ -12,7 +12,7 @@ from analysis.runs.source_run import ENDED, SourceRun
 from experiments.config import RunConfig
 from experiments.errors import UserError
 from experiments.metric import METRICS
-from experiments.runs.tracking.settings import STUDY_KEY, TRIAL, check_settings
+from experiments.tracking import STUDY_KEY, TRIAL, check_settings
 
 WANDB = "wandb:"  # before a project, as a source
 TIMEOUT = 20  # seconds to wait for the server

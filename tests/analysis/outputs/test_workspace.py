@@ -21,7 +21,7 @@ from analysis.runs.read import read
 from analysis.write.document import Document, Section
 from analysis.write.table import Column, Table
 from experiments.runs import record
-from experiments.runs.tracking.settings import Tracking
+from experiments.tracking import Tracking
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 MARKUP = "**bold** [link](javascript:x) `code`"
