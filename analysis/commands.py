@@ -32,10 +32,9 @@ from analysis.write import files as write
 from analysis.write.document import Document
 from experiments.errors import UserError, plural, say
 from experiments.runs.history import add_look
-from experiments.tracking import Tracking, Unreachable, bounded, wandb_in_use
+from experiments.tracking import Tracking, Unreachable, wandb_in_use
 from vit.registry import REGISTRY
 
-LIMIT_SECONDS = 120  # for everything that is asked of the server of W&B
 OF_INDEX = {"skip_unreadable", "out", "figures", "open", "style"}
 """The flags that an index takes. With another one, a folder that holds one study means that study."""
 
@@ -197,10 +196,9 @@ def save_workspace(findings: Findings, document: Document, place: Tracking) -> s
         with wandb_in_use():
             from analysis.outputs import workspace
 
-            url = bounded(lambda: workspace.save(findings, document, folder, place), LIMIT_SECONDS)
-            return f"workspace in W&B: {url}"
+            return f"workspace in W&B: {workspace.save(findings, document, folder, place)}"
     except Unreachable as error:
-        return f"not saved in W&B ({error})"
+        return f"no workspace is saved: {error}"
 
 
 def record_looks(studies: Iterable[Runs]) -> None:

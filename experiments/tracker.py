@@ -11,8 +11,7 @@ import shlex
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -28,7 +27,6 @@ from experiments.tracking import (
     STUDY_KEY,
     TRIAL,
     Tracking,
-    Unreachable,
     check_settings,
     kill_wandb,
     note_path,
@@ -55,7 +53,7 @@ Row = Mapping[str, float]
 
 
 @dataclass
-class Tracker(AbstractContextManager["Tracker"]):
+class Tracker:
     """Sends the runs of a command to W&B while it is open, from a thread: training never waits for it.
 
     The first error ends tracking with one line. Only the end of the command waits, for at most `END_SECONDS`. `alert`:
@@ -65,7 +63,6 @@ class Tracker(AbstractContextManager["Tracker"]):
 
     tracking: Tracking
     folder: Path
-    _: KW_ONLY
     alert: bool = False
     show: Callable[[str], None] | None = None
 
@@ -74,16 +71,14 @@ class Tracker(AbstractContextManager["Tracker"]):
         self.left = dict[str, None]()  # ended runs that W&B lacks
         self.last, self.is_over = "", False  # the last run that was sent; whether nothing is waited for any more
         self.thread = threading.Thread(target=self._send, daemon=True)
+        self.sync = f"`vit-sweep sync {shlex.quote(str(self.folder))}`"
+        begun = any(self.folder.glob(f"*/{record.CONFIG}"))
         if self.tracking.is_on:
             check_settings()
             self.thread.start()
-        elif (
-            self.tracking.mode == "auto"
-            and not os.environ.get("WANDB_MODE")
-            and not any(self.folder.glob(f"*/{record.CONFIG}"))
-        ):
+        elif self.tracking.mode == "auto" and not (os.environ.get("WANDB_MODE") or begun):
             now = f"`--tracking offline` and `wandb leet {shlex.quote(str(self.folder / FOLDER))}` show curves now"
-            self._show(f"off, no W&B API key is configured; {self._sync()} sends runs later; {now}")
+            self._show(f"off, no W&B API key is configured; {self.sync} sends runs later; {now}")
         return self
 
     def epoch(self, run: RunSpec, row: Row) -> None:
@@ -109,7 +104,7 @@ class Tracker(AbstractContextManager["Tracker"]):
                 kill_wandb()
                 self.thread.join(1.0)
         if self.left:
-            self._show(f"W&B lacks {plural(len(self.left), 'run')}; {self._sync()} sends them")
+            self._show(f"W&B lacks {plural(len(self.left), 'run')}; {self.sync} sends them")
 
     def _send(self) -> None:
         """The thread: send what is in the queue. Before the first item, no server is asked and nothing is written."""
@@ -125,17 +120,14 @@ class Tracker(AbstractContextManager["Tracker"]):
                 sender.close()
                 if self.alert and self.last:
                     sender.alert(self.last)
-        except (Unreachable, UserError) as error:
+        except UserError as error:
             if not self.is_over:
-                self._show(f"W&B cannot be used ({error}); training goes on")
+                self._show(f"{error}; training goes on")
 
     def _complete(self, sender: Sender, run: RunSpec) -> None:
         sender.complete(run.name)
         self.left.pop(run.name, None)
         self.last = run.name
-
-    def _sync(self) -> str:
-        return f"`vit-sweep sync {shlex.quote(str(self.folder))}`"
 
     def _show(self, line: str) -> None:
         (self.show or partial(say, error=True))(f"tracking: {line}")
@@ -265,8 +257,8 @@ class Sender:
 
         new_id = f"{run_id}-{token(self.folder)}"
         note = {"id": new_id, **self._note(run)}
-        for path in (self.folder / FOLDER, note_path(self.folder, run).parent):
-            own_folder(path)
+        own_folder(self.folder / FOLDER)
+        own_folder(note_path(self.folder, run).parent)
         write_json(note_path(self.folder, run), note)  # at once: who goes on with the run sends it there, too
         root = Path(os.environ.get("WANDB_DIR") or self.folder)
         if not self.is_online:  # written from its first epoch: it replaces what an interruption left

@@ -9,14 +9,12 @@ import os
 import re
 import secrets
 import tempfile
-import threading
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from collections.abc import Iterator
 from configparser import ConfigParser, Error
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from experiments.errors import UserError
@@ -36,7 +34,6 @@ FOLDER = "wandb"  # in the study's folder: what wandb writes, and notes of what 
 TOKEN = "wandb.json"  # in the study's folder: the random part of the ids of its W&B runs, and the URLs of its pages
 OF_AGENT = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")  # an agent sets them for its command
 PROBE_SECONDS, ANSWER_SECONDS = 5, 10  # that the server has for its first answer, and for others; wandb's default is 90
-T = TypeVar("T")
 
 
 def agent_run() -> dict[str, str] | None:
@@ -119,24 +116,12 @@ def add_tracking_arguments(parser: ArgumentParser, default: Mode = "auto", alert
         parser.add_argument("--alert", action="store_true", help=about)
 
 
-class Unreachable(Exception):
-    """The server does not answer, or refuses the API key. The message is a reason in one line."""
+class Unreachable(UserError):
+    """W&B cannot be used: its server does not answer, or refuses the API key. The message has no API key."""
 
-
-def bounded(call: Callable[[], T], seconds: float) -> T:
-    """Call a function in a thread. Raises `Unreachable` after so many seconds; the thread is then left alone."""
-    answer: Future[T] = Future()
-
-    def body() -> None:
-        try:
-            answer.set_result(call())
-        except BaseException as error:
-            answer.set_exception(error)
-
-    threading.Thread(target=body, daemon=True).start()
-    if not wait([answer], seconds).done:
-        raise Unreachable(f"W&B did not answer for {seconds:.0f} s")
-    return answer.result()
+    def __init__(self, reason: str) -> None:
+        key = os.environ.get("WANDB_API_KEY") or "\0"
+        super().__init__(f"W&B cannot be used ({' '.join(reason.split()).replace(key, '[API key]')[:300]})")
 
 
 @contextlib.contextmanager
@@ -146,43 +131,28 @@ def wandb_in_use() -> Iterator[None]:
     for name in (*OF_AGENT, "WANDB_RESUME", "WANDB_SERVICE"):  # they are for one run
         os.environ.pop(name, None)
     os.environ["WANDB_SILENT"] = "true"
-    kept = os.environ.get("WANDB_DATA_DIR")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as staging:  # else wandb uses the home folder
-        os.environ["WANDB_DATA_DIR"] = kept or staging
+        os.environ["WANDB_DATA_DIR"] = staging
         try:
             import wandb
 
-            try:
-                yield
-            except BaseException:
-                kill_wandb()
+            yield
+            wandb.teardown()
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # of any family: wandb raises many
+            kill_wandb()
+            if isinstance(error, UserError | KeyboardInterrupt):
                 raise
-            finally:
-                with contextlib.suppress(Exception, SystemExit):  # its process may be dead
-                    bounded(wandb.teardown, PROBE_SECONDS)
-        except UserError:
-            raise
-        except (Exception, SystemExit) as error:  # of any family: wandb raises many
-            raise Unreachable(brief(error)) from error
-        finally:
-            if not kept:
-                del os.environ["WANDB_DATA_DIR"]
+            raise Unreachable(f"{type(error).__name__}: {error}") from error
 
 
 def kill_wandb() -> None:
-    """Kill wandb's own process, if it was started: it waits for its server as long as that does not answer."""
-    import wandb
+    """End wandb's own process, if there is one, at once: it waits for its server as long as that does not answer."""
+    with contextlib.suppress(Exception, SystemExit):
+        import wandb
 
-    connection: Any = wandb.setup()._connection  # nothing public ends it
-    with contextlib.suppress(AttributeError):
+        connection: Any = wandb.setup()._connection  # nothing public ends the process
         connection._proc._process.kill()
-
-
-def brief(error: BaseException) -> str:
-    """An error in one short line, without the API key."""
-    kind = "" if isinstance(error, Unreachable) else f"{type(error).__name__}: "
-    text = f"{kind}{' '.join(str(error).split())}"
-    return text.replace(os.environ.get("WANDB_API_KEY") or "\0", "[API key]")[:300]
+        wandb.teardown()
 
 
 def project(given: str | None) -> str:
@@ -207,7 +177,8 @@ def place(tracking: Tracking) -> tuple[str, str, str]:
         api = wandb.Api(timeout=PROBE_SECONDS)
         entity = tracking.entity or os.environ.get("WANDB_ENTITY") or str(api.default_entity)
     except Exception as error:  # of many kinds, with the same one for a wrong key and no answer
-        raise Unreachable(f"{address} did not answer" if "in time" in str(error) else brief(error)) from error
+        reason = f"{address} did not answer" if "in time" in str(error) else f"{type(error).__name__}: {error}"
+        raise Unreachable(reason) from error
     return entity, project(tracking.project), f"{address}/{entity}/{project(tracking.project)}"
 
 

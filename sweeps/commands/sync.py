@@ -10,7 +10,7 @@ from experiments.files import check_name
 from experiments.runs import record
 from experiments.study import STUDY, StudyPlan
 from experiments.tracker import Sender
-from experiments.tracking import Unreachable, add_tracking_arguments, wandb_in_use
+from experiments.tracking import add_tracking_arguments, wandb_in_use
 from sweeps.commands.arguments import PROG
 from sweeps.commands.run import tracking_of
 
@@ -43,17 +43,14 @@ def sync(arguments: argparse.Namespace, _: str) -> int:
         which = f"none of {', '.join(given)} has finished" if given else "holds no finished runs"
         raise UserError(f"{study_dir}: {which}; give the folder of a study, OUT/STUDY")
     sent = 0
-    try:
-        with wandb_in_use():
-            sender = Sender(study_dir, tracking)
-            say(f"runs are mirrored to Weights & Biases: {sender.where}")
-            for run in finished:
-                try:
-                    sender.complete(run)
-                    sent += 1
-                except UserError as error:
-                    say(f"{run}: is not sent ({error})")
-    except Unreachable as error:
-        raise UserError(f"W&B cannot be used ({error}); run the same command again for the rest") from error
+    with wandb_in_use():
+        sender = Sender(study_dir, tracking)
+        say(f"runs are mirrored to Weights & Biases: {sender.where}")
+        for run in finished:
+            try:
+                sender.complete(run)
+                sent += 1
+            except UserError as error:
+                say(f"{run}: is not sent ({error})")
     say(f"W&B has {sent} of {plural(len(finished), 'finished run')}")
     return 0 if sent == len(finished) else 1

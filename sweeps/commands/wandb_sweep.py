@@ -16,7 +16,6 @@ from experiments.tracking import (
     Tracking,
     Unreachable,
     add_tracking_arguments,
-    bounded,
     place,
     project,
     wandb_in_use,
@@ -25,7 +24,6 @@ from sweeps.commands.arguments import PROG, add_study_command, read_folder
 from sweeps.commands.run import DEVICE, tracking_of
 from sweeps.study_folder import the_only_driver
 
-SECONDS = 60.0  # that the server has to register a sweep
 OPEN = ("PENDING", "RUNNING", "PAUSED")  # states of a sweep that may start runs
 SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
 AGENT = "WANDB_AGENT_DISABLE_FLAPPING=true wandb agent --forward-signals"
@@ -97,10 +95,10 @@ def _register(study_dir: Path, spec: dict[str, Any]) -> None:
     say(f"specification: {file}")
     try:
         with wandb_in_use(), contextlib.redirect_stdout(io.StringIO()):
-            sweep = bounded(lambda: _registered(spec, read_json(note) if is_known else None), SECONDS)
+            sweep = _registered(spec, read_json(note) if is_known else None)
     except Unreachable as error:
         again = f"register the sweep later with the same command, or with: wandb sweep {shlex.quote(str(file))}"
-        say(f"W&B cannot be used ({error}); {again}")
+        say(f"{error}; {again}")
         return
     write_json(note, sweep)
     say(f"sweep: {sweep['url']}", f"agent: {AGENT} {shlex.quote(sweep['path'])}")

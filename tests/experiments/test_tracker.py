@@ -16,7 +16,7 @@ from experiments.errors import UserError
 from experiments.runs import predictions, record
 from experiments.runs.run import train
 from experiments.tracker import Tracker
-from experiments.tracking import TOKEN, Tracking, brief, token
+from experiments.tracking import TOKEN, Tracking, Unreachable, token
 from experiments.version import code
 
 
@@ -204,7 +204,7 @@ def test_a_project_that_wandb_would_refuse_is_one_line(name):
 
 def test_an_error_never_shows_the_key(monkeypatch):
     monkeypatch.setenv("WANDB_API_KEY", "secret-key")
-    assert brief(ValueError("bad\nsecret-key")) == "ValueError: bad [API key]"
+    assert str(Unreachable("ValueError: bad\nsecret-key")) == "W&B cannot be used (ValueError: bad [API key])"
 
 
 def test_the_token_is_made_once(tmp_path):
