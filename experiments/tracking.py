@@ -152,6 +152,8 @@ def kill_wandb() -> None:
 
         connection: Any = wandb.setup()._connection  # nothing public ends the process
         connection._proc._process.kill()
+        with contextlib.suppress(Exception):
+            connection.teardown(0)  # first: `wandb.teardown` alone makes threads of open runs print tracebacks
         wandb.teardown()
 
 
@@ -200,9 +202,10 @@ def read_note(folder: Path, run: str) -> dict[str, str]:
 def token(folder: Path) -> str:
     """The random part of the W&B ids of the runs in a folder. It is made once and moves with the folder."""
     path = folder / TOKEN
-    with lock(own_folder(folder / LOCKS) / TOKEN, ANSWER_SECONDS):
-        if not path.exists():
-            write_json(path, {"token": secrets.token_hex(4)})
+    if not path.exists():
+        with lock(own_folder(folder / LOCKS) / TOKEN, ANSWER_SECONDS):
+            if not path.exists():
+                write_json(path, {"token": secrets.token_hex(4)})
     return check_name(str(read_json(path).get("token")), f"{path}: token")
 
 

