@@ -214,7 +214,7 @@ class WandbServer:
         return {"upsertBucket": {"inserted": inserted, "bucket": _described(run) | bucket}}
 
     def op_RunStoppedStatus(self, _: dict[str, Any]) -> dict[str, Any]:
-        return {"project": {"run": {"stopped": True}}}
+        return {"project": {"run": {"stopped": True}}}  # a click on "stop" interrupts no sweep
 
     def op_CreateRunFiles(self, v: dict[str, Any]) -> dict[str, Any]:
         files = [{"name": name, "uploadUrl": f"{self.url}/run/{v['run']}/{name}"} for name in v["files"]]
