@@ -130,7 +130,7 @@ def wandb_in_use() -> Iterator[None]:
     check_settings()
     for name in (*OF_AGENT, "WANDB_RESUME", "WANDB_SERVICE"):  # they are for one run
         os.environ.pop(name, None)
-    os.environ["WANDB_SILENT"] = "true"
+    os.environ |= {"WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false"}  # reports hold the end of a command up
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as staging:  # else wandb uses the home folder
         os.environ["WANDB_DATA_DIR"] = staging
         try:
