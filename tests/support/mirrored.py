@@ -54,6 +54,8 @@ def trained(
         trained = time.monotonic()
     if ended is not None:
         ended.extend([time.monotonic() - trained, max(held)])
+    if tracker.thread.ident:
+        tracker.thread.join(30)  # a command would end it; here it would go on in the next test
     return said
 
 
