@@ -29,10 +29,9 @@ from analysis.words import plain
 from analysis.write import files as write
 from analysis.write.document import Document
 from experiments.errors import UserError, plural, say
-from experiments.runs.tracking import server
+from experiments.tracking import Unreachable, wandb_in_use
 from vit.registry import REGISTRY
 
-LIMIT_SECONDS = 120  # for everything that is asked of the server of W&B
 OF_INDEX = {"skip_unreadable", "out", "figures", "open"}
 """The flags that an index takes. With another one, a folder that holds one study means that study."""
 
@@ -180,13 +179,12 @@ def save_workspace(findings: Findings, document: Document) -> str:
     folder = findings.study.folder
     assert folder is not None  # see `_check_workspace`
     try:
-        with server.wandb_in_use():
+        with wandb_in_use():
             from analysis.outputs import workspace
 
-            url = server.bounded(lambda: workspace.save(findings, document, folder), LIMIT_SECONDS)
-            return f"workspace in W&B: {url}"
-    except server.Unreachable as error:
-        return f"not saved in W&B ({error})"
+            return f"workspace in W&B: {workspace.save(findings, document, folder)}"
+    except Unreachable as error:
+        return f"no workspace is saved: {error}"
 
 
 def _located(source: str) -> str:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from experiments.cli import Parser, add_settings, complete_with, folder, given_settings, positive, run_command
 from experiments.errors import UserError, say
-from experiments.runs.tracking.settings import add_tracking_arguments
+from experiments.tracking import add_tracking_arguments
 
 if TYPE_CHECKING:
     from experiments.config import RunConfig
+    from experiments.study import RunSpec
+    from experiments.tracker import Tracker
 
 PROG = "vit-train"
 USAGE = f"""{PROG} [--preset NAME] [--SETTING VALUE ...] [--out DIR] [--device DEVICE] [--threads N] [--tracking MODE]
@@ -86,16 +88,16 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     from experiments.memory import batch_named
     from experiments.runs.record import is_finished
     from experiments.runs.run import pick_device, train
-    from experiments.runs.tracking.mirror import Mirror
-    from experiments.runs.tracking.settings import AgentRun, Tracking
     from experiments.study import RunSpec
+    from experiments.tracker import Tracker
+    from experiments.tracking import Tracking, agent_run
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     kind, out = config.model.pos_embed, Path(arguments.out)
     run = RunSpec.of(f"{config.data.name.replace(':', '-')}-{kind}-s{config.seed}-{{}}", config, kind)
     name = run.name
-    agent = AgentRun.asked_for()
+    agent = agent_run()
     trained_before, said = is_finished(out / name), list[str]()
     is_mirrored = agent or not trained_before
     tracking = Tracking(arguments.tracking if is_mirrored else "off", arguments.project, arguments.entity, agent=agent)
@@ -104,9 +106,11 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     if pick_device(arguments.device).type == "cpu":
         warn_of_slow_bfloat16([config], PROG)
     test = arguments.test == "true"
-    with Mirror(tracking, out, [name], show=said.append), batch_named(config):
-        on_row = _on_row(config.train.epochs, agent is not None)
+    with Tracker(tracking, out, show=said.append) as tracker, batch_named(config):
+        on_row = _on_row(run, tracker, agent is not None)
         (summary,) = train([run], out, device=arguments.device, on_row=on_row, test=test)
+        if summary:
+            tracker.ended(run)
     if summary is None:
         raise UserError(f"out: {str(out / name)!r} is trained by {holder(out / LOCKS / name) or 'another process'}")
     if trained_before:
@@ -139,8 +143,8 @@ def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], 
     return 0
 
 
-def _on_row(epochs: int, by_agent: bool) -> Callable[[int, dict[str, float]], bool]:
-    """An `on_row` that prints the metrics of each epoch, and prunes the run of an agent after SIGTERM.
+def _on_row(run: RunSpec, tracker: Tracker, by_agent: bool) -> Callable[[int, dict[str, float]], bool]:
+    """An `on_row` that prints and tracks the metrics of each epoch, and prunes the run of an agent after SIGTERM.
 
     The agent sends it where its sweep stops the run early. The sweep does not start this run again, so it is not left
     to be resumed.
@@ -149,10 +153,11 @@ def _on_row(epochs: int, by_agent: bool) -> Callable[[int, dict[str, float]], bo
     if by_agent:
         signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
 
-    def on_row(run: int, row: dict[str, float]) -> bool:
+    def on_row(_: int, row: dict[str, float]) -> bool:
+        tracker.epoch(run, row)
         metrics = (f"{part} loss {row[f'{part}/loss']:.4f}, acc {row[f'{part}/acc']:.2%}" for part in ("train", "val"))
         try:
-            say(f"epoch {row['epoch']}/{epochs}  {'; '.join(metrics)}")
+            say(f"epoch {row['epoch']}/{run.config.train.epochs}  {'; '.join(metrics)}")
         except OSError as error:  # a full disk does not stop the training; the command reports it at the end
             if isinstance(error, BrokenPipeError):
                 raise

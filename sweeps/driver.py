@@ -20,6 +20,7 @@ from experiments.metric import Metric
 from experiments.runs import record
 from experiments.runs.resume import epochs_done
 from experiments.study import RunSpec
+from experiments.tracker import Tracker
 from sweeps.engines.contract import Done, Engine, Epoch, Event, Failed, Task, Worker
 from sweeps.progress import ProgressDisplay, result_text
 
@@ -65,8 +66,17 @@ class Assigned:
 class Driver:
     """Trains the runs of a source. `failed`: run -> the error of its last attempt, of those that were given up."""
 
-    def __init__(self, source: Source, engine: Engine, task: Task, display: ProgressDisplay, metric: str) -> None:
+    def __init__(
+        self,
+        source: Source,
+        engine: Engine,
+        task: Task,
+        display: ProgressDisplay,
+        metric: str,
+        tracker: Tracker | None = None,
+    ) -> None:
         self.source, self.engine, self.task, self.display = source, engine, task, display
+        self.tracker = tracker
         self.metric = Metric(metric)  # whose value the progress shows for each run that has ended
         self.assigned: dict[Worker, Assigned] = {}
         self.attempts, self.failed = Counter[str](), dict[str, str]()
@@ -154,6 +164,8 @@ class Driver:
         run, now = work.cohorts[0][event.index], time.monotonic()
         work.since, work.longest = now, max(work.longest, now - work.since)
         self.display.row(worker, run, event.row)
+        if self.tracker:
+            self.tracker.epoch(run, event.row)
         prune = self.source.epoch(run, event.row)
         if self.task.asks:
             worker.answer(prune)
@@ -168,6 +180,8 @@ class Driver:
             summary, reason = None, str(error)
         if summary:
             self.source.ended(run, summary)
+            if self.tracker:
+                self.tracker.ended(run)
             self.display.ended(run, result_text(summary, self.metric))
         elif locked_by:
             self.source.give_back([run], last=True)

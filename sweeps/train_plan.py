@@ -8,6 +8,7 @@ from typing import Any
 from experiments.config import cohort_key
 from experiments.runs.resume import read_members
 from experiments.study import RunSpec
+from experiments.tracker import Tracker
 from sweeps.driver import Driver
 from sweeps.engines.contract import Engine, Task
 from sweeps.progress import ProgressDisplay, shown_metric
@@ -17,7 +18,12 @@ CPU_COHORT = 1  # measured on digits: a stack of 4 takes 4.0 times as long as a 
 
 
 def train_plan(
-    folder: StudyFolder, engine: Engine, *, cohort: int | None = None, only: Container[str] | None = None
+    folder: StudyFolder,
+    engine: Engine,
+    *,
+    cohort: int | None = None,
+    only: Container[str] | None = None,
+    tracker: Tracker | None = None,
 ) -> dict[str, str]:
     """Train the runs of a plan that are left, or only some of them. Returns the runs that were given up, and why.
 
@@ -33,7 +39,7 @@ def train_plan(
         display.skip([run.name for run in planned if run.name in folder.ended])
         runs = PlanRuns(planned, folder, cohort)
         task = Task(folder.dir, folder.dir / LOG, test=not plan.metric.startswith("val/"), most=runs.left)
-        driver = Driver(runs, engine, task, display, shown_metric(plan))
+        driver = Driver(runs, engine, task, display, shown_metric(plan), tracker)
         driver.run()
     return driver.failed
 

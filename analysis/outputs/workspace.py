@@ -11,9 +11,7 @@ from analysis.findings import Findings
 from analysis.write import markdown
 from analysis.write.document import Document
 from experiments.files import read_json, write_json
-from experiments.runs.tracking import server
-from experiments.runs.tracking.notes import TOKEN, study_key, token
-from experiments.runs.tracking.settings import STUDY_KEY
+from experiments.tracking import STUDY_KEY, TOKEN, Tracking, place, study_key, token
 
 MOST_SHOWN = 1000  # bars of a plot, the limit of W&B; its default is 10
 PAGE = "workspace"  # in the file of the token: its URL
@@ -51,8 +49,7 @@ def workspace(findings: Findings, document: Document, folder: Path, entity: str,
 
 def save(findings: Findings, document: Document, folder: Path) -> str:
     """Create or update the workspace. Returns its URL, which is kept beside the token of the folder."""
-    server.check_online()
-    entity, project = server.probe(None), server.project(None)
+    entity, project, _ = place(Tracking())
     token(folder)
     page, note = workspace(findings, document, folder, entity, project), read_json(folder / TOKEN)
     if url := note.get(PAGE):

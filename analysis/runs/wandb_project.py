@@ -6,6 +6,7 @@ import pandas as pd
 
 from analysis.runs.settings import leaves
 from experiments.errors import UserError, first_few
+from experiments.tracking import check_settings
 
 WANDB = "wandb:"  # before a project, as a source
 STATE = "State"  # the column of the state of a run, as W&B exports it
@@ -19,6 +20,7 @@ def read_project(source: str) -> pd.DataFrame:
 
     Raises `UserError` where the server gives no runs.
     """
+    check_settings()
     import wandb
 
     path = source.removeprefix(WANDB)

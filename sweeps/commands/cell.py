@@ -8,9 +8,9 @@ from typing import Any
 from experiments.errors import UserError, say
 from experiments.locks import DRIVER_LOCK, has_locks
 from experiments.runs.record import ERROR
-from experiments.runs.tracking.mirror import Mirror
-from experiments.runs.tracking.settings import AgentRun, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
+from experiments.tracker import Tracker
+from experiments.tracking import add_tracking_arguments, agent_run
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
 from sweeps.commands.run import DEVICE, tracking_of
 from sweeps.progress import result_text, shown_metric
@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
         cell,
         help="train one run of a study",
         description="Train one run of a study: for W&B agents, job arrays and scripts. If another process is training "
-        "the run, wait for it, and go on with the run if that process ends early. Started by a W&B agent, it mirrors "
+        "the run, wait for it, and go on with the run if that process ends early. Started by a W&B agent, it sends "
         "the run to the agent's W&B run; a run that has ended is mirrored from its record. The exit status is 0 if the "
         "run has ended with a record, whoever trained it, and 1 if it failed in every attempt.",
     )
@@ -51,9 +51,11 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
         raise UserError(f"{study_dir}: its file system has no locks; use `{PROG} run`, from one host")
     folder = StudyFolder.read(plan, study_dir, only=[run.name])
     StudyFolder(study_dir, plan, reused=folder.reused).ready()
-    tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
-    with Mirror(tracking, study_dir, [run.name]), LocalEngine(local_slots(arguments.device, 1)) as engine:
-        failed = train_plan(folder, engine, cohort=1, only={run.name})
+    tracking = replace(tracking_of(arguments), agent=agent_run())
+    with Tracker(tracking, study_dir) as tracker, LocalEngine(local_slots(arguments.device, 1)) as engine:
+        failed = train_plan(folder, engine, cohort=1, only={run.name}, tracker=tracker)
+        if not failed:
+            tracker.ended(run)  # also one that had ended before
     if failed:
         say(f"failed: {run.name}: {failed[run.name]} (see {study_dir / run.name / ERROR})")
         return 1

@@ -14,9 +14,9 @@ from experiments.errors import UserError, plural, say
 from experiments.metric import Metric
 from experiments.runs.record import ERROR, is_finished
 from experiments.runs.reused import counted
-from experiments.runs.tracking.mirror import Mirror
-from experiments.runs.tracking.settings import Tracking, add_alert_argument, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
+from experiments.tracker import Tracker
+from experiments.tracking import Tracking, add_tracking_arguments
 from sweeps.commands.arguments import PROG, add_study_command, add_until_decided, read_folder
 from sweeps.commands.show import print_plan
 from sweeps.engines.contract import Engine
@@ -61,8 +61,7 @@ def add(commands: Any) -> None:
     add_until_decided(command)
     command.add_argument("--cohort", type=_cohort, metavar="N|auto", help=COHORT)
     add_worker_arguments(command)
-    add_tracking_arguments(command)
-    add_alert_argument(command)
+    add_tracking_arguments(command, alert=True)
     command = add_study_command(
         commands,
         "plan",
@@ -120,8 +119,8 @@ def run(arguments: argparse.Namespace, command: str) -> int:
                 _start_line(folder.plan, len(left), engine),
                 *[COMPILES] * any(run.config.train.compile != "none" for run in left),
             )
-            with Mirror(tracking_of(arguments), folder.dir, alert=arguments.alert):
-                failed = _train(folder, engine, arguments.cohort, names)
+            with Tracker(tracking_of(arguments), folder.dir, alert=arguments.alert) as tracker:
+                failed = _train(folder, engine, arguments.cohort, names, tracker)
                 training.close()  # before what follows: Ray ends this process a minute after its head
             return _print_result(folder, failed)
 
@@ -185,18 +184,20 @@ def _names(plan: StudyPlan, given: Sequence[str]) -> set[str]:
     return {run.name for run in plan.runs if run.variant in chosen}
 
 
-def _train(folder: StudyFolder, engine: Engine | None, cohort: int | None, names: set[str]) -> dict[str, str]:
+def _train(
+    folder: StudyFolder, engine: Engine | None, cohort: int | None, names: set[str], tracker: Tracker
+) -> dict[str, str]:
     """Train those of these runs that are left, look by look where variants stop. Returns the failed ones and why."""
     from sweeps.train_plan import train_plan
 
     for of_look in runs_by_look(folder):
-        if engine and (failed := train_plan(folder, engine, cohort=cohort, only=of_look & names)):
+        if engine and (failed := train_plan(folder, engine, cohort=cohort, only=of_look & names, tracker=tracker)):
             return failed
     return {}
 
 
 def tracking_of(arguments: argparse.Namespace) -> Tracking:
-    """Where the runs are mirrored."""
+    """Where the runs are sent in W&B."""
     return Tracking(arguments.tracking, arguments.project, arguments.entity)
 
 

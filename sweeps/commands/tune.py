@@ -11,9 +11,9 @@ from experiments.cli import positive
 from experiments.config import load
 from experiments.errors import UserError, format_level, plural, say, setting_text
 from experiments.runs.record import ERROR
-from experiments.runs.tracking.mirror import Mirror
-from experiments.runs.tracking.settings import add_alert_argument, add_tracking_arguments
 from experiments.study import STUDY, StudyPlan
+from experiments.tracker import Tracker
+from experiments.tracking import add_tracking_arguments
 from experiments.tuned import TunedTrial, best_trial
 from sweeps.commands.arguments import PROG, add_study_command, out_dir, parse_plan, settings_for_all
 from sweeps.commands.run import add_worker_arguments, engine_of, tracking_of
@@ -59,8 +59,7 @@ def add(commands: Any) -> None:
     option("--sampler", choices=("tpe", "random", "qmc"), default="tpe", help="Optuna's sampler (default: tpe)")
     option("--pruner", choices=("halving", "hyperband", "none"), default="halving", help=PRUNER)
     add_worker_arguments(command)
-    add_tracking_arguments(command, "off")
-    add_alert_argument(command)
+    add_tracking_arguments(command, "off", alert=True)
 
 
 def tune(arguments: argparse.Namespace, _: str) -> int:
@@ -78,9 +77,10 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
             f"{plan.study.name}: tune {plural(len(plan.study.variants), 'variant')} by {plan.trials} trials{seeds} "
             f"each ({plan.sampler}, pruner {plan.pruner}) with {plural(engine.places, 'worker')}; {tried}"
         )
-        with the_only_driver(study_dir), Mirror(tracking_of(arguments), study_dir / RUNS, alert=arguments.alert):
+        tracker = Tracker(tracking_of(arguments), study_dir / RUNS, alert=arguments.alert)
+        with the_only_driver(study_dir), tracker:
             StudyFolder(study_dir, plan.study).ready()
-            trials = train_trials(plan, study_dir, engine, intro)
+            trials = train_trials(plan, study_dir, engine, intro, tracker)
             training.close()  # see `run`
     return _report(plan, trials, study_dir, arguments)
 

@@ -11,12 +11,19 @@ import yaml
 
 from experiments.errors import UserError, plural, say
 from experiments.files import read_bytes, read_json, write_json, write_text
-from experiments.runs.tracking.settings import add_tracking_arguments
+from experiments.tracking import (
+    ANSWER_SECONDS,
+    Tracking,
+    Unreachable,
+    add_tracking_arguments,
+    place,
+    project,
+    wandb_in_use,
+)
 from sweeps.commands.arguments import PROG, add_study_command, read_folder
 from sweeps.commands.run import DEVICE, tracking_of
 from sweeps.study_folder import the_only_driver
 
-SECONDS = 60.0  # that the server has to register a sweep
 OPEN = ("PENDING", "RUNNING", "PAUSED")  # states of a sweep that may start runs
 SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
 AGENT = "WANDB_AGENT_DISABLE_FLAPPING=true wandb agent --forward-signals"
@@ -48,8 +55,6 @@ def add(commands: Any) -> None:
 
 def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
     """Write the sweep and register it."""
-    from experiments.runs.tracking import server
-
     tracking = tracking_of(arguments)
     folder = read_folder(arguments)
     plan, study_dir = folder.plan, folder.dir
@@ -68,7 +73,7 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
     spec = {
         "name": plan.name,
         **({"description": plan.description} if plan.description else {}),
-        "project": server.project(tracking.project),
+        "project": project(tracking.project),
         **({"entity": tracking.entity} if tracking.entity else {}),
         "program": PROG,
         "method": "grid",
@@ -84,19 +89,16 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
 
 def _register(study_dir: Path, spec: dict[str, Any]) -> None:
     """Write the specification, register it where there is a server, and say what became of it."""
-    from experiments.runs.tracking import server
-
     file, note, text = study_dir / SPEC, study_dir / NOTE, yaml.safe_dump(spec, sort_keys=False, allow_unicode=True)
     is_known = note.exists() and file.exists() and read_bytes(file) == text.encode()
     write_text(file, text)
     say(f"specification: {file}")
     try:
-        server.check_online()
-        with server.wandb_in_use(), contextlib.redirect_stdout(io.StringIO()):
-            sweep = server.bounded(lambda: _registered(spec, read_json(note) if is_known else None), SECONDS)
-    except server.Unreachable as error:
+        with wandb_in_use(), contextlib.redirect_stdout(io.StringIO()):
+            sweep = _registered(spec, read_json(note) if is_known else None)
+    except Unreachable as error:
         again = f"register the sweep later with the same command, or with: wandb sweep {shlex.quote(str(file))}"
-        say(f"W&B cannot be used ({error}); {again}")
+        say(f"{error}; {again}")
         return
     write_json(note, sweep)
     say(f"sweep: {sweep['url']}", f"agent: {AGENT} {shlex.quote(sweep['path'])}")
@@ -105,16 +107,16 @@ def _register(study_dir: Path, spec: dict[str, Any]) -> None:
 def _registered(spec: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
     """Register the sweep of a specification, unless `known`, an earlier sweep of it, is open.
 
-    A sweep: `server`, its address; `path`, ENTITY/PROJECT/ID; `url`, of its page. Raises whatever wandb raises.
+    A sweep: `project`, the address of its project; `path`, ENTITY/PROJECT/ID; `url`, of its page. Raises whatever
+    wandb raises.
     """
     import wandb
 
-    from experiments.runs.tracking import server
-
-    address, entity, api = server.base_url(), server.probe(spec.get("entity")), wandb.Api(timeout=server.ANSWER_SECONDS)
-    if known and known["server"] == address:
+    entity, _, address = place(Tracking(project=spec["project"], entity=spec.get("entity")))
+    api = wandb.Api(timeout=ANSWER_SECONDS)
+    if known and known["project"] == address:
         with contextlib.suppress(ValueError, wandb.errors.Error):  # it was deleted
             if api.sweep(known["path"]).state.upper() in OPEN:
                 return known
     path = f"{entity}/{spec['project']}/{wandb.sweep(spec, entity=entity, project=spec['project'])}"
-    return {"server": address, "path": path, "url": api.sweep(path).url}
+    return {"project": address, "path": path, "url": api.sweep(path).url}

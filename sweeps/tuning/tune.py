@@ -6,6 +6,7 @@ from pathlib import Path
 from experiments.errors import UserError, say
 from experiments.files import own_folder, write_text
 from experiments.runs import record
+from experiments.tracker import Tracker
 from experiments.tuned import TunedTrial, best_trial
 from sweeps.driver import Driver
 from sweeps.engines.contract import Engine, Task
@@ -21,7 +22,9 @@ NOTE = (
 )
 
 
-def tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str = "") -> dict[str, list[TunedTrial]]:
+def tune(
+    plan: TuningPlan, study_dir: Path, engine: Engine, intro: str = "", tracker: Tracker | None = None
+) -> dict[str, list[TunedTrial]]:
     """Train the trials that are left. Returns variant -> its trials.
 
     If each variant has a finished trial, it writes STUDY/tuned.yaml. Raises `UserError` for bad input, where
@@ -29,13 +32,15 @@ def tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str = "") -> 
     """
     write_text(own_folder(study_dir / RUNS) / record.TRIALS, NOTE)
     try:
-        return _tune(plan, study_dir, engine, intro)
+        return _tune(plan, study_dir, engine, intro, tracker)
     except DatabaseErrors as error:
         advice = "run the same command again when it can be used; moved away, it is made anew from the records"
         raise UserError(f"{study_dir / RUNS / DATABASE}: cannot be used ({reason(error)}); {advice}") from None
 
 
-def _tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str) -> dict[str, list[TunedTrial]]:
+def _tune(
+    plan: TuningPlan, study_dir: Path, engine: Engine, intro: str, tracker: Tracker | None
+) -> dict[str, list[TunedTrial]]:
     trials = Trials(plan, study_dir / RUNS, partial(say, error=True))
     begun = [run for of_variant in trials.trials.values() for trial in of_variant.values() for run in trial.runs]
     StudyFolder(trials.folder, plan.study.model_copy(update={"runs": begun})).ready()
@@ -47,7 +52,7 @@ def _tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str) -> dict
         display.skip([run.name for trial in trials.closed() for run in trial.runs])
         trials.drop = display.drop
         task = Task(study_dir / RUNS, study_dir / LOG, test=False, asks=True, most=trials.left)
-        Driver(trials, engine, task, display, OBJECTIVE).run()
+        Driver(trials, engine, task, display, OBJECTIVE, tracker).run()
     rows = trials.rows()
     if all(map(best_trial, rows.values())):
         write_tuned(study_dir / TUNED, make_tuned(plan, rows))

@@ -15,9 +15,9 @@ from wandb_server import Run, WandbServer
 
 from experiments.runs import record
 from experiments.runs.run import train
-from experiments.runs.tracking.mirror import Mirror
-from experiments.runs.tracking.settings import Tracking
 from experiments.study import RunSpec
+from experiments.tracker import Tracker
+from experiments.tracking import Tracking
 
 
 def spec(seed: int = 0, **changes: Any) -> RunSpec:
@@ -31,17 +31,31 @@ def trained(
     mode: str = "online",
     on_row: Any = None,
     ended: list[float] | None = None,
-    **options: Any,
+    alert: bool = False,
 ) -> list[str]:
-    """Train runs as one cohort, mirrored; the lines that the user sees. `ended` gets the seconds of the end."""
+    """Train runs as one cohort, as a command does; the lines that the user sees. `ended` gets the seconds of the end,
+    and those for which the tracker held an epoch up.
+    """
     said: list[str] = []
     if not (study / "study.json").exists():
         write_plan(study, runs)
-    with Mirror(Tracking(mode, **options), study, [run.name for run in runs], show=said.append):
-        train(runs, study, device="cpu", on_row=on_row)
+    held = [0.0]
+
+    def after_epoch(number: int, row: dict[str, float]) -> bool | None:
+        start = time.monotonic()
+        tracker.epoch(runs[number], row)
+        held.append(time.monotonic() - start)
+        return on_row(number, row) if on_row else None
+
+    with Tracker(Tracking(mode), study, alert=alert, show=said.append) as tracker:
+        train(runs, study, device="cpu", on_row=after_epoch)
+        for run in runs:
+            tracker.ended(run)
         trained = time.monotonic()
     if ended is not None:
-        ended.extend([time.monotonic() - trained, time.monotonic()])
+        ended.extend([time.monotonic() - trained, max(held)])
+    if tracker.thread.ident:
+        tracker.thread.join(30)  # a command would end it; here it would go on in the next test
     return said
 
 
@@ -69,7 +83,7 @@ def users(server: WandbServer) -> list[int]:
 
 def mirror_of(server: WandbServer, run_dir: Path) -> Run:
     """The only W&B run of this record."""
-    (found,) = (run for name, run in server.runs.items() if name.startswith(run_dir.name))
+    (found,) = (run for run in server.runs.values() if run.settings["run"] == run_dir.name)
     return found
 
 

@@ -256,12 +256,12 @@ def test_a_disk_that_fills_up_in_mid_sweep_loses_nothing(tmp_path, monkeypatch, 
 def test_a_sweep_leaves_its_engine_before_it_waits_for_wandb(tmp_path, monkeypatch, vit_sweep):
     """Ray ends the process a minute after the head of its cluster, which may die when all runs have ended."""
     left = []
-    for name in ("engine_of", "Mirror"):
+    for name in ("engine_of", "Tracker"):
         context = MagicMock(**{"__exit__.side_effect": lambda *_, name=name: left.append(name)})
         monkeypatch.setattr(f"sweeps.commands.run.{name}", lambda *_, context=context, **options: context)
     monkeypatch.setattr("sweeps.commands.run._train", lambda *_: {})
     assert vit_sweep("run", study(tmp_path), "--out", tmp_path)[0] == 0
-    assert left == ["engine_of", "Mirror"]
+    assert left == ["engine_of", "Tracker"]
 
 
 @pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])

@@ -1,18 +1,18 @@
 """`vit-sweep wandb`, and real W&B agents that train its sweep, on a server of ours."""
 
 import json
-import os
 import signal
 import subprocess
 from pathlib import Path
 
+import agents_storm
 import mirrored
 import pytest
 import study_file
 import tiny
 import yaml
 from agents import Shell
-from stubbed import children, until
+from stubbed import until
 from wandb_sweeps import SweepServer
 
 from experiments.runs import record
@@ -105,61 +105,14 @@ def ended(process: subprocess.Popen[str]) -> str:
     return said
 
 
-def position(shell: Shell, folder: Path, verb: str, *words: object) -> str:
-    """`vit-sweep VERB` on the study position of 4 variants x 2 seeds."""
-    few = ("--preset", "digits", "--seeds", 2, "--set", "train.epochs=2", "--out", folder)
-    return shell("vit-sweep", verb, "position", *few, *words)
-
-
 @pytest.mark.slow
-def test_two_agents_train_each_run_once_with_the_records_of_a_sweep(server, tmp_path):
-    shell = Shell(tmp_path / "shell", server.env())
-    position(shell, tmp_path / "agents", "wandb")
-    both = [shell.agent("tester/vit-ablation/sweep0") for _ in range(2)]
-    said = [ended(agent) for agent in both]
-    assert all("About to run command: vit-sweep cell" in each for each in said), "one agent did everything"
-    folder = tmp_path / "agents" / "position"
-    names = [entry["run"] for entry in study_file.read_study(folder)["runs"]]
-    assert len(names) == 8
-    assert len(server.runs) == 8
-    check_sweep(server, folder)
-    assert json.loads(shell("vit-sweep", "status", folder, "--json"))["counts"]["finished"] == 8
-    position(shell, tmp_path / "sweep", "run", "--tracking", "off")
-    other = tmp_path / "sweep" / "position"
-    for name in names:
-        assert tiny.results(folder / name) == tiny.results(other / name)
-        assert (folder / name / record.PREDICTIONS).read_bytes() == (other / name / record.PREDICTIONS).read_bytes()
-    assert not mirrored.holds(tmp_path, server.key)
+def test_a_storm_over_three_agents_trains_each_run_once_and_wandb_has_every_row():
+    agents_storm.main(0)
 
 
 def epochs(folder: Path) -> int:
     """The epochs that a run in this folder has recorded so far."""
     return max((path.read_text().count("\n") - 1 for path in folder.glob("*/metrics.csv")), default=0)
-
-
-@pytest.mark.slow
-def test_a_killed_agent_and_its_run(server, study, tmp_path):
-    """The run is done again, once: by an agent after the sweep has ended. What the W&B run lacked is sent."""
-    shell = Shell(tmp_path / "shell", server.env())
-    words = ("--seeds", 1, "--set", "train.epochs=60", "--set", "data.train_limit=700", "--out", tmp_path)
-    shell("vit-sweep", "wandb", study, *words)
-    folder = tmp_path / "heads"
-    killed = shell.agent("tester/vit-ablation/sweep0")
-    until(lambda: epochs(folder) >= 1, 600)
-    for pid in (killed.pid, *children(killed.pid)):
-        os.kill(pid, signal.SIGKILL)
-    killed.communicate()
-    first = server.sweeps["sweep0"].sent["sweep0run0"]["run"]
-    assert not record.is_finished(folder / first)
-    ended(shell.agent("tester/vit-ablation/sweep0"))  # trains the other one
-    assert server.sweeps["sweep0"].state == "FINISHED"
-    assert len(list(folder.glob("*/summary.json"))) == 1
-    shell("vit-sweep", "wandb", study, *words)
-    assert server.sweeps["sweep1"].spec["parameters"]["run"]["values"] == [first]
-    ended(shell.agent("tester/vit-ablation/sweep1"))
-    assert json.loads(shell("vit-sweep", "status", folder, "--json"))["counts"]["finished"] == 2
-    mirrored.check(server, folder / first, "sweep1run0")
-    assert server.runs["sweep0run0"].state == "failed"
 
 
 @pytest.mark.slow
