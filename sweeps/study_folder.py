@@ -17,7 +17,7 @@ from experiments.runs import record
 from experiments.runs.history import Look, add_look
 from experiments.runs.reused import ReusedRuns, reused_runs
 from experiments.study import OTHER_FOLDERS, STUDY, RunSpec, StudyPlan
-from sweeps.merged import WHY_OTHER, with_planned_runs, with_sources, with_stopped
+from sweeps.merged import WHY_OTHER, with_planned_runs, with_sources
 from vit import plugins
 
 DRIVER_SECONDS = 1.0  # in which a driver that is ending ends, and one that only looks at the lock has looked
@@ -45,12 +45,12 @@ class StudyFolder:
         that of another run, and where a source of runs that are reused is missing or was changed.
 
         The runs of the plan get the names, and so the folders, that they have in study.json: a study that gains a
-        factor gives its variants longer labels, and the records stay where they are. See also `with_stopped`.
+        factor gives its variants longer labels, and the records stay where they are.
         """
         old = _old_plan(study_dir)
         names = {run.run_id: run.name for run in old.runs} if old else {}
         runs = [run.model_copy(update={"name": names.get(run.run_id, run.name)}) for run in plan.runs]
-        plan = with_stopped(with_sources(plan.changed(runs=runs), old), old)
+        plan = with_sources(plan.changed(runs=runs), old)
         reused, ended = reused_runs(plan), Ended()
         for run in plan.runs:
             if only is not None and run.name not in only:
@@ -112,15 +112,6 @@ class StudyFolder:
                 _record_look(old, self.dir, self.ended)
             plan = plan.changed(command=command)
             plan.write(self.dir)
-        return plan
-
-    def stop(self, look: int, labels: Collection[str]) -> StudyPlan:
-        """Take the runs after a look of these variants out of study.json, and of those that stopped before. Returns
-        its plan. The caller is `the_only_driver`.
-        """
-        plan = StudyPlan.read(self.dir)
-        plan = plan.with_last_looks({**dict.fromkeys(labels, look), **plan.stopped})
-        plan.write(self.dir)
         return plan
 
 

@@ -91,9 +91,8 @@ def print_plan(folder: StudyFolder) -> None:
     if plan.looks:
         from analysis.verdicts.looks import ALPHA, Looks  # imports numpy
 
-        stops = "; variants stop when they are decided" if plan.until_decided else ""
         tests = zip(plan.looks, Looks(tuple(plan.looks)).shares, strict=True)
-        said(f"looks     tests at {', '.join(f'{n} (level {ALPHA * share:.2%})' for n, share in tests)} seeds{stops}")
+        said(f"looks     tests at {', '.join(f'{n} (level {ALPHA * share:.2%})' for n, share in tests)} seeds")
     width = max(map(len, [*planned, "variant"]))
     say("", f"{'variant':{width}}  seeds  done")
     for variant, seeds in planned.items():

@@ -185,15 +185,6 @@ def test_pairs_across_versions_are_named(folder, capsys):
     assert note.count("rope-2d") == 4
 
 
-def test_until_decided_goes_on_from_the_runs_that_there_are(folder, vit_sweep):
-    five = file(folder, "until", [*KINDS, "rope-2d"], reuse=["./export"], looks=[2, 3])
-    status, out, err = vit_sweep("run", five, "--until-decided", "--out", folder, "--workers", 1, "--tracking", "off")
-    assert status == 0 and "look at 2 seeds: " in out, err
-    line = re.search(r"seeds until decided: (\d+) of 15 runs trained or reused \(8\), (\d+) saved", out)
-    trained = len(list((folder / "until").glob("*/summary.json")))
-    assert trained == int(line[1]) - 8 and not list((folder / "until").glob("none-s0-*"))
-
-
 def seal(export, column, cell):
     """Change a cell of the second run of an export, and seal it again."""
     table = pd.read_csv(export / "runs.csv", dtype=str, keep_default_na=False)
