@@ -31,8 +31,8 @@ DEVICE = """\
 auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU with at least half of its memory free; the CPU if
 there is no GPU (default: auto)"""
 RAY = """\
-train on the workers of a Ray cluster, which share the study's folder: auto is that of RAY_ADDRESS, else of this user's
-last `ray start` on this machine, else a new one (pip install -e ".[ray]")"""
+train on the workers of a Ray cluster, which share the study's folder: auto is that of RAY_ADDRESS, else a new one on
+this machine (pip install -e ".[ray]")"""
 
 DESCRIPTION = f"""\
 examples:

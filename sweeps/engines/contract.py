@@ -80,7 +80,8 @@ class Worker(Hashable, Protocol):
         """Answer an epoch, where the task asks."""
 
     def stop(self, seconds: float = 0.0, replace: bool = True) -> None:
-        """End the worker: kill it if it has not ended after so many seconds. It trains nothing when this returns.
+        """End the worker: kill it if it has not ended after so many seconds. On this machine, it trains nothing when
+        this returns.
 
         `replace`: whether another worker may start in its place.
         """
