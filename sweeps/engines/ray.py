@@ -183,7 +183,7 @@ def _connect(flag: str) -> str:
     if "PYTHONPATH" in os.environ:
         variables["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
     # Only rows pass through the store, whose size is in bytes.
-    options = {} if address else {"include_dashboard": False, "object_store_memory": 100 * 2**20}
+    options: dict[str, Any] = {} if address else {"include_dashboard": False, "object_store_memory": 100 * 2**20}
     try:
         with contextlib.chdir(os.sep):  # Ray puts the current folder first in the search path of its workers
             ray.init(
