@@ -71,7 +71,7 @@ class Trials:
 
     def __init__(self, plan: TuningPlan, folder: Path) -> None:
         self.plan, self.variants, self.folder = plan, plan.study.variants, folder
-        self.drop: Callable[[list[str]], None] = lambda names: None
+        self.drop: Callable[[list[RunSpec]], None] = lambda runs: None
         self.distributions = {path: distribution(path, tried) for path, tried in plan.space.items()}
         self.storage = open_journal(folder)
         self.studies: dict[str, optuna.Study] = {}  # once they are written to: a tuning that is refused leaves none
@@ -155,7 +155,7 @@ class Trials:
         value = fmean(run[OBJECTIVE] for run in ended) if status == "finished" else None
         trial.live.set_user_attr("status", status)
         self._study(trial.label).tell(trial.live, value, state)  # a pruned one keeps the last value that it reported
-        self.drop([run.name for run in trial.runs[len(ended) :]])
+        self.drop(trial.runs[len(ended) + (status == "failed") :])
 
     def give_back(self, runs: Sequence[RunSpec], last: bool = False, alone: bool = False) -> None:
         self.waiting = [*self.waiting, *runs] if last else [*runs, *self.waiting]

@@ -1,5 +1,6 @@
 """Tune every variant of a study: a driver trains the trials, and each variant gets the same number of them."""
 
+from functools import partial
 from pathlib import Path
 
 from experiments.errors import say
@@ -33,9 +34,9 @@ def tune(plan: TuningPlan, study_dir: Path, engine: Engine, intro: str = "") -> 
     check_result(plan, rows, study_dir / TUNED)
     say(intro)
     epochs = [variant.config.train.epochs for variant in plan.study.variants.values()] * plan.trials * plan.seeds
-    with ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display:
-        display.skip([run.name for trial in trials.closed() for run in trial.runs])
-        trials.drop = display.drop
+    with ProgressDisplay(f"{plan.study.name} tuning", epochs) as display:
+        display.skip([run for trial in trials.closed() for run in trial.runs])
+        trials.drop = partial(display.skip, said=False)
         task = Task(study_dir / RUNS, study_dir / LOG, test=False, asks=True, most=trials.left)
         Driver(trials, engine, task, display, OBJECTIVE).run()
     rows = trials.rows()

@@ -187,7 +187,7 @@ def of_tuning(folder):
     plan = tiny_plan(seeds=1)
     tuning = TuningPlan(plan, make_space(None, load(plan.base), plan.runs), 4, "random", "none", seeds=2)
     (folder / RUNS).mkdir()
-    return Trials(tuning, folder, print), None
+    return Trials(tuning, folder), None
 
 
 @pytest.mark.parametrize("seed", range(5))
