@@ -4,7 +4,6 @@ import contextlib
 import math
 import statistics
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,50 +70,46 @@ def read_status(study_dir: Path) -> StudyStatus:
     where a source of runs that it reuses is missing or was changed.
     """
     plan = StudyPlan.read(study_dir)
-    reused = reused_runs(plan)
-    runs = [run_status(study_dir, run, reused.get(run.run_id)) for run in plan.runs]
-    return StudyStatus(plan.name, holder(study_dir / DRIVER_LOCK), runs, _seconds_left(study_dir, runs))
+    reused, paces = reused_runs(plan), list[float]()
+    runs = [_run_status(study_dir, run, reused.get(run.run_id), paces) for run in plan.runs]
+    epochs, seconds = sum(run.epochs - run.epochs_done for run in runs if run.state in ACTIVE), math.nan
+    with contextlib.suppress(OverflowError):  # of a plan with as many epochs
+        if paces:
+            seconds = statistics.median(paces) * epochs / sum(run.state == "running" for run in runs)
+    return StudyStatus(plan.name, holder(study_dir / DRIVER_LOCK), runs, seconds if math.isfinite(seconds) else None)
 
 
-def run_status(study_dir: Path, run: RunSpec, reused: ReusedRun | None = None) -> RunStatus:
-    """The status of a run. `reused`: the one that a source has in its place, if the study has no record of it."""
-    folder, holding, source = study_dir / run.name, None, None
-    stated = run.settings.get("train.epochs")
+def _run_status(study_dir: Path, run: RunSpec, reused: ReusedRun | None, paces: list[float]) -> RunStatus:
+    """The status of a run; of one in training, its seconds an epoch are added to `paces`. `reused`: what a source has
+    in its place, if the study has no record of it.
+    """
+    folder, stated = study_dir / run.name, run.settings.get("train.epochs")
     planned = stated if isinstance(stated, int) else DEFAULTS["train.epochs"]
-    summary = error = None
+
+    def status(state: str, done: int, **more: object) -> RunStatus:
+        return RunStatus(run.name, run.variant, run.seed, state, planned, done, **more)  # type: ignore[arg-type]
+
     try:
         summary = record.read_ended(study_dir, run)
     except record.RecordError as damage:
-        error = str(damage)
-    if reused and not (summary or error):
-        summary, source = reused.summary, reused.source.name
-    if error:
-        state, done = "unreadable", 0
-    elif summary:
-        state, done = summary["status"], int(summary.get("epochs", planned))
-    else:
-        done, holding, error = _progress(folder)[0], holder(study_dir / LOCKS / run.name), _last_error(folder)
-        begun = done or (folder / record.CONFIG).exists()
-        state = "running" if holding else "failed" if error else "interrupted" if begun else "waiting"
-    return RunStatus(
-        run=run.name,
-        variant=run.variant,
-        seed=run.seed,
-        state=state,
-        epochs=planned,
-        epochs_done=done,
-        error=error,
-        host=holding.host if holding else None,
-        pid=holding.pid if holding else None,
-        last_epoch=_since_epoch(folder) if holding else None,
-        reused_from=source,
-    )
+        return status("unreadable", 0, error=str(damage))
+    if known := summary or (reused and reused.summary):
+        source = None if summary or not reused else reused.source.name
+        return status(known["status"], int(known.get("epochs", planned)), reused_from=source)
+    (done, seconds), error = _progress(folder), _last_error(folder)
+    if holding := holder(study_dir / LOCKS / run.name):
+        if done and seconds:
+            paces.append(seconds / done)
+        last = _since_epoch(folder)
+        return status("running", done, error=error, host=holding.host, pid=holding.pid, last_epoch=last)
+    begun = done or (folder / record.CONFIG).exists()
+    return status("failed" if error else "interrupted" if begun else "waiting", done, error=error)
 
 
 def _last_error(folder: Path) -> str | None:
     """The last line of the traceback of the last failed attempt; None where none failed since the run went on."""
     with contextlib.suppress(record.RecordError):
-        lines = read_bytes(folder / record.ERROR).decode(errors="replace").splitlines()
+        lines = read_bytes(folder / record.ERROR).decode(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "unknown")
     return None
 
@@ -134,14 +129,3 @@ def _progress(folder: Path) -> tuple[int, float | None]:
     with contextlib.suppress(record.RecordError):
         return max(0, read_bytes(folder / record.METRICS).count(b"\n") - 1), None
     return 0, None
-
-
-def _seconds_left(study_dir: Path, runs: Sequence[RunStatus]) -> float | None:
-    """The time until the last run ends, if as many runs stay in training, and all epochs take as long as theirs."""
-    running = [_progress(study_dir / run.run) for run in runs if run.state == "running"]
-    paces = [seconds / done for done, seconds in running if done and seconds]
-    epochs = sum(run.epochs - run.epochs_done for run in runs if run.state in ACTIVE)
-    with contextlib.suppress(OverflowError):  # of a plan with as many epochs
-        if paces and math.isfinite(seconds := statistics.median(paces) * epochs / len(running)):
-            return seconds
-    return None

@@ -30,7 +30,8 @@ from experiments.runs.trained import load_model
 from experiments.study import RunSpec, StudyPlan
 from sweeps.status import read_status
 from sweeps.study_folder import LOG, the_only_driver
-from sweeps.tuning.journal import JOURNAL, open_journal
+from sweeps.tuning.journal import open_journal
+from sweeps.tuning.tuning_plan import JOURNAL
 from vit.plugins import PluginError
 
 SECRET = b"a line of the user's own\n"

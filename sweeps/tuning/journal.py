@@ -13,8 +13,8 @@ from optuna.trial import FrozenTrial, TrialState
 from experiments.errors import UserError
 from experiments.files import UNUSABLE, open_own
 from experiments.runs.record import CONFIG
+from sweeps.tuning.tuning_plan import JOURNAL
 
-JOURNAL = "optuna.jsonl"
 NUMBER = "number"  # user attribute of Optuna's trial: the trial of the tuning, which an interrupted one shares
 RUN = "run"  # user attribute: its first run. It is set last, so a trial that has it has all settings
 BUDGET = "trials"  # user attribute of Optuna's study: the trials that its variant gets
@@ -69,3 +69,20 @@ def open_study(storage: JournalStorage, name: str, pruner: optuna.pruners.BasePr
     while study.get_trials(deepcopy=False, states=[TrialState.WAITING]):
         study.tell(study.ask(), state=TrialState.FAIL)
     return study
+
+
+def tuning_status(path: Path) -> list[dict[str, object]]:
+    """For each variant of the tunings in a journal: its trials that are done, pruned and left, and the best accuracy.
+
+    Raises `UserError` where it is no journal.
+    """
+    storage, rows = read_journal(path), []
+    for name in optuna.get_all_study_names(storage):
+        study = optuna.load_study(storage=storage, study_name=name)
+        ended = {trial.user_attrs[NUMBER]: trial for trial in _known(study) if trial.state in ENDED}
+        best = max((trial.value for trial in ended.values() if trial.state == TrialState.COMPLETE), default=None)
+        pruned = sum(trial.state == TrialState.PRUNED for trial in ended.values())
+        left = int(study.user_attrs.get(BUDGET, 0)) - len(ended)
+        shown = {"tuning": name, "trials done": len(ended) - pruned, "pruned": pruned, "left": left}
+        rows.append({**shown, "best val/acc": "" if best is None else f"{100 * best:.1f} %"})
+    return rows

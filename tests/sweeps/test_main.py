@@ -148,7 +148,7 @@ BAD = [
     (["status", "nowhere"], "STUDY_DIR: 'nowhere' holds no study.json; `vit-sweep run` makes such a folder"),
     (["status", "tiny"], "did you mean runs/tiny?"),
     (["status"], "STUDY_DIR"),
-    (["status", "runs/tiny", "--watch", "0"], "--watch: '0' is not allowed: expected a number of seconds"),
+    (["status", "runs/tiny", "--watch", "0"], "--watch: '0' is not allowed: expected an integer from 1 up"),
     (["status", "runs/tiny", "--watch", "often"], "--watch: 'often' is not allowed"),
     (["status", "folders/tiny"], "study.json: cannot be read: Is a directory"),
     (["sync", "folders/tiny"], "folders/tiny: holds no finished runs"),

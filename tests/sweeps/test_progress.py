@@ -18,7 +18,7 @@ class Screen:
     def __init__(self, monkeypatch):
         self.seconds, self.out = 100.0, io.StringIO()
         self.runs = {(run.variant, run.seed): run for run in tiny_plan().runs}
-        console = Console(file=self.out, force_terminal=True, width=100)
+        console = Console(file=self.out, force_terminal=True, width=100, highlight=False)
         monkeypatch.setattr(progress, "Console", lambda **_: console)
         monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: self.seconds))
         self.display = ProgressDisplay("tiny", [3] * 6)

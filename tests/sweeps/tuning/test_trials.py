@@ -16,12 +16,12 @@ from experiments.study import RunSpec
 from experiments.tuned import best_trial
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.study import parse_study
-from sweeps.tuning.journal import JOURNAL, read_journal
+from sweeps.tuning.journal import read_journal
 from sweeps.tuning.sampling import make_sampler
 from sweeps.tuning.space import make_space
 from sweeps.tuning.trials import Trials
 from sweeps.tuning.tuned import make_tuned, tuned_variant
-from sweeps.tuning.tuning_plan import FIRST_SEED, TuningPlan
+from sweeps.tuning.tuning_plan import FIRST_SEED, JOURNAL, TuningPlan
 
 STUDY = {"name": "mine", "factors": {"model.pool": ["cls", "gap"]}, "seeds": 1, "base": {"train.epochs": 27}}
 
