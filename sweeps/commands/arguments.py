@@ -32,8 +32,8 @@ or the folder of a study of val/acc with further factors, whose best levels are 
 `tuned` of the study file, else none)"""
 NOT_TUNED = "none"
 REUSE = """\
-an export, the folder of another study, or a name in analysis/reference: runs of it that the study plans are not trained
-again; may be repeated, and adds to `reuse` of the study file"""
+an export, or a name in analysis/reference: runs of it that the study plans are not trained again; may be repeated, and
+adds to `reuse` of the study file"""
 
 
 def add_study_command(
@@ -106,7 +106,7 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
         plan = apply_tuned(plan, tuned)
     if arguments.reuse is not None:
         folders = [*study.reuse, *(find_source(given, Path()) for given in arguments.reuse)]
-        plan = _with_reuse(plan, folders, out_dir(arguments) / plan.name)
+        plan = _with_reuse(plan, folders)
     configs = {label: run.config for label, run in plan.variants.items()}
     warn_of_long_warmup([*configs.values()], PROG)
     warn_of_equal_variants(configs, PROG)
@@ -128,9 +128,9 @@ def settings_for_all(arguments: argparse.Namespace) -> dict[str, Any]:
     return changes | given_settings(arguments)
 
 
-def _with_reuse(plan: StudyPlan, folders: Sequence[str], study_dir: Path) -> StudyPlan:
+def _with_reuse(plan: StudyPlan, folders: Sequence[str]) -> StudyPlan:
     """The plan with these sources of runs, see `experiments.runs.reused`. Raises `UserError`."""
-    return plan.changed(reuse=merged(take(folders, study_dir), plan.reuse)) if folders else plan
+    return plan.changed(reuse=merged(take(folders), plan.reuse)) if folders else plan
 
 
 def out_dir(arguments: argparse.Namespace) -> Path:
@@ -157,7 +157,7 @@ def read_folder(arguments: argparse.Namespace) -> StudyFolder:
     plan = plan_of(study_dir)
     if arguments.seeds is not None:
         plan = with_seeds(plan, arguments.seeds)
-    plan = _with_reuse(plan, [find_source(given, Path()) for given in arguments.reuse], study_dir)
+    plan = _with_reuse(plan, [find_source(given, Path()) for given in arguments.reuse])
     return StudyFolder.read(plan, study_dir)
 
 

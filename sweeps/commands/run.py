@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace, command: str) -> int:
             folder.ready()
             folder.write(_of_study(command))
             say(
-                *counted(folder.reused),
+                *counted(folder.plan, folder.reused),
                 _start_line(folder.plan, len(left), engine),
                 *[COMPILES] * any(run.config.train.compile != "none" for run in left),
             )
@@ -132,7 +132,7 @@ def plan(arguments: argparse.Namespace, command: str) -> int:
         runs = folder.write(trains).runs
     ended = {run.run_id for run in folder.plan.runs if run.name in folder.ended}
     left = [i for i, run in enumerate(runs) if run.run_id not in ended and not is_finished(folder.dir / run.name)]
-    say(*counted(folder.reused), f"{plural(len(runs), 'run')}, {len(left)} left")
+    say(*counted(folder.plan, folder.reused), f"{plural(len(runs), 'run')}, {len(left)} left")
     for line in array_lines(left):
         say(line)
     say(f'in array.sh: {PROG} cell {shlex.quote(str(folder.dir))} --index "$((${{1:-0}} + SLURM_ARRAY_TASK_ID))"')

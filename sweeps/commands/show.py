@@ -97,7 +97,7 @@ def print_plan(folder: StudyFolder) -> None:
     say("", f"{'variant':{width}}  seeds  done")
     for variant, seeds in planned.items():
         say(f"{variant:{width}}  {seeds:5}  {done[variant]:4}")
-    say("", f"{plural(len(plan.runs), 'run')}, {done.total()} done, in {folder.dir}", *counted(folder.reused))
+    say("", f"{plural(len(plan.runs), 'run')}, {done.total()} done, in {folder.dir}", *counted(plan, folder.reused))
 
 
 def _needed_text(folder: StudyFolder) -> str:

@@ -138,7 +138,7 @@ class RayWorker:
         make: Any = ray.remote  # its types do not know concurrency groups
         groups = {"work": 1, "answer": 1}  # of one thread each
         actor = make(max_restarts=0, concurrency_groups=groups, **share)(Actor)
-        self.actor = actor.remote(engine.task, engine.slot, Path.cwd(), sys.argv, versions())
+        self.actor: Any = actor.remote(engine.task, engine.slot, Path.cwd(), sys.argv, versions())
         self.streams: deque[Any] = deque()
 
     def train(self, runs: Sequence[RunSpec]) -> None:

@@ -80,9 +80,8 @@ def tuning_status(path: Path) -> list[dict[str, object]]:
     for name in optuna.get_all_study_names(storage):
         study = optuna.load_study(storage=storage, study_name=name)
         ended = {trial.user_attrs[NUMBER]: trial for trial in _known(study) if trial.state in ENDED}
-        best = max((trial.value for trial in ended.values() if trial.state == TrialState.COMPLETE), default=None)
-        pruned = sum(trial.state == TrialState.PRUNED for trial in ended.values())
-        left = int(study.user_attrs.get(BUDGET, 0)) - len(ended)
-        shown = {"tuning": name, "trials done": len(ended) - pruned, "pruned": pruned, "left": left}
-        rows.append({**shown, "best val/acc": "" if best is None else f"{100 * best:.1f} %"})
+        done = [trial.value or 0.0 for trial in ended.values() if trial.state == TrialState.COMPLETE]
+        left, best = int(study.user_attrs.get(BUDGET, 0)) - len(ended), f"{100 * max(done):.1f} %" if done else ""
+        shown = {"tuning": name, "trials done": len(done), "pruned": len(ended) - len(done), "left": left}
+        rows.append({**shown, "best val/acc": best})
     return rows
