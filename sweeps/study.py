@@ -66,8 +66,7 @@ class Study(BaseModel, frozen=True, extra="forbid"):
         None, description="the settings of each variant: a tuned.yaml of `vit-sweep tune`, relative to the study's file"
     )
     reuse: list[str] = Field(
-        [],
-        description="exports or folders of studies whose runs are taken as they are: paths, or of analysis/reference",
+        [], description="exports whose runs are taken as they are: paths, or names in analysis/reference"
     )
     names: dict[str, str] = Field({}, description="factor -> its name in labels")
     labels: dict[str, str] = Field({}, description="variant -> its name in tables and figures; may change at any time")
