@@ -9,7 +9,7 @@ from pathlib import Path
 
 from experiments.config import DEFAULTS
 from experiments.files import UNUSABLE, read_bytes
-from experiments.locks import DRIVER_LOCK, LOCKS, Holder, holder
+from experiments.locks import DRIVER_LOCK, LOCKS, is_locked
 from experiments.runs import record
 from experiments.runs.resume import NAME as RESUME
 from experiments.runs.resume import read_note
@@ -25,9 +25,9 @@ class RunStatus:
     """One run of a study.
 
     `state` is one of `STATES`: ended by its record; unreadable where that is damaged or of another run; running where
-    its lock is held; failed where an attempt has left error.txt; interrupted where it has begun; else waiting. `host`
-    and `pid` name the process that trains it, `error` is the last line of error.txt or what is wrong with the record,
-    `last_epoch` is the time since its last epoch in seconds; None unless it is running.
+    its lock is held; failed where an attempt has left error.txt; interrupted where it has begun; else waiting. `error`
+    is the last line of error.txt or what is wrong with the record, `last_epoch` is the time since its last epoch in
+    seconds; None unless it is running.
     """
 
     run: str
@@ -37,20 +37,18 @@ class RunStatus:
     epochs: int
     epochs_done: int
     error: str | None = None
-    host: str | None = None
-    pid: int | None = None
     last_epoch: float | None = None
     reused_from: str | None = None
 
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """All runs of a study in the order of the plan, the command that trains it, if there is one, and about the seconds
-    until the last run ends; None if not known.
+    """All runs of a study in the order of the plan, whether a command trains it, and about the seconds until the last
+    run ends; None if not known.
     """
 
     study: str
-    driver: Holder | None
+    driver: bool
     runs: list[RunStatus]
     seconds_left: float | None
 
@@ -76,7 +74,7 @@ def read_status(study_dir: Path) -> StudyStatus:
     with contextlib.suppress(OverflowError):  # of a plan with as many epochs
         if paces:
             seconds = statistics.median(paces) * epochs / sum(run.state == "running" for run in runs)
-    return StudyStatus(plan.name, holder(study_dir / DRIVER_LOCK), runs, seconds if math.isfinite(seconds) else None)
+    return StudyStatus(plan.name, is_locked(study_dir / DRIVER_LOCK), runs, seconds if math.isfinite(seconds) else None)
 
 
 def _run_status(study_dir: Path, run: RunSpec, reused: ReusedRun | None, paces: list[float]) -> RunStatus:
@@ -97,11 +95,10 @@ def _run_status(study_dir: Path, run: RunSpec, reused: ReusedRun | None, paces: 
         source = None if summary or not reused else reused.source.name
         return status(known["status"], int(known.get("epochs", planned)), reused_from=source)
     (done, seconds), error = _progress(folder), _last_error(folder)
-    if holding := holder(study_dir / LOCKS / run.name):
+    if is_locked(study_dir / LOCKS / run.name):
         if done and seconds:
             paces.append(seconds / done)
-        last = _since_epoch(folder)
-        return status("running", done, error=error, host=holding.host, pid=holding.pid, last_epoch=last)
+        return status("running", done, error=error, last_epoch=_since_epoch(folder))
     begun = done or (folder / record.CONFIG).exists()
     return status("failed" if error else "interrupted" if begun else "waiting", done, error=error)
 

@@ -4,20 +4,18 @@ The commands import modules that need torch, Optuna or rich in the functions tha
 """
 
 import argparse
-import glob
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.cli import add_settings, complete_with, folder, given_settings
+from experiments.cli import add_settings, folder, given_settings
 from experiments.effects import warn_of_equal_variants, warn_of_long_warmup
 from experiments.errors import UserError, shell_words
-from experiments.presets import PRESETS
 from experiments.runs.reused import find_source, merged, take
 from experiments.study import STUDY, StudyPlan
 from experiments.yaml_file import parse_yaml
-from sweeps.builtin import FILES, load_study
+from sweeps.builtin import load_study
 from sweeps.engines.training import DOWNLOAD
 from sweeps.plan import apply_tuned, make_plan, with_seeds
 from sweeps.study import parse_study
@@ -53,10 +51,9 @@ def add_study_command(
     command.set_defaults(execute=execute, **({} if tuned else {"tuned": NOT_TUNED, "reuse": None}))
     option = command.add_argument
     about = "a built-in study, a preset, or a YAML file (see `vit-sweep init`)"
-    study: Any = option("study", metavar="STUDY|FILE.yaml", help=about)
-    study.completer = lambda prefix, **_: [*FILES, *PRESETS, *glob.glob(f"{prefix}*")]
+    option("study", metavar="STUDY|FILE.yaml", help=about)
     about = "preset that the study starts from (default: the study's, else digits)"
-    complete_with(option("--preset", metavar="NAME", help=about), list(PRESETS))
+    option("--preset", metavar="NAME", help=about)
     option(
         "--seeds",
         type=_seeds,

@@ -31,9 +31,8 @@ Show what every run of a study is doing, and the trials of its tuning. It change
 after it and without one.
 
 The table lists the runs in training, failed and unreadable ones; --all lists every run. --json prints one object:
-  schema, study, time (UTC), counts (state -> runs), seconds_left, driver (host, pid, command, since: the command that
-  trains the study); for each run in `runs`
-  run, variant, seed, state, epochs, epochs_done, error, host, pid, last_epoch, reused_from.
+  schema, study, time (UTC), counts (state -> runs), seconds_left, driver (whether a command
+  trains it); for each run in `runs` run, variant, seed, state, epochs, epochs_done, error, last_epoch, reused_from.
 Times are in seconds; what is not known is null. last_epoch is the time since the last epoch. The states:
   running      a process trains it
   waiting      not begun
@@ -93,17 +92,16 @@ def _summary_line(study: StudyStatus) -> str:
     if study.seconds_left is not None:
         parts.append(f"about {duration_text(round(study.seconds_left))} left")
     if study.driver:
-        parts.append(f"trained by {study.driver}")
+        parts.append("a command trains it")
     return f"{study.study}: {', '.join(parts)}"
 
 
 def _row(run: RunStatus) -> dict[str, Any]:
     """What the table shows of a run."""
     ago = f"{duration_text(round(run.last_epoch))} ago" if run.last_epoch is not None else ""
-    worker = f"{run.pid} on {run.host}" if run.host else ""
     known = {"run": run.run, "state": run.state, "epochs": f"{run.epochs_done}/{run.epochs}", "last epoch": ago}
     source = f"reused from {run.reused_from}" if run.reused_from else ""
-    return {**known, "worker": worker, "note": run.error or source}
+    return {**known, "note": run.error or source}
 
 
 def _print(rows: Iterable[Mapping[str, Any]]) -> None:
