@@ -90,7 +90,7 @@ def test_a_terminal_gets_lines_that_can_be_printed(hostile, capsys, tmp_path, mo
     monkeypatch.setattr("sweeps.study_folder.DRIVER_SECONDS", 0.0)
     whole = Path(shutil.copytree(study, tmp_path / "whole"))
     shutil.rmtree(whole / "v1-s0")
-    with (study / "driver.lock").open() as held:
+    with (study / "driver.lock").open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         seen = [
             printed(capsys, sweeps.main._body, "status", study, "--all"),
