@@ -5,6 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -67,9 +68,14 @@ class StudyFolder:
         """The runs that have not ended, in the order of the plan."""
         return [run for run in self.plan.runs if run.name not in self.ended]
 
+    @cached_property
+    def whole(self) -> StudyPlan:
+        """The plan together with the runs of study.json. Raises `UserError` where that holds another study."""
+        return with_planned_runs(self.plan, self.stated, self.dir)
+
     def check(self) -> None:
         """Raise `UserError` where `write` would refuse the plan or the folder."""
-        with_planned_runs(self.plan, self.stated, self.dir)
+        _ = self.whole
         for name in (*OTHER_FOLDERS, *(run.name for run in self.left)):
             check_own(self.dir / name)
         parent = next(path for path in (self.dir, *self.dir.parents) if os.path.lexists(path))
@@ -81,10 +87,7 @@ class StudyFolder:
         the first run of the plan and of study.json that has a record, and where runs are left to train and the images
         cannot be read.
         """
-        runs = _of_folders(self.plan)
-        if runs and self.stated:
-            runs = _of_folders(with_planned_runs(self.plan, self.stated, self.dir))
-        if runs:
+        if runs := _of_folders(self.plan) and _of_folders(self.whole):
             from experiments.data.folder import files_digest  # they import torch
             from experiments.runs.images import check_unchanged, recorded_hash
         for root in {run.config.data.root: None for run in runs}:
@@ -107,7 +110,7 @@ class StudyFolder:
         with writing(self.dir):
             self.dir.mkdir(parents=True, exist_ok=True)
             old = _old_plan(self.dir)
-            plan = with_planned_runs(self.plan, old, self.dir)
+            plan = self.whole if old == self.stated else with_planned_runs(self.plan, old, self.dir)
             if old and {run.seed for run in plan.runs} > {run.seed for run in old.runs}:
                 _record_look(old, self.dir, self.ended)
             plan = plan.changed(command=command)

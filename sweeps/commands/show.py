@@ -16,7 +16,6 @@ from experiments.runs.reused import counted
 from experiments.stated import MOST_PAIRS
 from sweeps.builtin import FILES, load_study
 from sweeps.commands.arguments import add_study_command, out_dir, parse_plan
-from sweeps.merged import with_planned_runs
 from sweeps.study_folder import StudyFolder
 
 SPREADS = (0.2, 0.5, 1)  # standard deviations of a run, in margins
@@ -62,7 +61,7 @@ def show(arguments: argparse.Namespace, _: str) -> int:
     folder = StudyFolder.read(plan, out_dir(arguments) / plan.name)
     print_plan(folder)
     try:
-        with_planned_runs(folder.plan, folder.stated, folder.dir)
+        _ = folder.whole
     except UserError as error:
         say(f"note: {error}")
     return 0

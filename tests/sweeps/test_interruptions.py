@@ -10,7 +10,7 @@ import time
 
 import commands
 import pytest
-from stubbed import STUDY, Stubbed, lives, until
+from stubbed import STUDY, lives, until
 
 from experiments.runs.record import METRICS, is_finished
 from experiments.runs.run import train
@@ -126,44 +126,6 @@ def test_a_second_ctrl_c_ends_a_sweep_at_once_and_its_workers(stubbed, pause):
     sweep.send_signal(signal.SIGINT)
     sweep.communicate(timeout=20)
     until(lambda: not any(lives(pid) for _, pid in stubbed.noted("start")), seconds=5)
-
-
-@pytest.mark.slow
-def test_one_signal_at_any_moment_ends_a_sweep(tmp_path):
-    rng = random.Random(time.time_ns())
-    for attempt in range(200):
-        (tmp_path / str(attempt)).mkdir()
-        sweep = Stubbed(tmp_path / str(attempt)).start_run(nap=0.2)
-        time.sleep(rng.uniform(0.5, 4))
-        sweep.send_signal(signal.SIGTERM)
-        _, err = sweep.communicate(timeout=60)
-        is_line = err.splitlines()[-1:] == ["vit-sweep: interrupted; run the same command again to resume"]
-        # it may have ended before, and Python itself takes a moment to start
-        assert (sweep.returncode, is_line) in ((143, True), (0, False), (-15, False)), err
-
-
-@pytest.mark.slow
-def test_a_storm_over_drivers_workers_and_cells_trains_each_run_once(tmp_path):
-    """60 runs, 30 times SIGKILL: of a command, or of a worker. Another command starts at once."""
-    stubbed, rng = Stubbed(tmp_path, seeds=30), random.Random(time.time_ns())
-    names, commands, kills = stubbed.write_plan(), [], 0
-    while kills < 30:
-        commands = [command for command in commands if command.poll() is None]
-        while len(commands) < 3:
-            cell = ["cell", stubbed.dir, rng.choice(names)]
-            commands.append(stubbed.start(*cell, nap=0.2) if rng.random() < 0.5 else stubbed.start_run(nap=0.2))
-        time.sleep(rng.uniform(0.2, 1.5))
-        workers = [pid for _, pid in stubbed.noted("start") if lives(pid)]
-        victim = rng.choice([*workers, *(command.pid for command in commands if command.poll() is None)] or [0])
-        if victim:
-            os.kill(victim, signal.SIGKILL)
-            kills += 1
-    for command in commands:
-        command.terminate()
-        command.communicate(timeout=60)
-    status, out, err = stubbed.run()
-    assert status == 0 and "60 runs: 60 finished" in out, err
-    assert not stubbed.trained_twice() and len(stubbed.ended()) == 60
 
 
 def test_a_damaged_run_folder_costs_its_run_attempts_and_the_others_are_trained(stubbed):
