@@ -61,7 +61,7 @@ def show(arguments: argparse.Namespace, _: str) -> int:
     folder = StudyFolder.read(plan, out_dir(arguments) / plan.name)
     print_plan(folder)
     try:
-        _ = folder.whole
+        assert folder.whole
     except UserError as error:
         say(f"note: {error}")
     return 0
