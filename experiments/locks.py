@@ -117,6 +117,11 @@ def holder(path: Path) -> Holder | None:
         os.close(file)
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a process holds a lock."""
+    return holder(path) is not None
+
+
 def has_locks(path: Path) -> bool:
     """Whether a file, which is made if it does not exist, can be locked."""
     with contextlib.suppress(BlockingIOError), os.fdopen(open_own(path), "ab") as file:

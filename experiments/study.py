@@ -85,7 +85,7 @@ def _config_of(settings: str) -> RunConfig:
 
 
 class Reuse(BaseModel, frozen=True, extra="forbid"):
-    """A source of runs that a study takes as they are, and its digest: an export, or the folder of another study.
+    """An export whose runs a study takes as they are, and the SHA-256 of its runs.csv.
 
     `folder`: an absolute path; relative in study.json, like plug-ins; only `name` in an export.
     """

@@ -19,26 +19,12 @@ def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -
     """The plan together with the runs of study.json, which is `old`. Raises `UserError` where that is another study."""
     if old is None:
         return plan
-    return with_stopped(with_sources(plan.changed(runs=_merged_runs(plan, old, study_dir)), old), old)
+    return with_sources(plan.changed(runs=_merged_runs(plan, old, study_dir)), old)
 
 
 def with_sources(plan: StudyPlan, old: StudyPlan | None) -> StudyPlan:
     """The plan with the sources of study.json, which is `old`, too: what was reused once is not trained later."""
     return plan.changed(reuse=merged(plan.reuse, old.reuse)) if old and old.reuse else plan
-
-
-def with_stopped(plan: StudyPlan, old: StudyPlan | None) -> StudyPlan:
-    """The plan without the later runs of variants that have stopped in study.json, which is `old`.
-
-    All variants go on where every pair is to be decided now, and the baseline's pairs were before. Raises `UserError`
-    where a variant that has stopped is not in the plan.
-    """
-    now = plan.until_decided
-    if now is None or old is None or old.until_decided is None or now.pairs > old.until_decided.pairs:
-        return plan
-    if unknown := [label for label in old.stopped if label not in plan.labels]:
-        raise UserError(f"{plan.name}: {unknown[0]!r} has stopped and is not a variant here; choose another --out")
-    return plan.with_last_looks(old.stopped)
 
 
 def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSpec]:
@@ -73,17 +59,13 @@ def _difference(old: StudyPlan, plan: StudyPlan, planned: Mapping[str, RunSpec],
                 return f"{path} is {format_level(before.get(path))} there and {format_level(now.get(path))} here"
         return f"{missing[0].name} is not among the runs here: {WHY_OTHER}"
     stated = {field: (getattr(old, field), getattr(plan, field)) for field in COMPARISON if field != "baseline"}
-    stated["until_decided"] = old.until_decided is not None, plan.until_decided is not None
     if any(tree.definition.get("baseline") is not None for tree in (old, plan)):  # else it is the first variant
         label = next(planned[run.run_id].variant for run in old.runs if run.variant == old.baseline)
         stated["baseline"] = label, plan.baseline  # a study that gains a factor gives its variants longer labels
     changed = [field for field, (there, here) in stated.items() if there != here]
     if changed and any(record.is_finished(study_dir / run.name) for run in old.runs):
         there, here = map(format_level, stated[changed[0]])
-        reason = "and it cannot change after the first run has finished"
-        if changed[0] == "looks" and old.until_decided:
-            reason = f"and the looks share the 5 %: it ends at {old.looks[-1]} seeds, and --max-seeds adds none"
-        return f"{changed[0]} is {there} there and {here} here, {reason}"
+        return f"{changed[0]} is {there} there and {here} here, and it cannot change after the first run has finished"
     return None
 
 

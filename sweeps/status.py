@@ -1,15 +1,15 @@
 """The status of every run of a study, from its plan, its records and its locks. It changes nothing."""
 
 import contextlib
+import math
 import statistics
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.config import DEFAULTS
-from experiments.files import read_bytes
-from experiments.locks import DRIVER_LOCK, LOCKS, Holder, holder
+from experiments.files import UNUSABLE, read_bytes
+from experiments.locks import DRIVER_LOCK, LOCKS, is_locked
 from experiments.runs import record
 from experiments.runs.resume import NAME as RESUME
 from experiments.runs.resume import read_note
@@ -25,9 +25,9 @@ class RunStatus:
     """One run of a study.
 
     `state` is one of `STATES`: ended by its record; unreadable where that is damaged or of another run; running where
-    its lock is held; failed where an attempt has left error.txt; interrupted where it has begun; else waiting. `host`
-    and `pid` name the process that trains it, `error` is the last line of error.txt or what is wrong with the record,
-    `last_epoch` is the time since its last epoch in seconds; None unless it is running.
+    its lock is held; failed where an attempt has left error.txt; interrupted where it has begun; else waiting. `error`
+    is the last line of error.txt or what is wrong with the record, `last_epoch` is the time since its last epoch in
+    seconds; None unless it is running.
     """
 
     run: str
@@ -37,20 +37,18 @@ class RunStatus:
     epochs: int
     epochs_done: int
     error: str | None = None
-    host: str | None = None
-    pid: int | None = None
     last_epoch: float | None = None
     reused_from: str | None = None
 
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """All runs of a study in the order of the plan, the command that trains it, if there is one, and about the seconds
-    until the last run ends; None if not known.
+    """All runs of a study in the order of the plan, whether a command trains it, and about the seconds until the last
+    run ends; None if not known.
     """
 
     study: str
-    driver: Holder | None
+    driver: bool
     runs: list[RunStatus]
     seconds_left: float | None
 
@@ -70,50 +68,45 @@ def read_status(study_dir: Path) -> StudyStatus:
     where a source of runs that it reuses is missing or was changed.
     """
     plan = StudyPlan.read(study_dir)
-    reused = reused_runs(plan)
-    runs = [run_status(study_dir, run, reused.get(run.run_id)) for run in plan.runs]
-    return StudyStatus(plan.name, holder(study_dir / DRIVER_LOCK), runs, _seconds_left(study_dir, runs))
+    reused, paces = reused_runs(plan), list[float]()
+    runs = [_run_status(study_dir, run, reused.get(run.run_id), paces) for run in plan.runs]
+    epochs, seconds = sum(run.epochs - run.epochs_done for run in runs if run.state in ACTIVE), math.nan
+    with contextlib.suppress(OverflowError):  # of a plan with as many epochs
+        if paces:
+            seconds = statistics.median(paces) * epochs / sum(run.state == "running" for run in runs)
+    return StudyStatus(plan.name, is_locked(study_dir / DRIVER_LOCK), runs, seconds if math.isfinite(seconds) else None)
 
 
-def run_status(study_dir: Path, run: RunSpec, reused: ReusedRun | None = None) -> RunStatus:
-    """The status of a run. `reused`: the one that a source has in its place, if the study has no record of it."""
-    folder, holding, source = study_dir / run.name, None, None
-    stated = run.settings.get("train.epochs")
+def _run_status(study_dir: Path, run: RunSpec, reused: ReusedRun | None, paces: list[float]) -> RunStatus:
+    """The status of a run; of one in training, its seconds an epoch are added to `paces`. `reused`: what a source has
+    in its place, if the study has no record of it.
+    """
+    folder, stated = study_dir / run.name, run.settings.get("train.epochs")
     planned = stated if isinstance(stated, int) else DEFAULTS["train.epochs"]
-    summary = error = None
+
+    def status(state: str, done: int, **more: object) -> RunStatus:
+        return RunStatus(run.name, run.variant, run.seed, state, planned, done, **more)  # type: ignore[arg-type]
+
     try:
         summary = record.read_ended(study_dir, run)
     except record.RecordError as damage:
-        error = str(damage)
-    if reused and not (summary or error):
-        summary, source = reused.summary, reused.source.name
-    if error:
-        state, done = "unreadable", 0
-    elif summary:
-        state, done = summary["status"], int(summary.get("epochs", planned))
-    else:
-        done, holding, error = _progress(folder)[0], holder(study_dir / LOCKS / run.name), _last_error(folder)
-        begun = done or (folder / record.CONFIG).exists()
-        state = "running" if holding else "failed" if error else "interrupted" if begun else "waiting"
-    return RunStatus(
-        run=run.name,
-        variant=run.variant,
-        seed=run.seed,
-        state=state,
-        epochs=planned,
-        epochs_done=done,
-        error=error,
-        host=holding.host if holding else None,
-        pid=holding.pid if holding else None,
-        last_epoch=_since_epoch(folder) if holding else None,
-        reused_from=source,
-    )
+        return status("unreadable", 0, error=str(damage))
+    if known := summary or (reused and reused.summary):
+        source = None if summary or not reused else reused.source.name
+        return status(known["status"], int(known.get("epochs", planned)), reused_from=source)
+    (done, seconds), error = _progress(folder), _last_error(folder)
+    if is_locked(study_dir / LOCKS / run.name):
+        if done and seconds:
+            paces.append(seconds / done)
+        return status("running", done, error=error, last_epoch=_since_epoch(folder))
+    begun = done or (folder / record.CONFIG).exists()
+    return status("failed" if error else "interrupted" if begun else "waiting", done, error=error)
 
 
 def _last_error(folder: Path) -> str | None:
     """The last line of the traceback of the last failed attempt; None where none failed since the run went on."""
     with contextlib.suppress(record.RecordError):
-        lines = read_bytes(folder / record.ERROR).decode(errors="replace").splitlines()
+        lines = read_bytes(folder / record.ERROR).decode(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "unknown")
     return None
 
@@ -127,17 +120,9 @@ def _since_epoch(folder: Path) -> float | None:
 
 def _progress(folder: Path) -> tuple[int, float | None]:
     """The number of finished epochs of a run that has not ended, and the seconds that they took."""
-    with contextlib.suppress(ValueError, KeyError, TypeError):  # none, being written, or damaged
+    with contextlib.suppress(*UNUSABLE, ArithmeticError):  # none, being written, or damaged
         note = read_note(folder)
         return len(note["rows"]), float(note["seconds"]["wall"])
     with contextlib.suppress(record.RecordError):
         return max(0, read_bytes(folder / record.METRICS).count(b"\n") - 1), None
     return 0, None
-
-
-def _seconds_left(study_dir: Path, runs: Sequence[RunStatus]) -> float | None:
-    """The time until the last run ends, if as many runs stay in training, and all epochs take as long as theirs."""
-    running = [_progress(study_dir / run.run) for run in runs if run.state == "running"]
-    paces = [seconds / done for done, seconds in running if done and seconds]
-    epochs = sum(run.epochs - run.epochs_done for run in runs if run.state in ACTIVE)
-    return statistics.median(paces) * epochs / len(running) if paces else None

@@ -47,7 +47,7 @@ class Study(BaseModel, frozen=True, extra="forbid"):
         [], description="variants beyond the product; a factor that is left out is as in base"
     )
     base: str | dict[str, Any] = Field(
-        {}, description="name of a preset; or dotted settings, with an optional `preset`"
+        {}, description="name of a preset; or dotted settings, with an optional `preset` or `study`, a built-in one"
     )
     baseline: Any = Field(None, description="a label, a level or levels; default: the first variant")
     seeds: Seeds = Field(5, description="n for 0..n-1, or a list")
@@ -66,11 +66,17 @@ class Study(BaseModel, frozen=True, extra="forbid"):
         None, description="the settings of each variant: a tuned.yaml of `vit-sweep tune`, relative to the study's file"
     )
     reuse: list[str] = Field(
-        [],
-        description="exports or folders of studies whose runs are taken as they are: paths, or of analysis/reference",
+        [], description="exports whose runs are taken as they are: paths, or names in analysis/reference"
     )
     names: dict[str, str] = Field({}, description="factor -> its name in labels")
     labels: dict[str, str] = Field({}, description="variant -> its name in tables and figures; may change at any time")
+
+    @field_validator("name", mode="before")
+    @classmethod
+    def _check_quotes(cls, name: Any) -> Any:
+        if isinstance(name, bool):
+            raise ValueError(f"{name} is not allowed: YAML reads yes, no, on and off as true and false; use quotes")
+        return name
 
     @field_validator("factors", "names", "base", "baseline", "extra", mode="after")
     @classmethod

@@ -5,6 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,12 +13,12 @@ from experiments.catalogue import DATASETS
 from experiments.config import run_id
 from experiments.errors import UserError, writing
 from experiments.files import check_own
-from experiments.locks import DRIVER_LOCK, holder, lock
+from experiments.locks import DRIVER_LOCK, lock
 from experiments.runs import record
 from experiments.runs.history import Look, add_look
 from experiments.runs.reused import ReusedRuns, reused_runs
 from experiments.study import OTHER_FOLDERS, STUDY, RunSpec, StudyPlan
-from sweeps.merged import WHY_OTHER, with_planned_runs, with_sources, with_stopped
+from sweeps.merged import WHY_OTHER, with_planned_runs, with_sources
 from vit import plugins
 
 DRIVER_SECONDS = 1.0  # in which a driver that is ending ends, and one that only looks at the lock has looked
@@ -45,12 +46,12 @@ class StudyFolder:
         that of another run, and where a source of runs that are reused is missing or was changed.
 
         The runs of the plan get the names, and so the folders, that they have in study.json: a study that gains a
-        factor gives its variants longer labels, and the records stay where they are. See also `with_stopped`.
+        factor gives its variants longer labels, and the records stay where they are.
         """
         old = _old_plan(study_dir)
         names = {run.run_id: run.name for run in old.runs} if old else {}
         runs = [run.model_copy(update={"name": names.get(run.run_id, run.name)}) for run in plan.runs]
-        plan = with_stopped(with_sources(plan.changed(runs=runs), old), old)
+        plan = with_sources(plan.changed(runs=runs), old)
         reused, ended = reused_runs(plan), Ended()
         for run in plan.runs:
             if only is not None and run.name not in only:
@@ -67,9 +68,14 @@ class StudyFolder:
         """The runs that have not ended, in the order of the plan."""
         return [run for run in self.plan.runs if run.name not in self.ended]
 
+    @cached_property
+    def whole(self) -> StudyPlan:
+        """The plan together with the runs of study.json. Raises `UserError` where that holds another study."""
+        return with_planned_runs(self.plan, self.stated, self.dir)
+
     def check(self) -> None:
         """Raise `UserError` where `write` would refuse the plan or the folder."""
-        with_planned_runs(self.plan, self.stated, self.dir)
+        _ = self.whole
         for name in (*OTHER_FOLDERS, *(run.name for run in self.left)):
             check_own(self.dir / name)
         parent = next(path for path in (self.dir, *self.dir.parents) if os.path.lexists(path))
@@ -81,10 +87,7 @@ class StudyFolder:
         the first run of the plan and of study.json that has a record, and where runs are left to train and the images
         cannot be read.
         """
-        runs = _of_folders(self.plan)
-        if runs and self.stated:
-            runs = _of_folders(with_planned_runs(self.plan, self.stated, self.dir))
-        if runs:
+        if runs := _of_folders(self.plan) and _of_folders(self.whole):
             from experiments.data.folder import files_digest  # they import torch
             from experiments.runs.images import check_unchanged, recorded_hash
         for root in {run.config.data.root: None for run in runs}:
@@ -107,20 +110,11 @@ class StudyFolder:
         with writing(self.dir):
             self.dir.mkdir(parents=True, exist_ok=True)
             old = _old_plan(self.dir)
-            plan = with_planned_runs(self.plan, old, self.dir)
+            plan = self.whole if old == self.stated else with_planned_runs(self.plan, old, self.dir)
             if old and {run.seed for run in plan.runs} > {run.seed for run in old.runs}:
                 _record_look(old, self.dir, self.ended)
             plan = plan.changed(command=command)
             plan.write(self.dir)
-        return plan
-
-    def stop(self, look: int, labels: Collection[str]) -> StudyPlan:
-        """Take the runs after a look of these variants out of study.json, and of those that stopped before. Returns
-        its plan. The caller is `the_only_driver`.
-        """
-        plan = StudyPlan.read(self.dir)
-        plan = plan.with_last_looks({**dict.fromkeys(labels, look), **plan.stopped})
-        plan.write(self.dir)
         return plan
 
 
@@ -135,9 +129,7 @@ def the_only_driver(study_dir: Path) -> Iterator[None]:
     path = study_dir / DRIVER_LOCK
     with lock(path, DRIVER_SECONDS) as held:
         if not held:
-            other = holder(path)
-            since = f" since {other.since}: {other.command}" if other and other.since else ""
-            raise UserError(f"{study_dir}: {other or 'another process'} trains this study{since}")
+            raise UserError(f"{study_dir}: another command trains this study")
         yield
 
 

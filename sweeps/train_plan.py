@@ -35,8 +35,8 @@ def train_plan(
     planned = [run for run in plan.runs if only is None or run.name in only]
     if cohort is None:
         cohort = math.ceil(len(planned) / max(engine.places, 1)) if engine.on_gpu else CPU_COHORT
-    with ProgressDisplay(plan.name, planned) as display:
-        display.skip([run.name for run in planned if run.name in folder.ended])
+    with ProgressDisplay(plan.name, [run.config.train.epochs for run in planned]) as display:
+        display.skip([run for run in planned if run.name in folder.ended])
         runs = PlanRuns(planned, folder, cohort)
         task = Task(folder.dir, folder.dir / LOG, test=not plan.metric.startswith("val/"), most=runs.left)
         driver = Driver(runs, engine, task, display, shown_metric(plan), tracker)

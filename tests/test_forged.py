@@ -31,7 +31,8 @@ from experiments.runs.trained import load_model
 from experiments.study import RunSpec, StudyPlan
 from sweeps.status import read_status
 from sweeps.study_folder import LOG, the_only_driver
-from sweeps.tuning.database import open_storage
+from sweeps.tuning.journal import open_journal
+from sweeps.tuning.tuning_plan import JOURNAL
 from vit.plugins import PluginError
 
 SECRET = b"a line of the user's own\n"
@@ -256,13 +257,15 @@ def test_a_resume_file_with_impossible_values_is_one_line(note, study):
     assert line.startswith(f"{study / LEFT / resume.NAME}: ")
 
 
-@pytest.mark.parametrize("name", ["optuna.db", "optuna.db-journal", "optuna.db-wal"])
-def test_a_database_behind_a_link_is_not_opened(name, study, user):
-    before = tree(user)
-    (study / "tuning").mkdir()
-    (study / "tuning" / name).symlink_to(user / "file")
+def test_a_journal_behind_a_link_is_not_opened_and_the_link_of_its_lock_is_no_harm(study, user):
+    before, folder = tree(user), study / "tuning"
+    folder.mkdir()
+    (folder / f"{JOURNAL}.lock").symlink_to(user / "file")
+    open_journal(folder)
+    (folder / JOURNAL).unlink()
+    (folder / JOURNAL).symlink_to(user / "file")
     with pytest.raises(UserError, match="is a link"):
-        open_storage(study / "tuning", print)
+        open_journal(folder)
     assert tree(user) == before
 
 

@@ -32,7 +32,7 @@ TEXTS = {
 }
 PLACES = (
     *("study", "description", "command", "variant", "factor-name", "label", "commit", "hardware", "version", "module"),
-    *("class", "date", "unplanned-run", "error", "lock-host", "lock-command", "look-command", "look-metric"),
+    *("class", "date", "unplanned-run", "error", "look-command", "look-metric"),
     *("file-of-a-record", "image-hash"),
 )
 
@@ -67,8 +67,6 @@ def hostile(request, tmp_path_factory) -> tuple[str, Path]:
     (study / "v1-s0" / record.SUMMARY).write_text(json.dumps(bad))
     look = {"time": "now", "fewest": 2, "most": 2, "metric": at["look-metric"], "command": at["look-command"]}
     (study / "looks.jsonl").write_text(json.dumps(look) + "\n")
-    holder = {"host": at["lock-host"], "pid": 1, "command": at["lock-command"], "since": "now"}
-    (study / "driver.lock").write_text(json.dumps(holder))
     if "\0" not in text:
         shutil.copytree(study / "v1-s1", study / at["unplanned-run"].replace("/", ""))
     return text, study
@@ -92,7 +90,7 @@ def test_a_terminal_gets_lines_that_can_be_printed(hostile, capsys, tmp_path, mo
     monkeypatch.setattr("sweeps.study_folder.DRIVER_SECONDS", 0.0)
     whole = Path(shutil.copytree(study, tmp_path / "whole"))
     shutil.rmtree(whole / "v1-s0")
-    with (study / "driver.lock").open() as held:
+    with (study / "driver.lock").open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         seen = [
             printed(capsys, sweeps.main._body, "status", study, "--all"),
@@ -111,7 +109,7 @@ def test_a_terminal_gets_lines_that_can_be_printed(hostile, capsys, tmp_path, mo
     ]
     for text in seen:
         assert text and all(line.isprintable() and not line.startswith("OWN") for line in text.splitlines())
-    shown = ("study", "variant", "label", "error", "lock-host", "lock-command", "file-of-a-record")
+    shown = ("study", "variant", "label", "error", "file-of-a-record")
     assert [place for place in shown if place not in "".join(seen)] == []
 
 

@@ -128,7 +128,7 @@ class _Sources:
             ended = study.of(*ENDED).drop_duplicates("run_id")
             self.known[held.source] = study, ended.set_index("run_id", drop=False).to_dict("index")
         study, rows = self.known[held.source]
-        return held.source.name, study, rows[planned.run_id]
+        return held.source.name, study, rows[held.summary["run_id"]]
 
 
 def _own_runs(folder: Path) -> Runs:

@@ -1,76 +1,63 @@
-"""Runs that a study takes as they are from an export, or from the folder of another study: by run id.
-
-It imports no torch and no pandas. A source is only read, and of an export whose digest is not the stated one nothing
-but study.json. What a source reuses itself counts only if it is an export, which holds the rows.
-"""
+"""Runs that a study takes as they are from exports (`vit-report export`). It imports no torch and no pandas."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import hashlib
-import importlib.metadata
-import json
 import os
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.errors import UserError, plural
-from experiments.files import RecordError, canonical
-from experiments.locks import DRIVER_LOCK, LOCKS, holder
+from experiments.config import SETTINGS, RunConfig, flatten, override, run_id
+from experiments.errors import UserError, first_few, plural
+from experiments.files import RecordError, read_bytes
 from experiments.metric import is_metric
-from experiments.runs import exports, record
-from experiments.study import REFERENCE, STUDY, Inferred, Reuse, StudyPlan
+from experiments.runs.exports import RUNS, is_export
+from experiments.sections import EvalConfig
+from experiments.study import REFERENCE, STUDY, Reuse, StudyPlan
 from vit.registry import nearest
-
-IMAGES = ("train_images", "val_images", "test_images")
 
 
 @dataclass(frozen=True)
 class ReusedRun:
-    """A run of a source. `summary`: what its record says, or what the export says of results, images and PyTorch."""
+    """A run of a source. `config`: without `eval`. `summary`: what the export says of its results and images."""
 
     source: Reuse
+    config: RunConfig
     summary: dict[str, Any]
-
-    @property
-    def torch(self) -> str:
-        """The version; "" where it is not known."""
-        return str(((self.summary.get("provenance") or {}).get("versions") or {}).get("torch", ""))
 
 
 ReusedRuns = dict[str, ReusedRun]
-"""run id -> the run"""
+"""run id of the planned run -> the run"""
 
 
 def find_source(given: str, where: Path) -> str:
-    """The folder that a user names: by a path relative to `where`, or as a study of analysis/reference.
-
-    A name without a slash is only looked for there. Raises `UserError` where there is none.
+    """The folder that a user names: a path that begins with `./`, `../` or `/` is relative to `where`; any other text
+    is a study of analysis/reference, whatever lies beside the study. Raises `UserError` where there is none.
     """
-    path, study = where / Path(given).expanduser(), Path(os.path.normpath(REFERENCE / given))
-    if "/" in given and path.is_dir():
-        return str(path.resolve())
+    if given.startswith(("./", "../", "/")):
+        if (path := where / given).is_dir():
+            return str(path.resolve())
+        raise UserError(f"reuse: {given!r} is no folder")
+    study = Path(os.path.normpath(REFERENCE / given))
     if study.is_relative_to(REFERENCE) and (study / STUDY).is_file():
         return str(study)
     known = [one.parent.relative_to(REFERENCE).as_posix() for one in sorted(REFERENCE.rglob(STUDY))]
     way = f"{nearest(given, known)}; or give a folder, ./{given}" if known else "a clone of the project has that folder"
-    raise UserError(f"reuse: {given!r} is no {'folder and no ' * ('/' in given)}study of analysis/reference; {way}")
+    raise UserError(f"reuse: {given!r} is no study of analysis/reference; {way}")
 
 
-def take(folders: Iterable[str], study_dir: Path) -> list[Reuse]:
-    """The sources in these folders as they are now. Raises `UserError` where one is in training or cannot be used."""
+def take(folders: Iterable[str]) -> list[Reuse]:
+    """The exports in these folders as they are now. Raises `UserError` where one is none."""
     sources = []
     for folder in map(Path, folders):
-        if folder == study_dir.resolve():
-            raise UserError(f"reuse: {str(folder)!r} is the folder of the study itself")
-        locks = (folder / DRIVER_LOCK, *(folder / LOCKS).glob("*"))
-        if busy := next(filter(None, map(holder, locks)), None):
-            raise UserError(f"reuse: {str(folder)!r} is in training by {busy}; wait for its end, or give an export")
-        sources.append(Reuse(folder=str(folder), digest=_read(folder)[0]))
+        if not is_export(folder):
+            raise UserError(f"reuse: {str(folder)!r} is no export; `vit-report export STUDY_DIR FOLDER` writes one")
+        sources.append(Reuse(folder=str(folder), digest=hashlib.sha256(read_bytes(folder / RUNS)).hexdigest()))
     return sources
 
 
@@ -78,31 +65,31 @@ def merged(new: Sequence[Reuse], old: Sequence[Reuse]) -> list[Reuse]:
     """The sources that study.json states, which are `old`, and new ones. The same one may have moved."""
     for source in new:
         if any(source.folder == known.folder and source.digest != known.digest for known in old):
-            raise _changed(Path(source.folder))
+            raise _changed(source)
     return [*{source.digest: source for source in (*old, *new)}.values()]
 
 
 def reused_runs(plan: StudyPlan) -> ReusedRuns:
-    """The runs of a plan that have ended in its sources, with its metric; the first source that has one counts.
+    """The runs of a plan that have finished in its sources, with its metric; the first source that has one counts.
 
-    Raises `RecordError` where a source is missing, damaged or another one than when the study took its runs.
+    How runs are measured beside the metric, in `eval`, may differ. Raises `RecordError` where a source is missing or
+    another one than when the study took its runs.
     """
-    planned, runs = {run.run_id for run in plan.runs}, ReusedRuns()
-    for source in plan.reuse:
-        for summary in _read(Path(source.folder), source.digest)[1]:
-            lacks = summary["status"] == "finished" and summary.get(plan.metric) is None  # it chose by val/acc
-            if (key := summary["run_id"]) in planned and not lacks:
-                runs.setdefault(key, ReusedRun(source, summary))
+    runs = ReusedRuns()
+    planned = {_key(run.config): run.run_id for run in plan.runs} if plan.reuse else {}
+    for held in (held for source in plan.reuse for held in _finished(source)):
+        key = run_id(held.config)
+        if key in planned and plan.metric in held.summary:
+            runs.setdefault(planned[key], held)
     return runs
 
 
-def counted(runs: ReusedRuns) -> Iterator[str]:
-    """A line for each source: how many runs it gives, and by which version of PyTorch, where that is another one."""
-    here = importlib.metadata.version("torch")
-    for source, number in Counter(run.source for run in runs.values()).items():
-        versions = {run.torch for run in runs.values() if run.source == source} - {"", here}
-        other = f", trained by PyTorch {', '.join(sorted(versions))}; here it is {here}" if versions else ""
-        yield f"reused: {plural(number, 'run')} of {source.name}{other}"
+def counted(plan: StudyPlan, runs: ReusedRuns) -> Iterator[str]:
+    """A line for each source: how many of its runs the study takes; if none, in what its runs differ."""
+    numbers = Counter(run.source for run in runs.values())
+    for source in plan.reuse:
+        why = "" if numbers[source] else f": {_difference(plan, _finished(source))}"
+        yield f"reused: {numbers[source]} of {plural(len(plan.runs), 'run')} of {source.name}{why}"
 
 
 def why_no_model(run_dir: Path) -> str:
@@ -111,63 +98,48 @@ def why_no_model(run_dir: Path) -> str:
         plan = StudyPlan.read(run_dir.parent)
         ids = {run.name: run.run_id for run in plan.runs}
         if held := reused_runs(plan).get(ids.get(run_dir.name, "")):
-            where = f"is reused from {held.source.folder}, and its record has no checkpoint here"
-            return f"{where}; load it there, or train it"
+            return f"is reused from {held.source.folder}, which has no checkpoint; train it"
     return ""
 
 
-def _read(folder: Path, stated: str = "") -> tuple[str, list[dict[str, Any]]]:
-    """The digest of a source, and the summaries of its runs that have ended. `stated`: what the digest must be.
+def _difference(plan: StudyPlan, runs: Iterable[ReusedRun]) -> str:
+    """In what the runs of a source differ from the planned one that is nearest."""
+    theirs = [dict(flatten(run.config.model_dump(exclude={"seed", "eval"}))) for run in runs]
+    ours = [dict(flatten(run.config.model_dump(exclude={"seed", "eval"}))) for run in plan.variants.values()]
+    differing = ([path for path in own if own[path] != other[path]] for own in ours for other in theirs)
+    nearest_one = min(differing, key=len, default=None)
+    if nearest_one is None:
+        return "it has no finished run that this version can read"
+    return f"it differs in {first_few(nearest_one)}" if nearest_one else f"it has other seeds, or no {plan.metric}"
 
-    Raises `RecordError`.
-    """
-    if not folder.is_dir():
+
+def _key(config: RunConfig) -> str:
+    return run_id(config.model_copy(update={"eval": EvalConfig()}))
+
+
+def _changed(source: Reuse) -> RecordError:
+    way = "restore it, or choose another --out"
+    return RecordError(f"reuse: {source.folder!r} is another one than when this study took runs of it; {way}")
+
+
+def _finished(source: Reuse) -> list[ReusedRun]:
+    """The finished runs of an export whose settings are those of their run id here."""
+    path = Path(source.folder) / RUNS
+    if not path.is_file():
         way = "restore it, or give its new place: vit-sweep run STUDY --reuse FOLDER"
-        raise RecordError(f"reuse: {str(folder)!r} is missing; {way}")
-    _check_links(folder, *(folder / name for name in exports.FILES))
-    if not exports.is_export(folder):
-        digest, held = _records(folder)
-    else:
-        plan, part = exports.read_stated(folder)
-        digest, path = part.digest, folder / exports.RUNS
-        if isinstance(plan, Inferred):
-            raise RecordError(f"reuse: {str(folder)!r} holds runs of {plan.source}, which no study planned")
-        if stated in ("", digest):
-            held = exports.read_file(path, part.tables.get(exports.RUNS), lambda body: _rows(body, path))
-    if stated not in ("", digest):
-        raise _changed(folder)
-    return digest, held
+        raise RecordError(f"reuse: {source.folder!r} is missing; {way}")
+    body = read_bytes(path)
+    if hashlib.sha256(body).hexdigest() != source.digest:
+        raise _changed(source)
+    return list(_rows(source, body))
 
 
-def _check_links(*paths: Path) -> None:
-    if links := [path for path in paths if path.is_symlink()]:
-        raise RecordError(f"reuse: {str(links[0])!r} is a link, which is not followed here; give what it points to")
-
-
-def _changed(folder: Path) -> RecordError:
-    way = "restore it, or choose another --out, with --reuse also of what this study has trained"
-    return RecordError(f"reuse: {str(folder)!r} is another one than when this study took runs of it; {way}")
-
-
-def _records(folder: Path) -> tuple[str, list[dict[str, Any]]]:
-    runs = StudyPlan.read(folder).runs
-    _check_links(*(folder / run.name for run in runs))
-    ended = list(filter(None, (record.read_ended(folder, run) for run in runs)))
-    digests = sorted([summary["run_id"], summary["digest"]] for summary in ended)
-    return hashlib.sha256(canonical(digests)).hexdigest(), ended
-
-
-def _rows(body: bytes, path: Path) -> list[dict[str, Any]]:
-    head, *lines = exports.cells(body)
-    rows = (dict(zip(head, line, strict=True)) for line in lines)
-    return [_row(row, path) for row in rows if row["status"] in record.STATUSES and row["run_id"]]
-
-
-def _row(row: Mapping[str, str], path: Path) -> dict[str, Any]:
-    metrics = {name: json.loads(cell) for name, cell in row.items() if is_metric(name) and cell}
-    numbers = {name: int(row[name].partition(".")[0]) for name in ("epochs", *IMAGES) if row.get(name)}
-    data = {name: numbers.get(name) for name in IMAGES} | {"files": row.get("image_files") or None}
-    versions = {"torch": found[1]} if (found := re.search(r"\btorch ([^,]+)", row.get("versions", ""))) else {}
-    parts = {"data": data, "provenance": {"versions": versions}, "epochs": numbers.get("epochs", 0), "files": {}}
-    known = {"run_id": row["run_id"], "status": row["status"], **metrics, **parts}
-    return record.checked(record.SUMMARY_TYPES, known, path)
+def _rows(source: Reuse, body: bytes) -> Iterator[ReusedRun]:
+    for row in csv.DictReader(body.decode(errors="replace").splitlines()):
+        with contextlib.suppress(ValueError):  # settings that are not known here, such as those of a plug-in
+            config = override(RunConfig(), {path: row[path] for path in SETTINGS if row.get(path)})
+            if row.get("status") == "finished" and run_id(config) == row["run_id"]:
+                metrics = {name: float(cell) for name, cell in row.items() if is_metric(name) and cell}
+                data = {"files": row.get("image_files") or None}
+                summary = {"run_id": row["run_id"], "status": "finished", "epochs": config.train.epochs, "data": data}
+                yield ReusedRun(source, config.model_copy(update={"eval": EvalConfig()}), {**summary, **metrics})

@@ -4,25 +4,22 @@ The commands import modules that need torch, Optuna or rich in the functions tha
 """
 
 import argparse
-import glob
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.cli import add_settings, complete_with, folder, given_settings, positive
+from experiments.cli import add_settings, folder, given_settings
 from experiments.effects import warn_of_equal_variants, warn_of_long_warmup
 from experiments.errors import UserError, shell_words
-from experiments.presets import PRESETS
 from experiments.runs.reused import find_source, merged, take
-from experiments.stated import UntilDecided
 from experiments.study import STUDY, StudyPlan
 from experiments.yaml_file import parse_yaml
-from sweeps.builtin import FILES, load_study
+from sweeps.builtin import load_study
+from sweeps.engines.training import DOWNLOAD
 from sweeps.plan import apply_tuned, make_plan, with_seeds
 from sweeps.study import parse_study
 from sweeps.study_folder import StudyFolder, plan_of
-from sweeps.until_decided import with_looks
 
 PROG = "vit-sweep"
 OUT = "runs"  # the default of --out
@@ -33,12 +30,8 @@ or the folder of a study of val/acc with further factors, whose best levels are 
 `tuned` of the study file, else none)"""
 NOT_TUNED = "none"
 REUSE = """\
-an export, the folder of another study, or a name in analysis/reference: runs of it that the study plans are not trained
-again; may be repeated, and adds to `reuse` of the study file"""
-UNTIL_DECIDED = """\
-train at 5 seeds, test, stop each variant that is better, worse or equivalent to the baseline, and go on with 8, 12
-and 20 seeds (or the study's looks) of the others"""
-MAX_SEEDS = "with --until-decided: largest number of seeds of a variant (default: 20, or the study's last look)"
+an export, or a name in analysis/reference: runs of it that the study plans are not trained again; may be repeated, and
+adds to `reuse` of the study file"""
 
 
 def add_study_command(
@@ -58,10 +51,9 @@ def add_study_command(
     command.set_defaults(execute=execute, **({} if tuned else {"tuned": NOT_TUNED, "reuse": None}))
     option = command.add_argument
     about = "a built-in study, a preset, or a YAML file (see `vit-sweep init`)"
-    study: Any = option("study", metavar="STUDY|FILE.yaml", help=about)
-    study.completer = lambda prefix, **_: [*FILES, *PRESETS, *glob.glob(f"{prefix}*")]
+    option("study", metavar="STUDY|FILE.yaml", help=about)
     about = "preset that the study starts from (default: the study's, else digits)"
-    complete_with(option("--preset", metavar="NAME", help=about), list(PRESETS))
+    option("--preset", metavar="NAME", help=about)
     option(
         "--seeds",
         type=_seeds,
@@ -94,13 +86,10 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
         raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.base}")
     if arguments.seeds is not None:
         study = parse_study({**study.model_dump(), "seeds": arguments.seeds}, study.name)
-    until_decided = _until_decided(arguments)
-    if until_decided:
-        study = with_looks(study, arguments.max_seeds, arguments.pairs)
     changes = settings_for_all(arguments)
+    if "data.download" in changes:
+        os.environ[DOWNLOAD] = "1"  # for the workers
     plan = make_plan(study, arguments.preset, changes)
-    if until_decided:
-        plan = plan.changed(until_decided=until_decided)
     given = study.tuned if arguments.tuned is None else arguments.tuned
     if given not in (None, NOT_TUNED):
         from sweeps.tuning.grid import tuned_by_study
@@ -114,35 +103,11 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
         plan = apply_tuned(plan, tuned)
     if arguments.reuse is not None:
         folders = [*study.reuse, *(find_source(given, Path()) for given in arguments.reuse)]
-        plan = _with_reuse(plan, folders, out_dir(arguments) / plan.name)
+        plan = _with_reuse(plan, folders)
     configs = {label: run.config for label, run in plan.variants.items()}
     warn_of_long_warmup([*configs.values()], PROG)
     warn_of_equal_variants(configs, PROG)
     return plan
-
-
-def add_until_decided(command: argparse.ArgumentParser) -> None:
-    """Add the flags of a study that gets seeds until its variants are decided."""
-    command.add_argument("--until-decided", action="store_true", help=UNTIL_DECIDED)
-    command.add_argument("--max-seeds", type=positive, metavar="N", help=MAX_SEEDS)
-    command.add_argument(
-        "--pairs",
-        action="store_true",
-        help="with --until-decided: a variant stops once it has a verdict with every other variant",
-    )
-
-
-def _until_decided(arguments: argparse.Namespace) -> UntilDecided | None:
-    """What the flags say of seeds until decided. Raises `UserError` for flags that do not go together."""
-    given = vars(arguments)
-    if given.get("until_decided"):
-        if arguments.seeds is not None:
-            raise UserError("--seeds: is not allowed with --until-decided; use --max-seeds")
-        return UntilDecided(pairs=arguments.pairs)
-    for flag in ("max_seeds", "pairs"):
-        if given.get(flag):
-            raise UserError(f"--{flag.replace('_', '-')}: is allowed only with --until-decided")
-    return None
 
 
 def settings_for_all(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -160,9 +125,9 @@ def settings_for_all(arguments: argparse.Namespace) -> dict[str, Any]:
     return changes | given_settings(arguments)
 
 
-def _with_reuse(plan: StudyPlan, folders: Sequence[str], study_dir: Path) -> StudyPlan:
+def _with_reuse(plan: StudyPlan, folders: Sequence[str]) -> StudyPlan:
     """The plan with these sources of runs, see `experiments.runs.reused`. Raises `UserError`."""
-    return plan.changed(reuse=merged(take(folders, study_dir), plan.reuse)) if folders else plan
+    return plan.changed(reuse=merged(take(folders), plan.reuse)) if folders else plan
 
 
 def out_dir(arguments: argparse.Namespace) -> Path:
@@ -179,7 +144,7 @@ def read_folder(arguments: argparse.Namespace) -> StudyFolder:
     if not os.path.exists(study_dir / STUDY):
         plan = parse_plan(arguments)
         return StudyFolder.read(plan, out_dir(arguments) / plan.name)
-    flags = ("preset", "until_decided", "max_seeds", "pairs", "tuned", "set", "out", *given_settings(arguments))
+    flags = ("preset", "tuned", "set", "out", *given_settings(arguments))
     for flag in flags:
         if vars(arguments).get(flag):
             raise UserError(
@@ -188,10 +153,8 @@ def read_folder(arguments: argparse.Namespace) -> StudyFolder:
             )
     plan = plan_of(study_dir)
     if arguments.seeds is not None:
-        if plan.until_decided:
-            raise UserError(f"--seeds: is not allowed: {study_dir} gets seeds until it is decided")
         plan = with_seeds(plan, arguments.seeds)
-    plan = _with_reuse(plan, [find_source(given, Path()) for given in arguments.reuse], study_dir)
+    plan = _with_reuse(plan, [find_source(given, Path()) for given in arguments.reuse])
     return StudyFolder.read(plan, study_dir)
 
 

@@ -17,11 +17,10 @@ from experiments.runs.reused import counted
 from experiments.study import RunSpec, StudyPlan
 from experiments.tracker import Tracker
 from experiments.tracking import Tracking, add_tracking_arguments
-from sweeps.commands.arguments import PROG, add_study_command, add_until_decided, read_folder
+from sweeps.commands.arguments import PROG, add_study_command, read_folder
 from sweeps.commands.show import print_plan
 from sweeps.engines.contract import Engine
 from sweeps.study_folder import StudyFolder, the_only_driver
-from sweeps.until_decided import runs_by_look
 from vit.registry import nearest
 
 WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU core)"
@@ -32,8 +31,8 @@ DEVICE = """\
 auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU with at least half of its memory free; the CPU if
 there is no GPU (default: auto)"""
 RAY = """\
-train on the workers of a Ray cluster, which share the study's folder: auto is that of RAY_ADDRESS, else of this user's
-last `ray start` on this machine, else a new one (pip install -e ".[ray]")"""
+train on the workers of a Ray cluster, which share the study's folder: auto is that of RAY_ADDRESS, else a new one on
+this machine (pip install -e ".[ray]")"""
 
 DESCRIPTION = f"""\
 examples:
@@ -58,11 +57,10 @@ def add(commands: Any) -> None:
     command.add_argument("--dry-run", action="store_true", help="show the grid and what is left; train nothing")
     about = "train only the runs of this variant; several: repeat the flag"
     command.add_argument("--only", action="append", default=[], metavar="VARIANT", help=about)
-    add_until_decided(command)
     command.add_argument("--cohort", type=_cohort, metavar="N|auto", help=COHORT)
     add_worker_arguments(command)
     add_tracking_arguments(command, alert=True)
-    command = add_study_command(
+    add_study_command(
         commands,
         "plan",
         plan,
@@ -71,7 +69,6 @@ def add(commands: Any) -> None:
         "data. It prints the commands that submit the runs that are left to Slurm, and the number, the variant and the "
         "seed of each. Each job of an array then trains one run: `vit-sweep cell STUDY_DIR --index N`.",
     )
-    command.add_argument("--until-decided", action="store_true", help=argparse.SUPPRESS)
 
 
 def add_worker_arguments(command: argparse.ArgumentParser) -> None:
@@ -115,7 +112,7 @@ def run(arguments: argparse.Namespace, command: str) -> int:
             folder.ready()
             folder.write(_of_study(command))
             say(
-                *counted(folder.reused),
+                *counted(folder.plan, folder.reused),
                 _start_line(folder.plan, len(left), engine),
                 *[COMPILES] * any(run.config.train.compile != "none" for run in left),
             )
@@ -127,16 +124,14 @@ def run(arguments: argparse.Namespace, command: str) -> int:
 
 def plan(arguments: argparse.Namespace, command: str) -> int:
     """Write the plan with the command that trains it, and print what submits the runs that are left to Slurm."""
-    folder = None if arguments.until_decided else read_folder(arguments)
-    if folder is None or folder.plan.until_decided:
-        raise UserError(f"--until-decided: is not allowed: the number of runs is not known; use `{PROG} run`")
+    folder = read_folder(arguments)
     folder.check()
     with the_only_driver(folder.dir):
         trains = command.replace(f"{PROG} plan", f"{PROG} run", 1)
         runs = folder.write(trains).runs
     ended = {run.run_id for run in folder.plan.runs if run.name in folder.ended}
     left = [i for i, run in enumerate(runs) if run.run_id not in ended and not is_finished(folder.dir / run.name)]
-    say(*counted(folder.reused), f"{plural(len(runs), 'run')}, {len(left)} left")
+    say(*counted(folder.plan, folder.reused), f"{plural(len(runs), 'run')}, {len(left)} left")
     for line in array_lines(left):
         say(line)
     say(f'in array.sh: {PROG} cell {shlex.quote(str(folder.dir))} --index "$((${{1:-0}} + SLURM_ARRAY_TASK_ID))"')
@@ -178,8 +173,6 @@ def _names(plan: StudyPlan, given: Sequence[str]) -> set[str]:
     known = {short.get(label, label): label for label in labels} | {label: label for label in labels}
     if unknown := [name for name in given if name not in known]:
         raise UserError(f"--only: {unknown[0]!r} is not a variant of {plan.name}; {nearest(unknown[0], known)}")
-    if given and plan.until_decided:
-        raise UserError("--only: is not allowed with --until-decided, which compares the variants")
     chosen = {known[name] for name in given or labels}
     return {run.name for run in plan.runs if run.variant in chosen}
 
@@ -187,13 +180,10 @@ def _names(plan: StudyPlan, given: Sequence[str]) -> set[str]:
 def _train(
     folder: StudyFolder, engine: Engine | None, cohort: int | None, names: set[str], tracker: Tracker
 ) -> dict[str, str]:
-    """Train those of these runs that are left, look by look where variants stop. Returns the failed ones and why."""
+    """Train those of these runs that are left, if there is an engine. Returns the failed ones and why."""
     from sweeps.train_plan import train_plan
 
-    for of_look in runs_by_look(folder):
-        if engine and (failed := train_plan(folder, engine, cohort=cohort, only=of_look & names, tracker=tracker)):
-            return failed
-    return {}
+    return train_plan(folder, engine, cohort=cohort, only=names, tracker=tracker) if engine else {}
 
 
 def tracking_of(arguments: argparse.Namespace) -> Tracking:
@@ -202,35 +192,21 @@ def tracking_of(arguments: argparse.Namespace) -> Tracking:
 
 
 def _print_left(folder: StudyFolder, left: Sequence[RunSpec]) -> int:
-    """Print the grid, and the runs, epochs and operations that are left. Needs no data and no GPU."""
-    from experiments.runs.provenance import model_cost  # it imports torch
-    from vit import ViT
-
-    epochs, operations, flops = 0, 0, dict[str, int]()
-    for run in left:
-        config = run.config
-        if run.variant not in flops:
-            flops[run.variant] = model_cost(ViT(config.vit_config(config.data.num_classes or 2)))["flops_per_image"]
-        epochs += config.train.epochs
-        operations += 3 * config.train.epochs * flops[run.variant]  # a backward pass is about two forward passes
+    """Print the grid, and the runs and epochs that are left. Needs no data and no GPU."""
     print_plan(folder)
     if left:
-        most = "up to " if folder.plan.until_decided else ""
-        say(
-            f"To train: {most}{plural(len(left), 'run')}, {most}{plural(epochs, 'epoch')}, "
-            f"{most}{operations:.3g} FLOPs times the number of training images"
-        )
+        epochs = sum(run.config.train.epochs for run in left)
+        say(f"To train: {plural(len(left), 'run')}, {plural(epochs, 'epoch')}")
     return 0
 
 
 def _start_line(plan: StudyPlan, left: int, engine: Engine | None) -> str:
     """What the sweep is about to do. Without runs to train, there is no engine."""
-    most = "up to " if plan.until_decided else ""
     seeds = plural(len({run.seed for run in plan.runs}), "seed")
     workers = f" with {plural(engine.places, 'worker')} on {engine.where}" if engine else ""
     return (
-        f"{plan.name}: {plural(len(plan.labels), 'variant')} x {most}{seeds}, "
-        f"{most}{plural(left, 'run')} to train{workers}; "
+        f"{plan.name}: {plural(len(plan.labels), 'variant')} x {seeds}, "
+        f"{plural(left, 'run')} to train{workers}; "
         f"metric {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}"
     )
 

@@ -16,7 +16,6 @@ from experiments.runs.reused import counted
 from experiments.stated import MOST_PAIRS
 from sweeps.builtin import FILES, load_study
 from sweeps.commands.arguments import add_study_command, out_dir, parse_plan
-from sweeps.merged import with_planned_runs
 from sweeps.study_folder import StudyFolder
 
 SPREADS = (0.2, 0.5, 1)  # standard deviations of a run, in margins
@@ -62,7 +61,7 @@ def show(arguments: argparse.Namespace, _: str) -> int:
     folder = StudyFolder.read(plan, out_dir(arguments) / plan.name)
     print_plan(folder)
     try:
-        with_planned_runs(folder.plan, folder.stated, folder.dir)
+        assert folder.whole
     except UserError as error:
         say(f"note: {error}")
     return 0
@@ -91,14 +90,13 @@ def print_plan(folder: StudyFolder) -> None:
     if plan.looks:
         from analysis.verdicts.looks import ALPHA, Looks  # imports numpy
 
-        stops = "; variants stop when they are decided" if plan.until_decided else ""
         tests = zip(plan.looks, Looks(tuple(plan.looks)).shares, strict=True)
-        said(f"looks     tests at {', '.join(f'{n} (level {ALPHA * share:.2%})' for n, share in tests)} seeds{stops}")
+        said(f"looks     tests at {', '.join(f'{n} (level {ALPHA * share:.2%})' for n, share in tests)} seeds")
     width = max(map(len, [*planned, "variant"]))
     say("", f"{'variant':{width}}  seeds  done")
     for variant, seeds in planned.items():
         say(f"{variant:{width}}  {seeds:5}  {done[variant]:4}")
-    say("", f"{plural(len(plan.runs), 'run')}, {done.total()} done, in {folder.dir}", *counted(folder.reused))
+    say("", f"{plural(len(plan.runs), 'run')}, {done.total()} done, in {folder.dir}", *counted(plan, folder.reused))
 
 
 def _needed_text(folder: StudyFolder) -> str:

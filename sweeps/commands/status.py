@@ -6,30 +6,33 @@ import argparse
 import itertools
 import json
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
+from experiments.cli import positive
 from experiments.errors import duration_text, printable, say
+from experiments.study import STUDY
 from experiments.version import now
 from sweeps.commands.arguments import add_study_dir_command, existing_study
+from sweeps.tuning.tuning_plan import JOURNAL, RUNS
 
 if TYPE_CHECKING:
-    from sweeps.status import StudyStatus
+    from sweeps.status import RunStatus, StudyStatus
 
 SCHEMA = 2  # of the JSON
-WATCH_SECONDS = 5.0
+WATCH_SECONDS = 5
 DESCRIPTION = """\
-Show what every run of a study is doing. It changes nothing, and works during a sweep, after it and without one.
+Show what every run of a study is doing, and the trials of its tuning. It changes nothing, and works during a sweep,
+after it and without one.
 
 The table lists the runs in training, failed and unreadable ones; --all lists every run. --json prints one object:
-  schema, study, time (UTC), counts (state -> runs), seconds_left, driver (host, pid, command, since: the command that
-  trains the study); for each run in `runs`
-  run, variant, seed, state, epochs, epochs_done, error, host, pid, last_epoch, reused_from.
+  schema, study, time (UTC), counts (state -> runs), seconds_left, driver (whether a command
+  trains it); for each run in `runs` run, variant, seed, state, epochs, epochs_done, error, last_epoch, reused_from.
 Times are in seconds; what is not known is null. last_epoch is the time since the last epoch. The states:
   running      a process trains it
   waiting      not begun
@@ -37,7 +40,6 @@ Times are in seconds; what is not known is null. last_epoch is the time since th
   failed       its last attempt has failed; the next sweep tries it again
   finished, diverged, pruned  it has ended, with a record
   unreadable   its record is damaged or that of another run; the next sweep says what to do"""
-FOLDED = {"variant", "run", "worker", "last error", "reused from"}  # columns of a table that may need several lines
 
 
 def add(commands: Any) -> None:
@@ -47,73 +49,38 @@ def add(commands: Any) -> None:
     )
     command.add_argument("--all", action="store_true", help="list every run")
     command.add_argument("--json", action="store_true", help="print JSON; with --watch, one line each time")
-    command.add_argument(
-        "--watch",
-        nargs="?",
-        type=_seconds,
-        const=WATCH_SECONDS,
-        metavar="SECONDS",
-        help=f"show it at least twice, every SECONDS, until every run has ended or failed (default: {WATCH_SECONDS:g})",
-    )
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected a number of seconds from 0.1 to 86400")
-    return seconds
+    about = f"show it at least twice, every SECONDS, until every run has ended or failed (default: {WATCH_SECONDS})"
+    command.add_argument("--watch", nargs="?", type=positive, const=WATCH_SECONDS, metavar="SECONDS", help=about)
 
 
 def status(arguments: argparse.Namespace, _: str) -> int:
-    """Print the status once, or until every run has ended."""
+    """Print the status once, or until every run has ended; then that of the tuning, if there is one."""
+    study_dir = Path(arguments.study_dir)
+    journal = study_dir / RUNS / JOURNAL
+    if (study_dir / STUDY).exists() or not journal.exists():
+        _show_runs(arguments)
+    if journal.exists() and not arguments.json:
+        from sweeps.tuning.journal import tuning_status  # imports Optuna
+
+        _print(tuning_status(journal))
+    return 0
+
+
+def _show_runs(arguments: argparse.Namespace) -> None:
     from sweeps.status import read_status
 
     study_dir = existing_study(arguments)
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = 10_000  # a file or a pipe gets every line whole
     for look in itertools.count():
         start, study = time.monotonic(), read_status(study_dir)
         if arguments.json:
             tree = {"schema": SCHEMA, "time": now(), "counts": study.counts, **asdict(study)}
             say(*json.dumps(tree, indent=None if arguments.watch else 1).splitlines())
         else:
-            if look and console.is_terminal:
-                console.clear()
-            for part in filter(None, _parts(study, arguments.all)):
-                console.print(part)
+            say(_summary_line(study))
+            _print(_row(run) for run in study.runs if arguments.all or run.state in ("running", "failed", "unreadable"))
         if not arguments.watch or (look and study.is_done):  # a sweep that starts now adds its runs in a moment
             break
         time.sleep(max(arguments.watch, time.monotonic() - start))  # a look at many runs takes seconds
-    return 0
-
-
-def _parts(study: StudyStatus, every: bool) -> Iterator[str | Table | None]:
-    """The summary, the counts by variant, and the runs that a reader wants to see; `every`: all of them."""
-    yield _summary_line(study)
-    counts: dict[str, Counter[str]] = {}
-    for run in study.runs:
-        counts.setdefault(run.variant, Counter())[run.state] += 1
-    yield _table(
-        {"variant": variant, "runs": number.total(), **{state: number[state] for state in study.counts}}
-        for variant, number in counts.items()
-    )
-    yield _table(
-        {
-            "run": run.run,
-            "state": run.state,
-            "epochs": f"{run.epochs_done}/{run.epochs}",
-            "worker": f"{run.pid} on {run.host}" if run.host else "",
-            "last epoch": f"{duration_text(round(run.last_epoch))} ago" if run.last_epoch is not None else "",
-            "last error": run.error,
-            "reused from": run.reused_from,
-        }
-        for run in study.runs
-        if every or run.state in ("running", "failed", "unreadable")
-    )
 
 
 def _summary_line(study: StudyStatus) -> str:
@@ -125,22 +92,27 @@ def _summary_line(study: StudyStatus) -> str:
     if study.seconds_left is not None:
         parts.append(f"about {duration_text(round(study.seconds_left))} left")
     if study.driver:
-        parts.append(f"trained by {study.driver}")
-    return printable(f"{study.study}: {', '.join(parts)}")
+        parts.append("a command trains it")
+    return f"{study.study}: {', '.join(parts)}"
 
 
-def _table(rows: Iterable[Mapping[str, Any]]) -> Table | None:
-    """A table. Columns that are empty for all rows are left out; without rows, there is none."""
-    cells = [{column: printable(value or "") for column, value in row.items()} for row in rows]
-    if not cells:
-        return None
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    columns = [column for column in cells[0] if any(row[column] for row in cells)]
-    for column in columns:
-        is_number = all(row[column].replace("/", "").isdigit() or not row[column] for row in cells)
-        table.add_column(
-            column, justify="right" if is_number else "left", overflow="fold", no_wrap=column not in FOLDED
-        )
-    for row in cells:
-        table.add_row(*(row[column] for column in columns))
-    return table
+def _row(run: RunStatus) -> dict[str, Any]:
+    """What the table shows of a run."""
+    ago = f"{duration_text(round(run.last_epoch))} ago" if run.last_epoch is not None else ""
+    known = {"run": run.run, "state": run.state, "epochs": f"{run.epochs_done}/{run.epochs}", "last epoch": ago}
+    source = f"reused from {run.reused_from}" if run.reused_from else ""
+    return {**known, "note": run.error or source}
+
+
+def _print(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print a table, if there are rows."""
+    console, listed = Console(highlight=False, markup=False, emoji=False), list(rows)
+    if not console.is_terminal:
+        console.width = 10_000  # a file or a pipe gets every line whole
+    table = Table(*(listed[0] if listed else ()), box=None, pad_edge=False, header_style="bold")
+    for column in table.columns:
+        column.overflow = "fold"
+    for row in listed:
+        table.add_row(*map(printable, row.values()))
+    if listed:
+        console.print(table)

@@ -35,6 +35,7 @@ what is tried, separated by commas: SETTING=LOW..HIGH, SETTING=LOW..HIGH:log (a 
 optim, dropout rates, batch size and label smoothing (default: optim.lr and optim.weight_decay from a tenth to ten times
 the study's value, optim.warmup_epochs up to a tenth of the epochs)"""
 SEEDS = "seeds with which the settings of a trial are trained; its accuracy is the mean over them (default: 1)"
+MOST_QMC = 2  # settings that so many trials cover better by points that are spread evenly than by random ones
 PRUNER = """\
 stop trials with a low validation accuracy early, by successive halving or Hyperband: at about a ninth and a third of
 the epochs, and not before the third epoch; by the first seed of a trial, and the others are then not trained (default:
@@ -56,7 +57,8 @@ def add(commands: Any) -> None:
     option("--trials", type=positive, required=True, metavar="N", help="number of trials of each variant")
     option("--seeds-per-trial", type=positive, default=1, metavar="N", help=SEEDS)
     option("--params", metavar="LIST", help=PARAMS)
-    option("--sampler", choices=("tpe", "random", "qmc"), default="tpe", help="Optuna's sampler (default: tpe)")
+    about = "Optuna's sampler (default: qmc for one or two settings, else tpe)"
+    option("--sampler", choices=("tpe", "random", "qmc"), help=about)
     option("--pruner", choices=("halving", "hyperband", "none"), default="halving", help=PRUNER)
     add_worker_arguments(command)
     add_tracking_arguments(command, "off", alert=True)
@@ -93,7 +95,8 @@ def _plan(arguments: argparse.Namespace) -> TuningPlan:
     space = make_space(arguments.params, load(study.base), list(study.variants.values()))
     if arguments.seeds_per_trial > MAX_SEEDS:
         raise UserError(f"--seeds-per-trial: {arguments.seeds_per_trial} is not allowed: expected up to {MAX_SEEDS}")
-    return TuningPlan(study, space, arguments.trials, arguments.sampler, arguments.pruner, arguments.seeds_per_trial)
+    sampler = arguments.sampler or ("qmc" if len(space) <= MOST_QMC else "tpe")
+    return TuningPlan(study, space, arguments.trials, sampler, arguments.pruner, arguments.seeds_per_trial)
 
 
 def _report(

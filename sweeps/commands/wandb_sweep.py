@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from experiments.errors import UserError, plural, say
+from experiments.errors import plural, say
 from experiments.files import read_bytes, read_json, write_json, write_text
 from experiments.tracking import (
     ANSWER_SECONDS,
@@ -58,10 +58,6 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
     tracking = tracking_of(arguments)
     folder = read_folder(arguments)
     plan, study_dir = folder.plan, folder.dir
-    if plan.until_decided:
-        raise UserError(
-            f"STUDY: {arguments.study} gets seeds until it is decided, which a grid of W&B cannot; use `{PROG} run`"
-        )
     with the_only_driver(study_dir):
         folder.ready()
         folder.write(plan.command or command)

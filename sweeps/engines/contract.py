@@ -44,9 +44,9 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Done:
-    """The runs have been trained, but for those of `locked`, which other processes train: name -> who."""
+    """The runs have been trained, but for those of `locked`, which other processes train."""
 
-    locked: dict[str, str]
+    locked: list[str]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ class Worker(Hashable, Protocol):
         """Answer an epoch, where the task asks."""
 
     def stop(self, seconds: float = 0.0, replace: bool = True) -> None:
-        """End the worker: kill it if it has not ended after so many seconds. It trains nothing when this returns.
+        """End the worker: kill it if it has not ended after so many seconds. On this machine, it trains nothing when
+        this returns.
 
         `replace`: whether another worker may start in its place.
         """

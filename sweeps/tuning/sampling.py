@@ -1,34 +1,41 @@
 """How Optuna chooses the settings of a trial, and when it stops one early."""
 
 import warnings
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import Any, cast
 
 import optuna
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from experiments.config import SETTINGS
 from experiments.tuned import Range
 
-NUMBER = "number"  # user attribute of Optuna's trial: the trial of the tuning, which an interrupted one shares
 REDUCTION = 3  # a rung of the pruner keeps about a third of the trials; rungs: a ninth and a third of the epochs
 LAST_RUNG = 0.5  # of the epochs: a later rung would stop trials that are almost finished, and could be the best
 FIRST_RUNG = 3  # epochs that every trial trains at least
 
+Distributions = Mapping[str, BaseDistribution]
+
 
 def make_sampler(name: str, number: int) -> optuna.samplers.BaseSampler:
-    """A sampler for the trial with this number. Interruptions do not change its values, but for one: a kill within the
-    milliseconds in which a trial of "qmc" gets them.
+    """A sampler for the trial with this number. Interruptions do not change its values.
 
     All variants get the same random numbers.
     """
-    if name == "random":
-        return optuna.samplers.RandomSampler(seed=number)
-    if name == "qmc":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            return optuna.samplers.QMCSampler(scramble=True, seed=0)
-    return optuna.samplers.TPESampler(seed=number)
+    return (optuna.samplers.TPESampler if name == "tpe" else optuna.samplers.RandomSampler)(seed=number)
+
+
+def qmc_point(distributions: Distributions, number: int) -> dict[str, Any]:
+    """The settings of the trial with this number by Optuna's QMC sampler: a function of the number alone."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler = optuna.samplers.QMCSampler(scramble=True, seed=0)
+    study = optuna.create_study(sampler=sampler)
+    first = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0)).ask(dict(distributions))
+    # The sampler knows the settings from a trial that has ended.
+    study.add_trial(create_trial(params=first.params, distributions=dict(distributions), value=0.0))
+    return [study.ask(dict(distributions)).params for _ in range(number + 1)][-1]
 
 
 def make_pruner(name: str, epochs: int) -> optuna.pruners.BasePruner:
@@ -61,11 +68,11 @@ class _WithoutFailed:
         return [trial for trial in self._study.get_trials(deepcopy, states) if trial.state != TrialState.FAIL]
 
 
-def suggest(trial: Trial, path: str, tried: Range) -> Any:
-    """The value of a setting in a trial, which Optuna stores."""
+def distribution(path: str, tried: Range) -> BaseDistribution:
+    """What Optuna draws a setting from."""
     if tried.choices:
-        return trial.suggest_categorical(path, tried.choices)
+        return CategoricalDistribution(tried.choices)
     low, high = tried.ends
     if SETTINGS[path].annotation is int:
-        return trial.suggest_int(path, int(low), int(high), log=tried.log)
-    return trial.suggest_float(path, low, high, log=tried.log)
+        return IntDistribution(int(low), int(high), log=tried.log)
+    return FloatDistribution(low, high, log=tried.log)

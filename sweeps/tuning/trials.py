@@ -1,30 +1,26 @@
 """The trials of a tuning as a source of a driver: a sampler of Optuna proposes their settings."""
 
-import contextlib
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import optuna
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import Trial, TrialState
 
-from experiments.config import flatten, load
 from experiments.errors import UserError
 from experiments.files import RecordError
-from experiments.metric import Metric
 from experiments.runs import record, resume
 from experiments.study import RunSpec
 from experiments.tuned import TunedTrial
 from sweeps.study_folder import Ended
-from sweeps.tuning.database import DATABASE, open_storage, open_study
-from sweeps.tuning.sampling import LAST_RUNG, NUMBER, make_pruner, make_sampler, suggest
-from sweeps.tuning.tuning_plan import FIRST_SEED, MAX_TRIALS, OBJECTIVE, TuningPlan, rounded
+from sweeps.tuning.journal import BUDGET, ENDED, NUMBER, RUN, open_journal, open_study, trials_in
+from sweeps.tuning.sampling import LAST_RUNG, distribution, make_pruner, make_sampler, qmc_point
+from sweeps.tuning.tuning_plan import OBJECTIVE, TuningPlan, rounded
 
-RUN = "run"  # user attribute of Optuna's trial: its first run. It is set last, so a trial that has it has all settings
 MEANS = ("val/acc", "val/loss")  # of the runs of a trial
 
 
@@ -73,54 +69,26 @@ class Trials:
     train.
     """
 
-    def __init__(self, plan: TuningPlan, folder: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, plan: TuningPlan, folder: Path) -> None:
         self.plan, self.variants, self.folder = plan, plan.study.variants, folder
-        self.drop: Callable[[list[str]], None] = lambda names: None
-        storage, is_new = open_storage(folder, say)
-        self.studies = {
-            label: open_study(storage, plan.name(v), Metric(OBJECTIVE), make_pruner(plan.pruner, v.config.train.epochs))
-            for label, v in self.variants.items()
-        }
+        self.drop: Callable[[list[RunSpec]], None] = lambda runs: None
+        self.distributions = {path: distribution(path, tried) for path, tried in plan.space.items()}
+        self.storage = open_journal(folder)
+        self.studies: dict[str, optuna.Study] = {}  # once they are written to: a tuning that is refused leaves none
         self.trials: dict[str, dict[int, SeveralSeeds]] = {label: {} for label in self.variants}
         self.again: deque[SeveralSeeds] = deque()  # begun by an earlier driver, and not ended
         self.waiting: list[RunSpec] = []
         self._trial_of: dict[str, SeveralSeeds] = {}
         self.records: Ended = {}  # each is read once
-        for label, number, settings, is_closed in self._from_records() if is_new else self._from_database():
-            trial = self._add(label, number, settings)
-            read = ((run.name, record.read_ended(self.folder, run)) for run in trial.runs)
-            self.records.update((name, summary) for name, summary in read if summary)
-            if not (is_closed and trial.status(trial.ended(self.records))):
-                self.again.append(trial)
+        for label, variant in self.variants.items():
+            for number, known in trials_in(self.storage, plan.name(variant)).items():
+                trial = self._add(label, number, known.params)
+                read = ((run.name, record.read_ended(self.folder, run)) for run in trial.runs)
+                self.records.update((name, summary) for name, summary in read if summary)
+                if not (known.state in ENDED and trial.status(trial.ended(self.records))):
+                    self.again.append(trial)
         if (made := max(map(len, self.trials.values()))) > plan.trials:
             raise UserError(f"--trials: {plan.trials} is not allowed: there are {made} trials of a variant already")
-
-    def _from_database(self) -> Iterator[tuple[str, int, dict[str, Any], bool]]:
-        """Variant, number and settings of each trial that Optuna knows, and whether it has ended there."""
-        for label, study in self.studies.items():
-            last: dict[int, FrozenTrial] = {}
-            for trial in study.get_trials(deepcopy=False):
-                if RUN in trial.user_attrs:
-                    last[trial.user_attrs.get(NUMBER, trial.number)] = trial
-                elif trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
-                    where = f"{self.folder / DATABASE}: trial {trial.number} of the Optuna study {study.study_name!r}"
-                    raise UserError(f"{where} is of another program; choose another --out, or delete that Optuna study")
-            for number, trial in sorted(last.items()):
-                yield label, number, trial.params, trial.state != TrialState.FAIL
-
-    def _from_records(self) -> Iterator[tuple[str, int, dict[str, Any], bool]]:
-        """Variant, number and settings of each trial that has a run in the folder: the database is lost."""
-        found: dict[tuple[str, int], dict[str, Any]] = {}
-        for path in sorted(self.folder.glob(f"*/{record.CONFIG}")):
-            config = load(record.read_json(path))
-            values, number = dict(flatten(config.model_dump())), (config.seed - FIRST_SEED) % MAX_TRIALS
-            settings = {setting: values[setting] for setting in self.plan.space}
-            for label, variant in self.variants.items():
-                with contextlib.suppress(UserError):  # a variant that does not allow them
-                    if path.parent.name in [run.name for run in self.plan.trial(variant, number, settings)]:
-                        found[label, number] = settings
-        for (label, number), settings in sorted(found.items()):
-            yield label, number, settings, False
 
     def _add(self, label: str, number: int, settings: dict[str, Any]) -> SeveralSeeds:
         runs = self.plan.trial(self.variants[label], number, settings) if settings else []
@@ -146,19 +114,26 @@ class Trials:
             self._advance(trial)
         return [self.waiting.pop(0)]
 
+    def _study(self, label: str) -> optuna.Study:
+        """Optuna's study of a variant."""
+        if label not in self.studies:
+            variant = self.variants[label]
+            pruner = make_pruner(self.plan.pruner, variant.config.train.epochs)
+            study = self.studies[label] = open_study(self.storage, self.plan.name(variant), pruner)
+            study.set_user_attr(BUDGET, self.plan.trials)
+        return self.studies[label]
+
     def _ask(self, trial: SeveralSeeds) -> None:
         """Open Optuna's trial. A new one gets its settings; one that goes on keeps them, and tells its epochs again."""
-        study = self.studies[trial.label]
+        study = self._study(trial.label)
+        study.sampler = make_sampler(self.plan.sampler, trial.number)
+        if not trial.settings and self.plan.sampler == "qmc":
+            trial.settings = qmc_point(self.distributions, trial.number)
         if trial.settings:
-            study.sampler = optuna.samplers.RandomSampler()  # it takes nothing from the sampler of new trials
             study.enqueue_trial(trial.settings)
-        else:
-            study.sampler = make_sampler(self.plan.sampler, trial.number)
-        trial.live = study.ask()
-        settings = {path: suggest(trial.live, path, tried) for path, tried in self.plan.space.items()}
-        if not trial.settings:
-            trial.settings = settings
-            trial.runs = self.plan.trial(self.variants[trial.label], trial.number, settings)
+        trial.live = study.ask(self.distributions)
+        trial.settings = trial.live.params
+        trial.runs = self.plan.trial(self.variants[trial.label], trial.number, trial.settings)
         first = trial.runs[0]
         for name, value in {NUMBER: trial.number, "variant": trial.label, "seed": first.seed, RUN: first.name}.items():
             trial.live.set_user_attr(name, value)
@@ -179,8 +154,8 @@ class Trials:
         state = {"finished": TrialState.COMPLETE, "failed": TrialState.FAIL}.get(status, TrialState.PRUNED)
         value = fmean(run[OBJECTIVE] for run in ended) if status == "finished" else None
         trial.live.set_user_attr("status", status)
-        self.studies[trial.label].tell(trial.live, value, state)  # a pruned one keeps the last value that it reported
-        self.drop([run.name for run in trial.runs[len(ended) :]])
+        self._study(trial.label).tell(trial.live, value, state)  # a pruned one keeps the last value that it reported
+        self.drop(trial.runs[len(ended) + (status == "failed") :])
 
     def give_back(self, runs: Sequence[RunSpec], last: bool = False, alone: bool = False) -> None:
         self.waiting = [*self.waiting, *runs] if last else [*runs, *self.waiting]

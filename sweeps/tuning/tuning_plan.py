@@ -20,6 +20,7 @@ MAX_TRIALS = 10_000  # and the distance between the seeds of a trial
 MAX_SEEDS = 100
 OBJECTIVE = "val/acc"
 RUNS = "tuning"  # the folder in the study's folder that holds the folders of the trials
+JOURNAL = "optuna.jsonl"  # of Optuna, in that folder
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def test_a_record_that_cannot_be_read_costs_its_run_an_attempt(tmp_path):
         (run,) = worker.cohorts.pop()
         (tmp_path / run.name).mkdir()
         write_bytes(tmp_path / run.name / "summary.json", b"{")
-        yield [(worker, Done({}))]
+        yield [(worker, Done([]))]
         (tmp_path / run.name / "summary.json").unlink()
 
     driver, engine = sweep(tmp_path, script)
@@ -187,7 +187,7 @@ def of_tuning(folder):
     plan = tiny_plan(seeds=1)
     tuning = TuningPlan(plan, make_space(None, load(plan.base), plan.runs), 4, "random", "none", seeds=2)
     (folder / RUNS).mkdir()
-    return Trials(tuning, folder, print), None
+    return Trials(tuning, folder), None
 
 
 @pytest.mark.parametrize("seed", range(5))

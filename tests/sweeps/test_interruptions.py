@@ -10,7 +10,7 @@ import time
 
 import commands
 import pytest
-from stubbed import STUDY, Stubbed, lives, until
+from stubbed import STUDY, lives, until
 
 from experiments.runs.record import METRICS, is_finished
 from experiments.runs.run import train
@@ -72,9 +72,9 @@ def test_a_run_that_another_process_trains_is_waited_for_and_goes_on_when_that_e
     name = stubbed.write_plan()[0]
     (stubbed.dir / "locks").mkdir()
     code = "import sys, time; from experiments.locks import lock; from pathlib import Path\n"
-    code += "with lock(Path(sys.argv[1])): time.sleep(600)"
+    code += "with lock(Path(sys.argv[1])): Path(sys.argv[1] + '.held').touch(); time.sleep(600)"
     other = subprocess.Popen([sys.executable, "-c", code, str(stubbed.dir / "locks" / name)], cwd=commands.ROOT)
-    until(lambda: (stubbed.dir / "locks" / name).exists() and (stubbed.dir / "locks" / name).read_text())
+    until((stubbed.dir / "locks" / f"{name}.held").exists)
     sweep = stubbed.start_run(lock=0.3)
     stubbed.wait_for("end", 5)
     time.sleep(1.0)  # a worker tries for 0.3 seconds
@@ -83,7 +83,7 @@ def test_a_run_that_another_process_trains_is_waited_for_and_goes_on_when_that_e
     other.wait()
     _, err = sweep.communicate(timeout=60)
     assert sweep.returncode == 0
-    assert err.count(f"waiting for {name}: process {other.pid} on") == 1
+    assert err.count(f"waiting for {name}: another process trains it") == 1
     assert len(stubbed.ended()) == 6 and not stubbed.trained_twice()
 
 
@@ -93,8 +93,7 @@ def test_a_second_command_on_the_folder_is_refused_in_one_line_that_names_the_fi
     for words in (["run", stubbed.study], ["tune", stubbed.study, "--trials", 1], ["wandb", stubbed.study]):
         status, _, err = stubbed(*words, "--out", stubbed.folder)
         assert (status, err.count("\n")) == (2, 1), err
-        assert f"{stubbed.dir}: process {first.pid} on {os.uname().nodename} trains this study since 20" in err
-        assert "stub_sweep.py run" in err
+        assert f"{stubbed.dir}: another command trains this study" in err
     first.send_signal(signal.SIGTERM)
     first.communicate(timeout=60)
     assert stubbed.run()[0] == 0 and len(stubbed.ended()) == 6
@@ -118,42 +117,15 @@ def test_ctrl_c_and_the_signals_of_a_cluster_end_a_sweep_and_no_attempt_counts(s
     assert not list(stubbed.dir.glob("*/error.txt"))
 
 
-@pytest.mark.slow
-def test_one_signal_at_any_moment_ends_a_sweep(tmp_path):
-    rng = random.Random(time.time_ns())
-    for attempt in range(200):
-        (tmp_path / str(attempt)).mkdir()
-        sweep = Stubbed(tmp_path / str(attempt)).start_run(nap=0.2)
-        time.sleep(rng.uniform(0.5, 4))
-        sweep.send_signal(signal.SIGTERM)
-        _, err = sweep.communicate(timeout=60)
-        is_line = err.splitlines()[-1:] == ["vit-sweep: interrupted; run the same command again to resume"]
-        # it may have ended before, and Python itself takes a moment to start
-        assert (sweep.returncode, is_line) in ((143, True), (0, False), (-15, False)), err
-
-
-@pytest.mark.slow
-def test_a_storm_over_drivers_workers_and_cells_trains_each_run_once(tmp_path):
-    """60 runs, 30 times SIGKILL: of a command, or of a worker. Another command starts at once."""
-    stubbed, rng = Stubbed(tmp_path, seeds=30), random.Random(time.time_ns())
-    names, commands, kills = stubbed.write_plan(), [], 0
-    while kills < 30:
-        commands = [command for command in commands if command.poll() is None]
-        while len(commands) < 3:
-            cell = ["cell", stubbed.dir, rng.choice(names)]
-            commands.append(stubbed.start(*cell, nap=0.2) if rng.random() < 0.5 else stubbed.start_run(nap=0.2))
-        time.sleep(rng.uniform(0.2, 1.5))
-        workers = [pid for _, pid in stubbed.noted("start") if lives(pid)]
-        victim = rng.choice([*workers, *(command.pid for command in commands if command.poll() is None)] or [0])
-        if victim:
-            os.kill(victim, signal.SIGKILL)
-            kills += 1
-    for command in commands:
-        command.terminate()
-        command.communicate(timeout=60)
-    status, out, err = stubbed.run()
-    assert status == 0 and "60 runs: 60 finished" in out, err
-    assert not stubbed.trained_twice() and len(stubbed.ended()) == 60
+@pytest.mark.parametrize("pause", [0.0, 0.002, 0.005, 0.01, 0.05])
+def test_a_second_ctrl_c_ends_a_sweep_at_once_and_its_workers(stubbed, pause):
+    sweep = stubbed.start_run(nap=30)
+    stubbed.wait_for("start", 2)
+    sweep.send_signal(signal.SIGINT)
+    time.sleep(pause)
+    sweep.send_signal(signal.SIGINT)
+    sweep.communicate(timeout=20)
+    until(lambda: not any(lives(pid) for _, pid in stubbed.noted("start")), seconds=5)
 
 
 def test_a_damaged_run_folder_costs_its_run_attempts_and_the_others_are_trained(stubbed):

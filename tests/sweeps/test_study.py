@@ -9,7 +9,7 @@ import yaml
 from commands import refusal
 from study_file import read_study
 
-from experiments.config import override, run_id
+from experiments.config import flatten, override, run_id
 from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
 from experiments.runs.history import read_looks, read_stated
@@ -219,6 +219,7 @@ def test_the_margin_of_an_accuracy_may_have_a_unit(text, margin):
         ("name: [x\n", "is not valid YAML: line 2"),
         ("factors: {model.depth: [1]}\n", "name: is required"),
         ("name: x\nfactors:\n  model.depth: [1]\n  model.depth: [2]\n", "'model.depth' occurs twice"),
+        ("name: off\nfactors: {model.depth: [1]}\n", "name: False is not allowed: YAML reads yes, no, on and off as"),
         ("name: x\nseeds: 010\n", "is not valid YAML: line 2: 010 is not allowed: a number has neither a leading zero"),
         ("name: x\nfactors: {model.head: [1:30]}\n", "line 2: 1:30 is not allowed: a number has"),
         ("name: " + "[" * 5000 + "]" * 5000, "is not valid YAML"),
@@ -371,3 +372,16 @@ def test_seeds_after_the_last_planned_look_are_refused():
     assert len(plan_of(looks=[2, 3], seeds=3).seeds) == 3
     with pytest.raises(UserError, match="mine: seeds: 5 are more than the last planned look tests, 3"):
         plan_of(looks=[2, 3], seeds=5)
+
+
+def test_the_base_of_a_built_in_study_is_taken_and_nothing_else(tmp_path):
+    path, base = tmp_path / "mine.yaml", {"study": "kinds-cifar10", "train.epochs": 3}
+    path.write_text(json.dumps({"name": "mine", "factors": {"model.depth": [1, 2]}, "base": base}))
+    mine, theirs = make_plan(load_study(str(path))), make_plan(load_study("kinds-cifar10"))
+    expected = {**dict(flatten(theirs.base)), "train.epochs": 3}
+    differing = {path for path, value in flatten(mine.base) if value != expected[path]}
+    assert differing == {"model.depth"}, "a factor is not taken"
+    assert mine.factors == {"model.depth": [1, 2]} and len(mine.seeds) == 5
+    path.write_text(json.dumps({"name": "mine", "factors": {"model.depth": [1, 2]}, "base": {"study": "kinds-cifar"}}))
+    with pytest.raises(UserError, match="base.study: 'kinds-cifar' is not a built-in study; did you mean 'kinds-c"):
+        load_study(str(path))

@@ -4,6 +4,7 @@ import json
 import shutil
 from unittest.mock import Mock
 
+import pandas as pd
 import pytest
 import study_file
 from pictures import paint
@@ -22,6 +23,7 @@ from sweeps.plan import apply_tuned, make_plan
 from sweeps.study import parse_study, read_study_file
 from sweeps.study_folder import StudyFolder, plan_of
 from sweeps.tuning.space import make_space
+from sweeps.tuning.trials import Trials
 from sweeps.tuning.tuning_plan import TuningPlan
 
 OWN = [
@@ -62,10 +64,13 @@ def test_runs_of_other_images_are_not_reused(tmp_path):
     images = paint(tmp_path / "images", 1)
     data = {"data.name": "imagefolder", "data.root": str(images), "data.num_classes": 2}
     plan = make_plan(parse_study({"name": "own", "factors": {"model.depth": [1, 2]}, "base": data, "seeds": 1}, "own"))
-    StudyFolder(tmp_path / "other", plan).write("here")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "study.json").write_text('{"export": {}}')
     for files in (files_digest(str(images)), "of other images"):
-        finish(tmp_path / "other" / plan.runs[0].name, plan.runs[0], data={"files": files})
-        reuse = take([str(tmp_path / "other")], tmp_path / "own")
+        run = plan.runs[0]
+        row = {"run_id": run.run_id, "status": "finished", "seed": 0, "test/acc": 0.5, "image_files": files}
+        pd.DataFrame([row | run.settings]).to_csv(tmp_path / "other" / "runs.csv")
+        reuse = take([str(tmp_path / "other")])
         folder = StudyFolder.read(plan.changed(reuse=reuse), tmp_path / "own")
         assert len(folder.left) == 1
         if files != "of other images":
@@ -143,8 +148,10 @@ def test_every_command_that_trains_refuses_changed_images(command, names, tmp_pa
     StudyFolder(tmp_path / "runs" / "own", plan).write("here")
     folder, run = tmp_path / "runs" / "own", plan.runs[0]
     if "tune" in command:
-        tuning = TuningPlan(plan, make_space(lr, run.config, [run]), 1, "tpe", "halving")
-        folder, run = folder / "tuning", tuning.trial(run, 0, {"optim.lr": 0.01})[0]
+        tuning = TuningPlan(plan, make_space(lr, run.config, [run]), 2, "qmc", "halving")
+        folder = folder / "tuning"
+        folder.mkdir()
+        (run,) = Trials(tuning, folder).next()
     finish(folder / run.name, run, data={"files": files_digest("names")})
     (names / "a" / "0.png").unlink()
     status, _, err = vit_sweep(*command.replace("LR", lr).split(), "--tracking", "off")

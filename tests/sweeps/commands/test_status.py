@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 from stubbed import finish, tiny_plan, until
+from study_file import read_study, write_study
 
 from experiments.locks import lock_runs
 from experiments.runs import record
@@ -58,27 +59,21 @@ def test_every_state_is_shown_with_what_belongs_to_it(every_state, tmp_path, vit
     expected = ["finished", "diverged", "failed", "interrupted", "running", "waiting"]
     assert states(found) == dict(zip(every_state, expected, strict=True))
     assert found["counts"] == {**dict.fromkeys(expected, 1), "pruned": 0, "unreadable": 0} and found["schema"] == 2
-    failed, running = found["runs"][2], found["runs"][4]
+    failed = found["runs"][2]
     assert [run["epochs_done"] for run in found["runs"]] == [4, 2, 0, 0, 3, 0]
     assert {run["epochs"] for run in found["runs"]} == {4}
     assert failed["error"] == "RuntimeError: out of memory"
-    assert (running["pid"], running["host"]) == (os.getpid(), os.uname().nodename)
-    assert [run["pid"] for run in found["runs"] if run is not running] == [None] * 5
-    assert found["driver"]["pid"] == os.getpid() and found["driver"]["since"].startswith("20")
+    assert found["driver"] is True
 
 
 def test_the_table_counts_variants_and_lists_what_a_reader_wants_to_see(every_state, tmp_path, vit_sweep):
     names = every_state
     short, every = status(vit_sweep, tmp_path), status(vit_sweep, tmp_path, "--all")
-    start = (
-        "tiny: 2 of 6 runs have ended, 1 running, 1 waiting, 1 interrupted, 1 failed, 1 diverged, trained by process "
-    )
-    assert short.startswith(f"{start}{os.getpid()} on ")
+    assert short.startswith("tiny: 2 of 6 runs have ended, 1 running, 1 waiting, 1 interrupted, 1 failed, 1 diverged, ")
     assert [name for name in names if name in short] == [names[2], names[4]]
     assert all(name in every for name in names)
     assert re.search(rf"{names[2]} +failed +0/4 .*RuntimeError: out of memory *$", short, re.MULTILINE)
-    assert re.search(rf"{names[4]} +running +3/4 .*{os.getpid()} on {os.uname().nodename}", short)
-    assert re.search(r"^logits +3 +1 +1 +1 *$", short, re.MULTILINE)  # running, failed, finished
+    assert re.search(rf"{names[4]} +running +3/4", short)
 
 
 def test_a_run_in_training_shows_the_time_since_its_last_epoch(every_state, tmp_path, vit_sweep):
@@ -88,7 +83,7 @@ def test_a_run_in_training_shows_the_time_since_its_last_epoch(every_state, tmp_
     os.utime(saved, (time.time() - 1200, time.time() - 1200))
     ages = {run["run"]: run["last_epoch"] for run in as_json(vit_sweep, tmp_path)["runs"]}
     assert 1200 <= ages.pop(names[4]) < 1260 and set(ages.values()) == {None}
-    assert re.search(rf"{names[4]} +running +.* 20 min ago", status(vit_sweep, tmp_path))
+    assert re.search(rf"{names[4]} +running +.* 20 min ago +", status(vit_sweep, tmp_path))
 
 
 def test_it_writes_nothing_and_needs_no_lock_file(plan, tmp_path, vit_sweep):
@@ -112,25 +107,64 @@ def test_during_a_sweep_it_shows_the_workers_and_after_a_kill_the_interrupted_ru
     finally:
         os.killpg(sweep.pid, signal.SIGKILL)
         sweep.communicate()
-    assert {run["pid"] for run in found["runs"] if run["state"] == "running"} == {
-        pid for _, pid in stubbed.noted("start")
-    }
     assert Counter(states(found).values()) == {"running": 2, "waiting": 4}
     until(
         lambda: set(states(as_json(vit_sweep, stubbed.dir)).values()) == {"waiting"}, seconds=60
     )  # no epoch was saved
 
 
-def test_a_damaged_resume_file_hides_no_other_run(every_state, tmp_path, vit_sweep):
-    (tmp_path / every_state[3] / "resume.safetensors").write_bytes(b"\xff" * 300)
-    assert states(as_json(vit_sweep, tmp_path))[every_state[3]] == "interrupted"
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "note", [{"rows": 10**400}, {"seconds": {"wall": 10**400}}, {"seconds": {"wall": float("nan")}}, None, DEEP]
+)
+@pytest.mark.parametrize("place", [3, 4])
+def test_an_odd_resume_file_hides_no_other_run(note, place, every_state, tmp_path, vit_sweep):
+    stated = note if note is DEEP else json.dumps({"rows": [1], "seconds": {"wall": 1.0}, **note} if note else None)
+    header = json.dumps({"__metadata__": {"note": stated}}).encode()
+    (tmp_path / every_state[place] / "resume.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    found = states(as_json(vit_sweep, tmp_path))
+    assert list(found.values()) == ["finished", "diverged", "failed", "interrupted", "running", "waiting"]
+    assert "2 of 6 runs have ended" in status(vit_sweep, tmp_path)
+
+
+def test_an_odd_record_is_one_line_and_the_rest_is_shown(every_state, tmp_path, vit_sweep):
+    for odd in ('{"epochs": null}', DEEP, '{"epochs": 1' + "0" * 400 + "}", '{"status": ["finished"]}'):
+        (tmp_path / every_state[0] / record.SUMMARY).write_text(odd)
+        out = status(vit_sweep, tmp_path)
+        assert out.count(f"{every_state[0]}  unreadable  ") == 1 and f"{every_state[4]}  running " in out
+
+
+@pytest.mark.parametrize("epochs", [None, [1], 10**400, "many"])
+def test_an_odd_plan_shows_its_runs(epochs, every_state, tmp_path, vit_sweep):
+    tree = read_study(tmp_path)
+    tree["base"]["train"]["epochs"], tree["runs"][0]["levels"]["model.head"] = epochs, ["a", "b"]
+    write_study(tmp_path, tree)
+    assert "2 of 6 runs have ended" in status(vit_sweep, tmp_path)
+
+
+def test_a_tuning_shows_its_trials_and_the_best(stubbed, scripted, vit_sweep):
+    """Also where its study has not been trained: there is no study.json."""
+    accuracies = {1_000_000: 0.25, 1_000_001: 0.75}
+
+    def train_two(engine):
+        while len(engine.ended) < 3:
+            yield engine.started[0].end()
+        raise KeyboardInterrupt
+
+    scripted(script=train_two, fate=lambda run: {"val/acc": accuracies.get(run.seed, 0.5)})
+    vit_sweep("tune", stubbed.study, "--trials", 3, "--out", stubbed.folder)
+    _, logits, softmax = status(vit_sweep, stubbed.dir).splitlines()
+    assert re.search(r": logits +2 +0 +1 +75\.0 % *$", logits) and re.search(r": softmax +1 +0 +2 +25\.0 % *$", softmax)
+    assert not (stubbed.dir / "study.json").exists()
 
 
 def test_watch_ends_at_the_second_look_at_which_every_run_has_ended(plan, tmp_path, vit_sweep):
     """A sweep that is starting may add runs to a study whose runs have all ended."""
     for run in plan.runs:
         finish(tmp_path / run.name, run)
-    assert status(vit_sweep, tmp_path, "--watch", "0.2").count("6 of 6 runs have ended") == 2
+    assert status(vit_sweep, tmp_path, "--watch", "1").count("6 of 6 runs have ended") == 2
 
 
 def test_an_interrupted_watch_does_not_say_that_it_resumes(vit_sweep, tmp_path, plan, monkeypatch):
