@@ -34,7 +34,9 @@ def load(config: RunConfig, other_classes: bool = False) -> Splits:
     rest, test = parts["train"], parts.get("test")
     if test is None:
         rest, test = _split(rest, config, "test_fraction", data.test_fraction, classes)
-    train, val = _split(rest, config, "val_fraction", data.val_fraction, classes)
+    train, val = rest, parts.get("val")
+    if val is None:
+        train, val = _split(rest, config, "val_fraction", data.val_fraction, classes)
     if data.train_limit is not None and data.train_limit > len(train):
         raise UserError(f"data.train_limit: {data.train_limit} is not allowed: up to {len(train)}, all training images")
     if data.train_limit not in (None, len(train)):

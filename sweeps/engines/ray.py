@@ -26,7 +26,6 @@ from ray.exceptions import ActorUnavailableError, ActorUnschedulableError, GetTi
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from experiments.cli import INTERRUPTS
-from experiments.data.class_folders import MOST_PIXELS
 from experiments.errors import UserError, say
 from experiments.locks import DRIVER_LOCK
 from experiments.study import RunSpec
@@ -300,7 +299,7 @@ def _connect(flag: str) -> str:
             raise UserError(f"{source}: no Ray cluster can be used at {address}: {problem}")
         address, source = "", f"{source} names {address}, where none answers"
     here: dict[str, Any] = {} if address else _new_cluster()
-    variables = {"PYTHONSAFEPATH": "1", **{name: os.environ.get(name, "") for name in (VARIABLE, MOST_PIXELS)}}
+    variables = {"PYTHONSAFEPATH": "1", VARIABLE: os.environ.get(VARIABLE, "")}
     if "PYTHONPATH" in os.environ:
         variables["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
     environment = {"env_vars": variables}
