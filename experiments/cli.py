@@ -157,9 +157,6 @@ def run_command(
     except (UserError, PluginError) as error:
         say(f"{prog}: error: {error}", error=True)
         status = 2
-    except MemoryError:
-        say(f"{prog}: error: the files take more memory than there is; VIT_MAX_BYTES limits what is read", error=True)
-        status = 2
     except KeyboardInterrupt as interrupt:
         with contextlib.suppress(OSError):  # after SIGHUP the terminal is gone
             say(f"{prog}: interrupted{'; run the same command again to resume' if resumes else ''}", error=True)

@@ -35,7 +35,7 @@ from experiments.stated import (
     variant_name,
 )
 from experiments.version import last_commit
-from experiments.yaml_file import MAX_BYTES, read_mapping
+from experiments.yaml_file import read_mapping
 from vit.registry import nearest
 
 HOLE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")  # {COLUMN} of a command; {{ and }} are braces
@@ -191,7 +191,7 @@ class GivenPlan:
         else:
             path = Path(given).expanduser()
             tree, place = read_mapping(path, "`name`, `factors` and `metric`"), str(path)
-            given, body = place, read_bytes(path, most=MAX_BYTES)
+            given, body = place, read_bytes(path)
         try:
             plan = TablePlan.model_validate(tree)
         except ValidationError as error:

@@ -145,7 +145,7 @@ ENTRIES = [
     *(f"{LEFT}/{name}" for name in ("config.json", "metrics.csv", "error.txt", "resume.safetensors", "plugin")),
 ]
 EXPORTED = ["study.json", "runs.csv", "curves.csv", "test_hits.npz"]
-FORMS = ("moved", "missing", "within", "fifo", "huge", "type", "text", "second")
+FORMS = ("moved", "missing", "within", "fifo", "type", "text", "second")
 TEXT = "\x1b[2J\u202e $(touch X) `touch X`\n\\input{X}"
 
 
@@ -161,9 +161,6 @@ def forge(path: Path, form: str, home: Path) -> None:
     path.parent.mkdir(exist_ok=True, parents=True)
     if form == "fifo":
         os.mkfifo(path)
-    elif form == "huge":
-        with path.open("wb") as file:
-            file.truncate(10**9)  # takes no space on the disk
     elif form == "second":  # a second name of the user's file
         os.link(home / "file", path)
     elif form == "type":
@@ -214,10 +211,7 @@ def errors(commands: Iterator[Callable[[], object]]) -> list[str]:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_nothing_outside_a_forged_study_changes_and_errors_are_lines(
-    entry, form, study, user, sends, capsys, monkeypatch
-):
-    monkeypatch.setenv("VIT_MAX_BYTES", "1000000")
+def test_nothing_outside_a_forged_study_changes_and_errors_are_lines(entry, form, study, user, sends, capsys):
     forge(study / entry, form, user)
     before = tree(user)
     said = errors(on_study(study))
@@ -232,10 +226,7 @@ def test_nothing_outside_a_forged_study_changes_and_errors_are_lines(
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("entry", EXPORTED)
-def test_nothing_outside_a_forged_export_changes_and_errors_are_lines(
-    entry, form, template, tmp_path, user, monkeypatch
-):
-    monkeypatch.setenv("VIT_MAX_BYTES", "1000000")
+def test_nothing_outside_a_forged_export_changes_and_errors_are_lines(entry, form, template, tmp_path, user):
     folder = Path(shutil.copytree(template.with_name("export"), tmp_path / "export"))
     forge(folder / entry, form, user)
     before = tree(user)

@@ -7,13 +7,12 @@ import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from analysis.runs.settings import leaves
 from experiments.errors import UserError
-from experiments.files import most_bytes, read_bytes, reading
+from experiments.files import read_bytes, reading
 
 TABLE = "csv:"  # before the path of a table, as a source
 FORMATS = (".csv", ".parquet", ".jsonl", ".csv.gz", ".tsv")
@@ -70,16 +69,9 @@ def check_header(names: Sequence[str], source: str, is_tsv: bool = False) -> str
 
 
 def _parquet(path: Path) -> pd.DataFrame:
-    """The table in a Parquet file. It is read in parts: a value that repeats takes no space in the file."""
-    from pyarrow import Table
     from pyarrow.parquet import ParquetFile
 
-    file, parts = ParquetFile(path), list[Any]()
-    for part in file.iter_batches():
-        parts.append(part)
-        if sum(one.nbytes for one in parts) > most_bytes():
-            raise ValueError(f"it has more than {most_bytes():,} bytes; VIT_MAX_BYTES sets another limit")
-    return Table.from_batches(parts, file.schema_arrow).to_pandas()
+    return ParquetFile(path).read().to_pandas()
 
 
 def _json_lines(text: str) -> pd.DataFrame:
