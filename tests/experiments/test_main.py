@@ -14,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 import tiny
 import torch
-from commands import ROOT, SCALED, run
+from commands import PLUGIN, ROOT, run
 from pictures import paint
 from PIL import Image
 from tiny import flags
@@ -240,9 +240,8 @@ def test_a_run_whose_images_have_moved_is_the_same_run(tmp_path, monkeypatch, ca
 def run_plugin(folder, name, path=""):
     """Train a run of the plug-in; `path` goes before the project in the search path."""
     folder.mkdir(exist_ok=True)
-    for file, text in {"mine.py": SCALED, "helper.py": "SCALE = 2.0\n"}.items():
-        if not (folder / file).exists():
-            (folder / file).write_text(text)
+    if not (folder / "mine.py").exists():
+        (folder / "mine.py").write_text(PLUGIN)
     env = {"VIT_PLUGINS": name, "PYTHONPATH": os.pathsep.join(filter(None, [str(path), str(ROOT)]))}
     words = [*flags(), "--model.pos-embed", "mine", "--out", "out", "--tracking", "off"]
     return run("vit-train", *words, cwd=folder, PYTHONSAFEPATH="1", **env)  # without the current folder, as its script
@@ -258,7 +257,7 @@ def test_a_plugin_by_its_path_is_the_run_of_the_plugin_by_its_name(tmp_path):
     assert len(runs) == 2 and len({run["run_id"] for run in runs}) == 1
     assert len({run["provenance"]["plugin"]["digest"] for run in runs}) == 1
     for run_dir in (path.parent for path in tmp_path.rglob("out/*/summary.json")):
-        assert {path.name for path in (run_dir / "plugin").iterdir()} == {"mine.py", "helper.py"}
+        assert {path.name for path in (run_dir / "plugin").iterdir()} == {"mine.py"}
 
 
 PLUGINS = {  # mine.py, VIT_PLUGINS, and what the line names
