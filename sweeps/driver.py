@@ -134,7 +134,7 @@ class Driver:
             self.failing.pop(worker.place, None)
             self._begin(worker)
             for run in runs:
-                self._settle(run, "the worker left neither a record nor an error", "", event.locked.get(run.name, ""))
+                self._settle(run, "the worker left neither a record nor an error", "", run.name in event.locked)
         elif isinstance(event, Failed) and event.users:  # another attempt would fail the same way
             raise UserError(event.reason + (f" (in {cohorts[0][0].name})" if cohorts else ""))
         elif isinstance(event, Failed) and cohorts:
@@ -160,7 +160,7 @@ class Driver:
         elif event.row["epoch"] >= run.config.train.epochs - 1 and len(work.cohorts) == 1:
             self._give_next(worker)
 
-    def _settle(self, run: RunSpec, reason: str, trace: str, locked_by: str = "") -> None:
+    def _settle(self, run: RunSpec, reason: str, trace: str, is_locked: bool = False) -> None:
         """Settle a run that a worker has left, by its record. `reason`, `trace`: why it has none, where it has none."""
         try:
             summary = record.read_ended(self.task.folder, run)
@@ -169,11 +169,11 @@ class Driver:
         if summary:
             self.source.ended(run, summary)
             self.display.ended(run, result_text(summary, self.metric))
-        elif locked_by:
+        elif is_locked:
             self.source.give_back([run], last=True)
             if run.name not in self.told:
                 self.told.add(run.name)
-                self.display.note(f"waiting for {run.name}: {locked_by} trains it")
+                self.display.note(f"waiting for {run.name}: another process trains it")
         else:
             self._fail(run, reason, trace)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from experiments.config import DEFAULTS
 from experiments.files import read_bytes
-from experiments.locks import DRIVER_LOCK, LOCKS, Holder, holder
+from experiments.locks import DRIVER_LOCK, LOCKS, is_locked
 from experiments.runs import record
 from experiments.runs.resume import NAME as RESUME
 from experiments.runs.resume import read_note
@@ -25,9 +25,9 @@ class RunStatus:
     """One run of a study.
 
     `state` is one of `STATES`: ended by its record; unreadable where that is damaged or of another run; running where
-    its lock is held; failed where an attempt has left error.txt; interrupted where it has begun; else waiting. `host`
-    and `pid` name the process that trains it, `error` is the last line of error.txt or what is wrong with the record,
-    `last_epoch` is the time since its last epoch in seconds; None unless it is running.
+    its lock is held; failed where an attempt has left error.txt; interrupted where it has begun; else waiting. `error`
+    is the last line of error.txt or what is wrong with the record, `last_epoch` is the time since its last epoch in
+    seconds; None unless it is running.
     """
 
     run: str
@@ -37,20 +37,18 @@ class RunStatus:
     epochs: int
     epochs_done: int
     error: str | None = None
-    host: str | None = None
-    pid: int | None = None
     last_epoch: float | None = None
     reused_from: str | None = None
 
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """All runs of a study in the order of the plan, the command that trains it, if there is one, and about the seconds
-    until the last run ends; None if not known.
+    """All runs of a study in the order of the plan, whether a command trains it, and about the seconds until the last
+    run ends; None if not known.
     """
 
     study: str
-    driver: Holder | None
+    driver: bool
     runs: list[RunStatus]
     seconds_left: float | None
 
@@ -72,12 +70,12 @@ def read_status(study_dir: Path) -> StudyStatus:
     plan = StudyPlan.read(study_dir)
     reused = reused_runs(plan)
     runs = [run_status(study_dir, run, reused.get(run.run_id)) for run in plan.runs]
-    return StudyStatus(plan.name, holder(study_dir / DRIVER_LOCK), runs, _seconds_left(study_dir, runs))
+    return StudyStatus(plan.name, is_locked(study_dir / DRIVER_LOCK), runs, _seconds_left(study_dir, runs))
 
 
 def run_status(study_dir: Path, run: RunSpec, reused: ReusedRun | None = None) -> RunStatus:
     """The status of a run. `reused`: the one that a source has in its place, if the study has no record of it."""
-    folder, holding, source = study_dir / run.name, None, None
+    folder, holding, source = study_dir / run.name, False, None
     stated = run.settings.get("train.epochs")
     planned = stated if isinstance(stated, int) else DEFAULTS["train.epochs"]
     summary = error = None
@@ -92,7 +90,7 @@ def run_status(study_dir: Path, run: RunSpec, reused: ReusedRun | None = None) -
     elif summary:
         state, done = summary["status"], int(summary.get("epochs", planned))
     else:
-        done, holding, error = _progress(folder)[0], holder(study_dir / LOCKS / run.name), _last_error(folder)
+        done, holding, error = _progress(folder)[0], is_locked(study_dir / LOCKS / run.name), _last_error(folder)
         begun = done or (folder / record.CONFIG).exists()
         state = "running" if holding else "failed" if error else "interrupted" if begun else "waiting"
     return RunStatus(
@@ -103,8 +101,6 @@ def run_status(study_dir: Path, run: RunSpec, reused: ReusedRun | None = None) -
         epochs=planned,
         epochs_done=done,
         error=error,
-        host=holding.host if holding else None,
-        pid=holding.pid if holding else None,
         last_epoch=_since_epoch(folder) if holding else None,
         reused_from=source,
     )

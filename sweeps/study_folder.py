@@ -12,7 +12,7 @@ from experiments.catalogue import DATASETS
 from experiments.config import run_id
 from experiments.errors import UserError, writing
 from experiments.files import check_own
-from experiments.locks import DRIVER_LOCK, holder, lock
+from experiments.locks import DRIVER_LOCK, lock
 from experiments.runs import record
 from experiments.runs.history import Look, add_look
 from experiments.runs.reused import ReusedRuns, reused_runs
@@ -135,9 +135,7 @@ def the_only_driver(study_dir: Path) -> Iterator[None]:
     path = study_dir / DRIVER_LOCK
     with lock(path, DRIVER_SECONDS) as held:
         if not held:
-            other = holder(path)
-            since = f" since {other.since}: {other.command}" if other and other.since else ""
-            raise UserError(f"{study_dir}: {other or 'another process'} trains this study{since}")
+            raise UserError(f"{study_dir}: another command trains this study")
         yield
 
 

@@ -67,8 +67,6 @@ def hostile(request, tmp_path_factory) -> tuple[str, Path]:
     (study / "v1-s0" / record.SUMMARY).write_text(json.dumps(bad))
     look = {"time": "now", "fewest": 2, "most": 2, "metric": at["look-metric"], "command": at["look-command"]}
     (study / "looks.jsonl").write_text(json.dumps(look) + "\n")
-    holder = {"host": at["lock-host"], "pid": 1, "command": at["lock-command"], "since": "now"}
-    (study / "driver.lock").write_text(json.dumps(holder))
     if "\0" not in text:
         shutil.copytree(study / "v1-s1", study / at["unplanned-run"].replace("/", ""))
     return text, study

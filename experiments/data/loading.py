@@ -17,7 +17,6 @@ from experiments.data.indexed import open_class, read_class, read_plugin
 from experiments.data.probes import generate
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError, say
-from experiments.memory import check_images
 from experiments.sections import DataConfig
 from vit.registry import nearest
 
@@ -107,7 +106,6 @@ def _read_torchvision(data: DataConfig) -> Parts:
 def _resized(x: Pixels, side: int) -> Pixels:
     if isinstance(x, StreamedPixels) or x.shape[-1] == x.shape[-2] == side:
         return x
-    check_images(x.shape[0], x.shape[1], side)
     return fitted(x, side)
 
 

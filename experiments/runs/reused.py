@@ -20,7 +20,7 @@ from typing import Any
 
 from experiments.errors import UserError, plural
 from experiments.files import RecordError, canonical
-from experiments.locks import DRIVER_LOCK, LOCKS, holder
+from experiments.locks import DRIVER_LOCK, LOCKS, is_locked
 from experiments.metric import is_metric
 from experiments.runs import exports, record
 from experiments.study import REFERENCE, STUDY, Inferred, Reuse, StudyPlan
@@ -68,8 +68,8 @@ def take(folders: Iterable[str], study_dir: Path) -> list[Reuse]:
         if folder == study_dir.resolve():
             raise UserError(f"reuse: {str(folder)!r} is the folder of the study itself")
         locks = (folder / DRIVER_LOCK, *(folder / LOCKS).glob("*"))
-        if busy := next(filter(None, map(holder, locks)), None):
-            raise UserError(f"reuse: {str(folder)!r} is in training by {busy}; wait for its end, or give an export")
+        if any(map(is_locked, locks)):
+            raise UserError(f"reuse: {str(folder)!r} is in training; wait for its end, or give an export")
         sources.append(Reuse(folder=str(folder), digest=_read(folder)[0]))
     return sources
 

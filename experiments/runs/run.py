@@ -16,7 +16,7 @@ from experiments.devices import free_gpus
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
 from experiments.locks import lock_runs
-from experiments.memory import check_model, free_memory, is_out_of_memory
+from experiments.memory import free_memory, is_out_of_memory
 from experiments.plugins import check_plugin
 from experiments.runs import predictions, provenance, record
 from experiments.runs.images import check_unchanged
@@ -66,7 +66,6 @@ def train(
     left = [run for run in runs if not record.is_finished(folder / run.name)]
     if left:
         require(runs[0].config.train.compile, torch_device)
-        check_model(runs[0].config.model)
         check_plugin(runs[0].config)
     for split_seed in dict.fromkeys(run.config.split_seed for run in left):  # several where it is per-seed
         members = [run for run in left if run.config.split_seed == split_seed]

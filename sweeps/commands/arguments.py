@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.cli import add_settings, complete_with, folder, given_settings, positive
+from experiments.cli import add_settings, folder, given_settings, positive
 from experiments.effects import warn_of_equal_variants, warn_of_long_warmup
 from experiments.errors import UserError, shell_words
 from experiments.presets import PRESETS
@@ -61,7 +61,7 @@ def add_study_command(
     study: Any = option("study", metavar="STUDY|FILE.yaml", help=about)
     study.completer = lambda prefix, **_: [*FILES, *PRESETS, *glob.glob(f"{prefix}*")]
     about = "preset that the study starts from (default: the study's, else digits)"
-    complete_with(option("--preset", metavar="NAME", help=about), list(PRESETS))
+    option("--preset", metavar="NAME", help=about)
     option(
         "--seeds",
         type=_seeds,

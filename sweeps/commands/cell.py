@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from experiments.errors import UserError, say
-from experiments.locks import DRIVER_LOCK, has_locks
 from experiments.runs.record import ERROR
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import AgentRun, add_tracking_arguments
@@ -47,8 +46,6 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     if (arguments.run is None) == (arguments.index is None):
         raise UserError("RUN: expected either run=NAME or --index N")
     run = _named(arguments.run, plan, study_dir) if arguments.run is not None else _at(arguments.index, plan)
-    if not has_locks(study_dir / DRIVER_LOCK):
-        raise UserError(f"{study_dir}: its file system has no locks; use `{PROG} run`, from one host")
     folder = StudyFolder.read(plan, study_dir, only=[run.name])
     StudyFolder(study_dir, plan, reused=folder.reused).ready()
     tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())

@@ -27,9 +27,9 @@ DESCRIPTION = """\
 Show what every run of a study is doing. It changes nothing, and works during a sweep, after it and without one.
 
 The table lists the runs in training, failed and unreadable ones; --all lists every run. --json prints one object:
-  schema, study, time (UTC), counts (state -> runs), seconds_left, driver (host, pid, command, since: the command that
+  schema, study, time (UTC), counts (state -> runs), seconds_left, driver (whether a command that
   trains the study); for each run in `runs`
-  run, variant, seed, state, epochs, epochs_done, error, host, pid, last_epoch, reused_from.
+  run, variant, seed, state, epochs, epochs_done, error, last_epoch, reused_from.
 Times are in seconds; what is not known is null. last_epoch is the time since the last epoch. The states:
   running      a process trains it
   waiting      not begun
@@ -106,7 +106,6 @@ def _parts(study: StudyStatus, every: bool) -> Iterator[str | Table | None]:
             "run": run.run,
             "state": run.state,
             "epochs": f"{run.epochs_done}/{run.epochs}",
-            "worker": f"{run.pid} on {run.host}" if run.host else "",
             "last epoch": f"{duration_text(round(run.last_epoch))} ago" if run.last_epoch is not None else "",
             "last error": run.error,
             "reused from": run.reused_from,
@@ -125,7 +124,7 @@ def _summary_line(study: StudyStatus) -> str:
     if study.seconds_left is not None:
         parts.append(f"about {duration_text(round(study.seconds_left))} left")
     if study.driver:
-        parts.append(f"trained by {study.driver}")
+        parts.append("a command trains it")
     return printable(f"{study.study}: {', '.join(parts)}")
 
 

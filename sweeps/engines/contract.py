@@ -44,9 +44,9 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Done:
-    """The runs have been trained, but for those of `locked`, which other processes train: name -> who."""
+    """The runs have been trained, but for those of `locked`, which other processes train."""
 
-    locked: dict[str, str]
+    locked: list[str]
 
 
 @dataclass(frozen=True)

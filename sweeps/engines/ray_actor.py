@@ -16,7 +16,6 @@ from pathlib import Path
 
 import ray
 
-from experiments.locks import holder
 from experiments.study import RunSpec
 from sweeps.engines.contract import Event, Slot, Task
 from sweeps.engines.training import Training, failure, redirect_output
@@ -95,8 +94,6 @@ class Actor:
                 return f"{path.parent} is another folder there; all nodes need a common file system"
         except OSError as error:
             return f"{error.filename}: {error.strerror}; all nodes need a common file system"
-        if lock and not holder(path):
-            return f"locks in {path.parent} do not reach it"
         return ""
 
     @ray.method(concurrency_group="work", num_returns="streaming")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.errors import UserError
 from experiments.files import RecordError, check_own, open_own
-from experiments.locks import LOCKS, holder, lock_runs
+from experiments.locks import lock_runs
 from sweeps.engines.contract import Done, Epoch, Event, Failed, Slot, Task
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ class Training:
         except BaseException as error:
             send(failure(error))
             return False
-        left = [run.name for run, summary in zip(runs, summaries, strict=True) if summary is None]
-        send(Done({name: str(holder(self.task.folder / LOCKS / name) or "another process") for name in left}))
+        send(Done([run.name for run, summary in zip(runs, summaries, strict=True) if summary is None]))
         return True
 
     def _load(self, config: RunConfig, device: torch.device) -> Splits:

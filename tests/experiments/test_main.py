@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 import tiny
@@ -47,10 +46,6 @@ BAD = {  # test_config has the settings
     "no value": (["--model.depth"], ["--model.depth", "expected one argument"]),
     "no threads": (["--threads", "0"], ["--threads", "'0'", "an integer from 1"]),
     "no folder": (["--out", ""], ["--out", "'' is not allowed"]),
-    "a model too large for memory": (
-        ["--model.embed-dim", "65536", "--model.depth", "10000"],
-        ["model.embed_dim: 65536 with model.depth 10000 needs ", "GiB", "allowed: "],
-    ),
     "a model of too many layers": (["--model.depth", "1000000"], ["model.depth: '1000000'", "equal to 10000"]),
     "a removed flag": (["--init-from", "runs/a"], ["--init-from: was removed; use `experiments.load_model(RUN)`"]),
     "a model that is too wide": (["--model.embed-dim", "1000000000"], ["model.embed_dim: '1000000000'", "65536"]),
@@ -107,7 +102,7 @@ def test_a_run_that_another_process_trains_is_one_line(tmp_path, capsys, monkeyp
     capsys.readouterr()
     with lock(tmp_path / "locks" / folder.name):
         assert vit_train(*flags(), "--out", tmp_path) == 2
-    line = f"vit-train: error: out: '{folder}' is trained by process {os.getpid()} on {os.uname().nodename}\n"
+    line = f"vit-train: error: out: '{folder}' is trained by another process\n"
     assert capsys.readouterr().err == line and not folder.exists()
 
 
@@ -363,7 +358,7 @@ def test_bfloat16_on_a_cpu_without_instructions_for_it_is_a_warning(
     assert warned == [f"{line}neither AVX512-BF16 nor AMX"] * warns
 
 
-def test_out_of_memory_gives_one_line_and_keeps_the_saved_epochs(tmp_path, monkeypatch, capsys):
+def test_out_of_memory_keeps_the_saved_epochs(tmp_path, monkeypatch, capsys):
     step, words = Solo.train_step, (*flags(), "--out", tmp_path, "--tracking", "off")
 
     def full(*arguments):
@@ -373,19 +368,11 @@ def test_out_of_memory_gives_one_line_and_keeps_the_saved_epochs(tmp_path, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(Solo, "train_step", full)
-        assert vit_train(*words) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("vit-train: error: train.batch_size: a batch of 32 images of 8 px does not fit")
-    assert line.endswith("CUDA out of memory. Tried to allocate 2 GiB")
+        with pytest.raises(torch.OutOfMemoryError):
+            vit_train(*words)
+    capsys.readouterr()
     assert vit_train(*words) == 0
     assert "epoch 1/3" not in capsys.readouterr().out
-
-
-def test_an_evaluation_that_does_not_fit_in_memory_is_not_blamed_on_the_batch_size(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(Solo, "eval_step", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory.")))
-    assert vit_train(*flags(), "--out", tmp_path, "--tracking", "off") == 2
-    said = "model: one image of 8 px does not fit in memory to evaluate it: CUDA out of memory."
-    assert capsys.readouterr().err == f"vit-train: error: {said}\n"
 
 
 def test_run_of_a_published_system_prints_its_accuracy(tmp_path, monkeypatch, capsys):

@@ -49,7 +49,7 @@ class Worker:
                 finish(self.engine.folder / run.name, run, **summary)
                 self.engine.ended[run.name] += 1
         self.cohorts.pop(0)
-        return [(self, Done({}))]
+        return [(self, Done([]))]
 
     def fail(self, reason: str = KILLED, users: bool = False) -> Events:
         return [(self, Failed(reason, users=users))]

@@ -94,7 +94,7 @@ def test_a_record_that_cannot_be_read_costs_its_run_an_attempt(tmp_path):
         (run,) = worker.cohorts.pop()
         (tmp_path / run.name).mkdir()
         write_bytes(tmp_path / run.name / "summary.json", b"{")
-        yield [(worker, Done({}))]
+        yield [(worker, Done([]))]
         (tmp_path / run.name / "summary.json").unlink()
 
     driver, engine = sweep(tmp_path, script)

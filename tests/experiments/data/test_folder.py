@@ -57,17 +57,6 @@ def test_a_folder_of_validation_images_is_used_and_names_that_begin_with_a_dot_a
     assert splits.classes == ("a", "b") and splits.val.y.tolist() == [0, 0, 0, 1, 1, 1]
 
 
-def test_images_too_large_for_memory_are_refused_before_reading(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        for i in range(3):
-            (tmp_path / name / f"{i}.png").write_bytes(b"never read")
-    with pytest.raises(
-        UserError, match=r"data\.img_size: 10000000: 6 decoded images need 1,676,380\.6 GiB; the memory"
-    ):
-        load_folder(tmp_path, img_size=10_000_000)
-
-
 @pytest.mark.parametrize("names", [("train", "bus"), ("Test pattern", "photo"), ("contest", "restrain", "trainer")])
 def test_a_class_may_be_called_like_a_part(names, tmp_path):
     for name in names:

@@ -58,26 +58,21 @@ def test_every_state_is_shown_with_what_belongs_to_it(every_state, tmp_path, vit
     expected = ["finished", "diverged", "failed", "interrupted", "running", "waiting"]
     assert states(found) == dict(zip(every_state, expected, strict=True))
     assert found["counts"] == {**dict.fromkeys(expected, 1), "pruned": 0, "unreadable": 0} and found["schema"] == 2
-    failed, running = found["runs"][2], found["runs"][4]
+    failed = found["runs"][2]
     assert [run["epochs_done"] for run in found["runs"]] == [4, 2, 0, 0, 3, 0]
     assert {run["epochs"] for run in found["runs"]} == {4}
     assert failed["error"] == "RuntimeError: out of memory"
-    assert (running["pid"], running["host"]) == (os.getpid(), os.uname().nodename)
-    assert [run["pid"] for run in found["runs"] if run is not running] == [None] * 5
-    assert found["driver"]["pid"] == os.getpid() and found["driver"]["since"].startswith("20")
+    assert found["driver"] is True
 
 
 def test_the_table_counts_variants_and_lists_what_a_reader_wants_to_see(every_state, tmp_path, vit_sweep):
     names = every_state
     short, every = status(vit_sweep, tmp_path), status(vit_sweep, tmp_path, "--all")
-    start = (
-        "tiny: 2 of 6 runs have ended, 1 running, 1 waiting, 1 interrupted, 1 failed, 1 diverged, trained by process "
-    )
-    assert short.startswith(f"{start}{os.getpid()} on ")
+    assert short.startswith("tiny: 2 of 6 runs have ended, 1 running, 1 waiting, 1 interrupted, 1 failed, 1 diverged, ")
     assert [name for name in names if name in short] == [names[2], names[4]]
     assert all(name in every for name in names)
     assert re.search(rf"{names[2]} +failed +0/4 .*RuntimeError: out of memory *$", short, re.MULTILINE)
-    assert re.search(rf"{names[4]} +running +3/4 .*{os.getpid()} on {os.uname().nodename}", short)
+    assert re.search(rf"{names[4]} +running +3/4", short)
     assert re.search(r"^logits +3 +1 +1 +1 *$", short, re.MULTILINE)  # running, failed, finished
 
 
@@ -112,9 +107,6 @@ def test_during_a_sweep_it_shows_the_workers_and_after_a_kill_the_interrupted_ru
     finally:
         os.killpg(sweep.pid, signal.SIGKILL)
         sweep.communicate()
-    assert {run["pid"] for run in found["runs"] if run["state"] == "running"} == {
-        pid for _, pid in stubbed.noted("start")
-    }
     assert Counter(states(found).values()) == {"running": 2, "waiting": 4}
     until(
         lambda: set(states(as_json(vit_sweep, stubbed.dir)).values()) == {"waiting"}, seconds=60

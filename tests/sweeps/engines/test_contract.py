@@ -21,7 +21,7 @@ def test_rows_of_a_stack_arrive_in_order_and_the_next_runs_follow(driving):
     assert [(event.index, event.row["epoch"]) for event in epochs] == [
         (i, epoch) for epoch in (1, 2, 3) for i in (0, 1)
     ]
-    assert done == Done({})
+    assert done == Done([])
     assert [event.row["epoch"] for event in driving.to_end()[:-1]] == [1, 2, 3]
     assert all(record.read_ended(driving.folder, run)["status"] == "finished" for run in (first, second, third))
 
@@ -41,7 +41,7 @@ def test_an_answer_prunes_and_a_lost_one_is_asked_for_again(driving):
     worker.answer(False)
     assert driving.next().row["epoch"] == 3
     worker.answer(True)
-    assert driving.to_end() == [Done({})]
+    assert driving.to_end() == [Done([])]
     assert record.read_ended(driving.folder, run)["status"] == "pruned"
 
 
@@ -70,14 +70,14 @@ def test_an_idle_worker_that_is_killed_says_so_and_is_replaced(driving):
     driving.begin()
     worker, (run, other) = driving.worker(), runs(2)
     worker.train([run])
-    assert driving.to_end()[-1] == Done({})
+    assert driving.to_end()[-1] == Done([])
     os.kill(pid_of(worker), signal.SIGKILL)
     worker.train([other])
     assert isinstance(driving.next(), Failed)
     worker.stop()
     driving.told.clear()
     driving.worker().train([other])
-    assert driving.to_end()[-1] == Done({})
+    assert driving.to_end()[-1] == Done([])
 
 
 def test_bad_input_and_a_failure_are_told_apart(driving):
@@ -102,4 +102,4 @@ def test_a_run_that_another_process_trains_is_left_out_and_its_process_named(dri
         worker.train([first, second])
         *epochs, done = driving.to_end()
     assert {event.index for event in epochs} == {1}
-    assert list(done.locked) == [first.name] and f"process {os.getpid()} on" in done.locked[first.name]
+    assert done.locked == [first.name]

@@ -40,7 +40,7 @@ def test_two_runs_have_the_weights_and_metrics_of_the_local_engine(ray_engine, l
             worker = driving.worker()
             for run in runs(2):
                 worker.train([run])
-                assert driving.to_end()[-1] == Done({})
+                assert driving.to_end()[-1] == Done([])
     for run in runs(2):
         there, here = (tmp_path / name / run.name for name in ("RayEngine", "LocalEngine"))
         assert tiny.results(there) == tiny.results(here)
@@ -89,7 +89,7 @@ def test_a_relative_path_starts_where_the_driver_is(ray_driving, monkeypatch, tm
     ray_driving.begin()
     data = {"data__name": "imagefolder", "data__root": "mine", "data__img_size": 8, "data__train_limit": None}
     ray_driving.worker().train(runs(1, **data, data__val_fraction=0.2))
-    assert ray_driving.to_end()[-1] == Done({})
+    assert ray_driving.to_end()[-1] == Done([])
 
 
 AUTO = ("--ray", "auto")
