@@ -1,6 +1,7 @@
 """Train runs and write their records. Interrupted runs go on after their last epoch; cohorts train together."""
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,11 +24,10 @@ from experiments.runs.images import check_unchanged
 from experiments.runs.state import RunState, is_finite, remove_temporary_files
 from experiments.runs.summary import summary_of
 from experiments.study import RunSpec
-from experiments.training.cohort import cohort_sizes
 from experiments.training.compile import require
 from experiments.training.fit import Row, fit
 from experiments.training.stacked import Stacked
-from experiments.training.trainer import Solo
+from experiments.training.trainer import GRID_LIMIT, Solo
 
 LOCK_SECONDS = 2.0  # for which a run is waited for that another process trains, or whose process is just ending
 OnRow = Callable[[int, Row], bool | None]
@@ -39,7 +39,6 @@ def train(
     folder: Path,
     *,
     device: str = "auto",
-    memory_share: float = 1.0,
     on_row: OnRow | None = None,
     load: Load | None = None,
     test: bool = True,
@@ -49,8 +48,8 @@ def train(
     A run is trained by the process that holds its lock, `folder`/locks/NAME. A run whose lock another process holds,
     for `LOCK_SECONDS` at least, is left out; its summary is None.
 
-    Runs given together may differ only in seed. They are trained as one stacked model, as many at a time as fit into
-    `memory_share` of the GPU's free memory; if that is exhausted, in halves of the cohort. `load` replaces
+    Runs given together may differ only in seed. They are trained as one stacked model; where the memory of the GPU is
+    exhausted, in two halves. `load` replaces
     `loading.load`. `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run.
     Without `test` the test images are left out: the record has no test metrics and no test predictions.
 
@@ -80,7 +79,7 @@ def train(
             }
             for state in states.values() if test else ():
                 state.check_tested()
-            for group in _groups(states, len(splits.classes), torch_device, memory_share):
+            for group in _groups(states, torch_device):
                 _train_or_divide(group, tasks, torch_device, on_row)
     return [_checked_summary(run, folder / run.name) for run in runs]
 
@@ -102,9 +101,14 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def _groups(
-    states: dict[int, RunState], num_classes: int, device: torch.device, memory_share: float
-) -> Iterator[dict[int, RunState]]:
+def cohort_sizes(runs: int, batch_size: int, device: torch.device) -> list[int]:
+    """Divide runs into as few cohorts as the kernels of a GPU can process, of nearly equal size; returns the sizes."""
+    most = max(1, GRID_LIMIT // batch_size) if device.type == "cuda" else runs
+    cohorts = math.ceil(runs / most)
+    return [runs // cohorts + (i < runs % cohorts) for i in range(cohorts)]
+
+
+def _groups(states: dict[int, RunState], device: torch.device) -> Iterator[dict[int, RunState]]:
     """Divide the runs into groups that train together; see `cohort_sizes`.
 
     Members of a group have finished the same number of epochs (a kill between two saves separates a cohort). Runs that
@@ -117,15 +121,14 @@ def _groups(
         if alone or members:
             sizes = [1] * len(numbers) if alone else [len(numbers)]
         else:
-            configs = [states[i].spec.config for i in numbers]
-            sizes = cohort_sizes(configs, num_classes, device, memory_share)
+            sizes = cohort_sizes(len(numbers), states[numbers[0]].spec.config.train.batch_size, device)
         rest = iter(numbers)
         for size in sizes:
             yield {i: states[i] for i in itertools.islice(rest, size)}
 
 
 def _train_or_divide(group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None) -> None:
-    """Train a group; where memory is exhausted, in halves from the last saved epoch. Raises if one run does not fit."""
+    """Train a group; where memory is exhausted, in two halves from the last saved epoch. Raises if one does not fit."""
     if device.type == "cuda":
         free_memory()  # of the trainer before
     try:
@@ -137,7 +140,7 @@ def _train_or_divide(group: dict[int, RunState], tasks: Tasks, device: torch.dev
     rest = {i: RunState.open(run.spec, run.dir) for i, run in group.items() if not record.is_finished(run.dir)}
     numbers, size = list(rest), (len(group) + 1) // 2
     for half in filter(None, (numbers[:size], numbers[size:])):
-        _train_or_divide({i: rest[i] for i in half}, tasks, device, on_row)
+        _train_group({i: rest[i] for i in half}, tasks, device, on_row)
 
 
 def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None) -> None:

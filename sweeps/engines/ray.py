@@ -73,7 +73,7 @@ class RayEngine:
         self.on_gpu = device == "cuda" or (device == "auto" and gpus > 0)
         self.limit: float = workers or math.inf
         self.on_each = math.ceil(workers / gpus) if self.on_gpu and workers and gpus else 1  # workers on a GPU
-        self.slot = Slot("cuda:0", memory_share=1 / self.on_each) if self.on_gpu else Slot("cpu", 1)
+        self.slot = Slot("cuda:0") if self.on_gpu else Slot("cpu", 1)
         self.where = f"the {'GPUs' if self.on_gpu else 'CPUs'} of the Ray cluster {self.address}"
         self.say: Callable[[str], None] = partial(say, error=True)
         self.workers: list[RayWorker] = []
