@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any, NoReturn
 
-from experiments.errors import GONE, UserError, printable, removed, say
+from experiments.errors import UserError, printable, say
 from vit.registry import PluginError, did_you_mean
 
 MAX_NAME = 255  # characters of a folder's name, in most file systems
@@ -159,9 +159,6 @@ def _run(prog: str, body: Callable[[Sequence[str]], int | None], argv: Sequence[
         return 2
     if undecoded := [word for word in argv if word.encode(errors="ignore").decode() != word]:
         raise UserError(f"argument {undecoded[0]!r}: is not UTF-8; a record contains the command as UTF-8 text")
-    for name in (f"{prog} {argv[0]}", *(word.partition("=")[0].replace("_", "-") for word in argv)):
-        if name in GONE:
-            raise removed(name, name)
     status: int | str | None
     try:
         status = body(argv)

@@ -78,7 +78,7 @@ def _body(argv: Sequence[str]) -> int:
 def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     import torch
 
-    from experiments.effects import warn_of_long_warmup, warn_of_no_effect, warn_of_slow_bfloat16
+    from experiments.effects import warn_of_no_effect, warn_of_slow_bfloat16
     from experiments.runs.record import is_finished
     from experiments.runs.run import pick_device, train
     from experiments.runs.tracking.mirror import Mirror
@@ -94,7 +94,6 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     trained_before, said = is_finished(out / name), list[str]()
     is_mirrored = agent or not trained_before
     tracking = Tracking(arguments.tracking if is_mirrored else "off", arguments.project, arguments.entity, agent=agent)
-    warn_of_long_warmup([config], PROG)
     warn_of_no_effect(given_settings(arguments), config, PROG)
     if pick_device(arguments.device).type == "cpu":
         warn_of_slow_bfloat16([config], PROG)

@@ -61,7 +61,7 @@ def train(
     Raises `UserError` where the plug-in, the data, the device, the compiler or the folder cannot be used, and
     `RecordError` where a folder holds another run or a record that was changed.
     """
-    torch_device = pick_device(device)
+    torch_device, ended = pick_device(device), dict[str, dict[str, Any]]()
     left = [run for run in runs if not record.is_finished(folder / run.name)]
     if left:
         require(runs[0].config.train.compile, torch_device)
@@ -80,8 +80,8 @@ def train(
             for state in states.values() if test else ():
                 state.check_tested()
             for group in _groups(states, torch_device):
-                _train_or_divide(group, tasks, torch_device, on_row)
-    return [_checked_summary(run, folder / run.name) for run in runs]
+                _train_or_divide(group, tasks, torch_device, on_row, ended)
+    return [ended.get(run.name) or _checked_summary(run, folder / run.name) for run in runs]
 
 
 def pick_device(name: str) -> torch.device:
@@ -127,12 +127,14 @@ def _groups(states: dict[int, RunState], device: torch.device) -> Iterator[dict[
             yield {i: states[i] for i in itertools.islice(rest, size)}
 
 
-def _train_or_divide(group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None) -> None:
+def _train_or_divide(
+    group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None, ended: dict[str, Any]
+) -> None:
     """Train a group; where memory is exhausted, in two halves from the last saved epoch. Raises if one does not fit."""
     if device.type == "cuda":
         free_memory()  # of the trainer before
     try:
-        return _train_group(group, tasks, device, on_row)
+        return _train_group(group, tasks, device, on_row, ended)
     except RuntimeError as error:
         if len(group) == 1 or not is_out_of_memory(error):
             raise
@@ -140,19 +142,22 @@ def _train_or_divide(group: dict[int, RunState], tasks: Tasks, device: torch.dev
     rest = {i: RunState.open(run.spec, run.dir) for i, run in group.items() if not record.is_finished(run.dir)}
     numbers, size = list(rest), (len(group) + 1) // 2
     for half in filter(None, (numbers[:size], numbers[size:])):
-        _train_group({i: rest[i] for i in half}, tasks, device, on_row)
+        _train_group({i: rest[i] for i in half}, tasks, device, on_row, ended)
 
 
-def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None) -> None:
+def _train_group(
+    group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None, ended: dict[str, Any]
+) -> None:
     """Train runs that have finished the same number of epochs, as one model, to their end.
 
-    A thread writes the records of an epoch while the next is trained.
+    `ended` gets the summary of each run that ends, by its name. A thread writes the records of an epoch while the next
+    is trained.
     """
     numbers, runs, splits = list(group), list(group.values()), tasks.splits
     trainer = _start(runs, splits, device)
     for i, run in enumerate(runs):
         if run.status != "running":  # it diverged or was pruned just before the interruption
-            _finish(run, trainer, i, None, splits)
+            ended[run.dir.name] = _finish(run, trainer, i, None, splits)
     if not any(run.status == "running" for run in runs):
         return
     writing: list[Future[None]] = []
@@ -174,7 +179,7 @@ def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device,
                 _wait(writing)
                 if run.status == "pruned":
                     run.save(tensors[i], durable=True)  # the decision is kept, and not made a second time
-                _finish(run, trainer, i, None, splits)  # now: the next step of the others changes its weights
+                ended[run.dir.name] = _finish(run, trainer, i, None, splits)  # before the next step changes its weights
             del tensors  # frees their memory before the next copy
             if not any(run.status == "running" for run in runs):
                 return
@@ -182,7 +187,7 @@ def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device,
     measured = measure_finished(trainer, tasks, [run.rows[-1] for run in runs])
     for i, (run, result) in enumerate(zip(runs, measured, strict=True)):
         if run.status == "running":
-            _finish(run, trainer, i, result, splits)
+            ended[run.dir.name] = _finish(run, trainer, i, result, splits)
 
 
 def _wait(writing: list[Future[None]]) -> None:
@@ -224,13 +229,18 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device) -
     return trainer
 
 
-def _finish(run: RunState, trainer: Solo | Stacked, i: int, measured: Measured | None, splits: loading.Splits) -> None:
-    """Write the record of the group's i-th run. `measured` is None for a run that diverged or was pruned."""
+def _finish(
+    run: RunState, trainer: Solo | Stacked, i: int, measured: Measured | None, splits: loading.Splits
+) -> dict[str, Any]:
+    """Write the record of the group's i-th run. `measured` is None for a run that diverged or was pruned.
+
+    Returns the summary.
+    """
     test = measured.test if measured else None
     summary = summary_of(run, trainer, splits, measured.metrics if measured else None)
     y, classes = splits.test.y.cpu(), splits.classes
     images = predictions.to_bytes(test.hits, test.probabilities, y, classes) if test else None
-    run.seal(trainer.weights(i), summary, images)
+    return run.seal(trainer.weights(i), summary, images)
 
 
 def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any] | None:
