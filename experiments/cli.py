@@ -5,8 +5,6 @@ from __future__ import annotations
 import _thread
 import argparse
 import contextlib
-import errno
-import io
 import math
 import os
 import signal
@@ -18,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any, NoReturn
 
-from experiments.errors import GONE, UserError, printable, removed, say
+from experiments.errors import UserError, printable, say
 from vit.registry import PluginError, did_you_mean
 
 MAX_NAME = 255  # characters of a folder's name, in most file systems
@@ -52,7 +50,7 @@ class _Version(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser with --version and shell completion.
+    """An argument parser with --version.
 
     An error is one line, `PROG: error: MESSAGE`, with exit status 2. A flag may contain `_` for `-`.
     """
@@ -60,14 +58,6 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, prog: str, **kwargs: Any) -> None:
         super().__init__(prog, **{"allow_abbrev": False, "formatter_class": _Help, **kwargs})
         self.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="show the version")
-
-    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """As in argparse. If the shell asks for completions, print them and exit."""
-        if "_ARGCOMPLETE" in os.environ:
-            import argcomplete
-
-            argcomplete.autocomplete(self, print_suppressed=True)
-        return super().parse_args(args, namespace)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """As in argparse, but report an unknown flag before its value can be read as something else.
@@ -124,12 +114,6 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         action = parser.add_argument(flag, dest=path, default=hidden, help=hidden)
         if setting.annotation is bool:  # --data.hflip alone means true
             action.nargs, action.const = "?", "true"
-        complete_with(action, setting.choices)
-
-
-def complete_with(action: Any, values: Sequence[str]) -> None:
-    """Let the shell complete the value of a flag from these values."""
-    action.completer = lambda **_: values
 
 
 def given_settings(arguments: argparse.Namespace) -> dict[str, str]:
@@ -146,19 +130,15 @@ def run_command(
 
     Status 2 with one line for a `UserError`, a plug-in or a file that cannot be used, and with the help for a command
     without arguments; 128 + N after signal N (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2), with one line; 141 if the
-    reader of standard output is gone, as with `| head`; 1 with one line if the disk of standard output is full.
+    reader of standard output is gone, as with `| head`.
     `resumes`: the same command, run again, continues the work.
     """
-    set_up_streams()
     os.environ["PYTHONSAFEPATH"] = "1"  # modules of the current folder are none of the processes that it starts
     try:
         with _signals_as_interrupts():
             status = _run(prog, body, sys.argv[1:] if argv is None else argv)
     except (UserError, PluginError) as error:
         say(f"{prog}: error: {error}", error=True)
-        status = 2
-    except MemoryError:
-        say(f"{prog}: error: the files take more memory than there is; VIT_MAX_BYTES limits what is read", error=True)
         status = 2
     except KeyboardInterrupt as interrupt:
         with contextlib.suppress(OSError):  # after SIGHUP the terminal is gone
@@ -170,27 +150,7 @@ def run_command(
     except PermissionError as error:  # of a folder that several users share
         say(f"{prog}: error: {error.filename}: cannot be used: {error.strerror}", error=True)
         status = 2
-    except OSError as error:
-        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EIO):
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        say(f"{prog}: error: standard output cannot be written: {error.strerror}", error=True)
-        status = 1
     sys.exit(status)
-
-
-def set_up_streams() -> None:
-    """Make the standard streams usable: one that is closed is the null device, also for the processes that the command
-    starts; a character that an output cannot encode is written as its escape sequence, such as \\xfc.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            null = os.open(os.devnull, os.O_RDWR)  # with the number of the stream, which is the lowest that is free
-            os.set_inheritable(null, True)
-            setattr(sys, name, os.fdopen(null, mode))
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def _run(prog: str, body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> Any:
@@ -199,9 +159,6 @@ def _run(prog: str, body: Callable[[Sequence[str]], int | None], argv: Sequence[
         return 2
     if undecoded := [word for word in argv if word.encode(errors="ignore").decode() != word]:
         raise UserError(f"argument {undecoded[0]!r}: is not UTF-8; a record contains the command as UTF-8 text")
-    for name in (f"{prog} {argv[0]}", *(word.partition("=")[0].replace("_", "-") for word in argv)):
-        if name in GONE:
-            raise removed(name, name)
     status: int | str | None
     try:
         status = body(argv)

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import Field, ValidationError
 
 from experiments.catalogue import DATASETS
-from experiments.errors import UserError, first_line, removed, setting_text
+from experiments.errors import UserError, first_line, setting_text
 from experiments.files import canonical
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, REPEATED, SHIFT, Metric
 from experiments.sections import OTHER_CLASSES, PER_SEED, DataConfig, EvalConfig, OptimConfig, Section, TrainConfig
@@ -182,7 +182,7 @@ DEFAULTS: dict[str, Any] = dict(flatten(_DEFAULT_TREE))
 SETTINGS: dict[str, Setting] = {setting.path: setting for setting in _settings(RunConfig)}
 SECTIONS = {path.partition(".")[0] for path in DEFAULTS if "." in path}
 LOCATIONS = ("data.root", "data.download")  # the settings that say where files are, not what they hold
-REMOVED = {"init_from": None, "init_weights": None}  # settings of earlier records -> the value that changes nothing
+REMOVED = {"init_from": None, "init_weights": None}  # of exports in analysis/reference: settings that change nothing
 
 
 def unplaced(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,8 +243,6 @@ def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     tree = config.model_dump()
     for path, value in changes.items():
         name = path.replace("-", "_")
-        if name in REMOVED:
-            raise removed(path, f"--{name.replace('_', '-')}")
         if name not in SETTINGS:
             hint = did_you_mean(name, list(SETTINGS), "`vit-train settings` lists all")
             raise UserError(f"{path}: no such setting; {hint}")
@@ -255,12 +253,8 @@ def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
 
 def load(tree: Mapping[str, Any]) -> RunConfig:
     """A configuration from its nested plain form (`config.json`), also of an earlier version. Raises `UserError`."""
-    if isinstance(tree, Mapping):
-        tree = _without_removed(tree)
-        for name in REMOVED.keys() & tree.keys():
-            raise removed(name, f"--{name.replace('_', '-')}")
     try:
-        return RunConfig.model_validate(tree)
+        return RunConfig.model_validate(_without_removed(tree) if isinstance(tree, Mapping) else tree)
     except ValidationError as error:
         raise UserError(first_line(error, SECTIONS)) from error
 

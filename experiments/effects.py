@@ -1,6 +1,6 @@
-"""Settings that have an effect only together with others, a warm-up that is too long, a precision that is slow here."""
+"""Settings that have an effect only together with others, and a precision that is slow here."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
 
@@ -58,19 +58,6 @@ def warn_of_equal_variants(variants: Mapping[str, RunConfig], prog: str) -> None
             path = next(path for path in NEEDS if attrgetter(path)(config) != attrgetter(path)(variants[other]))
             why = f"{path} has no effect there; it needs {NEEDS[path][1]}"
             say(f"{prog}: warning: {label!r} and {other!r} train the same: {why}", error=True)
-
-
-def warn_of_long_warmup(configs: Sequence[RunConfig], prog: str) -> None:
-    """Print a line where the cosine schedule warms up for as long as it trains. `configs`: one for each variant."""
-    for config in configs:
-        warmup, epochs = config.optim.warmup_epochs, config.train.epochs
-        if config.optim.schedule == "cosine" and warmup >= epochs:
-            say(
-                f"{prog}: warning: optim.warmup_epochs: {warmup:g} is not less than train.epochs, {epochs}: the "
-                f"learning rate rises until the end, to {epochs / warmup:.0%} of optim.lr",
-                error=True,
-            )
-            return
 
 
 def warn_of_slow_bfloat16(configs: Iterable[RunConfig], prog: str) -> None:

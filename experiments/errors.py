@@ -15,13 +15,6 @@ from pydantic import ValidationError
 
 from vit.registry import nearest
 
-FINE_TUNING = 'use `experiments.load_model(RUN)`: "Fine-tuning" in experiments/README.md'
-GONE = {  # flags, and commands such as "vit-report NAME", of the release before: what to use instead
-    "--init-from": FINE_TUNING,
-    "--init-weights": FINE_TUNING,
-    "vit-report compare": 'use `analysis.compare` with the study as a factor: "Two studies" in analysis/README.md',
-}
-
 
 def printable(text: object) -> str:
     """Text as one line that a terminal and a page can show: white space is a space, and what cannot be printed, such as
@@ -82,11 +75,6 @@ class UserError(ValueError):
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows of it: one line."""
         return [f"{type(self).__name__}: {self}"]
-
-
-def removed(name: str, flag: str) -> UserError:
-    """What is said of a flag, command or setting in `GONE`."""
-    return UserError(f"{name}: was removed; {GONE[flag]}")
 
 
 def first_line(error: ValidationError, sections: Collection[str] = (), known: Collection[str] = ()) -> str:

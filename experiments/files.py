@@ -1,6 +1,8 @@
 """Files of a folder that somebody else may have made: the only module that opens, writes and deletes them. And JSON.
 
-The rule, and why it is complete: "A folder is data" in .github/CONTRIBUTING.md.
+The rule. Formats are safe: JSON, CSV, npz without pickle, safetensors, YAML of plain values. A name becomes part of a
+path only after `check_name`. Files are written by rename, in no linked folder, and locks and logs are opened by
+`open_own`. What is sent, and a checkpoint or resume file that is loaded, has its record's digest.
 """
 
 import contextlib
@@ -22,7 +24,6 @@ from experiments.errors import UserError, writing
 
 UNUSABLE = (ValueError, LookupError, TypeError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 """What a file raises that is no table or no npz file."""
-DEEPEST = 100  # levels of a JSON file, far fewer than Python's calls
 PART = ".part-"  # prefix of a file that is being written
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=,+-]{0,127}")  # of a run, a W&B run or a token, before it enters a path
 
@@ -46,23 +47,11 @@ def reading(path: Path) -> Iterator[None]:
         raise RecordError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def most_bytes() -> int:
-    """The most bytes of a table, an npz file or a JSON file, decompressed: 1 GB, or the environment's VIT_MAX_BYTES."""
-    if (given := os.environ.get("VIT_MAX_BYTES", "1000000000")).isdecimal():
-        return int(given)
-    raise UserError(f"VIT_MAX_BYTES: {given!r} is not allowed: expected a number of bytes")
-
-
-def read_bytes(path: Path, opened: Callable[..., Any] = open, most: int | None = None) -> bytes:
-    """The content of a file. `opened`: `gzip.open` of a compressed one. Raises `RecordError`, also of a large file."""
-    most = most_bytes() if most is None else most
-    with reading(path):
-        if path.stat().st_size <= most:
-            with opened(path, "rb") as file:
-                body: bytes = file.read(most + 1 if opened is not open else -1)
-            if len(body) <= most:
-                return body
-    raise RecordError(f"{path}: has more than {most:,} bytes; VIT_MAX_BYTES sets another limit")
+def read_bytes(path: Path, opened: Callable[..., Any] = open) -> bytes:
+    """The content of a file. `opened`: `gzip.open` of a compressed one. Raises `RecordError`."""
+    with reading(path), opened(path, "rb") as file:
+        body: bytes = file.read()
+    return body
 
 
 def check_name(name: str, where: object) -> str:
@@ -97,11 +86,14 @@ def open_own(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int:
 
     Raises `UserError` where it is a link, no file, or has a second name: what is written would be elsewhere, too.
     """
-    file = os.open(check_own(path), flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    refused = UserError(f"{path}: is not a file, or has a second name (a hard link); move it away")
+    if os.path.lexists(check_own(path)) and not stat.S_ISREG(os.lstat(path).st_mode):
+        raise refused  # to open a device may do something
+    file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
         os.close(file)
-        raise UserError(f"{path}: is not a file, or has a second name (a hard link); move it away")
+        raise refused
     return file
 
 
@@ -190,12 +182,6 @@ def read_json(path: Path) -> dict[str, Any]:
         raise RecordError(f"{path}: is nested too deeply") from error
     if not isinstance(value, dict):
         raise RecordError(f"{path}: holds a JSON {type(value).__name__}, not an object")
-    level: list[Any] = [value]
-    for _ in range(DEEPEST):
-        inner = (item for one in level for item in (one.values() if isinstance(one, dict) else one))
-        level = [item for item in inner if isinstance(item, dict | list)]
-    if level:
-        raise RecordError(f"{path}: is nested too deeply")
     return value
 
 

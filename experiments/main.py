@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from experiments.cli import Parser, add_settings, complete_with, folder, given_settings, positive, run_command
+from experiments.cli import Parser, add_settings, folder, given_settings, positive, run_command
 from experiments.errors import UserError, say
 from experiments.tracking import add_tracking_arguments
 
@@ -41,15 +41,12 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _parser() -> Parser:
-    from experiments.presets import PRESETS
-
     parser = Parser(PROG, usage=USAGE, description="Train one Vision Transformer and record the run.", epilog=EPILOG)
     about = "show the images, or list presets, settings or positional embeddings (variants), instead of training"
     parser.add_argument("command", nargs="?", choices=COMMANDS, help=about)
     parser.add_argument("word", nargs="?", metavar="WORD", help="list only the settings with this word")
     about = f"configuration; see `{PROG} presets` (default: digits)"
-    preset = parser.add_argument("--preset", metavar="NAME", default="digits", help=about)
-    complete_with(preset, list(PRESETS))
+    parser.add_argument("--preset", metavar="NAME", default="digits", help=about)
     about = "create the run's folder in this folder (default: runs/single)"
     parser.add_argument("--out", metavar="DIR", type=folder, default="runs/single", help=about)
     about = "cpu, cuda, cuda:1, ...; auto is a GPU that is free, the CPU if there is none (default: auto)"
@@ -83,9 +80,7 @@ def _body(argv: Sequence[str]) -> int:
 def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     import torch
 
-    from experiments.effects import warn_of_long_warmup, warn_of_no_effect, warn_of_slow_bfloat16
-    from experiments.locks import LOCKS, holder
-    from experiments.memory import batch_named
+    from experiments.effects import warn_of_no_effect, warn_of_slow_bfloat16
     from experiments.runs.record import is_finished
     from experiments.runs.run import pick_device, train
     from experiments.study import RunSpec
@@ -101,18 +96,17 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     trained_before, said = is_finished(out / name), list[str]()
     is_mirrored = agent or not trained_before
     tracking = Tracking(arguments.tracking if is_mirrored else "off", arguments.project, arguments.entity, agent=agent)
-    warn_of_long_warmup([config], PROG)
     warn_of_no_effect(given_settings(arguments), config, PROG)
     if pick_device(arguments.device).type == "cpu":
         warn_of_slow_bfloat16([config], PROG)
     test = arguments.test == "true"
-    with Tracker(tracking, out, show=said.append) as tracker, batch_named(config):
+    with Tracker(tracking, out, show=said.append) as tracker:
         on_row = _on_row(run, tracker, agent is not None)
         (summary,) = train([run], out, device=arguments.device, on_row=on_row, test=test)
         if summary:
             tracker.ended(run)
     if summary is None:
-        raise UserError(f"out: {str(out / name)!r} is trained by {holder(out / LOCKS / name) or 'another process'}")
+        raise UserError(f"out: {str(out / name)!r} is trained by another process")
     if trained_before:
         say("This run is already finished; nothing was trained.")
         if test and summary["status"] == "finished" and summary["test/acc"] is None:

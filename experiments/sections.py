@@ -78,7 +78,9 @@ class DataConfig(Section):
         (),
         description="the classes to use, such as cat,dog; eval.fewshot other-classes probes the others; default: all",
     )
-    val_fraction: float = Field(0.1, gt=0, lt=1, description="fraction of training images for validation, stratified")
+    val_fraction: float = Field(
+        0.1, gt=0, lt=1, description="fraction of training images for validation, stratified, if no folder val has them"
+    )
     test_fraction: float = Field(0.2, gt=0, lt=1, description="fraction of images for testing if there is no test set")
     split_seed: Annotated[int, Field(ge=0, lt=2**31)] | Literal["per-seed"] = Field(
         0, description="seed of the split, for all runs; or per-seed: that of the run, so that the split varies too"

@@ -9,18 +9,11 @@ import yaml
 from experiments.errors import UserError
 from experiments.files import read_bytes
 
-MAX_BYTES = 2**26  # of a file; the tuned.yaml of thousands of trials has fewer
-
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, except that three things are errors: an alias, a repeated key (PyYAML keeps the last one),
-    and a number that is not decimal (PyYAML reads 010 as 8 and 1:30 as 90).
+    """PyYAML's safe loader, except that two things are errors: a repeated key (PyYAML keeps the last one), and a number
+    that is not decimal (PyYAML reads 010 as 8 and 1:30 as 90).
     """
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.MarkedYAMLError(None, None, "an alias (*) is not allowed", self.peek_event().start_mark)
-        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen = set[str]()
@@ -40,7 +33,7 @@ class _Loader(yaml.SafeLoader):
 
 def read_mapping(path: Path, fields: str) -> dict[str, Any]:
     """Read a YAML file that holds a mapping with these `fields`. Raises `UserError` naming file and reason."""
-    tree = parse_yaml(read_bytes(path, most=MAX_BYTES), str(path))
+    tree = parse_yaml(read_bytes(path), str(path))
     if not isinstance(tree, dict):
         kind = "nothing" if tree is None else type(tree).__name__
         raise UserError(f"{path}: expected a mapping with {fields}, got {kind}")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 VARIABLE = "VIT_PLUGINS"
 OWN_PACKAGES = ("vit", "experiments", "sweeps", "analysis")
+INSTALLED = ("site-packages", "dist-packages")  # folders whose modules belong to no plug-in
 
 
 class PluginError(ImportError):
@@ -21,7 +22,7 @@ class PluginError(ImportError):
 
 @dataclass(frozen=True)
 class Source:
-    """The source of a plug-in as it was imported: its module, and the modules that it imports from the same folder.
+    """The source of a plug-in as it was imported: its module, and its one file.
 
     `files`: path in `folder` -> content. Data files that the code reads are not part of it.
     """
@@ -109,56 +110,28 @@ def place_of(cls: type) -> str:
 def read_source(name: str) -> Source | None:
     """The source of an imported module; None where it has no source file, as in a notebook.
 
-    Raises `PluginError` where the name of a module that it imports from its folder leads to another file here.
+    Raises `PluginError` where it imports another module of its folder or package: a change there would not change the
+    digest.
     """
     file = getattr(sys.modules.get(name), "__file__", None)
     if not file or not file.endswith(".py"):
         return None
     path = Path(file).resolve()
-    root = path.parents[name.count(".") + (path.name == "__init__.py")]
-    installed = root.name in ("site-packages", "dist-packages")
-    allowed = path.relative_to(root).parts[0].removesuffix(".py") if installed else None
-    files: dict[str, bytes] = {}
-    waiting = [path]
-    while waiting:
-        path = waiting.pop()
-        key = path.relative_to(root).as_posix()
-        if key not in files:
-            files[key] = path.read_bytes()
-            waiting += _imported(path, files[key], root, allowed)
-    return Source(name, root, dict(sorted(files.items())))
+    root, body = path.parents[name.count(".") + (path.name == "__init__.py")], path.read_bytes()
+    package = name.partition(".")[0] if "." in name else ""
+    for top in {*_imported(body)} - {*OWN_PACKAGES, *sys.stdlib_module_names}:
+        beside = () if root.name in INSTALLED else (root / top / "__init__.py", root / f"{top}.py")
+        if top in ("", package) or any(map(Path.is_file, beside)):
+            raise PluginError(f"{path}: imports another file of its folder, {top or 'by .'}; put all into one file")
+    return Source(name, root, {path.relative_to(root).as_posix(): body})
 
 
-def _imported(path: Path, body: bytes, root: Path, allowed: str | None) -> Iterator[Path]:
-    """The files under `root` that a source file imports. `allowed`: the only top-level package to follow, if any."""
+def _imported(body: bytes) -> Iterator[str]:
+    """The first part of the name of each module that a source file imports; "" of a relative import."""
     import ast  # not for commands without plug-ins: it takes time to import
 
-    package = path.relative_to(root).parent.parts
-    modules: list[tuple[str, ...]] = []
     for node in ast.walk(ast.parse(body)):
         if isinstance(node, ast.Import):
-            modules += [tuple(alias.name.split(".")) for alias in node.names]
+            yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else ()
-            base = (*above, *(node.module.split(".") if node.module else ()))
-            modules += [(*base, alias.name) for alias in node.names]
-    for parts in modules:
-        if parts[0] not in (*OWN_PACKAGES, *sys.stdlib_module_names) and parts[0] == (allowed or parts[0]):
-            for depth in range(1, len(parts) + 1):
-                place = root.joinpath(*parts[:depth])
-                either = place / "__init__.py", place.with_name(f"{place.name}.py")
-                if beside := list(filter(Path.is_file, either)):
-                    yield _loaded(".".join(parts[:depth]), beside, path)
-
-
-def _loaded(name: str, beside: Sequence[Path], by: Path) -> Path:
-    """That of some files which is the module of this name, also where it is imported later. Raises `PluginError`."""
-    if name in sys.modules:
-        file = getattr(sys.modules[name], "__file__", None)
-    else:  # the search path only grows at its end, so a later import finds the same
-        spec = importlib.util.find_spec(name) if "." not in name else None
-        file = spec.origin if spec else str(beside[0])
-    for one in beside:
-        if file and os.path.exists(file) and one.samefile(file):
-            return one
-    raise PluginError(f"{by}: its module {name} is {beside[0]}, but here this name is {file or 'built in'}; rename it")
+            yield "" if node.level else (node.module or "").partition(".")[0]

@@ -1,15 +1,13 @@
 """Images and labels by their index: of any class of torchvision.datasets, and of the user's own functions."""
 
 import contextlib
-import csv
 import hashlib
 import inspect
-import io
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,17 +18,13 @@ from experiments.catalogue import DATASETS
 from experiments.data.folder import to_rgb
 from experiments.data.images import Images, Parts, fitted
 from experiments.data.streaming import StreamedPixels, in_memory
-from experiments.errors import UserError, say
+from experiments.errors import UserError
 from experiments.locks import wait_for_lock
 from experiments.sections import DataConfig
 from vit import plugins
 from vit.registry import nearest
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-LABELS = ("targets", "labels", "_labels")  # attributes of torchvision's classes
-ARGUMENTS = ("root", "train", "split", "download")  # of a class that can be used
+CHOICES = {"split": ("train", "test"), "train": (True, False)}  # arguments of torchvision's classes, by part
 HASHED = 100  # images of each part that the hash of a dataset covers, with all labels
 
 
@@ -50,21 +44,11 @@ def read_plugin(data: DataConfig) -> Parts:
         raise UserError(f"{where} needs its plug-in; set {plugins.VARIABLE}")
     with _refusing(call := f"{where}: {read.__name__}({data.root!r})"):
         returned = read(data.root)
-    train, test = _pair(returned, f"{call} returns")
-    parts = {"train": train} | ({} if test is None else {"test": test})
-    pairs = {name: _pair(part, f"{call} returns for {name}") for name, part in parts.items()}
-    with _refusing(call):
-        raw = {name: (images.__getitem__, y, len(images)) for name, (images, y) in pairs.items()}
+    with _refusing(f"{call} does not return (train, test), each of them (images, labels); test may be None"):
+        train, test = returned
+        parts = {"train": train} | ({} if test is None else {"test": test})
+        raw = {name: (images.__getitem__, labels, len(images)) for name, (images, labels) in parts.items()}
     return _parts(data, raw)
-
-
-def _pair(value: Any, where: str) -> Sequence[Any]:
-    """What a function has to return, and each part of it. Raises `UserError` for anything but two things."""
-    if isinstance(value, tuple | list) and len(value) == 2:
-        return value
-    size = f" of {len(value)}" if isinstance(value, Sized) else ""
-    expected = "expected (train, test), each of them (images, labels); test may be None"
-    raise UserError(f"{where} a {type(value).__name__}{size}; {expected}")
 
 
 def read_class(data: DataConfig) -> Parts:
@@ -72,13 +56,9 @@ def read_class(data: DataConfig) -> Parts:
     opened, raw = open_class(data), {}
     with _refusing(f"data.name: {data.name!r} does not yield images and labels"):
         for name, part in opened.items():
-            _, label = part[0]
-            listed: list[Any] = [getattr(part, name, ()) for name in LABELS]
-            same = [labels for labels in listed if np.shape(labels) == (len(part),) and labels[0] == label]
-            labels = same[0] if same else [part[i][1] for i in range(len(part))]
+            labels = [label for _, label in (part[i] for i in range(len(part)))]
             raw[name] = (lambda i, part=part: part[i][0]), labels, len(part)
-    names = (getattr(opened["train"], name, None) for name in ("classes", "categories"))
-    return _parts(data, raw, next(filter(None, names), ()))
+    return _parts(data, raw, getattr(opened["train"], "classes", ()))
 
 
 def open_class(data: DataConfig) -> dict[str, Any]:
@@ -88,39 +68,23 @@ def open_class(data: DataConfig) -> dict[str, Any]:
     """
     from torchvision import datasets
 
-    name, where, opened = DATASETS[data.name].torchvision, f"data.name: {data.name!r}", dict[str, Any]()
+    name = DATASETS[data.name].torchvision
     if not isinstance(cls := getattr(datasets, name, None), type):
-        raise UserError(f"{where} is not a class of torchvision.datasets; {nearest(name, datasets.__all__)}")
-    known: dict[str, inspect.Parameter] = {}
-    for parent in cls.__mro__:  # QMNIST passes `download` on
-        known = {**(own := inspect.signature(parent).parameters), **known}
-        if all(argument.kind is not argument.VAR_KEYWORD for argument in own.values()):
-            break
-    required = {p.name for p in known.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD}
-    if more := sorted(required - {*ARGUMENTS}):
-        raise UserError(f"{where} needs {', '.join(more)}; allowed: classes that need only {', '.join(ARGUMENTS)}")
-    usual = {key: value for key, value in (("root", data.root), ("download", data.download)) if key in known}
-    values = {"split": ("train", "test"), "train": (True, False)}
-    chosen = next((argument for argument in values if argument in known), None)
-    choices = [{chosen: value} for value in values[chosen]] if chosen else [{}]
+        what = f"data.name: {data.name!r} is not a class of torchvision.datasets"
+        raise UserError(f"{what}; {nearest(name, datasets.__all__)}")
+    usual = {"root": data.root, **({"download": True} if data.download else {})}
+    chosen = next((argument for argument in CHOICES if argument in inspect.signature(cls).parameters), None)
+    choices = [{chosen: value} for value in CHOICES[chosen]] if chosen else [{}]
     lock = wait_for_lock(Path(data.root) / ".download.lock", 3600.0) if data.download else contextlib.nullcontext()
     with lock:
-        for part, choice in zip(("train", "test"), choices):
-            try:
-                opened[part] = cls(**usual, **choice)
-            except (RuntimeError, OSError, ValueError, AssertionError, TypeError, ImportError) as error:
-                if "argument split" in str(error) and part == "test":  # it has no such part
-                    break
-                if "argument split" in str(error):
-                    raise UserError(f"{where} has no split named train: {error}") from error
-                remedy = "set --data.root to their folder, or add --data.download true"
-                if data.download or "download" not in known:
-                    remedy = f"torchvision {'could' if 'download' in known else 'does'} not download them"
-                raise UserError(  # a truncated file is a `TypeError`
-                    f"data.root: {data.root!r} does not hold the files of {data.name} as torchvision stores them "
-                    f"({error}); {remedy}"
-                ) from error
-    return opened
+        try:
+            return {part: cls(**usual, **choice) for part, choice in zip(("train", "test"), choices)}
+        except Exception as error:  # of many kinds: a truncated file is a `TypeError`
+            remedy = "" if data.download else "; set --data.root to their folder, or add --data.download true"
+            raise UserError(
+                f"data.root: {data.root!r} does not hold the files of {data.name} as torchvision stores them "
+                f"({error}){remedy}"
+            ) from error
 
 
 Raw = Mapping[str, tuple[Callable[[int], Any], Any, int]]  # of each part: an image by its index, labels, number
@@ -129,7 +93,9 @@ Raw = Mapping[str, tuple[Callable[[int], Any], Any, int]]  # of each part: an im
 def _parts(data: DataConfig, raw: Raw, names: Sequence[Any] = ()) -> Parts:
     """The images, decoded if they fit in memory, with labels from 0. `names`: of the labels from 0, where known."""
     where, side = f"data.name: {data.name!r}", data.image_shape[1]
-    raw = _labelled(raw, where)
+    raw = {
+        part: (image, _labels(labels, count, f"{where}: {part}"), count) for part, (image, labels, count) in raw.items()
+    }
     every = np.concatenate([labels for _, labels, _ in raw.values()])
     values = np.unique(every[: raw["train"][2]])
     if len(values) < 2:
@@ -156,50 +122,19 @@ def _parts(data: DataConfig, raw: Raw, names: Sequence[Any] = ()) -> Parts:
     return parts, tuple(map(str, names)), _digest(raw)
 
 
-def _labelled(raw: Raw, where: str) -> Raw:
-    """The parts with their labels as arrays, without a test part that has none. Raises `UserError`."""
-    import pandas as pd  # most datasets do without it
-
-    labelled = {}
-    for part, (image, given, count) in raw.items():
-        with _refusing(f"{where}: the labels of {part}"):
-            given = list([None] * count if given is None else given.tolist() if hasattr(given, "tolist") else given)
-            labels = np.asarray(given)
-        if labels.shape == (count,):
-            listed = pd.Series(labels if labels.dtype.kind in "iuf" else given, dtype=object)
-            missing = (_are_missing(listed) | (pd.to_numeric(listed, errors="coerce") < 0)).sum()
-            if part == "test" and 0 < missing == count:
-                say(f"{where}: the {count:,} test images have no labels; part of train is the test set")
-                continue
-            if missing:
-                what = "none, NaN, an empty name, a word such as NA, or below 0; leave them out, or rename the class"
-                raise UserError(f"{where}: {missing} of the {count} labels of {part} are missing: {what}")
-        if labels.shape != (count,) or labels.dtype.kind not in "iuU":
-            shape = f"{count} images and labels {list(labels.shape)} of type {labels.dtype}"
-            raise UserError(f"{where} has {shape} in {part}; expected a whole number or a name for each image")
-        labelled[part] = image, labels, count
-    return labelled
-
-
-def _are_missing(labels: "pd.Series[Any]") -> "pd.Series[bool]":
-    """Which labels are none: what `pandas.isna` or its reader takes as missing, or its word for a missing time.
-
-    In any case of letters, and with white space around it. The reader itself is asked: it knows each of its words in
-    lower case, in upper case or as a title.
-    """
-    import pandas as pd
-
-    names = [label for label in labels.unique() if isinstance(label, str)]
-    forms = [form for name in map(str.strip, names) for form in (name.lower(), name.upper(), name.title())]
-    body = pd.Series(forms, dtype=object).to_csv(index=False, header=False, quoting=csv.QUOTE_ALL)
-    read = (
-        pd.read_csv(io.StringIO(body), header=None, dtype=str, engine="python", skip_blank_lines=False)
-        if forms
-        else pd.DataFrame()
-    )
-    known = read.isna().to_numpy().reshape(-1, 3).any(axis=1)
-    none = {name for name, is_none in zip(names, known) if is_none or name.strip().upper() == str(pd.NaT).upper()}
-    return labels.isna() | labels.isin(none)
+def _labels(given: Any, count: int, where: str) -> np.ndarray:
+    """The labels as an array of `count` whole numbers from 0, or of names. Raises `UserError` for any others."""
+    with _refusing(f"{where}: the labels"):
+        labels = np.asarray(given.tolist() if hasattr(given, "tolist") else given)
+    expected = "expected a whole number from 0, or a name, for each image"
+    if labels.shape != (count,) or labels.dtype.kind not in "iuU":
+        raise UserError(f"{where}: {count} images and labels {list(labels.shape)} of type {labels.dtype}; {expected}")
+    missing = (labels == "") | (labels == "nan") if labels.dtype.kind == "U" else labels < 0  # "nan": NaN among names
+    if missing.any():
+        raise UserError(
+            f"{where}: {missing.sum()} of the {count} labels are missing (below 0, empty or NaN); {expected}"
+        )
+    return labels
 
 
 def _digest(raw: Raw) -> str:

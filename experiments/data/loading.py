@@ -17,7 +17,6 @@ from experiments.data.indexed import open_class, read_class, read_plugin
 from experiments.data.probes import generate
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError, say
-from experiments.memory import check_images
 from experiments.sections import DataConfig
 from vit.registry import nearest
 
@@ -34,7 +33,9 @@ def load(config: RunConfig, other_classes: bool = False) -> Splits:
     rest, test = parts["train"], parts.get("test")
     if test is None:
         rest, test = _split(rest, config, "test_fraction", data.test_fraction, classes)
-    train, val = _split(rest, config, "val_fraction", data.val_fraction, classes)
+    train, val = rest, parts.get("val")
+    if val is None:
+        train, val = _split(rest, config, "val_fraction", data.val_fraction, classes)
     if data.train_limit is not None and data.train_limit > len(train):
         raise UserError(f"data.train_limit: {data.train_limit} is not allowed: up to {len(train)}, all training images")
     if data.train_limit not in (None, len(train)):
@@ -105,7 +106,6 @@ def _read_torchvision(data: DataConfig) -> Parts:
 def _resized(x: Pixels, side: int) -> Pixels:
     if isinstance(x, StreamedPixels) or x.shape[-1] == x.shape[-2] == side:
         return x
-    check_images(x.shape[0], x.shape[1], side)
     return fitted(x, side)
 
 

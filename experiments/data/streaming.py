@@ -18,7 +18,7 @@ from torch import Tensor
 
 from experiments.devices import CORES
 from experiments.errors import say
-from experiments.memory import GIB, check_images, machine_memory
+from experiments.memory import GIB, machine_memory
 
 IN_MEMORY = 1 / 8  # of this machine's memory, for decoded images: the parts of a split and each worker need a copy
 AHEAD = 2  # batches that are decoded before they are asked for
@@ -90,14 +90,9 @@ class StreamedPixels:
 
 
 def in_memory(images: StreamedPixels) -> Tensor | StreamedPixels:
-    """The pixels of images that fit in memory; else the same images, and a line that says so.
-
-    Raises `UserError` where a single image does not fit.
-    """
+    """The pixels of images that fit in memory; else the same images, and a line that says so."""
     count, need = len(images), math.prod(images.shape)
     if need <= machine_memory() * IN_MEMORY:
         return images[:]
-    if need / count > machine_memory():
-        check_images(count, 3, images.side)
     say(f"data: {count:,} images need {need / GIB:,.1f} GiB decoded; they are decoded when used")
     return images

@@ -6,8 +6,6 @@ file imports no torch.
 """
 
 import io
-import math
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from experiments.files import UNUSABLE, most_bytes
+from experiments.files import UNUSABLE
 from experiments.runs import record
 
 
@@ -51,20 +49,7 @@ def to_bytes(hits: ArrayLike, probabilities: ArrayLike, labels: ArrayLike, class
 
 
 def load_arrays(body: bytes) -> dict[str, np.ndarray]:
-    """The arrays of an npz file. Raises one of `UNUSABLE`, also where they are large, before they are read."""
-    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    size = 0
-    if not body.startswith(b"PK"):  # numpy reads what is at the beginning, zipfile what is at the end
-        raise ValueError("it is not an npz file")
-    with zipfile.ZipFile(io.BytesIO(body)) as packed:
-        for name in packed.namelist():
-            with packed.open(name) as file:
-                shape, _, dtype = read[np.lib.format.read_magic(file)](file)
-            if min(shape, default=0) < 0:
-                raise ValueError("an array has a negative size")
-            size += math.prod(shape) * (dtype.itemsize if dtype.itemsize > 1 else 8)  # a byte may hold eight hits
-    if size > most_bytes():
-        raise ValueError(f"it needs more than {most_bytes():,} bytes; VIT_MAX_BYTES sets another limit")
+    """The arrays of an npz file. Raises one of `UNUSABLE`."""
     with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
         return dict(arrays)
 

@@ -26,7 +26,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, create_model
 
 from experiments import files
-from experiments.errors import UserError, first_line
+from experiments.errors import first_line
 from experiments.files import RecordError, canonical, finite, read_json, reading, write_json
 from experiments.metric import LARGEST, is_metric
 from experiments.study import RunSpec
@@ -107,19 +107,13 @@ def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sources(run_dir: Path) -> list[str]:
-    """The names of the files that hold uncommitted changes of this project, and of the source of the run's plug-in."""
+    """The names of the files that hold uncommitted changes of this project, and of the source of the run's plug-in.
+
+    Raises `UserError` for a link, which may lead to a file of the user.
+    """
     patterns = (DIFF.replace(".diff", "*.diff"), f"{PLUGIN}/**/*.py", f"{DATA_PLUGIN}/**/*.py")
     paths = (path for pattern in patterns for path in sorted(run_dir.glob(pattern)) if path.is_file())
-    return [name for path in paths if _is_own(run_dir, name := path.relative_to(run_dir).as_posix())]
-
-
-def _is_own(run_dir: Path, name: str) -> bool:
-    """Whether a file may enter the record; a link, or a file with a second name, may be a file of the user."""
-    try:
-        files.check_own_file(run_dir, name)
-    except UserError:
-        return False
-    return True
+    return [name for path in paths if files.check_own(run_dir, name := path.relative_to(run_dir).as_posix())]
 
 
 def is_finished(run_dir: Path) -> bool:

@@ -1,6 +1,7 @@
 """Train runs and write their records. Interrupted runs go on after their last epoch; cohorts train together."""
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,18 +17,17 @@ from experiments.devices import free_gpus
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
 from experiments.locks import lock_runs
-from experiments.memory import check_model, free_memory, is_out_of_memory
+from experiments.memory import free_memory, is_out_of_memory
 from experiments.plugins import check_plugin
 from experiments.runs import predictions, provenance, record
 from experiments.runs.images import check_unchanged
 from experiments.runs.state import RunState, is_finite, remove_temporary_files
 from experiments.runs.summary import summary_of
 from experiments.study import RunSpec
-from experiments.training.cohort import cohort_sizes
 from experiments.training.compile import require
 from experiments.training.fit import Row, fit
 from experiments.training.stacked import Stacked
-from experiments.training.trainer import Solo
+from experiments.training.trainer import GRID_LIMIT, Solo
 
 LOCK_SECONDS = 2.0  # for which a run is waited for that another process trains, or whose process is just ending
 OnRow = Callable[[int, Row], bool | None]
@@ -39,7 +39,6 @@ def train(
     folder: Path,
     *,
     device: str = "auto",
-    memory_share: float = 1.0,
     on_row: OnRow | None = None,
     load: Load | None = None,
     test: bool = True,
@@ -49,8 +48,8 @@ def train(
     A run is trained by the process that holds its lock, `folder`/locks/NAME. A run whose lock another process holds,
     for `LOCK_SECONDS` at least, is left out; its summary is None.
 
-    Runs given together may differ only in seed. They are trained as one stacked model, as many at a time as fit into
-    `memory_share` of the GPU's free memory; if that is exhausted, in halves of the cohort. `load` replaces
+    Runs given together may differ only in seed. They are trained as one stacked model; where the memory of the GPU is
+    exhausted, in two halves. `load` replaces
     `loading.load`. `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run.
     Without `test` the test images are left out: the record has no test metrics and no test predictions.
 
@@ -62,11 +61,10 @@ def train(
     Raises `UserError` where the plug-in, the data, the device, the compiler or the folder cannot be used, and
     `RecordError` where a folder holds another run or a record that was changed.
     """
-    torch_device = pick_device(device)
+    torch_device, ended = pick_device(device), dict[str, dict[str, Any]]()
     left = [run for run in runs if not record.is_finished(folder / run.name)]
     if left:
         require(runs[0].config.train.compile, torch_device)
-        check_model(runs[0].config.model)
         check_plugin(runs[0].config)
     for split_seed in dict.fromkeys(run.config.split_seed for run in left):  # several where it is per-seed
         members = [run for run in left if run.config.split_seed == split_seed]
@@ -81,9 +79,9 @@ def train(
             }
             for state in states.values() if test else ():
                 state.check_tested()
-            for group in _groups(states, len(splits.classes), torch_device, memory_share):
-                _train_or_divide(group, tasks, torch_device, on_row)
-    return [_checked_summary(run, folder / run.name) for run in runs]
+            for group in _groups(states, torch_device):
+                _train_or_divide(group, tasks, torch_device, on_row, ended)
+    return [ended.get(run.name) or _checked_summary(run, folder / run.name) for run in runs]
 
 
 def pick_device(name: str) -> torch.device:
@@ -103,9 +101,14 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def _groups(
-    states: dict[int, RunState], num_classes: int, device: torch.device, memory_share: float
-) -> Iterator[dict[int, RunState]]:
+def cohort_sizes(runs: int, batch_size: int, device: torch.device) -> list[int]:
+    """Divide runs into as few cohorts as the kernels of a GPU can process, of nearly equal size; returns the sizes."""
+    most = max(1, GRID_LIMIT // batch_size) if device.type == "cuda" else runs
+    cohorts = math.ceil(runs / most)
+    return [runs // cohorts + (i < runs % cohorts) for i in range(cohorts)]
+
+
+def _groups(states: dict[int, RunState], device: torch.device) -> Iterator[dict[int, RunState]]:
     """Divide the runs into groups that train together; see `cohort_sizes`.
 
     Members of a group have finished the same number of epochs (a kill between two saves separates a cohort). Runs that
@@ -118,19 +121,20 @@ def _groups(
         if alone or members:
             sizes = [1] * len(numbers) if alone else [len(numbers)]
         else:
-            configs = [states[i].spec.config for i in numbers]
-            sizes = cohort_sizes(configs, num_classes, device, memory_share)
+            sizes = cohort_sizes(len(numbers), states[numbers[0]].spec.config.train.batch_size, device)
         rest = iter(numbers)
         for size in sizes:
             yield {i: states[i] for i in itertools.islice(rest, size)}
 
 
-def _train_or_divide(group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None) -> None:
-    """Train a group; where memory is exhausted, in halves from the last saved epoch. Raises if one run does not fit."""
+def _train_or_divide(
+    group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None, ended: dict[str, Any]
+) -> None:
+    """Train a group; where memory is exhausted, in two halves from the last saved epoch. Raises if one does not fit."""
     if device.type == "cuda":
         free_memory()  # of the trainer before
     try:
-        return _train_group(group, tasks, device, on_row)
+        return _train_group(group, tasks, device, on_row, ended)
     except RuntimeError as error:
         if len(group) == 1 or not is_out_of_memory(error):
             raise
@@ -138,19 +142,22 @@ def _train_or_divide(group: dict[int, RunState], tasks: Tasks, device: torch.dev
     rest = {i: RunState.open(run.spec, run.dir) for i, run in group.items() if not record.is_finished(run.dir)}
     numbers, size = list(rest), (len(group) + 1) // 2
     for half in filter(None, (numbers[:size], numbers[size:])):
-        _train_or_divide({i: rest[i] for i in half}, tasks, device, on_row)
+        _train_group({i: rest[i] for i in half}, tasks, device, on_row, ended)
 
 
-def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None) -> None:
+def _train_group(
+    group: dict[int, RunState], tasks: Tasks, device: torch.device, on_row: OnRow | None, ended: dict[str, Any]
+) -> None:
     """Train runs that have finished the same number of epochs, as one model, to their end.
 
-    A thread writes the records of an epoch while the next is trained.
+    `ended` gets the summary of each run that ends, by its name. A thread writes the records of an epoch while the next
+    is trained.
     """
     numbers, runs, splits = list(group), list(group.values()), tasks.splits
     trainer = _start(runs, splits, device)
     for i, run in enumerate(runs):
         if run.status != "running":  # it diverged or was pruned just before the interruption
-            _finish(run, trainer, i, None, splits)
+            ended[run.dir.name] = _finish(run, trainer, i, None, splits)
     if not any(run.status == "running" for run in runs):
         return
     writing: list[Future[None]] = []
@@ -172,7 +179,7 @@ def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device,
                 _wait(writing)
                 if run.status == "pruned":
                     run.save(tensors[i], durable=True)  # the decision is kept, and not made a second time
-                _finish(run, trainer, i, None, splits)  # now: the next step of the others changes its weights
+                ended[run.dir.name] = _finish(run, trainer, i, None, splits)  # before the next step changes its weights
             del tensors  # frees their memory before the next copy
             if not any(run.status == "running" for run in runs):
                 return
@@ -180,7 +187,7 @@ def _train_group(group: dict[int, RunState], tasks: Tasks, device: torch.device,
     measured = measure_finished(trainer, tasks, [run.rows[-1] for run in runs])
     for i, (run, result) in enumerate(zip(runs, measured, strict=True)):
         if run.status == "running":
-            _finish(run, trainer, i, result, splits)
+            ended[run.dir.name] = _finish(run, trainer, i, result, splits)
 
 
 def _wait(writing: list[Future[None]]) -> None:
@@ -222,13 +229,18 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device) -
     return trainer
 
 
-def _finish(run: RunState, trainer: Solo | Stacked, i: int, measured: Measured | None, splits: loading.Splits) -> None:
-    """Write the record of the group's i-th run. `measured` is None for a run that diverged or was pruned."""
+def _finish(
+    run: RunState, trainer: Solo | Stacked, i: int, measured: Measured | None, splits: loading.Splits
+) -> dict[str, Any]:
+    """Write the record of the group's i-th run. `measured` is None for a run that diverged or was pruned.
+
+    Returns the summary.
+    """
     test = measured.test if measured else None
     summary = summary_of(run, trainer, splits, measured.metrics if measured else None)
     y, classes = splits.test.y.cpu(), splits.classes
     images = predictions.to_bytes(test.hits, test.probabilities, y, classes) if test else None
-    run.seal(trainer.weights(i), summary, images)
+    return run.seal(trainer.weights(i), summary, images)
 
 
 def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any] | None:

@@ -168,8 +168,13 @@ class RunState(Saved):
         """The note of the resume file. It is written before the next epoch is added."""
         return {saved.name: getattr(self, saved.name) for saved in fields(Saved)}
 
-    def seal(self, weights: Mapping[str, Tensor], summary: Mapping[str, Any], predictions: bytes | None) -> None:
-        """Write settings, checkpoint, metrics, test predictions and, last, the summary; delete the resume file."""
+    def seal(
+        self, weights: Mapping[str, Tensor], summary: Mapping[str, Any], predictions: bytes | None
+    ) -> dict[str, Any]:
+        """Write settings, checkpoint, metrics, test predictions and, last, the summary; delete the resume file.
+
+        Returns the summary as it was written.
+        """
         self._write_settings()  # the files may have been edited during training
         cpu = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
         write_bytes(self.dir / record.CHECKPOINT, save(cpu, {"run_id": self.spec.run_id}))
@@ -178,8 +183,9 @@ class RunState(Saved):
             delete_file(self.dir / record.PREDICTIONS)
         else:
             write_bytes(self.dir / record.PREDICTIONS, predictions)
-        record.write_summary(self.dir, summary)
+        sealed = record.write_summary(self.dir, summary)
         remove_temporary_files(self.dir)
+        return sealed
 
 
 def is_finite(row: Row) -> bool:

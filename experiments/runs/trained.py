@@ -21,7 +21,6 @@ from experiments.data import loading
 from experiments.data.images import normalized
 from experiments.data.indexed import to_pixels
 from experiments.errors import UserError
-from experiments.memory import check_model
 from experiments.runs import record
 from experiments.runs.images import check_unchanged
 from experiments.runs.reused import why_no_model
@@ -58,7 +57,6 @@ class TrainedRun:
                 f"{self.folder} was trained; restore it from {record.PLUGIN}/ in that folder, or train that run again"
             )
         weights = self.weights
-        check_model(self.config.model)
         try:
             last = max(name for name in weights if name.startswith("head."))
             model = initial_model(self.config, num_classes=weights[last].shape[0])

@@ -90,4 +90,4 @@ def _predict(trainer: Predictor, splits: Splits, images: Images, features: bool 
             parts.append([column.float() if column.ndim == 3 else column for column in columns])
         return [loss, *(torch.cat(column, 1) for column in zip(*parts, strict=True))]
 
-    return in_smaller_batches(predicted, eval_batch(trainer.configs, trainer.device), images.x.shape[-1])
+    return in_smaller_batches(predicted, eval_batch(trainer.configs, trainer.device))

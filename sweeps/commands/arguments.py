@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli import add_settings, folder, given_settings
-from experiments.effects import warn_of_equal_variants, warn_of_long_warmup
+from experiments.effects import warn_of_equal_variants
 from experiments.errors import UserError, shell_words
 from experiments.runs.reused import find_source, merged, take
 from experiments.study import STUDY, StudyPlan
@@ -104,9 +104,7 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
     if arguments.reuse is not None:
         folders = [*study.reuse, *(find_source(given, Path()) for given in arguments.reuse)]
         plan = _with_reuse(plan, folders)
-    configs = {label: run.config for label, run in plan.variants.items()}
-    warn_of_long_warmup([*configs.values()], PROG)
-    warn_of_equal_variants(configs, PROG)
+    warn_of_equal_variants({label: run.config for label, run in plan.variants.items()}, PROG)
     return plan
 
 

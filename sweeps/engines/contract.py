@@ -27,11 +27,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Slot:
-    """A place for a worker: its device, the number of CPU threads (None: PyTorch's choice), its share of the GPU."""
+    """A place for a worker: its device, and the number of CPU threads (None: PyTorch's choice)."""
 
     device: str
     threads: int | None = None
-    memory_share: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,7 @@ def local_slots(device: str = "auto", workers: int | None = None) -> list[Slot]:
     every = free_gpus() if device == "auto" else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     gpus = [device] if ":" in device else every
     count = workers or len(gpus)
-    devices = [gpus[i % len(gpus)] for i in range(count)]
-    return [Slot(gpu, memory_share=1 / devices.count(gpu)) for gpu in devices]
+    return [Slot(gpus[i % len(gpus)]) for i in range(count)]
 
 
 class LocalEngine:

@@ -22,7 +22,6 @@ import ray
 from ray.exceptions import RayError
 
 from experiments.cli import INTERRUPTS
-from experiments.data.class_folders import MOST_PIXELS
 from experiments.errors import UserError, say
 from experiments.study import RunSpec
 from sweeps.engines.contract import Event, Failed, Slot, Task
@@ -49,7 +48,7 @@ class RayEngine:
         self.on_gpu = device == "cuda" or (device == "auto" and gpus > 0)
         self.limit: float = workers or math.inf
         self.on_each = math.ceil(workers / gpus) if self.on_gpu and workers and gpus else 1  # workers on a GPU
-        self.slot = Slot("cuda:0", memory_share=1 / self.on_each) if self.on_gpu else Slot("cpu", 1)
+        self.slot = Slot("cuda:0") if self.on_gpu else Slot("cpu", 1)
         self.where = f"the {'GPUs' if self.on_gpu else 'CPUs'} of the Ray cluster {self.address}"
         self.say: Callable[[str], None] = partial(say, error=True)
         self.starting: dict[Any, RayWorker] = {}  # by the reference of what they tell first, their name
@@ -179,7 +178,7 @@ def _connect(flag: str) -> str:
         _check(address, source)
     numbers = [getattr(signal, name) for name in INTERRUPTS]
     handlers = {number: signal.getsignal(number) for number in numbers}
-    variables = {name: os.environ.get(name, "") for name in (VARIABLE, MOST_PIXELS, DOWNLOAD)}
+    variables = {name: os.environ.get(name, "") for name in (VARIABLE, DOWNLOAD)}
     if "PYTHONPATH" in os.environ:
         variables["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
     # Only rows pass through the store, whose size is in bytes.

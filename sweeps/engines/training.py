@@ -65,13 +65,7 @@ class Training:
             if self.task.asks:
                 self._ask_again(runs[0], on_row)
             summaries = train(
-                runs,
-                self.task.folder,
-                device=self.slot.device,
-                memory_share=self.slot.memory_share,
-                on_row=on_row,
-                load=self._load,
-                test=self.task.test,
+                runs, self.task.folder, device=self.slot.device, on_row=on_row, load=self._load, test=self.task.test
             )
         except BaseException as error:
             send(failure(error))

@@ -21,7 +21,6 @@ BAD = [
     (("--json",), "error: the following arguments are required: STUDY\n"),
     (("nowhere",), "nowhere: no such folder"),
     (("x" * 300,), "expected the path of a folder"),
-    (("compare", "a", "b"), "vit-report compare: was removed; use `analysis.compare`"),
     (("nowhere", "--table", "x.docx"), "--table: 'x.docx' is not allowed: expected a file that ends with .tex, .md, "),
     (("nowhere", "--columns", "n"), "--columns: is allowed only with --table"),
     (("nowhere", "--caption", ""), "--caption: is allowed only with --table"),

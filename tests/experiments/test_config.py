@@ -342,7 +342,7 @@ def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
     assert override(RunConfig(), {"data.root": "~/x"}).data.root == f"{tmp_path}/x"
 
 
-OF_0_1_0 = {"init_from": None, "init_weights": None}  # every config.json and study.json of that version has them
+OF_0_1_0 = {"init_from": None, "init_weights": None}  # exports in analysis/reference have them
 
 
 def test_settings_that_were_removed_change_nothing_where_they_had_no_effect():
@@ -350,12 +350,3 @@ def test_settings_that_were_removed_change_nothing_where_they_had_no_effect():
     earlier = {**config.model_dump(), **OF_0_1_0}
     assert load(earlier) == config and completed(earlier) == config.model_dump()
     assert changed_settings(earlier) == changed_settings(config.model_dump()) == {"model.depth": 3}
-
-
-@pytest.mark.parametrize("name", OF_0_1_0)
-def test_another_value_of_a_removed_setting_is_one_line(name):
-    said = f'^{name}: was removed; use `experiments.load_model.RUN.`: "Fine-tuning" in experiments/README.md$'
-    with pytest.raises(UserError, match=said):
-        load({**RunConfig().model_dump(), name: "runs/a"})
-    with pytest.raises(UserError, match=said):
-        override(RunConfig(), {name: None})

@@ -9,12 +9,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 import tiny
 import torch
-from commands import ROOT, SCALED, run
+from commands import PLUGIN, ROOT, run
 from pictures import paint
 from PIL import Image
 from tiny import flags
@@ -47,12 +46,7 @@ BAD = {  # test_config has the settings
     "no value": (["--model.depth"], ["--model.depth", "expected one argument"]),
     "no threads": (["--threads", "0"], ["--threads", "'0'", "an integer from 1"]),
     "no folder": (["--out", ""], ["--out", "'' is not allowed"]),
-    "a model too large for memory": (
-        ["--model.embed-dim", "65536", "--model.depth", "10000"],
-        ["model.embed_dim: 65536 with model.depth 10000 needs ", "GiB", "allowed: "],
-    ),
     "a model of too many layers": (["--model.depth", "1000000"], ["model.depth: '1000000'", "equal to 10000"]),
-    "a removed flag": (["--init-from", "runs/a"], ["--init-from: was removed; use `experiments.load_model(RUN)`"]),
     "a model that is too wide": (["--model.embed-dim", "1000000000"], ["model.embed_dim: '1000000000'", "65536"]),
 }
 
@@ -107,7 +101,7 @@ def test_a_run_that_another_process_trains_is_one_line(tmp_path, capsys, monkeyp
     capsys.readouterr()
     with lock(tmp_path / "locks" / folder.name):
         assert vit_train(*flags(), "--out", tmp_path) == 2
-    line = f"vit-train: error: out: '{folder}' is trained by process {os.getpid()} on {os.uname().nodename}\n"
+    line = f"vit-train: error: out: '{folder}' is trained by another process\n"
     assert capsys.readouterr().err == line and not folder.exists()
 
 
@@ -180,7 +174,6 @@ def test_data_shows_what_a_run_gets(tmp_path, capsys):
             folder.mkdir(parents=True)
             for i in range(10 if part == "train" else 2):
                 Image.new("RGB", size, (9 * i + 1, 100 * label, 9 if part == "train" else 99)).save(folder / f"{i}.png")
-        (tmp_path / part / "notes.txt").write_text("mine")
     data = ["--data.name", "imagefolder", "--data.root", tmp_path, "--data.img-size", "8", "--model.patch-size", "4"]
     in_train = load(override(RunConfig(), {str(k)[2:]: str(v) for k, v in zip(data[::2], data[1::2])})).train.x[
         0, :, 0, 0
@@ -196,7 +189,7 @@ def test_data_shows_what_a_run_gets(tmp_path, capsys):
         ["all", "18", "2", "4"],
     ]
     assert "2 classes. Images for the model: 8 x 8 pixels, 3 channel(s)." in printed
-    assert "outside the class folders: 1 (notes.txt)" in printed and not (tmp_path / "runs").exists()
+    assert not (tmp_path / "runs").exists()
 
 
 def test_plugin_without_docstring_is_listed(tmp_path):
@@ -241,9 +234,8 @@ def test_a_run_whose_images_have_moved_is_the_same_run(tmp_path, monkeypatch, ca
 def run_plugin(folder, name, path=""):
     """Train a run of the plug-in; `path` goes before the project in the search path."""
     folder.mkdir(exist_ok=True)
-    for file, text in {"mine.py": SCALED, "helper.py": "SCALE = 2.0\n"}.items():
-        if not (folder / file).exists():
-            (folder / file).write_text(text)
+    if not (folder / "mine.py").exists():
+        (folder / "mine.py").write_text(PLUGIN)
     env = {"VIT_PLUGINS": name, "PYTHONPATH": os.pathsep.join(filter(None, [str(path), str(ROOT)]))}
     words = [*flags(), "--model.pos-embed", "mine", "--out", "out", "--tracking", "off"]
     return run("vit-train", *words, cwd=folder, PYTHONSAFEPATH="1", **env)  # without the current folder, as its script
@@ -259,7 +251,7 @@ def test_a_plugin_by_its_path_is_the_run_of_the_plugin_by_its_name(tmp_path):
     assert len(runs) == 2 and len({run["run_id"] for run in runs}) == 1
     assert len({run["provenance"]["plugin"]["digest"] for run in runs}) == 1
     for run_dir in (path.parent for path in tmp_path.rglob("out/*/summary.json")):
-        assert {path.name for path in (run_dir / "plugin").iterdir()} == {"mine.py", "helper.py"}
+        assert {path.name for path in (run_dir / "plugin").iterdir()} == {"mine.py"}
 
 
 PLUGINS = {  # mine.py, VIT_PLUGINS, and what the line names
@@ -327,13 +319,11 @@ def test_a_package_that_is_shadowed_is_one_line_that_names_the_file(package, com
     assert done.stderr.startswith(f"{command}: error: {tmp_path / 'mine' / shown} is imported in place of the package")
 
 
-def test_a_setting_without_effect_and_a_warm_up_as_long_as_the_training_are_a_warning_each(tmp_path, capsys):
-    """By hand: after 2 of 4 epochs a linear warm-up is at half its peak."""
-    given = flags(train__epochs=2, optim__warmup_epochs=4, optim__name="adamw", optim__momentum=0.5, eval__shots="1")
+def test_a_setting_without_effect_is_a_warning(tmp_path, capsys):
+    given = flags(train__epochs=2, optim__name="adamw", optim__momentum=0.5, eval__shots="1")
     assert vit_train(*given, "--out", tmp_path, "--tracking", "off") == 0
     warned = [line.removeprefix("vit-train: warning: ") for line in capsys.readouterr().err.splitlines()]
-    assert warned[0].startswith("optim.warmup_epochs: 4 is not less than train.epochs, 2") and "to 50% of" in warned[0]
-    assert warned[1:] == [
+    assert warned == [
         "optim.momentum: has no effect on this run; it needs optim.name sgd",
         "eval.shots: has no effect on this run; it needs eval.fewshot",
     ]
@@ -365,7 +355,7 @@ def test_bfloat16_on_a_cpu_without_instructions_for_it_is_a_warning(
     assert warned == [f"{line}neither AVX512-BF16 nor AMX"] * warns
 
 
-def test_out_of_memory_gives_one_line_and_keeps_the_saved_epochs(tmp_path, monkeypatch, capsys):
+def test_out_of_memory_keeps_the_saved_epochs(tmp_path, monkeypatch, capsys):
     step, words = Solo.train_step, (*flags(), "--out", tmp_path, "--tracking", "off")
 
     def full(*arguments):
@@ -375,19 +365,11 @@ def test_out_of_memory_gives_one_line_and_keeps_the_saved_epochs(tmp_path, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(Solo, "train_step", full)
-        assert vit_train(*words) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("vit-train: error: train.batch_size: a batch of 32 images of 8 px does not fit")
-    assert line.endswith("CUDA out of memory. Tried to allocate 2 GiB")
+        with pytest.raises(torch.OutOfMemoryError):
+            vit_train(*words)
+    capsys.readouterr()
     assert vit_train(*words) == 0
     assert "epoch 1/3" not in capsys.readouterr().out
-
-
-def test_an_evaluation_that_does_not_fit_in_memory_is_not_blamed_on_the_batch_size(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(Solo, "eval_step", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory.")))
-    assert vit_train(*flags(), "--out", tmp_path, "--tracking", "off") == 2
-    said = "model: one image of 8 px does not fit in memory to evaluate it: CUDA out of memory."
-    assert capsys.readouterr().err == f"vit-train: error: {said}\n"
 
 
 def test_run_of_a_published_system_prints_its_accuracy(tmp_path, monkeypatch, capsys):

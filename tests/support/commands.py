@@ -26,10 +26,6 @@ class Mine(Additive):
     def add(self, x):
         return x + self.table
 """
-SCALED = PLUGIN.replace("import torch\n", "import torch\nfrom helper import SCALE\n").replace(
-    "x + self", "x + SCALE * self"
-)
-"""A plug-in of two files: `SCALE` is in helper.py."""
 MODULES = {"vit-train": "experiments.main", "vit-sweep": "sweeps.main", "vit-report": "analysis.main"}
 
 

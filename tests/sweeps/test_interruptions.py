@@ -87,7 +87,7 @@ def test_a_run_that_another_process_trains_is_waited_for_and_goes_on_when_that_e
     assert len(stubbed.ended()) == 6 and not stubbed.trained_twice()
 
 
-def test_a_second_command_on_the_folder_is_refused_in_one_line_that_names_the_first(stubbed):
+def test_a_second_command_on_the_folder_is_refused_in_one_line(stubbed):
     first = stubbed.start_run(nap=30)
     stubbed.wait_for("start", 2)
     for words in (["run", stubbed.study], ["tune", stubbed.study, "--trials", 1], ["wandb", stubbed.study]):
@@ -138,12 +138,12 @@ def test_a_damaged_run_folder_costs_its_run_attempts_and_the_others_are_trained(
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("sweep.log", "Is a directory"), ("driver.lock", "Is a directory"), ("locks", "File exists")]
+    ("name", "reason"), [("sweep.log", "is not a file"), ("driver.lock", "Is a directory"), ("locks", "File exists")]
 )
 def test_a_file_that_cannot_be_written_is_named_in_one_line(name, reason, stubbed):
     """As for a file of another user in a folder that two share; for root, no permission is missing."""
     stubbed.write_plan()
-    (stubbed.dir / name).mkdir() if reason == "Is a directory" else (stubbed.dir / name).touch()
+    (stubbed.dir / name).mkdir() if reason != "File exists" else (stubbed.dir / name).touch()
     status, _, err = stubbed.run()
     assert status == 2 and err.splitlines()[-1].startswith("vit-sweep: error: ") and not stubbed.ended()
     assert f"{stubbed.dir / name}" in err and reason in err and "Traceback" not in err

@@ -63,15 +63,6 @@ def test_a_linked_setting_takes_a_list(vit_sweep, tmp_path):
     assert "model.pos_embed=cpe, model.pos_site=stem" in out
 
 
-def test_a_warm_up_as_long_as_the_training_is_one_warning(vit_sweep, tmp_path):
-    path = study(tmp_path, factors={"train.epochs": [4, 8, 9]}, base={"optim.warmup_epochs": 8})
-    status, _, err = vit_sweep("show", path, "--out", tmp_path)
-    assert (status, err.count("\n")) == (0, 1)
-    assert err.startswith("vit-sweep: warning: optim.warmup_epochs: 8 is not less than train.epochs, 4")
-    status, _, err = vit_sweep("show", path, "--out", tmp_path, "--optim.schedule", "constant")
-    assert (status, err) == (0, "")
-
-
 @pytest.mark.parametrize(
     ("factors", "unused"),
     [
@@ -137,8 +128,6 @@ BAD = [
         "epochs: no such setting; did you mean 'train.epochs' or 'eval.epochs'?",
     ),
     (["run", "pulfer-mnist", "--preset", "digits"], "--preset: 'digits' is not allowed"),
-    (["run", "mine.yaml", "--init_from=runs/a"], "--init-from: was removed; use `experiments.load_model(RUN)`"),
-    (["run", "mine.yaml", "--set", "init_from=runs/a"], "init_from: was removed; use `experiments.load_model(RUN)`"),
     (["run"], "STUDY"),
     (["rnu", "mine.yaml"], "'rnu' is no command; did you mean 'run'?"),
     (["help"], "'help' is no command; the commands are list, show, init, run, "),
@@ -225,13 +214,6 @@ def test_a_sweep_leaves_its_engine_before_it_waits_for_wandb(tmp_path, monkeypat
     monkeypatch.setattr("sweeps.commands.run._train", lambda *_: {})
     assert vit_sweep("run", study(tmp_path), "--out", tmp_path)[0] == 0
     assert left == ["engine_of", "Tracker"]
-
-
-@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
-def test_a_sweep_with_closed_streams_trains_every_run(stubbed, closed):
-    status, _, err = stubbed.run("--tracking", "off", prefix=["sh", "-c", f'exec "$@" {closed}', "sh"])
-    assert status == 0, err
-    assert len(stubbed.ended()) == 6
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "JSON"])

@@ -223,8 +223,6 @@ def test_the_margin_of_an_accuracy_may_have_a_unit(text, margin):
         ("name: x\nseeds: 010\n", "is not valid YAML: line 2: 010 is not allowed: a number has neither a leading zero"),
         ("name: x\nfactors: {model.head: [1:30]}\n", "line 2: 1:30 is not allowed: a number has"),
         ("name: " + "[" * 5000 + "]" * 5000, "is not valid YAML"),
-        ("name: &a x\ndescription: *a\n", "line 2: an alias"),
-        pytest.param("#" * 2**26 + "\n", "has more than 67,108,864 bytes", id="large"),
     ],
 )
 def test_a_file_that_is_no_study_is_refused_by_name(tmp_path, body, said):

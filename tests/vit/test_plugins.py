@@ -1,49 +1,44 @@
-"""The source of a plug-in is that of the modules that run, also where two folders hold files of one name."""
+"""The source of a plug-in is that of its one file."""
 
 import pytest
-from commands import run
+from commands import PLUGIN, run
 
 from vit import plugins
 
-PLUGIN = """
-import torch, queue
-from vit.pos_embed import Additive, register
-HEAD
-
-@register("NAME")
-class Mine(Additive):
-    def __init__(self, cfg):
-        super().__init__(cfg)
-        self.scale = torch.nn.Parameter(torch.ones(cfg.num_tokens, cfg.embed_dim))
-
-    def add(self, x):
-        import helper
-        return x + helper.SHIFT * self.scale
-"""
 CODE = """
 import sys
 from vit import plugins
 try:
-    for path in sys.argv[1:]:
-        plugins.import_plugin(path)
-        print(*plugins.read_source(path.rpartition("/")[2].removesuffix(".py")).files)
+    plugins.import_plugin(sys.argv[1])
+    print(*plugins.read_source("mine").files)
 except plugins.PluginError as error:
     print(error)
 """
 
 
-@pytest.mark.parametrize("head", ["from helper import SHIFT", ""], ids=str)
-def test_two_plugins_with_a_helper_of_one_name_are_one_line_however_it_is_imported(head, tmp_path):
-    paths = [tmp_path / folder / f"{folder}.py" for folder in ("one", "two")]
-    for shift, path in enumerate(paths):
-        path.parent.mkdir()
-        path.write_text(PLUGIN.replace("HEAD", head).replace("NAME", path.stem))
-        (path.parent / "helper.py").write_text(f"SHIFT = {shift}")
-        (path.parent / "queue.py").write_text("raise SystemExit")  # the standard library's is meant
-    _, out, err = run(CODE, *paths, PYTHONSAFEPATH="1")
-    first, second = (path.parent / "helper.py" for path in paths)
-    line = f"{paths[1]}: its module helper is {second}, but here this name is {first}; rename it"
-    assert out.splitlines() == ["helper.py one.py", line], err
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("import queue, numpy.linalg", "mine.py"),  # of the standard library and installed, also beside a file queue.py
+        ("import helper", "imports another file of its folder, helper; put all into one file"),
+        ("from helper import SHIFT", "imports another file of its folder, helper; put all into one file"),
+    ],
+)
+def test_a_plugin_is_one_file(first, said, tmp_path):
+    """A change of another one would not change the run id."""
+    (tmp_path / "mine.py").write_text(f"{first}\n{PLUGIN}")
+    (tmp_path / "helper.py").write_text("SHIFT = 1")
+    (tmp_path / "queue.py").write_text("raise SystemExit")
+    _, out, err = run(CODE, tmp_path / "mine.py", PYTHONSAFEPATH="1")
+    assert out.rstrip().removeprefix(f"{tmp_path}/mine.py: ") == said, err
+
+
+def test_a_module_of_a_package_may_not_import_the_package(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text(f"from . import other\n{PLUGIN}")
+    (tmp_path / "mine" / "other.py").write_text("")
+    _, out, err = run(CODE, "mine", PYTHONPATH=str(tmp_path), cwd=tmp_path)
+    assert "imports another file of its folder, by .; put all into one file" in out, err
 
 
 def test_a_path_with_a_comma_is_refused():

@@ -303,7 +303,6 @@ class LookHere(PosEmbed):
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        self.cfg = cfg
         self.register_buffer("penalty", self._penalty(0), persistent=False)
 
     def at_layer(self, layer: int) -> None:

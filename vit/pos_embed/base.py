@@ -19,8 +19,8 @@ from vit.registry import ADDITIVE, AFTER_FIRST, NORMED, resolve
 class PosEmbed(nn.Module):
     """A positional embedding that does nothing. Subclasses override one of its methods.
 
-    The class of a plug-in may set `sites` (the allowed sites, the natural one first) and `defaults`, as in
-    `vit.registry.Kind`.
+    `cfg` is the configuration of the model. The class of a plug-in may set `sites` (the allowed sites, the natural one
+    first) and `defaults`, as in `vit.registry.Kind`.
     """
 
     sites: ClassVar[tuple[str, ...]] = ("every-layer",)
@@ -28,6 +28,7 @@ class PosEmbed(nn.Module):
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
+        self.cfg = cfg
 
     @classmethod
     def check(cls, cfg: ViTConfig) -> None:

@@ -27,7 +27,7 @@ class Rotary(PosEmbed):
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        self.cfg, self.factor = cfg, 1.0
+        self.factor = 1.0
         if not self.learned:
             for name, table in zip(("cos", "sin"), self._cos_and_sin()):
                 self.register_buffer(name, table.to(torch.get_default_dtype()), persistent=False)

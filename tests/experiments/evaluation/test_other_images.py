@@ -11,7 +11,6 @@ from safetensors.torch import load_file
 from experiments.config import override
 from experiments.data import loading
 from experiments.errors import UserError
-from experiments.evaluation.other_images import size_tasks
 from experiments.runs import record
 from vit import ViT
 from vit.pos_embed import Additive
@@ -105,9 +104,3 @@ def test_a_plugin_that_does_not_say_how_it_carries_over_is_refused_before_it_tra
     with pytest.raises(UserError, match="^mine: the class Table cannot be used at 4 px: its class does not"):
         tiny.run(tmp_path / "a", model__pos_embed="mine", **SIZES)
     assert not (tmp_path / "a").exists()
-
-
-def test_a_size_that_does_not_fit_in_memory_is_refused_by_the_name_of_its_setting():
-    config = tiny.config(eval__img_sizes="8,99999998")
-    with pytest.raises(UserError, match=r"^eval\.img_sizes: 99999998: .* decoded images need "):
-        size_tasks(config, torch.device("cpu"))

@@ -107,20 +107,6 @@ def test_interrupted_at_any_write_ends_with_the_same_bytes(before, tmp_path, mon
     assert write > 6  # configuration, two epochs of two tiny.files each, checkpoint, table, summary
 
 
-def test_a_run_that_an_earlier_version_began_goes_on(tmp_path):
-    """0.1.0 wrote settings into config.json, and a field into the resume file, that are gone."""
-    tiny.run(tmp_path / "whole")
-    folder = tmp_path / "a"
-    tiny.cut(folder, 2)
-    note, state = resume.read(folder)
-    resume.write(folder, {**note, "init": {}}, state)
-    config = record.read_json(folder / record.CONFIG)
-    record.write_json(folder / record.CONFIG, {**config, "init_from": None, "init_weights": None})
-    assert tiny.run(folder)["status"] == "finished"
-    for name in (record.METRICS, record.CHECKPOINT):
-        assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-
-
 def rows_in(folder: Path) -> list[Any]:
     """What an unfinished run has to show for itself; nothing where it has just finished."""
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import tiny
-from commands import ROOT, SCALED, run
+from commands import PLUGIN, ROOT, run
 
 from analysis.findings import analyze
 from analysis.report import study_document
@@ -22,10 +22,8 @@ STUDY = "name: s\nfactors:\n  model.pos_embed: [none, mine]\nbase: {}\n"
 
 @pytest.fixture
 def workplace(tmp_path):
-    """A user's folder with a plug-in of two files and a study."""
-    (tmp_path / "my_plugin.py").write_text(SCALED)
-    (tmp_path / "helper.py").write_text("SCALE = 2.0\n")
-    (tmp_path / "not_imported.py").write_text("")
+    """A user's folder with a plug-in and a study."""
+    (tmp_path / "my_plugin.py").write_text(PLUGIN)
     (tmp_path / "s.yaml").write_text(STUDY.replace("{}", json.dumps(tiny.settings(train__epochs=1))))
     return tmp_path
 
@@ -41,27 +39,24 @@ def test_changed_plugin_is_another_run(workplace):
     status, _, err = sweep("1", workplace)
     assert status == 0, err
     (mine,) = workplace.glob("runs/s/mine-*")
-    assert {path.name: path.read_text() for path in (mine / "plugin").iterdir()} == {
-        "my_plugin.py": SCALED,
-        "helper.py": "SCALE = 2.0\n",
-    }
+    assert {path.name: path.read_text() for path in (mine / "plugin").iterdir()} == {"my_plugin.py": PLUGIN}
     (none,) = workplace.glob("runs/s/none-*")
     assert not (none / "plugin").exists()
     assert "plugin" not in json.loads((none / record.SUMMARY).read_text())["provenance"]
 
     study = read(str(workplace / "runs/s"))
     report = write.make(study_document(analyze(study)))["report.md"].decode()
-    assert "export VIT_PLUGINS=my_plugin" in report and "return x + SCALE * self.table" in report
+    assert "export VIT_PLUGINS=my_plugin" in report and "return x + self.table" in report
     assert "not committed to git" in report
     assert read(str(export(study, workplace / "kept"))).sources == study.sources
 
-    (workplace / "helper.py").write_text("SCALE = 3.0\n")  # the same parameters, another model
+    (workplace / "my_plugin.py").write_text(PLUGIN.replace("x + self", "x + 3 * self"))  # the same parameters
     status, _, err = sweep("2", workplace)
     assert status == 2 and "the source of its plug-in was changed" in err.splitlines()[-1]
     assert len(list(workplace.glob("runs/s/mine-*"))) == 1
 
-    (mine / "plugin" / "helper.py").write_text("SCALE = 4.0\n")
-    with pytest.raises(record.RecordError, match="helper.py: does not match the digest"):
+    (mine / "plugin" / "my_plugin.py").write_text("")
+    with pytest.raises(record.RecordError, match="my_plugin.py: does not match the digest"):
         read(str(workplace / "runs/s"))
 
 

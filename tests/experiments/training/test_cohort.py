@@ -1,48 +1,20 @@
-"""The sizes of cohorts: by memory, and as before after an interruption. The GPU is mocked."""
+"""The sizes of cohorts, also as before after an interruption."""
 
 import pytest
 import tiny
 import torch
 
-from experiments.config import RunConfig
 from experiments.runs import run as run_module
-from experiments.runs.run import train
+from experiments.runs.run import cohort_sizes, train
 from experiments.study import RunSpec
-from experiments.training import cohort
-from experiments.training.cohort import cohort_sizes, fitting
-
-CUDA = torch.device("cuda")
 
 
-def configs(runs: int) -> list[RunConfig]:
-    return [tiny.config(seed=seed) for seed in range(runs)]
-
-
-@pytest.fixture(autouse=True)
-def gpu(monkeypatch):
-    monkeypatch.setattr(cohort, "free_memory", lambda: None)
-
-
-def test_it_is_one_where_two_runs_do_not_fit(monkeypatch):
-    def peak(configs, *_):
-        if len(configs) > 1:
-            raise torch.OutOfMemoryError
-        return 10
-
-    monkeypatch.setattr(cohort, "_step_peak", peak)
-    assert [fitting(configs(runs), 10, CUDA) for runs in (2, 3, 8)] == [1] * 3
-
-
-def test_it_is_extrapolated_from_the_measured_memory(monkeypatch):
-    """30 bytes for one run and 20 for each further run, of 0.8 x 200: 30 + 6 x 20 <= 160 < 30 + 7 x 20."""
-    monkeypatch.setattr(cohort, "_step_peak", lambda configs, *_: {1: 30, 2: 50}[len(configs)])
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (200, 1000))
-    assert [fitting(configs(runs), 10, CUDA) for runs in (2, 7, 8, 99)] == [2, 7, 7, 7]
-    assert cohort_sizes(configs(10), 10, CUDA) == [5, 5]  # even, not 7 and 3
-
-
-def test_on_a_cpu_all_runs_that_are_given_train_together():
-    assert cohort_sizes(configs(9), 10, torch.device("cpu")) == [9]
+def test_cohorts_are_as_few_and_as_even_as_the_kernels_of_a_gpu_allow():
+    cuda = torch.device("cuda")
+    assert cohort_sizes(10, 128, cuda) == [10]
+    assert cohort_sizes(10, 8192, cuda) == [5, 5]  # 7 of them are 57,344 images; not 7 and 3
+    assert cohort_sizes(2, 10**6, cuda) == [1, 1]
+    assert cohort_sizes(9, 10**6, torch.device("cpu")) == [9]
 
 
 def test_after_an_interruption_the_same_runs_train_together(tmp_path, monkeypatch):

@@ -321,8 +321,7 @@ def test_engines_of_one_configuration_share_a_compiled_step(runs, monkeypatch):
 
 
 @pytest.mark.parametrize("epoch", [0, 1], ids=["in the first step", "after an epoch"])
-@pytest.mark.parametrize("limit", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)])
-def test_a_cohort_that_does_not_fit_is_halved_until_it_does(limit, epoch, tmp_path, monkeypatch):
+def test_a_cohort_that_does_not_fit_is_halved_once(epoch, tmp_path, monkeypatch):
     """All five runs are trained; each row is reported once, and the records name the members of the last cohort."""
     specs = [RunSpec.of(f"s{seed}", tiny.config(seed=seed, train__precision="float64")) for seed in range(5)]
     expected = train(specs, tmp_path / "fits", device="cpu")
@@ -330,7 +329,7 @@ def test_a_cohort_that_does_not_fit_is_halved_until_it_does(limit, epoch, tmp_pa
 
     def exhausted(self, *batch):
         taken[0] += 1
-        if len(self.configs) > limit and taken[0] > epoch * steps_per_epoch:
+        if len(self.configs) > 3 and taken[0] > epoch * steps_per_epoch:
             raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
         return step(self, *batch)
 
@@ -342,7 +341,7 @@ def test_a_cohort_that_does_not_fit_is_halved_until_it_does(limit, epoch, tmp_pa
     for run_id, ours, theirs in zip(ids, found, expected, strict=True):
         members = ours["cost"]["cohort_runs"]
         assert run_id in members
-        assert len(members) == ours["cost"]["cohort"] <= limit
+        assert len(members) == ours["cost"]["cohort"] in (2, 3)
         assert theirs["cost"]["cohort_runs"] == ids
         for key in ("train/loss", "val/loss", "test/loss"):
             assert ours[key] == pytest.approx(theirs[key], abs=1e-6)
