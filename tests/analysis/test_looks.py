@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import study_file
+from analysis.questions.claims import study_claims
 from scipy import stats as scipy_stats
 from shown import answer, section, warnings
 from synthetic import change_summary, write_factorial, write_study
 
 from analysis.commands import record_looks
 from analysis.findings import analyze
-from analysis.questions.claims import study_claims
 from analysis.report import study_document
 from analysis.runs.exported import export, read_export
 from analysis.runs.folder import read_folder

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import shown
+from analysis.claims.check import Outcome
+from analysis.studies.ledger import ALL_OUTCOMES
 from synthetic import change_summary, results_of, write_factorial, write_study
 
 import analysis
-from analysis.claims.check import Outcome
 from analysis.findings import analyze
 from analysis.outputs.as_json import as_dict
 from analysis.outputs.paper_table import paper_table
@@ -21,7 +22,6 @@ from analysis.questions.methods import question as methods
 from analysis.questions.pairs import question as differences
 from analysis.questions.results import question, variants_table
 from analysis.runs.folder import read_folder
-from analysis.studies.ledger import ALL_OUTCOMES
 from analysis.studies.over_studies import studies_table
 from analysis.write import latex, markdown
 from analysis.write.table import Table
