@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +10,9 @@ if TYPE_CHECKING:
 
     from analysis.outputs.notebook import Results, ResultsByDataset
 
-runpy.run_path(str(Path(__file__).parents[1] / "vit" / "shadowed.py"))["check"]("vit", "experiments")
 
-from analysis.asked import Asked, described  # noqa: E402 - after the check
-from experiments.errors import UserError  # noqa: E402
+from analysis.asked import Asked, described
+from experiments.errors import UserError
 
 
 def compare(frame: pd.DataFrame, metric: str = "", factor: Any = (), **asked: Any) -> Results | ResultsByDataset:

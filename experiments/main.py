@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from experiments.cli import Parser, add_settings, folder, given_settings, positive, run_command
 from experiments.errors import UserError, say
 from experiments.tracking import add_tracking_arguments
+from vit.registry import nearest
 
 if TYPE_CHECKING:
     from experiments.config import RunConfig
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def _parser() -> Parser:
     parser = Parser(PROG, usage=USAGE, description="Train one Vision Transformer and record the run.", epilog=EPILOG)
     about = "show the images, or list presets, settings or positional embeddings (variants), instead of training"
-    parser.add_argument("command", nargs="?", choices=COMMANDS, help=about)
+    parser.add_argument("command", nargs="?", type=_command, metavar=f"{{{','.join(COMMANDS)}}}", help=about)
     parser.add_argument("word", nargs="?", metavar="WORD", help="list only the settings with this word")
     about = f"configuration; see `{PROG} presets` (default: digits)"
     parser.add_argument("--preset", metavar="NAME", default="digits", help=about)
@@ -59,6 +60,12 @@ def _parser() -> Parser:
     add_tracking_arguments(parser)
     add_settings(parser)
     return parser
+
+
+def _command(text: str) -> str:
+    if text not in COMMANDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no command; {nearest(text, COMMANDS)}")
+    return text
 
 
 def _body(argv: Sequence[str]) -> int:

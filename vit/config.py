@@ -111,20 +111,12 @@ class Architecture(BaseModel, frozen=True, extra="forbid"):
             raise ValueError(
                 f"mlp_ratio: {self.mlp_ratio:g} with embed_dim {self.embed_dim} gives an MLP without hidden units"
             )
-        if self.stem == "conv":
-            self._check_conv_stem()
-        return self
-
-    def _check_conv_stem(self) -> None:
-        """Raise `ValueError` if the convolutional stem does not fit: a layer halves the side and doubles the width."""
-        if self.patch_size < 2 or self.patch_size & (self.patch_size - 1):
+        if self.stem == "conv" and (self.patch_size < 2 or self.patch_size & (self.patch_size - 1)):
             raise ValueError(f"patch_size: {self.patch_size} is not allowed with stem conv; allowed: 2, 4, 8, 16, ...")
-        divisor = self.patch_size // 2
-        if self.embed_dim % divisor:
-            raise ValueError(
-                f"embed_dim: {self.embed_dim} with stem conv and patch_size {self.patch_size}; needs a multiple of "
-                f"{divisor}"
-            )
+        if self.stem == "conv" and self.embed_dim % (divisor := self.patch_size // 2):  # a layer doubles the width
+            given = f"{self.embed_dim} with stem conv and patch_size {self.patch_size}"
+            raise ValueError(f"embed_dim: {given}; needs a multiple of {divisor}")
+        return self
 
     @property
     def head_dim(self) -> int:

@@ -69,31 +69,20 @@ def first_position(modules: Iterable[nn.Module]) -> PosEmbed:
 
 
 @torch.no_grad()
-def position_table(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
-    """The vector that a positional embedding adds to each token, prefix first: [T, D]. Pulfer (2022) plots it.
+def position_similarity(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
+    """Cosine similarity between the positions of all pairs of patches (arXiv 2010.11929, Figure 7 centre): [G, G, G,
+    G].
 
-    `pos` is one module of `vit.pos_embed.build(cfg)` or of a trained model's `pos`. Returns None if it adds nothing (a
-    bias or a rotation; see `position_logits`) or if what it adds depends on the tokens.
+    `pos` is one module of `vit.pos_embed.build(cfg)` or of a trained model's `pos`. Entry [r, c] is the grid of
+    similarities with the patch in row r, column c; with a zero vector it is 0. None if nothing is added to the tokens
+    (see `position_logits`), or what depends on them.
     """
     blank = torch.zeros(1, cfg.num_tokens, cfg.embed_dim, **_like(pos))
     other = torch.randn(blank.shape, generator=torch.Generator().manual_seed(0)).to(blank)
     table = pos.add(blank)
     if not table.any() or not torch.allclose(pos.add(other) - other, table, rtol=1e-4, atol=1e-5):
         return None
-    return table[0]
-
-
-def position_similarity(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
-    """Cosine similarity between the positions of all pairs of patches (arXiv 2010.11929, Figure 7 centre): [G, G, G,
-    G].
-
-    Entry [r, c] is the grid of similarities with the patch in row r, column c. None if `position_table` is None. The
-    similarity with a zero vector is 0.
-    """
-    table = position_table(pos, cfg)
-    if table is None:
-        return None
-    unit = F.normalize(table[cfg.num_prefix_tokens :], dim=-1)  # [N, D]
+    unit = F.normalize(table[0, cfg.num_prefix_tokens :], dim=-1)  # [N, D]
     return (unit @ unit.T).reshape((cfg.grid_size,) * 4)
 
 

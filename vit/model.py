@@ -312,6 +312,7 @@ class ViT(nn.Module):
         self.head = Head(cfg)
         init.SCHEMES[cfg.init](self)
         self.pos = pos_embed.build(cfg)
+        self.register_load_state_dict_post_hook(_check_fixed)
 
     def embed(self, images: Tensor) -> Tensor:
         """Tokens without position. [B, C, S, S] -> [B, T, D]
@@ -390,3 +391,10 @@ class ViT(nn.Module):
         return {
             name for name, p in self.named_parameters() if p.ndim <= 1 or name in init.TOKENS or name.startswith("pos.")
         }
+
+
+def _check_fixed(model: nn.Module, _: Any) -> None:
+    """Raise `RuntimeError` where weights were assigned to a model on the meta device and leave a fixed tensor there."""
+    fixed = [name for name, tensor in model.named_buffers() if tensor.is_meta]
+    if fixed and not any(p.is_meta for p in model.parameters()):
+        raise RuntimeError(f"{fixed[0]} is computed, not loaded: make the model without torch.device('meta')")

@@ -97,16 +97,6 @@ def reason(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}{''.join(places[-1:])}".split())
 
 
-def place_of(cls: type) -> str:
-    """Where a class is defined, as ` (FILE:LINE)`; empty for one without a source file, as in a notebook."""
-    import inspect  # not for commands without plug-ins
-
-    try:
-        return f" ({inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]})"
-    except (OSError, TypeError):
-        return ""
-
-
 def read_source(name: str) -> Source | None:
     """The source of an imported module; None where it has no source file, as in a notebook.
 

@@ -6,7 +6,7 @@ import torch
 
 from vit.config import ViTConfig
 from vit.model import ViT
-from vit.plugins import PluginError, place_of, reason
+from vit.plugins import PluginError, reason
 from vit.pos_embed import PosEmbed
 from vit.registry import resolve
 from vit.resize import SizeError, resized
@@ -38,8 +38,7 @@ def check_plugin(cfg: ViTConfig, sides: Sequence[int] = (), interpolated: bool =
     except (Exception, SystemExit) as error:
         fault = f"raises {reason(error)}"
     if fault:
-        place = "" if ".py:" in fault else place_of(kind.cls)
-        raise PluginError(f"{cfg.pos_embed}: the class {kind.cls.__name__} {fault}{place}")
+        raise PluginError(f"{cfg.pos_embed}: the class {kind.cls.__name__} {fault}")
 
 
 def _fault_of_class(cls: type) -> str:

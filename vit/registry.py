@@ -11,8 +11,7 @@ import re
 from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal
 
 from vit import plugins
 from vit.plugins import PluginError
@@ -30,23 +29,6 @@ NORMED = "every-layer-normed"
 AFTER_FIRST = "after-first-layer"
 SITES = (*ADDITIVE, NORMED, AFTER_FIRST)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")  # it becomes part of the name of a folder
-
-
-class Chosen(Protocol):
-    """The fields of `ViTConfig` that a kind is checked against."""
-
-    @property
-    def pos_embed(self) -> str: ...
-    @property
-    def pos_site(self) -> str: ...
-    @property
-    def embed_dim(self) -> int: ...
-    @property
-    def head_dim(self) -> int: ...
-    @property
-    def depth(self) -> int: ...
-    @property
-    def norm(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -89,18 +71,10 @@ class Kind:
 
     @property
     def about(self) -> str:
-        """What it is, and its source: the first paragraph of the docstring, on one line. It imports no torch."""
-        if isinstance(self.source, str):
-            import ast  # it takes time to import
+        """What it is, and its source: the first paragraph of the docstring, on one line. It imports torch."""
+        return " ".join((self.cls.__doc__ or "").strip().partition("\n\n")[0].split())
 
-            module, _, name = self.source.partition(":")
-            tree = ast.parse((Path(__file__).parent / "pos_embed" / f"{module}.py").read_text(encoding="utf-8"))
-            doc = next(ast.get_docstring(c) for c in tree.body if isinstance(c, ast.ClassDef) and c.name == name)
-        else:
-            doc = self.source.__doc__
-        return " ".join((doc or "").strip().partition("\n\n")[0].split())
-
-    def check(self, name: str, cfg: Chosen) -> None:
+    def check(self, name: str, cfg: Any) -> None:
         """Raise `ValueError` if the model's shape does not fit the kind."""
         for field, users in _own_settings().items():
             if field not in self.defaults and getattr(cfg, field) is not None:
@@ -156,15 +130,11 @@ def register(name: str) -> Callable[[type], type]:
     allowed, or if the name is not allowed or already registered.
     """
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise ValueError(
-            f"register({name!r}): expected up to 60 letters, digits, '.', '_' and '-', a letter or a digit first"
-        )
+        raise ValueError(f"register({name!r}): the name is not allowed; allowed: {NAME.pattern}")
 
     def add(cls: type) -> type:
         if name in REGISTRY.data:
-            raise ValueError(
-                f"a positional embedding named {name!r} is already registered: {REGISTRY.data[name].source}"
-            )
+            raise ValueError(f"the name {name!r} is already registered: {REGISTRY.data[name].source}")
         REGISTRY[name] = _kind(name, cls)
         return cls
 
@@ -188,7 +158,7 @@ def _kind(name: str, cls: type) -> Kind:
     return Kind(cls, tuple(sites), defaults=defaults, plugin=plugins.read_source(cls.__module__))
 
 
-def resolve(cfg: Chosen) -> tuple[Kind, str]:
+def resolve(cfg: Any) -> tuple[Kind, str]:
     """The kind of `cfg.pos_embed` and its site. Raises `ValueError`, which names the field that does not fit."""
     if cfg.pos_embed not in REGISTRY:
         hint = "" if plugins.names() else "; for a class of your own, set VIT_PLUGINS, or `plugins` in a study file"

@@ -44,7 +44,7 @@ def resized(model: ViT, img_size: int, interpolated: bool = False) -> ViT:
             raise SizeError(cfg.pos_embed, img_size, f": its method `resized` leaves out {missing[0]}")
         for name, tensor in values.items():
             if name not in own or own[name].shape != tensor.shape:
-                why = f": its class does not override `resized`, and {name} depends on the image size"
+                why = f": its class does not override `resized(self, cfg)`, and {name} depends on the image size"
                 raise SizeError(cfg.pos_embed, img_size, why)
             state[f"pos.{number}.{name}"] = tensor
     new.to(weight.device, weight.dtype).load_state_dict(state, strict=False)  # fixed values are those of the new size

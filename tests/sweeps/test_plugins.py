@@ -63,11 +63,7 @@ def test_a_study_with_its_plugin_is_planned_anywhere_and_trained_where_it_was_mo
         ({"plugins": ["mine"]}, {}, "s.yaml: plugins: 'mine' is not a file in {project}"),
         ({"plugins": "mine.py"}, {}, "s.yaml: plugins: 'mine.py' is not allowed: input should be a valid list"),
         ({}, {"VIT_PLUGINS": "no.py"}, "VIT_PLUGINS: 'no.py' is not a file in {there}; if it has moved, give its"),
-        (
-            {},
-            {"VIT_PLUGINS": "mine.py"},
-            "s.yaml: plugins: '{project}/mine.py' cannot be imported: {there}/mine.py has",
-        ),
+        ({}, {"VIT_PLUGINS": "mine.py"}, "VIT_PLUGINS: 'mine.py' cannot be imported: {project}/mine.py has its name"),
     ],
     ids=str,
 )
@@ -84,8 +80,8 @@ def test_a_plugin_that_cannot_be_used_is_one_line_that_names_its_folder(fields, 
     ("name", "old", "new", "said"),
     [
         ("show", "torch.zeros(cfg.", "torch.ones(cfg.nmu", "the class Mine raises AttributeError: 'ViTConfig' object"),
-        ("plan", "", "", "the class Mine cannot be used at 12 px: its class does not override `resized`"),
-        ("run", "", "", "the class Mine cannot be used at 12 px: its class does not override `resized`"),
+        ("plan", "", "", "the class Mine cannot be used at 12 px: its class does not override `resized(self, cfg)`"),
+        ("run", "", "", "the class Mine cannot be used at 12 px: its class does not override `resized(self, cfg)`"),
     ],
 )
 def test_a_class_that_cannot_work_is_one_line_before_anything_is_written(name, old, new, said, project):
@@ -95,7 +91,7 @@ def test_a_class_that_cannot_work_is_one_line_before_anything_is_written(name, o
     (project / "s.yaml").write_text(json.dumps(tree))
     status, out, err = command(project, name, "s.yaml")
     assert (status, out, err.count("\n")) == (2, "", 1) and f"variant 'mine': mine: {said}" in err, err
-    assert f"({project}/mine.py:" in err and not (project / "runs").exists()
+    assert not (project / "runs").exists()
 
 
 @pytest.mark.parametrize("source", ["csv:runs.csv", "runs.csv"])

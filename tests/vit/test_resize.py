@@ -202,3 +202,28 @@ def test_a_plugin_carries_over_if_it_says_how_and_is_refused_in_one_line_if_not(
     else:
         with pytest.raises(ValueError, match=f"^pos_embed: 'mine' cannot be used at 12 px: {said}"):
             resized(model("mine"), 12)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("kind", list(REGISTRY))
+def test_a_model_of_half_precision_is_resized_as_in_float32(kind, dtype):
+    model = ViT(ViTConfig(img_size=8, patch_size=2, embed_dim=24, depth=2, num_heads=2, num_classes=3, pos_embed=kind))
+    half = resized(model.to(dtype), 12).state_dict()
+    for name, expected in resized(model.float(), 12).state_dict().items():
+        assert half[name].dtype == dtype
+        torch.testing.assert_close(half[name].float(), expected, rtol=0.02, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", list(REGISTRY))
+def test_weights_assigned_to_a_model_of_the_meta_device_give_the_same_scores_or_an_error(kind):
+    cfg = ViTConfig(img_size=8, patch_size=2, embed_dim=24, depth=2, num_heads=2, num_classes=3, pos_embed=kind)
+    model = ViT(cfg).eval()
+    with torch.device("meta"):
+        other = ViT(cfg).eval()
+    images = torch.rand(2, 3, 8, 8)
+    try:
+        other.load_state_dict(model.state_dict(), assign=True)
+    except RuntimeError as error:
+        assert "make the model without torch.device('meta')" in str(error)
+    else:
+        assert torch.equal(other(images), model(images))

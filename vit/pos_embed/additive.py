@@ -43,12 +43,11 @@ class Sinusoidal(Additive):
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        self.class_token = int(cfg.class_token)
-        table = cfg.own_setting("pos_scale") * sinusoids(self.class_token + cfg.num_patches, cfg.embed_dim)
+        table = cfg.own_setting("pos_scale") * sinusoids(cfg.class_token + cfg.num_patches, cfg.embed_dim)
         self.register_buffer("table", table)  # [C + N, D]
 
     def add(self, x: Tensor) -> Tensor:
-        return _add_to_class_and_patches(x, self.table, self.class_token)
+        return _add_to_class_and_patches(x, self.table, self.cfg.class_token)
 
 
 class Learned1d(Additive):
@@ -56,14 +55,13 @@ class Learned1d(Additive):
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        self.class_token = int(cfg.class_token)
-        self.table = new_table(cfg, self.class_token + cfg.num_patches, cfg.embed_dim)  # [C + N, D]
+        self.table = new_table(cfg, cfg.class_token + cfg.num_patches, cfg.embed_dim)  # [C + N, D]
 
     def add(self, x: Tensor) -> Tensor:
-        return _add_to_class_and_patches(x, self.table, self.class_token)
+        return _add_to_class_and_patches(x, self.table, self.cfg.class_token)
 
     def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
-        return {**super().resized(cfg), "table": resize_tokens(self.table.detach(), self.class_token, cfg.grid_size)}
+        return {**super().resized(cfg), "table": resize_tokens(self.table.detach(), cfg.class_token, cfg.grid_size)}
 
 
 class GatedLearned1d(Learned1d):
@@ -78,7 +76,7 @@ class GatedLearned1d(Learned1d):
         self.gate = nn.Parameter(torch.zeros(1))
 
     def add(self, x: Tensor) -> Tensor:
-        return _add_to_class_and_patches(x, (1 - self.gate.tanh()) * self.table, self.class_token)
+        return _add_to_class_and_patches(x, (1 - self.gate.tanh()) * self.table, self.cfg.class_token)
 
 
 class Learned2d(Additive):
@@ -148,13 +146,12 @@ class Conditional(Additive):
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        self.grid_size = cfg.grid_size
         self.conv = nn.Conv2d(cfg.embed_dim, cfg.embed_dim, kernel_size=3, padding=1, groups=cfg.embed_dim)
 
     def add(self, x: Tensor) -> Tensor:
-        n = self.grid_size**2
-        patches = x[:, -n:].transpose(1, 2).unflatten(2, (self.grid_size, self.grid_size))  # [B, D, G, G]
+        n, size = self.cfg.num_patches, self.cfg.grid_size
+        patches = x[:, -n:].transpose(1, 2).unflatten(2, (size, size))  # [B, D, G, G]
         return x + F.pad(self.conv(patches).flatten(2).transpose(1, 2), (0, 0, x.shape[1] - n, 0))
 
     def flops(self) -> int:
-        return 2 * self.grid_size**2 * self.conv.weight.numel()
+        return 2 * self.cfg.num_patches * self.conv.weight.numel()

@@ -24,19 +24,17 @@ class Relative(PosEmbed):
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        n = cfg.num_patches
-        self.table = new_table(cfg, cfg.num_heads, 2 * n - 1, cfg.head_dim)  # [H, 2N - 1, Dh]
-        self.num_patches = n
+        self.table = new_table(cfg, cfg.num_heads, 2 * cfg.num_patches - 1, cfg.head_dim)  # [H, 2N - 1, Dh]
 
     def bias(self, q: Tensor) -> Tensor:
-        n, prefix = self.num_patches, q.shape[-2] - self.num_patches
+        n, prefix = self.cfg.num_patches, self.cfg.num_prefix_tokens
         logits = q[..., prefix:, :] @ self.table.transpose(-2, -1) * q.shape[-1] ** -0.5  # [B, H, N, 2N - 1]
         # Key j of query i is at column i - j + N - 1. With one more element per row, rows of 2N move row i left by i.
         logits = F.pad(logits.flatten(-2), (0, n)).unflatten(-1, (n, 2 * n))[..., :n].flip(-1)  # [B, H, N, N]
         return F.pad(logits, (prefix, 0, prefix, 0))  # [B, H, T, T]
 
     def flops(self) -> int:
-        return 2 * self.num_patches * self.table.numel()
+        return 2 * self.cfg.num_patches * self.table.numel()
 
     def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
         """Interpolate over row and column offsets, as `rel-bias-2d` does.
@@ -46,7 +44,7 @@ class Relative(PosEmbed):
         """
         heads, _, width = self.table.shape
         by_offset = self.table.detach().transpose(1, 2)  # [H, Dh, 2N - 1]
-        old, _ = _raster_offsets(round(self.num_patches**0.5))
+        old, _ = _raster_offsets(self.cfg.grid_size)
         new, pairs = _raster_offsets(cfg.grid_size)
         values = resize_offsets(by_offset[..., old].flatten(0, 1), 2 * cfg.grid_size - 1)  # [H Dh, (2G - 1)^2]
         sums = values.new_zeros(heads * width, 2 * cfg.num_patches - 1).index_add(
@@ -75,8 +73,7 @@ class RelBias2d(PosEmbed):
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        self.grid_size, self.prefix = cfg.grid_size, cfg.num_prefix_tokens
-        side, prefix = 2 * cfg.grid_size - 1, self.prefix
+        side, prefix = 2 * cfg.grid_size - 1, cfg.num_prefix_tokens
         position = grid(cfg.grid_size).long()
         dy, dx = (position[:, None] - position[None, :] + cfg.grid_size - 1).unbind(-1)  # each [N, N]
         index = F.pad(dy * side + dx, (prefix, 0, prefix, 0))  # [T, T]
@@ -92,7 +89,8 @@ class RelBias2d(PosEmbed):
 
     def _bias_by_products(self) -> Tensor:
         """`table[:, index]` as products with one-hot matrices: [H, T, T]. Its gradient needs no atomic additions."""
-        size, side = self.grid_size, 2 * self.grid_size - 1
+        size, tokens = self.cfg.grid_size, self.cfg.num_prefix_tokens
+        side = 2 * size - 1
         i = torch.arange(size, device=self.table.device)
         offset = (i[:, None] - i[None, :] + size - 1).flatten()  # [G G], of a query and a key on one axis
         one_hot = (torch.arange(side, device=i.device)[:, None] == offset).to(self.table.dtype)  # [2G - 1, G G]
@@ -100,16 +98,16 @@ class RelBias2d(PosEmbed):
         both = columns.transpose(1, 2) @ one_hot  # [H, G G (columns), G G (rows)]
         bias = both.unflatten(1, (size, size)).unflatten(3, (size, size))  # [H, x, x', y, y'], key coordinates primed
         bias = bias.permute(0, 3, 1, 4, 2).flatten(3, 4).flatten(1, 2)  # [H, N, N]
-        if not self.prefix:
+        if not tokens:
             return bias
         places = torch.arange(side * side, side * side + 3, device=i.device)[:, None]
         one_hot = (places == self.index.flatten()).to(self.table.dtype)  # [3, T T]
         prefix = (self.table[:, side * side :] @ one_hot).unflatten(1, self.index.shape)  # [H, T, T]
-        return F.pad(bias, (self.prefix, 0, self.prefix, 0)) + prefix
+        return F.pad(bias, (tokens, 0, tokens, 0)) + prefix
 
     def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
         """Interpolate over row and column offsets. The biases of prefix tokens stay."""
-        table, count = self.table.detach(), (2 * self.grid_size - 1) ** 2
+        table, count = self.table.detach(), (2 * self.cfg.grid_size - 1) ** 2
         return {"table": torch.cat([resize_offsets(table[:, :count], 2 * cfg.grid_size - 1), table[:, count:]], 1)}
 
 
@@ -153,7 +151,6 @@ class IrpeKeys(PosEmbed):
         largest = int(self.BETA)
         bins = torch.arange(-largest, largest + 1)  # [S]
         one_hot = self._bin(i[:, None] - i[None, :])[:, None, :] == bins[:, None]  # [G (query), S, G (key)]
-        self.num_heads = cfg.num_heads
         self.register_buffer("one_hot", one_hot.to(torch.get_default_dtype()), persistent=False)
         self.table = new_table(cfg, len(bins) ** 2, cfg.head_dim)  # [S S, Dh], row bins first
 
@@ -177,7 +174,7 @@ class IrpeKeys(PosEmbed):
     def flops(self) -> int:
         size, bins, _ = self.one_hot.shape
         rows = size * bins**2 + size**2 * bins  # products of a query with the one-hot matrices
-        return 2 * self.num_heads * size**2 * (self.table.numel() + rows)
+        return 2 * self.cfg.num_heads * size**2 * (self.table.numel() + rows)
 
 
 class Relative2dKv(PosEmbed):
@@ -211,7 +208,6 @@ class Relative2dKv(PosEmbed):
         one_hot = bins[:, :, None] == entries[:, None]  # [2, T, S, P]
         self.register_buffer("bins", one_hot.to(dtype), persistent=False)
         self.register_buffer("members", (place[..., None] == places).to(dtype), persistent=False)  # [2, T, P]
-        self.num_heads = cfg.num_heads
         shape = 2, len(entries), cfg.head_dim // 2  # rows and columns, S, Dh/2
         self.key_table, self.value_table = new_table(cfg, *shape), new_table(cfg, *shape)
 
@@ -239,7 +235,7 @@ class Relative2dKv(PosEmbed):
         width = self.value_table.shape[-1]
         mixing = tokens * (2 * places + -2 * places % 8)  # of the columns that `values` appends
         members = tokens * 2 * places
-        return 2 * self.num_heads * tokens * (4 * entries * (width + places) + members + mixing)
+        return 2 * self.cfg.num_heads * tokens * (4 * entries * (width + places) + members + mixing)
 
 
 class Pape(PosEmbed):
