@@ -74,7 +74,7 @@ def _columns(findings: Findings) -> dict[Key, Column]:
     known = dict[Key, Column]()
     for column in (column for table in tables for column in table.columns if column.field):
         known.setdefault(column.field, column)
-    shown = replace(known["difference"], value=_tested_difference)
+    shown = replace(known["difference"], value=_tested_difference, math=findings.variants.labelled)
     if len(words.without_math(baseline)) > SHORT_NAME:
         shown = replace(shown, label=shown.label.replace(f" from {baseline}", ""))
     return known | {"difference": shown}

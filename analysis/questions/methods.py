@@ -35,7 +35,7 @@ def question(findings: Findings) -> Section:
     better = "lower" if metric.lower_is_better else "higher"
     facts = {
         "Metric": f"The {metric.label}{after}; {better} is better.{selected}",
-        "Means": f"Of finished runs, with Student's t interval at {words.CONFIDENCE}, cut at the limits of the metric.",
+        "Means": f"Of finished runs, with Student's t interval at {words.CONFIDENCE}.",
         "Scope": scope(findings.conduct, findings.counted),
         **(_differences(findings) if findings.variants.others else {}),
         "Rules": README,

@@ -4,11 +4,13 @@ Every cell is text. The columns are those that the user names, or the only ones 
 possible, the table is refused in one line that lists its columns.
 """
 
+import csv
 import gzip
 import io
 import json
 import math
 import re
+import shlex
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,8 +43,10 @@ HIGHER = {
     *("bleu", "psnr", "iou", "dice", "throughput"),
 }
 TURNED = {"neg", "negative", "minus", "inverse", "reduction", "improvement", "gain", "saved"}
+TURNED |= {"drop", "decrease", "diff", "difference", "delta"}
 """Words with which a name means the opposite, as in scikit-learn's `neg_mean_squared_error`."""
 ENDED = {"finished", "complete", "completed", "success", "succeeded", "terminated", "passed", "done", "ok", "published"}
+FLAGS = {"failed", "crashed", "diverged", "done"}
 NOT_ENDED = {"failed", "fail", "error", "crashed", "killed", "running", "pruned"}
 SUMMARY = {"mean", "std", "sd", "sem", "average", "avg", "median", "min", "max", "best", "total", "all", "overall"}
 LOSSES = {"loss", "losses", "nll", "perplexity", "ppl", "bpb", "bpc"}  # what has no percent
@@ -77,7 +81,11 @@ def read_file(path: Path) -> pd.DataFrame:
             if ending == ".parquet":
                 return pd.read_parquet(io.BytesIO(body))
             if ending == ".jsonl":
-                rows = [json.loads(line) for line in body.decode("utf-8-sig").splitlines() if line.strip()]
+                rows = [
+                    json.loads(line, parse_constant=str)
+                    for line in body.decode("utf-8-sig").splitlines()
+                    if line.strip()
+                ]
                 return pd.DataFrame([dict(leaves(row)) for row in rows], dtype=object)
             cells = pd.read_csv(
                 io.StringIO(body.decode("utf-8-sig")),
@@ -92,8 +100,9 @@ def read_file(path: Path) -> pd.DataFrame:
             return pd.DataFrame()
         except (ImportError, ValueError, TypeError, AttributeError, RecursionError, EOFError, zlib.error) as error:
             raise RecordError(f"{path}: cannot be read: {error}") from error
-    if (short := cells.isna().any(axis=1)).any():
-        raise RecordError(f"{path}: row {int(short.idxmax())} has fewer cells than the header")
+    rows = csv.reader(io.StringIO(body.decode("utf-8-sig"), newline=""), delimiter="\t" if ending == ".tsv" else ",")
+    if short := next((number for number, row in enumerate(rows) if 0 < len(row) < len(cells.columns)), 0):
+        raise RecordError(f"{path}: row {short} has fewer cells than the header")
     if len(cells.columns) == 1 and {";", "\t", ",", "|"} & {*cells.iat[0, 0]}:
         raise RecordError(f"{path}: the header is one cell, {cells.iat[0, 0]!r}; cells are separated by commas")
     return cells.iloc[1:].set_axis([name.strip() for name in cells.iloc[0]], axis=1).reset_index(drop=True)
@@ -114,15 +123,20 @@ def read_table(frame: Any, source: str, asked: Asked, notes: Sequence[str] = ())
         text[name] = _levels(text[name], f"{source}: {name}")
     rows = pd.DataFrame({"value": _values(text[columns.metric], f"{source}: {columns.metric}", metric)})
     rows["empty"], rows["failed"] = text[columns.metric] == "", rows["value"].isna()
+    said, unmatched = [], []
     for condition in asked.failed:
-        rows["failed"] |= _meets(text, source, "failed", condition)
+        meets = _meets(text, source, "failed", condition)
+        rows["failed"] |= meets
+        if not meets.any():
+            said.append(f"No row has {condition}.")
+            unmatched.append(_column(condition))
     rows["seed"] = _seeds(text[columns.seed], f"{source}: {columns.seed}") if columns.seed else range(len(rows))
     rows["run"] = [", ".join(of) for of in zip(*(text[name] for name in variant), "seed " + rows["seed"].astype(str))]
     conditions = map(_column, [*asked.where, *asked.failed])
     named = {columns.metric, *variant, columns.seed, asked.last, asked.mean_over, *conditions}
     unused = text[[name for name in text if name not in named and text[name].nunique() > 1]]
-    _check_ended(unused, source)
-    said = [f"Not used: {', '.join(unused)}."] * bool(len(unused.columns))
+    _check_ended(text[[name for name in text if name not in named or name in unmatched]], source)
+    said += [f"Not used: {', '.join(unused)}."] * bool(len(unused.columns))
     if asked.last:
         rows, early = _last(
             rows, text[asked.last], asked.mean_over and text[asked.mean_over], f"{source}: {asked.last}"
@@ -149,12 +163,13 @@ def _as_text(frame: Any, source: str) -> pd.DataFrame:
     if frame.empty:
         raise UserError(f"{source}: holds no runs")
 
-    def cell(value: Any) -> str:
-        shown = "" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value).strip()
-        shown = shown.lower() if shown in ("True", "False", "TRUE", "FALSE") else shown
-        return shown.encode(errors="backslashreplace").decode()  # a lone surrogate cannot be written
+    return frame.set_axis(names, axis=1).map(_cell).reset_index(drop=True)
 
-    return frame.set_axis(names, axis=1).map(cell).reset_index(drop=True)
+
+def _cell(value: Any) -> str:
+    shown = "" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value).strip()
+    shown = shown.lower() if shown in ("True", "False", "TRUE", "FALSE") else shown
+    return shown.encode(errors="backslashreplace").decode()  # a lone surrogate cannot be written
 
 
 def _number(shown: str) -> float | None:
@@ -172,7 +187,7 @@ def _column(condition: str) -> str:
 
 def _meets(text: pd.DataFrame, source: str, field: str, condition: str) -> pd.Series:
     """Which rows meet a condition. Raises `UserError` where no row has the value, but for runs that failed."""
-    column, value = _column(condition), condition.partition("=")[2]
+    column, value = _column(condition), _cell(condition.partition("=")[2])
     is_other = condition.partition("=")[0].endswith("!")
     if column not in text:
         raise UserError(f"{field}: {condition!r}: {source} has no column {column!r}; its columns: {', '.join(text)}")
@@ -219,14 +234,18 @@ def _words(name: str) -> set[str]:
 def _metric(column: str, asked: Asked) -> Metric:
     """The metric, which knows whether lower values are better. Raises `UserError` where nothing says it."""
     if is_metric(column):
-        return metric_of_column(column, asked.lower_is_better)
+        metric = metric_of_column(column, asked.lower_is_better)
+        if asked.higher_is_better if metric.lower_is_better else asked.lower_is_better:
+            better = "lower" if metric.lower_is_better else "higher"
+            raise UserError(f"{column}: {better} values of this metric are better; rename the column for another one")
+        return metric
     arrows, words = {lower for sign, lower in ARROWS.items() if sign in column}, _words(column)
     low, high = bool(words & LOWER), bool(words & HIGHER)
     if asked.lower_is_better or asked.higher_is_better:
         lower = asked.lower_is_better
     elif len(arrows) == 1:
         (lower,) = arrows
-    elif low == high or words & TURNED:
+    elif low == high or words & TURNED or re.match(r"(1\s*)?[-−]", column):
         raise UserError(f"{column}: which values are better? Give --lower-is-better or --higher-is-better")
     else:
         lower = low
@@ -264,7 +283,8 @@ def _check_ended(unused: pd.DataFrame, source: str) -> None:
     """Raise `UserError` for a column that says which runs ended, unless all did."""
     for name, cells in unused.items():
         held = {cell.lower() for cell in cells}
-        is_flag = held <= {"true", "false", "0", "1"} and _words(str(name)) & {"failed", "crashed", "diverged", "done"}
+        flags, yes, no = _words(str(name)) & FLAGS, {"true", "1"}, {"false", "0"}
+        is_flag = flags and held <= yes | no and not held <= (yes if "done" in flags else no)
         if is_flag or (held & (ENDED | NOT_ENDED) and not held <= ENDED):
             ways = f"--failed {name}=VALUE marks failed runs, --where {name}=VALUE keeps some"
             raise UserError(f"{source}: {name} may say which runs ended ({first_few(sorted({*cells}))}): {ways}")
@@ -275,7 +295,7 @@ def _seeds(cells: pd.Series, line: str) -> pd.Series:
     texts = list(dict.fromkeys(cells))
     if all(re.fullmatch(r"\d+(\.0*)?", text) for text in texts):
         return cells.map(lambda text: int(text.partition(".")[0]))
-    if odd := [text for text in texts if text.lower() in SUMMARY or not text]:
+    if odd := [text for text in texts if SUMMARY & {*re.findall("[a-z]+", text.lower())} or not text]:
         raise UserError(f"{line}: {odd[0]!r} is no seed, as of a row with a summary; leave such rows out by --where")
     return cells.map(texts.index)
 
@@ -289,7 +309,7 @@ def _last(rows: pd.DataFrame, cells: pd.Series, parts: pd.Series | None, line: s
     if (odd := steps.isna()).any():
         raise UserError(f"{line}: {cells[odd.idxmax()]!r} in row {int(odd.idxmax()) + 1} is not a number")
     key = rows["run"] if parts is None else rows["run"] + ", " + parts
-    if (again := pd.DataFrame({"key": key, "step": steps}).duplicated()).any():
+    if (again := pd.DataFrame({"key": key, "step": steps})[~rows["empty"]].duplicated()).any():
         raise UserError(f"{line}: two rows of {key[again.idxmax()]} have {cells[again.idxmax()]}")
     failed = (rows["failed"] & ~rows["empty"]).groupby(key).transform("any") | rows["empty"].groupby(key).transform(
         "all"
@@ -340,7 +360,7 @@ def _study(
         )
     if len(variants) < 2 and not columns.dataset:
         raise UserError(f"{source}: {', '.join(columns.factors)}: every row holds the same; a factor has two levels")
-    baseline = asked.baseline or variants[combined[rows.index.get_loc(rows.index.min())]]
+    baseline = _cell(asked.baseline) if asked.baseline else variants[combined[rows.index.get_loc(rows.index.min())]]
     if baseline not in variants.values():
         names = list(variants.values())
         raise UserError(f"{source}: baseline: {baseline!r} is not a variant; {nearest(baseline, names)}")
@@ -367,7 +387,7 @@ def _study(
         "seeds": sorted({run["seed"] for run in runs}),
         "base": {},
         "source": source,
-        "notes": [*notes, *_failed_note(runs, columns.seed)],
+        "notes": [*notes, *_failed_note(runs, columns.seed, text)],
         "command": asked.command or None,
         "study": {"names": {"seed": columns.seed}} if columns.seed.lower() not in ("", "seed") else {},
         "runs": [
@@ -394,10 +414,13 @@ def _in_order(levels: Iterable[Any]) -> list[Any]:
     return different if any(isinstance(level, str) for level in different) else sorted(different)
 
 
-def _failed_note(runs: Sequence[Mapping[str, Any]], seed: str) -> list[str]:
+def _failed_note(runs: Sequence[Mapping[str, Any]], seed: str, text: pd.DataFrame) -> list[str]:
     """What to do about failed runs: nothing on their variants is tested."""
     failed = [run for run in runs if run["status"] == "diverged"]
-    way = f", or leave the seed out for all by --where {seed}!={failed[0]['seed']}" if failed and seed else ""
+    way = ""
+    if failed and seed:
+        first = text.at[int(failed[0]["run"].partition(" ")[2]) - 1, seed]
+        way = f", or leave the seed out for all by --where {seed}!={shlex.quote(first)}"
     lost = first_few(dict.fromkeys(run["variant"] for run in failed))
     return [f"Not tested because of failed runs: {lost}. Train the failed runs again{way}."] * bool(failed)
 

@@ -40,7 +40,7 @@ def table(table: Table) -> str:
 
 def escaped(text: str) -> str:
     """Return text that LaTeX sets as it is. A character that pylatexenc does not know is a question mark."""
-    shown: str = unicode_to_latex(plain(text), unknown_char_policy="replace", unknown_char_warning=False)
+    shown: str = unicode_to_latex(text, unknown_char_policy="replace", unknown_char_warning=False)
     return re.sub(r"^(\[|\*)", r"{\1}", shown)  # after \\, these are an argument
 
 
@@ -56,7 +56,7 @@ def _cell(cell: Shown, column: Column) -> str:
 
 
 def _text(text: str, math: bool) -> str:
-    parts = math_parts(plain(text)) if math else [text]
+    parts = math_parts(plain(text)) if math else [plain(text)]
     return "".join(_math(part) if at % 2 else escaped(part) for at, part in enumerate(parts))
 
 
