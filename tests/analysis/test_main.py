@@ -10,17 +10,12 @@ from commands import run
 from synthetic import ACCURACY, on_dataset, write_study
 
 from analysis.runs.read import studies_in
-from experiments.table_plan import EXAMPLE
 
 
 def damaged(folder):
     file = folder / "v1-s1" / "metrics.csv"
     file.write_text(file.read_text().replace("1", "2", 1))
     return folder
-
-
-def test_plan_prints_the_example(vit_report):
-    assert vit_report("plan") == (0, EXAMPLE, "")
 
 
 def test_several_datasets_in_one_report_or_table(tmp_path, vit_report):
@@ -226,22 +221,3 @@ def test_links_show_no_study_twice_and_an_index_of_broken_studies_is_an_error(tm
     reason = f"{one}/study.json: cannot be read: Is a directory"
     assert err == f"vit-report: error: {out}: holds no study that can be read: {reason}\n"
     assert vit_report(one)[2] == f"vit-report: error: {reason}\n"
-
-
-def test_runs_of_vit_train_without_a_plan(tmp_path, vit_report):
-    """The settings that differ are the factors, and the report says that nothing was planned."""
-    folder = write_study(tmp_path, "single", seeds=3)
-    (folder / "study.json").unlink()
-    status, out, _ = vit_report(tmp_path, "--baseline", "sinusoidal", "--metric", "val/acc")
-    assert status == 0 and out.splitlines()[-1] == f"{folder / 'report' / 'report.html'}"
-    text = (folder / "report" / "report.md").read_text()
-    assert text.startswith("# “none” is worse than sinusoidal, ") and "which holds no plan" in text
-    page = (folder / "report" / "report.html").read_text()
-    assert '"../v0-s0/summary.json"' in page  # the records are beside the report
-    status, _, err = vit_report(folder / "v0-s0")
-    assert status == 2 and f"v0-s0: is the folder of one run; give the folder that holds the runs, {folder}" in err
-    damaged(folder)
-    status, _, err = vit_report(folder)
-    assert status == 2 and "v1-s1/metrics.csv" in err and "--skip-unreadable" in err
-    assert vit_report(folder, "--skip-unreadable")[0] == 0
-    assert "v1-s1/metrics.csv" in (folder / "report" / "report.md").read_text()

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import shown
+from analysis.figures.points import against_cost
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from synthetic import results_of
 
 from analysis.figures import style
-from analysis.figures.points import against_cost
 from analysis.figures.style import Plot
 from analysis.figures.styles import LONGEST, shorts, styles_of
 from analysis.questions.results import question, variants_table

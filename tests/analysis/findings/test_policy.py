@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from analysis.questions.claims import study_claims
 from scipy import stats as scipy_stats
 from shown import answer
 from synthetic import add_metrics, results_of, write_factorial, write_study
 
 from analysis.findings import analyze
-from analysis.questions.claims import study_claims
 from analysis.runs.read import read
 from analysis.verdicts.chance import chance_level
 from analysis.verdicts.study import compare_variants

@@ -5,12 +5,12 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from analysis.figures.factors import draw_pairs
 from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 from synthetic import results_of, write_factorial
 
 from analysis import verdicts
-from analysis.figures.factors import draw_pairs
 from analysis.findings import analyze
 from analysis.questions.factors import _largest, factor_tables, question, untested
 from analysis.runs.folder import read_folder

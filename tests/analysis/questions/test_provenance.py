@@ -10,6 +10,7 @@ import page
 import pandas as pd
 import pytest
 import yaml
+from analysis.runs.tables.tabular import read_tables
 from page import STUDIES
 from synthetic import write_study
 
@@ -19,7 +20,6 @@ from analysis.findings import analyze
 from analysis.questions.provenance import PLUGINS, commands, question, study_file
 from analysis.report import study_document
 from analysis.runs.read import read
-from analysis.runs.tables.tabular import read_tables
 from analysis.write import files as write
 from analysis.write.document import Facts
 from experiments.cli import Parser

@@ -8,13 +8,13 @@ import shutil
 
 import pandas as pd
 import pytest
+from analysis.runs.inferred import infer
 from synthetic import add_metrics, change_summary, state_plan, write_study
 
 from analysis.asked import Asked
 from analysis.runs.exported import export
 from analysis.runs.folder import read_folder
 from analysis.runs.held_fixed import plan_changes
-from analysis.runs.inferred import infer
 from analysis.runs.read import read
 from analysis.runs.source_run import SourceRun
 from experiments.config import RunConfig, override

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from analysis.runs.inferred import infer
 from synthetic import write_study
 
 import analysis
@@ -13,7 +14,6 @@ from analysis.asked import Asked
 from analysis.questions.provenance import digest
 from analysis.runs import wandb_project
 from analysis.runs.folder import read_folder
-from analysis.runs.inferred import infer
 from analysis.runs.read import read
 from analysis.runs.runs import factor_levels
 from analysis.runs.settings import PLACES

@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from analysis.studies.ledger import OUTCOMES
 from markdown_it import MarkdownIt
 from synthetic import write_study
 
@@ -17,7 +18,6 @@ from analysis.figures.style import VERDICTS, Drawing, Plot
 from analysis.findings import analyze
 from analysis.report import study_document
 from analysis.runs.folder import read_folder
-from analysis.studies.ledger import OUTCOMES
 from analysis.write import files as write
 from analysis.write import pages
 from analysis.write.document import Code, Document, Section, Warn
