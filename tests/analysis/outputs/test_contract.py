@@ -58,7 +58,7 @@ def cells_of(results, folder):
     page = pages.page(document.as_shown(), {plot.name: Markup() for plot in document.plots})
     made = workspace.workspace(results.findings, document, folder, "team", "project")
     panels = [panel.markdown for section in made.sections for panel in section.panels if hasattr(panel, "markdown")]
-    tex = latex.table(paper_table(results.findings.for_latex, None)).replace(r"\\", "&").replace("{}", "")
+    tex = latex.table(paper_table(results.findings.as_typed, None)).replace(r"\\", "&").replace("{}", "")
     return {
         "page": [html.unescape(re.sub("<[^>]*>", "", cell)) for cell in re.findall("<td.*?</td>", page)],
         "markdown": pages.readme(document.as_shown()).split("|"),
@@ -124,7 +124,7 @@ VERDICTS = [verdict for verdict in get_args(Verdict) if verdict != "baseline"]
 @pytest.fixture(scope="module")
 def of_verdicts(tmp_path_factory):
     """A study in which each variant has another verdict against the baseline, and the cells of its outputs."""
-    frame = pd.DataFrame({"m": ["a", *VERDICTS] * 2, "seed": [0] * 9 + [1] * 9, "acc": range(18)})
+    frame = pd.DataFrame({"m": ["a", *VERDICTS] * 2, "seed": [0] * 7 + [1] * 7, "acc": range(14)})
     findings = analysis.compare(frame, "acc", "m", baseline="a", margin=0.1).findings
     versus = {name: replace(one, verdict=name) for name, one in findings.comparisons.versus.items() if name != "a"}
     comparisons = replace(

@@ -76,6 +76,6 @@ def test_gate_and_report_agree_and_every_note_stands_on_stderr(tmp_path, vit_rep
         report = analysis.read(file, "acc", factor="method", margin=margin)
         lines = {*err.splitlines()}
         assert {f"Note: {note}" for note in report.warnings} <= lines
-        assert status == (0 if report.pairs["new", "old"].verdict == relation.split()[0] else 1)
+        assert status == (0 if report.pairs.loc[("new", "old"), "verdict"] == relation.split()[0] else 1)
         notes, statuses = notes + len(report.warnings), statuses + status
     assert notes > 10 and statuses > 5
