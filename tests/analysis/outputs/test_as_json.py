@@ -101,7 +101,9 @@ def test_any_name_of_a_column_is_the_name_of_its_metric(name, tmp_path, vit_repo
     """In JSON, in Python, in a table for a paper and in an export; its direction is a field."""
     frame = pd.DataFrame({"kind": ["a"] * 3 + ["b"] * 3, "seed": [0, 1, 2] * 2, name: [1, 2, 3.5, 4, 6, 7]})
     for lower in (False, True):
-        results = analysis.compare(frame, name, "kind", lower_is_better=lower, margin=6 if lower else None)
+        results = analysis.compare(
+            frame, name, "kind", margin=6 if lower else None, **{f"{'lower' if lower else 'higher'}_is_better": True}
+        )
         answer = as_dict(results.findings)
         assert (answer["metric"], answer["lower_is_better"]) == (name, lower)
         assert results.runs[name].tolist() == frame[name].tolist()
