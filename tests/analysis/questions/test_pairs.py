@@ -7,20 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import shown
-import tiny
 from scipy import stats
 from synthetic import ACCURACY, results_of, write_factorial, write_study
 
-from analysis.asked import Asked
 from analysis.findings import analyze
 from analysis.outputs.as_json import as_dict
 from analysis.questions.pairs import baseline_table, pairs_table, question
 from analysis.questions.results import variants_table
-from analysis.runs.folder import read_folder, read_runs
+from analysis.runs.folder import read_folder
 from analysis.runs.read import read
 from experiments.errors import UserError
-from experiments.runs.run import train
-from experiments.study import RunSpec
 
 TWO = {"none": 0.7, "learned-1d": 0.9}
 
@@ -77,7 +73,7 @@ def test_a_mixed_result_has_each_variant_in_one_sentence(tmp_path):
     higher, lower, neither = first.split("; ")
     assert higher.startswith("Higher") and "cpe by 10.0 points" in higher and "relative" not in higher
     assert lower.startswith("lower: ") and "relative by 9.4 points" in lower and "cpe" not in lower
-    assert neither == "undecided: rope-2d."
+    assert re.fullmatch(r"undecided: rope-2d \(\S+ points\)\.", neither)
 
 
 def test_lower_is_better_for_a_loss(tmp_path):
@@ -205,14 +201,6 @@ def test_a_baseline_that_always_diverged_needs_another_baseline(tmp_path):
     assert "All runs of the baseline (3) ended" in said and "choose another baseline" in said
 
 
-def test_runs_without_a_test_accuracy_are_not_called_unfinished(tmp_path):
-    for name, head in (("a", "logits"), ("b", "mlp")):
-        train([RunSpec.of(name, tiny.config(model__head=head))], tmp_path, device="cpu", test=False)
-    _, advice = paragraphs(analyze(read_runs(tmp_path, Asked())))
-    assert "choose another metric with --metric" in advice and "val/acc" in advice and "test/acc" not in advice
-    assert "With a single seed" in answer(analyze(read_runs(tmp_path, Asked(metric="val/acc"))))
-
-
 def test_variants_of_which_no_run_finished_keep_their_share_of_the_level(tmp_path):
     kinds = {"none": 0.700, "cpe": 0.707, "rope-2d": 0.8, "relative": 0.8}
     lost = {(kind, seed): "diverged" for kind in ("rope-2d", "relative") for seed in range(5)}
@@ -248,9 +236,6 @@ def test_too_many_variants_are_compared_with_the_baseline_only(tmp_path, monkeyp
     assert findings.comparisons.pairs == {} and list(findings.comparisons.versus) == findings.variants.names
     assert "With so many variants, pairs without the baseline are not compared." in answer(findings)
     assert {compared.verdict for compared in findings.comparisons.versus.values()} == {"baseline", "better"}
-    others = findings.variants.others
-    undecided = {"none": []} | {name: [other for other in others if other != name] for name in others}
-    assert findings.comparisons.undecided == undecided
 
 
 def test_a_study_that_states_the_baseline_as_its_only_reference_says_nothing_on_other_pairs(tmp_path):
