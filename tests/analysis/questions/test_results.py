@@ -51,7 +51,7 @@ CLOSE = [0.952, 0.955, 0.956, 0.953, 0.954]  # .001 below on average, with a spr
             "equivalent to it (within ±1 point), or not shown to be worse.",
         ),
         (
-            {"none": [0.5] * 3, "learned-1d": [1.0] * 3, "cpe": [1.0] * 3},
+            {"none": [0.5] * 3, "cpe": [1.0] * 3, "relative": [1.0] * 3},
             ["best", "best", "untested"],
             "Bold: the best mean",
         ),

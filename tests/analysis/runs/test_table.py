@@ -4,7 +4,6 @@ import gzip
 import importlib.util
 import math
 from functools import partial
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -159,13 +158,6 @@ def test_a_file_of_another_format_is_one_line(tmp_path, refused, name, content, 
     assert said in refused(tmp_path / name)
 
 
-def test_nested_json_has_dotted_names(tmp_path):
-    lines = [f'{{"config": {{"lr": {lr}}}, "seed": {seed}, "loss": {lr + seed}}}' for lr in (1, 2) for seed in (0, 1)]
-    (tmp_path / "runs.jsonl").write_text("\n".join(lines))
-    results = analysis.read(tmp_path / "runs.jsonl", "loss", factor="config.lr")
-    assert results.table["mean"].to_dict() == {"1": 1.5, "2": 2.5}
-
-
 @pytest.mark.parametrize(
     ("frame", "asked", "b", "early"),
     [
@@ -317,11 +309,3 @@ def test_datasets_may_have_equal_values_and_runs():
         "one": AB_VALUES,
         "two": AB_VALUES,
     }
-
-
-def test_an_export_of_a_table_has_the_same_verdicts(tmp_path, vit_report):
-    (tmp_path / "runs.csv").write_text(table({"a": [1.0, 2, 4], "b": [13.0, 15, 16]}).to_csv(index=False))
-    assert vit_report("export", tmp_path / "runs.csv", tmp_path / "export", "--margin", 3)[0] == 0
-    again, first = analysis.read(tmp_path / "export"), analysis.read(tmp_path / "runs.csv", margin=3)
-    pd.testing.assert_frame_equal(again.pairs, first.pairs, rtol=1e-9)
-    assert Path(tmp_path / "export" / "study.json").exists()
