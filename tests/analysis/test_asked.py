@@ -57,12 +57,6 @@ def test_an_argument_that_is_not_allowed_is_one_line_that_names_it(asked, said):
     assert said in refusal(analysis.compare, FRAME, **{"metric": "acc", **asked})
 
 
-def test_conditions_are_for_frames_as_well():
-    frame = pd.concat([FRAME.assign(seed=seed, acc=FRAME["acc"] + seed) for seed in range(3)])
-    found = analysis.compare(frame, "acc", "m", where={"lr": 2})
-    assert found.findings.means.values == {"a": {0: 2, 1: 3, 2: 4}, "b": {0: 4, 1: 5, 2: 6}}
-
-
 def test_the_help_of_python_has_every_argument():
     assert "margin: smaller differences count as equal" in analysis.read.__doc__
     assert "--" not in "".join(line for line in analysis.read.__doc__.splitlines() if "skip_unreadable" in line)

@@ -62,21 +62,6 @@ def test_what_the_seeds_can_see_is_not_known_where_failed_runs_make_the_interval
     assert (one.verdict, one.n) == ("not shown", 3) and np.isnan(one.detectable) and not limits(findings)
 
 
-@pytest.mark.parametrize(("metric", "classes"), [("shift/1", 10), ("test/acc", None)])
-def test_a_failed_run_without_a_chance_level_leaves_its_pairs_untested(metric, classes):
-    """A consistency has no chance level, and an accuracy none where the classes are not known."""
-    rng = np.random.default_rng(0)
-    rows = [(kind, seed, value + 0.005 * rng.normal()) for kind, value in KINDS.items() for seed in range(5)]
-    frame = pd.DataFrame(rows, columns=["kind", "seed", metric])
-    if classes:
-        frame["data.num_classes"] = classes
-    frame.loc[frame["kind"].eq("rope-2d") & frame["seed"].eq(4), metric] = np.nan
-    pairs = analysis.compare(frame, metric, "kind", baseline="none").findings.comparisons.pairs
-    reasons = {pair: one.reason for pair, one in pairs.items() if one.reason}
-    unknown = "failed runs, chance level unknown"
-    assert reasons == {("rope-2d", "none"): unknown, ("cpe", "rope-2d"): unknown}
-
-
 def test_only_variants_that_are_tested_against_the_best_can_be_the_best():
     """`cpe` has no seed in common with the best, `rope-2d`, and is not shown to be worse than any other."""
     wave = [0.0, 0.02, -0.01, -0.02, 0.01, 0.0, 0.02]
@@ -98,12 +83,3 @@ def test_variants_that_are_not_tested_are_not_counted_among_those_that_can_be_th
     }
     findings = results_of(tmp_path, accuracy=kinds, spread=0.03, statuses=lost("absent", "v8", range(1, 5)), **options)
     assert findings.comparisons.untested == ["v8"] and "tested: 8 of 8 variants (best mean: v2)" in answer(findings)
-
-
-def test_a_variant_that_lost_its_runs_makes_no_interval_of_the_others_narrower(tmp_path):
-    kinds = {"none": 0.70, "cpe": 0.71, "rope-2d": 0.90, "relative": 0.80}
-    whole, rest = (
-        results_of(tmp_path / name, accuracy=kinds, statuses=statuses).comparisons.pairs["cpe", "none"]
-        for name, statuses in (("whole", {}), ("rest", lost("absent", "relative", range(1, 5))))
-    )
-    assert [one.p_adjusted / one.p for one in (whole, rest)] == pytest.approx([6, 6])

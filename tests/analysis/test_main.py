@@ -86,13 +86,6 @@ def test_the_terminal_shows_the_headline_and_the_page_opens(tmp_path, vit_report
     assert " ".join(headline[0].split()) in " ".join(written.split())
 
 
-def test_the_terminal_shows_names_as_the_report_does(tmp_path, vit_report):
-    table = tmp_path / "runs.csv"
-    table.write_text("m,seed,acc\na\0b,0,\na\0b,1,\nc,0,2\nc,1,4\n")
-    said = vit_report(f"csv:{table}", "--metric", "acc", "--factor", "m", "--margin", "1", "--out", tmp_path / "r")[1]
-    assert "with the baseline a\ufffdb: no run of it has an acc." in " ".join(said.split())
-
-
 def test_a_table_for_a_paper(tmp_path, vit_report):
     folder, file = write_study(tmp_path / "study", seeds=3), tmp_path / "paper" / "variants.tex"
     words = [folder, "--table", file, "--columns", "variant,test/acc,difference"]

@@ -115,14 +115,6 @@ def test_a_run_that_did_not_finish_has_no_value_and_is_counted(status, tmp_path)
     assert any(said.lower().startswith(status) for said in shown.warnings(findings))
 
 
-def test_where_all_runs_failed_more_seeds_are_no_advice(tmp_path):
-    for name, lost in {"a": KINDS[1:], "b": KINDS}.items():
-        statuses = {key: s for kind in lost for key, s in gone(kind, range(3), "diverged").items()}
-        said = shown.answer(results_of(tmp_path / name, accuracy=ACCURACY, seeds=3, statuses=statuses))
-        assert "For more runs" not in said and "another baseline" not in said
-        assert ("Find out why runs failed" if name == "a" else "find out why all runs failed") in said
-
-
 @pytest.mark.parametrize("alive", [0, 1, 2, 3])
 def test_another_baseline_is_advice_only_where_two_variants_can_be_compared(alive):
     lost = {(v, s) for v in ("sgd", "m1", "m2", "m3")[: 4 - alive] for s in range(5)}

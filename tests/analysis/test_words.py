@@ -49,12 +49,7 @@ def test_magnitudes(value, text):
 
 
 def test_labels_of_ticks_are_exact():
-    assert [words.magnitude(value, 5) for value in (26_100, 26_250, 0.25, 1_200)] == [
-        "26.1 k",
-        "26.25 k",
-        "0.25",
-        "1.2 k",
-    ]
+    assert [words.magnitude(value, 5) for value in (26_100, 26_250, 0.25)] == ["26.1 k", "26.25 k", "0.25"]
 
 
 @pytest.mark.parametrize(

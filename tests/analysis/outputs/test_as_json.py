@@ -86,16 +86,6 @@ def test_a_look_says_the_next_one_and_one_seed_shows_nothing(tmp_path, vit_repor
     assert (blank, said) == ({(None, None, None)}, {("not tested", "one common seed")})
 
 
-def test_the_column_of_a_table_is_the_metric(tmp_path, vit_report):
-    (tmp_path / "t.csv").write_text(
-        "kind,seed,err\n" + "".join(f"{k},{s},{s + (k == 'b')}.5\n" for k in "ab" for s in range(3))
-    )
-    flags = ("--metric", "err", "--factor", "kind", "--lower-is-better", "--json")
-    answer = json.loads(vit_report(f"csv:{tmp_path / 't.csv'}", *flags)[1])
-    jsonschema.validate(answer, SCHEMA)
-    assert (answer["metric"], answer["lower_is_better"], answer["margin"]) == ("err", True, None)
-
-
 @pytest.mark.parametrize("name", ["acc (top-1)", "err{x}", "val.acc", "acc@5", "loss (lower is better)", "eval/loss"])
 def test_any_name_of_a_column_is_the_name_of_its_metric(name, tmp_path, vit_report):
     """In JSON, in Python, in a table for a paper and in an export; its direction is a field."""

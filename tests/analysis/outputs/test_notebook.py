@@ -22,14 +22,6 @@ def twelve(**options):
     return analysis.compare(frame, "acc", "m", baseline="v05", **options)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("factor", "x"), ("seed", "s"), ("margin", 0.1), ("where", {"seed": 0}), ("dataset", "d")]
-)
-def test_what_is_for_a_table_is_not_ignored_for_a_study(name, value, tmp_path):
-    with pytest.raises(UserError, match=f"{name}: is for a table of runs, such as runs.csv, and .* is none"):
-        analysis.read(write_study(tmp_path), **{name: value})
-
-
 def test_a_table_is_read_from_a_file_as_from_a_frame(tmp_path):
     frame = pd.DataFrame({"opt": ["a"] * 3 + ["b"] * 3, "seed": [0, 1, 2] * 2, "acc": [1, 2, 3, 4.5, 5, 6.5]})
     frame.to_csv(tmp_path / "runs.csv", index=False)
@@ -75,10 +67,6 @@ def test_two_studies_are_one_table_with_the_study_as_a_factor(tmp_path):
         pair = both.pairs.loc[(f"study=new, variant={variant}", f"study=old, variant={variant}")]
         expected = ((new - old).mean(), *ends, 5)
         assert pair[["difference", "difference_low", "difference_high", "n"]].tolist() == pytest.approx(expected)
-
-
-def test_another_metric_can_be_asked_for(tmp_path):
-    assert str(analysis.read(write_study(tmp_path), metric="val/acc").findings.means.metric) == "val/acc"
 
 
 def test_the_table_of_results_holds_numbers():

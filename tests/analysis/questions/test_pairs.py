@@ -174,12 +174,6 @@ def test_a_single_seed_gets_no_verdict(tmp_path):
     assert second.startswith("For more runs, train more seeds")
 
 
-def test_a_variant_with_one_seed_cannot_be_tested(tmp_path):
-    said = answer(results_of(tmp_path, statuses={("learned-2d", seed): "absent" for seed in (1, 2, 3, 4)}))
-    assert "; not tested (one common seed): learned-2d." in said and "learned-2d by" not in said
-    assert "; of the 3 pairs without “none”: 1 differ, 2 not tested (one common seed)." in said
-
-
 def test_pairs_are_tested_where_the_baseline_cannot_be(tmp_path):
     """The baseline has one seed, the two others have five and differ by 20 points."""
     lost = {("none", seed): "absent" for seed in (1, 2, 3, 4)}
@@ -187,12 +181,6 @@ def test_pairs_are_tested_where_the_baseline_cannot_be(tmp_path):
     first, second = paragraphs(results_of(tmp_path, accuracy=accuracy, spread=0.01, statuses=lost))
     assert first.startswith("Test accuracy: cpe ") and "no statistical test against “none” is possible" in first
     assert second == "Best, of the variants that are tested: cpe; the other pair, without “none”: differs."
-
-
-def test_seeds_that_differ_are_not_called_a_single_seed(tmp_path):
-    lost = {("none", seed): "absent" for seed in (0, 1, 2)} | {("cpe", seed): "absent" for seed in (3, 4)}
-    said = answer(results_of(tmp_path, accuracy={"none": 0.7, "cpe": 0.9}, statuses=lost))
-    assert "Not tested against “none” (no common seed): cpe." in said and "single seed" not in said
 
 
 def test_a_baseline_that_always_diverged_needs_another_baseline(tmp_path):

@@ -84,11 +84,6 @@ def test_a_rank_is_every_place_that_no_shown_difference_excludes(tmp_path):
     assert ranks == {name: " to ".join(map(str, sorted({min(found), max(found)}))) for name, found in places.items()}
 
 
-def test_two_variants_have_no_rank(tmp_path):
-    findings = results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9})
-    assert "rank" not in shown.rows(variants_table(findings))[0]
-
-
 def test_every_excluded_run_is_counted_and_named(tmp_path):
     statuses = {("none", 3): "diverged", ("none", 4): "incomplete", ("learned-1d", 2): "absent"}
     counted = variants_table(results_of(tmp_path, statuses=statuses)).notes[-1]

@@ -20,7 +20,6 @@ from analysis.runs.by_dataset import by_dataset
 from analysis.runs.folder import read_folder
 from analysis.studies.over_studies import across_document, studies_table
 from analysis.write import files as write
-from analysis.write import latex
 from experiments.errors import UserError
 from experiments.runs import record
 
@@ -114,13 +113,6 @@ def test_variants_of_two_factors_have_the_same_names_on_all_datasets():
     assert "“base, lr = 2” on svhn (no run)" in found.answer
 
 
-def test_a_method_that_is_tested_nowhere_is_not_called_not_shown():
-    frame = table_of_runs()
-    frame.loc[frame["method"].eq("other") & frame["seed"].isin([1, 12]), "acc"] = np.nan
-    first, second = compared(frame).answer.splitlines()
-    assert "other" not in first and second.startswith("Not tested: other on mnist (failed runs")
-
-
 def test_planned_looks_have_the_level_of_the_look_over_the_datasets(tmp_path):
     """At 5 of 10 seeds, (1/2)^3 of the level; one pair on each of two datasets."""
     lost = {(v, seed): "absent" for v in ("none", "cpe") for seed in range(5, 10)}
@@ -197,16 +189,6 @@ def test_it_is_a_report_and_a_table_for_a_paper(studies):
     assert document.headline[0].startswith(first)
     (warning,) = document.warnings
     assert warning.line == "mnist: Diverged: 1 run of cpe."
-    (row,) = [line for line in latex.table(studies_table(of(*studies))).splitlines() if line.startswith("learned")]
-    better, worse = r" \$\\bigtriangleup\$\} & ", r" \$\\bigtriangledown\$ & "
-    cells = r"learned-1d & \\textbf\{79\.\d+ \S+ [\d.]+" + better + r"49\.\d+ \S+ [\d.]+" + worse + r"1 & 1 \\\\"
-    assert re.fullmatch(cells, row)
-
-
-def test_the_figure_has_a_panel_for_each_dataset(studies):
-    (plot,) = document_of(*studies).plots
-    assert [axes.get_title(loc="left") for axes in plot.figure.axes] == [*DATASETS]
-    assert {"better", "worse"} <= {text.get_text() for text in plot.figure.legends[0].get_texts()}
 
 
 @pytest.mark.parametrize(
@@ -242,13 +224,6 @@ def absent(dataset=None, seeds=range(5), kinds=("none", "cpe")):
     """Runs that have not started."""
     datasets = [dataset] if dataset else ["digits", "mnist"]
     return {(f"name={d}, pos_embed={kind}", seed): "absent" for d in datasets for kind in kinds for seed in seeds}
-
-
-def test_a_dataset_as_a_factor_is_not_pooled(tmp_path):
-    """The report compares within datasets. It does not call one dataset better than another."""
-    document = report_of(tmp_path)
-    assert [table.name for table in document.tables] == ["across"] and "report.html" in write.make(document)
-    assert document.headline == ("cpe is better than “none” on all 2 datasets (digits and mnist).",)
 
 
 @pytest.mark.parametrize(

@@ -134,11 +134,6 @@ def test_the_tables_of_a_report_compile_in_latex(tmp_path):
     pdflatex.log_of(body, tmp_path)
 
 
-def test_bold_and_dagger():
-    made = table_of("a_b", "c", "d")
-    assert markdown.table(made).splitlines()[2:] == ["| **a_b** |", "| c† |", "| d |"]
-
-
 def test_columns_without_a_text_are_left_out_but_stay_in_the_csv():
     rows = [{"name": "", "known": known, "unknown": float("nan")} for known in (1.0, 2.0)]
     columns = [Column(field, field, words.numbers(), detail=True) for field in ("known", "unknown")]
