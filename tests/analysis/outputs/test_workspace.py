@@ -22,6 +22,7 @@ from experiments.runs import record
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 MARKUP = "**bold** [link](javascript:x) `code`"
+NOT_SAVED = "no workspace is saved: W&B cannot be used ("
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def test_a_wrong_key_is_named_in_one_line(server: PagesServer, tmp_path: Path, m
     ],
 )
 def test_a_server_that_fails_costs_a_bounded_time_and_one_line(
-    server: PagesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, after: int
+    server: PagesServer, tmp_path: Path, fault: str, after: int
 ) -> None:
     """Also in mid-work, `after` some requests. A later call saves the workspace once."""
     monkeypatch.setattr("analysis.commands.LIMIT_SECONDS", 15)

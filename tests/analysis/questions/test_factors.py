@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from analysis.figures.factors import draw_pairs
 from scipy import stats as scipy_stats
 from synthetic import results_of, write_factorial
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from analysis.studies.ledger import OUTCOMES
 from markdown_it import MarkdownIt
 from synthetic import write_study
 
