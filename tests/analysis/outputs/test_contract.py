@@ -36,7 +36,8 @@ def study(names, metric="score", shift=0, variants=8):
         for variant in range(variants)
         for seed in range(2)
     ]
-    return analysis.compare(pd.DataFrame(rows), metric, names, seed="a seed")
+    better = {} if is_metric(metric) else {"higher_is_better": True}
+    return analysis.compare(pd.DataFrame(rows), metric, names, seed="a seed", **better)
 
 
 def level(number, variant):
@@ -49,6 +50,7 @@ def tables_of(results):
     texts = {table.name: table.csv() for table in document.tables}
     texts |= {name: as_csv(frame) for name, frame in document.frames.items()}
     texts |= {"paper": paper_table(results.findings, None).csv(), "python": as_csv(results.table.reset_index())}
+    texts["frame"] = as_csv(results.runs)
     return {name: list(csv.reader(io.StringIO(text))) for name, text in texts.items()}
 
 
@@ -58,12 +60,12 @@ def cells_of(results, folder):
     page = pages.page(document.as_shown(), {plot.name: Markup() for plot in document.plots})
     made = workspace.workspace(results.findings, document, folder, "team", "project")
     panels = [panel.markdown for section in made.sections for panel in section.panels if hasattr(panel, "markdown")]
-    tex = latex.table(paper_table(results.findings.for_latex, None)).replace(r"\\", "&").replace("{}", "")
+    tex = latex.table(paper_table(results.findings.as_typed, None)).replace(r"\\", "&").replace("{}", "")
     return {
         "page": [html.unescape(re.sub("<[^>]*>", "", cell)) for cell in re.findall("<td.*?</td>", page)],
         "markdown": pages.readme(document.as_shown()).split("|"),
         "latex": re.split(r"[\n&]|, ", tex),  # of many factors, the levels are one column
-        "notebook": [re.sub("<[^>]*>", "", cell) for cell in re.findall("<td.*?</td>", results._repr_html_())],
+        "notebook": [re.sub("<[^>]*>", "", cell) for cell in re.findall("<t[dh].*?</t[dh]>", results._repr_html_())],
         "W&B": "\n".join(panels).split("|"),
         "csv": [cell for head, *rows in tables_of(results).values() for row in rows for cell in row],
         "json": [
@@ -89,12 +91,12 @@ def test_the_levels_of_a_factor_with_the_name_of_a_field_are_shown_in_every_outp
     tables, cells = of_factors
     number = FIELDS.index(field)
     levels = {f"L{number}x", f"L{number}y"}
-    for name in ("variants", "differences", "spread", "runs", "paper"):
+    for name in ("variants", "differences", "runs", "paper", "frame"):
         head, *rows = tables[name]
         held = [column for column, *texts in zip(head, *rows) if levels >= {*texts}]
         assert len(held) == 1 and re.fullmatch(rf"((factor|config)\.)*{re.escape(field)}", held[0]), name
         assert len({*head}) == len(head), name
-    for output in cells.keys() - {"json"}:
+    for output in cells.keys() - {"json", "notebook"}:
         assert levels <= {cell.strip() for cell in cells[output]}, output
     assert all(any(level in cell for cell in cells["json"]) for level in levels)
 
@@ -105,7 +107,7 @@ def test_the_mean_of_a_metric_with_the_name_of_a_field_is_shown_in_every_table(f
     means = [0.5 + variant / 100 + (variant % 3) / 2000 for variant in range(4)]
     for name, (head, *rows) in tables_of(results).items():
         columns = {column: texts for column, *texts in zip(head, *rows)}
-        if name in ("variants", "spread", "paper", "python"):
+        if name in ("variants", "paper", "python"):
             found = [column for column, texts in columns.items() if sorted(map(number, texts)) == pytest.approx(means)]
             assert len(found) == 1 and found[0] in ("mean", field, f"metric.{field}"), name
         assert len({*head}) == len(head), name
@@ -124,7 +126,7 @@ VERDICTS = [verdict for verdict in get_args(Verdict) if verdict != "baseline"]
 @pytest.fixture(scope="module")
 def of_verdicts(tmp_path_factory):
     """A study in which each variant has another verdict against the baseline, and the cells of its outputs."""
-    frame = pd.DataFrame({"m": ["a", *VERDICTS] * 2, "seed": [0] * 9 + [1] * 9, "acc": range(18)})
+    frame = pd.DataFrame({"m": ["a", *VERDICTS] * 2, "seed": [0] * 7 + [1] * 7, "acc": range(14)})
     findings = analysis.compare(frame, "acc", "m", baseline="a", margin=0.1).findings
     versus = {name: replace(one, verdict=name) for name, one in findings.comparisons.versus.items() if name != "a"}
     comparisons = replace(

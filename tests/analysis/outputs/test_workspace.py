@@ -1,12 +1,10 @@
 """`vit-report --wandb`, with the real client and a stand-in server: one workspace, in which names are never markup."""
 
-import base64
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 import study_file
@@ -21,7 +19,6 @@ from analysis.runs.read import read
 from analysis.write.document import Document, Section
 from analysis.write.table import Column, Table
 from experiments.runs import record
-from experiments.tracking import Tracking
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 MARKUP = "**bold** [link](javascript:x) `code`"
@@ -48,7 +45,7 @@ def save(folder: Path) -> str:
     table = Table("variants", "A caption.", [{"variant": HOSTILE, "accuracy": "71.95"}], columns)
     sections = [Section("result", "Results", [table])]
     document = Document("position", "", "A summary.", (f"The answer {MARKUP}.",), [], sections)
-    return save_workspace(analyze(read(str(folder))), document, Tracking())
+    return save_workspace(analyze(read(str(folder))), document)
 
 
 def parts(tree: Any) -> Iterator[dict[str, Any]]:
@@ -78,11 +75,10 @@ def test_saved_twice_there_is_one_workspace_and_the_sections_of_the_user_stay(se
     assert only["key"] == {"section": "config", "name": "study"}
     assert (only["op"], only["value"]) == ("=", f"position-{token}")
     kinds = sections(workspace)
-    assert kinds["Learning curves"] == ["Run History Line Plot"] * 4
-    assert {"Bar Chart", "Parallel Coordinates Plot", "Run Comparer"} <= set(kinds["Result"])
+    assert kinds["Result"] == ["Markdown Panel", "Bar Chart"]
     reader = MarkdownIt("commonmark", {"html": True}).enable("table")
     html = "".join(map(reader.render, texts(workspace.spec)))
-    assert "The answer" in html and "71.95" in html and "at most 100 runs" in html
+    assert "The answer" in html and "71.95" in html
     assert "<img" not in html and "<code" not in html and "<a" not in html
     assert "&lt;img src=x" in html and MARKUP in html
 
@@ -91,44 +87,6 @@ def test_saved_twice_there_is_one_workspace_and_the_sections_of_the_user_stay(se
     assert save(folder) == said
     (again,) = server.views.values()
     assert again.saved == 2 and sections(again) == {**kinds, "Of the user": []}
-
-
-def published(folder: Path, server: PagesServer, vit_report: Any) -> dict[str, Any]:
-    """The specification of the workspace that the command saves, without random ids of panels."""
-    assert vit_report(folder, "--wandb")[0] == 0
-    (workspace,) = server.views.values()
-    return json.loads(json.dumps(workspace.spec), object_hook=_without_id)
-
-
-def _without_id(part: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in part.items() if key not in ("__id__", "id")}
-
-
-@pytest.mark.parametrize(("seeds", "band"), [(3, "samples"), (5, "stderr")])
-def test_a_workspace_has_the_reports_colours_and_intervals_and_pins_the_baseline(
-    server: PagesServer, vit_report: Any, tmp_path: Path, seeds: int, band: str
-) -> None:
-    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9, "learned-2d": 0.8}, seeds=seeds)
-    server.runs["a"] = Run("a", "vit-ablation")
-    runs = [entry["run"] for entry in study_file.read_study(folder)["runs"] if entry["variant"] == "none"]
-    (folder / "wandb/sent").mkdir(parents=True)
-    for run, project in zip(runs, ("vit-ablation", "another", "vit-ablation"), strict=False):
-        note = {"id": f"id-{run}", "where": f"{server.url}/tester/{project}"}
-        (folder / f"wandb/sent/{run}.json").write_text(json.dumps(note))
-    workspace = published(folder, server, vit_report)
-    colours = {
-        unquote(key).split('"value":"')[1][:-3]: value for key, value in workspace["section"]["customRunColors"].items()
-    }
-    figure = (folder / "report/figures/curves.svg").read_text()
-    assert colours.keys() == {"none", "learned-1d", "learned-2d"} and len(set(colours.values())) == 3
-    assert all(colour in figure for colour in colours.values())
-    pinned = workspace["section"]["runSets"][0]["pinnedRunIds"]
-    assert [base64.b64decode(pin).decode().split(":")[2] for pin in pinned] == [f"id-{runs[0]}", f"id-{runs[2]}"]
-    areas = {part["groupArea"] for part in parts(workspace) if part.get("groupArea")}
-    assert areas == {band}
-    text = (folder / "report/report.md").read_text()
-    assert any(value.startswith("| variant | n | test accuracy") and value in text for value in texts(workspace))
-    assert published(folder, server, vit_report) == workspace
 
 
 def texts(workspace: dict[str, Any]) -> list[str]:
@@ -140,14 +98,14 @@ def test_without_a_server_one_line_says_so(tmp_path, vit_report) -> None:
     folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=2)
     status, out, err = vit_report(folder, "--wandb")
     assert (status, err) == (0, "")
-    assert out.splitlines()[-1] == "no workspace is saved: W&B cannot be used (WANDB_MODE is disabled)"
+    assert out.splitlines()[-1] == "not saved in W&B (WANDB_MODE is disabled)"
     assert not (folder / "wandb.json").exists()
 
 
 def test_a_wrong_key_is_named_in_one_line(server: PagesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "f" * 40)
     line = save(mirrored_study(server, tmp_path))
-    assert line.startswith("no workspace is saved: W&B cannot be used (") and "f" * 40 not in line
+    assert line.startswith("not saved in W&B (") and "f" * 40 not in line
     assert not server.views
 
 
@@ -162,10 +120,11 @@ def test_a_server_that_fails_costs_a_bounded_time_and_one_line(
     server: PagesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, after: int
 ) -> None:
     """Also in mid-work, `after` some requests. A later call saves the workspace once."""
+    monkeypatch.setattr("analysis.commands.LIMIT_SECONDS", 15)
     folder = mirrored_study(server, tmp_path)
     server.fault, server.after = fault, after
     line = save(folder)
-    assert line.startswith("no workspace is saved: W&B cannot be used (") and server.key not in line
+    assert line.startswith("not saved in W&B (") and server.key not in line
     if fault != "die":
         server.fault = "none"
         assert save(folder).startswith("workspace in W&B: ") and len(server.views) == 1

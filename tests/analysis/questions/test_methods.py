@@ -54,11 +54,6 @@ def test_what_an_interval_covers_follows_from_the_split_of_each_variant(splits, 
     assert said in facts(findings)["Scope"]
 
 
-def test_half_an_image_has_its_size(tmp_path):
-    said = facts(results_of(tmp_path, seeds=2))["Smallest standard deviation"]
-    assert "half an image for a run (0.14 points)" in said  # of 360
-
-
 def test_a_margin_that_was_changed_is_not_called_fixed(tmp_path):
     folder = write_study(tmp_path, seeds=2)
     state_plan(folder)

@@ -7,20 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import shown
-import tiny
 from scipy import stats
 from synthetic import ACCURACY, results_of, write_factorial, write_study
 
-from analysis.asked import Asked
 from analysis.findings import analyze
 from analysis.outputs.as_json import as_dict
 from analysis.questions.pairs import baseline_table, pairs_table, question
 from analysis.questions.results import variants_table
-from analysis.runs.folder import read_folder, read_runs
+from analysis.runs.folder import read_folder
 from analysis.runs.read import read
 from experiments.errors import UserError
-from experiments.runs.run import train
-from experiments.study import RunSpec
 
 TWO = {"none": 0.7, "learned-1d": 0.9}
 
@@ -77,7 +73,7 @@ def test_a_mixed_result_has_each_variant_in_one_sentence(tmp_path):
     higher, lower, neither = first.split("; ")
     assert higher.startswith("Higher") and "cpe by 10.0 points" in higher and "relative" not in higher
     assert lower.startswith("lower: ") and "relative by 9.4 points" in lower and "cpe" not in lower
-    assert neither == "undecided: rope-2d."
+    assert re.fullmatch(r"undecided: rope-2d \(\S+ points\)\.", neither)
 
 
 def test_lower_is_better_for_a_loss(tmp_path):
@@ -178,12 +174,6 @@ def test_a_single_seed_gets_no_verdict(tmp_path):
     assert second.startswith("For more runs, train more seeds")
 
 
-def test_a_variant_with_one_seed_cannot_be_tested(tmp_path):
-    said = answer(results_of(tmp_path, statuses={("learned-2d", seed): "absent" for seed in (1, 2, 3, 4)}))
-    assert "; not tested (one common seed): learned-2d." in said and "learned-2d by" not in said
-    assert "; of the 3 pairs without “none”: 1 differ, 2 not tested (one common seed)." in said
-
-
 def test_pairs_are_tested_where_the_baseline_cannot_be(tmp_path):
     """The baseline has one seed, the two others have five and differ by 20 points."""
     lost = {("none", seed): "absent" for seed in (1, 2, 3, 4)}
@@ -193,24 +183,10 @@ def test_pairs_are_tested_where_the_baseline_cannot_be(tmp_path):
     assert second == "Best, of the variants that are tested: cpe; the other pair, without “none”: differs."
 
 
-def test_seeds_that_differ_are_not_called_a_single_seed(tmp_path):
-    lost = {("none", seed): "absent" for seed in (0, 1, 2)} | {("cpe", seed): "absent" for seed in (3, 4)}
-    said = answer(results_of(tmp_path, accuracy={"none": 0.7, "cpe": 0.9}, statuses=lost))
-    assert "Not tested against “none” (no common seed): cpe." in said and "single seed" not in said
-
-
 def test_a_baseline_that_always_diverged_needs_another_baseline(tmp_path):
     lost = {("none", seed): "diverged" for seed in range(3)}
     said = answer(results_of(tmp_path, seeds=3, statuses=lost))
     assert "All runs of the baseline (3) ended" in said and "choose another baseline" in said
-
-
-def test_runs_without_a_test_accuracy_are_not_called_unfinished(tmp_path):
-    for name, head in (("a", "logits"), ("b", "mlp")):
-        train([RunSpec.of(name, tiny.config(model__head=head))], tmp_path, device="cpu", test=False)
-    _, advice = paragraphs(analyze(read_runs(tmp_path, Asked())))
-    assert "choose another metric with --metric" in advice and "val/acc" in advice and "test/acc" not in advice
-    assert "With a single seed" in answer(analyze(read_runs(tmp_path, Asked(metric="val/acc"))))
 
 
 def test_variants_of_which_no_run_finished_keep_their_share_of_the_level(tmp_path):
@@ -248,9 +224,6 @@ def test_too_many_variants_are_compared_with_the_baseline_only(tmp_path, monkeyp
     assert findings.comparisons.pairs == {} and list(findings.comparisons.versus) == findings.variants.names
     assert "With so many variants, pairs without the baseline are not compared." in answer(findings)
     assert {compared.verdict for compared in findings.comparisons.versus.values()} == {"baseline", "better"}
-    others = findings.variants.others
-    undecided = {"none": []} | {name: [other for other in others if other != name] for name in others}
-    assert findings.comparisons.undecided == undecided
 
 
 def test_a_study_that_states_the_baseline_as_its_only_reference_says_nothing_on_other_pairs(tmp_path):

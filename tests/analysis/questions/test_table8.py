@@ -3,11 +3,10 @@
 import pandas as pd
 import pytest
 import shown
-from analysis.claims.literature import PAPER_TABLE_8, paper_places
 from page import REFERENCE, results
 from synthetic import results_of
 
-from analysis.questions.table8 import question
+from analysis.questions.table8 import PAPER_TABLE_8, paper_places, question
 from analysis.report import study_document
 from experiments.metric import Metric
 

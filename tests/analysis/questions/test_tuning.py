@@ -8,7 +8,7 @@ import study_file
 from synthetic import results_of, state_plan, write_study
 
 from analysis.findings import analyze
-from analysis.questions.tuning import question, study_tuning
+from analysis.questions.tuning import question, trials_of
 from analysis.report import study_document, summary
 from analysis.runs.exported import export
 from analysis.runs.held_fixed import plan_changes
@@ -67,7 +67,7 @@ def test_the_report_of_a_tuned_study_has_its_trials_and_no_warning_that_settings
     findings = analyze(read(str(folder)))
     document = study_document(findings)
     (text,) = next(part for part in document.sections if part.id == "tuning").paragraphs
-    assert f"{len(BEST)} of {6 * len(BEST)} trials" in text and "seeds 1000000 to 1000005" in text  # stopped early
+    assert "6 trials of 1 seed, 4 of them stopped early" in text and "seeds 1000000 to 1000005" in text
     assert not [warning for warning in document.warnings if "not held fixed" in warning.line]
     assert "Each variant was tuned by 6 trials." in document.summary
     trials = document.frames["tuning-trials"]
@@ -84,32 +84,32 @@ def test_the_table_shows_the_settings_of_each_variant_and_counts_its_trials(fold
 
 
 def test_a_tuning_with_several_seeds_per_trial_says_so_and_names_all_its_seeds(folder):
-    two_seeds(folder, 0.02, {})
+    two_seeds(folder, 0.02)
     section = question(analyze(read(str(folder))))
     (text,) = section.paragraphs
-    assert "mean over 2 seeds" in text and "seeds 1000000 to 1010005" in text
-    assert "of the trial that was chosen, mean over 2 seeds" in [column.note for column in section.items[0].columns]
+    assert "6 trials of 2 seeds" in text and "seeds 1000000 to 1010005" in text
 
 
 def test_the_figure_shows_every_trial(folder):
     findings = analyze(read(str(folder)))
     (trials,) = question(findings).items[1].figure.axes
-    tuning, drawn = study_tuning(findings.study), {line.get_gid(): line for line in trials.lines}
+    tuning, drawn = trials_of(findings.study.plan.tuned), {marks.get_gid(): marks for marks in trials.collections}
     assert trials.get_xscale() == "log" and len([tick for tick in trials.get_xticklabels() if tick.get_text()]) > 2
     for index, variant in enumerate(BEST):
-        of_variant = tuning.trials[tuning.trials["variant"] == variant]
-        finished = of_variant[of_variant["status"] == "finished"]
-        assert list(drawn[f"v{index}-finished-0"].get_xdata()) == list(finished["optim.lr"])
-        assert list(drawn[f"v{index}-finished-0"].get_ydata()) == pytest.approx(list(finished["val/acc"] * 100))
-        assert len(drawn[f"v{index}-stopped-0"].get_xdata()) == 1  # a diverged trial has no accuracy
-        assert list(drawn[f"v{index}-chosen-0"].get_xdata()) == [BEST[variant]]
+        of_variant = tuning[tuning["variant"] == variant]
+        measured = of_variant[of_variant["status"] != "diverged"]  # a diverged trial has no accuracy
+        expected = [*zip(measured["optim.lr"], 100 * measured["val/acc"])]
+        marks, hollow = drawn[f"v{index}-trials-0"], [status != "finished" for status in measured["status"]]
+        assert marks.get_offsets().tolist() == [pytest.approx(place) for place in expected]
+        assert [colour[3] == 0 for colour in marks.get_facecolors()] == hollow and sum(hollow) == 1
+        assert drawn[f"v{index}-chosen-0"].get_offsets()[0][0] == pytest.approx(BEST[variant])
 
 
 def test_a_choice_at_the_end_of_its_range_and_another_base_are_warned_of(folder):
     """Of the base, `eval` changes no training."""
     change_plan(folder, lambda tuned: tuned.update(base={"train.epochs": 3, "eval.img_sizes": "14,42"}))
     edge, luck, base = question(analyze(read(str(folder)))).warnings
-    assert luck.line == "Tuning: 4 settings won for 4 variants; a trial has one seed, so a choice may be luck."
+    assert luck.line == "Tuning: 4 settings won for 4 variants; a trial is one seed."
     assert edge.line == "Tuning: the learning rate chosen for “none” is at or near an end of its range."
     assert edge.detail.startswith("Tried: 0.0001 to 0.1 (log scale).")
     assert base.detail == f"train.epochs 3 instead of {RunConfig().train.epochs}."
@@ -123,51 +123,17 @@ def test_an_export_which_names_no_place_of_the_data_has_no_changed_tuning(folder
     assert "data.root" not in exported.plan.tuned.base
 
 
-def two_seeds(folder, between: float, seconds: dict[str, float]) -> None:
-    """Give each trial two seeds with accuracies this far apart, and trial 5 of some variants another mean."""
+def two_seeds(folder, between: float) -> None:
+    """Give each trial two seeds with accuracies this far apart."""
 
     def change(tuned):
         tuned["seeds_per_trial"] = 2
         for trial in tuned["trials"]:
-            if trial["trial"] == 5 and trial["variant"] in seconds:
-                trial["val/acc"] = seconds[trial["variant"]]
             if trial["status"] == "finished":
                 pair = trial["val/acc"] - between / 2, trial["val/acc"] + between / 2
                 trial["accuracies"] = dict(zip((str(trial["seed"]), str(trial["seed"] + 10_000)), pair))
 
     change_plan(folder, change)
-
-
-def test_with_two_seeds_a_trial_their_standard_deviation_stands_beside_the_number_of_winners(folder):
-    """Seeds 0.02 apart: their standard deviation is 0.02 / sqrt(2), 1.41 points."""
-    two_seeds(folder, 0.02, {"none": 0.91, "sinusoidal": 0.9})
-    section = question(analyze(read(str(folder))))
-    leads = section.items[0].data["lead"]
-    assert leads.tolist() == pytest.approx([0.02, 0.031, 0.932 - 0.552, 0.933 - 0.553])
-    (warning,) = [warning for warning in section.warnings if "won for" in warning.line]
-    assert warning.line == "Tuning: 4 settings won for 4 variants."
-    assert warning.detail == (
-        "The standard deviation between the seeds of a trial is 1.41 points; a trial is the mean over 2."
-    )
-    chosen = "Tuning chose 4 of 7 different settings for 4 variants, each from 6 trials of 2 seeds and 4 epochs a seed"
-    assert chosen in section.paragraphs[0]
-
-
-def test_a_trial_with_the_settings_of_the_winner_is_no_second(folder):
-    def change(tuned):
-        for trial in tuned["trials"]:
-            if trial["trial"] == 5 and trial["variant"] == "none":
-                trial.update({"val/acc": 0.92, "settings": {"optim.lr": BEST["none"], "optim.name": "adamw"}})
-
-    change_plan(folder, change)
-    assert study_tuning(read(str(folder))).leads["none"] == pytest.approx(0.93 - 0.54)
-
-
-def test_an_export_holds_the_tuning(folder, tmp_path):
-    study = read(str(folder))
-    ours, theirs = (study_tuning(own) for own in (study, read(str(export(study, tmp_path / "exported")))))
-    assert ours.plan == theirs.plan
-    pd.testing.assert_frame_equal(ours.trials, theirs.trials)
 
 
 def test_trials_are_never_pooled_with_the_runs(folder):
