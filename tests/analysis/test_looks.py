@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import study_file
-from analysis.questions.claims import study_claims
 from scipy import stats as scipy_stats
 from shown import answer, section, warnings
 from synthetic import change_summary, write_factorial, write_study

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from commands import run
-from experiments.table_plan import EXAMPLE
 from synthetic import ACCURACY, on_dataset, write_study
 
 from analysis.runs.read import studies_in

@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import shown
-from analysis.claims.check import Outcome
-from analysis.studies.ledger import ALL_OUTCOMES
 from synthetic import change_summary, results_of, write_factorial, write_study
 
 import analysis

@@ -8,7 +8,6 @@ import shutil
 
 import pandas as pd
 import pytest
-from analysis.runs.inferred import infer
 from synthetic import add_metrics, change_summary, state_plan, write_study
 
 from analysis.runs.exported import export

@@ -2,8 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
 from scipy import stats as scipy_stats
+from statsmodels.stats.weightstats import DescrStatsW
 
 from analysis import verdicts
 
