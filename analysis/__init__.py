@@ -24,23 +24,23 @@ def compare(frame: pd.DataFrame, metric: str = "", factor: Any = (), **asked: An
     failed run, and its variant is not tested. Each combination of values of the columns `factor` is a variant. The
     other arguments are those of `read`.
 
-    In the result, `pairs[a, b]` holds the difference, `adjusted` with the interval for all pairs together, and the
-    verdict that is read from it; `table` a frame with a row for each variant, `runs` one with a row for each run;
-    `findings.factors.model` the tests of factors, if there are two or more; `to_latex()` is a table for a paper, and
-    `page("DIR")` writes the report. With `dataset`, `studies[name]` has these of each dataset. A notebook shows the
-    answer and the table of variants. Raises `UserError` naming the column and what it holds.
+    The result has DataFrames: `table`, a row for each variant; `pairs`, indexed by both variants of a pair, with the
+    difference, its interval for all pairs together, and the verdict that is read from it; `effects` of a grid of
+    factors; `runs`. `plot()` draws the forest plot, `to_latex()` is a table for a paper, `page("DIR")` writes the
+    report. With `dataset`, `studies[name]` has these of each dataset. Raises `UserError` naming the column and what it
+    holds.
     """
     from analysis.outputs.notebook import results
-    from analysis.runs.read import read_frame
+    from analysis.runs.table import read_table
 
-    stated = Asked.of(**{"metric": metric, "factor": factor, **asked})
-    return results(read_frame(frame, stated.called("compare", "frame")))
+    stated = Asked.of(**{"metric": metric or None, "factor": factor, **asked})
+    return results(read_table(frame, "the table", stated.called("compare", "frame")))
 
 
 def read(source: str | Path, metric: str | None = None, **asked: Any) -> Results | ResultsByDataset:
     """The results of a study, as `compare` returns them: what `vit-report SOURCE` reports.
 
-    `source`: the folder of a study or of an export, `wandb:ENTITY/PROJECT[/STUDY]`, or a table of runs such as
+    `source`: the folder of a study or of an export, `wandb:ENTITY/PROJECT`, or a table of runs such as
     `runs.csv`. Raises `UserError` naming what is missing or not allowed. The arguments are flags of `vit-report`, with
     `_` for `-`; several values are a list, and conditions may be a mapping:
 

@@ -19,13 +19,7 @@ Spread = Literal["interval", "sd"]
 """What stands after ± of a mean in a table for a paper: half its interval (the default), or the runs' deviation."""
 PAGES = ("report", "across")
 REPORT_ONLY = ("out", "figures", "open", "wandb", "models")
-ALONE = {
-    "table": ("writes only the table", ("json", *REPORT_ONLY)),
-    "json": ("prints JSON and writes no report", ("rename", *REPORT_ONLY)),
-    "gate": ("prints one line", ("table", "json", *REPORT_ONLY)),
-    "wandb": ("shows the planned comparison", ("metric", "baseline")),
-}
-"""A flag -> what it does, and the flags that do not go with it."""
+OUTPUTS = ("table", "json", "gate")  # in place of a report
 
 
 class Group(NamedTuple):
@@ -56,33 +50,23 @@ def _text(value: Any) -> Any:
     return value if value is None else str(value)
 
 
-def _listed(value: Any) -> list[Any]:
-    """Several values; one, such as a text, is a list of one."""
-    return [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
+def _listed(value: Any) -> list[str]:
+    """Several texts; one is a list of one, a mapping several such as `a=b`."""
+    if isinstance(value, Mapping):
+        return [f"{key}={one}" for key, one in value.items()]
+    return [*map(str, [value] if isinstance(value, str) or not isinstance(value, Iterable) else value)]
 
 
 def names_of(value: Any) -> list[str]:
     """Names from one text with commas between them, or from a list."""
-    return [name.strip() for name in value.split(",")] if isinstance(value, str) else [*map(str, _listed(value))]
+    return [name.strip() for name in value.split(",")] if isinstance(value, str) else _listed(value)
 
 
-def _equations(value: Any) -> list[Any]:
-    """Texts such as `a=b`; a mapping is several."""
-    return [f"{key}={one}" for key, one in value.items()] if isinstance(value, Mapping) else _listed(value)
-
-
-def _conditions(value: Any) -> list[str]:
-    texts = _equations(value)
-    if others := [one for one in texts if not isinstance(one, str)]:
-        allowed = "expected texts such as 'State=crashed', or columns and values"
-        raise ValueError(f"{others[0]!r} is no condition; {allowed}")
-    return texts
-
-
-def _renamed(value: Any) -> list[str]:
-    texts = _equations(value)
-    if others := [one for one in texts if not re.search(r".=.*\S", str(one))]:
-        raise ValueError(f"{others[0]!r} is not allowed: expected OLD=NEW")
+def _equations(value: Any) -> list[str]:
+    """Texts such as `a=b`."""
+    texts = _listed(value)
+    if odd := [text for text in texts if not re.search(r".=", text)]:
+        raise ValueError(f"{odd[0]!r} is not allowed: expected NAME=VALUE")
     return texts
 
 
@@ -94,10 +78,9 @@ def _path(value: str) -> str:
 
 
 Text = Annotated[str, BeforeValidator(_text)]
-Texts = Annotated[tuple[str, ...], BeforeValidator(lambda value: [*map(str, _listed(value))])]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Names = Annotated[tuple[str, ...], BeforeValidator(names_of)]
-Conditions = Annotated[tuple[str, ...], BeforeValidator(_conditions)]
-Renamed = Annotated[tuple[str, ...], BeforeValidator(_renamed)]
+Equations = Annotated[tuple[str, ...], BeforeValidator(_equations)]
 Switch = Annotated[bool, Field(strict=True)]
 File = Annotated[Path, BeforeValidator(_path)]
 
@@ -114,7 +97,7 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     A field is a flag of the commands of its group (`lower_is_better` is --lower-is-better); an argument of
     `analysis.read` and `analysis.compare`, if its group is; and what the code that answers reads. To add one, add a
     field: its type says what is allowed (a tuple is a flag that may be repeated, a `Literal` one with choices), its
-    docstring is its help. `given` has the fields that the user states. What does not go together: `ALONE`, `_problems`.
+    docstring is its help. `given` has the fields that the user states. What does not go together: `_problems`.
     """
 
     metric: Text | None = _flag(RUNS, "METRIC")
@@ -133,9 +116,9 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     """the runs have no seeds in common"""
     dataset: Text | None = _flag(DATASET, "COLUMN")
     """column of the dataset: variants are compared within each"""
-    where: Conditions = _flag(COLUMNS, "COLUMN=VALUE", ())
+    where: Equations = _flag(COLUMNS, "COLUMN=VALUE", ())
     """keep only these rows (!= the others); may be repeated"""
-    failed: Conditions = _flag(COLUMNS, "COLUMN=VALUE", ())
+    failed: Equations = _flag(COLUMNS, "COLUMN=VALUE", ())
     """rows of failed runs, such as State=crashed; may be repeated"""
     last: Text | None = _flag(COLUMNS, "COLUMN")
     """column of a step: the last value of each run counts"""
@@ -157,7 +140,7 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
     """also write the figures so; may be repeated"""
     open: Switch = _flag(FILES, default=False)
     """open the report in the web browser"""
-    rename: Renamed = _flag(REPORT, "OLD=NEW", ())
+    rename: Equations = _flag(REPORT, "OLD=NEW", ())
     """name of a variant, the metric or a dataset; $...$ is math"""
     models: Switch = _flag(STUDY, default=False)
     """also look into trained models; needs the dataset"""
@@ -202,10 +185,11 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
 
     def _problems(self) -> Iterator[str]:
         given = self.given.keys()
-        for flag, (says, others) in ALONE.items():
-            for other in others:
-                if {flag, other} <= given:
-                    yield f"--{flag}: {says}; it is not allowed with --{other}"
+        outputs = [flag for flag in OUTPUTS if flag in given]
+        if others := [*outputs[1:], *(flag for flag in REPORT_ONLY if outputs and flag in given)]:
+            yield f"--{others[0]}: is not allowed with --{outputs[0]}, which writes no report"
+        if "wandb" in given and {"metric", "baseline"} & given:
+            yield "--wandb: shows the planned comparison; --metric and --baseline are not allowed with it"
         if "columns" in given and "table" not in given:
             yield "--columns: is allowed only with --table"
         for name, other in (("lower_is_better", "higher_is_better"), ("unpaired", "variance")):

@@ -85,10 +85,7 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
         _check_workspace(studies[0])
     found = analyze_each(parts, asked.model_copy(update={"out": out}))
     if instead:
-        notes = dict.fromkeys(
-            note for findings in found.values() for note in warning_texts(warnings(study_sections(findings)))
-        )
-        say(*(f"Note: {note}" for note in notes), error=True)
+        say(*(f"Note: {note}" for note in dict.fromkeys(note for study in studies for note in study.notes)), error=True)
         status, lines = instead(found, asked)
         record_looks(studies)
         say(*lines)
@@ -116,6 +113,8 @@ def _check_number(parts: Mapping[str, Runs], name: str, asked: Asked) -> None:
 
 def _gate(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
     (one,) = found.values()
+    notes = [note for note in warning_texts(warnings(study_sections(one))) if note not in one.study.notes]
+    say(*(f"Note: {note}" for note in notes), error=True)
     status, said = gate(one, asked.gate or "")
     return status, [said]
 
@@ -203,8 +202,8 @@ def _out(source: str, name: str, asked: Asked) -> Path:
     """The folder of the report, free or a report's: `name` in the study's folder, unless --out says where."""
     out = asked.out or Path(source) / name
     if asked.out is None and (file := file_of(source)):
-        stem, metric = file.name[: len(file.name) - len(ending_of(file))], str(asked.metric).replace("/", "-")
-        out = file.with_name(f"{stem}-{metric}-{name}")
+        metric = f"-{asked.metric}".replace("/", "-") if asked.metric else ""
+        out = file.with_name(f"{file.name[: len(file.name) - len(ending_of(file))]}{metric}-{name}")
     elif asked.out is None and is_imported(source):
         raise UserError(f"{source}: give the folder of the report with --out DIR")
     write.check_unchanged(out)

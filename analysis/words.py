@@ -12,7 +12,6 @@ from experiments.metric import Metric
 
 MINUS, DASH = "−", "–"
 MOST_PLACES = 12
-MOST_WORDS = 30  # of a sentence of the answer
 _NAMES = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi
 psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"""
 GREEK = dict(zip(_NAMES.split(), "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ", strict=True))
@@ -55,36 +54,17 @@ def half_width(estimate: Estimate) -> float:
     return (estimate.high - estimate.low) / 2
 
 
-def with_interval(
-    estimate: Estimate, metric: Metric, signed: bool = False, places: int | None = None, as_range: bool = False
-) -> str:
+def with_interval(estimate: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:
     """Format an estimate with its interval, with `places` decimals, else with two significant digits of the half-width.
 
-    - `97.12 ± 0.43`: the usual case;
-    - `99.3 (97.3 to 100)`: the interval passes `limits` and is cut there, or is to be shown `as_range`;
-    - `+0.36 [−0.45, +1.17]`: a `signed` difference;
-    - `97.12`: there is no interval.
+    `97.12 ± 0.43`; a `signed` difference `+0.36 [−0.45, +1.17]`; without an interval `97.12`.
     """
     half = half_width(estimate) * metric.scale
     places = _places(estimate, metric, places)
     value = number(estimate.value * metric.scale, places, signed)
     if not math.isfinite(half) or value == DASH:
         return value
-    if signed:
-        return f"{value} {bounds(estimate, metric, places)}"
-    lowest, highest = limits(metric)
-    if not as_range and not _is_range(estimate, metric):
-        return f"{value} ± {number(half, places)}"
-    cut = [min(max(bound, lowest), highest) for bound in (estimate.low, estimate.high)]
-    ends = zip(cut, (estimate.low, estimate.high))
-    low, high = (number(end * metric.scale, places if end == bound else 0) for end, bound in ends)
-    return f"{value} ({low} to {high})"
-
-
-def _is_range(estimate: Estimate, metric: Metric) -> bool:
-    """Whether ± cannot show the interval of a mean: it passes the limits."""
-    lowest, highest = limits(metric)
-    return estimate.low < lowest or estimate.high > highest
+    return f"{value} {bounds(estimate, metric, places)}" if signed else f"{value} ± {number(half, places)}"
 
 
 def limits(metric: Metric, difference: bool = False) -> tuple[float, float]:
@@ -186,12 +166,6 @@ def margin(value: float | None, metric: Metric) -> str:
     return DASH if value is None else metric.size(value)
 
 
-def target(value: float, metric: Metric) -> str:
-    """What a variant is to reach: `reaches 94 %`, `is at most 0.35`."""
-    number = f"{value * metric.scale:.6g}{' %' if metric.is_share else ''}".replace("-", MINUS)
-    return f"{'is at most' if metric.lower_is_better else 'reaches'} {number}"
-
-
 def article(noun: str) -> str:
     """Put the indefinite article before a noun: `a test accuracy`, `an error`, `an 8-shot accuracy`."""
     return f"a{'n' * (noun[:1].lower() in 'aeio8')} {noun}"
@@ -201,11 +175,6 @@ def listing(words: Sequence[object], last: str = "and") -> str:
     """Join words: `a`, `a and b`, `a, b and c`."""
     *first, end = map(str, words) if words else [""]
     return f"{', '.join(first)} {last} {end}" if first else end
-
-
-def fitting(sentences: Sequence[str]) -> str:
-    """Return the first of these versions of a sentence that has at most `MOST_WORDS`, else the last."""
-    return next((said for said in sentences if len(said.split()) <= MOST_WORDS), sentences[-1])
 
 
 def quoted(variant: str) -> str:
@@ -334,13 +303,11 @@ def numbers(places: int = 2, scale: float = 1.0, signed: bool = False) -> Format
 
 
 def intervals(metric: Metric, signed: bool = False) -> Format:
-    """Estimates as `with_interval` shows them. A column shares its decimals, and is of ranges if any of it is one."""
+    """Estimates as `with_interval` shows them. A column shares its decimals."""
 
     def shown(estimates: Sequence[Estimate]) -> list[str]:
         places = shared_places(estimates, metric)
-        known = [estimate for estimate in estimates if math.isfinite(half_width(estimate))]
-        ranges = any(_is_range(estimate, metric) for estimate in known)
-        return [with_interval(estimate, metric, signed, places, ranges) for estimate in estimates]
+        return [with_interval(estimate, metric, signed, places) for estimate in estimates]
 
     return shown
 

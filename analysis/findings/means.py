@@ -8,7 +8,6 @@ import numpy as np
 from analysis import verdicts, words
 from analysis.runs.runs import Runs
 from analysis.verdicts.comparisons import Values
-from analysis.verdicts.study import smallest_sd
 from experiments.metric import Metric
 
 
@@ -56,6 +55,6 @@ def study_means(study: Runs, values: Values) -> Means:
     for other in dict.fromkeys([*measured, metric]):
         runs = np.full((len(values), max(column, default=0) + 1), np.nan)  # (variants, runs of one)
         runs[row, column] = finished[other]
-        means = verdicts.means(runs, floor=smallest_sd(finished, other))
+        means = verdicts.means(runs)
         by_metric[other] = dict(zip(values, means, strict=True))
     return Means(metric, values, by_metric)

@@ -109,7 +109,7 @@ class Results(_Results):
         return runs.loc[:, (runs.notna() & (runs != "")).any()]
 
     @property
-    def table(self) -> pd.DataFrame:  # type: ignore[override]
+    def table(self) -> pd.DataFrame:
         """A row for each variant, in the unit of the metric: its mean, and its difference from the baseline.
 
         The intervals of differences hold for all pairs together. `rank`: the possible places, such as "1 to 2".
@@ -160,7 +160,7 @@ class ResultsByDataset(_Results):
         return pd.concat({dataset: getattr(part, name) for dataset, part in self.studies.items()}, names=["dataset"])
 
     @property
-    def table(self) -> pd.DataFrame:  # type: ignore[override]
+    def table(self) -> pd.DataFrame:
         """The table of each dataset, see `Results`."""
         return self._frames("table")
 

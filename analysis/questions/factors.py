@@ -18,6 +18,7 @@ from analysis.write.table import Column, Key, Table, Value
 from experiments.metric import Metric
 
 HEADING = "Factors and interactions"
+MOST_INTERVALS = 2  # factors up to which the answer has the interval of each
 ADJUSTED = (
     "Intervals hold for all effects of factors and all pairs of variants together, and verdicts are read from them."
 )
@@ -34,7 +35,7 @@ def question(findings: Findings) -> Section | None:
         return None
     contrasts, interactions = factor_tables(model, findings)
     effects = Plot("main-effects", lambda: draw_forest(contrasts.forests), "The rows of the table.", beside=True)
-    brief = words.fitting([_brief(findings, form) for form in (True, False)])
+    brief = _brief(findings, len(model.factors) <= MOST_INTERVALS)
     items = [contrasts, effects, *_grid(findings), interactions]
     return Section("factors", HEADING, items, [_interactions(findings)], [brief], title=title(findings))
 

@@ -1,8 +1,5 @@
 """What else was measured? The learning curves, the mean of every metric, and how runs vary."""
 
-from collections.abc import Callable
-from dataclasses import replace
-
 import pandas as pd
 
 from analysis import words
@@ -11,17 +8,11 @@ from analysis.figures.styles import ONLY_COLOURED
 from analysis.figures.values import FEWEST_FOR_BAND, draw_curves
 from analysis.findings import Findings
 from analysis.findings.columns import mean_column, variant_table
-from analysis.findings.rows import VariantRow
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from experiments.metric import METRICS, Metric
 
 CURVES = tuple(map(Metric, ("val/acc", "train/loss")))  # the metrics whose learning curves are shown
-SPREAD: dict[str, tuple[str, Callable[[pd.Series], float]]] = {
-    "sd": ("standard deviation", pd.Series.std),
-    "lowest": ("minimum", pd.Series.min),
-    "highest": ("maximum", pd.Series.max),
-}
 
 
 def curves(findings: Findings) -> Section | None:
@@ -57,33 +48,21 @@ def curve_rows(findings: Findings) -> pd.DataFrame:
 
 def question(findings: Findings) -> Section:
     """The mean of every metric, and how runs vary."""
-    spread = spread_table(findings)
-    if findings.means.by_metric.keys().isdisjoint(METRICS):  # the user's own metric alone
-        return Section("metrics", "Spread", [spread])
-    return Section("metrics", "All metrics", [metrics_table(findings), spread])
-
-
-def _seeds(findings: Findings) -> Column:
-    """How many runs there are; the main table says it where all have as many."""
-    return Column("n", "mean.n", words.counts, "n", detail=len({row.mean.n for row in findings.rows}) == 1)
+    return Section("metrics", "All metrics", [metrics_table(findings)])
 
 
 def metrics_table(findings: Findings) -> Table:
-    """The mean of every metric; those of the training images are details."""
-    measured = [metric for metric in METRICS if metric in findings.means.by_metric]
-    columns = (mean_column(metric, findings, detail=metric.startswith("train/")) for metric in measured)
-    caption = f"All metrics after the last epoch: mean and {words.CONFIDENCE} confidence interval."
-    return variant_table("metrics", caption, findings, (_seeds(findings), *columns))
-
-
-def spread_table(findings: Findings) -> Table:
-    """How the runs of each variant vary."""
-    means, metric = findings.means, findings.means.metric
+    """The mean of every metric and the standard deviation of the study's; those of the training images are details."""
+    metric, means = findings.means.metric, findings.means
+    measured = [other for other in METRICS if other in means.by_metric] or [metric]
+    columns = [mean_column(other, findings, detail=other.startswith("train/")) for other in measured]
+    n = Column("n", "mean.n", words.counts, "n", detail=len({row.mean.n for row in findings.rows}) == 1)
     show = words.numbers(words.shared_places(means.of_variants.values(), metric), metric.scale)
-
-    def spread(measure: Callable[[pd.Series], float]) -> Callable[[VariantRow], float]:
-        return lambda row: measure(pd.Series(means.values[row.variant], dtype=float))
-
-    spreads = (Column(label, spread(measure), show, field) for field, (label, measure) in SPREAD.items())
-    mean = replace(mean_column(metric, findings), label=f"mean {metric.label}{metric.unit}", field="mean")
-    return variant_table("spread", f"Spread of the runs: {metric.label}.", findings, (_seeds(findings), mean, *spreads))
+    spread = Column(
+        f"standard deviation of {metric.label}{metric.difference_unit}",
+        lambda row: pd.Series(means.values[row.variant], dtype=float).std(),
+        show,
+        "sd",
+    )
+    caption = f"All metrics after the last epoch: mean and {words.CONFIDENCE} confidence interval."
+    return variant_table("metrics", caption, findings, (n, *columns, spread))

@@ -16,9 +16,9 @@ from experiments.errors import first_few
 from experiments.metric import Metric
 
 HEADING = "Other pairs"
-FORMS = ("intervals", "sizes", "counts")  # how a sentence says how large differences are: the first that is short
 MOST_IN_TABLE = 7  # variants of which the page has a table of all pairs; of more, it is only written as a file
-MOST_LISTED = 3  # undecided variants of which the answer gives the interval
+MOST_LISTED = 3  # variants with a verdict that the answer names; of more, it says how many
+MOST_INTERVALS = 2  # variants up to which the answer has the interval of each
 
 
 def question(findings: Findings) -> Section | None:
@@ -69,10 +69,6 @@ def title(findings: Findings) -> str:
 
 def against_baseline(findings: Findings) -> str:
     """How the variants compare with the baseline, verdict by verdict, and which were not tested and why."""
-    return words.fitting([_against_baseline(findings, form) for form in FORMS])
-
-
-def _against_baseline(findings: Findings, form: str) -> str:
     variants, metric = findings.variants, findings.means.metric
     versus = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in variants.others}
     if all(one.verdict == NOT_TESTED for one in versus.values()):
@@ -88,7 +84,7 @@ def _against_baseline(findings: Findings, form: str) -> str:
     parts = list[str]()
     for verdict, head in heads.items():
         if chosen := {name: one for name, one in versus.items() if one.verdict == verdict}:
-            parts.append(f"{head}: {_sizes(verdict, chosen, versus, metric, form)}")
+            parts.append(f"{head}: {_sizes(verdict, chosen, versus, metric)}")
     baseline = f"{variants.name(variants.baseline)} ({findings.means.text(variants.baseline)})"
     if parts[0].startswith((f"{up}: ", f"{down}: ")):
         parts[0] = words.capital(parts[0].replace(":", f" {metric.label} than {baseline}:", 1))
@@ -101,28 +97,24 @@ def _against_baseline(findings: Findings, form: str) -> str:
     return "; ".join([*parts, *_not_tested(versus)]) + "."
 
 
-def _sizes(
-    verdict: str, chosen: Mapping[str, Comparison], versus: Mapping[str, Comparison], metric: Metric, form: str
-) -> str:
-    """The variants with one verdict: each, with its difference and its interval, or how many, see `FORMS`."""
+def _sizes(verdict: str, chosen: Mapping[str, Comparison], versus: Mapping[str, Comparison], metric: Metric) -> str:
+    """The variants with one verdict: each with its difference, or how many."""
     places, diffs = words.shared_places([one.adjusted for one in versus.values()], metric), [*chosen.values()]
-    counted = f"{len(chosen)} of {sum(one.verdict != NOT_TESTED for one in versus.values())} variants"
-    differs, many = verdict in ("better", "worse"), len(chosen) > (1 if form == "counts" else MOST_LISTED)
-    spread = words.points_range([one.diff for one in diffs], metric, not differs, places)
-    if verdict == "not shown":
-        if many or form != "intervals":
-            return f"{counted} ({spread})" if form != "sizes" else counted if many else words.names(chosen)
-        return words.listing(
-            [f"{words.quoted(name)} ({_size(one, metric, places, True)})" for name, one in chosen.items()]
-        )
-    if differs and not (form == "counts" and many):
-        shown = {name: _size(one, metric, places, form == "intervals") for name, one in chosen.items()}
-        return ", ".join(f"{words.quoted(name)} by {size}" for name, size in shown.items())
-    if not differs:
-        return counted if form == "counts" and many else words.names(chosen)
-    largest = max(abs(one.diff.value) for one in diffs)
-    most = [name for name, one in chosen.items() if abs(one.diff.value) == largest]
-    return f"{counted}, by {spread}{f' (most: {words.names(most)})' if len(most) <= MOST_LISTED else ''}"
+    differs, undecided = verdict in ("better", "worse"), verdict == "not shown"
+    if len(chosen) > MOST_LISTED:
+        counted = f"{len(chosen)} of {sum(one.verdict != NOT_TESTED for one in versus.values())} variants"
+        spread = words.points_range([one.diff for one in diffs], metric, not differs, places)
+        largest = max(abs(one.diff.value) for one in diffs)
+        most = [name for name, one in chosen.items() if abs(one.diff.value) == largest]
+        if differs:
+            return f"{counted}, by {spread}{f' (most: {words.names(most)})' if len(most) <= MOST_LISTED else ''}"
+        return f"{counted} ({spread})" if undecided else counted
+    if not (differs or undecided):
+        return words.names(chosen)
+    shown = {name: _size(one, metric, places, len(versus) <= MOST_INTERVALS) for name, one in chosen.items()}
+    if undecided:
+        return words.listing([f"{words.quoted(name)} ({size})" for name, size in shown.items()])
+    return ", ".join(f"{words.quoted(name)} by {size}" for name, size in shown.items())
 
 
 def _size(one: Comparison, metric: Metric, places: int, interval: bool) -> str:
@@ -150,14 +142,12 @@ def best_and_pairs(findings: Findings) -> str:
     first = [row for row in findings.by_mean if row.rank and row.rank[0] == 1]
     names = [variants.brief[row.variant] for row in first if row.mark in ("best", "tied")]
     best = [variants.brief[variant] for variant in findings.all_best]
-    most = f" (best mean: {words.names(best)})" if len(best) <= MOST_LISTED else ""
-    counted = f"{len(names)} of {len(variants.names) - len(untested)} variants{most}"
+    counted = f"{len(names)} of {len(variants.names) - len(untested)} variants"
+    counted += f" (best mean: {words.names(best)})" * (len(best) <= MOST_LISTED)
     among = ", of the variants that are tested" if untested else ""
     head = f"Best{', or not shown to be worse than the best' if len(names) > 1 else ''}{among}: "
-    named, counts = ([head + shown] * bool(names) for shown in (words.names(names), counted))
-    pairs, most_apart = _other_pairs(findings), _at_most(findings)
-    forms = [[*named, *pairs], named, counts] if named else [pairs]
-    return words.fitting([words.capital("; ".join([*form, *most_apart])) + "." for form in forms])
+    named = [head + (words.names(names) if len(names) <= MOST_LISTED else counted)] * bool(names)
+    return words.capital("; ".join([*named, *_other_pairs(findings), *_at_most(findings)])) + "."
 
 
 def _at_most(findings: Findings) -> list[str]:

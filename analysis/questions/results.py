@@ -99,10 +99,9 @@ def variants_table(findings: Findings) -> Table:
     fields = {column.field: column.value for column in (n, *diverged, mean)} | columns.DIFFERENCE
     fields |= {column.field: column.value for column in (columns.VERDICT, *ranks, *cost)}
     held = f"{columns.held_for(findings)} (pairs: {len(findings.pairs)})"
-    notes = (
+    notes: tuple[str, ...] = (
         f"Rank: {rank_note}." if has_ranks else "",
         f"Intervals of differences hold for {held}, and verdicts are read from them." if versus else "",
-        "Differences are computed before rounding." if versus else "",
         EARLY if any(one.decided_early for one in versus) else "",
         findings.conduct.counted,
     )

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from analysis.runs.settings import DATASET, level_text
 from experiments.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.stated import variant_name
-from experiments.tuned import Tuned
 
 ADVICE = "use one study for each dataset, and vit-report across A B"
 
@@ -48,39 +46,22 @@ def _dataset(study: Runs) -> str:
 
 
 def check_alike(studies: Mapping[str, Runs]) -> None:
-    """Raise `UserError` where studies, by dataset, differ in their metric, margin, baseline or levels."""
-    for (first, one), (second, other) in combinations(studies.items(), 2):
-        for name, value in _shared(one).items():
-            if value != (another := _shared(other)[name]):
-                both = f"{one.name} ({first}) and {other.name} ({second})"
-                raise UserError(f"{both} have different {name}: {value} and {another}")
-        _check_same_levels(one, other)
+    """Raise `UserError` where studies, by dataset, differ in their metric, margin, baseline or a variant's levels."""
+    (first, study), *others = [(name, _shared(study)) for name, study in studies.items()]
+    for name, other in others:
+        for what in [key for key in study if key in other and study[key] != other[key]]:
+            raise UserError(f"{first} and {name} have different {what}: {study[what]} and {other[what]}")
 
 
 def _shared(study: Runs) -> dict[str, Any]:
+    """What studies of several datasets share: what each is called -> its value."""
     better = "lower" if study.metric.lower_is_better else "higher"
-    return {"metrics": f"{study.metric} ({better} is better)", "margins": study.margin, "baselines": study.baseline}
-
-
-def _check_same_levels(one: Runs, other: Runs) -> None:
-    """Raise `UserError` where a variant has another level of a factor in one study than in the other.
-
-    The dataset may differ. A setting that is not recorded is not compared.
-    """
-    for variant in set(one.variants) & set(other.variants):
-        levels = [_settings(study, variant) for study in (one, other)]
-        for path in dict.fromkeys([*one.varied, *other.varied]):
-            if path != DATASET and all(path in own for own in levels) and levels[0][path] != levels[1][path]:
-                both = " and ".join(f"{own[path]} in {s.name}" for own, s in zip(levels, (one, other)))
-                raise UserError(f"the variant {variant!r} has {path} = {both}; variants are matched by their names")
-
-
-def _settings(study: Runs, variant: str) -> dict[str, str]:
-    """The recorded settings of a variant as text; one that differs between its runs is left out."""
-    runs = study.runs[study.runs["variant"] == variant]
-    paths = [path for path in runs if "." in str(path)]
-    texts = {str(path): {level_text(cell) for cell in runs[path].dropna()} for path in paths}
-    return {path: values.pop() for path, values in texts.items() if len(values) == 1}
+    levels = {
+        f"levels of {variant!r}": {path: level_text(level) for path, level in run.levels.items() if path != DATASET}
+        for variant, run in study.plan.variants.items()
+    }
+    shared = {"metrics": f"{study.metric} ({better} is better)", "margins": study.margin, "baselines": study.baseline}
+    return {**shared, **levels}
 
 
 def split_by_dataset(study: Runs) -> list[Runs]:
@@ -115,8 +96,7 @@ def _part(study: Runs, dataset: str, factors: dict[str, list[str]], renamed: Map
         raise UserError(f"{study.name}: the baseline {baseline!r} has no run on {dataset}")
     order = list(dict.fromkeys(renamed.values()))
     base = {**study.plan.base, "data": {**study.plan.base.get("data", {}), "name": dataset}}
-    tuned = study.plan.tuned and _part_of_tuning(study.plan.tuned, dataset, names)
-    plan = study.plan.changed(factors=factors, baseline=baseline, base=base, runs=parts, tuned=tuned)
+    plan = study.plan.changed(factors=factors, baseline=baseline, base=base, runs=parts, tuned=None)
     return replace(
         study,
         plan=plan,
@@ -124,16 +104,4 @@ def _part(study: Runs, dataset: str, factors: dict[str, list[str]], renamed: Map
         runs=runs.sort_values("variant", key=lambda names: names.map(order.index), kind="stable"),
         curves=curves,
         troubles={run: why for run, why in study.troubles.items() if run in own},
-    )
-
-
-def _part_of_tuning(tuned: Tuned, dataset: str, names: Mapping[str, str]) -> Tuned:
-    """The tuning of the variants of one dataset. `names`: variant -> its name in the part."""
-    kept = [trial for trial in tuned.trials if trial.variant in names]
-    return tuned.model_copy(
-        update={
-            "base": {**tuned.base, DATASET: dataset},
-            "variants": {names[variant]: own for variant, own in tuned.variants.items() if variant in names},
-            "trials": [trial.model_copy(update={"variant": names[trial.variant]}) for trial in kept],
-        }
     )

@@ -24,7 +24,7 @@ from analysis.runs.settings import leaves, nested
 from analysis.runs.source_run import COLUMNS, ENDED, TEXTS, check_row
 from experiments.config import DEFAULTS, completed, unplaced
 from experiments.errors import UserError, writing
-from experiments.files import UNUSABLE, RecordError, check_replaceable, finite, read_bytes, write_bytes
+from experiments.files import UNUSABLE, RecordError, finite, read_bytes, write_bytes
 from experiments.metric import is_metric
 from experiments.runs import exports
 from experiments.runs.exports import CURVES, FILES, PLUGINS, RUNS, Export, is_export
@@ -39,16 +39,15 @@ SOURCES = TypeAdapter(dict[str, dict[str, str]])  # digest -> file -> its text
 def export(study: Runs, folder: Path) -> Path:
     """Write the study's files and return the folder. The same study gives the same bytes.
 
-    It replaces an older export that has no other runs. Settings that only say where files are become their defaults,
-    and no text names a path of this machine; see `_without_paths`.
-    Raises `UserError` where no run has ended, or where the folder holds anything else.
+    It replaces an older export that has no other runs; other files in the folder stay. Settings that only say where
+    files are become their defaults, and no text names a path of this machine; see `_without_paths`.
+    Raises `UserError` where no run has ended, or where the folder holds another study.
     """
     folder = Path(folder)
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to export")
-    _check_replaceable(folder)
     study = _without_paths(without_locations(study))
-    _check_held(folder, study)
+    _check_replaceable(folder, study)
     files = _files(study)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -133,23 +132,14 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, **dict(leaves(completed(nested(settings))))}
 
 
-def _check_replaceable(folder: Path) -> None:
-    """Raise `UserError` where writing to the folder would lose anything but an older export."""
-    older = is_export(folder)
-
-    def objection(path: Path) -> str:
-        name = path.relative_to(folder).parts[0]
-        return "" if name.startswith("report") or (older and name in FILES) else "is not part of an export"
-
-    check_replaceable(folder, objection)
-
-
-def _check_held(folder: Path, study: Runs) -> None:
-    """Raise `UserError` where an older export in the folder holds ended runs that the study has not."""
-    lost = _identities(read_export(folder)) - _identities(study) if is_export(folder) else set()
-    if lost:
-        held = f"the folder holds {len(lost)} runs that the study has not, for example {min(lost)[0]}"
-        raise UserError(f"{study.name}: {held}; give another folder")
+def _check_replaceable(folder: Path, study: Runs) -> None:
+    """Raise `UserError` where writing to the folder would lose a file that is no part of an export, or ended runs."""
+    if is_export(folder):
+        if lost := _identities(read_export(folder)) - _identities(study):
+            held = f"the folder holds {len(lost)} runs that the study has not, for example {min(lost)[0]}"
+            raise UserError(f"{study.name}: {held}; give another folder")
+    elif there := [name for name in FILES if (folder / name).exists()]:
+        raise UserError(f"{folder / there[0]}: is not part of an export; move it, or give another folder")
 
 
 def _identities(study: Runs) -> set[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Read a folder of run folders: of a study, or without a study.json, as vit-train leaves them.
+"""Read the folder of a study: study.json and run folders.
 
 A record that is damaged or altered is an error or, on request, excluded: its run has the status "unreadable". A planned
 run that has not ended has the status "incomplete". No planned run is left out.
@@ -11,9 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.asked import Asked
 from analysis.runs.exported import read_export
-from analysis.runs.inferred import infer
 from analysis.runs.runs import Runs
 from analysis.runs.settings import leaves, level_text
 from analysis.runs.source_run import COLUMNS, ENDED, SourceRun, check_row
@@ -26,11 +24,6 @@ from experiments.study import STUDY, Reuse, RunSpec, StudyPlan
 from vit.plugins import digest
 
 
-def has_runs(folder: Path) -> bool:
-    """Whether the folder holds run folders. Trials of a tuning are none."""
-    return not (folder / record.TRIALS).is_file() and next(folder.glob(f"*/{record.CONFIG}"), None) is not None
-
-
 def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Runs:
     """Read the study in a folder of run folders, OUT/STUDY.
 
@@ -41,14 +34,6 @@ def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Runs:
     plan = StudyPlan.read(study_dir)
     reader, looks = _Reader(study_dir, skip_unreadable), tuple(read_looks(study_dir))
     return Runs.of_runs(plan, reader.planned_and_others(plan, _Sources(plan)), looks=looks, **reader.parts())
-
-
-def read_runs(folder: Path, asked: Asked) -> Runs:
-    """Infer a study from the run folders in a folder. Raises `RecordError` for a record that is damaged or altered."""
-    reader = _Reader(folder, asked.skip_unreadable)
-    runs = [reader.read(path.parent.name) for path in sorted(folder.glob(f"*/{record.CONFIG}"))]
-    readable = [run for run in runs if run.status != "unreadable"]
-    return infer(folder, readable, asked, **reader.parts())
 
 
 class _Reader:
@@ -71,24 +56,22 @@ class _Reader:
             if taken and not record.is_finished(self.folder / planned.name):
                 yield self._taken(*taken, planned)
             else:
-                yield self.read(planned.name, planned)
+                yield self.read(planned)
         for folder in sorted(self.folder.iterdir()):
             if folder.name not in names and (folder / record.CONFIG).is_file():
                 self.troubles[folder.name] = f"is not in {STUDY}, so it is not used"
                 yield SourceRun(folder.name, "unplanned")
 
-    def read(self, name: str, planned: RunSpec | None = None) -> SourceRun:
-        """The run in a folder. A planned run that has not ended has its settings from the plan."""
-        folder = self.folder / name
+    def read(self, planned: RunSpec) -> SourceRun:
+        """A planned run. One that has not ended has its settings from the plan."""
+        name, folder = planned.name, self.folder / planned.name
         try:
             if not record.is_finished(folder):
-                config = {} if planned else completed(record.read_json(folder / record.CONFIG))
-                return SourceRun(name, "incomplete", config)
-            run = record.read_run(folder, run_id=planned.run_id if planned else None)
+                return SourceRun(name, "incomplete")
+            run = record.read_run(folder, run_id=planned.run_id)
             held = SourceRun(name, run.summary["status"], completed(run.config), "", run.summary, run.rows)
             check_row(held.row, folder / record.SUMMARY)
-            if planned:
-                _check_plan(folder / record.CONFIG, held.row, planned)
+            _check_plan(folder / record.CONFIG, held.row, planned)
             self._read_plugin(run, held.row["plugin_digest"])
         except record.RecordError as error:
             if not self.skip:
@@ -151,7 +134,7 @@ class _Sources:
 def _own_runs(folder: Path) -> Runs:
     """The runs of a study's folder without those that it reuses."""
     plan, reader = StudyPlan.read(folder), _Reader(folder, False)
-    return Runs.of_runs(plan, (reader.read(run.name, run) for run in plan.runs), **reader.parts())
+    return Runs.of_runs(plan, (reader.read(run) for run in plan.runs), **reader.parts())
 
 
 def _check_plan(source: object, row: Mapping[str, Any], planned: RunSpec) -> None:

@@ -7,15 +7,14 @@ from typing import Any
 from analysis.asked import FLAGS, Asked
 from analysis.runs import wandb_project
 from analysis.runs.exported import is_export, read_export
-from analysis.runs.folder import has_runs, read_folder, read_runs
+from analysis.runs.folder import read_folder
 from analysis.runs.held_fixed import check_pooling
 from analysis.runs.runs import Runs
 from analysis.runs.table import FORMATS, TABLE, file_of, read_file, read_table
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
-from experiments.runs import record
-from experiments.study import STUDY, Inferred
+from experiments.study import REFERENCE, STUDY, Inferred
 from vit.registry import did_you_mean, nearest
 
 
@@ -52,12 +51,8 @@ def read_each(source: str, asked: Asked) -> list[Runs]:
     folder, metric = Path(source), asked.metric
     if metric is not None and not is_metric(metric) and not is_export(folder):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
-    if not has_plan(source):
-        study = read_runs(folder, asked)
-    else:
-        study = read_export(folder) if is_export(folder) else read_folder(folder, asked.skip_unreadable)
-        study = explore(study, metric, asked.baseline)
-    return [check_pooling(study, asked.skip_unreadable)]
+    study = read_export(folder) if is_export(folder) else read_folder(folder, asked.skip_unreadable)
+    return [check_pooling(explore(study, metric, asked.baseline), asked.skip_unreadable)]
 
 
 def _read_wandb(source: str, asked: Asked) -> list[Runs]:
@@ -76,26 +71,22 @@ def locate(source: str) -> str:
 
     Raises `UserError` if there is none.
     """
-    folder = Path(source)
-    with reading(folder):
+    path = Path(source)
+    with reading(path):
         if is_imported(source) or has_plan(source):
             return source
-        if source.lower().endswith(FORMATS) and not folder.is_dir():
-            return f"{TABLE}{source}"
-        if folder.is_file():
+        if not path.exists():
+            beside = sorted(item.name for item in path.parent.iterdir()) if path.parent.is_dir() else []
+            near = did_you_mean(path.name, beside) or "give the folder of a study, OUT/STUDY, or a table"
+            if (REFERENCE / source).is_dir():
+                near = f"did you mean analysis/reference/{source}?"
+            raise UserError(f"{source}: does not exist; {near}")
+        if path.is_file():
+            if source.lower().endswith(FORMATS):
+                return f"{TABLE}{source}"
             raise UserError(f"{source}: is a file; save a table as {', '.join(FORMATS)}")
-        if not folder.is_dir():
-            beside = sorted(path.name for path in folder.parent.iterdir()) if folder.parent.is_dir() else []
-            near = f"{did_you_mean(folder.name, beside)} give the folder of a study, OUT/STUDY, or a table".lstrip()
-            raise UserError(f"{source}: no such folder; {near}")
-        if (folder / record.CONFIG).is_file():
-            raise UserError(f"{source}: is the folder of one run; give the folder that holds the runs, {folder.parent}")
-        if (folder / record.TRIALS).is_file():
-            raise UserError(f"{source}: holds the trials of a tuning, which are in no report; give a study's folder")
-        if has_runs(folder):
-            return source
         if len(studies := studies_in(source)) != 1:
-            held = f"{len(studies)} studies" if studies else f"no {STUDY} and no runs"
+            held = f"{len(studies)} studies" if studies else f"no {STUDY}"
             advice = f"one of them: {', '.join(map(str, studies))}" if studies else "the folder of a study, OUT/STUDY"
             raise UserError(f"{source}: holds {held}; give {advice}")
         return str(studies[0])
@@ -105,12 +96,11 @@ def studies_in(source: str) -> list[Path]:
     """The studies in a folder, sorted; none where it is a study itself, or no folder."""
     folder = Path(source)
     with reading(folder):
-        if is_imported(source) or not folder.is_dir() or has_plan(source) or has_runs(folder):
+        if is_imported(source) or not folder.is_dir() or has_plan(source):
             return []
-        planned = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{STUDY}")]
-        found = planned or [path for path in folder.iterdir() if path.is_dir() and has_runs(path)]
-        real = {path: path.resolve() for path in found}
-        best_last = sorted(found, key=lambda path: (real[path].name == path.name, -len(path.parts), path))
+        studies = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{STUDY}")]
+        real = {path: path.resolve() for path in studies}
+        best_last = sorted(studies, key=lambda path: (real[path].name == path.name, -len(path.parts), path))
         return sorted({real[path]: path for path in best_last}.values())  # a link shows no study twice
 
 

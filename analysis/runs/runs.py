@@ -45,16 +45,16 @@ class Runs:
     @classmethod
     def of_runs(cls, plan: StudyPlan, runs: Iterable[SourceRun], **parts: Any) -> Runs:
         """A table of these runs, in their order; those not ended have planned settings. `parts`: the other fields."""
-        rows, curves, planned = _Columns((*COLUMNS, plan.metric)), _Columns(EPOCH), {run.name: run for run in plan.runs}
-        for run in runs:  # one at a time: of many thousands, only their values fit into memory
-            if spec := planned.get(run.name):
-                known = {"run_id": run.row["run_id"] or spec.run_id or None, "variant": spec.variant, "seed": spec.seed}
-                rows.add({**({} if run.config or run.held else dict(leaves(spec.levels))), **run.row, **known})
-                for row in run.rows:
-                    curves.add({"run": run.name, "variant": spec.variant, "seed": spec.seed, **row})
-            else:
-                rows.add(run.row)
-        return cls._of(plan, rows, curves, parts)
+        rows, curves, planned = list[dict[str, Any]](), list[dict[str, Any]](), {run.name: run for run in plan.runs}
+        for run in runs:
+            spec = planned.get(run.name)
+            if spec is None:
+                rows.append(run.row)
+                continue
+            known = {"run_id": run.row["run_id"] or spec.run_id or None, "variant": spec.variant, "seed": spec.seed}
+            rows.append({**({} if run.config or run.held else dict(leaves(spec.levels))), **run.row, **known})
+            curves += [{"run": run.name, "variant": spec.variant, "seed": spec.seed, **row} for row in run.rows]
+        return cls.of_rows(plan, rows, curves, **parts)
 
     @classmethod
     def of_rows(cls, plan: StudyPlan, rows: list[dict[str, Any]], curves: list[dict[str, Any]], **parts: Any) -> Runs:
@@ -63,17 +63,9 @@ class Runs:
         The base of a plan that was not inferred gets the defaults of settings that are newer than the plan. Raises
         `RecordError` where a value of an epoch is no number.
         """
-        runs, epochs = _Columns((*COLUMNS, plan.metric)), _Columns(EPOCH)
-        for table, held in ((runs, rows), (epochs, curves)):
-            for row in held:
-                table.add(row)
-        return cls._of(plan, runs, epochs, parts)
-
-    @classmethod
-    def _of(cls, plan: StudyPlan, rows: _Columns, curves: _Columns, parts: dict[str, Any]) -> Runs:
         if not isinstance(plan, Inferred):
             plan = plan.changed(base=completed(plan.base))
-        runs, epochs = rows.frame(), curves.frame()
+        runs, epochs = _frame((*COLUMNS, plan.metric), rows), _frame(EPOCH, curves)
         numbers = list(dict.fromkeys([*NUMBERS, *known_metrics(runs.columns), plan.metric]))
         runs[numbers] = runs[numbers].apply(pd.to_numeric)
         for name in epochs.columns[3:]:
@@ -203,21 +195,9 @@ def factor_levels(runs: pd.DataFrame, factor: str) -> pd.Series:
     return pd.Series(levels, index=runs.index, dtype=object)
 
 
-class _Columns:
-    """The columns of a frame: `first`, then every other key in the order of the rows. None where a row lacks one."""
-
-    def __init__(self, first: Iterable[str]) -> None:
-        self._columns: dict[str, list[Any]] = {name: [] for name in first}
-        self._count = 0
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        for name in row:
-            if name not in self._columns:
-                self._columns[name] = [None] * self._count
-        for name, values in self._columns.items():
-            values.append(row.get(name))
-        self._count += 1
-
-    def frame(self) -> pd.DataFrame:
-        # Values stay as they are; pandas would make a column of integers with a missing one floats.
-        return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in self._columns.items()})
+def _frame(first: Iterable[str], rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """The columns `first`, then every other key in the order of the rows; None where a row lacks one. Values stay as
+    they are: pandas would make a column of integers with a missing one floats.
+    """
+    names = dict.fromkeys([*first, *(name for row in rows for name in row)])
+    return pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names})

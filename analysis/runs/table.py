@@ -10,10 +10,10 @@ import json
 import math
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -26,7 +26,7 @@ from experiments.files import RecordError, read_bytes, reading
 from experiments.metric import LARGEST, SMALLEST, Metric, is_metric, metric_of_column
 from experiments.stated import amount, variant_name
 from experiments.study import StudyPlan
-from vit.registry import did_you_mean
+from vit.registry import did_you_mean, nearest
 
 TABLE = "csv:"  # before the path of a table, as a source
 FORMATS = (".csv", ".parquet", ".jsonl", ".csv.gz", ".tsv")
@@ -49,19 +49,13 @@ LOSSES = {"loss", "losses", "nll", "perplexity", "ppl", "bpb", "bpc"}  # what ha
 WIDE = 0.1  # a margin of a metric from 0 to 1 that is as large may be meant in percent
 
 
-@dataclass(frozen=True)
-class Columns:
-    """What the columns of a table are."""
+class Columns(NamedTuple):
+    """What the columns of a table are; "" for what it has not."""
 
     metric: str
     factors: list[str]
-    seed: str  # "" where rows have none
+    seed: str
     dataset: str
-
-    @property
-    def of_run(self) -> list[str]:
-        """Those that tell runs apart."""
-        return [*self.factors, *filter(None, [self.dataset, self.seed])]
 
 
 def file_of(source: str) -> Path | None:
@@ -115,23 +109,30 @@ def read_table(frame: Any, source: str, asked: Asked, notes: Sequence[str] = ())
         text = text[_meets(text, source, "where", condition)]
     columns = _columns(text, source, asked)
     metric = _metric(columns.metric, asked)
-    for factor in [*columns.factors, *filter(None, [columns.dataset])]:
-        text[factor] = _levels(text[factor], f"{source}: {factor}")
+    variant = [*columns.factors, *filter(None, [columns.dataset])]
+    for name in variant:
+        text[name] = _levels(text[name], f"{source}: {name}")
     rows = pd.DataFrame({"value": _values(text[columns.metric], f"{source}: {columns.metric}", metric)})
-    rows["failed"] = rows["value"].isna()
+    rows["empty"], rows["failed"] = text[columns.metric] == "", rows["value"].isna()
     for condition in asked.failed:
         rows["failed"] |= _meets(text, source, "failed", condition)
-    named = [columns.metric, *columns.of_run, asked.last, asked.mean_over, *map(_column, [*asked.where, *asked.failed])]
-    unused = text.drop(columns=[name for name in named if name in text])
+    rows["seed"] = _seeds(text[columns.seed], f"{source}: {columns.seed}") if columns.seed else range(len(rows))
+    rows["run"] = [", ".join(of) for of in zip(*(text[name] for name in variant), "seed " + rows["seed"].astype(str))]
+    conditions = map(_column, [*asked.where, *asked.failed])
+    named = {columns.metric, *variant, columns.seed, asked.last, asked.mean_over, *conditions}
+    unused = text[[name for name in text if name not in named and text[name].nunique() > 1]]
     _check_ended(unused, source)
-    rows, said = _one_row_each(rows, text, columns, unused, source, asked)
-    varied = [name for name in unused if unused[name].nunique() > 1]
-    said += [f"Not used: {', '.join(varied)}."] * bool(varied)
-    text, datasets = (
-        text.loc[rows.index],
-        text.loc[rows.index, columns.dataset] if columns.dataset else rows.index == -1,
-    )
-    studies = []
+    said = [f"Not used: {', '.join(unused)}."] * bool(len(unused.columns))
+    if asked.last:
+        rows, early = _last(
+            rows, text[asked.last], asked.mean_over and text[asked.mean_over], f"{source}: {asked.last}"
+        )
+        said += early
+    if asked.mean_over:
+        rows = _means(rows, text, columns.dataset, asked.mean_over, source)
+    _check_one_row_each(rows, unused, source)
+    studies, text = [], text.loc[rows.index]
+    datasets = text[columns.dataset] if columns.dataset else pd.Series("", rows.index)
     for dataset in dict.fromkeys(datasets):
         part = rows[datasets == dataset]
         studies.append(_study(part, text.loc[part.index], columns, metric, source, asked, [*notes, *said]))
@@ -185,35 +186,22 @@ def _columns(text: pd.DataFrame, source: str, asked: Asked) -> Columns:
     """The columns that are named, else the only ones that fit."""
     listed = f"its columns: {', '.join(text)}"
     seed = asked.seed or ("seed" if "seed" in text else "")
-    named = [asked.metric, *asked.factor, seed, asked.dataset, asked.last, asked.mean_over]
-    for name in filter(None, named):
+    named = list(filter(None, [asked.metric, *asked.factor, seed, asked.dataset, asked.last, asked.mean_over]))
+    for name in named:
         if name not in text:
             raise UserError(f"{source}: has no column {name!r}; {did_you_mean(name, text)} {listed}")
-    if len({*filter(None, named)}) < len([*filter(None, named)]):
-        raise UserError(
-            f"{source}: metric, seed, dataset and factors are different columns, not {', '.join(filter(None, named))}"
-        )
-    if not seed and not asked.unpaired:
-        raise UserError(f"{source}: has no column seed; name one by --seed, or give --unpaired; {listed}")
-    free = [name for name in text if name not in {*named, *map(_column, [*asked.failed, *asked.where])}]
-    numbers = [name for name in free if _holds_numbers(text[name])]
+    if len({*named}) < len(named) or any("+" in factor for factor in asked.factor):
+        raise UserError(f"{source}: expected different columns without '+' in their names, not {', '.join(named)}")
+    if not seed and (asked.last or asked.mean_over or not asked.unpaired):
+        raise UserError(f"{source}: --seed is required, or --unpaired for one row a run without seeds; {listed}")
+    taken = {*named, *map(_column, [*asked.failed, *asked.where])}
+    numbers = [name for name in text if name not in taken and _holds_numbers(text[name])]
     if not asked.metric and len(numbers) != 1:
-        raise UserError(f"{source}: --metric is required, and names a column of numbers; {listed}")
-    metric = asked.metric or numbers[0]
-    texts = [
-        name
-        for name in free
-        if name != metric
-        and name not in numbers
-        and 1 < text[name].nunique() < len(text)
-        and not _says_ends(text[name])
-    ]
+        raise UserError(f"{source}: --metric is required: a column of numbers; {listed}")
+    texts = [name for name in text if name not in {*taken, *numbers} and 1 < text[name].nunique() < len(text)]
     if not asked.factor and len(texts) != 1:
-        raise UserError(f"{source}: --factor is required, and names a column of levels; {listed}")
-    factors = list(asked.factor) or texts
-    if odd := [factor for factor in factors if "+" in factor]:
-        raise UserError(f"{source}: rename the column {odd[0]!r}; a factor has no '+' in its name")
-    return Columns(metric, factors, seed, asked.dataset or "")
+        raise UserError(f"{source}: --factor is required: a column of levels; {listed}")
+    return Columns(asked.metric or numbers[0], [*asked.factor] or texts, seed, asked.dataset or "")
 
 
 def _holds_numbers(cells: pd.Series) -> bool:
@@ -272,114 +260,64 @@ def _levels(cells: pd.Series, line: str) -> pd.Series:
     return levels
 
 
-def _says_ends(cells: pd.Series) -> bool:
-    """Whether a column holds a word of an end."""
-    return bool({cell.lower() for cell in cells} & (ENDED | NOT_ENDED))
-
-
 def _check_ended(unused: pd.DataFrame, source: str) -> None:
     """Raise `UserError` for a column that says which runs ended, unless all did."""
     for name, cells in unused.items():
         held = {cell.lower() for cell in cells}
-        named = _words(str(name)) & {"failed", "crashed", "diverged", "done"} and held <= {"true", "false", "0", "1"}
-        if (_says_ends(cells) and not held <= ENDED) or (named and len(held) > 1):
-            values = first_few(sorted({*cells}))
-            way = f"--failed {name}=VALUE marks failed runs, --where {name}=VALUE keeps some"
-            raise UserError(f"{source}: {name} seems to say which runs ended ({values}): {way}")
+        is_flag = held <= {"true", "false", "0", "1"} and _words(str(name)) & {"failed", "crashed", "diverged", "done"}
+        if is_flag or (held & (ENDED | NOT_ENDED) and not held <= ENDED):
+            ways = f"--failed {name}=VALUE marks failed runs, --where {name}=VALUE keeps some"
+            raise UserError(f"{source}: {name} may say which runs ended ({first_few(sorted({*cells}))}): {ways}")
 
 
 def _seeds(cells: pd.Series, line: str) -> pd.Series:
     """The seed of each row as a number: that of the text, else in order of appearance. Raises `UserError`."""
     texts = list(dict.fromkeys(cells))
-    whole = [re.fullmatch(r"(\d+)(\.0*)?", text) for text in texts]
-    if all(whole):
-        return cells.map({text: int(match[1]) for text, match in zip(texts, whole) if match})
-    if summary := [text for text in texts if text.lower() in SUMMARY]:
-        raise UserError(f"{line}: {summary[0]!r} is the row of a summary; leave it out by --where")
-    if "" in texts:
-        raise UserError(f"{line}: row {int((cells == '').idxmax()) + 1} is empty")
-    return cells.map({text: place for place, text in enumerate(texts)})
+    if all(re.fullmatch(r"\d+(\.0*)?", text) for text in texts):
+        return cells.map(lambda text: int(text.partition(".")[0]))
+    if odd := [text for text in texts if text.lower() in SUMMARY or not text]:
+        raise UserError(f"{line}: {odd[0]!r} is no seed, as of a row with a summary; leave such rows out by --where")
+    return cells.map(texts.index)
 
 
-def _one_row_each(
-    rows: pd.DataFrame, text: pd.DataFrame, columns: Columns, unused: pd.DataFrame, source: str, asked: Asked
-) -> tuple[pd.DataFrame, list[str]]:
-    """One row for each run with its `value`, `failed` and `seed`, and what to note."""
-    rows, notes = rows.assign(seed=0), list[str]()
-    if columns.seed:
-        rows["seed"] = _seeds(text[columns.seed], f"{source}: {columns.seed}")
-    elif asked.last or asked.mean_over:
-        raise UserError(f"{source}: --last and --mean-over need the column that tells runs apart: --seed COLUMN")
-    names = [name for name in columns.of_run if name != columns.seed]
-    keys = [*(text[name] for name in names), rows["seed"]]
-    labels = text[names].agg(", ".join, axis=1) + (", seed " + rows["seed"].astype(str) if columns.seed else "")
-    if asked.last:
-        rows, said = _last(
-            rows,
-            text,
-            [*keys, *([text[asked.mean_over]] if asked.mean_over else [])],
-            labels,
-            columns,
-            source,
-            asked.last,
-        )
-        notes += said
-    if asked.mean_over:
-        rows = _means(rows, text, [key.loc[rows.index] for key in keys], columns, source, asked.mean_over)
-    again = pd.concat([key.loc[rows.index] for key in keys], axis=1).duplicated()
-    if columns.seed and again.any():
-        at = again.idxmax()
-        of_run = unused.loc[rows.index][labels.loc[rows.index] == labels[at]]
-        differ = ", ".join(name for name in of_run if of_run[name].nunique() > 1) or "no column"
-        ways = "--last COLUMN takes the last, --mean-over COLUMN the mean, --where COLUMN=VALUE keeps some"
-        raise UserError(
-            f"{source}: several rows of one run ({labels[at]}), which differ in {differ}: {ways}, or name a factor"
-        )
-    return rows, notes
+def _last(rows: pd.DataFrame, cells: pd.Series, parts: pd.Series | None, line: str) -> tuple[pd.DataFrame, list[str]]:
+    """The row with the last value of each run, or of each of its parts, and which runs end earlier.
+
+    Empty cells are skipped. A run with a row that is marked as failed, or without any value, has failed.
+    """
+    steps = cells.map(_number)
+    if (odd := steps.isna()).any():
+        raise UserError(f"{line}: {cells[odd.idxmax()]!r} in row {int(odd.idxmax()) + 1} is not a number")
+    key = rows["run"] if parts is None else rows["run"] + ", " + parts
+    if (again := pd.DataFrame({"key": key, "step": steps}).duplicated()).any():
+        raise UserError(f"{line}: two rows of {key[again.idxmax()]} have {cells[again.idxmax()]}")
+    failed = (rows["failed"] & ~rows["empty"]).groupby(key).transform("any") | rows["empty"].groupby(key).transform(
+        "all"
+    )
+    last = steps.mask(rows["empty"], -math.inf).groupby(key, sort=False).idxmax()
+    kept, ends = rows.assign(failed=failed).loc[last], steps.loc[last]
+    early = first_few(kept["run"][ends < ends.max()], "; ")
+    return kept, [f"The last value is at an earlier step than {ends.max():g}: {early}."] * bool(early)
 
 
-def _last(
-    rows: pd.DataFrame,
-    text: pd.DataFrame,
-    keys: list[pd.Series],
-    labels: pd.Series,
-    columns: Columns,
-    source: str,
-    step: str,
-) -> tuple[pd.DataFrame, list[str]]:
-    """The last value of each run by a column, and which runs end earlier. A run with a failed row has failed."""
-    steps = text[step].map(_number)
-    if steps.isna().any():
-        at = int(steps.isna().idxmax())
-        raise UserError(f"{source}: {step}: {text[step][at]!r} in row {at + 1} is not a number")
-    if (again := pd.concat([*keys, steps], axis=1).duplicated()).any():
-        at = again.idxmax()
-        raise UserError(f"{source}: two rows of one run ({labels[at]}) have {step} {text[step][at]}")
-    run = pd.Series(pd.concat(keys, axis=1).itertuples(index=False, name=None), rows.index)
-    failed = (rows["failed"] & (text[columns.metric] != "")).groupby(run).transform("any")
-    valued = text[columns.metric] != ""
-    place = steps.where(valued, -math.inf)  # of a run without any value, its first row: it has failed
-    kept = rows.assign(failed=failed | ~valued.groupby(run).transform("any")).loc[
-        place.groupby(run, sort=False).idxmax()
-    ]
-    ends = steps.loc[kept.index]
-    early = labels.loc[kept.index][ends < ends.max()]
-    note = f"Last value at an earlier {step} than {ends.max():g}: {first_few(early, '; ')}."
-    return kept, [note] * (not early.empty)
-
-
-def _means(
-    rows: pd.DataFrame, text: pd.DataFrame, keys: list[pd.Series], columns: Columns, source: str, over: str
-) -> pd.DataFrame:
+def _means(rows: pd.DataFrame, text: pd.DataFrame, dataset: str, over: str, source: str) -> pd.DataFrame:
     """The mean over a column for each run; one that lacks a part, or has a failed one, has failed."""
-    parts = text.loc[rows.index, over]
-    if (again := pd.concat([*keys, parts], axis=1).duplicated()).any():
-        raise UserError(f"{source}: two rows of one run have {over} {parts[again.idxmax()]}")
-    run = pd.Series(pd.concat(keys, axis=1).itertuples(index=False, name=None), rows.index)
-    dataset = text.loc[rows.index, columns.dataset] if columns.dataset else pd.Series("", rows.index)
-    complete = parts.groupby(run).transform("nunique") == parts.groupby(dataset).transform("nunique")
-    failed = rows["failed"].groupby(run).transform("any") | ~complete
+    parts, run = text.loc[rows.index, over], rows["run"]
+    if (again := pd.DataFrame({"run": run, "part": parts}).duplicated()).any():
+        raise UserError(f"{source}: {over}: two rows of {run[again.idxmax()]} have {parts[again.idxmax()]}")
+    every = parts.groupby(text.loc[rows.index, dataset]).transform("nunique") if dataset else parts.nunique()
+    failed = rows["failed"].groupby(run).transform("any") | (parts.groupby(run).transform("nunique") < every)
     return rows.assign(value=rows["value"].groupby(run).transform("mean"), failed=failed)[~run.duplicated()]
+
+
+def _check_one_row_each(rows: pd.DataFrame, unused: pd.DataFrame, source: str) -> None:
+    """Raise `UserError` where a run has several rows, naming the columns that vary within it."""
+    if (again := rows["run"].duplicated()).any():
+        run = rows.at[again.idxmax(), "run"]
+        of_run = unused.loc[rows.index[rows["run"] == run]]
+        vary = ", ".join(name for name in of_run if of_run[name].nunique() > 1) or "no column"
+        ways = "--last COLUMN takes the last, --mean-over COLUMN the mean, --where COLUMN=VALUE keeps some"
+        raise UserError(f"{source}: several rows of one run ({run}), in which {vary} vary: {ways}, or name a factor")
 
 
 def _study(
@@ -392,72 +330,60 @@ def _study(
     notes: list[str],
 ) -> Runs:
     """The study of one dataset."""
-    names = {factor: apart(factor, "config") for factor in columns.factors}
-    levels = {factor: _typed(text[factor]) for factor in columns.factors}
-    shown = [tuple(level_text(level) for level in row) for row in zip(*levels.values())]
-    variant = pd.Series([variant_name(names.values(), level) for level in shown], rows.index)
-    order = {factor: _in_order(level) for factor, level in levels.items()}
-    places = dict(zip(variant, zip(*([order[factor].index(level) for level in of] for factor, of in levels.items()))))
-    if len(places) < len({*shown}):
+    levels = {apart(factor, "config"): _typed(text[factor]) for factor in columns.factors}
+    order = {name: _in_order(of) for name, of in levels.items()}
+    combined = list(zip(*levels.values()))
+    variants = {of: variant_name(levels, map(level_text, of)) for of in combined}
+    if len({*variants.values()}) < len(variants):
         raise UserError(
             f"{source}: two combinations of {', '.join(columns.factors)} have the same name; rename a level"
         )
-    if len(places) < 2 and not columns.dataset:
-        raise UserError(
-            f"{source}: {', '.join(columns.factors)}: every row holds {variant.iloc[0]!r}; a factor has two levels"
-        )
-    baseline = asked.baseline or variant.loc[rows.index.min()]
-    if baseline not in places:
-        raise UserError(
-            f"{source}: baseline: {baseline!r} is not a variant; {did_you_mean(baseline, places)} {', '.join(places)}"
-        )
-    variants = sorted(places, key=lambda name: (name != baseline, places[name]))
-    seeds = rows["seed"] if not asked.unpaired else variant.groupby(variant).cumcount()
-    dataset = text[columns.dataset].iloc[0] if columns.dataset else ""
-    runs = [
-        {
-            "run": f"row {row + 1}",
-            "run_id": None,
-            "variant": variant[row],
-            "seed": int(seeds[row]),
-            "status": "diverged" if rows.at[row, "failed"] else "finished",
-            **{names[factor]: level for factor, level in zip(levels, own)},
-            **({DATASET: dataset} if columns.dataset else {}),
-            metric: None if rows.at[row, "failed"] else float(rows.at[row, "value"]),
-        }
-        for row, *own in zip(rows.index, *levels.values())
-    ]
-    runs.sort(key=lambda run: (variants.index(run["variant"]), run["seed"]))
+    if len(variants) < 2 and not columns.dataset:
+        raise UserError(f"{source}: {', '.join(columns.factors)}: every row holds the same; a factor has two levels")
+    baseline = asked.baseline or variants[combined[rows.index.get_loc(rows.index.min())]]
+    if baseline not in variants.values():
+        names = list(variants.values())
+        raise UserError(f"{source}: baseline: {baseline!r} is not a variant; {nearest(baseline, names)}")
+    place = {of: (name != baseline, [order[n].index(v) for n, v in zip(levels, of)]) for of, name in variants.items()}
+    dataset = {DATASET: text[columns.dataset].iloc[0]} if columns.dataset else {}
+    numbers = Counter[str]()
+    runs = []
+    for row, of in sorted(zip(rows.index, combined), key=lambda pair: (place[pair[1]], rows.at[pair[0], "seed"])):
+        variant, failed = variants[of], bool(rows.at[row, "failed"])
+        seed = numbers[variant] if asked.unpaired else int(rows.at[row, "seed"])
+        numbers[variant] += 1
+        known = {"run": f"row {row + 1}", "run_id": None, "variant": variant, "seed": seed, **dataset}
+        status, value = ("diverged", None) if failed else ("finished", float(rows.at[row, "value"]))
+        runs.append({**known, "status": status, **dict(zip(levels, of)), metric: value})
     file = file_of(source)
     tree = {
         "name": file.name[: len(file.name) - len(ending_of(file))] if file else source.rpartition("/")[2],
-        "factors": {names[factor]: of for factor, of in order.items()},
+        "factors": order,
         "baseline": baseline,
         "metric": str(metric),
-        **({} if is_metric(metric) else {"lower_is_better": metric.lower_is_better}),
         "margin": _margin(asked.margin, rows["value"][~rows["failed"]], metric, source),
         "variance": asked.rule,
-        **({} if asked.family == "all" else {"family": asked.family}),
+        "family": asked.family,
         "seeds": sorted({run["seed"] for run in runs}),
         "base": {},
         "source": source,
-        "notes": [*notes, *_failed_note(runs, columns)],
+        "notes": [*notes, *_failed_note(runs, columns.seed)],
         "command": asked.command or None,
         "study": {"names": {"seed": columns.seed}} if columns.seed.lower() not in ("", "seed") else {},
         "runs": [
             {"run": run["run"], "run_id": "", "variant": run["variant"], "seed": run["seed"]}
-            | {"levels": {name: run[name] for name in names.values()}}
+            | {"levels": {name: run[name] for name in levels}}
             for run in runs
         ],
+        **({} if is_metric(str(metric)) else {"lower_is_better": metric.lower_is_better}),
     }
-    _check_common_seeds(runs, source, asked)
     return Runs.of_rows(StudyPlan.parse(tree, source), runs, [])
 
 
 def _typed(cells: pd.Series) -> list[Any]:
     """The levels as numbers where all are numbers, else as text."""
     numbers = [_number(cell) for cell in cells]
-    if not all(number is not None and math.isfinite(number) for number in numbers):
+    if any(number is None or not math.isfinite(number) for number in numbers):
         return list(cells)
     return [int(cell) if re.fullmatch(r"-?\d+", cell) else number for cell, number in zip(cells, numbers)]
 
@@ -468,25 +394,12 @@ def _in_order(levels: Iterable[Any]) -> list[Any]:
     return different if any(isinstance(level, str) for level in different) else sorted(different)
 
 
-def _failed_note(runs: Sequence[Mapping[str, Any]], columns: Columns) -> list[str]:
+def _failed_note(runs: Sequence[Mapping[str, Any]], seed: str) -> list[str]:
     """What to do about failed runs: nothing on their variants is tested."""
     failed = [run for run in runs if run["status"] == "diverged"]
-    if not failed:
-        return []
-    seed = columns.seed or "seed"
-    way = f", or leave the seed out for all by --where {seed}!={failed[0]['seed']}" if columns.seed else ""
+    way = f", or leave the seed out for all by --where {seed}!={failed[0]['seed']}" if failed and seed else ""
     lost = first_few(dict.fromkeys(run["variant"] for run in failed))
-    return [f"Not tested because of failed runs: {lost}. Train the failed runs again{way}."]
-
-
-def _check_common_seeds(runs: Sequence[Mapping[str, Any]], source: str, asked: Asked) -> None:
-    """Raise `UserError` where a variant has no seed in common with another, though runs are paired by it."""
-    seeds: dict[str, set[int]] = {}
-    for run in runs:
-        seeds.setdefault(run["variant"], set()).add(run["seed"])
-    for variant, own in seeds.items():
-        if not asked.unpaired and len(seeds) > 1 and not any(own & of for name, of in seeds.items() if name != variant):
-            raise UserError(f"{source}: {variant} has no seed in common with another variant; give --unpaired")
+    return [f"Not tested because of failed runs: {lost}. Train the failed runs again{way}."] * bool(failed)
 
 
 def _margin(given: float | str | None, values: Iterable[float], metric: Metric, source: str) -> float | None:

@@ -25,9 +25,9 @@ from analysis.runs.runs import Runs
 from analysis.verdicts import UNKNOWN, Comparison, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
 from analysis.verdicts.estimates import moments
-from analysis.write.document import Code, Document, Item, Section, Warn
+from analysis.write.document import Code, Document, Item, Section, Warn, present
 from analysis.write.table import SIGNS, Column, Key, Table, Value, chosen
-from experiments.errors import first_few
+from experiments.errors import MOST_NAMED, first_few
 from experiments.metric import Metric
 
 NO_RUN = Comparison(diff=UNKNOWN, verdict=NOT_TESTED, verdict_of_finished=NOT_TESTED, reason="no run", dropped=0)
@@ -42,16 +42,15 @@ def across_document(
     `command`: the command that makes it, if any.
     """
     parts = by_dataset(sources)
+    shown = {findings.dataset for findings in studies.values()}
     missing = [
         Warn(f"{name} is left out: none of its runs has ended.", topic="datasets")
         for name in parts
-        if name not in {findings.dataset for findings in studies.values()}
+        if name not in shown
     ]
-    excluded = [(f"{name}: {run}", why) for name, part in parts.items() for run, why in sorted(part.troubles.items())]
-    listed = {run for part in parts.values() for run in part.troubles}
-    excluded += [(run, why) for study in sources for run, why in sorted(study.troubles.items()) if run not in listed]
-    one = study_document(next(iter(studies.values()))) if len(studies) == 1 else None
-    document = one or _document(studies, command, spread)
+    excluded = [(f"{study.name}: {run}", why) for study in sources for run, why in sorted(study.troubles.items())]
+    several = len(studies) > 1
+    document = _document(studies, command, spread) if several else study_document(next(iter(studies.values())))
     about = sources[0].plan.description if len(sources) == 1 else ""
     return replace(document, description=about, warnings=[*missing, *document.warnings], excluded=excluded)
 
@@ -59,13 +58,22 @@ def across_document(
 def _document(studies: Mapping[str, Findings], command: str, spread: Spread | None) -> Document:
     metric = next(iter(studies.values())).means.metric
     use_math(name for f in studies.values() if f.variants.labelled for name in f.variants.typed.values())
-    counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
     table = studies_table(studies, spread=spread)
-    several = any(findings.variants.others for findings in studies.values())
-    plots = [replace(forest_plot(studies), beside=False)] if several else []
-    items: list[Item] = [replace(table, notes=(*table.notes, *counts)), *plots]
+    counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
+    items: list[Item] = [replace(table, notes=(*table.notes, *counts))]
+    if any(findings.variants.others for findings in studies.values()):
+        items.append(replace(forest_plot(studies), beside=False))
     runs, curves = (pd.concat(frames) for frames in zip(*((f.runs, f.study.curves) for f in studies.values())))
-    result = Section("result", "Results", items, frames={"runs": runs, "curves": curves})
+    origins = {name: origin(findings.study) for name, findings in studies.items()}
+    made = dict.fromkeys(filter(None, [*(commands(f.study) for f in studies.values()), command]))
+    sections = [
+        Section("result", "Results", items, frames={"runs": runs, "curves": curves}),
+        *(
+            Section(f"provenance-{number}", f"{name}: provenance", present(facts))
+            for number, (name, facts) in enumerate(origins.items())
+        ),
+        Section("reproduce", "Reproduce", list(map(Code, made))),
+    ]
     return Document(
         title="".join(_told(studies)[:1]).removesuffix(".")
         or f"{words.titled(metric)} over {words.listing(list(studies))}",
@@ -73,7 +81,7 @@ def _document(studies: Mapping[str, Findings], command: str, spread: Spread | No
         summary=" ".join(f"{name}: {summary(findings)}" for name, findings in studies.items()),
         headline=tuple(answer(studies)),
         warnings=_warnings(studies),
-        sections=[result, *_origins(studies, command)],
+        sections=sections,
     )
 
 
@@ -81,24 +89,12 @@ def _warnings(studies: Mapping[str, Findings]) -> list[Warn]:
     """The warnings on each study, each with the datasets that it is about."""
     about: dict[Warn, list[str]] = {}
     for name, findings in studies.items():
-        for one in warnings(study_sections(findings)):
-            about.setdefault(one, []).append(name)
-    every = len(studies)
+        for warning in warnings(study_sections(findings)):
+            about.setdefault(warning, []).append(name)
     return [
-        replace(one, line=(f"{', '.join(on)}: " if len(on) < every else "") + one.line) for one, on in about.items()
+        replace(warning, line=(f"{', '.join(on)}: " if len(on) < len(studies) else "") + warning.line)
+        for warning, on in about.items()
     ]
-
-
-def _origins(studies: Mapping[str, Findings], command: str) -> list[Section]:
-    """Where the runs of each study come from, and the commands, each once."""
-    texts = dict.fromkeys(
-        [*(text for f in studies.values() for text in commands(f.study)), *([command] if command else [])]
-    )
-    sections = [
-        Section(f"provenance-{number}", f"{name}: provenance", [origin(findings.study)])
-        for number, (name, findings) in enumerate(studies.items())
-    ]
-    return [*sections, Section("reproduce", "Reproduce", list(map(Code, texts)))]
 
 
 @dataclass(frozen=True)
@@ -114,10 +110,6 @@ class AcrossRow:
     on: dict[str, VariantRow]
     shown: dict[str, list[str]]
 
-    def count(self, verdict: str) -> int | None:
-        """The number of datasets on which a verdict is shown; None for the baseline."""
-        return len(self.shown[verdict]) if self.shown else None
-
 
 def across_rows(studies: Mapping[str, Findings]) -> list[AcrossRow]:
     """A row for each variant of any dataset."""
@@ -132,36 +124,36 @@ def across_rows(studies: Mapping[str, Findings]) -> list[AcrossRow]:
     return rows
 
 
-def _groups(studies: Mapping[str, Findings]) -> list[tuple[list[str], str]]:
-    """The variants of which the same is said, and what: those that are better on most datasets first."""
-    first, groups = next(iter(studies.values())), dict[str, list[str]]()
-    for row in sorted((row for row in across_rows(studies) if row.shown), key=lambda row: -len(row.shown["better"])):
-        if any(own.comparison.verdict != NOT_TESTED for own in row.on.values()):
-            groups.setdefault(_said(row, first), []).append(row.name)
-    return [(names, f"{'is' if len(names) == 1 else 'are'} {text}") for text, names in groups.items()]
-
-
-def _told(studies: Mapping[str, Findings]) -> list[str]:
-    """A sentence for each group of variants, or for the first of many."""
-    groups, count = _groups(studies), sum(bool(row.shown) for row in across_rows(studies))
-    told = groups if len(groups) < 3 else groups[:1]
-    ways = [[f"{words.names(names)} {text}.", f"{len(names)} of {count} variants {text}."] for names, text in told]
-    rest = words.plural(sum(len(names) for names, _ in groups[1:]), "other variant")
-    return [*map(words.fitting, ways), *[f"The {rest}: see the table."] * (len(told) < len(groups))]
-
-
 def answer(studies: Mapping[str, Findings]) -> list[str]:
     """On how many datasets each variant is shown to differ from the baseline, and what is not tested."""
     rows = across_rows(studies)
     if len(rows) == 1 or len(studies) == 1:
         return [f"{name}: {headline(study_sections(findings))[0]}" for name, findings in studies.items()]
-    untested = list[str]()
-    for row in sorted((row for row in rows if row.shown), key=lambda row: -len(row.shown["better"])):
-        lost = [name for name, own in row.on.items() if own.comparison.verdict == NOT_TESTED]
-        untested += [f"{words.quoted(row.name)} on {name} ({row.on[name].comparison.reason})" for name in lost]
-    said = " ".join(_told(studies))
+    untested = [
+        f"{words.quoted(row.name)} on {name} ({one.comparison.reason})"
+        for row in rows
+        for name, one in row.on.items()
+        if row.shown and one.comparison.verdict == NOT_TESTED
+    ]
     left_out = f"Not tested: {first_few(untested)}." if untested else ""
-    return [*filter(None, [said, left_out])]
+    return [*filter(None, [" ".join(_told(studies)), left_out])]
+
+
+def _told(studies: Mapping[str, Findings]) -> list[str]:
+    """A sentence for each group of variants of which the same is said, those that are better on most datasets first."""
+    first, groups = next(iter(studies.values())), dict[str, list[str]]()
+    rows = [row for row in across_rows(studies) if row.shown]
+    for row in sorted(rows, key=lambda row: -len(row.shown["better"])):
+        if any(one.comparison.verdict != NOT_TESTED for one in row.on.values()):
+            groups.setdefault(_said(row, first), []).append(row.name)
+    told = [(text, names) for text, names in groups.items()][: 1 if len(groups) > 2 else 2]
+    said = [
+        f"{words.names(names) if len(names) <= MOST_NAMED else f'{len(names)} of {len(rows)} variants'} "
+        f"{'is' if len(names) == 1 else 'are'} {text}."
+        for text, names in told
+    ]
+    rest = sum(map(len, groups.values())) - sum(len(names) for _, names in told)
+    return [*said, *[f"The {words.plural(rest, 'other variant')}: see the table."] * bool(rest)]
 
 
 def _said(row: AcrossRow, first: Findings) -> str:
@@ -194,25 +186,22 @@ def studies_table(
         fields |= own
     columns |= {word: Column(f"{word} on", fields[word], words.counts) for word in COUNTED}
     keys = chosen(columns, names, [*columns][:-1])
-    counted_on = words.listing([f"{word} on" for word in COUNTED if word in keys])
     after = "standard deviation of the runs" if sd else f"{words.CONFIDENCE} interval"
     counted = [mean.n for findings in studies.values() for mean in findings.means.of_variants.values() if mean.n] or [0]
-    tested = ", of the variants that are tested" * any(findings.comparisons.untested for findings in studies.values())
     drawn = {verdict_mark(row.on[name].comparison.verdict) for row in rows for name in studies}
-    marks = [f"{sign} {mark.replace('-', ' ')}" for mark, sign in SIGNS.items() if mark in drawn]
-    none = "; no mark: none of these" * bool(drawn - {*SIGNS, "baseline"})
-    against = f" Marks against {variants.name(variants.baseline)}: {', '.join(marks)}{none}." if marks else ""
+    marks = ", ".join(f"{sign} {mark.replace('-', ' ')}" for mark, sign in SIGNS.items() if mark in drawn)
+    against = f" Marks against {variants.name(variants.baseline)}: {marks}; no mark: none of these." if marks else ""
+    least = "" if {*COUNTED}.isdisjoint(keys) else " Better, worse, equivalent on: at least so many datasets."
     caption = (
         f"{words.titled(metric)}: mean and {after}, {words.seeds(counted, first.counted)}.{against} "
-        f"Bold: the best mean on a dataset{tested}."
-        f"{f' {words.capital(counted_on)}: at least so many datasets.' if counted_on else ''}"
+        f"Bold: the best mean on a dataset.{least}"
     )
     note = f"Marks are read from intervals that hold for {held_for(first)}."
-    return Table("across", caption, rows, tuple(columns[key] for key in keys), fields, (note,), turns=True)
+    return Table("across", caption, rows, tuple(columns[key] for key in keys), fields, (note,))
 
 
 def _count(verdict: str) -> Callable[[AcrossRow], int | None]:
-    return lambda row: row.count(verdict)
+    return lambda row: len(row.shown[verdict]) if row.shown else None
 
 
 def _of_dataset(dataset: str, findings: Findings, metric: Metric, sd: bool) -> tuple[Column, dict[Key, Value]]:

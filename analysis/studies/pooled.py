@@ -167,39 +167,33 @@ def _runs(study: Runs) -> set[Any]:
 def pooled_document(pooled: Pooled, command: str) -> Document:
     """The report: a row for each study and one for all, a figure, and the command."""
     metric, effects, seeds, studies = pooled.metric, pooled.effects, pooled.seeds, pooled.studies
-    rows = [_row(e.study, f"{e.rate:g}", e.above, e.mean) for e in effects]
-    above = sum(effect.above for effect in effects)
-    rows.append(_row("these studies, over seeds", "", above, seeds))
-    known = studies.n > 0
-    rows += [_row("these studies, over studies", "", None, studies)] * known
+    above, known = sum(effect.above for effect in effects), studies.n > 0
+    rows = [(effect.study, f"{effect.rate:g}", f"{effect.above} of {effect.mean.n}", effect.mean) for effect in effects]
+    rows.append(("these studies, over seeds", "", f"{above} of {seeds.n}", seeds))
+    rows += [("these studies, over studies", "", "", studies)] * known
+    records = [dict(zip(("study", "rate", "above", "difference"), row)) for row in rows]
+    shown = Bars(metric, "difference", lambda row: "shown" if row["difference"].excludes_zero else "not shown")
     columns = (
         Column("study", "study", key=True),
         Column("learning rate", "rate"),
         Column("seeds above 0", "above"),
-        replace(signed_column(metric, "difference", "difference"), bars=Bars(metric, "difference", _verdict)),
+        replace(signed_column(metric, "difference", "difference"), bars=shown),
     )
     caption = (
         f"{words.capital(metric.label)}, {pooled.pair}: mean over the seeds of each study and of these studies together"
         f"{', and mean of the means of studies' * known}, with Student's {words.CONFIDENCE} intervals."
     )
     said = f"{pooled.pair}: {above} of {seeds.n} seeds above 0, {_text(seeds, metric)} in these studies"
-    said += f" and {_text(studies, metric)} over {studies.n} studies." * known + "." * (not known)
-    table = Table("pooled", caption, rows, columns)
+    said += f" and {_text(studies, metric)} over {studies.n} studies." if known else "."
+    table = Table("pooled", caption, records, columns)
     plot = Plot("pooled", lambda: draw_forest(table.forests), "The rows of the table.", beside=True)
-    section = Section("pooled", "Pooled effect", [table, plot])
-    origin = Section("reproduce", "Reproduce", [Code(command)] * bool(command))
+    sections = [
+        Section("pooled", "Pooled effect", [table, plot]),
+        Section("reproduce", "Reproduce", [Code(command)] * bool(command)),
+    ]
     over = f"{words.capital(metric.label)} over {words.plural(len(effects), 'study', 'studies')}."
     title = f"{pooled.pair}: {words.points(seeds, metric, signed=True)} in these studies"
-    return Document(title, "", over, (said, AFTER), [], [section, origin])
-
-
-def _row(study: str, rate: str, above: int | None, difference: Estimate) -> dict[str, Any]:
-    counted = "" if above is None else f"{above} of {difference.n}"
-    return {"study": study, "rate": rate, "above": counted, "difference": difference, "n": difference.n}
-
-
-def _verdict(row: Mapping[str, Any]) -> str:
-    return "shown" if row["difference"].excludes_zero else "not shown"
+    return Document(title, "", over, (said, AFTER), [], sections)
 
 
 def _text(one: Estimate, metric: Metric) -> str:

@@ -35,6 +35,7 @@ CEILING: Verdict = "both at the ceiling"
 """Instead of "equivalent": each run of both variants errs on at most one image, which leaves no room."""
 NOT_TESTED: Verdict = "not tested"
 """There is no interval, so nothing can be said; `Comparison.reason` says why."""
+NO_SPREAD: tuple[Reason, ...] = ("no spread over the seeds", "no spread over the runs")
 SHOWN: tuple[Verdict, ...] = ("better", "worse", "equivalent")
 FEW_SEEDS = 5  # common seeds below which a pair with the baseline is judged as one of all pairs
 Values = Mapping[str, Mapping[int, float]]
@@ -230,10 +231,11 @@ def without_test(comparison: Comparison, reason: Reason) -> Comparison:
 
 
 def _intervals(at_look: Differences, level: np.ndarray, rule: Rule) -> list[Estimate]:
-    """The intervals at 1 - level (pairs,); unknown within the margin where there is no spread: a rare failure may be
-    missed, so it is no evidence of equivalence.
+    """The intervals at 1 - level (pairs,); unknown where there is no spread, at zero and within the margin: a rare
+    failure may be missed, so it is no evidence of equivalence.
     """
-    untested = at_look.constant & (np.abs(at_look.mean) + at_look.half_width(1 - level) <= rule.bound)
+    within = np.abs(at_look.mean) + at_look.half_width(1 - level) <= rule.bound
+    untested = at_look.constant & (within | (at_look.mean == 0))
     return [
         replace(interval, low=np.nan, high=np.nan) if unknown else interval
         for interval, unknown in zip(at_look.estimates(1 - level), untested, strict=True)
@@ -271,14 +273,15 @@ def at_ceiling(compared: Mapping[Pair, Comparison], variants: Collection[str]) -
 
     def named(comparison: Comparison, verdict: Verdict) -> Verdict:
         unclear = verdict == "not shown" and not comparison.dropped
-        return CEILING if unclear or verdict == "equivalent" else verdict
+        equal = verdict == NOT_TESTED and comparison.reason in NO_SPREAD
+        return CEILING if unclear or equal or verdict == "equivalent" else verdict
 
-    return {
-        pair: replace(one, verdict=named(one, one.verdict), verdict_of_finished=named(one, one.verdict_of_finished))
-        if {*variants}.issuperset(pair)
-        else one
-        for pair, one in compared.items()
-    }
+    results = dict(compared)
+    for pair in (pair for pair in compared if {*variants}.issuperset(pair)):
+        one, verdict = compared[pair], named(compared[pair], compared[pair].verdict)
+        finished, reason = named(one, one.verdict_of_finished), None if verdict == CEILING else one.reason
+        results[pair] = replace(one, verdict=verdict, verdict_of_finished=finished, reason=reason)
+    return results
 
 
 def against_baseline(compared: Mapping[Pair, Comparison], values: Values, baseline: str) -> dict[str, Comparison]:

@@ -105,11 +105,6 @@ class Grid(NamedTuple):
     columns: list[Column]
     rows: list[tuple[Shown, ...]]
 
-    @property
-    def main(self) -> Grid:
-        """What the page shows at once."""
-        return self.only([not column.detail for column in self.columns])
-
     def only(self, wanted: list[bool]) -> Grid:
         rows = [tuple(compress(row, wanted)) for row in self.rows]
         return Grid(list(compress(self.columns, wanted)), rows)
@@ -123,7 +118,7 @@ class Table:
     rows that are mappings. An `Estimate` is three columns of it. `folded`: whether the page shows only the caption
     until the reader unfolds it; a table without columns is only its CSV. `group`: the group of each row; a link to
     "#GROUP" leads to its first row. `listing`: a long table that only the page shows; the document has a frame of the
-    same name, which is its CSV. `turns`: whether LaTeX may make rows of its columns, where these are many.
+    same name, which is its CSV.
     """
 
     name: str
@@ -135,7 +130,6 @@ class Table:
     folded: bool = False
     group: Value | None = None
     listing: bool = False
-    turns: bool = False
 
     def shown(self) -> Grid:
         """The columns that hold a text in any row, and those that identify a row."""

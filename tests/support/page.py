@@ -129,10 +129,11 @@ def gains(_, row):
     values = finished(folder).pivot(index="seed", columns="variant", values="test/acc")
     a, b, c, d = (values[name] for name in re.fullmatch(r"\((.*) − (.*)\) − \((.*) − (.*)\)", row[0]).groups())
     change = 100 * ((a - b) - (c - d))
-    terms = results(folder).factors.model.terms
-    share = 2 * len(terms) * terms["contrasts"].iloc[-1]  # pairs and factors; terms; the differences of one
+    model = results(folder).factors.model
+    last = [*model.tests][-1]
+    share = 2 * len(model.tests) * model.tests[last]  # pairs and factors; terms; the differences of one
     half = stats.t.ppf(1 - 0.025 / share, len(change) - 1) * stats.sem(change)
-    assert (terms["verdict"].iloc[-1] == "shown") == (abs(change.mean()) > half)
+    assert (model.verdicts[last] == "shown") == (abs(change.mean()) > half)
     return [*row[:2], points([change.mean(), change.mean() - half, change.mean() + half]), str(len(change))]
 
 

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 import tiny
 import yaml
+from analysis.studies.ledger import independent_groups
 from commands import refusal
 from study_file import read_study, write_study
 from synthetic import change_summary
 
 import analysis.main
 from analysis.runs.read import read
-from analysis.studies.ledger import independent_groups
 from experiments.errors import UserError
 from experiments.locks import lock
 from experiments.runs.exports import file_digest, study_digest

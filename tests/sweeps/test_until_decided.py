@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from analysis.verdicts.stopping import after_looks
 from page import REFERENCE, STUDIES, results
 from stubbed import Stubbed, finish, tiny_plan
 from study_file import read_study
@@ -12,7 +13,6 @@ from synthetic import write_study
 
 from analysis.findings import analyze
 from analysis.runs.folder import read_folder
-from analysis.verdicts.stopping import after_looks
 from analysis.verdicts.study import compare_variants, from_rows
 from experiments.errors import UserError
 from experiments.stated import UntilDecided
