@@ -91,16 +91,16 @@ def _plot(plan: Tuned, trials: pd.DataFrame, findings: Findings) -> Plot | None:
     if path is None:
         return None
     tips = [_tip(plan, row) for row in trials.to_dict("records")]
-    trials = trials.assign(x=trials[path], y=trials[metric], tip=tips)
     chosen = [(v, own.settings[path], own.val_acc, "chosen", "chosen") for v, own in plan.variants.items()]
-    trials = pd.concat([trials, pd.DataFrame(chosen, columns=["variant", "x", "y", "status", "tip"])])
+    choices = pd.DataFrame(chosen, columns=["variant", "x", "y", "status", "tip"])
+    drawn = pd.concat([trials.assign(x=trials[path], y=trials[metric], tip=tips), choices])
     axis, log = "peak learning rate" if path == "optim.lr" else _name(path), plan.space[path].log
     caption = (
         f"Tuning: validation accuracy of each trial against its {_name(path)}. Large mark: the trial that was chosen. "
         "Small mark: a finished trial. Hollow mark: a trial that was stopped early, with its last validation accuracy. "
         "Trials that diverged have none."
     )
-    return Plot("tuning", lambda: draw_trials(trials, axis, log, metric, styles), caption)
+    return Plot("tuning", lambda: draw_trials(drawn, axis, log, metric, styles), caption)
 
 
 def _tip(plan: Tuned, trial: dict[Any, Any]) -> str:

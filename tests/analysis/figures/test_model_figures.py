@@ -71,15 +71,9 @@ def test_each_kind_has_the_arrays_that_apply_to_it(inspections):
 
 
 def test_a_mosaic_has_each_patchs_tile_in_its_place():
-    similarity = np.arange(16.0).reshape(2, 2, 2, 2)
-    expected = [
-        [0, 1, np.nan, 4, 5],
-        [2, 3, np.nan, 6, 7],
-        [np.nan] * 5,
-        [8, 9, np.nan, 12, 13],
-        [10, 11, np.nan, 14, 15],
-    ]
-    np.testing.assert_array_equal(figures.mosaic(similarity), expected)
+    gap = np.nan
+    expected = [[0, 1, gap, 4, 5], [2, 3, gap, 6, 7], [gap] * 5, [8, 9, gap, 12, 13], [10, 11, gap, 14, 15]]
+    np.testing.assert_array_equal(figures.mosaic(np.arange(16.0).reshape(2, 2, 2, 2)), expected)
 
 
 def test_the_section_has_the_figures_of_every_variant_and_the_attention_of_baseline_and_best(study_dir):
@@ -92,24 +86,20 @@ def test_the_section_has_the_figures_of_every_variant_and_the_attention_of_basel
 
 def test_titles_of_neighbouring_panels_do_not_overlap(inspections):
     names = [f"patch_size={size}, embed_dim={width}" for size in (2, 4) for width in (32, 64)]
-    renamed = [replace(inspections["learned-1d"], variant=name) for name in names]
-    for kind in ("logits", "similarity"):
-        figure = figures.heat_maps({model.variant: model.similarity for model in renamed}, kind)
-        figure.draw_without_rendering()
-        titled = [axes for axes in figure.axes if axes.get_title(loc="left")]
-        shown = [axes.get_title(loc="left").replace("\n", " ") for axes in titled]
-        assert all(title.startswith(name) for title, name in zip(shown, names, strict=True))
-        boxes = [axes._left_title.get_window_extent() for axes in titled]
-        assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
-        assert boxes[-1].x1 <= figure.bbox.x1
+    figure = figures.heat_maps(dict.fromkeys(names, inspections["learned-1d"].similarity), "logits")
+    figure.draw_without_rendering()
+    titled = [axes for axes in figure.axes if axes.get_title(loc="left")]
+    titles = [axes.get_title(loc="left").replace("\n", " ") for axes in titled]
+    assert all(title.startswith(name) for title, name in zip(titles, names, strict=True))
+    boxes = [axes._left_title.get_window_extent() for axes in titled]
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2)) and boxes[-1].x1 <= figure.bbox.x1
 
 
 def test_overlays_show_class_and_prediction(inspections):
     inspected = inspections["learned-1d"]
     maps = (inspected.attention, inspected.rollout)
     figure = figures.overlay(inspected.images, maps, inspected.truth, inspected.predicted)
-    words = [text.get_text() for axes in figure.axes for text in axes.texts]
-    titles = [text for text in words if text not in ("true\npredicted", "attention", "rollout")]
+    titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
     assert titles == [f"{truth}\n{answer}" for truth, answer in zip(inspected.truth, inspected.predicted)]
 
 
