@@ -190,6 +190,8 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
             yield f"--{others[0]}: is not allowed with --{outputs[0]}, which writes no report"
         if "wandb" in given and {"metric", "baseline"} & given:
             yield "--wandb: shows the planned comparison; --metric and --baseline are not allowed with it"
+        if {"rename", "json"} <= given:
+            yield "--rename: is not allowed with --json"
         if "columns" in given and "table" not in given:
             yield "--columns: is allowed only with --table"
         for name, other in (("lower_is_better", "higher_is_better"), ("unpaired", "variance")):

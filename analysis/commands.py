@@ -113,8 +113,8 @@ def _check_number(parts: Mapping[str, Runs], name: str, asked: Asked) -> None:
 def _gate(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
     (one,) = found.values()
     notes = [note for note in warning_texts(warnings(study_sections(one))) if note not in one.study.notes]
-    say(*(f"Note: {note}" for note in notes), error=True)
     status, said = gate(one, asked.gate or "")
+    say(*(f"Note: {note}" for note in notes), error=True)
     return status, [said]
 
 

@@ -27,7 +27,7 @@ def printable(text: object) -> str:
 
 
 def say(*lines: object, error: bool = False, hang: int | None = None) -> None:
-    """Print lines, each as `printable` shows it: the only way to the terminal, but for tables and progress of rich.
+    """Print lines, if any, each as `printable` shows it: the only way to the terminal, but for what rich prints.
 
     `hang`: wrap lines at the width of the terminal; what continues a line is indented by so many spaces.
     """
@@ -37,7 +37,8 @@ def say(*lines: object, error: bool = False, hang: int | None = None) -> None:
             line_width(), subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
         )
         shown = [part for line in shown for part in wrap.wrap(line) or [""]]
-    print("\n".join(shown), file=sys.stderr if error else sys.stdout, flush=True)
+    if shown:
+        print("\n".join(shown), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def line_width() -> int:

@@ -21,7 +21,7 @@ def presets() -> int:
     numbers = [Column(name, justify="right") for name in ("parameters", "fixed", "MFLOPs/image", "published")]
     *numbers_of, descriptions = zip(*preset_rows(), strict=True)
     _print(["preset", *numbers, "measured here"], zip(*numbers_of), "Fixed: values of embeddings that are not trained.")
-    say()
+    say("")
     _print(["preset", "description"], zip(numbers_of[0], descriptions), "Train one with: vit-train --preset NAME.")
     return 0
 

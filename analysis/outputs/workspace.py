@@ -53,8 +53,10 @@ def save(findings: Findings, document: Document, folder: Path) -> str:
     token(folder)
     page, note = workspace(findings, document, folder, entity, project), read_json(folder / TOKEN)
     if url := note.get(PAGE):
-        saved = ws.Workspace.from_url(url)
-        saved.name, saved.sections, saved.runset_settings = page.name, page.sections, page.runset_settings
+        saved, ours = ws.Workspace.from_url(url), {section.name for section in page.sections}
+        of_user = [section for section in saved.sections if section.name not in ours]
+        saved.name, saved.sections = page.name, [*page.sections, *of_user]
+        saved.runset_settings = page.runset_settings
         page = saved
     page.save()
     write_json(folder / TOKEN, {**note, PAGE: page.url})

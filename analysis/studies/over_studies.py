@@ -191,7 +191,7 @@ def studies_table(
     drawn = {verdict_mark(row.on[name].comparison.verdict) for row in rows for name in studies}
     marks = ", ".join(f"{sign} {mark.replace('-', ' ')}" for mark, sign in SIGNS.items() if mark in drawn)
     against = f" Marks against {variants.name(variants.baseline)}: {marks}; no mark: none of these." if marks else ""
-    least = "" if {*COUNTED}.isdisjoint(keys) else " Better, worse, equivalent on: at least so many datasets."
+    least = "" if {*COUNTED}.isdisjoint(keys) else " Counts of datasets: at least so many."
     caption = (
         f"{words.titled(metric)}: mean and {after}, {words.seeds(counted, first.counted)}.{against} "
         f"Bold: the best mean on a dataset.{least}"

@@ -60,7 +60,12 @@ def saved(plot: Plot, kind: str, creator: str | None = None) -> bytes:
 
 
 def _shown(svg: str) -> str:
-    """A drawing without what cannot be printed in its texts, such as an escape: XML and HTML allow it nowhere."""
+    """A drawing without what cannot be printed in its texts, such as an escape: XML and HTML allow it nowhere.
+
+    Its clip paths are numbered: Matplotlib's names of them follow the last digits of floats.
+    """
+    for number, name in enumerate(dict.fromkeys(re.findall(r"url\(#(p[0-9a-f]{10})\)", svg))):
+        svg = svg.replace(name, f"clip-{number}")
     return re.sub(r"[^\n -~]", lambda match: printable(match[0]), svg)
 
 

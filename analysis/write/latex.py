@@ -7,6 +7,7 @@ from pylatexenc.latexencode import unicode_to_latex
 from analysis.figures.style import is_math
 from analysis.words import GREEK, math_parts, plain
 from analysis.write.table import Column, Shown, Table, label_lines
+from experiments.errors import printable
 
 HEAD = r"% written by vit-report --table, which replaces the whole file; needs \usepackage{booktabs}"
 MARKS = {
@@ -40,6 +41,7 @@ def table(table: Table) -> str:
 
 def escaped(text: str) -> str:
     """Return text that LaTeX sets as it is. A character that pylatexenc does not know is a question mark."""
+    text = printable(re.sub(r"\s+", " ", text))
     shown: str = unicode_to_latex(text, unknown_char_policy="replace", unknown_char_warning=False)
     return re.sub(r"^(\[|\*)", r"{\1}", shown)  # after \\, these are an argument
 

@@ -99,10 +99,11 @@ def test_the_figure_shows_every_trial(folder):
         of_variant = tuning[tuning["variant"] == variant]
         measured = of_variant[of_variant["status"] != "diverged"]  # a diverged trial has no accuracy
         expected = [*zip(measured["optim.lr"], 100 * measured["val/acc"])]
-        marks, hollow = drawn[f"v{index}-trials-0"], [status != "finished" for status in measured["status"]]
-        assert marks.get_offsets().tolist() == [pytest.approx(place) for place in expected]
+        marks, hollow = drawn[f"v{index}-trials-0"], [status != "finished" for status in measured["status"]] + [False]
+        *shown, chosen = marks.get_offsets().tolist()
+        assert shown == [pytest.approx(place) for place in expected] and chosen[0] == pytest.approx(BEST[variant])
         assert [colour[3] == 0 for colour in marks.get_facecolors()] == hollow and sum(hollow) == 1
-        assert drawn[f"v{index}-chosen-0"].get_offsets()[0][0] == pytest.approx(BEST[variant])
+        assert marks.get_sizes()[-1] > max(marks.get_sizes()[:-1])
 
 
 def test_a_choice_at_the_end_of_its_range_and_another_base_are_warned_of(folder):
