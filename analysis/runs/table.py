@@ -100,8 +100,8 @@ def read_file(path: Path) -> pd.DataFrame:
             return pd.DataFrame()
         except (ImportError, ValueError, TypeError, AttributeError, RecursionError, EOFError, zlib.error) as error:
             raise RecordError(f"{path}: cannot be read: {error}") from error
-    rows = csv.reader(io.StringIO(body.decode("utf-8-sig"), newline=""), delimiter="\t" if ending == ".tsv" else ",")
-    if short := next((number for number, row in enumerate(rows) if 0 < len(row) < len(cells.columns)), 0):
+    lines = csv.reader(io.StringIO(body.decode("utf-8-sig"), newline=""), delimiter="\t" if ending == ".tsv" else ",")
+    if short := next((number for number, row in enumerate(lines) if 0 < len(row) < len(cells.columns)), 0):
         raise RecordError(f"{path}: row {short} has fewer cells than the header")
     if len(cells.columns) == 1 and {";", "\t", ",", "|"} & {*cells.iat[0, 0]}:
         raise RecordError(f"{path}: the header is one cell, {cells.iat[0, 0]!r}; cells are separated by commas")

@@ -150,7 +150,9 @@ def test_a_forest_is_drawn_on_given_axes(tmp_path):
     pyplot.close(figure)
 
 
-@pytest.mark.parametrize("colour", [*style.PALETTE, *{colour for colour, _ in style.VERDICTS.values()} - {style.INK}])
+@pytest.mark.parametrize(
+    "colour", sorted({*style.PALETTE, *(colour for colour, _ in style.VERDICTS.values())} - {style.INK})
+)
 def test_colours_have_contrast_with_light_and_dark_pages(colour):
     assert contrast(colour, "#fdfefe") > 3 and contrast(colour, "#14171b") > 3
 
