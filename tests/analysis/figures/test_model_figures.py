@@ -108,8 +108,7 @@ def test_overlays_show_class_and_prediction(inspections):
     inspected = inspections["learned-1d"]
     maps = (inspected.attention, inspected.rollout)
     figure = figures.overlay(inspected.images, maps, inspected.truth, inspected.predicted)
-    words = [text.get_text() for axes in figure.axes for text in axes.texts]
-    titles = [text for text in words if text not in ("true\npredicted", "attention", "rollout")]
+    titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
     assert titles == [f"{truth}\n{answer}" for truth, answer in zip(inspected.truth, inspected.predicted)]
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import shown
-from analysis.figures.points import against_cost
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
@@ -16,6 +15,7 @@ from synthetic import results_of
 from analysis.figures import style
 from analysis.figures.style import Plot
 from analysis.figures.styles import LONGEST, shorts, styles_of
+from analysis.figures.values import draw_costs
 from analysis.questions.results import question, variants_table
 from analysis.report import study_document
 from analysis.write.files import saved
@@ -71,7 +71,7 @@ def test_a_variant_without_a_result_is_in_no_legend(tmp_path):
 def cost_figure(results, **costs):
     """The figure of costs in which variants have these numbers of parameters."""
     cost = results.cost.assign(params=pd.Series(costs).reindex(results.cost.index))
-    return against_cost(cost, {"params": "parameters"}, results.means.of_variants, results.study.metric, results.styles)
+    return draw_costs(cost, {"params": "parameters"}, results.means.of_variants, results.study.metric, results.styles)
 
 
 def test_marks_at_the_same_cost_are_side_by_side(tmp_path):
