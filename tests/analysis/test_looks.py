@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import study_file
-from analysis.questions.claims import study_claims
 from scipy import stats as scipy_stats
 from shown import answer, section, warnings
 from synthetic import change_summary, write_factorial, write_study
@@ -154,7 +153,7 @@ def test_before_the_first_look_nothing_is_tested(write, tmp_path):
     results = analyze(read_folder(write(tmp_path, 3, looks=[5, 10])))
     found = {(compared.verdict, compared.reason) for compared in results.comparisons.pairs.values()}
     assert found == {("not tested", "waiting for a look")}
-    assert study_claims(results) == [] and results.factors.model is None
+    assert results.factors.model is None
     assert ("first planned look is at 5 seeds" in results.factors.skipped_reason) == (len(results.study.factors) > 1)
     assert "first planned look is at 5 seeds, and all runs of 3 seeds have ended" in answer(results)
     assert "Best mean test accuracy so far: " in answer(results)
@@ -187,108 +186,3 @@ def test_seeds_that_the_planned_looks_foresee_are_no_warning(tmp_path):
     folder = study_at(tmp_path, 10, looks=[5, 10])
     change_summary(folder / "v0-s0", planned={"seeds": list(range(5)), "fields": field_digests(StudyPlan.read(folder))})
     assert warnings(analyze(read_folder(folder))) == []
-
-
-def test_json_says_for_each_variant_with_which_others_it_has_no_verdict(tmp_path, vit_report):
-    def answer(folder):
-        look = json.loads(vit_report(folder, "--json")[1])["look"]
-        return look and {name: look[name] for name in ("look", "undecided")}
-
-    every = {name: [other for other in ACCURACY if other != name] for name in ACCURACY}
-    assert answer(study_at(tmp_path / "a", 4, looks=[5, 10])) == {"look": 0, "undecided": every}
-    open_pair = {"none": [], "learned-1d": ["learned-2d"], "learned-2d": ["learned-1d"]}
-    study = study_at(tmp_path / "b", 7, looks=[5, 10], spread=0.01)
-    assert answer(study) == {"look": 5, "undecided": open_pair}
-    diverged = unfinished(7, 10) | {("none", 0): "diverged"}  # at chance level, none would not be worse
-    study = study_at(tmp_path / "c", 7, looks=[5, 10], spread=0.01, statuses=diverged)
-    assert answer(study)["undecided"]["none"] == every["none"]
-    assert answer(study_at(tmp_path / "d", 5)) is None
-    assert answer(study_at(tmp_path / "e", 10, looks=[5, 10])) == {"look": 10, "undecided": {n: [] for n in ACCURACY}}
-
-
-def study_that_stops(folder, stopped, seeds=10, learned_2d=0.951, **options):
-    """A study until decided with looks at 5 and 10 seeds; the runs of stopped variants end there."""
-    accuracy = {**ACCURACY, "learned-2d": learned_2d, "sinusoidal": 0.9}
-    gone = {(variant, seed): "absent" for variant, end in stopped.items() for seed in range(end, seeds)}
-    return with_stops(
-        write_study(folder, accuracy=accuracy, seeds=seeds, epochs=2, spread=0.01, statuses=gone, **options), stopped
-    )
-
-
-def with_stops(study, stopped):
-    """The study with looks at 5 and 10 seeds, whose plan ends the runs of stopped variants there."""
-    tree = study_file.read_study(study)
-    runs = [run for run in tree["runs"] if run["seed"] < stopped.get(run["variant"], 10)]
-    study_file.write_study(study, {**tree, "looks": [5, 10], "until_decided": {}, **study_file.with_seeds(runs)})
-    return study
-
-
-def test_a_variant_that_stopped_is_tested_at_the_looks_that_it_reached(tmp_path, vit_report):
-    early = analyze(read_folder(study_at(tmp_path / "a", 5, looks=[5, 10], spread=0.01)))
-    stopped = study_that_stops(tmp_path / "b", {"learned-1d": 5, "sinusoidal": 5}, learned_2d=0.715)
-    results = analyze(read_folder(stopped))
-    pairs = results.comparisons.pairs
-    assert {pair: compared.n for pair, compared in pairs.items() if compared.n == 10} == {("learned-2d", "none"): 10}
-    assert {compared.dropped for compared in pairs.values()} == {0}
-    diff = pairs["learned-1d", "none"].diff
-    assert diff.value == pytest.approx(early.comparisons.versus["learned-1d"].diff.value, rel=1e-9)
-    low, high = scipy_stats.t.interval(0.95, 4, *(f(difference(early, 5)) for f in (np.mean, scipy_stats.sem)))
-    assert diff.high - diff.low > high - low
-    assert results.conduct.planned == results.conduct.finished == 30
-    (said,) = section(results, "looks").paragraphs
-    assert "2 after 5 seeds, 1 not decided" in said and "hold whenever a variant stops" in said
-    assert warnings(results) == []
-    assert vit_report(stopped)[0] == 0
-    again = read_export(export(read_folder(stopped), tmp_path / "exported"))
-    assert analyze(again).comparisons.pairs[("learned-1d", "none")] == pairs["learned-1d", "none"]
-
-
-def test_a_study_whose_variants_are_all_decided_has_no_next_look(tmp_path):
-    every = dict.fromkeys([*ACCURACY, "sinusoidal"], 5)
-    _, said = results_and_text(study_that_stops(tmp_path, every))
-    assert "All variants are decided, so it is the last look." in said and "3 after 5 seeds, 0 not decided" in said
-
-
-def test_two_variants_near_chance_are_not_decided_for_the_report_and_for_what_stops_variants(tmp_path, vit_report):
-    near, far = {"none": 0.1, "learned-1d": 0.1}, {"sinusoidal": 0.9}
-    study = write_study(tmp_path, accuracy={**near, **far}, seeds=5, epochs=2, spread=0.001)
-    study = with_stops(study, {"sinusoidal": 5})
-    assert json.loads(vit_report(study, "--json")[1])["look"]["undecided"] == {
-        "none": ["learned-1d"],
-        "learned-1d": ["none"],
-        "sinusoidal": [],
-    }
-    _, said = results_and_text(study)
-    assert "both near chance, so not called equivalent" in said and "All variants are decided" not in said
-    assert "1 after 5 seeds, 1 not decided" in said
-
-
-def results_and_text(study):
-    results = analyze(read_folder(study))
-    shown = [answer(results), *section(results, "looks").paragraphs, *warnings(results)]
-    return results.comparisons.pairs, " ".join(shown)
-
-
-def test_a_variant_whose_further_runs_were_taken_out_of_study_json_is_not_called_decided(tmp_path):
-    every = dict.fromkeys([*ACCURACY, "sinusoidal"], 5)
-    _, said = results_and_text(study_that_stops(tmp_path, every, learned_2d=0.715))
-    assert "study.json plans no more seeds of learned-2d, which has no verdict." in said
-    assert "All variants are decided" not in said and "2 after 5 seeds, 1 not decided" in said
-
-
-def test_with_pairs_a_study_whose_variants_had_stopped_counts_the_seeds_that_are_trained(tmp_path):
-    """Its variants stopped by the baseline's pairs; now all seeds are planned again, and none of them is trained."""
-    study = study_that_stops(tmp_path, {"learned-1d": 5, "sinusoidal": 5})
-    planned = study_file.read_study(write_study(tmp_path / "all", accuracy={**ACCURACY, "sinusoidal": 0.9}, seeds=10))
-    every = {field: planned[field] for field in ("runs", "seeds")}
-    study_file.write_study(study, {**study_file.read_study(study), **every, "until_decided": {"pairs": True}})
-    results = analyze(read_folder(study))
-    (said,) = section(results, "looks").paragraphs
-    assert "This is the look at 5 seeds." in said and "a verdict in test/acc with every other variant" in said
-    assert study_document(results).summary.partition(". ")[2].startswith("4 variants × 5 to 10 seeds on digits.")
-    assert "30 of 40 runs finished" in study_document(results).summary
-
-
-def test_factors_are_tested_at_the_looks_that_all_variants_reached(tmp_path):
-    study = with_stops(write_factorial(tmp_path, seeds=10), {"depth=1, head=logits": 5})
-    assert analyze(read_folder(study)).factors.model.seeds == tuple(range(5))

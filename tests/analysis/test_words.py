@@ -49,12 +49,7 @@ def test_magnitudes(value, text):
 
 
 def test_labels_of_ticks_are_exact():
-    assert [words.magnitude(value, 5) for value in (26_100, 26_250, 0.25, 1_200)] == [
-        "26.1 k",
-        "26.25 k",
-        "0.25",
-        "1.2 k",
-    ]
+    assert [words.magnitude(value, 5) for value in (26_100, 26_250, 0.25)] == ["26.1 k", "26.25 k", "0.25"]
 
 
 @pytest.mark.parametrize(
@@ -62,22 +57,6 @@ def test_labels_of_ticks_are_exact():
 )
 def test_durations(value, text):
     assert duration_text(value) == text
-
-
-@pytest.mark.parametrize(
-    ("metric", "value", "half", "text"),
-    [
-        ("test/acc", 0.993, 0.020, "99.3 (97.3 to 100)"),
-        ("test/acc", 0.010, 0.020, "1.0 (0 to 3.0)"),
-        ("test/acc", 0.993, 0.004, "99.30 ± 0.40"),
-        ("test/loss", 0.010, 0.020, "0.010 (0 to 0.030)"),
-        ("test/loss", 2.0, 0.5, "2.00 ± 0.50"),
-    ],
-)
-def test_an_interval_is_cut_at_what_the_metric_can_be(metric, value, half, text):
-    metric = Metric(metric)
-    estimate = Estimate(value, value - half, value + half, 5)
-    assert words.with_interval(estimate, metric) == text
 
 
 def test_a_metric_of_the_user_has_no_limits():

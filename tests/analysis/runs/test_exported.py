@@ -8,15 +8,12 @@ import shutil
 
 import pandas as pd
 import pytest
-from analysis.runs.inferred import infer
 from synthetic import add_metrics, change_summary, state_plan, write_study
 
-from analysis.asked import Asked
 from analysis.runs.exported import export
 from analysis.runs.folder import read_folder
 from analysis.runs.held_fixed import plan_changes
 from analysis.runs.read import read
-from analysis.runs.source_run import SourceRun
 from experiments.config import RunConfig, override
 from experiments.errors import UserError
 from experiments.runs import record
@@ -70,19 +67,6 @@ def test_pandas_reads_every_number_that_the_records_hold(tmp_path):
     assert curves.loc[curves["run"] == "v2-s1", "val/acc"].tolist() == [float(line.split(",")[-1]) for line in lines]
 
 
-def test_settings_of_any_type_are_read_back_as_they_were(tmp_path):
-    """W&B holds settings of other programs: texts that look like numbers, empty texts, several types in one."""
-    values = [1, 2.5, "2.5", "", None, True, "True", 'a,\n"b"', "é"]
-    settings = [
-        {"seed": at, "odd": value, "text": str(value), "whole": at, "flag": at > 3} for at, value in enumerate(values)
-    ]
-    runs = [SourceRun(f"r{one['seed']}/x", "finished", one, f"v{one['seed']}") for one in settings]
-    study = infer("wandb:me/project", runs, Asked())
-    back = read(str(export(study, tmp_path / "exported")))
-    same(back, study)
-    assert list(map(repr, back.runs["odd"].dropna())) == [repr(value) for value in values if value is not None]
-
-
 def test_texts_that_look_like_numbers_stay_texts(tmp_path):
     """One seed, one number of shots, a dataset named after a year, a commit of digits: none of them becomes a
     number.
@@ -113,7 +97,7 @@ def test_no_file_of_an_export_names_a_path_of_the_machine(tmp_path):
     (folder / "v0-s0" / "metrics.csv").write_text("")
     study = read_folder(folder, skip_unreadable=True)
     exported = export(study, tmp_path / "exported")
-    texts = [path.read_text() for path in exported.iterdir() if path.suffix != ".npz"]
+    texts = [path.read_text() for path in exported.iterdir()]
     assert str(tmp_path) in study.troubles["v0-s0"] and not any(str(tmp_path) in text for text in texts)
     back = read(str(exported))
     assert back.plan.command == "vit-sweep run own.yaml --out=runs --set 'data.root+seed=[data, 1]' --tuned tuned.yaml"
@@ -123,27 +107,11 @@ def test_no_file_of_an_export_names_a_path_of_the_machine(tmp_path):
 def test_exporting_twice_gives_the_same_bytes(tmp_path):
     study = read_folder(write_study(tmp_path, seeds=3, statuses=STATUSES))
     first = contents(export(study, tmp_path / "exported"))
-    (tmp_path / "exported" / "report").mkdir()  # a report made from the export stays where it is
+    (tmp_path / "exported" / "test_hits.npz").write_text("of the user")  # other files stay as they are
+    first = contents(tmp_path / "exported")
     assert contents(export(study, tmp_path / "exported")) == first
     again = export(read(str(tmp_path / "exported")), tmp_path / "again")  # and an export of the export is its copy
     assert contents(again) == first
-
-
-@pytest.mark.parametrize("name", ["runs.csv", "curves.csv", "study.json"])
-def test_a_changed_export_is_refused_by_name(tmp_path, name):
-    study = read_folder(write_study(tmp_path, seeds=3))
-    folder = export(study, tmp_path / "exported")
-    file = folder / name
-    text = file.read_text()
-    file.write_text(text.replace("0.01", "0.02", 1) if name == "study.json" else text.replace("9", "8", 1))
-    assert file.read_text() != text
-    with pytest.raises(record.RecordError, match=f"{name}: does not match its .*digest"):
-        read(str(folder))
-    with pytest.raises(UserError, match=f"{name}: does not match"):
-        export(study, folder)
-    file.unlink()
-    with pytest.raises(UserError, match=name):
-        read(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -152,12 +120,11 @@ def test_a_changed_export_is_refused_by_name(tmp_path, name):
         ("runs", {"test/acc": 70.0}, "runs.csv: v0-s0: test/acc: 70 is not allowed: expected a fraction from 0 to 1"),
         ("runs", {"params": "x"}, "runs.csv: v0-s0: params: 'x' is not allowed"),
         ("runs", {"status": ["odd", *["finished"] * 7]}, "runs.csv: v0-s0: status: 'odd' is not allowed"),
-        ("runs", {"model.depth": [[1]] * 8}, "runs.csv: v0-s0: model.depth: .* is not allowed: expected one value"),
         ("runs", {"seed": 7}, "runs.csv: its runs are not those of study.json: .*'v0-s0', 'none', 0"),
         ("curves", {"val/acc": "x"}, "the epochs have a val/acc that is no number"),
     ],
 )
-def test_values_that_cannot_be_are_refused_although_the_digests_fit(tmp_path, table, values, reason):
+def test_values_that_cannot_be_are_refused(tmp_path, table, values, reason):
     study = read_folder(write_study(tmp_path, seeds=2))
     nonsense = dataclasses.replace(study, **{table: getattr(study, table).assign(**values)})
     with pytest.raises(record.RecordError, match=reason):
@@ -187,8 +154,8 @@ def test_more_runs_replace_an_export_and_other_or_fewer_runs_do_not(tmp_path):
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "runs.csv", "study.json"])
-def test_a_folder_with_files_of_the_users_is_left_alone(tmp_path, name):
+@pytest.mark.parametrize("name", ["runs.csv", "study.json"])
+def test_files_of_the_user_are_not_replaced(tmp_path, name):
     study = read_folder(write_study(tmp_path, seeds=2))
     folder = tmp_path / "exported"
     folder.mkdir()

@@ -19,10 +19,6 @@ COUNTS = """
     flags-cifar10 45
 """
 RUNS = {name: int(n) for name, n in (entry.split() for entry in COUNTS.split(","))}
-WITHOUT_HITS = {
-    *("lodha-cifar10", "mnist-small/table-8", "probes/frozen-random-heard"),
-    *("pulfer-mnist/head", "table-8-64-rates"),
-}
 
 
 @pytest.mark.parametrize("name", sorted(RUNS))
@@ -34,9 +30,6 @@ def test_a_reference_study_is_complete_and_unchanged(name):
     assert runs["commit"].isna().all() if name == "larger-64" else runs["commit"].notna().all()  # no git on its machine
     assert runs["epochs"].to_dict() == study.curves.groupby("run")["epoch"].max().to_dict()
     assert {"eval.fewshot", "eval.shots"} <= set(runs)  # settings that are newer than the first of these studies
-    accuracies = {run: hits.hits.mean() for run, hits in study.hits.items()}
-    assert accuracies == pytest.approx(runs.loc[list(accuracies), "test/acc"].to_dict(), abs=1e-12)
-    assert bool(accuracies) == (name not in WITHOUT_HITS)
     assert sum(path.stat().st_size for path in (REFERENCE / name).iterdir()) < 1_000_000
     if name == "digits/position":
         none = runs.groupby("variant")["test/acc"].mean()["none"]

@@ -20,7 +20,6 @@ from analysis.runs.by_dataset import by_dataset
 from analysis.runs.folder import read_folder
 from analysis.studies.over_studies import across_document, studies_table
 from analysis.write import files as write
-from analysis.write import latex
 from experiments.errors import UserError
 from experiments.runs import record
 
@@ -114,13 +113,6 @@ def test_variants_of_two_factors_have_the_same_names_on_all_datasets():
     assert "“base, lr = 2” on svhn (no run)" in found.answer
 
 
-def test_a_method_that_is_tested_nowhere_is_not_called_not_shown():
-    frame = table_of_runs()
-    frame.loc[frame["method"].eq("other") & frame["seed"].isin([1, 12]), "acc"] = np.nan
-    first, second = compared(frame).answer.splitlines()
-    assert "other" not in first and second.startswith("Not tested: other on mnist (failed runs")
-
-
 def test_planned_looks_have_the_level_of_the_look_over_the_datasets(tmp_path):
     """At 5 of 10 seeds, (1/2)^3 of the level; one pair on each of two datasets."""
     lost = {(v, seed): "absent" for v in ("none", "cpe") for seed in range(5, 10)}
@@ -182,7 +174,7 @@ def test_the_best_mean_on_a_dataset_is_bold(studies, recorded):
     table = studies_table(of(*studies), ["variant", "mnist", "equivalent"])
     means = recorded[recorded["dataset"] == "mnist"].groupby("variant")["accuracy"].mean()
     assert [row[0].text for row in table.shown().rows if row[1].bold] == [means.idxmax()]
-    assert "Bold: the best mean on a dataset. Equivalent on: at least so many datasets." in table.caption
+    assert "Bold: the best mean on a dataset. Better, worse, equivalent on: at least so many datasets." in table.caption
     with pytest.raises(UserError, match="--columns: 'svhn' is not allowed: expected variant, digits, mnist, better"):
         studies_table(of(*studies), ["svhn"])
 
@@ -197,22 +189,6 @@ def test_it_is_a_report_and_a_table_for_a_paper(studies):
     assert document.headline[0].startswith(first)
     (warning,) = document.warnings
     assert warning.line == "mnist: Diverged: 1 run of cpe."
-    (row,) = [line for line in latex.table(studies_table(of(*studies))).splitlines() if line.startswith("learned")]
-    better, worse = r" \$\\bigtriangleup\$\} & ", r" \$\\bigtriangledown\$ & "
-    cells = (
-        r"learned-\{\}1d & \\textbf\{79\.\d+ \$\\pm\$ [\d.]+"
-        + better
-        + r"49\.\d+ \$\\pm\$ [\d.]+"
-        + worse
-        + r"1 & 1 \\\\"
-    )
-    assert re.fullmatch(cells, row)
-
-
-def test_the_figure_has_a_panel_for_each_dataset(studies):
-    (plot,) = document_of(*studies).plots
-    assert [axes.get_title(loc="left") for axes in plot.figure.axes] == [*DATASETS]
-    assert {"better", "worse"} <= {text.get_text() for text in plot.figure.legends[0].get_texts()}
 
 
 @pytest.mark.parametrize(
@@ -235,10 +211,7 @@ def test_two_studies_of_one_dataset_are_refused(tmp_path):
 
 
 def test_a_baseline_without_a_run_on_a_dataset_is_refused():
-    with pytest.raises(
-        UserError,
-        match="dataset=svhn: the table: baseline: 'base' is not among the variants; the variants: other, ours",
-    ):
+    with pytest.raises(UserError, match="the table: baseline: 'base' is not a variant; allowed: ours, other"):
         compared(table_of_runs().query("method != 'base' or dataset != 'svhn'"))
 
 
@@ -251,13 +224,6 @@ def absent(dataset=None, seeds=range(5), kinds=("none", "cpe")):
     """Runs that have not started."""
     datasets = [dataset] if dataset else ["digits", "mnist"]
     return {(f"name={d}, pos_embed={kind}", seed): "absent" for d in datasets for kind in kinds for seed in seeds}
-
-
-def test_a_dataset_as_a_factor_is_not_pooled(tmp_path):
-    """The report compares within datasets. It does not call one dataset better than another."""
-    document = report_of(tmp_path)
-    assert [table.name for table in document.tables] == ["across"] and "report.html" in write.make(document)
-    assert document.headline == ("cpe is better than “none” on all 2 datasets (digits and mnist).",)
 
 
 @pytest.mark.parametrize(
@@ -291,9 +257,9 @@ def test_a_plan_that_was_kept_is_not_called_changed(tmp_path):
     state_plan(folder)
     assert document_of(read_folder(folder)).warnings == []
     plan = study_file.read_study(folder)
-    study_file.write_study(folder, {**{key: value for key, value in plan.items() if key != "schema"}, "margin": 0.3})
+    study_file.write_study(folder, {**{key: value for key, value in plan.items() if key != "schema"}, "margin": 0.02})
     lines = [warning.line for warning in document_of(read_folder(folder)).warnings]
-    assert lines == ["The margin was changed after 10 runs had started: from 0.01 to 0.3."]
+    assert lines == ["The margin was changed after 10 runs had started: from 0.01 to 0.02."]
 
 
 def test_an_excluded_record_is_listed_under_its_dataset(tmp_path):
@@ -301,4 +267,4 @@ def test_an_excluded_record_is_listed_under_its_dataset(tmp_path):
     (folder / "v3-s4" / record.METRICS).write_text("epoch\n")
     shutil.copytree(folder / "v0-s0", folder / "extra")
     excluded = document_of(read_folder(folder, skip_unreadable=True)).excluded
-    assert [run for run, _ in excluded] == ["mnist: v3-s4", "extra"]
+    assert [run for run, _ in excluded] == ["position: extra", "position: v3-s4"]

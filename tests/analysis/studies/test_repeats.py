@@ -1,10 +1,10 @@
 """Studies that hold the same runs are one piece of evidence."""
 
 import pytest
-from analysis.studies.ledger import independent_groups
 from synthetic import write_study
 
 from analysis.runs.read import read
+from analysis.studies.pooled import independent_groups
 
 KINDS = {"none": 0.7, "learned-1d": 0.9}
 

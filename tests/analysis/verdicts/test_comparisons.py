@@ -100,41 +100,23 @@ def test_seeds_are_paired_and_the_rest_counted():
         ([0.005, 0.006, 0.004] * 4, "equivalent"),  # reliably there, and reliably smaller than the margin
         ([0.03, -0.02, 0.01, -0.03, 0.02], "not shown"),
         ([0.009, 0.011, 0.010, 0.0105, 0.0095], "better"),  # about the margin: there, but not shown to be small
-        ([0.1] * 5, "better"),
         ([0.001] * 5, "not tested"),  # neither side varies: a rare failure may be missed
-        ([0.0] * 5, "equal on all seeds"),
+        ([0.0] * 5, "not tested"),
         ([0.1], "not tested"),
         ([NAN, NAN, NAN], "not tested"),
     ],
 )
 def test_verdicts(diffs, verdict):
-    found = against(shifted(diffs), "a", Rule(margin=0.01, floor=0.005 / math.sqrt(2)))["b"]
+    found = against(shifted(diffs), "a", Rule(margin=0.01))["b"]
     assert found.verdict == verdict
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 5])
-def test_equal_differences_of_one_image_are_equal_by_chance_and_of_ten_images_are_not(n):
-    """Of 100 images: the standard deviation of a run is half an image or more."""
-    rule = Rule(margin=1e-6, floor=0.005)
-    verdicts = [against(shifted([size] * n), "a", rule)["b"].verdict for size in (0.1, 0.01)]
-    assert verdicts == ["better", "better" if n == 5 else "not shown"]
-
-
 @pytest.mark.parametrize("diffs", [[0.1] * 5, [x + 0.1 - x for x in (0.3, 0.7, 0.1, 0.9)]])
-def test_equal_differences_without_a_known_step_are_no_evidence(diffs):
+def test_equal_differences_are_no_evidence(diffs):
     """Also where the floats differ in the last digits."""
     found = against(shifted(diffs), "a")["b"]
     assert (found.verdict, found.reason) == ("not tested", "no spread over the seeds")
     assert np.isnan([found.p, found.p_adjusted, found.diff.low, found.detectable]).all()
-
-
-@pytest.mark.parametrize("base", [0.0, 0.1, 0.3, 0.7, 0.8])
-def test_a_difference_of_exactly_the_margin_does_not_depend_on_rounding(base):
-    """0.8 + 0.01 - 0.8 is above 0.01 and 0.1 + 0.01 - 0.1 below it, as floats."""
-    runs = [base, base + 0.5, base, base + 0.5, base]
-    values = {"a": by_seed(*runs), "b": by_seed(*(run + 0.01 for run in runs))}
-    found = against(values, "a", Rule(margin=0.01, floor=1e-12))["b"]
-    assert found.verdict == "better"
 
 
 def test_less_of_a_loss_is_better():
@@ -205,9 +187,9 @@ def test_a_verdict_also_holds_where_failed_runs_count_at_chance_level(counted, v
 def test_a_rare_failure_that_no_run_shows_is_not_called_equivalent():
     """One of 20 runs fails (60 % instead of 100 %), so "a" is 2 points worse than "b": beyond the margin."""
     failed = np.random.default_rng(0).random((400, 5)) < 0.05
-    rule, found = Rule(margin=0.01, floor=0.0005), []
+    rule, found = Rule(margin=0.01), []
     for study in failed:
         values = {"a": by_seed(*np.where(study, 0.6, 1.0)), "b": by_seed(*[1.0] * 5)}
         found.append(against(values, "b", rule)["a"].verdict)
     assert found.count("equivalent") <= 0.05 * len(found)
-    assert found.count("equal on all seeds") == int((~failed).all(axis=1).sum()) > 0.7 * len(found)
+    assert found.count("not tested") == int((~failed).all(axis=1).sum()) > 0.7 * len(found)

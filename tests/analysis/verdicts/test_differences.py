@@ -86,6 +86,51 @@ def test_500_tables_with_gaps_have_the_errors_of_the_rule(unpaired):
                 assert found.half_width(0.99)[place] == pytest.approx(half, rel=1e-6)
 
 
+@pytest.mark.parametrize("missing", [0, 1, 2])
+@pytest.mark.parametrize("n", [2, 3, 5, 10])
+def test_two_variants_with_seeds_have_the_paired_t_test(n, missing):
+    """A third variant with a single run tells nothing of the spread."""
+    x = np.random.default_rng(n).normal(size=(3, n + missing)) * np.array([1, 5, 1])[:, None]
+    x[:1, n:], x[2, 1:] = np.nan, np.nan
+    expected = scipy_stats.ttest_rel(x[0, :n], x[1, :n])
+    for table in (x[:2], x):
+        found = differences(table, np.array([0]), np.array([1]))
+        assert found.t_test()[0] == pytest.approx(expected.pvalue)
+        low, high = expected.confidence_interval(0.99)
+        assert found.half_width(0.99)[0] == pytest.approx((high - low) / 2)
+
+
+def test_what_seeds_and_variants_shift_changes_no_standard_error_although_runs_are_missing():
+    """A variant that stopped, and a run that is missing, are no reason for other standard errors."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(6, 7))
+    x[0, 3:], x[4, 2] = np.nan, np.nan
+    moved = x + 100 * rng.normal(size=(6, 1)) + 100 * rng.normal(size=7)
+    widths = [differences(values, *pairs(6)).half_width(0.95) for values in (x, moved)]
+    np.testing.assert_allclose(*widths, rtol=1e-7)
+
+
+def test_the_order_of_variants_and_seeds_and_the_unit_do_not_matter():
+    x = np.random.default_rng(2).normal(size=(5, 6))
+    first, second = pairs(5)
+    expected = differences(x, first, second)
+    order = np.array([3, 1, 4, 0, 2])
+    place = np.argsort(order)
+    again = differences(1000 * x[order][:, ::-1], place[first], place[second])
+    np.testing.assert_allclose(again.t_test(), expected.t_test(), rtol=1e-9)
+    np.testing.assert_allclose(again.half_width(0.95), 1000 * expected.half_width(0.95), rtol=1e-9)
+
+
+def test_a_failed_variant_does_not_change_what_the_others_tell():
+    """Its missing seeds leave the pairing by seed of the others as it is."""
+    rng = np.random.default_rng(6)
+    x = 0.9 + 0.02 * rng.normal(size=5) + 0.002 * rng.normal(size=(5, 5))
+    first, second = pairs(5)
+    expected = differences(x, first, second)
+    found = differences(np.vstack([x, np.full((1, 5), np.nan)]), first, second)
+    np.testing.assert_allclose(found.t_test(), expected.t_test(), rtol=1e-9)
+
+
 def test_one_common_seed_is_no_test():
     x = np.random.default_rng(7).normal(size=(5, 7))
     x[0, 4:], x[1, :3] = np.nan, np.nan

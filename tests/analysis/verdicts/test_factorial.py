@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from commands import refusal
 from scipy import stats as scipy_stats
-from statsmodels.stats.multitest import multipletests
 
 from analysis import verdicts
 from analysis.verdicts.factorial import cover_failed
@@ -57,36 +56,27 @@ def test_interaction_of_two_by_two_is_the_t_test_of_the_difference_of_difference
     frame = grid(**{KIND: ["a", "b"], SITE: ["x", "y"]})
     found = verdicts.factorial(frame, "acc", [KIND, SITE])
     at = {site: per_seed(frame, {KIND: "b", SITE: site}, {KIND: "a", SITE: site}) for site in "xy"}
-    test = found.terms.set_index("term").loc[f"{KIND}+{SITE}"]
-    assert test["contrasts"] == 1
-    assert test["p"] == pytest.approx(scipy_stats.ttest_1samp(at["y"] - at["x"], 0).pvalue, **CLOSE)
+    assert found.tests[f"{KIND}+{SITE}"] == 1
+    p = scipy_stats.ttest_1samp(at["y"] - at["x"], 0).pvalue
+    assert found.interactions["p"].tolist() == pytest.approx([p] * 4, **CLOSE)
+    assert found.interactions["p_adjusted"].tolist() == pytest.approx([min(3 * p, 1)] * 4, **CLOSE)
     assert found.interactions["effect"][0].value == pytest.approx((at["y"] - at["x"]).mean() / 4, **CLOSE)
-    simple = found.simple.set_index(["level", "reference", "other_level"])
-    for site, diffs in at.items():
-        expected = (diffs.mean(), *scipy_stats.ttest_1samp(diffs, 0).confidence_interval())
-        effect = simple.loc["b", "a", site]
-        assert interval(effect["diff"]) == pytest.approx(expected, **CLOSE)
-        own = effect[["interaction_p", "interaction_p_adjusted", "verdict"]]
-        assert tuple(own) == tuple(test[["p", "p_adjusted", "verdict"]])
 
 
 def test_effects_of_all_terms_are_one_family_in_which_every_term_has_the_same_weight():
     found = verdicts.factorial(grid(**GRID), "acc", [KIND, SITE])
     kinds, (site,) = (found.contrasts.loc[found.contrasts["factor"] == factor, "p"] for factor in (KIND, SITE))
     cells = found.interactions.loc[found.interactions["level"].str.endswith(" x x"), "p"]  # those at y: their negatives
-    p = [min(multipletests(each, method="bonferroni")[1]) for each in (kinds, [site], cells)]
-    assert found.terms["term"].tolist() == [KIND, SITE, f"{KIND}+{SITE}"]
-    assert found.terms["contrasts"].tolist() == [3, 1, 3]
-    assert found.terms["p"].tolist() == pytest.approx(p, **CLOSE)
+    assert found.tests == {KIND: 3, SITE: 1, f"{KIND}+{SITE}": 3}
     factor = [9, 9, 9, 3]  # three terms, and three effects of kinds, one of sites
     adjusted = np.minimum(factor * np.array([*kinds, site]), 1)
     assert found.contrasts["p_adjusted"].tolist() == pytest.approx(adjusted.tolist(), **CLOSE)
     assert found.interactions["p_adjusted"].tolist() == pytest.approx(
         np.minimum(np.repeat(9 * cells.to_numpy(), 2), 1).tolist(), **CLOSE
     )
-    assert found.terms["p_adjusted"].tolist() == pytest.approx(np.minimum(3 * np.array(p), 1).tolist(), **CLOSE)
     shared = verdicts.factorial(grid(**GRID), "acc", [KIND, SITE], families=2)
-    assert shared.terms["p_adjusted"].tolist() == pytest.approx(np.minimum(6 * np.array(p), 1).tolist(), **CLOSE)
+    expected = np.minimum(2 * np.array(factor) * [*kinds, site], 1).tolist()
+    assert shared.contrasts["p_adjusted"].tolist() == pytest.approx(expected, **CLOSE)
 
 
 @pytest.mark.parametrize("families", [1, 2])
@@ -102,7 +92,7 @@ def test_an_effect_is_shown_where_its_interval_for_all_effects_leaves_zero_out(f
     words = found.contrasts.groupby("factor")["verdict"].apply(
         lambda own: "shown" if "shown" in set(own) else "not shown"
     )
-    assert found.terms.set_index("term").loc[[KIND, SITE], "verdict"].to_dict() == words.to_dict()
+    assert {factor: found.verdicts[factor] for factor in (KIND, SITE)} == words.to_dict()
 
 
 def test_effects_that_need_the_surviving_runs_are_not_shown():
@@ -121,47 +111,33 @@ def test_effects_that_need_the_surviving_runs_are_not_shown():
     assert (wide.low, wide.high) == (min(own.low, other.low), max(own.high, other.high))
     assert both.contrasts["verdict_of_finished"].tolist() == finished.contrasts["verdict"].tolist()
     unknown = cover_failed(finished, None)
-    assert set(unknown.contrasts["verdict"]) | set(unknown.terms["verdict"]) == {"not tested"}
-    for frame in (unknown.contrasts, unknown.interactions, unknown.terms):
+    assert set(unknown.contrasts["verdict"]) | set(unknown.verdicts.values()) == {"not tested"}
+    for frame in (unknown.contrasts, unknown.interactions):
         assert frame[["p", "p_adjusted"]].isna().all(axis=None)
-    for model in (both, unknown):  # the dependence of a simple effect is the interaction's
-        assert model.simple["verdict"].tolist() == [model.terms["verdict"].iloc[-1]] * len(model.simple)
-        assert model.simple["interaction_p_adjusted"].nunique(dropna=False) == 1
-        assert model.simple["interaction_p_adjusted"].iloc[0] == pytest.approx(
-            model.terms["p_adjusted"].iloc[-1], nan_ok=True
-        )
 
 
-def test_means_and_interactions_by_hand():
+def test_interactions_by_hand():
     frame = grid(**GRID)
     found = verdicts.factorial(frame, "acc", [KIND, SITE])
     grand = frame["acc"].mean()
     kinds, cells = frame.groupby(KIND)["acc"].mean(), frame.groupby([KIND, SITE])["acc"].mean()
     sites = frame.groupby(SITE)["acc"].mean()
-    assert {kind: mean.value for (kind,), mean in found.means[KIND,].items()} == pytest.approx(dict(kinds), **CLOSE)
-    assert {cell: mean.value for cell, mean in found.means[KIND, SITE].items()} == pytest.approx(dict(cells), **CLOSE)
     for _, effect in found.interactions.iterrows():
         k, s = effect["level"].split(" x ")
         assert effect["effect"].value == pytest.approx(cells[k, s] - kinds[k] - sites[s] + grand, **CLOSE)
-        assert effect["mean"].value == pytest.approx(cells[k, s], **CLOSE)
     assert (found.seeds, found.seeds_left_out) == ((0, 1, 2, 3), ())
 
 
 def test_a_seed_counts_only_if_it_has_every_cell():
-    """But the mean of a cell is that of all its runs, as in the table of variants."""
     frame = grid(**GRID)
     gone = frame.copy()
     gone.loc[[2, 9], "acc"] = [NAN, math.inf]  # seeds 2 and 1
     found = verdicts.factorial(gone, "acc", [KIND, SITE])
     assert (found.seeds, found.seeds_left_out) == ((0, 3), (1, 2))
     whole = verdicts.factorial(frame[frame["seed"].isin([0, 3])], "acc", [KIND, SITE])
-    for frame in ("contrasts", "simple", "terms"):
-        pd.testing.assert_frame_equal(getattr(found, frame), getattr(whole, frame), rtol=1e-9)
-    effects = [[effect.value for effect in model.interactions["effect"]] for model in (found, whole)]
-    assert effects[0] == pytest.approx(effects[1], **CLOSE)
-    for (kind, site), mean in found.means[KIND, SITE].items():
-        runs = verdicts.mean(gone[(gone[KIND] == kind) & (gone[SITE] == site)]["acc"].to_numpy())
-        assert (mean.value, mean.low, mean.high) == pytest.approx((runs.value, runs.low, runs.high), **CLOSE)
+    for frame, column in (("contrasts", "diff"), ("interactions", "effect")):
+        effects = [[interval(effect) for effect in getattr(model, frame)[column]] for model in (found, whole)]
+        np.testing.assert_allclose(*effects, rtol=1e-9, atol=1e-12)
 
 
 def test_numeric_and_unset_levels():

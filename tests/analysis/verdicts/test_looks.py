@@ -46,28 +46,3 @@ def test_a_pair_is_judged_at_its_last_look_and_says_where_an_earlier_one_showed_
     found = {n: {pair[0]: (c.verdict, c.shown_at) for pair, c in of.items()} for n, of in compared.items()}
     assert found[5] == {"b": ("better", None), "c": ("better", None)}
     assert found[10] == {"b": ("not shown", 5), "c": ("better", None)}
-
-
-def test_a_variant_that_stopped_keeps_the_verdict_and_the_interval_of_its_last_look():
-    """Also where the other side goes on, and the same data would be significant at the level of a later look."""
-    plan, rng = (5, 10), np.random.default_rng(1)
-    shift = {"a": 0.0, "b": 2.2, "c": 0.5, "d": 1.0, "e": 0.2}
-    values = {name: dict(enumerate(by + rng.normal(size=10))) for name, by in shift.items()}
-    values["b"] = {seed: values["b"][seed] for seed in range(5)}
-
-    def compared(n, stopped):
-        rule = Rule(margin=0.5, looks=Looks(plan, tuple(range(n)), stopped))
-        pairs = [(other, "a") for other in "bcde"]
-        return compare(rule.looks.limit(values), pairs, rule)
-
-    def ends(one):
-        return one.diff.value, one.diff.low, one.diff.high, one.p
-
-    first, tested_again, last = compared(5, {}), compared(10, {}), compared(10, {"b": 5})
-    b = ("b", "a")
-    assert ends(last[b]) == pytest.approx(ends(first[b]), rel=1e-9) and last[b].dropped == 0
-    assert first[b].p_adjusted > 0.05 > tested_again[b].p_adjusted  # the same five seeds
-    assert last[b].verdict == first[b].verdict == "not shown"
-    on = {"b": dict.fromkeys(range(10), 1.0)}  # runs beyond its last look
-    assert Looks(plan, tuple(range(10)), {"b": 5}).limit(on) == {"b": dict.fromkeys(range(5), 1.0)}
-    assert last["c", "a"].diff.n == 10 and ends(last["c", "a"]) == pytest.approx(ends(tested_again["c", "a"]), rel=1e-9)
