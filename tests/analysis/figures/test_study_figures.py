@@ -14,7 +14,7 @@ from synthetic import results_of
 
 from analysis.figures import style
 from analysis.figures.style import Plot
-from analysis.figures.styles import LONGEST, shorts, styles_of
+from analysis.figures.styles import LONGEST, shorts
 from analysis.figures.values import draw_costs
 from analysis.questions.results import question, variants_table
 from analysis.report import study_document
@@ -46,6 +46,8 @@ def test_the_forest_has_a_point_for_each_seed_and_the_number_of_each_row(tmp_pat
         finite = [value for value in results.means.values[row.variant].values() if math.isfinite(value)]
         assert sorted(dot.get_xdata()) == pytest.approx(sorted(100 * (value - base) for value in finite), rel=1e-12)
     assert sum(len(dot.get_xdata()) for dot in dots) == 19
+    (band,) = axes.patches  # the margin, ±1 point
+    assert (band.get_x(), band.get_x() + band.get_width()) == pytest.approx((-1, 1))
     numbers = [row["difference from none [interval], points"] for row in shown.rows(variants_table(results))]
     assert [text.get_text().strip() for text in axes.texts] == numbers
 
@@ -89,11 +91,6 @@ def test_costs_that_hardly_differ_are_not_enlarged(tmp_path):
     assert np.ptp(axes.get_xlim()) == pytest.approx(0.316)
     (axes,) = cost_figure(results, none=1.0, cpe=3.16).axes
     assert axes.get_xlim()[0] > 0.5  # costs that differ have their own axis
-
-
-def test_the_margin_is_a_band(tmp_path):
-    (band,) = figure("forest", results_of(tmp_path, margin=0.02)).axes[0].patches
-    assert (band.get_x(), band.get_x() + band.get_width()) == pytest.approx((-2, 2))
 
 
 @pytest.mark.parametrize("name", ["$\\frac{1}{2}$", "<b>&amp;</b>", "_hidden", "a" * 200, "50 % $x_2"])
@@ -140,12 +137,6 @@ def test_a_variant_has_the_same_colour_in_every_figure_of_variants(tmp_path):
         assert len(set.union(*colours.values())) == 1 and colours.keys() == {"curves", "cost"}, colours
 
 
-def test_with_many_variants_only_the_best_and_worst_have_a_colour():
-    names = {f"v{index}": f"v{index}" for index in range(20)}
-    coloured = styles_of(names, "v9", {name: 0.02 * place for place, name in enumerate(names)}).coloured
-    assert len(coloured) == len(style.PALETTE) and {"v0", "v1", "v9", "v18", "v19"} < set(coloured)
-
-
 def test_long_names_that_differ_in_the_middle_stay_different():
     variants = [
         f"learned-{d}d, every-layer{shared}, train_limit = {n}"
@@ -157,19 +148,15 @@ def test_long_names_that_differ_in_the_middle_stay_different():
     assert shorts(["a" * 200, "b"]) == ["a" * 20 + "…" + "a" * 13, "b"]
 
 
-def test_one_seed_and_one_epoch_are_enough_for_figures(tmp_path):
-    results = results_of(tmp_path, seeds=1, epochs=1)
-    assert [plot.name for plot in study_document(results).plots] == ["forest", "cost"]
-
-
-@pytest.mark.parametrize(("count", "rows"), [(200, 200), (201, 200)])
-def test_a_figure_of_very_many_variants_shows_the_first_and_the_last(count, rows, tmp_path):
+def test_a_figure_of_very_many_variants_shows_the_first_and_the_last_and_few_have_a_colour(tmp_path):
     """The table has them all."""
-    accuracy = {"none": 0.5, **{f"v{number}": 0.3 + number / 1000 for number in range(1, count)}}
-    section = question(results_of(tmp_path, accuracy=accuracy, seeds=2, epochs=1, levels=lambda variant: {}))
+    accuracy = {"none": 0.5, **{f"v{number}": 0.3 + number / 1000 for number in range(1, 201)}}
+    findings = results_of(tmp_path, accuracy=accuracy, seeds=2, epochs=1, levels=lambda variant: {})
+    section = question(findings)
     plot = next(item for item in section.items if isinstance(item, Plot))
     table, names = section.items[0], [label.get_text() for label in plot.figure.axes[0].get_yticklabels()]
     shown = [row.variant for row in table.rows]
-    assert names == [*shown[: rows // 2], *shown[-rows // 2 :]]
-    assert ("the first and the last are drawn" in plot.caption) == (count > 200)
-    assert len(table.data) == count
+    assert names == [*shown[:100], *shown[-100:]] and "the first and the last are drawn" in plot.caption
+    coloured = findings.styles.coloured
+    assert len(table.data) == 201 and len(coloured) == len(style.PALETTE)
+    assert {"none", shown[0], shown[1], shown[-2], shown[-1]} < set(coloured)
