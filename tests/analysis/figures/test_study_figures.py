@@ -107,22 +107,11 @@ def test_names_are_shown_as_text(tmp_path, name):
         assert shown.replace(" ", "") in "".join(texts(svg(plot.figure))).replace(" ", ""), plot.name
 
 
-def _contrast(a, b):
-    """WCAG 2's contrast ratio."""
-
-    def luminance(colour):
-        channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
-        return np.dot([0.2126, 0.7152, 0.0722], channels)
-
-    bright, dark = sorted((luminance(a), luminance(b)), reverse=True)
-    return (bright + 0.05) / (dark + 0.05)
-
-
 @pytest.mark.parametrize(
     "colour", [*style.PALETTE, style.FAINT, *(colour for colour, _ in style.VERDICTS.values() if colour != style.INK)]
 )
 def test_colours_have_contrast_with_light_and_dark_pages(colour):
-    assert _contrast(colour, "#fdfefe") > 3 and _contrast(colour, "#14171b") > 3
+    assert min(shown.contrast(to_rgb(colour), to_rgb(page)) for page in ("#fdfefe", "#14171b")) > 3
 
 
 def test_a_variant_has_the_same_colour_in_every_figure_of_variants(tmp_path):
