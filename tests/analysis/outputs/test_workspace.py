@@ -112,10 +112,7 @@ def test_a_wrong_key_is_named_in_one_line(server: PagesServer, tmp_path: Path, m
 
 @pytest.mark.parametrize(
     ("fault", "after"),
-    [
-        ("hang", 6),
-        *(pytest.param(*slow, marks=pytest.mark.slow) for slow in (("hang", 0), ("die", 0), ("500", 0), ("500", 6))),
-    ],
+    [("hang", 6), *(pytest.param(*slow, marks=pytest.mark.slow) for slow in (("hang", 0), ("die", 0), ("500", 6)))],
 )
 def test_a_server_that_fails_costs_a_bounded_time_and_one_line(
     server: PagesServer, tmp_path: Path, fault: str, after: int
