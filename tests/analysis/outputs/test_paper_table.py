@@ -59,11 +59,8 @@ def test_a_name_of_the_paper_stands_in_tables_and_figures(tmp_path):
     drawn = files.make(study_document(findings))
     assert b"no &amp; none" in drawn["figures/forest.svg"] and b"learned-1d" not in drawn["figures/forest.svg"]
     assert findings.study.plan == study.plan and "learned-1d" in findings.comparisons.versus  # only what is shown
-
-
-def test_labels_of_the_study_are_the_names(tmp_path):
-    findings = results_of(tmp_path, study={"labels": {"sinusoidal": "fixed sines"}})
-    assert findings.variants.brief["sinusoidal"] == "fixed sines" and findings.conduct.changes == {}
+    labelled = results_of(tmp_path / "labels", study={"labels": {"sinusoidal": "fixed sines"}})
+    assert labelled.variants.brief["sinusoidal"] == "fixed sines" and labelled.conduct.changes == {}
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,6 @@ def test_a_profile_has_its_points_in_order_and_the_trained_size_among_the_sizes(
     assert not details["test accuracy with permuted patches, %"]
 
 
-def test_permuted_images_alone_have_a_table_and_no_figure(tmp_path):
-    (table,) = question(measured(tmp_path, {"permuted/acc": lambda reached: 0.1}, seeds=2)).items
-    assert table.name == "shifts" and "close to that on the original images" in table.notes[0]
-
-
 def test_each_variant_has_a_line_with_its_means_to_scale(tmp_path):
     findings = measured(tmp_path, SIZES)
     (axes,) = question(findings).items[0].figure.axes
@@ -103,10 +98,13 @@ def test_gains_are_over_the_seeds_of_a_planned_look_and_runs_without_them_are_sa
     assert question(analyze(read(str(folder)))).items[1].notes[-1].startswith("Not all runs have")
 
 
-def test_the_trained_size_alone_has_no_gains(tmp_path):
-    sizes = {f"test/acc@8px{end}": lambda reached: reached for end in ("", "/interpolated")}
-    (table,) = question(measured(tmp_path, sizes, accuracy={"none": 0.5, "rope-2d": 0.6})).items
-    assert table.name == "img-sizes"
+@pytest.mark.parametrize(
+    ("metrics", "name"), [(("permuted/acc",), "shifts"), (("test/acc@8px", "test/acc@8px/interpolated"), "img-sizes")]
+)
+def test_permuted_images_or_the_trained_size_alone_have_a_table_without_figure_and_gains(metrics, name, tmp_path):
+    metrics = dict.fromkeys(metrics, lambda reached: reached)
+    (table,) = question(measured(tmp_path, metrics, accuracy={"none": 0.5, "rope-2d": 0.6}, seeds=3)).items
+    assert table.name == name
 
 
 def test_of_more_variants_than_colours_the_others_are_grey_lines(tmp_path):
@@ -129,9 +127,3 @@ def test_bars_of_accuracies_end_at_what_an_accuracy_can_be(tmp_path):
     for container in question(analyze(read(str(folder)))).items[0].figure.axes[0].containers:
         ends = np.array(container.lines[2][0].get_segments())[..., 1]
         assert ends.min() >= -1e-9 and ends.max() == pytest.approx(100)
-
-
-def test_the_table_of_sizes_says_how_kinds_carry_over_to_them(tmp_path):
-    accuracy = {"none": 0.7, "learned-1d": 0.8, "cape": 0.8, "irpe-k": 0.8}
-    (note,) = question(measured(tmp_path, SIZES, accuracy=accuracy, seeds=2)).items[1].notes
-    assert note.endswith(": learned-1d interpolated, cape rescaled, irpe-k unchanged.")

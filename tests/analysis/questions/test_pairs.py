@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -60,7 +59,7 @@ def test_the_answer_compares_with_the_baseline_names_the_best_and_says_what_such
 @pytest.mark.parametrize("seeds", [1, 2, 5])
 def test_means_and_differences_in_sentences_are_those_of_the_table(seeds, tmp_path):
     findings = results_of(tmp_path, spread=0.01, seeds=seeds)
-    said, table = answer(findings), shown.section(findings, "result").items[0]
+    said, table = answer(findings), variants_table(findings)
     means = {row[0]: row[2].split()[0] for row in shown.texts(table)}
     assert f"“none” ({means['none']} %)" in said or f"“none” {means['none']} %" in said
     sizes = {row[3].split()[0].lstrip("+") for row in shown.texts(table) if row[4:5] == ["better"]}
@@ -82,66 +81,11 @@ def test_lower_is_better_for_a_loss(tmp_path):
     assert answer(findings).startswith("Lower test loss than “none” (")
 
 
-def test_few_pairs_that_are_decided_are_named_and_many_are_counted(tmp_path):
-    accuracy = {"none": 0.5, "cpe": 0.7, "relative": 0.7, "rope-2d": 0.9}
-    said = answer(results_of(tmp_path / "few", accuracy=accuracy, spread=0.001, margin=0.02))
-    assert "Best: rope-2d; of the 3 pairs without “none”: 2 differ, 1 equivalent." in said
-    accuracy |= {"sincos-2d": 0.9}
-    said = answer(results_of(tmp_path / "many", accuracy=accuracy, spread=0.001, margin=0.02))
-    assert "worse than the best: rope-2d and sincos-2d; of the 6 pairs" in said
-    accuracy |= {"learned-1d": 0.9}
-    said = answer(results_of(tmp_path / "more", accuracy=accuracy, spread=0.001, margin=0.02))
-    assert "rope-2d, learned-1d and sincos-2d; of the 10 pairs without “none”: 6 differ, 4 equivalent." in said
-
-
 def test_the_section_on_a_grid_of_factors_names_the_best_combination(tmp_path):
     """depth=1, logits is the baseline; both levels of the head differ by 10 points at depth 2 only."""
     section = question(analyze(read_folder(write_factorial(tmp_path, (0.80, 0.80, 0.90, 0.80)))))
     (said,) = section.answer  # the effects are those of another section
     assert said.startswith("Best: “depth = 2, logits”")
-
-
-def test_seven_variants_are_counted_and_the_largest_difference_is_named(tmp_path):
-    kinds = ("sinusoidal", "learned-1d", "learned-2d", "relative", "rope-2d", "cpe", "sincos-2d")
-    findings = results_of(tmp_path, accuracy={"none": 0.5, **{k: 0.7 + i / 50 for i, k in enumerate(kinds)}})
-    sizes = [100 * findings.comparisons.versus[kind].diff.value for kind in kinds]
-    low, high, most = re.search(
-        r"7 of 7 variants, by (\S+) to (\S+) points \(most: (\S+)\)\.", answer(findings)
-    ).groups()
-    assert [float(low), float(high)] == pytest.approx([min(sizes), max(sizes)], abs=0.06) and most == "sincos-2d"
-
-
-@pytest.mark.parametrize(
-    ("accuracy", "options", "said"),
-    [
-        (
-            [0.7, 0.72],
-            {"spread": 0.05},
-            "By the spread of these runs, a difference of about {} points would be noticed in four of five studies; "
-            "for one of 1 point, it takes about {} seeds.",
-        ),
-        (
-            [0.7, 0.75],
-            {"spread": 0.1, "margin": 0.1},
-            "By the spread of these runs, a difference of about {} points would be noticed in four of five studies.",
-        ),
-        (
-            [0.5] * 5,
-            {"spread": 0.4, "seeds": 2, "variance": "paired"},
-            "By the spread of these runs, 2 seeds are too few to notice any difference in four of five studies.",
-        ),
-    ],
-    ids=["too few", "enough", "hopeless"],
-)
-def test_the_answer_says_how_large_a_difference_the_seeds_see(accuracy, options, said, tmp_path):
-    kinds = ("none", "learned-1d", "cpe", "rope-2d", "relative")
-    findings = results_of(tmp_path, accuracy=dict(zip(kinds, accuracy)), **options)
-    one = findings.comparisons.versus["learned-1d"]
-    assert one.verdict == "not shown"
-    assert (
-        said.format(f"{100 * one.detectable:.1f}", f"{one.needed(findings.policy.margin):.0f}")
-        in question(findings).paragraphs
-    )
 
 
 @pytest.mark.parametrize("far", [False, True])
@@ -166,14 +110,6 @@ def test_a_detectable_difference_above_100_points_is_more_than_the_scale(tmp_pat
     assert row["minimum detectable difference, points"] == "more than the scale"
 
 
-def test_a_single_seed_gets_no_verdict(tmp_path):
-    findings = results_of(tmp_path, seeds=1)
-    first, second = paragraphs(findings)
-    best, none = (f"{100 * findings.means.of(variant).value:.2f} %" for variant in ("sinusoidal", "none"))
-    assert first.startswith(f"Test accuracy: sinusoidal {best}, “none” {none}. With a single seed no statistical test")
-    assert second.startswith("For more runs, train more seeds")
-
-
 def test_pairs_are_tested_where_the_baseline_cannot_be(tmp_path):
     """The baseline has one seed, the two others have five and differ by 20 points."""
     lost = {("none", seed): "absent" for seed in (1, 2, 3, 4)}
@@ -181,12 +117,6 @@ def test_pairs_are_tested_where_the_baseline_cannot_be(tmp_path):
     first, second = paragraphs(results_of(tmp_path, accuracy=accuracy, spread=0.01, statuses=lost))
     assert first.startswith("Test accuracy: cpe ") and "no statistical test against “none” is possible" in first
     assert second == "Best, of the variants that are tested: cpe; the other pair, without “none”: differs."
-
-
-def test_a_baseline_that_always_diverged_needs_another_baseline(tmp_path):
-    lost = {("none", seed): "diverged" for seed in range(3)}
-    said = answer(results_of(tmp_path, seeds=3, statuses=lost))
-    assert "All runs of the baseline (3) ended" in said and "choose another baseline" in said
 
 
 def test_variants_of_which_no_run_finished_keep_their_share_of_the_level(tmp_path):
@@ -197,19 +127,6 @@ def test_variants_of_which_no_run_finished_keep_their_share_of_the_level(tmp_pat
     assert compared.p_adjusted == pytest.approx(6 * compared.p) and not compared.depends_on_failed  # as planned
     assert {findings.comparisons.versus[kind].verdict for kind in ("rope-2d", "relative")} == {"not tested"}
     assert "; not tested (failed runs): rope-2d and relative." in answer(findings)
-
-
-def test_nothing_is_shown_of_a_variant_with_diverged_runs_whose_chance_level_is_not_known(tmp_path):
-    """A loss of a data set whose number of classes is not recorded."""
-    lost = {("sinusoidal", 1): "diverged"}
-    study = read_folder(write_study(tmp_path, metric="test/loss", margin=0.05, statuses=lost, seeds=6))
-    findings = analyze(replace(study, runs=study.runs.assign(**{"data.name": "mine", "data.num_classes": None})))
-    versus = findings.comparisons.versus
-    assert (versus["sinusoidal"].verdict, versus["sinusoidal"].verdict_of_finished) == ("not tested", "better")
-    assert versus["learned-1d"].verdict == "better"
-    assert (
-        "Their chance level is not known: their variants have means, but are not tested." in shown.warnings(findings)[0]
-    )
 
 
 def test_nothing_finished_is_an_error(tmp_path):
@@ -261,10 +178,3 @@ def test_the_seeds_that_a_difference_takes_at_an_early_look_are_those_of_the_las
     early, single = (found[name].versus["cpe"] for name in plans)
     assert early.detectable > single.detectable
     assert single.needed(0.01) < early.needed(0.01) < 1.1 * single.needed(0.01)
-
-
-def test_from_eight_variants_on_the_pairs_are_a_file_without_a_table(tmp_path):
-    kinds = ("none", "sinusoidal", "learned-1d", "learned-2d", "relative", "rope-2d", "cpe", "sincos-2d")
-    section = question(results_of(tmp_path, accuracy={kind: 0.5 + i / 50 for i, kind in enumerate(kinds)}, seeds=2))
-    assert [item.name for item in section.items] == ["differences"]
-    assert len(section.frames["pairs"]) == 21  # 7 * 6 / 2

@@ -56,22 +56,14 @@ def test_a_study_of_its_cells_shows_the_papers_table_and_has_both_numbers_and_ma
 
 
 def test_its_data_have_the_papers_figures_and_this_studys(tmp_path):
+    assert question(results_of(tmp_path / "other", seeds=2)) is None  # it has sinusoidal
     findings = results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.95, "learned-2d": 0.94})
     (table,) = question(findings).items
     frame = table.data.set_index("kind")
     assert {(kind, site): frame.loc[kind, f"{site}_paper"] for kind, site in PAPER_TABLE_8} == PAPER_TABLE_8
-    mean = findings.means.of("learned-2d")
-    assert frame.loc["learned-2d", ["stem_ours", "stem_low", "stem_high", "stem_n"]].tolist() == [
-        mean.value,
-        mean.low,
-        mean.high,
-        5,
-    ]
+    mean, ours = findings.means.of("learned-2d"), ["stem_ours", "stem_low", "stem_high", "stem_n"]
+    assert frame.loc["learned-2d", ours].tolist() == pytest.approx([mean.value, mean.low, mean.high, 5])
     assert frame["every-layer_ours"].isna().all() and frame["stem_ours"].isna().tolist() == [False] * 3 + [True]
     rows = shown.rows(table)
     assert rows[1]["Every Layer: paper / this study, %"] == "63.96 / –"
     assert rows[3]["Default/Stem: paper / this study, %"] == "64.03 / –"
-
-
-def test_a_study_of_other_kinds_has_none(tmp_path):
-    assert question(results_of(tmp_path, seeds=2)) is None  # it has sinusoidal

@@ -83,13 +83,6 @@ def test_the_table_shows_the_settings_of_each_variant_and_counts_its_trials(fold
     assert data[["finished", "pruned", "diverged", "epochs"]].to_numpy().tolist() == [[4, 1, 1, 42]] * len(BEST)
 
 
-def test_a_tuning_with_several_seeds_per_trial_says_so_and_names_all_its_seeds(folder):
-    two_seeds(folder, 0.02)
-    section = question(analyze(read(str(folder))))
-    (text,) = section.paragraphs
-    assert "6 trials of 2 seeds" in text and "seeds 1000000 to 1010005" in text
-
-
 def test_the_figure_shows_every_trial(folder):
     findings = analyze(read(str(folder)))
     (trials,) = question(findings).items[1].figure.axes
@@ -99,11 +92,12 @@ def test_the_figure_shows_every_trial(folder):
         of_variant = tuning[tuning["variant"] == variant]
         measured = of_variant[of_variant["status"] != "diverged"]  # a diverged trial has no accuracy
         expected = [*zip(measured["optim.lr"], 100 * measured["val/acc"])]
-        marks, hollow = drawn[f"v{index}-trials-0"], [status != "finished" for status in measured["status"]] + [False]
-        *shown, chosen = marks.get_offsets().tolist()
-        assert shown == [pytest.approx(place) for place in expected] and chosen[0] == pytest.approx(BEST[variant])
-        assert [colour[3] == 0 for colour in marks.get_facecolors()] == hollow and sum(hollow) == 1
-        assert marks.get_sizes()[-1] > max(marks.get_sizes()[:-1])
+        marks, pruned = drawn[f"v{index}-trials-0"], [status == "pruned" for status in measured["status"]]
+        *places, chosen = marks.get_offsets().tolist()
+        assert places == [pytest.approx(place) for place in expected]
+        assert chosen == pytest.approx((BEST[variant], 93 + index / 10))
+        assert [colour[3] == 0 for colour in marks.get_facecolors()] == [*pruned, False] and sum(pruned) == 1
+        assert (marks.get_sizes()[:-1] < marks.get_sizes()[-1]).all()
 
 
 def test_a_choice_at_the_end_of_its_range_and_another_base_are_warned_of(folder):
@@ -122,19 +116,6 @@ def test_an_export_which_names_no_place_of_the_data_has_no_changed_tuning(folder
     exported = read(str(export(read(str(folder)), tmp_path / "exported")))
     assert plan_changes(read(str(folder))) == plan_changes(exported) == {}
     assert "data.root" not in exported.plan.tuned.base
-
-
-def two_seeds(folder, between: float) -> None:
-    """Give each trial two seeds with accuracies this far apart."""
-
-    def change(tuned):
-        tuned["seeds_per_trial"] = 2
-        for trial in tuned["trials"]:
-            if trial["status"] == "finished":
-                pair = trial["val/acc"] - between / 2, trial["val/acc"] + between / 2
-                trial["accuracies"] = dict(zip((str(trial["seed"]), str(trial["seed"] + 10_000)), pair))
-
-    change_plan(folder, change)
 
 
 def test_trials_are_never_pooled_with_the_runs(folder):

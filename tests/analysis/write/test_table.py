@@ -144,14 +144,6 @@ def test_columns_without_a_text_are_left_out_but_stay_in_the_csv():
     assert made.csv().splitlines() == ['"name","known","unknown"', '"",1.0,""', '"",2.0,""']
 
 
-def test_intervals_of_a_column_have_the_same_decimals():
-    """Two significant digits each would give 72.0 ± 5.0 and 93.00 ± 0.35."""
-    two = [Estimate(0.72, 0.6703, 0.7697, 3), Estimate(0.93, 0.9265, 0.9335, 3)]
-    accuracy = Metric("test/acc")
-    assert words.intervals(accuracy)(two) == ["72.00 ± 4.97", "93.00 ± 0.35"]
-    assert words.intervals(accuracy, signed=True)(two) == ["+72.00 [+67.03, +76.97]", "+93.00 [+92.65, +93.35]"]
-
-
 def test_an_estimate_is_three_columns_of_the_csv():
     accuracy, nan = Metric("test/acc"), float("nan")
     estimates = {"a": Estimate(0.72, 0.6703, 0.7697, 3), "b": Estimate(0.5, nan, nan, 1)}
