@@ -107,11 +107,18 @@ def test_no_file_of_an_export_names_a_path_of_the_machine(tmp_path):
 def test_exporting_twice_gives_the_same_bytes(tmp_path):
     study = read_folder(write_study(tmp_path, seeds=3, statuses=STATUSES))
     first = contents(export(study, tmp_path / "exported"))
-    (tmp_path / "exported" / "test_hits.npz").write_text("of the user")  # other files stay as they are
-    first = contents(tmp_path / "exported")
-    assert contents(export(study, tmp_path / "exported")) == first
     again = export(read(str(tmp_path / "exported")), tmp_path / "again")  # and an export of the export is its copy
-    assert contents(again) == first
+    (again / "notes.txt").write_text("of the user")
+    export(study, again)
+    assert contents(again) == {**first, "notes.txt": b"of the user"}
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "curves.csv", "study.json"])
+def test_a_missing_file_of_an_export_is_named(tmp_path, name):
+    folder = export(read_folder(write_study(tmp_path, seeds=2)), tmp_path / "exported")
+    (folder / name).unlink()
+    with pytest.raises(UserError, match=name):
+        read(str(folder))
 
 
 @pytest.mark.parametrize(
