@@ -83,3 +83,10 @@ def test_variants_that_are_not_tested_are_not_counted_among_those_that_can_be_th
     }
     findings = results_of(tmp_path, accuracy=kinds, spread=0.03, statuses=lost("absent", "v8", range(1, 5)), **options)
     assert findings.comparisons.untested == ["v8"] and "tested: 8 of 8 variants (best mean: v2)" in answer(findings)
+
+
+def test_a_variant_that_lost_its_runs_makes_no_interval_of_the_others_narrower(tmp_path):
+    kinds, statuses = {**KINDS, "relative": 0.80}, {"whole": {}, "rest": lost("absent", "relative", range(1, 5))}
+    for name, of in statuses.items():
+        one = results_of(tmp_path / name, accuracy=kinds, statuses=of).comparisons.pairs["cpe", "none"]
+        assert one.p_adjusted == pytest.approx(6 * one.p)

@@ -107,11 +107,18 @@ def test_no_file_of_an_export_names_a_path_of_the_machine(tmp_path):
 def test_exporting_twice_gives_the_same_bytes(tmp_path):
     study = read_folder(write_study(tmp_path, seeds=3, statuses=STATUSES))
     first = contents(export(study, tmp_path / "exported"))
-    (tmp_path / "exported" / "test_hits.npz").write_text("of the user")  # other files stay as they are
-    first = contents(tmp_path / "exported")
-    assert contents(export(study, tmp_path / "exported")) == first
+    (tmp_path / "exported" / "test_hits.npz").write_bytes(b"hits")
+    assert contents(export(study, tmp_path / "exported")) == {**first, "test_hits.npz": b"hits"}  # others stay
     again = export(read(str(tmp_path / "exported")), tmp_path / "again")  # and an export of the export is its copy
     assert {**contents(again), "test_hits.npz": b"of the user"} == first
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "curves.csv", "study.json"])
+def test_a_missing_file_of_an_export_is_named(tmp_path, name):
+    folder = export(read_folder(write_study(tmp_path, seeds=2)), tmp_path / "exported")
+    (folder / name).unlink()
+    with pytest.raises(UserError, match=name):
+        read(str(folder))
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,8 @@ def test_finished_is_a_run_running_is_left_out_and_every_other_state_has_failed(
         project(*runs[:5], api_run("b2", "b", 2, 0.9, state))
         assert [value == value for value in values(metric="val/acc")["b"].values()] == [True, True, False]
         assert values(metric="val/acc", where="State=finished")["b"].keys() == {0, 1}
+    project(*runs[:4], api_run("b1", "b", 1, 0.9, "killed"), api_run("b2", "b", 2, 0.9, "crashed"))
+    assert [value == value for value in values(metric="val/acc", failed="State=killed")["b"].values()] == [1, 0, 1]
 
 
 def test_runs_without_seeds_are_unpaired_and_names_in_both_parts_are_told_apart(project):

@@ -174,7 +174,7 @@ def test_the_best_mean_on_a_dataset_is_bold(studies, recorded):
     table = studies_table(of(*studies), ["variant", "mnist", "equivalent"])
     means = recorded[recorded["dataset"] == "mnist"].groupby("variant")["accuracy"].mean()
     assert [row[0].text for row in table.shown().rows if row[1].bold] == [means.idxmax()]
-    assert "Bold: the best mean on a dataset. Counts of datasets: at least so many." in table.caption
+    assert "Bold: the best mean on a dataset. Equivalent on: at least so many datasets." in table.caption
     with pytest.raises(UserError, match="--columns: 'svhn' is not allowed: expected variant, digits, mnist, better"):
         studies_table(of(*studies), ["svhn"])
 
@@ -185,6 +185,9 @@ def test_it_is_a_report_and_a_table_for_a_paper(studies):
     assert {"report.html", "report.md", "tables/across.csv", "tables/runs.csv", "tables/curves.csv"} <= set(files)
     assert b"vit-report across a b" in files["report.html"] and not re.search(rb"(?i)\b(nan|inf)\b", files["report.md"])
     assert len(files["tables/runs.csv"].splitlines()) == 1 + 2 * 15
+    (plot,) = document.plots
+    assert [axes.get_title(loc="left") for axes in plot.figure.axes] == [*DATASETS]
+    assert {"better", "worse"} <= {text.get_text() for text in plot.figure.legends[0].get_texts()}
     first = "learned-1d is better than “none” on at least 1 of 2 datasets (digits), worse on at least 1 (mnist)."
     assert document.headline[0].startswith(first)
     (warning,) = document.warnings
@@ -262,7 +265,7 @@ def test_a_plan_that_was_kept_is_not_called_changed(tmp_path):
     assert lines == ["The margin was changed after 10 runs had started: from 0.01 to 0.02."]
 
 
-def test_an_excluded_record_is_listed_under_its_dataset(tmp_path):
+def test_an_excluded_record_is_listed_with_its_study(tmp_path):
     folder = write_by_dataset(tmp_path)
     (folder / "v3-s4" / record.METRICS).write_text("epoch\n")
     shutil.copytree(folder / "v0-s0", folder / "extra")
