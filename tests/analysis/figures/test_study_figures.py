@@ -3,7 +3,6 @@
 import math
 from xml.etree import ElementTree
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,7 +18,6 @@ from analysis.figures.styles import LONGEST, shorts
 from analysis.figures.values import draw_costs
 from analysis.questions.results import question, variants_table
 from analysis.report import study_document
-from analysis.write.files import saved
 
 
 def forest(results):
