@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 import tiny
 import yaml
-from analysis.studies.ledger import independent_groups
 from commands import refusal
 from study_file import read_study, write_study
 from synthetic import change_summary
 
 import analysis.main
 from analysis.runs.read import read
+from analysis.studies.pooled import independent_groups
 from experiments.errors import UserError
 from experiments.runs.trained import load_model
 from sweeps.main import main

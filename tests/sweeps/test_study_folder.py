@@ -89,7 +89,7 @@ def test_images_of_finished_runs_may_be_gone(tmp_path):
     (tmp_path / "one").rename(tmp_path / "away")
     StudyFolder(tmp_path / "own", plan).ready()
     (tmp_path / "two").rename(tmp_path / "gone")
-    with pytest.raises(UserError, match=f"data.root: '{tmp_path}/two'"):  # a run that is left needs these
+    with pytest.raises(UserError, match=f"^data.root: .*{tmp_path}/two"):  # a run that is left needs these
         StudyFolder(tmp_path / "own", plan).ready()
 
 

@@ -3,21 +3,24 @@
 import math
 from xml.etree import ElementTree
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 import shown
-from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_rgb
-from matplotlib.lines import Line2D
+from matplotlib import pyplot
+from matplotlib.colors import to_hex, to_rgb
+from scipy import stats
 from synthetic import results_of
 
 from analysis.figures import style
-from analysis.figures.style import Plot
-from analysis.figures.styles import LONGEST, shorts
-from analysis.figures.values import draw_costs
-from analysis.questions.results import question, variants_table
-from analysis.report import study_document
+from analysis.figures.styles import LONGEST, shorts, styles_of
+from analysis.figures.values import draw_costs, draw_trials
+from analysis.questions import cost, metrics
+from analysis.questions.results import forest_plot, question, variants_table
+from analysis.write.files import inline, saved
+from experiments.errors import UserError
+from experiments.metric import Metric
 
 
 def forest(results):
@@ -30,100 +33,134 @@ def plots(results):
     return {item.name: item for section in sections for item in section.items if isinstance(item, style.Plot)}
 
 
-def texts(svg):
-    return [
-        "".join(node.itertext()).strip()
-        for node in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
-    ]
+def contrast(a, b):
+    """WCAG 2's contrast ratio."""
+
+    def luminance(colour):
+        channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+        return np.dot([0.2126, 0.7152, 0.0722], channels)
+
+    bright, dark = sorted((luminance(a), luminance(b)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
 
 
-def test_the_forest_has_a_point_for_each_seed_and_the_number_of_each_row(tmp_path):
-    results = results_of(tmp_path, statuses={("learned-1d", 1): "diverged"})
-    (axes,) = figure("forest", results).axes
+def test_the_forest_has_a_point_for_each_seed_the_number_of_each_row_and_the_margin(tmp_path):
+    results = results_of(tmp_path, statuses={("learned-1d", 1): "diverged"}, margin=0.02)
+    (axes,) = forest(results).figure.axes
     base = np.mean([*results.means.values["none"].values()])
     dots = [line for line in axes.lines if line.get_marker() == "o" and len(line.get_xdata()) > 1]
     for dot, row in zip(dots, variants_table(results).rows, strict=True):
         finite = [value for value in results.means.values[row.variant].values() if math.isfinite(value)]
         assert sorted(dot.get_xdata()) == pytest.approx(sorted(100 * (value - base) for value in finite), rel=1e-12)
     assert sum(len(dot.get_xdata()) for dot in dots) == 19
-    (band,) = axes.patches  # the margin, ±1 point
-    assert (band.get_x(), band.get_x() + band.get_width()) == pytest.approx((-1, 1))
     numbers = [row["difference from none [interval], points"] for row in shown.rows(variants_table(results))]
     assert [text.get_text().strip() for text in axes.texts] == numbers
+    (band,) = axes.patches
+    assert (band.get_x(), band.get_x() + band.get_width()) == pytest.approx((-2, 2))
 
 
-@pytest.mark.parametrize(("seeds", "bands", "lines"), [(4, 0, 5), (5, 1, 1)])
-def test_below_five_seeds_a_curve_shows_its_runs_instead_of_a_band(tmp_path, seeds, bands, lines):
-    results = results_of(tmp_path, seeds=seeds)
-    (plot,) = (plot for plot in study_document(results).plots if plot.name == "curves")
-    for axes in plot.figure.axes:
-        of_variant = [part for part in axes.get_children() if str(part.get_gid()).startswith("v1-curve")]
-        assert sum(isinstance(part, PolyCollection) for part in of_variant) == bands
-        assert sum(isinstance(part, Line2D) for part in of_variant) == lines
-    assert ("Band" in plot.caption) == bool(bands) and ("Thin lines: the runs" in plot.caption) != bool(bands)
+@pytest.mark.parametrize("seeds", [4, 5])
+def test_a_curve_has_a_band_of_students_intervals_or_from_below_five_seeds_its_runs(tmp_path, seeds):
+    results = results_of(tmp_path, accuracy={"none": 0.95, "cpe": 0.5}, spread=0.3, seeds=seeds)
+    plot = plots(results)["curves"]
+    runs = results.study.curves.query("variant == 'none'").pivot(index="epoch", columns="run", values="val/acc") * 100
+    accuracy = [part for part in plot.figure.axes[0].get_children() if str(part.get_gid()).startswith("v0-curve")]
+    lines = {part.get_gid(): part for part in accuracy if hasattr(part, "get_ydata")}
+    assert lines["v0-curve-0-0"].get_ydata() == pytest.approx(runs.mean(axis=1))
+    assert len(lines) == (5 if seeds == 4 else 1) and ("Thin lines: the runs" in plot.caption) == (seeds == 4)
+    if seeds == 5:
+        (band,) = (part for part in accuracy if part not in lines.values())
+        low, high = stats.t.interval(0.95, 4, runs.mean(axis=1), stats.sem(runs, axis=1))
+        reached = band.get_paths()[0].vertices[:, 1]
+        assert high.max() > 100 and (reached.min(), reached.max()) == pytest.approx((low.min(), 100))
 
 
-def test_a_variant_without_a_result_is_in_no_legend(tmp_path):
-    results = results_of(tmp_path, statuses={("learned-2d", seed): "diverged" for seed in range(5)})
-    for name in ("curves", "cost"):
-        legend = {text.get_text() for text in figure(name, results).legends[0].get_texts()}
-        assert legend and not legend & {"learned-2d"}
+def test_a_variant_has_the_same_colour_everywhere_and_without_a_result_no_legend(tmp_path):
+    drawn = plots(results_of(tmp_path, statuses={("learned-2d", seed): "diverged" for seed in range(5)}))
+    for index, name in enumerate(["none", "sinusoidal", "learned-1d", "learned-2d"]):
+        parts = [
+            drawn[figure].figure.findobj(lambda part, i=index: str(part.get_gid()).startswith(f"v{i}-"))
+            for figure in ("curves", "cost")
+        ]
+        colours = [{to_hex(part.get_color()) for part in of if hasattr(part, "get_ydata")} for of in parts]
+        assert colours[0] == colours[1] and len(colours[0]) == (name != "learned-2d")
+        legends = [[text.get_text() for text in drawn[figure].figure.legends[0].get_texts()] for figure in drawn]
+        assert [name in legend for legend in legends[1:]] == [name != "learned-2d"] * 2
 
 
-def cost_figure(results, **costs):
-    """The figure of costs in which variants have these numbers of parameters."""
-    cost = results.cost.assign(params=pd.Series(costs).reindex(results.cost.index))
-    return draw_costs(cost, {"params": "parameters"}, results.means.of_variants, results.study.metric, results.styles)
-
-
-def test_marks_at_the_same_cost_are_side_by_side(tmp_path):
+def test_marks_at_one_cost_are_side_by_side_and_costs_that_hardly_differ_not_enlarged(tmp_path):
     results = results_of(tmp_path, accuracy={"none": 0.7, "cpe": 0.8, "alibi-2d": 0.9})
-    (axes,) = cost_figure(results, **{"none": 100.0, "cpe": 100.0, "alibi-2d": 200.0}).axes
-    first, second, third = (line.get_xdata()[0] for line in axes.lines if line.get_marker() in "Dos")
+
+    def axes_of(*params):
+        costs = pd.DataFrame({"params": params}, index=results.variants.names)
+        (axes,) = draw_costs(
+            costs, {"params": ""}, results.means.of_variants, results.study.metric, results.styles
+        ).axes
+        return axes
+
+    first, second, third = (line.get_xdata()[0] for line in axes_of(100, 100, 200).lines if line.get_marker() in "Dos")
     assert first < 100 < second and (first + second) / 2 == pytest.approx(100)
     assert second - first == pytest.approx(4) and third == 200  # 4 % of the axis
+    assert np.ptp(axes_of(3.11, 3.16, 3.13).get_xlim()) == pytest.approx(0.316)  # a tenth of the largest
 
 
-def test_costs_that_hardly_differ_are_not_enlarged(tmp_path):
-    """From 3.11 to 3.16 s: the axis shows at least a tenth of the largest cost."""
-    results = results_of(tmp_path, accuracy={"none": 0.7, "cpe": 0.8}, seeds=2)
-    (axes,) = cost_figure(results, none=3.11, cpe=3.16).axes
-    assert np.ptp(axes.get_xlim()) == pytest.approx(0.316)
-    (axes,) = cost_figure(results, none=1.0, cpe=3.16).axes
-    assert axes.get_xlim()[0] > 0.5  # costs that differ have their own axis
+def test_trials_are_filled_hollow_where_stopped_and_large_where_chosen():
+    rows = [(0.001, 0.5, "finished"), (0.01, 0.7, "finished"), (0.1, 0.2, "pruned"), (1.0, math.nan, "diverged")]
+    trials = pd.DataFrame([*rows, (0.01, 0.7, "chosen")], columns=["x", "y", "status"]).assign(variant="a", tip="tip")
+    styles = styles_of({"a": "a", "b": "b"}, "b", {})
+    figure = draw_trials(trials, "rate", True, Metric("val/acc"), styles)
+    (marks,) = figure.axes[0].collections
+    assert marks.get_offsets().tolist() == [[0.001, 50], [0.01, 70], [0.1, 20], [0.01, 70]]
+    assert list(marks.get_facecolor()[:, 3]) == [1, 1, 0, 1] and marks.get_sizes()[3] > max(marks.get_sizes()[:3])
+    assert figure.tips == {"v0-trials-0": ("a, tip",) * 4}
 
 
 @pytest.mark.parametrize("name", ["$\\frac{1}{2}$", "<b>&amp;</b>", "_hidden", "a" * 200, "50 % $x_2"])
 def test_names_are_shown_as_text(tmp_path, name):
-    results = results_of(
-        tmp_path,
-        accuracy={"none": 0.7, name: 0.9},
-        factors={"model.act": ["none", name]},
-        levels=lambda v: {"model.act": v},
-        seeds=3,
-    )
-    for plot in study_document(results).plots:
-        shown = name if len(name) <= LONGEST else name[:20] + "…" + name[-13:]
-        assert shown.replace(" ", "") in "".join(texts(svg(plot.figure))).replace(" ", ""), plot.name
+    levels = {"factors": {"model.act": ["none", name]}, "levels": lambda variant: {"model.act": variant}}
+    results = results_of(tmp_path, accuracy={"none": 0.7, name: 0.9}, seeds=3, **levels)
+    expected = name if len(name) <= LONGEST else name[:20] + "…" + name[-13:]
+    for plot in plots(results).values():
+        texts = "".join(ElementTree.fromstring(saved(plot, "svg")).itertext())
+        assert "".join(expected.split()) in "".join(texts.split()), plot.name
+
+
+@pytest.mark.parametrize("look", ["default", "dark_background"])
+def test_figures_are_readable_in_the_users_style_which_stays(tmp_path, look):
+    results = results_of(tmp_path)
+    with pyplot.style.context(look):
+        users = dict(matplotlib.rcParams)
+        axes, plot = forest(results).drawn_on(None), plots(results)["curves"]
+        page = inline(saved(plot, "svg"), plot)
+        assert dict(matplotlib.rcParams) == users
+        assert axes.figure.get_figwidth() == 6.5 and pyplot.get_fignums() == [axes.figure.number]
+        paper, diamond = axes.figure.get_facecolor(), axes.lines[-1].get_color()
+        colours = [diamond, *(text.get_color() for text in (axes.xaxis.label, *axes.texts, *axes.get_yticklabels()))]
+        assert all(contrast(colour, paper) > 7 for colour in colours)
+        assert "fill: var(--ink)" in page and to_hex(matplotlib.rcParams["text.color"]) not in page
+        pyplot.close("all")
+
+
+def test_a_forest_is_drawn_on_given_axes(tmp_path):
+    results = results_of(tmp_path)
+    figure, (left, right) = pyplot.subplots(1, 2)
+    assert forest(results).drawn_on(right) is right and len(right.texts) == 4 and not left.texts
+    with pytest.raises(UserError, match="2 datasets need a figure of their own"):
+        forest_plot({"a": results, "b": results}).drawn_on(left)
+    pyplot.close(figure)
 
 
 @pytest.mark.parametrize(
     "colour", sorted({*style.PALETTE, *(colour for colour, _ in style.VERDICTS.values())} - {style.INK})
 )
 def test_colours_have_contrast_with_light_and_dark_pages(colour):
-    assert min(shown.contrast(to_rgb(colour), to_rgb(page)) for page in ("#fdfefe", "#14171b")) > 3
+    assert contrast(colour, "#fdfefe") > 3 and contrast(colour, "#14171b") > 3
 
 
-def test_a_variant_has_the_same_colour_in_every_figure_of_variants(tmp_path):
-    """The forest plot has the colours of the verdicts."""
-    results = results_of(tmp_path)
-    for index in range(len(results.variants.names)):
-        colours = {}
-        for plot in study_document(results).plots:
-            for part in plot.figure.findobj(lambda artist, i=index: str(artist.get_gid()).startswith(f"v{i}-")):
-                if isinstance(part, Line2D) and part.get_alpha() != 0:
-                    colours.setdefault(plot.name, set()).add(part.get_color())
-        assert len(set.union(*colours.values())) == 1 and colours.keys() == {"curves", "cost"}, colours
+def test_with_many_variants_only_the_best_and_worst_have_a_colour():
+    names = {f"v{index}": f"v{index}" for index in range(20)}
+    coloured = styles_of(names, "v9", {name: 0.02 * place for place, name in enumerate(names)}).coloured
+    assert len(coloured) == len(style.PALETTE) and {"v0", "v1", "v9", "v18", "v19"} < set(coloured)
 
 
 def test_long_names_that_differ_in_the_middle_stay_different():
@@ -132,15 +169,15 @@ def test_long_names_that_differ_in_the_middle_stay_different():
     assert shorts(["a" * 200, "b"]) == ["a" * 20 + "…" + "a" * 13, "b"]
 
 
-def test_a_figure_of_very_many_variants_shows_the_first_and_the_last_and_few_have_a_colour(tmp_path):
+@pytest.mark.parametrize(("count", "rows"), [(200, 200), (201, 200)])
+def test_a_figure_of_very_many_variants_shows_the_first_and_the_last(count, rows, tmp_path):
     """The table has them all."""
-    accuracy = {"none": 0.5, **{f"v{number}": 0.3 + number / 1000 for number in range(1, 201)}}
-    findings = results_of(tmp_path, accuracy=accuracy, seeds=2, epochs=1, levels=lambda variant: {})
-    section = question(findings)
-    plot = next(item for item in section.items if isinstance(item, Plot))
-    table, names = section.items[0], [label.get_text() for label in plot.figure.axes[0].get_yticklabels()]
-    shown = [row.variant for row in table.rows]
-    assert names == [*shown[:100], *shown[-100:]] and "the first and the last are drawn" in plot.caption
-    coloured = findings.styles.coloured
-    assert len(table.data) == 201 and len(coloured) == len(style.PALETTE)
-    assert {"none", shown[0], shown[1], shown[-2], shown[-1]} < set(coloured)
+    accuracy = {"none": 0.5, **{f"v{number}": 0.3 + number / 1000 for number in range(1, count)}}
+    section = question(results_of(tmp_path, accuracy=accuracy, seeds=2, epochs=1, levels=lambda variant: {}))
+    (plot,) = (item for item in section.items if isinstance(item, style.Plot))
+    variants, names = (
+        section.items[0].data["variant"],
+        [label.get_text() for label in plot.figure.axes[0].get_yticklabels()],
+    )
+    assert names == [*variants[: rows // 2], *variants[-rows // 2 :]] and len(variants) == count
+    assert ("the first and the last are drawn" in plot.caption) == (count > 200)
