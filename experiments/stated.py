@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StrictInt
+from pydantic import AfterValidator, BeforeValidator, Field, StrictInt
 
 from experiments.errors import UserError, format_level
 from experiments.metric import EXPECTED, LARGEST, MAX_MARGIN, SMALLEST, is_metric
@@ -65,15 +65,6 @@ Family = Literal["all", "baseline"]  # the pairs that are tested: all, or those 
 Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned tests: at these numbers of seeds
 Seeds = Annotated[int | list[int], BeforeValidator(_check_seeds)]  # n for 0 to n-1, or a list
 Margin = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False), AfterValidator(_check_margin)]
-
-
-class UntilDecided(BaseModel, frozen=True, extra="forbid"):
-    """How a study gets seeds until its variants are decided (see `analysis.verdicts.stopping`).
-
-    `pairs`: whether a variant needs a verdict with every other variant, or with the baseline.
-    """
-
-    pairs: bool = False
 
 
 def amount(given: Any) -> tuple[float, bool]:

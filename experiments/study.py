@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -16,14 +15,14 @@ from pydantic import BaseModel, Field, StrictInt, ValidationError, field_validat
 from experiments.config import SECTIONS, RunConfig, changed_settings, override, run_id
 from experiments.errors import first_line
 from experiments.files import RecordError, read_json, write_json
-from experiments.metric import EXPECTED, LARGEST, Metric, is_metric
-from experiments.stated import Family, Looks, Margin, MetricName, UntilDecided, Variance
+from experiments.metric import EXPECTED, Metric, is_metric
+from experiments.stated import Family, Looks, Margin, MetricName, Variance
 from experiments.tuned import Tuned
 
 STUDY = "study.json"
 REFERENCE = Path(__file__).resolve().parents[1] / "analysis" / "reference"  # of a checkout: exports of its authors
 GRID = ("tuned", "base", "factors", "extra")  # fields that decide which runs a study has
-COMPARISON = ("baseline", "metric", "margin", "by", "looks", "variance", "family")  # stay after the first run
+COMPARISON = ("baseline", "metric", "margin", "looks", "variance", "family")  # stay after the first run
 OTHER_FOLDERS = ("locks", "report", "tuning", "wandb")  # in a study's folder, beside those of its runs
 OTHER_FILES = (".db", ".json", ".jsonl", ".lock", ".log", ".yaml")  # endings of the files there
 
@@ -119,11 +118,9 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     baseline: str
     metric: MetricName
     margin: Margin | None
-    by: Margin | None = None
     looks: Looks = []
     variance: Variance = "shared"
     family: Family = "all"
-    until_decided: UntilDecided | None = None
     seeds: list[StrictInt]
     base: dict[str, Any]
     command: str | None = None
@@ -160,11 +157,6 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
             raise ValueError(f"baseline: no run has the variant {self.baseline!r}")
         if set(self.seeds) != (seeds := {run.seed for run in self.runs}):
             raise ValueError(f"seeds: {str(self.seeds)[:60]} are not the seeds of the runs, {str(sorted(seeds))[:60]}")
-        if self.until_decided and not self.looks:
-            raise ValueError("looks: is empty, and until_decided needs looks")
-        for label, stop in self.stopped.items():
-            if stop not in self.looks:
-                raise ValueError(f"runs: {label!r} has {stop} run(s); expected one of the looks, {self.looks}")
         return self
 
     def _check_source(self) -> None:
@@ -265,33 +257,6 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         numbers = [len(set(column)) for column in zip(*rows, strict=True)]
         return len(numbers) > 1 and min(numbers) > 1 and len(rows) == math.prod(numbers)
 
-    def undecided(self, without_verdict: Mapping[str, Collection[str]]) -> list[str]:
-        """The variants that lack a verdict that they need to get no more seeds.
-
-        `without_verdict`: variant -> the others with which it has none; all, for a variant that is not in it. The
-        baseline needs what the others need.
-        """
-        needed = set(self.labels if self.until_decided and self.until_decided.pairs else [self.baseline])
-        others = (label for label in self.labels if label != self.baseline)
-        return [label for label in others if needed.intersection(without_verdict.get(label, needed))]
-
-    def with_last_looks(self, last: Mapping[str, int]) -> Self:
-        """The plan without the runs after the last look of each variant in `last`.
-
-        The baseline goes on while any other variant does, so new variants start it again.
-        """
-        most, last = self.looks[-1], {label: look for label, look in last.items() if label != self.baseline}
-        if len(last) == len(self.labels) - 1:
-            last[self.baseline] = max(last.values(), default=most)
-        place = {seed: n for n, seed in enumerate(dict.fromkeys(run.seed for run in self.runs))}
-        return self.changed(runs=[run for run in self.runs if place[run.seed] < last.get(run.variant, most)])
-
-    @property
-    def stopped(self) -> dict[str, int]:
-        """Variant -> the look after which it gets no more seeds, where that is not the last one."""
-        planned = Counter(run.variant for run in self.runs if self.until_decided)
-        return {label: seeds for label, seeds in planned.items() if seeds < self.looks[-1]}
-
     @property
     def short_names(self) -> dict[str, str]:
         """The names that the study file gives to variants in tables and figures: variant -> name."""
@@ -312,19 +277,16 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
 
 
 class Inferred(StudyPlan, frozen=True, extra="forbid"):
-    """A plan that was inferred from runs: of W&B, of a table, of run folders without a study.json.
+    """A plan that was inferred from runs: of a table, which may be a project of W&B.
 
-    `source`: where they are. `notes`: what a reader must know of it. `lower_is_better`, and `chance`, which is what
-    guessing gives: of a metric that is a column of a table. There may be no margin, and the runs need no folders.
-    `planned_by`: the user's plan of these runs (see `experiments.table_plan`), its digest and date; "" where none is.
+    `source`: where they are. `notes`: what a reader must know of it. `lower_is_better`: of a metric that is a column of
+    a table. There may be no margin, and the runs need no folders.
     """
 
     metric: str
     source: str
     notes: list[str] = []
-    planned_by: str = ""
     lower_is_better: bool | None = None
-    chance: Annotated[float, Field(strict=True, ge=-LARGEST, le=LARGEST)] | None = None
 
     def _check_source(self) -> None:
         if self.lower_is_better is None and not is_metric(self.metric):

@@ -56,7 +56,7 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
         raise UserError(f"{study.name}: labels: {unknown[0]!r} is not a variant; {nearest(unknown[0], names)}")
     return StudyPlan(
         **study.model_dump(include={"name", "description", "plugins", "metric", "margin", "looks", "variance"}),
-        **study.model_dump(include={"family", "by"}, exclude_defaults=True),
+        **study.model_dump(include={"family"}, exclude_defaults=True),
         preset=name,
         factors=factors,
         extra=[variant.levels for variant in extra],

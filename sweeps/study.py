@@ -53,7 +53,6 @@ class Study(BaseModel, frozen=True, extra="forbid"):
     seeds: Seeds = Field(5, description="n for 0..n-1, or a list")
     metric: MetricName = "test/acc"
     margin: float = Field(0.01, description="margin of the equivalence tests")
-    by: float | None = Field(None, description="which variants are better by at least this, such as '0.5 points'")
     looks: Looks = Field([], description="numbers of seeds at which the study is tested; the last is the maximum")
     variance: Variance = Field(
         "shared",
@@ -98,12 +97,10 @@ class Study(BaseModel, frozen=True, extra="forbid"):
             return factors
         return {p: list(REGISTRY) if v == "all" and str(p).replace("-", "_") == KIND else v for p, v in factors.items()}
 
-    @field_validator("margin", "by", mode="before")
+    @field_validator("margin", mode="before")
     @classmethod
-    def _read_margin(cls, margin: Any, info: ValidationInfo) -> float | None:
+    def _read_margin(cls, margin: Any, info: ValidationInfo) -> float:
         """A number, or a text with a unit of accuracies: `1 point`, `0.5 points` or `0.5 %`."""
-        if margin is None and info.field_name == "by":
-            return None
         return read_margin(margin, Metric(info.data.get("metric", "test/acc")).is_share)
 
     @model_validator(mode="after")

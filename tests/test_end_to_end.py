@@ -20,13 +20,7 @@ OTHERS = [
     "analysis/verdicts/README.md",
 ]
 HEAVY = ("torch", "numpy", "scipy", "sklearn", "pandas", "matplotlib", "wandb", "optuna")
-LIGHT = (
-    "vit-train settings",
-    "vit-train variants",
-    "vit-sweep run --help",
-    "vit-sweep list",
-    "vit-sweep status position",
-)
+LIGHT = ("vit-train settings", "vit-sweep run --help", "vit-sweep list", "vit-sweep status position")
 
 
 def blocks(page: str, language: str) -> list[str]:

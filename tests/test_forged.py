@@ -135,7 +135,7 @@ ENTRIES = [
     ),
     *(f"{LEFT}/{name}" for name in ("config.json", "metrics.csv", "error.txt", "resume.safetensors", "plugin")),
 ]
-EXPORTED = ["study.json", "runs.csv", "curves.csv", "test_hits.npz"]
+EXPORTED = ["study.json", "runs.csv", "curves.csv"]
 FORMS = ("moved", "missing", "within", "fifo", "type", "text", "second")
 TEXT = "\x1b[2J\u202e $(touch X) `touch X`\n\\input{X}"
 

@@ -167,6 +167,8 @@ def _from_csv(body: bytes, texts: Mapping[str, str | None]) -> list[dict[str, An
         return texts.get(name) if not cell else cell if name in texts else _value(cell)
 
     header, *lines = exports.cells(body)
+    if "run" not in header:
+        raise ValueError("has no column run")
     return [{name: value(name, cell) for name, cell in zip(header, line, strict=True)} for line in lines]
 
 

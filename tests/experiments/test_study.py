@@ -79,8 +79,6 @@ BAD_NAMES = ("", "..", "../x", "a/b", "x\0y", "locks", "wandb", "driver.lock", "
         ({"runs": [{"run": "a"}]}, "runs.0.run_id: is required"),
         ({"seeds": [0, 1]}, "seeds: [0, 1] are not the seeds of the runs, [0]"),
         ({"runs": [RUN, {**RUN, "run": "b", "seed": 1}]}, "seeds: [0] are not the seeds of the runs, [0, 1]"),
-        ({"until_decided": {}}, "looks: is empty"),
-        ({"looks": [5], "until_decided": {}}, "runs: 'a' has 1 run(s); expected one of the looks, [5]"),
         *[({"runs": [{**RUN, "run": name}]}, f"runs: {name!r} is not the name of a folder") for name in BAD_NAMES],
         ({"typo": 1}, "typo: no such "),
     ],

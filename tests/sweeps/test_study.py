@@ -332,14 +332,7 @@ def test_the_example_file_is_a_study_with_every_field():
     assert plan.baseline == "position=none, pooling=cls"
 
 
-STATEMENTS = [
-    {"margin": 0.05},
-    {"metric": "val/loss"},
-    {"looks": [5, 10]},
-    {"baseline": 2},
-    {"family": "baseline"},
-    {"by": 0.005},
-]
+STATEMENTS = [{"margin": 0.05}, {"metric": "val/loss"}, {"looks": [5, 10]}, {"baseline": 2}, {"family": "baseline"}]
 
 
 @pytest.mark.parametrize("fields", STATEMENTS, ids=str)

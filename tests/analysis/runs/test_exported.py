@@ -110,7 +110,7 @@ def test_exporting_twice_gives_the_same_bytes(tmp_path):
     (tmp_path / "exported" / "test_hits.npz").write_bytes(b"hits")
     assert contents(export(study, tmp_path / "exported")) == {**first, "test_hits.npz": b"hits"}  # others stay
     again = export(read(str(tmp_path / "exported")), tmp_path / "again")  # and an export of the export is its copy
-    assert {**contents(again), "test_hits.npz": b"of the user"} == first
+    assert contents(again) == first
 
 
 @pytest.mark.parametrize("name", ["runs.csv", "curves.csv", "study.json"])

@@ -174,7 +174,7 @@ def test_the_best_mean_on_a_dataset_is_bold(studies, recorded):
     table = studies_table(of(*studies), ["variant", "mnist", "equivalent"])
     means = recorded[recorded["dataset"] == "mnist"].groupby("variant")["accuracy"].mean()
     assert [row[0].text for row in table.shown().rows if row[1].bold] == [means.idxmax()]
-    assert "Bold: the best mean on a dataset. Equivalent on: at least so many datasets." in table.caption
+    assert "Bold: the best mean on a dataset. Counts of datasets: at least so many." in table.caption
     with pytest.raises(UserError, match="--columns: 'svhn' is not allowed: expected variant, digits, mnist, better"):
         studies_table(of(*studies), ["svhn"])
 

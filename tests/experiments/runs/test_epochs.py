@@ -11,7 +11,6 @@ import tiny
 import torch
 from torch import Tensor
 
-from analysis.runs.read import read
 from experiments.runs import record, resume, run
 from experiments.training.fit import fit
 
@@ -87,7 +86,6 @@ def test_an_accuracy_that_is_not_defined_in_an_epoch_is_missing_there(name, unde
     assert summary[name] == (None if 3 in undefined else whole[name])
     rows = record.read_rows(tmp_path / "runs" / "undefined" / "metrics.csv")
     assert [row["epoch"] for row in rows if math.isnan(row[name])] == undefined
-    assert read(str(tmp_path / "runs")).runs["status"].tolist() == ["finished"]
 
 
 @pytest.mark.parametrize("name", ["train/loss", "val/loss"])
