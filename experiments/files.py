@@ -97,11 +97,14 @@ def open_own(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int:
 
     Raises `UserError` where it is a link, no file, or has a second name: what is written would be elsewhere, too.
     """
-    file = os.open(check_own(path), flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    refused = UserError(f"{path}: is not a file, or has a second name (a hard link); move it away")
+    if os.path.lexists(check_own(path)) and not stat.S_ISREG(os.lstat(path).st_mode):
+        raise refused  # to open a device may do something
+    file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
         os.close(file)
-        raise UserError(f"{path}: is not a file, or has a second name (a hard link); move it away")
+        raise refused
     return file
 
 

@@ -77,7 +77,7 @@ def last_commit(file: Path) -> tuple[str, str] | None:
 
     The repository may be a stranger's: none of the programs that its settings name is started.
     """
-    settings = ("core.fsmonitor=false", "log.showSignature=false", "protocol.allow=never")
+    settings = ("core.fsmonitor=false", "log.showSignature=false")
     safe = ("--literal-pathspecs", *(word for setting in settings for word in ("-c", setting)))
     found = _git.__wrapped__(file.parent, *safe, "log", "-1", "--format=%H %cI", "--", file.name)
     commit, _, date = (found or b"").decode(errors="replace").strip().partition(" ")
@@ -98,8 +98,9 @@ def _text(folder: Path, *arguments: str) -> str | None:
 
 @functools.cache
 def _git(folder: Path, *arguments: str) -> bytes | None:
+    environment = {**os.environ, "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}  # else it may fetch an object
     try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, timeout=20)
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, timeout=20, env=environment)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None

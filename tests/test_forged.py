@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,13 +22,17 @@ import analysis
 import analysis.main
 import sweeps.main
 from analysis.write import files
+from experiments import version
+from experiments.data.folder import read_folder
 from experiments.errors import UserError, writing
 from experiments.files import open_own
 from experiments.runs import record, resume
 from experiments.runs.run import train
 from experiments.runs.tracking import sender, server
 from experiments.runs.trained import load_model
+from experiments.sections import DataConfig
 from experiments.study import RunSpec, StudyPlan
+from experiments.version import last_commit
 from sweeps.status import read_status
 from sweeps.study_folder import LOG, the_only_driver
 from sweeps.tuning.database import open_storage
@@ -285,6 +290,56 @@ def test_settings_of_wandb_in_the_folder_are_refused_before_wandb_is_asked(name,
     with pytest.raises(UserError, match="may name another server"):
         vit_sweep("sync", study, "--tracking", "online")
     assert sends == []
+
+
+def test_git_fetches_no_missing_object_of_a_strangers_repository(tmp_path, user):
+    def git(*words: str) -> str:
+        command = ["git", "-c", "user.name=x", "-c", "user.email=x@x", *words]
+        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+
+    (file := tmp_path / "plan.yaml").write_text("outcome: acc\n")
+    git("init"), git("add", file.name), git("commit", "-m", "x")
+    commit = git("rev-parse", "HEAD")
+    assert last_commit(file)[0] == commit
+    blob = git("rev-parse", f"HEAD:{file.name}")
+    (tmp_path / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    program = f"ext::touch {user / 'ran'}"
+    for name, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": program,
+        "protocol.ext.allow": "always",
+    }.items():
+        git("config", name, value)
+    version._git.cache_clear()
+    assert last_commit(file) is None and not (user / "ran").exists()
+
+
+def test_an_image_that_is_postscript_starts_no_program(tmp_path, user, monkeypatch):
+    monkeypatch.setenv("PATH", str(user))
+    (program := user / "gs").write_text(f"#!/bin/sh\n/usr/bin/touch {user / 'ran'}\n")
+    program.chmod(0o755)
+    for label in "ab":
+        (tmp_path / "images" / label).mkdir(parents=True)
+        body = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n%%EOF\n"
+        (tmp_path / "images" / label / "x.png").write_bytes(body)
+    data = DataConfig(name="imagefolder", root=str(tmp_path / "images"), img_size=8, num_classes=2)
+    with pytest.raises(UserError, match="cannot be read as an image"):
+        read_folder(data)
+    assert not (user / "ran").exists()
+
+
+def test_a_device_in_place_of_a_lock_is_not_opened(study, monkeypatch):
+    (study / "locks").exists() and shutil.rmtree(study / "locks")
+    (study / "locks").mkdir()
+    os.mkfifo(study / "locks" / LEFT)  # as a device: to open it is an event that the other end sees
+    opened, os_open = list[str](), os.open
+    monkeypatch.setattr(
+        os, "open", lambda path, *rest, **more: opened.append(str(path)) or os_open(path, *rest, **more)
+    )
+    assert vit_sweep("status", study) == 0
+    assert str(study / "locks" / LEFT) not in opened
 
 
 def vit_sweep(*words: object) -> int:

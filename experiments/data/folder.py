@@ -34,6 +34,7 @@ PART = re.compile("(train|test)(ing|s|set)?|trainval|val(id|idation)?|eval|dev|h
 KEPT = Path(os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache"), "vit-ablation")  # by `files_digest`
 _said: set[str] = set()  # the lines that this process has printed
 _saying = Lock()  # several threads decode
+FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP")  # that are read: Pillow starts a program for some others
 RULES = "3"  # version of the rules by which files become a digest
 LARGER = f"; {MOST_PIXELS}=N in the environment allows up to N pixels"
 
@@ -114,7 +115,7 @@ def _pixel_hashes(paths: list[str]) -> list[str]:
     def decode(path: str) -> str:
         try:
             with _naming(path):
-                image = to_rgb(Image.open(path))
+                image = to_rgb(Image.open(path, formats=FORMATS))
         except UserError as error:
             broken.append(str(error))
             return ""
@@ -179,7 +180,7 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
 
     def decode(path: str) -> Tensor:
         with _naming(path):
-            return fitted(pil_to_tensor(to_rgb(Image.open(path))), side)
+            return fitted(pil_to_tensor(to_rgb(Image.open(path, formats=FORMATS))), side)
 
     files, unused = list_images(folder)
     if unused:

@@ -14,7 +14,6 @@ import pytest
 
 from experiments import locks
 from experiments.errors import UserError
-from experiments.files import RecordError
 from experiments.locks import holder, lock, lock_runs, wait_for_lock
 from sweeps.builtin import load_study
 from sweeps.main import main
@@ -83,7 +82,7 @@ def test_the_folder_of_a_lock_is_made(tmp_path):
 def test_what_cannot_be_locked_is_one_line(tmp_path):
     (tmp_path / "a").mkdir()
     before = time.monotonic()
-    with pytest.raises(RecordError, match=f"{tmp_path}/a: cannot be locked: Is a directory"), lock(tmp_path / "a", 60):
+    with pytest.raises(UserError, match=f"{tmp_path}/a: is not a file"), lock(tmp_path / "a", 60):
         pass
     assert time.monotonic() - before < 30
 
