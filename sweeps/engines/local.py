@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import queue
@@ -10,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from multiprocessing.connection import Connection, wait
 from typing import cast
 
@@ -25,6 +26,12 @@ from sweeps.engines.training import Training, failure, redirect_output
 # To a worker: runs to train; whether to prune the run of an epoch; None: end.
 Message = list[RunSpec] | bool | None
 END_SECONDS = 10.0  # that an idle worker has to end
+
+
+@atexit.register  # after `multiprocessing`, so it is called before that waits for workers that an interrupt has left
+def _kill_workers() -> None:
+    for worker in active_children():
+        worker.kill()
 
 
 def local_slots(device: str = "auto", workers: int | None = None) -> list[Slot]:

@@ -118,6 +118,17 @@ def test_ctrl_c_and_the_signals_of_a_cluster_end_a_sweep_and_no_attempt_counts(s
     assert not list(stubbed.dir.glob("*/error.txt"))
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.002, 0.005, 0.01, 0.05])
+def test_a_second_ctrl_c_ends_a_sweep_at_once_and_its_workers(stubbed, pause):
+    sweep = stubbed.start_run(nap=30)
+    stubbed.wait_for("start", 2)
+    sweep.send_signal(signal.SIGINT)
+    time.sleep(pause)
+    sweep.send_signal(signal.SIGINT)
+    sweep.communicate(timeout=20)
+    until(lambda: not any(lives(pid) for _, pid in stubbed.noted("start")), seconds=5)
+
+
 @pytest.mark.slow
 def test_one_signal_at_any_moment_ends_a_sweep(tmp_path):
     rng = random.Random(time.time_ns())
