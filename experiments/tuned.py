@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 EDGE = 0.05  # share of a range, on its scale, that counts as its edge
+
+
+def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Where the data are is for the study to say, not for a file of rates."""
+    if of_data := [path for path in settings if path.partition(".")[0] == "data"]:
+        raise ValueError(f"{of_data[0]}: is not allowed: a tuning chooses no settings of the data")
+    return settings
+
+
+Settings = Annotated[dict[str, Any], AfterValidator(_check_settings)]
 
 
 class _Part(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
@@ -48,7 +58,7 @@ class TunedVariant(_Part):
     """
 
     levels: dict[str, Any]
-    settings: dict[str, Any] = Field(min_length=1)
+    settings: Settings = Field(min_length=1)
     trial: int
     val_acc: float = Field(alias="val/acc")
     epochs: int
@@ -70,7 +80,7 @@ class TunedTrial(_Part):
     epochs: int
     val_acc: float | None = Field(None, alias="val/acc")
     val_loss: float | None = Field(None, alias="val/loss")
-    settings: dict[str, Any]
+    settings: Settings
 
     @property
     def seeds(self) -> set[int]:

@@ -19,6 +19,7 @@ from experiments.stated import UntilDecided
 from experiments.study import STUDY, StudyPlan
 from experiments.yaml_file import parse_yaml
 from sweeps.builtin import FILES, load_study
+from sweeps.engines.training import DOWNLOAD
 from sweeps.plan import apply_tuned, make_plan, with_seeds
 from sweeps.study import parse_study
 from sweeps.study_folder import StudyFolder, plan_of
@@ -98,6 +99,8 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
     if until_decided:
         study = with_looks(study, arguments.max_seeds, arguments.pairs)
     changes = settings_for_all(arguments)
+    if "data.download" in changes:
+        os.environ[DOWNLOAD] = "1"  # for the workers
     plan = make_plan(study, arguments.preset, changes)
     if until_decided:
         plan = plan.changed(until_decided=until_decided)

@@ -32,7 +32,7 @@ from experiments.locks import DRIVER_LOCK
 from experiments.study import RunSpec
 from sweeps.engines.contract import Event, Failed, Slot, Task
 from sweeps.engines.ray_actor import Actor, Expected, Proof, versions
-from sweeps.engines.training import failure
+from sweeps.engines.training import DOWNLOAD, failure
 from vit.plugins import VARIABLE
 
 Place = tuple[str, int]  # a node, and the number of a worker there
@@ -300,7 +300,8 @@ def _connect(flag: str) -> str:
             raise UserError(f"{source}: no Ray cluster can be used at {address}: {problem}")
         address, source = "", f"{source} names {address}, where none answers"
     here: dict[str, Any] = {} if address else _new_cluster()
-    variables = {"PYTHONSAFEPATH": "1", **{name: os.environ.get(name, "") for name in (VARIABLE, MOST_PIXELS)}}
+    passed = {name: os.environ.get(name, "") for name in (VARIABLE, MOST_PIXELS, DOWNLOAD)}
+    variables = {"PYTHONSAFEPATH": "1", **passed}
     if "PYTHONPATH" in os.environ:
         variables["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
     environment = {"env_vars": variables}

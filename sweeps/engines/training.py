@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from experiments.data.images import Splits
     from experiments.study import RunSpec
 
+DOWNLOAD = "VIT_DOWNLOAD"  # in the environment: 1 where the user, and not only a study, says `data.download`
 MAX_REASON = 500  # characters of an error in one line
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)  # of a disk to which no run can be written
 
@@ -60,6 +61,7 @@ class Training:
             return self.task.asks and answer()
 
         try:
+            runs = list(map(_without_download, runs))
             if self.task.asks:
                 self._ask_again(runs[0], on_row)
             summaries = train(
@@ -99,6 +101,13 @@ class Training:
             note, state = (resume.read(check_own(folder)) if held else None) or ({"rows": []}, {})
             if note["rows"] and note["status"] == "running" and on_row(0, note["rows"][-1]):
                 resume.write(folder, {**note, "status": "pruned"}, state)
+
+
+def _without_download(run: RunSpec) -> RunSpec:
+    """The run without `data.download`, which its study states, unless the user has said so, too."""
+    if os.environ.get(DOWNLOAD) == "1" or not run.settings.get("data.download"):
+        return run
+    return run.model_copy(update={"settings": {**run.settings, "data.download": False}})
 
 
 def failure(error: BaseException) -> Failed:

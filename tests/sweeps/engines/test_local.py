@@ -1,12 +1,16 @@
 """Which workers a machine has room for: on a CPU, on one GPU and on several. The GPUs are mocked."""
 
+import json
+import os
 from unittest.mock import Mock
 
 import pytest
 import torch
+from stubbed import STUDY
 
 from experiments.config import RunConfig, override
 from experiments.data import loading
+from experiments.study import RunSpec
 from sweeps.engines.contract import Slot, Task
 from sweeps.engines.local import local_slots
 from sweeps.engines.training import Training
@@ -56,3 +60,24 @@ def test_runs_with_equal_data_share_a_dataset_and_the_last_two_are_kept(tmp_path
     second, third = load(60), load(70)
     assert load(60) is second and load(70) is third
     assert load(50) is not first and len(loaded) == 6
+
+
+@pytest.mark.parametrize(("said", "expected"), [("", False), ("0", False), ("1", True)])
+def test_a_download_of_a_study_needs_the_users_word(said, expected, tmp_path, monkeypatch):
+    monkeypatch.setenv("VIT_DOWNLOAD", said)
+    trained: list[bool] = []
+    monkeypatch.setattr(
+        "experiments.runs.run.train", lambda runs, *_, **__: trained.append(runs[0].config.data.download) or [{}]
+    )
+    run = RunSpec.of("run", override(RunConfig(), {"data.name": "cifar10", "data.download": True}))
+    assert Training(Task(tmp_path, tmp_path / "log"), Slot("cpu")).train([run], lambda event: None, lambda: False)
+    assert trained == [expected]
+
+
+def test_the_command_line_is_the_users_word(tmp_path, vit_sweep, monkeypatch):
+    monkeypatch.setenv("VIT_DOWNLOAD", "")
+    study = tmp_path / "mine.yaml"
+    study.write_text(json.dumps({**STUDY, "base": {"preset": "tintn-cifar10", "data.download": True}}))
+    for words, expected in (((), ""), (("--data.download", "true"), "1")):
+        assert vit_sweep("plan", study, "--out", tmp_path / expected, *words)[0] == 0
+        assert os.environ["VIT_DOWNLOAD"] == expected

@@ -122,6 +122,13 @@ def changed(**fields) -> dict:
     return {**TREE, **fields}
 
 
+def with_setting(part: str, key) -> dict:
+    """The file with a place of the data among the settings of a variant or a trial."""
+    tree = json.loads(json.dumps(TREE))
+    tree[part][key]["settings"]["data.root"] = "/elsewhere"
+    return tree
+
+
 @pytest.mark.parametrize(
     "tree, words, said",
     [
@@ -142,6 +149,8 @@ def changed(**fields) -> dict:
             "{'optim.lr': 0.09} and val/acc 0.5 is not the best of its `trials`: trial 0 with {'optim.lr': 0.03}",
         ),
         (STUDY | {"runs": []}, (), "was not tuned"),
+        (with_setting("variants", "cls"), (), "variants.cls.settings: data.root: is not allowed"),
+        (with_setting("trials", 0), (), "trials.0.settings: data.root: is not allowed"),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line_and_leaves_nothing(run, study, tree, words, said):
