@@ -28,7 +28,8 @@ def tuned_by_study(folder: Path, plan: StudyPlan) -> Tuned:
         variant = variants.get(_key({path: level for path, level in runs[0].levels.items() if path not in further}))
         of_data = any(path.startswith("data.") for path in settings)
         if variant is None or not settings or of_data or grid.metric != OBJECTIVE:
-            expected = f"the folder of a study of {OBJECTIVE} of {plan.name}'s variants with further factors, not of data"
+            what = "further factors, none of them of the data"
+            expected = f"the folder of a study of {OBJECTIVE} of the variants of {plan.name} with {what}"
             raise UserError(f"--tuned: {str(folder)!r} is not allowed: expected {expected}")
         ended = {run.seed: read_ended(folder, run) for run in runs}
         summaries = [summary for summary in ended.values() if summary and summary["status"] == "finished"]
