@@ -47,18 +47,19 @@ ReusedRuns = dict[str, ReusedRun]
 
 
 def find_source(given: str, where: Path) -> str:
-    """The folder that a user names: by a path relative to `where`, or as a study of analysis/reference.
-
-    A name without a slash is only looked for there. Raises `UserError` where there is none.
+    """The folder that a user names: a path that begins with `./`, `../` or `/` is relative to `where`; any other text
+    is a study of analysis/reference, whatever lies beside the study. Raises `UserError` where there is none.
     """
-    path, study = where / Path(given).expanduser(), Path(os.path.normpath(REFERENCE / given))
-    if "/" in given and path.is_dir():
-        return str(path.resolve())
+    if given.startswith(("./", "../", "/")):
+        if (path := where / given).is_dir():
+            return str(path.resolve())
+        raise UserError(f"reuse: {given!r} is no folder")
+    study = Path(os.path.normpath(REFERENCE / given))
     if study.is_relative_to(REFERENCE) and (study / STUDY).is_file():
         return str(study)
     known = [one.parent.relative_to(REFERENCE).as_posix() for one in sorted(REFERENCE.rglob(STUDY))]
     way = f"{nearest(given, known)}; or give a folder, ./{given}" if known else "a clone of the project has that folder"
-    raise UserError(f"reuse: {given!r} is no {'folder and no ' * ('/' in given)}study of analysis/reference; {way}")
+    raise UserError(f"reuse: {given!r} is no study of analysis/reference; {way}")
 
 
 def take(folders: Iterable[str], study_dir: Path) -> list[Reuse]:

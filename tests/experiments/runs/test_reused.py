@@ -10,21 +10,21 @@ from experiments.study import REFERENCE
 
 
 def test_a_path_is_relative_and_a_name_is_that_of_a_reference_study(tmp_path):
-    (tmp_path / "digits" / "own").mkdir(parents=True)
-    (tmp_path / "positions-64").mkdir()
-    assert find_source("digits/own", tmp_path) == str(tmp_path / "digits" / "own")
-    assert find_source("./positions-64", tmp_path) == str(tmp_path / "positions-64")
-    assert find_source("positions-64", tmp_path) == str(REFERENCE / "positions-64")
-    assert find_source("digits/position", tmp_path) == str(REFERENCE / "digits" / "position")
+    for name in ("digits/position", "positions-64"):
+        (tmp_path / name).mkdir(parents=True)
+        assert find_source(f"./{name}", tmp_path) == str(tmp_path / name)
+        assert find_source(str(tmp_path / name), tmp_path) == str(tmp_path / name)
+        assert find_source(name, tmp_path) == str(REFERENCE / name), "a folder beside the study counts"
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ("position-64", "reuse: 'position-64' is no study of analysis/reference; did you mean 'positions-64'?"),
-        ("../reference", "reuse: '../reference' is no folder and no study of analysis/reference; "),
-        ("a\0/b", "reuse: 'a\\x00/b' is no folder and no study of analysis/reference; "),
-        ("/etc/none", "reuse: '/etc/none' is no folder and no study of analysis/reference; "),
+        ("digits/../..", "reuse: 'digits/../..' is no study of analysis/reference; "),
+        ("a\0/b", "reuse: 'a\\x00/b' is no study of analysis/reference; "),
+        ("../reference", "reuse: '../reference' is no folder"),
+        ("/etc/none", "reuse: '/etc/none' is no folder"),
     ],
 )
 def test_what_is_not_there_is_named_with_a_near_one(given, said, tmp_path):
