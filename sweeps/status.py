@@ -1,6 +1,7 @@
 """The status of every run of a study, from its plan, its records and its locks. It changes nothing."""
 
 import contextlib
+import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.config import DEFAULTS
-from experiments.files import read_bytes
+from experiments.files import UNUSABLE, read_bytes
 from experiments.locks import DRIVER_LOCK, LOCKS, Holder, holder
 from experiments.runs import record
 from experiments.runs.resume import NAME as RESUME
@@ -127,7 +128,7 @@ def _since_epoch(folder: Path) -> float | None:
 
 def _progress(folder: Path) -> tuple[int, float | None]:
     """The number of finished epochs of a run that has not ended, and the seconds that they took."""
-    with contextlib.suppress(ValueError, KeyError, TypeError):  # none, being written, or damaged
+    with contextlib.suppress(*UNUSABLE, ArithmeticError):  # none, being written, or damaged
         note = read_note(folder)
         return len(note["rows"]), float(note["seconds"]["wall"])
     with contextlib.suppress(record.RecordError):
@@ -140,4 +141,7 @@ def _seconds_left(study_dir: Path, runs: Sequence[RunStatus]) -> float | None:
     running = [_progress(study_dir / run.run) for run in runs if run.state == "running"]
     paces = [seconds / done for done, seconds in running if done and seconds]
     epochs = sum(run.epochs - run.epochs_done for run in runs if run.state in ACTIVE)
-    return statistics.median(paces) * epochs / len(running) if paces else None
+    with contextlib.suppress(OverflowError):  # of a plan with as many epochs
+        if paces and math.isfinite(seconds := statistics.median(paces) * epochs / len(running)):
+            return seconds
+    return None

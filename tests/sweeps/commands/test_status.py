@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 from stubbed import finish, tiny_plan, until
+from study_file import read_study, write_study
 
 from experiments.locks import lock_runs
 from experiments.runs import record
@@ -121,9 +122,35 @@ def test_during_a_sweep_it_shows_the_workers_and_after_a_kill_the_interrupted_ru
     )  # no epoch was saved
 
 
-def test_a_damaged_resume_file_hides_no_other_run(every_state, tmp_path, vit_sweep):
-    (tmp_path / every_state[3] / "resume.safetensors").write_bytes(b"\xff" * 300)
-    assert states(as_json(vit_sweep, tmp_path))[every_state[3]] == "interrupted"
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "note", [{"rows": 10**400}, {"seconds": {"wall": 10**400}}, {"seconds": {"wall": float("nan")}}, None, DEEP]
+)
+@pytest.mark.parametrize("place", [3, 4])
+def test_an_odd_resume_file_hides_no_other_run(note, place, every_state, tmp_path, vit_sweep):
+    stated = note if note is DEEP else json.dumps({"rows": [1], "seconds": {"wall": 1.0}, **note} if note else None)
+    header = json.dumps({"__metadata__": {"note": stated}}).encode()
+    (tmp_path / every_state[place] / "resume.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    found = states(as_json(vit_sweep, tmp_path))
+    assert list(found.values()) == ["finished", "diverged", "failed", "interrupted", "running", "waiting"]
+    assert "2 of 6 runs have ended" in status(vit_sweep, tmp_path)
+
+
+def test_an_odd_record_is_one_line_and_the_rest_is_shown(every_state, tmp_path, vit_sweep):
+    for odd in ('{"epochs": null}', DEEP, '{"epochs": 1' + "0" * 400 + "}", '{"status": ["finished"]}'):
+        (tmp_path / every_state[0] / record.SUMMARY).write_text(odd)
+        out = status(vit_sweep, tmp_path)
+        assert out.count(f"{every_state[0]}  unreadable  ") == 1 and f"{every_state[4]}  running " in out
+
+
+@pytest.mark.parametrize("epochs", [None, [1], 10**400, "many"])
+def test_an_odd_plan_shows_its_runs(epochs, every_state, tmp_path, vit_sweep):
+    tree = read_study(tmp_path)
+    tree["base"]["train"]["epochs"], tree["runs"][0]["levels"]["model.head"] = epochs, ["a", "b"]
+    write_study(tmp_path, tree)
+    assert "2 of 6 runs have ended" in status(vit_sweep, tmp_path)
 
 
 def test_watch_ends_at_the_second_look_at_which_every_run_has_ended(plan, tmp_path, vit_sweep):
