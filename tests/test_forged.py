@@ -20,6 +20,7 @@ import torch
 
 import analysis
 import analysis.main
+import experiments.main
 import sweeps.main
 from analysis.write import files
 from experiments import version
@@ -28,7 +29,8 @@ from experiments.errors import UserError, writing
 from experiments.files import open_own
 from experiments.runs import record, resume
 from experiments.runs.run import train
-from experiments.runs.tracking import sender, server
+from experiments.runs.tracking import sender
+from experiments.runs.tracking import server as tracking_server
 from experiments.runs.trained import load_model
 from experiments.sections import DataConfig
 from experiments.study import RunSpec, StudyPlan
@@ -107,8 +109,8 @@ def sends(monkeypatch) -> list[str]:
             sent.append(whole.name)
 
     monkeypatch.setattr(sender, "WandbRun", Opened)
-    monkeypatch.setattr(server, "project", lambda name: "project")
-    monkeypatch.setattr(server, "wandb_in_use", contextlib.nullcontext)
+    monkeypatch.setattr(tracking_server, "project", lambda name: "project")
+    monkeypatch.setattr(tracking_server, "wandb_in_use", contextlib.nullcontext)
     return sent
 
 
@@ -340,6 +342,28 @@ def test_a_device_in_place_of_a_lock_is_not_opened(study, monkeypatch):
     )
     assert vit_sweep("status", study) == 0
     assert str(study / "locks" / LEFT) not in opened
+
+
+@pytest.mark.parametrize("name", ["wandb/settings", ".wandb/settings"])
+def test_settings_of_the_current_folder_name_no_server_of_wandb(name, study, tmp_path, server, monkeypatch):
+    """No command sends the API key there: the first request would be the stand-in's, or one of this server."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WANDB_BASE_URL")
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_text(f"[default]\nproject = mine\nbase_url = {server.url}\n")
+    plan = ("run", "position", "--preset", "digits", "--out", tmp_path / "out")
+    commands = iter(
+        [
+            lambda: vit_sweep("sync", study),
+            lambda: vit_sweep(*plan, "--tracking", "online"),
+            lambda: vit_sweep("wandb", *plan[1:]),
+            lambda: analysis.read("wandb:tester/vit-ablation"),
+            lambda: experiments.main._body(["--out", str(tmp_path / "out"), "--tracking", "online"]),
+        ]
+    )
+    said = errors(commands)
+    assert len(said) == 5 and all(line.startswith(f"{name}: base_url: ") for line in said), said
+    assert not server.calls
 
 
 def vit_sweep(*words: object) -> int:

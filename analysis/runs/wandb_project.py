@@ -12,7 +12,7 @@ from analysis.runs.source_run import ENDED, SourceRun
 from experiments.config import RunConfig
 from experiments.errors import UserError
 from experiments.metric import METRICS
-from experiments.runs.tracking.settings import STUDY_KEY, TRIAL
+from experiments.runs.tracking.settings import STUDY_KEY, TRIAL, check_settings
 
 WANDB = "wandb:"  # before a project, as a source
 TIMEOUT = 20  # seconds to wait for the server
@@ -28,6 +28,7 @@ def find_runs(source: str) -> list[SourceRun]:
     A W&B run of ours has the key of its study in its configuration; for any other, the job type is its study. The group
     is its variant.
     """
+    check_settings()
     import wandb
 
     parts = source.removeprefix(WANDB).split("/")

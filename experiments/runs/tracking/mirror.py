@@ -20,7 +20,7 @@ from typing import Self
 from experiments.errors import UserError, say
 from experiments.runs import record
 from experiments.runs.tracking.notes import FOLDER, changed_runs, lacking
-from experiments.runs.tracking.settings import OF_AGENT, Tracking
+from experiments.runs.tracking.settings import OF_AGENT, Tracking, check_settings
 
 END_SECONDS = 20.0
 
@@ -43,6 +43,8 @@ class Mirror:
     def __enter__(self) -> Self:
         self.since = time.time() - 1.0  # times of files are rounded
         self.sync = f"vit-sweep sync {shlex.quote(str(self.folder))}"
+        if self.tracking.is_on:
+            check_settings()  # the process that sends would say it, and training would go on
         self.sender = self._start() if self.tracking.is_on else None
         if self.sender:
             self.listener = threading.Thread(target=self._listen, args=[self.sender], daemon=True)

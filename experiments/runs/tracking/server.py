@@ -8,7 +8,7 @@ from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from experiments.errors import UserError
-from experiments.runs.tracking.settings import OF_AGENT, PROJECT, Tracking
+from experiments.runs.tracking.settings import OF_AGENT, PROJECT, Tracking, check_settings
 
 PROBE_SECONDS, ANSWER_SECONDS = 5, 10  # that the server has for its first answer, and for others; wandb's default is 90
 TEARDOWN_SECONDS = 5.0  # that wandb's own process has to end
@@ -37,7 +37,11 @@ def bounded(call: Callable[[], T], seconds: float) -> T:
 
 @contextlib.contextmanager
 def wandb_in_use() -> Iterator[None]:
-    """Use wandb in the body, and end its process. Raises `Unreachable` for every error of the body."""
+    """Use wandb in the body, and end its process. Raises `Unreachable` for every error of the body.
+
+    Raises `UserError` where the current folder names another server, see `check_settings`.
+    """
+    check_settings()
     for name in (*OF_AGENT, "WANDB_RESUME", "WANDB_SERVICE"):  # they are for one run
         os.environ.pop(name, None)
     if os.environ.get("WANDB_DIR") == os.getcwd():  # set by an agent, not by the user

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from experiments.errors import UserError
+from experiments.files import read_bytes
 
 Mode = Literal["auto", "online", "offline", "off"]
 PROJECT = "vit-ablation"
@@ -79,6 +80,27 @@ def _has_key() -> bool:
         return logins.authenticators(urlsplit(server).netloc) is not None
     except (OSError, ValueError, Error, netrc.NetrcParseError):
         return False
+
+
+def check_settings() -> None:
+    """Raise `UserError` where wandb's settings of the current folder, which may be a stranger's, name a server.
+
+    Called before wandb is used. Only what `wandb init` and `wandb offline` write there is allowed.
+    """
+    for path in (Path("wandb/settings"), Path(".wandb/settings")):
+        if os.path.lexists(path):
+            settings = ConfigParser(interpolation=None)
+            try:
+                settings.read_string(read_bytes(path).decode())
+                given = settings.items("default") if settings.has_section("default") else []
+            except (Error, UnicodeError) as error:
+                raise UserError(f"{path}: cannot be read: {error}") from error
+            for name, value in given:
+                if name not in ("entity", "project", "mode"):
+                    raise UserError(
+                        f"{path}: {name}: {value!r} is not allowed in the current folder: expected only "
+                        "entity, project or mode; it could name another server"
+                    )
 
 
 def add_tracking_arguments(parser: ArgumentParser, default: Mode = "auto") -> None:
