@@ -122,8 +122,9 @@ def _check_number(parts: Mapping[str, Runs], name: str, asked: Asked) -> None:
 
 def _gate(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
     (one,) = found.values()
-    say(*(f"Note: {text}" for text in warning_texts(warnings(study_sections(one)))), error=True)
     status, said = gate(one, asked.gate or "")
+    if notes := [f"Note: {text}" for text in warning_texts(warnings(study_sections(one)))]:
+        say(*notes, error=True)
     return status, [said]
 
 

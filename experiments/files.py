@@ -97,7 +97,7 @@ def open_own(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int:
 
     Raises `UserError` where it is a link, no file, or has a second name: what is written would be elsewhere, too.
     """
-    refused = UserError(f"{path}: is not a file, or has a second name (a hard link); move it away")
+    refused = RecordError(f"{path}: is not a file, or has a second name (a hard link); move it away")
     if os.path.lexists(check_own(path)) and not stat.S_ISREG(os.lstat(path).st_mode):
         raise refused  # to open a device may do something
     file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)

@@ -299,7 +299,7 @@ def defaults(kind: Kind, init: str | None, embed_dim: int | None) -> dict[str, f
     With init xavier, a table has big_vision's standard deviation, 1 / sqrt(embed_dim).
     """
     table = {"pos_std": embed_dim**-0.5} if init == "xavier" and embed_dim else {}
-    return {**TABLE, **kind.defaults, **table}
+    return {**TABLE, **SCALE, **kind.defaults, **table}
 
 
 def site_of(kind: str, site: str | None = None) -> str:

@@ -177,12 +177,12 @@ def test_a_damaged_run_folder_costs_its_run_attempts_and_the_others_are_trained(
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("sweep.log", "Is a directory"), ("driver.lock", "Is a directory"), ("locks", "File exists")]
+    ("name", "reason"), [("sweep.log", "is not a file"), ("driver.lock", "is not a file"), ("locks", "File exists")]
 )
 def test_a_file_that_cannot_be_written_is_named_in_one_line(name, reason, stubbed):
     """As for a file of another user in a folder that two share; for root, no permission is missing."""
     stubbed.write_plan()
-    (stubbed.dir / name).mkdir() if reason == "Is a directory" else (stubbed.dir / name).touch()
+    (stubbed.dir / name).mkdir() if reason != "File exists" else (stubbed.dir / name).touch()
     status, _, err = stubbed.run()
     assert status == 2 and err.splitlines()[-1].startswith("vit-sweep: error: ") and not stubbed.ended()
     assert f"{stubbed.dir / name}" in err and reason in err and "Traceback" not in err

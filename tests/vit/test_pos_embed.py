@@ -391,7 +391,7 @@ def test_a_table_starts_with_the_standard_deviation_of_the_setting(kind):
 @pytest.mark.parametrize("kind", ["sinusoidal", "sincos-2d"])
 def test_a_fixed_table_is_multiplied_by_its_scale(kind):
     once, scaled = (module(kind, **setting) for setting in ({}, {"pos_scale": 0.03}))
-    assert torch.equal(scaled.table, 0.03 * once.table)
+    torch.testing.assert_close(scaled.table, 0.03 * once.table, rtol=1e-6, atol=0)
     with pytest.raises(ValidationError, match="pos_scale: 2 is not allowed for none; only for sinusoidal, sincos-2d"):
         config("none", pos_scale=2)
 
