@@ -45,9 +45,9 @@ def write_files(page: str, folder: Path) -> None:
         (folder / f"{re.search('name: ([a-z]+)', text)[1]}.yaml").write_text(text.replace("seeds: 5", "seeds: 2"))
     for text in blocks(page, "csv"):
         (folder / "runs.csv").write_text(text)
-    for text in blocks(page, "python"):
-        if "@register" in text:
-            (folder / "row_only.py").write_text(text)
+    for text in {*blocks(page, "python"), *blocks("vit/README.md", "python")}:  # README has the study, vit the class
+        if kind := re.search(r'@register\("(.*)"\)', text):
+            (folder / f"{kind[1].replace('-', '_')}.py").write_text(text)
     paint(folder / "my_images", 12, size=(16, 16))
 
 
@@ -56,7 +56,7 @@ def test_the_commands_of_a_page_run(page, tmp_path):
     """Those of `bash` blocks, in their order; `sh` blocks need data, a server or an account."""
     write_files(page, tmp_path)
     lines = [line.split(" #")[0].strip() for text in blocks(page, "bash") for line in text.splitlines()]
-    environment = {"VIT_PLUGINS": "row_only.py"} if (tmp_path / "row_only.py").is_file() else {}
+    environment = {"VIT_PLUGINS": line.partition("=")[2] for line in lines if line.startswith("export VIT_PLUGINS=")}
     for line in (line for line in lines if re.match("vit-(train|sweep|report) ", line)):
         command, _, file = shortened(line).partition(" > ")
         status, out, err = run(*shlex.split(command), cwd=tmp_path, WANDB_MODE="offline", **environment)

@@ -75,8 +75,10 @@ def reused_runs(plan: StudyPlan) -> ReusedRuns:
     How runs are measured beside the metric, in `eval`, may differ. Raises `RecordError` where a source is missing or
     another one than when the study took its runs.
     """
-    runs = ReusedRuns()
-    planned = {_key(run.config): run.run_id for run in plan.runs} if plan.reuse else {}
+    runs, planned = ReusedRuns(), dict[str, str]()
+    for run in plan.runs if plan.reuse else ():
+        with contextlib.suppress(UserError):  # of a plug-in, which a report does not import
+            planned[_key(run.config)] = run.run_id
     for held in (held for source in plan.reuse for held in _finished(source)):
         key = run_id(held.config)
         if key in planned and plan.metric in held.summary:

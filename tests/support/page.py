@@ -32,6 +32,17 @@ AT_BOTH_RATES = [
     *((f"mnist-small/{s}", f"mnist-0.01/{s}") for s in ("depth", "dropout", "registers", "table-std", "stem-x-kind")),
 ]
 INVERSE = {"better": "worse", "worse": "better"}
+WORDS = {"not shown": "undecided"}  # as pages say it
+KIND = "model.pos_embed"
+TORCH, TIMM = (("init-cifar10", f"init={init}, pos_embed=") for init in ("torch", "timm"))
+KINDS = ([TORCH], [("kinds-cifar10", ""), TIMM], [("positions-64", ""), ("larger-64", "")], [("s-chh-cifar10", "")])
+"""For each column, where a kind is looked for: the study, and what stands before a kind in the name of a variant."""
+POOLED = {
+    "none": ["positions-64", "kinds-cifar10", "s-chh-cifar10", "table-8-cifar10", "table-8-tuned"],
+    "sincos-2d": ["larger-64", "kinds-cifar10", "s-chh-cifar10"],
+    "learned-2d": ["table-8-cifar10", "table-8-tuned", "flags-cifar10"],
+    "rope-2d": ["positions-64", "kinds-cifar10", "s-chh-cifar10"],
+}
 
 
 @cache
@@ -67,13 +78,18 @@ def mean(folder, variant, metric, half=True):
     return f"{values.mean():.2f}{width}"
 
 
-def compared(folder, metric, a, b):
-    """A difference with its interval, the verdict and the number of seeds."""
+def compared(folder, metric, a, b, of=None):
+    """A difference with its interval, the verdict and the number of seeds. `of`: at the level of so many pairs."""
     pairs = results(folder, metric).comparisons.family
     (one, sign) = (pairs[a, b], 1) if (a, b) in pairs else (pairs[b, a], -1)
-    ends = sorted(sign * 100 * end for end in (one.adjusted.low, one.adjusted.high))
+    low, high = one.adjusted.low, one.adjusted.high
     verdict = one.verdict if sign > 0 else INVERSE.get(one.verdict, one.verdict)
-    return points([sign * 100 * one.diff.value, *ends]), verdict, str(one.n)
+    if of:  # the same standard error and degrees of freedom at the level of more pairs
+        wider = stats.t.ppf(1 - 0.025 / of, one.noise.df) / stats.t.ppf(1 - 0.025 / len(pairs), one.noise.df)
+        low, high = (one.diff.value + wider * (end - one.diff.value) for end in (low, high))
+        verdict = verdict if low * high > 0 else "not shown"
+    ends = sorted(sign * 100 * end for end in (low, high))
+    return points([sign * 100 * one.diff.value, *ends]), WORDS.get(verdict, verdict), str(one.n)
 
 
 def _pair(text, folder):
@@ -83,19 +99,28 @@ def _pair(text, folder):
     return [name if name in study.variants else name.partition("=")[2] for name in names]
 
 
-def differences(metric, row):
-    folder = row[1].strip("`* ")
-    return [*row[:2], *compared(folder, metric, *_pair(row[0], folder))]
+def verdicts(_, row):
+    """The cell before the last is "`study` (`metric`, N pairs): a − b"; the last is the difference with its interval and verdict."""
+    if row[-2] == "–":
+        return row
+    folder, metric, of, pair = re.fullmatch(r"`(.*?)`(?: \(`(.*?)`(?:, (\d+) pairs)?\))?: (.*)", row[-2]).groups()
+    text, verdict, _ = compared(folder, metric or "", *_pair(pair, folder), of=int(of or 0))
+    return [*row[:-1], f"{text}, {verdict}"]
 
 
-def answers(_, row):
-    """question, answer, study, difference; then the difference with its interval and the verdict."""
-    if row[3] in ("", "–"):
-        return [*row[:4], "–"]
-    name, _, metric = row[2].partition(" ")
-    folder = name.strip("`")
-    text, verdict, _ = compared(folder, metric.strip("()`"), *_pair(row[3], folder))
-    return [*row[:4], f"{text}, {verdict}"]
+def kinds(_, row):
+    """A kind against the learned table: one cell for each column of `KINDS`, then the pooled difference."""
+    cells = []
+    for column in KINDS:
+        pairs = ((folder, f"{before}{row[0]}", f"{before}learned-1d") for folder, before in column)
+        here = (pair for pair in pairs if pair[1] in results(pair[0]).study.variants)
+        text, verdict, _ = compared(pair[0], "", *pair[1:]) if (pair := next(here, None)) else ("–", "", "")
+        cells.append(text + " *" * (verdict == "undecided"))
+    if names := POOLED.get(row[0]):
+        site = ",model.pos_site=stem" * (row[0] == "learned-2d")
+        over = pool({n: results(n) for n in names}, f"{KIND}={row[0]}{site} - {KIND}=learned-1d{site}").studies
+        cells.append(points([100 * over.value, 100 * over.low, 100 * over.high]))
+    return [row[0], *cells, *["–"] * (5 - len(cells))]
 
 
 def means(spec, row):
@@ -108,71 +133,25 @@ def means(spec, row):
 
 
 def sizes(spec, row):
-    folder, pair, sides = spec.split(": ")
+    """A pair at several image sizes, at the level of so many pairs."""
+    folder, pair, sides, of = spec.split(": ")
     end = "/interpolated" * (row[0] == "interpolated")
-    found = [compared(folder, f"test/acc@{side}px{end}", *_pair(pair, folder)) for side in sides.split(", ")]
-    return [row[0], *(", ".join(one[:2]) for one in found)]
-
-
-def interpolated(spec, row):
-    folder, _, sides = spec.partition(": ")
-    runs, cells = finished(folder).query("variant == @row[0]"), []
-    for side in sides.split(", "):
-        gains = 100 * (runs[f"test/acc@{side}px/interpolated"] - runs[f"test/acc@{side}px"])
-        cells.append(points([gains.mean(), *stats.ttest_1samp(gains, 0).confidence_interval(0.95)]))
-    return [row[0], *cells]
-
-
-def gains(_, row):
-    """A difference of gains, with a paired interval at the level of all effects and pairs of its study."""
-    folder = row[1].strip("`")
-    values = finished(folder).pivot(index="seed", columns="variant", values="test/acc")
-    a, b, c, d = (values[name] for name in re.fullmatch(r"\((.*) − (.*)\) − \((.*) − (.*)\)", row[0]).groups())
-    change = 100 * ((a - b) - (c - d))
-    model = results(folder).factors.model
-    last = [*model.tests][-1]
-    share = 2 * len(model.tests) * model.tests[last]  # pairs and factors; terms; the differences of one
-    half = stats.t.ppf(1 - 0.025 / share, len(change) - 1) * stats.sem(change)
-    assert (model.verdicts[last] == "shown") == (abs(change.mean()) > half)
-    return [*row[:2], points([change.mean(), change.mean() - half, change.mean() + half]), str(len(change))]
+    cells = (
+        compared(folder, f"test/acc@{side}px{end}", *_pair(pair, folder), of=int(of)) for side in sides.split(", ")
+    )
+    return [row[0], *(", ".join(cell[:2]) for cell in cells)]
 
 
 def pooled(_, row):
-    """comparison, pair, studies; then the seeds above 0, the mean over seeds, the mean over studies."""
-    names = re.findall("`(.*?)`", row[2])
-    found = pool({name: results(name) for name in names}, row[1].strip("`"))
-    above, over = sum(effect.above for effect in found.effects), found.studies
-
-    def shown(one):
-        return points([100 * one.value, 100 * one.low, 100 * one.high], places=2)
-
-    return [*row[:3], f"{above} of {found.seeds.n}", shown(found.seeds), shown(over) if over.n else "–"]
-
-
-def within(spec, row):
-    """What a run loses by another way to test it: both means, and the loss with Student's interval over the runs."""
-    folder, _, metric = spec.partition(": ")
-    runs = finished(folder).query("variant == @row[0]")
-    loss = 100 * (runs["test/acc"] - runs[metric])
-    means = [mean(folder, row[0], name, half=False) for name in ("test/acc", metric)]
-    return [row[0], *means, points([loss.mean(), *stats.ttest_1samp(loss, 0).confidence_interval(0.95)])]
-
-
-def change(spec, row):
-    """A difference by two metrics of the same runs, and its change, paired by seed, with Student's interval."""
-    folder, *metrics = spec.split(": ")
-    a, b = _pair(row[0], folder)
-    by_seed = [finished(folder).pivot(index="seed", columns="variant", values=metric) for metric in metrics]
-    first, last = (100 * (values[a] - values[b]) for values in by_seed)
-    shown = [
-        points([one.mean(), *stats.ttest_1samp(one, 0).confidence_interval(0.95)])
-        for one in (first, last, last - first)
-    ]
-    return [row[0], *shown]
+    """pair, studies; then the seeds above 0, the mean over the seeds of these studies, the mean over studies."""
+    names = re.findall("`(.*?)`", row[1])
+    found = pool({name: results(name) for name in names}, row[0].strip("`"))
+    means = [points([100 * one.value, 100 * one.low, 100 * one.high], places=2) for one in (found.seeds, found.studies)]
+    return [*row[:2], f"{sum(effect.above for effect in found.effects)} of {found.seeds.n}", *means]
 
 
 @cache
-def _rate(before, after):
+def at_both_rates(before, after):
     """Of the pairs that a study compares at both rates, on the seeds of both: how many, verdicts at its own rate, how
     many are the same at the other rate, how many are new there."""
     pairs = []
@@ -202,18 +181,12 @@ def _sided(pair, one):
     return "differ" if better else one.verdict, better
 
 
-def rates(_, row):
-    """A study at two rates; "all": the sum over `AT_BOTH_RATES`."""
-    pairs = AT_BOTH_RATES if row[0] == "all" else [tuple(cell.strip("`") for cell in row[:2])]
-    return [*row[:2], *map(str, sum(_rate(*pair) for pair in pairs))]
-
-
 def tuned(folder, row):
     """A variant of a tuned study by its label: rate and mean, where the row has cells for them; the difference from the
     baseline and the verdict.
     """
     baseline, labels = results(folder).study.baseline, results(folder).variants.brief
-    (variant,) = (name for name, label in labels.items() if label == row[0])
+    (variant,) = (name for name, label in labels.items() if label == row[0].partition(":")[0])
     shown = ("–", "–") if variant == baseline else compared(folder, "", variant, baseline)[:2]
     (rate,) = set(finished(folder).query("variant == @variant")["optim.lr"])
     return [row[0], *[f"{rate:.2g}", mean(folder, variant, "test/acc")][: len(row) - 3], *shown]
