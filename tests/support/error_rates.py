@@ -1,10 +1,12 @@
 """Simulated studies of known truth: how often the one interval of each difference is wrong, and what it finds.
 
 Differences do not depend on the means of variants, so runs are drawn with a mean of 0 and the truth is set afterwards.
-`python tests/support/error_rates.py` prints the rates of the cells that are hardest.
+`python tests/support/error_rates.py [NUMBER] [SEED]` draws so many cells and prints the worst rates of each kind.
 """
 
 import math
+import random
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,11 +30,13 @@ SPREADS = {
 }
 """Kind -> the standard deviations of the runs of n variants."""
 OTHER = ("log-normal", "correlated 0.5", "correlated -0.5", "t3", "missing 0.2", "missing 0.3", "stopped", "skewed")
+GROUPS = ("two groups", "opposite groups")
+"""Half of the variants share one effect of a seed (correlation 0.9), the others another one, or its opposite."""
 UNPAIRED = ("equal", "one x3", "half x0.2", "log-normal", "t3", "unequal n")
 """The kinds for runs without seeds. In the last, the first variant has half of the runs of the others, at least two."""
 FEW_RUNS = ("first 2", "first 3, x3", "others 3", "others 3, x3")
 """More kinds for runs without seeds: the first variant, or all others, have so many; the first has the spread."""
-KINDS = (*SPREADS, *OTHER)
+KINDS = (*SPREADS, *OTHER, *GROUPS)
 NOT_COVERED = ("skewed x3", "collapse")
 """Kinds for which the levels do not hold, and which the guide names."""
 PLANS = ((3, 5), (5, 8, 12, 20))
@@ -84,6 +88,10 @@ class Cell:
         elif self.kind.startswith("correlated"):
             sign = np.where(np.arange(self.variants) == 0, np.sign(float(self.kind.split()[1])), 1)
             x = np.sqrt(0.5) * (x + sign[:, None] * one_seed)
+        elif self.kind in GROUPS:
+            second = -one_seed if self.kind == "opposite groups" else rng.normal(size=one_seed.shape)
+            group = (np.arange(self.variants) < self.variants / 2)[:, None]
+            x = np.sqrt(0.1) * x + np.sqrt(0.9) * np.where(group, one_seed, second)
         elif self.kind == "t3":
             x = rng.standard_t(3, size=x.shape) / np.sqrt(3)
         elif self.kind.startswith("missing"):
@@ -164,38 +172,29 @@ def _levels(found: Differences, cell: Cell, n: int) -> np.ndarray:
     return ALPHA * Looks(cell.plan, tuple(range(n))).share / (cell.datasets * tests)
 
 
-HARDEST = (
-    *(Cell(kind, 2, n) for n in (2, 3) for kind in ("equal", "one x3", "one x10", "correlated -0.5")),
-    *(Cell(kind, 2, n) for n in (5, 10) for kind in ("equal", "one x3")),
-    *(Cell(kind, 4, 2) for kind in ("equal", "one x3", "one x5", "one x10", "half x0.05", "graded")),
-    *(Cell(kind, 8, 2) for kind in ("equal", "one x3", "one x10")),
-    *(Cell(kind, 3, 3) for kind in ("equal", "one x3", "one x5", "one x10", "half x0.05", "graded", "skewed")),
-    *(Cell(kind, 3, 5) for kind in ("equal", "one x3", "half x0.05", "log-normal")),
-    *(Cell(kind, 4, 3) for kind in ("equal", "one x3", "one x5", "one x10", "half x0.05", "graded", "skewed")),
-    *(Cell(kind, 4, 5) for kind in ("equal", "one x3", "correlated -0.5")),
-    *(Cell(kind, 8, 3) for kind in ("equal", "one x3", "one x10", "half x0.2", "half x0.05", "log-normal", "t3")),
-    *(Cell(kind, 8, 3) for kind in ("missing 0.2", "missing 0.3")),
-    *(Cell(kind, 8, 5) for kind in ("equal", "one x3", "one x10", "correlated 0.5", "correlated -0.5", "missing 0.3")),
-    *(Cell(kind, 8, 10) for kind in ("equal", "one x3", "stopped", "skewed")),
-    *(Cell(kind, 22, 3) for kind in ("equal", "one x3", "half x0.05", "skewed")),
-    *(Cell("one x3", variants, plan[-1], plan) for variants in (2, 8) for plan in PLANS),
-    *(Cell(kind, 8, n, family="baseline") for kind in ("equal", "one x3") for n in (3, 5)),
-    Cell("half x0.05", 22, 5, family="baseline"),
-    *(Cell(kind, 3, n, datasets=3) for kind in ("equal", "one x3", "one x10") for n in (3, 5)),
-    *(Cell(kind, 8, 5) for kind in NOT_COVERED),
-    *(Cell(kind, 2, n, unpaired=True) for kind in ("one x3", "unequal n") for n in (3, 10)),
-    Cell("first 2", 2, 10, unpaired=True),
-    *(Cell(kind, 3, 3, unpaired=True) for kind in ("equal", "one x3", "half x0.2", "log-normal")),
-    *(Cell(kind, 3, 10, unpaired=True) for kind in ("others 3", "others 3, x3")),
-    *(Cell("first 3, x3", variants, 10, unpaired=True) for variants in (2, 4)),
-    Cell("unequal n", 4, 5, unpaired=True),
-    Cell("half x0.2", 22, 3, unpaired=True),
-)
-"""The cells with the largest errors, and what stands in the guide."""
+def drawn(number: int, seed: int = 0) -> list[Cell]:
+    """Cells drawn at random, each kind in turn."""
+    chance, cells = random.Random(seed), list[Cell]()
+    kinds = [(kind, False) for kind in KINDS] + [(kind, True) for kind in (*UNPAIRED, *FEW_RUNS)]
+    for place in range(number):
+        kind, unpaired = kinds[place % len(kinds)]
+        variants = chance.choice((3, 4) if kind in FEW_RUNS else (2, 3, 4, 8, 22))
+        seeds = 10 if kind in FEW_RUNS else chance.choice((2, 3, 5, 10))
+        plan = chance.choice(((), (), *PLANS)) if seeds >= 3 and not unpaired else ()
+        family = chance.choice(("all", "all", "baseline")) if not unpaired else "all"
+        datasets = chance.choice((1, 1, 1, 3, 5, 10)) if family == "all" and not unpaired and variants < 22 else 1
+        cells.append(Cell(kind, variants, plan[-1] if plan else seeds, plan, family, datasets, unpaired))
+    return cells
+
 
 if __name__ == "__main__":
-    print("cell;false difference;false equivalence;too many datasets;power")
-    for one in HARDEST:
-        found = rates(one, 3000)
-        errors = (found.difference, found.equivalence, found.too_many)
-        print(one, *(f"{100 * np.mean(part):.1f}" for part in (*errors, found.power)), sep=";", flush=True)
+    number, seed = (int(word) for word in [*sys.argv[1:], "200", "0"][:2])
+    worst = dict[tuple[str, bool], list[tuple[float, float, Cell]]]()
+    for cell in drawn(number, seed):
+        of = rates(cell, 3000)
+        found = 100 * float(np.mean(of.difference)), 100 * float(np.mean(of.equivalence)), cell
+        worst.setdefault((cell.kind, cell.datasets > 1), []).append(found)
+    for (kind, pages), errors in worst.items():
+        (difference, _, where), equivalence = max(errors, key=lambda one: one[0]), max(one[1] for one in errors)
+        name = f"{kind}{', several datasets' * pages} ({len(errors)} cells)"
+        print(f"{name}: false difference {difference:.1f} % ({where}), false equivalence {equivalence:.1f} %")

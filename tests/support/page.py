@@ -100,7 +100,7 @@ def _pair(text, folder):
 
 
 def verdicts(_, row):
-    """The cell before the last is "`study` (`metric`, N pairs): a − b"; the last is the difference with its interval and verdict."""
+    """The cell before the last is "`study` (`metric`, N pairs): a − b"; the last is its interval and verdict."""
     if row[-2] == "–":
         return row
     folder, metric, of, pair = re.fullmatch(r"`(.*?)`(?: \(`(.*?)`(?:, (\d+) pairs)?\))?: (.*)", row[-2]).groups()
