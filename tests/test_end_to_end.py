@@ -14,6 +14,8 @@ from experiments.config import SETTINGS
 
 PAGES = ["README.md", *(f"{package}/README.md" for package in ("vit", "experiments", "sweeps", "analysis"))]
 OTHERS = [
+    "sweeps/tune.md",
+    "sweeps/cluster.md",
     ".github/CONTRIBUTING.md",
     "experiments/REFERENCE.md",
     "analysis/reference/README.md",
