@@ -152,6 +152,3 @@ class Conditional(Additive):
         n, size = self.cfg.num_patches, self.cfg.grid_size
         patches = x[:, -n:].transpose(1, 2).unflatten(2, (size, size))  # [B, D, G, G]
         return x + F.pad(self.conv(patches).flatten(2).transpose(1, 2), (0, 0, x.shape[1] - n, 0))
-
-    def flops(self) -> int:
-        return 2 * self.cfg.num_patches * self.conv.weight.numel()

@@ -68,13 +68,6 @@ class PosEmbed(nn.Module):
         """The output of attention from the mixed columns of `values`. [B, H, T, Dh + E] -> [B, H, T, Dh]"""
         return x
 
-    def flops(self) -> int:
-        """FLOPs of the matrix products and convolutions of one use in a layer, for one image.
-
-        For plug-ins torch counts them.
-        """
-        return 0
-
     def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
         """The values of this module for the model `cfg`, which differs in image size: name -> tensor.
 
