@@ -97,13 +97,6 @@ def open_own(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int:
     return file
 
 
-def check_own_file(folder: Path, name: str) -> None:
-    """Raise `UserError` unless a file to send or to put in a record is what `open_own` opens, in no linked folder."""
-    path = check_own(folder, name)
-    with reading(path):
-        os.close(open_own(path, os.O_RDONLY))
-
-
 @contextlib.contextmanager
 def temporary_folder(folder: Path) -> Iterator[Path]:
     """An empty folder beside another, deleted at the end. Deletion follows no link; what cannot be deleted stays."""

@@ -87,9 +87,9 @@ def _body(argv: Sequence[str]) -> int:
 def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     import torch
 
-    from experiments.effects import warn_of_no_effect, warn_of_slow_bfloat16
+    from experiments.checks import warn_of_no_effect
     from experiments.runs.record import is_finished
-    from experiments.runs.run import pick_device, train
+    from experiments.runs.run import train
     from experiments.study import RunSpec
     from experiments.tracker import Tracker
     from experiments.tracking import Tracking, agent_run
@@ -104,8 +104,6 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     is_mirrored = agent or not trained_before
     tracking = Tracking(arguments.tracking if is_mirrored else "off", arguments.project, arguments.entity, agent=agent)
     warn_of_no_effect(given_settings(arguments), config, PROG)
-    if pick_device(arguments.device).type == "cpu":
-        warn_of_slow_bfloat16([config], PROG)
     test = arguments.test == "true"
     with Tracker(tracking, out, show=said.append) as tracker:
         on_row = _on_row(run, tracker, agent is not None)

@@ -31,7 +31,7 @@ class Entry:
     `name`: a regular expression for a family, whose groups `label` repeats. `split`: its images. `unit`: "%" for a
     fraction that is shown in percent. `better`: "higher" or "lower"; "" for what is only watched: runs are not compared
     by it, and it may be infinite in a run that does not diverge. `needs`: settings without which no run measures it.
-    `end`: what may follow the name; for "@Npx", `experiments.evaluation.other_images` has to compute it.
+    `end`: what may follow the name; for "@Npx", `experiments.evaluation.measure` has to compute it.
     """
 
     name: str

@@ -12,10 +12,9 @@ from torch import Tensor
 from experiments.catalogue import DATASETS
 from experiments.config import RunConfig
 from experiments.data.folder import read_folder
-from experiments.data.images import CHUNK, Images, Parts, Pixels, Splits, copies, fitted
+from experiments.data.images import CHUNK, Images, Parts, Pixels, Splits, StreamedPixels, copies, fitted
 from experiments.data.indexed import open_class, read_class, read_plugin
 from experiments.data.probes import generate
-from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError, say
 from experiments.sections import DataConfig
 from vit.registry import nearest

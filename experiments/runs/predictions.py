@@ -27,12 +27,6 @@ class Predictions:
     labels: np.ndarray
     classes: tuple[str, ...] = ()
 
-    def by_class(self) -> list[tuple[str, int, float]]:
-        """The name of each class in the test set, the number of its images, and their accuracy."""
-        hits = {int(label): self.hits[self.labels == label] for label in np.unique(self.labels)}
-        names = self.classes or range(max(hits, default=-1) + 1)
-        return [(str(names[label]), len(of_class), float(of_class.mean())) for label, of_class in hits.items()]
-
 
 def to_bytes(hits: ArrayLike, probabilities: ArrayLike, labels: ArrayLike, classes: Sequence[str] = ()) -> bytes:
     """The content of the file. The same predictions give the same bytes."""

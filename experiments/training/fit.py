@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from experiments.data.images import Images, Splits
-from experiments.memory import in_smaller_batches
+from experiments.devices import in_smaller_batches
 from experiments.training.step import DeviceStep
 from experiments.training.tables import EpochTables, epoch_tables, one_ahead
 from experiments.training.trainer import DTYPES, Predictor, Trainer, eval_batch

@@ -20,11 +20,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import get_total_norm
 
 from experiments.config import RunConfig, cohort_key
-from experiments.training.compile import OFF, compiled
 from experiments.training.optimizer import Optimizer
 from experiments.training.trainer import (
+    OFF,
     Labels,
     autocast,
+    compiled,
     eval_function,
     gradients,
     in_mode,

@@ -2,7 +2,7 @@
 
 import copy
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import torch
@@ -12,7 +12,6 @@ from torch.func import functional_call
 
 from experiments.config import RunConfig, cohort_key
 from experiments.sections import OptimConfig
-from experiments.training.compile import OFF, compiled
 from experiments.training.optimizer import Optimizer
 from vit import ViT
 
@@ -282,3 +281,21 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The same tensors with names `PREFIX/NAME`."""
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+OFF = "none"
+_compiled: dict[Hashable, Callable] = {}
+
+
+def compiled(key: Hashable, build: Callable[[], Callable], mode: str) -> Callable:
+    """The compiled step of `key`: the one compiled before, or else the function that `build` returns, compiled now.
+
+    A step is compiled as one graph and for fixed shapes. PyTorch limits how often it compiles the same code in a
+    process; at that limit all compiled steps are discarded. Kernels are then read from PyTorch's cache on disk.
+    """
+    if key not in _compiled:
+        if len(_compiled) >= torch._dynamo.config.recompile_limit:
+            torch._dynamo.reset()
+            _compiled.clear()
+        _compiled[key] = torch.compile(build(), mode=mode, fullgraph=True, dynamic=False)
+    return _compiled[key]

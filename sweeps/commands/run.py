@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from experiments.cli import positive
-from experiments.effects import warn_of_slow_bfloat16
 from experiments.errors import UserError, plural, say
 from experiments.metric import Metric
 from experiments.runs.record import ERROR, is_finished
@@ -92,10 +91,7 @@ def engine_of(arguments: argparse.Namespace, plan: StudyPlan) -> Engine:
         return RayEngine(arguments.ray, arguments.device, arguments.workers)
     from sweeps.engines.local import LocalEngine, local_slots
 
-    engine = LocalEngine(local_slots(arguments.device, arguments.workers))
-    if not engine.on_gpu:
-        warn_of_slow_bfloat16([run.config for run in plan.variants.values()], PROG)
-    return engine
+    return LocalEngine(local_slots(arguments.device, arguments.workers))
 
 
 def run(arguments: argparse.Namespace, command: str) -> int:

@@ -16,7 +16,6 @@ from pictures import paint
 from PIL import Image
 from tiny import flags
 
-from experiments import effects
 from experiments.config import SETTINGS, RunConfig, override
 from experiments.data.loading import load
 from experiments.locks import lock
@@ -291,32 +290,6 @@ def test_a_setting_without_effect_is_a_warning(tmp_path, capsys):
         "optim.momentum: has no effect on this run; it needs optim.name sgd",
         "eval.shots: has no effect on this run; it needs eval.fewshot",
     ]
-
-
-@pytest.mark.parametrize(
-    ("flags_of_cpu", "precision", "warns"),
-    [
-        ("fpu avx2 avx512f", "bfloat16", True),
-        ("fpu avx2 avx512f", "float32", False),
-        ("fpu avx512f avx512_bf16", "bfloat16", False),
-        ("fpu amx_bf16 amx_tile", "bfloat16", False),
-        ("fp asimd bf16", "bfloat16", False),
-        (None, "bfloat16", False),
-    ],
-)
-def test_bfloat16_on_a_cpu_without_instructions_for_it_is_a_warning(
-    flags_of_cpu, precision, warns, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr(effects, "CPU_INFO", tmp_path / "cpuinfo")
-    if flags_of_cpu:
-        (tmp_path / "cpuinfo").write_text(f"flags\t\t: {flags_of_cpu}\n")
-    given = flags(train__epochs=1, optim__warmup_epochs=0, train__precision=precision)
-    assert vit_train(*given, "--device", "cpu", "--out", tmp_path / "out", "--tracking", "off") == 0
-    warned = capsys.readouterr().err.splitlines()
-    line = (
-        "vit-train: warning: train.precision: bfloat16 takes about ten times as long as float32 on this CPU, which has "
-    )
-    assert warned == [f"{line}neither AVX512-BF16 nor AMX"] * warns
 
 
 def test_out_of_memory_keeps_the_saved_epochs(tmp_path, monkeypatch, capsys):

@@ -5,12 +5,13 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from vit.kernels import Linear, linear
+from vit import kernels
+from vit.kernels import Linear
 
 
 @pytest.fixture(autouse=True)
 def in_parts(monkeypatch):
-    monkeypatch.setattr(linear, "in_parts", lambda x: True)
+    monkeypatch.setattr(kernels, "in_parts", lambda x: True)
 
 
 def results(tensors: list[Tensor], stacked: bool) -> list[list[Tensor]]:
@@ -18,7 +19,7 @@ def results(tensors: list[Tensor], stacked: bool) -> list[list[Tensor]]:
     found = []
     for ours in (False, True):
         leaves = [t.clone().requires_grad_() for t in tensors]
-        layer = linear.linear if ours else torch.nn.functional.linear
+        layer = kernels.linear if ours else torch.nn.functional.linear
         out = vmap(layer)(*leaves) if ours and stacked else torch.stack([layer(*run) for run in zip(*leaves)])
         found.append([out, *torch.autograd.grad(out.square().sum(), leaves)])
     return found
@@ -38,7 +39,7 @@ def test_value_and_gradients_equal_torchs(shape, stacked, bias):
 def test_runs_may_share_their_images():
     """As in an evaluation: the runs differ in weights only."""
     x, weight = torch.randn(4, 6), torch.randn(3, 5, 6)
-    found = vmap(lambda w: linear.linear(x, w))(weight)
+    found = vmap(lambda w: kernels.linear(x, w))(weight)
     torch.testing.assert_close(found, torch.stack([x @ w.T for w in weight]))
 
 

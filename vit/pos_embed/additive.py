@@ -5,8 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit.config import ViTConfig
-from vit.pos_embed.base import Additive, grid, new_table
-from vit.pos_embed.interpolation import resize_rows, resize_tokens
+from vit.pos_embed.base import Additive, grid, new_table, resize_rows, resize_tokens
 
 
 def add_to_patches(x: Tensor, table: Tensor) -> Tensor:

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from vit.config import ViTConfig
 from vit.kernels import Linear
-from vit.pos_embed.base import PosEmbed, grid, new_table
-from vit.pos_embed.interpolation import resize_offsets
+from vit.pos_embed.base import PosEmbed, grid, new_table, resize_offsets
 
 
 class Relative(PosEmbed):

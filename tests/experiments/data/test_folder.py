@@ -69,7 +69,7 @@ def test_a_class_may_be_called_like_a_part(names, tmp_path):
 def test_images_that_are_in_training_and_test_are_counted(kind, streamed, tmp_path, capsys, monkeypatch):
     """All end with the same 4 KiB of pixels. Under other names, 7 test images of each class are in train, from which
     the validation images are taken."""
-    monkeypatch.setattr("experiments.data.streaming.IN_MEMORY", 0 if streamed else 1)
+    monkeypatch.setattr("experiments.data.images.IN_MEMORY", 0 if streamed else 1)
     random = np.random.default_rng(0)
     for name in ("a", "b"):
         images = random.integers(0, 256, (31, 60, 40, 3), dtype=np.uint8)

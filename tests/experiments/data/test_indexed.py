@@ -18,7 +18,7 @@ from torchvision import datasets
 
 from experiments.catalogue import DATASETS, register_dataset
 from experiments.config import RunConfig, override
-from experiments.data import loading, streaming
+from experiments.data import images, loading
 from experiments.data.images import Splits
 from experiments.errors import UserError
 from experiments.main import main
@@ -247,8 +247,8 @@ def test_a_name_is_taken_once(plugged):
 def test_images_that_do_not_fit_in_memory_are_decoded_when_used(noise, tmp_path, monkeypatch):
     data = {"data__name": "torchvision:FakeData", "data__img_size": 8, "data__train_limit": None, "data__hflip": True}
     tiny.run(tmp_path / "memory", **data)
-    monkeypatch.setattr(streaming, "IN_MEMORY", 0)
-    assert isinstance(load("torchvision:FakeData", side=8).train.x, streaming.StreamedPixels)
+    monkeypatch.setattr(images, "IN_MEMORY", 0)
+    assert isinstance(load("torchvision:FakeData", side=8).train.x, images.StreamedPixels)
     tiny.run(tmp_path / "stream", **data)
     assert tiny.results(tmp_path / "memory") == tiny.results(tmp_path / "stream")
 

@@ -14,10 +14,9 @@ from tiny import flags, settings
 from torchvision.transforms.v2 import functional as tv
 
 from experiments.config import RunConfig, override
-from experiments.data import streaming
-from experiments.data.images import Splits
+from experiments.data import images
+from experiments.data.images import AHEAD, Splits, StreamedPixels
 from experiments.data.loading import load
-from experiments.data.streaming import AHEAD, StreamedPixels
 from experiments.errors import UserError
 from experiments.main import main
 from experiments.runs.run import train
@@ -38,7 +37,7 @@ def root(tmp_path_factory):
 
 
 def splits(root: Path, monkeypatch: pytest.MonkeyPatch, streamed: bool, **changes: object) -> Splits:
-    monkeypatch.setattr(streaming, "IN_MEMORY", 0 if streamed else 1)
+    monkeypatch.setattr(images, "IN_MEMORY", 0 if streamed else 1)
     settings = {"data.name": "imagefolder", "data.root": str(root), "data.img_size": 8, "data.normalize": "dataset"}
     return load(override(RunConfig(), {**settings, **{f"data.{name}": value for name, value in changes.items()}}))
 
@@ -88,7 +87,7 @@ def test_a_run_gives_the_same_bytes(root, tmp_path, monkeypatch, augmentation):
     data = ["--data.name", "imagefolder", "--data.root", root, "--data.img-size", "8", "--train.batch-size", "7"]
     words = [*map(str, [*flags(data__train_limit="none"), *data]), *augmentation]
     for name, share in (("memory", 1), ("stream", 0)):
-        monkeypatch.setattr(streaming, "IN_MEMORY", share)
+        monkeypatch.setattr(images, "IN_MEMORY", share)
         with pytest.raises(SystemExit) as exited:
             main([*words, "--out", str(tmp_path / name)])
         assert not exited.value.code

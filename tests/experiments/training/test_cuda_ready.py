@@ -24,15 +24,13 @@ from experiments.data.loading import Images, Splits
 from experiments.presets import preset
 from experiments.runs.run import train
 from experiments.study import RunSpec
-from experiments.training import compile as compile_module
 from experiments.training import fit, stacked
 from experiments.training import step as step_module
 from experiments.training import trainer as trainers
 from experiments.training.stacked import Stacked
 from experiments.training.step import DeviceStep, model_input
 from experiments.training.tables import epoch_tables
-from vit import ViT
-from vit.kernels import attention, linear
+from vit import ViT, kernels
 from vit.registry import REGISTRY
 
 CPU = torch.device("cpu")
@@ -44,8 +42,8 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def forms_of_a_gpu(monkeypatch):
     """Attention and linear layers as on a GPU."""
-    monkeypatch.setattr(attention, "is_faster_in_parts", lambda q, k: False)
-    monkeypatch.setattr(linear, "in_parts", lambda x: True)
+    monkeypatch.setattr(kernels, "is_faster_in_parts", lambda q, k: False)
+    monkeypatch.setattr(kernels, "in_parts", lambda x: True)
 
 
 ONE_OF_EACH_FAMILY = ("learned-1d", "relative", "rope-2d", "cpe")
@@ -308,7 +306,7 @@ def test_engines_of_one_configuration_share_a_compiled_step(runs, monkeypatch):
 
     torch_compile = torch.compile
     monkeypatch.setattr(torch, "compile", compiler)
-    monkeypatch.setattr(compile_module, "_compiled", {})
+    monkeypatch.setattr(trainers, "_compiled", {})
     for seeds in (range(runs), range(runs, 2 * runs)):
         configs = [tiny.config(seed=s, model__mlp_drop_rate=0.2, train__compile="default") for s in seeds]
         plain = [override(config, {"train.compile": "none"}) for config in configs]
@@ -367,7 +365,7 @@ class CountOperations(TorchDispatchMode):
 def test_a_training_step_of_a_stack_has_a_bounded_number_of_operations(precision, limit, monkeypatch):
     """Data, forward, backward and update of eight runs, with one attention operation per layer as on a GPU."""
     monkeypatch.setattr(stacked, "sdpa_kernel", lambda backend: contextlib.nullcontext())
-    monkeypatch.setattr(linear, "_LEAST_ROWS", 100)  # gradients in parts, as with a whole batch
+    monkeypatch.setattr(kernels, "_LEAST_ROWS", 100)  # gradients in parts, as with a whole batch
     configs = cohort("tintn-cifar10", 8, train__precision=precision, train__batch_size=8)
     part = Images(torch.randint(0, 256, (16, 3, 32, 32), dtype=torch.uint8), torch.randint(0, 10, (16,)))
     splits = Splits(part, part, part, tuple("0123456789"), torch.full((3,), 0.5), torch.full((3,), 0.5))

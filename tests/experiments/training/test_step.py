@@ -26,7 +26,7 @@ from experiments.presets import preset
 from experiments.runs import run as run_module
 from experiments.runs.run import train
 from experiments.study import RunSpec
-from experiments.training import capture, stacked, trainer
+from experiments.training import stacked, trainer
 from experiments.training import step as step_module
 from experiments.training.fit import fit
 from experiments.training.stacked import Stacked
@@ -108,7 +108,7 @@ class Recorder(TorchDispatchMode):
 
 
 class ReplayedStep:
-    """In place of `capture.CapturedStep`: the first step runs, the second is recorded, all others are replays of it."""
+    """In place of a `CapturedStep`: the first step runs, the second is recorded, all others are replays of it."""
 
     replays, captured = 0, True
 
@@ -275,7 +275,7 @@ class Cuda:
         self.log: list[str] = []
         self.error, self.current = error, "main stream"
         monkeypatch.setattr(torch.cuda, "Stream", lambda device: "side stream")
-        monkeypatch.setattr(capture, "run_on", lambda stream, step, device: (self.log.append("warm-up"), step()))
+        monkeypatch.setattr(step_module, "run_on", lambda stream, step, device: (self.log.append("warm-up"), step()))
         monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: self)
         monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
         monkeypatch.setattr(torch.cuda, "graph", self.graph)
@@ -297,9 +297,9 @@ class Cuda:
         self.log.append("replay")
 
 
-def run_steps(count: int) -> tuple[capture.CapturedStep, list[int]]:
+def run_steps(count: int) -> tuple[step_module.CapturedStep, list[int]]:
     steps: list[int] = []
-    launch = capture.CapturedStep(torch.device("cuda"))
+    launch = step_module.CapturedStep(torch.device("cuda"))
     for number in range(count):
         launch(lambda number=number: steps.append(number))
     return launch, steps
@@ -343,7 +343,7 @@ def test_memory_exhausted_in_a_step_or_its_capture_is_an_error_and_no_reason_to_
 
     cuda = Cuda(monkeypatch, error)
     with pytest.raises(RuntimeError, match=re.escape(str(error))):
-        capture.CapturedStep(torch.device("cuda"))(exhausted)
+        step_module.CapturedStep(torch.device("cuda"))(exhausted)
     with pytest.raises(RuntimeError, match=re.escape(str(error))):
         run_steps(4)
     assert cuda.current == "main stream"
@@ -375,7 +375,7 @@ def test_an_engine_is_freed_without_the_garbage_collector(runs, compile_mode, mo
     """Its CUDA graph holds memory that the next cohort needs."""
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
     Cuda(monkeypatch)
-    monkeypatch.setattr(step_module, "launcher", lambda device: capture.CapturedStep(device))
+    monkeypatch.setattr(step_module, "launcher", lambda device: step_module.CapturedStep(device))
     configs = [tiny.config(seed=seed, train__compile=compile_mode) for seed in range(runs)]
     splits = loading.load(configs[0])
     trained = tiny.trainer(configs)
