@@ -147,9 +147,6 @@ def run_command(
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
         status = 141
-    except PermissionError as error:  # of a folder that several users share
-        say(f"{prog}: error: {error.filename}: cannot be used: {error.strerror}", error=True)
-        status = 2
     sys.exit(status)
 
 
@@ -157,8 +154,6 @@ def _run(prog: str, body: Callable[[Sequence[str]], int | None], argv: Sequence[
     if not argv:  # as with a variable of a script that is not set
         _run(prog, body, ["--help"])
         return 2
-    if undecoded := [word for word in argv if word.encode(errors="ignore").decode() != word]:
-        raise UserError(f"argument {undecoded[0]!r}: is not UTF-8; a record contains the command as UTF-8 text")
     status: int | str | None
     try:
         status = body(argv)

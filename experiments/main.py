@@ -50,7 +50,7 @@ def _parser() -> Parser:
     parser.add_argument("--preset", metavar="NAME", default="digits", help=about)
     about = "create the run's folder in this folder (default: runs/single)"
     parser.add_argument("--out", metavar="DIR", type=folder, default="runs/single", help=about)
-    about = "cpu, cuda, cuda:1, ...; auto is a GPU that is free, the CPU if there is none (default: auto)"
+    about = "cpu, cuda, cuda:1, ...; auto is the first GPU, the CPU if there is none (default: auto)"
     parser.add_argument("--device", default="auto", help=about)
     about = "CPU threads; changes floating-point rounding (default: PyTorch's choice)"
     threads = partial(positive, most=1024)  # torch crashes where the system refuses a thread
@@ -114,8 +114,6 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
         raise UserError(f"out: {str(out / name)!r} is trained by another process")
     if trained_before:
         say("This run is already finished; nothing was trained.")
-        if test and summary["status"] == "finished" and summary["test/acc"] is None:
-            say("Its test images were left out (--test false); to evaluate them, train the run with another --out.")
     for line in said:
         say(line)
     return _print_result(arguments.preset, config, summary, out / name)

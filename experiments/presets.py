@@ -12,9 +12,8 @@ from vit.registry import nearest
 class Preset:
     """A named configuration: `changes` to `RunConfig()`.
 
-    `source` is the publication, `claim` its test accuracy as a fraction, `quote` how it says so, `scored` how that was
-    measured, `assumed` what the source leaves open; empty where the preset is its system. `measured` is our own test
-    accuracy, of the runs with these settings in analysis/reference.
+    `source` is the publication, `claim` its test accuracy as a fraction, `scored` how that was measured. `measured` is
+    our own test accuracy, of the runs with these settings in analysis/reference.
     """
 
     about: str
@@ -22,8 +21,6 @@ class Preset:
     source: str = ""
     claim: float | None = None
     scored: str = ""
-    quote: str = ""
-    assumed: str = ""
     measured: str = ""
 
 
@@ -124,7 +121,6 @@ _NOT_CCT = (
     "with black, the patch projection starts as in PyTorch"
 )
 _ONE_RUN = "published accuracy: one unseeded run, test set"
-_UNSTATED = "the source does not state depth, heads, MLP width, dropout, optimizer and augmentation"
 PRESETS: dict[str, Preset] = {
     "digits": Preset(
         "scikit-learn's digits: seconds on one core, nothing to download (the default)",
@@ -139,7 +135,6 @@ PRESETS: dict[str, Preset] = {
         "B. Pulfer, Vision Transformers from Scratch (PyTorch), 2022",
         0.7885,
         "published accuracy: one run, torch seed 0, test set after 5 epochs",
-        "Test accuracy: 78.85%",
         measured="73.71 % (5 runs, CPU)",
     ),
     "tintn-cifar10": Preset(
@@ -148,7 +143,6 @@ PRESETS: dict[str, Preset] = {
         "tintn, Implementing Vision Transformer (ViT) from Scratch, 2023",
         0.755,
         _ONE_RUN + " after 100 epochs",
-        "The model is able to achieve 75.5% accuracy after 100 epochs of training.",
         measured="74.32 % (5 runs, CPU)",
     ),
     "lodha-cifar10": Preset(
@@ -157,17 +151,15 @@ PRESETS: dict[str, Preset] = {
         "D. Lodha, Vision Transformer, bare-bones-ml, 2025",
         0.556,
         _ONE_RUN + " after 15 epochs, in its notebook; the text gives no figure",
-        "epochs =15# 100+ epochs are needed for good performance",
         measured="56.06 % (5 runs, CPU)",
     ),
     "owen-cifar10": Preset(
-        f"as tintn-cifar10 with 50 epochs; {_UNSTATED}",
+        "as tintn-cifar10 with 50 epochs; the source does not state depth, heads, MLP width, dropout, optimizer and "
+        "augmentation",
         {**_TINTN, "train.epochs": 50},
         "Owen, 2025",
         0.64,
         _ONE_RUN + "; the source states both 50 and 100 epochs",
-        "I trained the model for 100 epochs, and it attained a final test accuracy of 64%.",
-        _UNSTATED,
         measured="71.05 % (3 runs, CPU)",
     ),
     "vit-lite-6-4": Preset(
@@ -176,7 +168,6 @@ PRESETS: dict[str, Preset] = {
         _CCT,
         0.9094,
         "published accuracy: test set, after 200 epochs; the code prints the best epoch",
-        "ViT-Lite-6/4 | 90.94% | 69.20% | 3.191M",
     ),
     "vit-lite-7-4": Preset(
         "as vit-lite-6-4, with 7 layers",
@@ -184,7 +175,6 @@ PRESETS: dict[str, Preset] = {
         _CCT,
         0.9138,
         "published accuracy: as for vit-lite-6-4",
-        "ViT-Lite-7/4 | 91.38% | 69.75% | 3.717M",
     ),
     "vit-b16": Preset(
         "ViT-B/16 at 224 px with a linear head (the source has a tanh head: --model.head mlp). Training as in the "

@@ -73,10 +73,7 @@ def size_tasks(config: RunConfig, device: torch.device) -> list[SizeTask]:
 
 def _task(config: RunConfig, side: int, device: torch.device) -> SizeTask:
     data = config.data.model_copy(update={"img_size": side, "train_limit": None, "normalize": "unit"})
-    try:
-        splits = load(config.model_copy(update={"data": data}))
-    except UserError as error:  # the size is one of the user's list, and not the trained one
-        raise UserError(str(error).replace("data.img_size: ", "eval.img_sizes: ", 1)) from error
+    splits = load(config.model_copy(update={"data": data}))
     return SizeTask(side, splits.val.to(device), splits.test.to(device))
 
 

@@ -16,7 +16,7 @@ from experiments.checks import check_plugin
 from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.data.folder import files_digest
-from experiments.devices import free_gpus, free_memory, is_out_of_memory
+from experiments.devices import free_memory, is_out_of_memory
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
 from experiments.files import read_json
@@ -81,12 +81,12 @@ def train(
 
 
 def pick_device(name: str) -> torch.device:
-    """The torch device of that name; `auto` is the first GPU that is free, and the CPU where there is no GPU.
+    """The torch device of that name; `auto` is the first GPU, and the CPU where there is no GPU.
 
     Raises `UserError` where there is no such device.
     """
     if name == "auto":
-        return torch.device(free_gpus()[0] if torch.cuda.is_available() else "cpu")
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.zeros(1, dtype=torch.float64, device=device).item()  # training needs float64, which mps lacks

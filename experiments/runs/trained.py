@@ -81,19 +81,9 @@ def read(folder: str, field: str) -> TrainedRun:
         DATASETS[name] = UNREAD
     kind, plugin = run.config["model"]["pos_embed"], provenance.get("plugin")
     if plugin and kind not in REGISTRY:
-        advice = f"start again with {_variables(path / record.PLUGIN, plugin['modules'])}" if plugin["digest"] else ""
-        raise UserError(
-            f"{where} needs the plug-in of model.pos_embed {kind!r}; {advice or 'its source has no copy there'}"
-        )
+        copy = shlex.quote(",".join(map(str, sorted((path / record.PLUGIN).glob("*.py")))))
+        raise UserError(f"{where} needs the plug-in of model.pos_embed {kind!r}; start again with {VARIABLE}={copy}")
     return TrainedRun(folder, override(load(completed(run.config)), {"data.download": False}), run.summary)
-
-
-def _variables(copy: Path, modules: str) -> str:
-    """The environment variables with which the copy of a plug-in is imported. `modules`: as VIT_PLUGINS named them."""
-    files = [copy / f"{Path(name).name.removesuffix('.py')}.py" for name in modules.split(",")]
-    if found := ",".join(str(file) for file in files if file.is_file()):
-        return f"{VARIABLE}={shlex.quote(found)}"
-    return f"PYTHONPATH={shlex.quote(str(copy))} {VARIABLE}={shlex.quote(modules)}"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from experiments.data.images import Images, Splits
-from experiments.devices import in_smaller_batches
 from experiments.training.step import DeviceStep
 from experiments.training.tables import EpochTables, epoch_tables, one_ahead
 from experiments.training.trainer import DTYPES, Predictor, Trainer, eval_batch
@@ -80,14 +79,10 @@ def _predict(trainer: Predictor, splits: Splits, images: Images, features: bool 
     With `features`, also the pre-logits [R, N, D], float32.
     """
     dtype = DTYPES[trainer.configs[0].train.precision]
-
-    def predicted(size: int) -> list[Tensor]:
-        loss, parts = torch.zeros(len(trainer.configs), dtype=torch.float64, device=trainer.device), []
-        for pixels, y in images.batches(size):
-            x = splits.normalized(splits.scaled(pixels, dtype))
-            batch_loss, *columns = trainer.eval_step(x, y, features)
-            loss += batch_loss * len(y)
-            parts.append([column.float() if column.ndim == 3 else column for column in columns])
-        return [loss, *(torch.cat(column, 1) for column in zip(*parts, strict=True))]
-
-    return in_smaller_batches(predicted, eval_batch(trainer.configs, trainer.device))
+    loss, parts = torch.zeros(len(trainer.configs), dtype=torch.float64, device=trainer.device), []
+    for pixels, y in images.batches(eval_batch(trainer.configs, trainer.device)):
+        x = splits.normalized(splits.scaled(pixels, dtype))
+        batch_loss, *columns = trainer.eval_step(x, y, features)
+        loss += batch_loss * len(y)
+        parts.append([column.float() if column.ndim == 3 else column for column in columns])
+    return [loss, *(torch.cat(column, 1) for column in zip(*parts, strict=True))]
