@@ -16,7 +16,6 @@ from experiments.data import augment
 from experiments.data.augment import mix
 from experiments.data.images import Splits, StreamedPixels
 from experiments.data.policies import augmented, policy_of
-from experiments.devices import is_out_of_memory
 from experiments.errors import say
 from experiments.training.tables import STEPWISE, EpochTables
 from experiments.training.trainer import DTYPES, IGNORED, Labels, MixedLabels, Trainer, static_shape
@@ -172,10 +171,6 @@ class CapturedStep:
         try:
             return record(step, self._stream, self._device)
         except RuntimeError as error:  # PyTorch's errors of CUDA and of the capture are RuntimeErrors
-            if error.__context__ and is_out_of_memory(error.__context__):
-                raise error.__context__ from None  # the end of the capture raises an error of its own
-            if is_out_of_memory(error):
-                raise
             reason = " ".join(str(error).split())[:200]
             say(f"CUDA graph: not used, training is slower without it ({reason})", error=True)
             return None

@@ -21,7 +21,6 @@ from experiments.data.loading import load
 from experiments.locks import lock
 from experiments.main import main
 from experiments.presets import PRESETS, Preset
-from experiments.training.trainer import Solo
 from vit.registry import REGISTRY
 
 
@@ -153,17 +152,6 @@ def test_variants_are_listed(capsys):
     assert "an embedding r for each binned offset." in " ".join(text.split())  # a summary of two lines
 
 
-LISTS = {"settings": SETTINGS, "variants": REGISTRY, "presets": PRESETS}
-
-
-@pytest.mark.parametrize("command", LISTS)
-def test_lists_are_as_wide_as_the_terminal_and_cut_no_name(command, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "78")
-    assert vit_train(command) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 78 and {*LISTS[command]} <= {line.split()[0] for line in lines if line.strip()}
-
-
 def test_data_shows_what_a_run_gets(tmp_path, capsys):
     """By hand: of 10 training images of each class 1 is for validation; the second test image of a cat is in train."""
     for part, size in (("train", (20, 10)), ("test", (30, 20))):
@@ -188,18 +176,6 @@ def test_data_shows_what_a_run_gets(tmp_path, capsys):
     ]
     assert "2 classes. Images for the model: 8 x 8 pixels, 3 channel(s)." in printed
     assert not (tmp_path / "runs").exists()
-
-
-def test_plugin_without_docstring_is_listed(tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "from vit.pos_embed import Additive, register\n"
-        "NAME = 'mine'\n"
-        "@register(NAME)\nclass Mine(Additive):\n    pass\n"
-        "@register(name='other')\nclass Other(Additive):\n    pass\n"
-    )
-    code = "from experiments import main; main._body(['settings']), print('and'), main._body(['variants'])"
-    status, out, err = run(code, cwd=tmp_path, VIT_PLUGINS="mine.py")
-    assert (status, err) == (0, "") and all("other" in listed for listed in out.split("\nand\n"))
 
 
 def test_a_run_whose_images_have_moved_is_the_same_run(tmp_path, monkeypatch, capsys):
@@ -249,24 +225,19 @@ def test_a_plugin_by_its_path_is_the_run_of_the_plugin_by_its_name(tmp_path):
     assert len(runs) == 2 and len({run["run_id"] for run in runs}) == 1
     assert len({run["provenance"]["plugin"]["digest"] for run in runs}) == 1
     for run_dir in (path.parent for path in tmp_path.rglob("out/*/summary.json")):
-        assert {path.name for path in (run_dir / "plugin").iterdir()} == {"mine.py"}
+        assert {path.name: path.read_text() for path in (run_dir / "plugin").iterdir()} == {"mine.py": PLUGIN}
+    (tmp_path / "mine.py").write_text(PLUGIN.replace("x + self", "x + 3 * self"))  # the same parameters
+    assert run_plugin(tmp_path, "mine.py")[0] == 0 and len(list(tmp_path.glob("out/mine*/summary.json"))) == 2
 
 
 PLUGINS = {  # mine.py, VIT_PLUGINS, and what the line names
     "broken": ("def broken(:\n", "mine", "'mine' cannot be imported: SyntaxError: .*mine.py, line 1"),
-    "failing": (
-        "x = 1\nraise RuntimeError('no\\nway')\n",
-        "mine",
-        r"'mine' cannot be imported: RuntimeError: no way \(.*mine\.py:2\)",
-    ),
-    "exiting": ("import sys\nsys.exit(0)\n", "mine", r"'mine' cannot be imported: SystemExit: 0 \(.*mine\.py:2\)"),
     "taken": (
         "from vit.pos_embed import PosEmbed, register\n@register('none')\nclass Mine(PosEmbed):\n    pass\n",
         "mine",
         "'mine' cannot be imported: ValueError: .*the name 'none' is already registered",
     ),
     "no module": ("", "missing", "'missing' cannot be imported: .*; its folder must be in PYTHONPATH"),
-    "no name": ("", "../x", r"'\.\./x' cannot be imported: "),
     "no file": ("", "nowhere.py", "'nowhere.py' is not a file"),
     "the name of a module": ("", "json.py", "'json.py' cannot be imported: .*json.* has its name"),
 }
@@ -281,7 +252,6 @@ def test_a_plugin_that_cannot_be_used_is_one_line(source, name, said, tmp_path):
     assert re.match(f"vit-train: error: VIT_PLUGINS: {said}", err), err
 
 
-# an editable install, whose finder comes after the folders of the search path
 def test_a_setting_without_effect_is_a_warning(tmp_path, capsys):
     given = flags(train__epochs=2, optim__name="adamw", optim__momentum=0.5, eval__shots="1")
     assert vit_train(*given, "--out", tmp_path, "--tracking", "off") == 0
@@ -290,23 +260,6 @@ def test_a_setting_without_effect_is_a_warning(tmp_path, capsys):
         "optim.momentum: has no effect on this run; it needs optim.name sgd",
         "eval.shots: has no effect on this run; it needs eval.fewshot",
     ]
-
-
-def test_out_of_memory_keeps_the_saved_epochs(tmp_path, monkeypatch, capsys):
-    step, words = Solo.train_step, (*flags(), "--out", tmp_path, "--tracking", "off")
-
-    def full(*arguments):
-        if list(tmp_path.glob("*/resume*")):
-            raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 2 GiB")
-        return step(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Solo, "train_step", full)
-        with pytest.raises(torch.OutOfMemoryError):
-            vit_train(*words)
-    capsys.readouterr()
-    assert vit_train(*words) == 0
-    assert "epoch 1/3" not in capsys.readouterr().out
 
 
 def test_run_of_a_published_system_prints_its_accuracy(tmp_path, monkeypatch, capsys):

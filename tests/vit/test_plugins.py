@@ -3,8 +3,6 @@
 import pytest
 from commands import PLUGIN, run
 
-from vit import plugins
-
 CODE = """
 import sys
 from vit import plugins
@@ -39,9 +37,3 @@ def test_a_module_of_a_package_may_not_import_the_package(tmp_path):
     (tmp_path / "mine" / "other.py").write_text("")
     _, out, err = run(CODE, "mine", PYTHONPATH=str(tmp_path), cwd=tmp_path)
     assert "imports another file of its folder, by .; put all into one file" in out, err
-
-
-def test_a_path_with_a_comma_is_refused():
-    """A comma separates the paths of VIT_PLUGINS."""
-    with pytest.raises(plugins.PluginError, match="^s.yaml: '/a,b.py' is not allowed: expected a path without a comma"):
-        plugins.add(["/a,b.py"], "s.yaml")

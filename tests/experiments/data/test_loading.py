@@ -7,11 +7,15 @@ import numpy as np
 import pytest
 import torch
 from commands import refusal
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 
 from experiments.config import RunConfig, override
 from experiments.data import loading
 from experiments.data.images import Images, Splits
+from experiments.data.loading import stratified_split
 from experiments.errors import UserError
 
 
@@ -165,3 +169,18 @@ def test_fixed_normalizations(normalize, low, high):
     splits = load(data__normalize=normalize)
     seen = splits.normalized(splits.scaled(splits.train.x))
     assert (float(seen.min()), float(seen.max())) == (low, high)
+
+
+SECOND = st.one_of(st.floats(0.01, 0.99), st.integers(1, 60))
+
+
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=60), SECOND, st.integers(0, 2**31 - 1))
+def test_equals_scikit_learns_or_both_refuse(labels, second, seed):
+    try:
+        expected = train_test_split(range(len(labels)), test_size=second, stratify=labels, random_state=seed)
+    except ValueError:
+        with pytest.raises(ValueError):
+            stratified_split(np.array(labels), second, seed)
+        return
+    for ours, theirs in zip(stratified_split(np.array(labels), second, seed), expected, strict=True):
+        assert ours.tolist() == sorted(theirs)
