@@ -9,11 +9,9 @@ import math
 import os
 import signal
 import sys
-import textwrap
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import takewhile
+from functools import partial
 from typing import Any, NoReturn
 
 from experiments.errors import UserError, printable, say
@@ -21,22 +19,8 @@ from vit.registry import PluginError, did_you_mean
 
 MAX_NAME = 255  # characters of a folder's name, in most file systems
 INTERRUPTS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # signals that end a command as Ctrl-C does
+HELP = partial(argparse.RawDescriptionHelpFormatter, max_help_position=32)
 AGAIN_SECONDS = 0.2  # after which an interrupt that was dropped is raised again
-
-
-class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help that wraps lines at spaces only, never inside a name such as rel-bias-2d."""
-
-    def __init__(self, prog: str, **kwargs: Any) -> None:
-        super().__init__(prog, max_help_position=32, **kwargs)
-
-    def _split_lines(self, text: str, width: int) -> list[str]:
-        return textwrap.wrap(text, width, break_on_hyphens=False)
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if "\n" in text:  # laid out by hand
-            return super()._fill_text(text, width, indent)
-        return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
 class _Version(argparse.Action):
@@ -56,22 +40,14 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, prog: str, **kwargs: Any) -> None:
-        super().__init__(prog, **{"allow_abbrev": False, "formatter_class": _Help, **kwargs})
+        super().__init__(prog, **{"allow_abbrev": False, "formatter_class": HELP, **kwargs})
         self.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="show the version")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """As in argparse, but report an unknown flag before its value can be read as something else.
-
-        A flag that takes one value, and is given twice, is an error; of a setting, the last one counts.
-        """
+        """As in argparse, but report an unknown flag before its value can be read as something else."""
         words = list(sys.argv[1:] if args is None else args)
         if not self._subparsers:  # otherwise the flags may belong to a subcommand, which checks them itself
             words = [self._known_flag(word) if word.startswith("--") else word for word in words]
-            counts = Counter(word.partition("=")[0] for word in takewhile("--".__ne__, words))
-            for flag, action in self._option_string_actions.items():
-                single = type(action) is argparse._StoreAction and action.default is not argparse.SUPPRESS
-                if single and counts[flag] > 1:
-                    self.error(f"{flag}: is given {counts[flag]} times; it takes one value")
         return super().parse_known_args(words, namespace)
 
     def _known_flag(self, word: str) -> str:

@@ -15,7 +15,7 @@ from experiments.data.folder import read_folder
 from experiments.data.images import CHUNK, Images, Parts, Pixels, Splits, StreamedPixels, copies, fitted
 from experiments.data.indexed import open_class, read_class, read_plugin
 from experiments.data.probes import generate
-from experiments.errors import UserError, say
+from experiments.errors import UserError
 from experiments.sections import DataConfig
 from vit.registry import nearest
 
@@ -43,9 +43,6 @@ def load(config: RunConfig, other_classes: bool = False) -> Splits:
     if DATASETS[data.name].source == "folder":
         parts = {"val": val, "test": test}
         copied = {name: number for name, part in parts.items() if (number := copies(train, part))}
-        for name, number in copied.items():
-            line = f"data: warning: {number:,} of the {len(parts[name]):,} {name} images are training images as well"
-            say(line, error=True)
     if data.shuffle_patches:
         if isinstance(train.x, StreamedPixels):
             raise UserError("data.shuffle_patches: true is not allowed for images that do not fit into memory")

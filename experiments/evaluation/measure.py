@@ -13,6 +13,7 @@ the dataset's own, not from those of the trained size.
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,8 +30,7 @@ from experiments.evaluation.fewshot import FewShotTask, fewshot_metrics, fewshot
 from experiments.metric import PERMUTED, REPEATED, SHIFT, Metric
 from experiments.training.fit import Evaluation, Row, evaluate
 from experiments.training.stacked import Stacked
-from experiments.training.trainer import Predictor, Solo, evaluate_batch, initial_model
-from vit import ViT
+from experiments.training.trainer import Solo, Trainer
 from vit.registry import REGISTRY
 from vit.resize import resized
 
@@ -38,23 +38,12 @@ PERMUTATION_SEED = 0  # the same permutations for all runs
 DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1))  # rows down, columns to the right
 
 
-class Frozen:
-    """The `Predictor` of a trained model."""
-
-    def __init__(self, model: ViT, config: RunConfig, device: torch.device) -> None:
-        self.model, self.config, self.device = model.eval(), config, device
-        self.configs: tuple[RunConfig, ...] = (config,)
-
-    def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
-        return evaluate_batch(self.model, self.config, x, y, features)
-
-
-def frozen(trainer: Solo | Stacked, splits: Splits) -> Iterator[Frozen]:
-    """The trained model of each run of a trainer. The trainer is not changed."""
+def frozen(trainer: Solo | Stacked, splits: Splits) -> Iterator[Solo]:
+    """The trained model of each run of a trainer, alone. The trainer is not changed."""
     for run, config in enumerate(trainer.configs):
-        model = initial_model(config, len(splits.classes)).to(trainer.device)
-        model.load_state_dict(trainer.weights(run))
-        yield Frozen(model, config, trainer.device)
+        alone = Solo([config], len(splits.classes), trainer.device)
+        alone.model.load_state_dict(trainer.weights(run))
+        yield alone
 
 
 @dataclass(frozen=True)
@@ -77,7 +66,7 @@ def _task(config: RunConfig, side: int, device: torch.device) -> SizeTask:
     return SizeTask(side, splits.val.to(device), splits.test.to(device))
 
 
-def size_metrics(model: Frozen, splits: Splits, tasks: Iterable[SizeTask], test: bool) -> dict[str, float]:
+def size_metrics(model: Solo, splits: Splits, tasks: Iterable[SizeTask], test: bool) -> dict[str, float]:
     """The metrics of a model at every size. Images are normalized as in training. `test`: evaluate test images too.
 
     A kind that is not rotary has no positions to interpolate: its metrics of both ways are the same.
@@ -86,16 +75,17 @@ def size_metrics(model: Frozen, splits: Splits, tasks: Iterable[SizeTask], test:
     found: dict[str, Evaluation] = {}
     for task, interpolated in itertools.product(tasks, model.config.interpolations):
         if REGISTRY[model.config.model.pos_embed].is_rotary or not interpolated:
-            resized_model = Frozen(resized(model.model, task.side, interpolated), model.config, model.device)
+            at_side = copy.copy(model)
+            at_side.model = resized(model.model.eval(), task.side, interpolated)
             for part in ("val", "test") if test else ("val",):
-                (found[part],) = evaluate(resized_model, splits, getattr(task, part))
+                (found[part],) = evaluate(at_side, splits, getattr(task, part))
         for part, evaluation in found.items():
             metrics[Metric(f"{part}/loss").at(task.side, interpolated)] = evaluation.loss
             metrics[Metric(f"{part}/acc").at(task.side, interpolated)] = evaluation.accuracy
     return metrics
 
 
-def position_metrics(model: Frozen, splits: Splits, permuted: Images | None) -> dict[str, float]:
+def position_metrics(model: Solo, splits: Splits, permuted: Images | None) -> dict[str, float]:
     """The metrics of a model that `eval.max_shift` and `eval.permuted` ask for. `permuted`: see `permuted_images`."""
     metrics: dict[str, float] = {}
     if most := model.configs[0].eval.max_shift:
@@ -156,7 +146,7 @@ class Measured:
     metrics: Metrics
 
 
-def measure(trainer: Predictor, tasks: Tasks) -> list[Measured]:
+def measure(trainer: Trainer, tasks: Tasks) -> list[Measured]:
     """Evaluate each run of the trainer on the test images, once, and on its few-shot tasks.
 
     Without test images (a run that tunes settings), no image of any test set is evaluated.

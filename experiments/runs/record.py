@@ -7,8 +7,7 @@ STUDY/RUN/metrics.csv                 one row per epoch
 STUDY/RUN/checkpoint.safetensors      the final weights
 STUDY/RUN/test_predictions.npz        the prediction for each test image, of finished runs: see `predictions`
 STUDY/RUN/plugin/, data_plugin/       the source of the run's plug-in, an embedding or a dataset: see `provenance`
-STUDY/RUN/uncommitted.diff            changes of this project since its commit, where there are any
-STUDY/RUN/uncommitted-EPOCH.diff      other changes, of a session that resumed the run with this epoch
+STUDY/RUN/uncommitted.diff            changes of this project since its commit when the run began, if any
 STUDY/RUN/error.txt                   the traceback of its last failed attempt, until one succeeds
 STUDY/RUN/summary.json                written last, by rename: a run has ended if and only if it exists
 """
@@ -111,7 +110,7 @@ def _sources(run_dir: Path) -> list[str]:
 
     Raises `UserError` for a link, which may lead to a file of the user.
     """
-    patterns = (DIFF.replace(".diff", "*.diff"), f"{PLUGIN}/**/*.py", f"{DATA_PLUGIN}/**/*.py")
+    patterns = (DIFF, f"{PLUGIN}/**/*.py", f"{DATA_PLUGIN}/**/*.py")
     paths = (path for pattern in patterns for path in sorted(run_dir.glob(pattern)) if path.is_file())
     return [name for path in paths if files.check_own(run_dir, name := path.relative_to(run_dir).as_posix())]
 

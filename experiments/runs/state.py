@@ -122,17 +122,15 @@ class RunState(Saved):
             write_bytes(self.dir / name, body)
 
     def _add_session(self, session: Mapping[str, Any], diff: bytes) -> None:
-        """Add a session with its uncommitted changes. One that saved no epoch is forgotten."""
+        """Add a session; one that saved no epoch is forgotten. The first one keeps its uncommitted changes."""
         first = len(self.rows) + 1
         self.sessions = [before for before in self.sessions if before["epoch"] < first]
-        is_new = not self.sessions or {**self.sessions[-1], "epoch": first} != {"epoch": first, **session}
-        path = self.dir / (record.DIFF if first == 1 else record.DIFF.replace(".diff", f"-{first}.diff"))
-        if is_new:
+        if not self.sessions or {**self.sessions[-1], "epoch": first} != {"epoch": first, **session}:
             self.sessions.append({"epoch": first, **session})
-        if is_new and diff:
-            write_bytes(path, diff)
-        else:
-            delete_file(path)  # of a session that is forgotten
+        if first == 1 and diff:
+            write_bytes(self.dir / record.DIFF, diff)
+        elif first == 1:
+            delete_file(self.dir / record.DIFF)  # of a session that is forgotten
 
     def update_status(self, prune: bool) -> None:
         """Set the status after an epoch. A loss that is not finite means diverged, even for a run that is pruned."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from experiments.data.images import Images, Splits
 from experiments.training.step import DeviceStep
 from experiments.training.tables import EpochTables, epoch_tables, one_ahead
-from experiments.training.trainer import DTYPES, Predictor, Trainer, eval_batch
+from experiments.training.trainer import DTYPES, Trainer, eval_batch
 
 Row = dict[str, float]
 
@@ -64,7 +64,7 @@ class Evaluation:
     features: Tensor | None = None
 
 
-def evaluate(trainer: Predictor, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
+def evaluate(trainer: Trainer, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
     """Each run on the given images, with features on request. The tensors are on the CPU."""
     loss, classes, *columns = _predict(trainer, splits, images, features)
     hits = classes == images.y
@@ -73,7 +73,7 @@ def evaluate(trainer: Predictor, splits: Splits, images: Images, features: bool 
     return [Evaluation(*row) for row in rows]
 
 
-def _predict(trainer: Predictor, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
+def _predict(trainer: Trainer, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
     """Sums of the losses [R]; predicted classes [R, N]; probabilities of the true classes [R, N]
 
     With `features`, also the pre-logits [R, N, D], float32.

@@ -32,24 +32,22 @@ class MixedLabels(NamedTuple):
 Labels = Tensor | MixedLabels
 
 
-class Predictor(Protocol):
-    """The models of R runs, as far as an evaluation needs them. The first axis of all results, R, is the run."""
+class Trainer(Protocol):
+    """The models of R runs, in training or trained. The first axis of all results, R, is the run.
+
+    `captured`: whether a CUDA graph replays the steps; None before a try.
+    """
 
     configs: tuple[RunConfig, ...]
     device: torch.device
+    optimizer: Optimizer
+    captured: bool | None
 
     def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
         """Mean losses [R], and `predictions` for each image, [R, B] each, of the same images. x: [B, C, S, S]; y: [B]
 
         With `features`, also the pre-logits of each image, [R, B, D].
         """
-
-
-class Trainer(Predictor, Protocol):
-    """The models of R runs in training. `captured`: whether a CUDA graph replays the steps; None before a try."""
-
-    optimizer: Optimizer
-    captured: bool | None
 
     def train_step(self, x: Tensor, y: Labels, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
         """Update the weights of all runs once and return mean losses [R] and numbers of correct predictions [R].
@@ -167,7 +165,7 @@ def probabilities(scores: Tensor, head: str) -> Tensor:
 
 @torch.no_grad()
 def evaluate_batch(model: nn.Module, config: RunConfig, x: Tensor, y: Tensor, features: bool) -> tuple[Tensor, ...]:
-    """`Predictor.eval_step` of one model."""
+    """`Trainer.eval_step` of one model."""
     in_mode(model, training=False)
     pre_logits: list[Tensor] = []
     with autocast(config, x.device):

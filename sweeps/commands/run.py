@@ -27,7 +27,7 @@ COHORT = """\
 number of runs of a variant that a worker trains together, stacked into one model; auto: on a GPU as many as fit into
 its memory; on a CPU 1. Runs interrupted together resume together (default: auto)"""
 DEVICE = """\
-auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU with at least half of its memory free; the CPU if
+auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU, the CPU if
 there is no GPU (default: auto)"""
 RAY = """\
 train on the workers of a Ray cluster, which share the study's folder: auto is that of RAY_ADDRESS, else a new one on

@@ -1,10 +1,10 @@
 """Datasets by a class of torchvision, and by a user's own function: against the arrays that their files hold."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import commands
 import numpy as np
 import pytest
 import tiny
@@ -15,12 +15,12 @@ from scipy.io import savemat
 from torchvision import datasets
 
 from experiments.catalogue import DATASETS, register_dataset
-from experiments.config import RunConfig, override
+from experiments.config import RunConfig, override, run_id
 from experiments.data import loading
 from experiments.data.images import Splits
 from experiments.errors import UserError
 from experiments.runs import record
-from vit.plugins import digest
+from vit.plugins import Source, digest, import_plugin
 
 ROOT = Path(__file__).resolve().parents[3]
 RANDOM = np.random.default_rng(0)
@@ -225,17 +225,16 @@ def load(root):
 """
 
 
-def test_the_record_holds_the_source_of_a_function(tmp_path):
+def test_the_record_holds_the_source_of_a_function(tmp_path, monkeypatch):
     """Another source is another run."""
+    monkeypatch.setattr(DATASETS, "data", dict(DATASETS.data))
     (tmp_path / "images").write_bytes(COLOURS.tobytes())
     (tmp_path / "my_data.py").write_text(PLUGIN)
-    words = ["--data.name", "mine", "--data.root", str(tmp_path), "--data.img-size", "8", "--data.val-fraction", "0.2"]
-    command = [*words, "--train.epochs", "1", "--out", "runs", "--tracking", "off"]
-    assert commands.run("vit-train", *command, cwd=tmp_path, VIT_PLUGINS="my_data.py")[0] == 0
-    (run,) = tmp_path.glob("runs/mine-*")
-    found = record.read_run(run).summary["provenance"]["data_plugin"]
-    assert found["digest"] == digest({"my_data.py": PLUGIN.encode()})
-    assert (run / record.DATA_PLUGIN / "my_data.py").read_text() == PLUGIN
-    (tmp_path / "my_data.py").write_text(PLUGIN.replace("cow", "hen"))
-    assert commands.run("vit-train", *command, cwd=tmp_path, VIT_PLUGINS="my_data.py")[0] == 0
-    assert len([*tmp_path.glob("runs/mine-*")]) == 2
+    import_plugin(str(tmp_path / "my_data.py"))
+    data = {"data__name": "mine", "data__root": str(tmp_path), "data__img_size": 8, "data__train_limit": None}
+    summary = tiny.run(tmp_path / "a", **data, data__val_fraction=0.25)
+    assert summary["provenance"]["data_plugin"]["digest"] == digest({"my_data.py": PLUGIN.encode()})
+    assert (tmp_path / "a" / record.DATA_PLUGIN / "my_data.py").read_text() == PLUGIN
+    other = replace(DATASETS["mine"], plugin=Source("my_data", tmp_path, {"my_data.py": b"another"}))
+    DATASETS["mine"] = other
+    assert run_id(tiny.config(**data, data__val_fraction=0.25)) != summary["run_id"]

@@ -100,7 +100,7 @@ def test_a_summary_that_is_no_object_is_refused(folder, body):
     assert refusal(folder / record.SUMMARY)
 
 
-@pytest.mark.parametrize("name", ["uncommitted-1.diff", "plugin/z.py", "data_plugin"])
+@pytest.mark.parametrize("name", ["uncommitted.diff", "plugin/z.py", "data_plugin"])
 def test_a_link_does_not_enter_the_record(name, folder, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "z.py").write_text("secret")

@@ -263,7 +263,7 @@ def test_a_record_names_the_code_of_each_session_and_holds_its_changes_if_it_sav
         {"epoch": 3, "commit": "bbb", "dirty": False, **machine},
     ]
     held = {name: (tmp_path / "a" / name).read_bytes() for name in summary["files"] if name.endswith(".diff")}
-    assert held == {"uncommitted.diff": b"first", "uncommitted-2.diff": b"second"}
+    assert held == {"uncommitted.diff": b"first"}
     assert summary["files"][record.DIFF] == digests[0]
 
 
