@@ -5,6 +5,7 @@ from typing import Any
 
 from experiments.config import RunConfig, flatten, override
 from experiments.errors import UserError
+from experiments.yaml_file import parse_yaml
 from vit.registry import nearest
 
 
@@ -24,94 +25,61 @@ class Preset:
     measured: str = ""
 
 
-def _settings(**sections: dict[str, Any]) -> dict[str, Any]:
-    """Settings by dotted path."""
-    return dict(flatten(sections))
+def _settings(text: str) -> dict[str, Any]:
+    """Settings by dotted path, from YAML by section."""
+    return dict(flatten(parse_yaml(text.encode(), "presets")))
 
 
-_TINTN = _settings(
-    # the sources have no validation set, so it is small
-    data=dict(name="cifar10", val_fraction=0.02, normalize="half", hflip=True, rrc_scale=0.8),
-    model=dict(patch_size=4, embed_dim=48, depth=4, num_heads=4, act="gelu-tanh", final_norm=False, init="bert-0.02"),
-    optim=dict(lr=1e-2, weight_decay=1e-2, schedule="constant"),
-    train=dict(batch_size=256, epochs=100),
-)
-_LODHA = _TINTN | _settings(
-    model=dict(pos_drop_rate=0.1, attn_drop_rate=0.1, proj_drop_rate=0.1, mlp_drop_rate=0.1),
-    optim=dict(lr=1e-3),
-    train=dict(epochs=15),
-)
-_PULFER = _settings(
-    data=dict(name="mnist", val_fraction=0.02, normalize="unit"),
-    model=dict(
-        patch_size=4,
-        embed_dim=8,
-        depth=2,
-        num_heads=2,
-        attn="sliced",
-        pos_embed="sinusoidal",
-        head="softmax",
-        final_norm=False,
-        init="torch",
-    ),
-    optim=dict(name="adam", lr=5e-3, weight_decay=0.0, schedule="constant"),
-    train=dict(batch_size=128, epochs=5),
-)
-_CIFAR_SMALL = _settings(
-    data=dict(name="cifar10", hflip=True, crop_padding=4),
-    model=dict(patch_size=4, embed_dim=96, depth=6, num_heads=4, mlp_ratio=2.0),
-    optim=dict(lr=1e-3, weight_decay=0.05, warmup_epochs=5),
-    train=dict(batch_size=256, epochs=100),
-)
-_VIT_LITE = _settings(
-    # SHI-Labs/Compact-Transformers: examples/main.py has the recipe, src/vit.py (vit_6, vit_7) and
-    # src/utils/transformers.py have the model. They have no validation set, so it is small.
-    data=dict(name="cifar10", val_fraction=0.02, hflip=True, crop_padding=4, autoaugment="cifar10"),
-    model=dict(
-        patch_size=4,
-        embed_dim=256,
-        depth=6,
-        num_heads=4,
-        mlp_ratio=2.0,
-        qkv_bias=False,
-        pos_std=0.2,
-        attn_drop_rate=0.1,
-        drop_path_rate=0.1,
-    ),
-    optim=dict(lr=5e-4, weight_decay=0.03, warmup_epochs=5),
-    train=dict(batch_size=128, epochs=200, label_smoothing=0.1, precision="bfloat16", compile="default"),
-)
-_MNIST_SMALL = _settings(
-    data=dict(name="mnist"),
-    model=dict(patch_size=7, embed_dim=32, depth=3, num_heads=4, init="torch"),
-    optim=dict(lr=1e-2, warmup_epochs=1),
-    train=dict(batch_size=256, epochs=5),
-)
+_TINTN = _settings("""
+  data: {name: cifar10, val_fraction: 0.02, normalize: half, hflip: true, rrc_scale: 0.8}
+  model: {patch_size: 4, embed_dim: 48, depth: 4, num_heads: 4, act: gelu-tanh, final_norm: false, init: bert-0.02}
+  optim: {lr: 0.01, weight_decay: 0.01, schedule: constant}
+  train: {batch_size: 256, epochs: 100}
+""")  # the sources have no validation set, so it is small
+_LODHA = _TINTN | _settings("""
+  model: {pos_drop_rate: 0.1, attn_drop_rate: 0.1, proj_drop_rate: 0.1, mlp_drop_rate: 0.1}
+  optim: {lr: 0.001}
+  train: {epochs: 15}
+""")
+_PULFER = _settings("""
+  data: {name: mnist, val_fraction: 0.02, normalize: unit}
+  model: {patch_size: 4, embed_dim: 8, depth: 2, num_heads: 2, attn: sliced, pos_embed: sinusoidal, head: softmax,
+    final_norm: false, init: torch}
+  optim: {name: adam, lr: 0.005, weight_decay: 0.0, schedule: constant}
+  train: {batch_size: 128, epochs: 5}
+""")
+_CIFAR_SMALL = _settings("""
+  data: {name: cifar10, hflip: true, crop_padding: 4}
+  model: {patch_size: 4, embed_dim: 96, depth: 6, num_heads: 4, mlp_ratio: 2.0}
+  optim: {lr: 0.001, weight_decay: 0.05, warmup_epochs: 5}
+  train: {batch_size: 256, epochs: 100}
+""")
+# SHI-Labs/Compact-Transformers: examples/main.py has the recipe, src/vit.py (vit_6, vit_7) and src/utils/transformers.py
+# have the model. They have no validation set, so it is small.
+_VIT_LITE = _settings("""
+  data: {name: cifar10, val_fraction: 0.02, hflip: true, crop_padding: 4, autoaugment: cifar10}
+  model: {patch_size: 4, embed_dim: 256, depth: 6, num_heads: 4, mlp_ratio: 2.0, qkv_bias: false, pos_std: 0.2,
+    attn_drop_rate: 0.1, drop_path_rate: 0.1}
+  optim: {lr: 0.0005, weight_decay: 0.03, warmup_epochs: 5}
+  train: {batch_size: 128, epochs: 200, label_smoothing: 0.1, precision: bfloat16, compile: default}
+""")
+_MNIST_SMALL = _settings("""
+  data: {name: mnist}
+  model: {patch_size: 7, embed_dim: 32, depth: 3, num_heads: 4, init: torch}
+  optim: {lr: 0.01, warmup_epochs: 1}
+  train: {batch_size: 256, epochs: 5}
+""")
+_IMAGENET = _settings("""
+  data: {name: imagefolder, root: imagenet, img_size: 224, num_classes: 1000, hflip: true, rrc_scale: 0.08,
+    normalize: half}
+  model: {patch_size: 16, depth: 12, pos_drop_rate: 0.1, mlp_act_drop_rate: 0.1, mlp_drop_rate: 0.1}
+  optim: {lr: 0.001, weight_decay: 0.1, warmup_epochs: 5, grad_clip_norm: 1.0}
+  train: {batch_size: 512, epochs: 300}
+""")
 
 
 def _imagenet(embed_dim: int, num_heads: int) -> dict[str, Any]:
-    return _settings(
-        data=dict(
-            name="imagefolder",
-            root="imagenet",
-            img_size=224,
-            num_classes=1000,
-            hflip=True,
-            rrc_scale=0.08,
-            normalize="half",
-        ),
-        model=dict(
-            patch_size=16,
-            embed_dim=embed_dim,
-            depth=12,
-            num_heads=num_heads,
-            pos_drop_rate=0.1,
-            mlp_act_drop_rate=0.1,
-            mlp_drop_rate=0.1,
-        ),
-        optim=dict(lr=1e-3, weight_decay=0.1, warmup_epochs=5, grad_clip_norm=1.0),
-        train=dict(batch_size=512, epochs=300),
-    )
+    return {**_IMAGENET, "model.embed_dim": embed_dim, "model.num_heads": num_heads}
 
 
 _CCT = "A. Hassani et al., Escaping the Big Data Paradigm with Compact Transformers, arXiv 2104.05704"

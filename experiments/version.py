@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = "vit-ablation"
-MAX_DIFF = 2**20  # bytes of a diff that a record holds
 
 
 def describe() -> str:
@@ -58,12 +57,10 @@ def remote() -> str | None:
 
 
 def uncommitted_diff() -> bytes:
-    """The changes of tracked files since the commit, as git prints them, cut at `MAX_DIFF`; empty without any."""
+    """The changes of tracked files since the commit, as git prints them; empty without any."""
     if not code()["dirty"]:
         return b""
-    diff = _git(_checkout(), "diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", ":/") or b""
-    end = b"\n[cut: the diff has %d bytes]\n" % len(diff)
-    return diff if len(diff) <= MAX_DIFF else diff[: MAX_DIFF - len(end)] + end
+    return _git(_checkout(), "diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", ":/") or b""
 
 
 def is_committed(folder: Path, names: tuple[str, ...]) -> bool:

@@ -81,13 +81,9 @@ class RunRecord:
 
 
 def metrics_csv(rows: Iterable[Mapping[str, float]]) -> str:
-    """The rows as CSV. Floats are written by repr, so that reading gives the same bits.
-
-    A metric that is newer than the first epochs of a resumed run is nan there.
-    """
+    """The rows as CSV. Floats are written by repr, so that reading gives the same bits."""
     rows, text = list(rows), io.StringIO()
-    fields = dict.fromkeys(key for row in rows for key in row) or ["epoch"]
-    writer = csv.DictWriter(text, fieldnames=list(fields), restval="nan", lineterminator="\n")
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else ["epoch"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

@@ -87,7 +87,7 @@ mirrored.trained(Path(sys.argv[1]), [mirrored.spec(train__epochs=6)], "offline",
 
 def test_a_run_killed_offline_is_one_wandb_run_with_each_epoch_once(server, tmp_path):
     study, path = tmp_path / "study", os.pathsep.join([str(commands.ROOT), str(commands.ROOT / "tests" / "support")])
-    for epoch, status in ((2, 9), (4, 9), (0, 0)):
+    for epoch, status in ((3, 9), (0, 0)):
         words = [sys.executable, "-c", SCRIPT, str(study), str(epoch)]
         assert subprocess.run(words, env={**os.environ, "PYTHONPATH": path}).returncode == status
         until(lambda: not mirrored.users(server))  # what a killed command has started ends by itself

@@ -1,7 +1,5 @@
 """The user's image folders: layout, decoding, and one clear line for what cannot be used."""
 
-import struct
-import zlib
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -99,37 +97,13 @@ def test_images_that_no_command_changed_are_checked_once(tmp_path, monkeypatch):
     assert files_digest(str(tmp_path)) == before
 
 
-def _png(pixels: np.ndarray) -> bytes:
-    """A PNG of 16 bits per channel, by the standard; Pillow writes none in colour. pixels: [H, W, (3)], uint16."""
-    height, width, *colours = pixels.shape
-    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
-    header = struct.pack(">IIBBBBB", width, height, 16, 2 if colours else 0, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
-    parts = (struct.pack(">I", len(d)) + t + d + struct.pack(">I", zlib.crc32(t + d)) for t, d in chunks)
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
-
-
-def _netpbm(kind: str, most: int, value: int) -> bytes:
-    return f"{kind}\n8 8\n{most}\n".encode() + np.full(64 * (3 if kind == "P6" else 1), value, ">u2").tobytes()
-
-
-@pytest.mark.parametrize(
-    ("name", "body"),
-    [
-        ("16-bit grey.png", _png(np.full((8, 8), 0xC0FF, np.uint16))),
-        ("16-bit colour.png", _png(np.full((8, 8, 3), 0xC0FF, np.uint16))),
-        ("10-bit grey.pgm", _netpbm("P5", 1023, 0x304)),  # 0x304 / 1023 is 0xC137 / 65535
-        ("12-bit colour.ppm", _netpbm("P6", 4095, 0xC08)),
-    ],
-)
-def test_deep_images_are_scaled_not_clipped(name, body, tmp_path):
+def test_deep_images_are_scaled_not_clipped(tmp_path):
     for label in ("a", "b"):
         (tmp_path / label).mkdir()
         for number in range(6):
-            (tmp_path / label / f"{number} {name}").write_bytes(body)
+            Image.fromarray(np.full((8, 8), 0xC0FF, np.uint16)).save(tmp_path / label / f"{number}.png")
     splits = load_folder(tmp_path, test_fraction=0.25, val_fraction=0.25)
-    rounded = {0} if name.endswith("png") else {0, 1}  # Pillow rounds netpbm files to 8 bits
-    assert {int(value) - 0xC0 for value in splits.train.x.unique()} <= rounded
+    assert splits.train.x.unique().tolist() == [0xC0]
 
 
 def _photo(path: Path, orientation: int, seed: int = 0) -> None:

@@ -1,6 +1,5 @@
 """Loading: the split is fixed, stratified and complete; missing or damaged files give one clear line."""
 
-import struct
 from collections import Counter
 
 import numpy as np
@@ -16,7 +15,6 @@ from experiments.config import RunConfig, override
 from experiments.data import loading
 from experiments.data.images import Images, Splits
 from experiments.data.loading import stratified_split
-from experiments.errors import UserError
 
 
 def load(**changes: object) -> Splits:
@@ -122,17 +120,6 @@ def test_missing_files_give_the_folder_and_the_remedy(name, patch, tmp_path):
     assert error.startswith("data.root: ") and str(root) in error
     assert name == "imagefolder" or "--data.download true" in error
     assert list(tmp_path.iterdir()) == []
-
-
-def test_file_with_half_of_its_images_is_refused(tmp_path):
-    raw = tmp_path / "MNIST" / "raw"
-    raw.mkdir(parents=True)
-    for part in ("train", "t10k"):
-        images = struct.pack(">IIII", 0x803, 10, 28, 28) + bytes(5 * 28 * 28)
-        (raw / f"{part}-images-idx3-ubyte").write_bytes(images)
-        (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, 10) + bytes(10))
-    with pytest.raises(UserError, match="^data.root: .* does not hold the files of mnist"):
-        load(data__name="mnist", data__root=str(tmp_path), model__patch_size=7)
 
 
 def test_mnist(shared_data):

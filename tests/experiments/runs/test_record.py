@@ -171,10 +171,3 @@ def test_reading_records_needs_neither_torch_nor_pandas():
         "import sys, experiments.runs.record; print(sorted({'torch', 'pandas', 'numpy', 'wandb'} & set(sys.modules)))"
     )
     assert run(code)[:2] == (0, "[]\n")
-
-
-def test_a_metric_that_is_newer_than_the_first_epochs_is_nan_there(tmp_path):
-    rows = [{"epoch": 1.0, "val/acc": 0.5}, {"epoch": 2.0, "val/acc": 0.6, "val/new": 0.7}]
-    write_text(tmp_path / "metrics.csv", record.metrics_csv(rows))
-    first, second = record.read_rows(tmp_path / "metrics.csv")
-    assert math.isnan(first.pop("val/new")) and [first, second] == rows

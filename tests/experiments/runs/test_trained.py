@@ -10,6 +10,7 @@ from PIL import Image
 
 import experiments
 from experiments.catalogue import DATASETS
+from experiments.config import run_id
 from experiments.data import loading
 from experiments.errors import UserError
 from experiments.runs import predictions, record
@@ -114,7 +115,7 @@ def test_a_changed_checkpoint_is_refused(tmp_path):
         experiments.load_model(tmp_path / "a")
 
 
-def test_a_plugin_whose_source_was_changed_is_refused(tmp_path, monkeypatch):
+def test_a_plugin_whose_source_was_changed_is_another_run_and_refused(tmp_path, monkeypatch):
     class Shift(Additive):
         def add(self, x):
             return x + 1
@@ -125,7 +126,9 @@ def test_a_plugin_whose_source_was_changed_is_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(REGISTRY.data, "mine", saved(b"x + 1"))
     tiny.run(tmp_path / "a", model__pos_embed="mine")
     experiments.load_model(tmp_path / "a")
+    before = run_id(tiny.config(model__pos_embed="mine"))
     monkeypatch.setitem(REGISTRY.data, "mine", saved(b"x + 2"))
+    assert run_id(tiny.config(model__pos_embed="mine")) != before
     with pytest.raises(UserError, match=f"^model.pos_embed: the source of the plug-in 'mine' was .* {tmp_path / 'a'} "):
         experiments.load_model(tmp_path / "a")
 

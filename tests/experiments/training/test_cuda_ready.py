@@ -203,15 +203,21 @@ def test_evaluation_stays_within_the_grid_limit_of_attention(runs, heads):
     assert images == 1000 or runs * (images + 1) > 65_535, "as many images as possible"
 
 
-def traced(function: Any, graphs: list[torch.fx.GraphModule]) -> Any:
-    """The function compiled as one graph by aot_autograd; forward and backward graphs are appended to `graphs`."""
+def graphs_of_a_step(configs: list[RunConfig], rtol: float) -> list[torch.fx.GraphModule]:
+    """The graphs, forward and backward, of a stacked step by aot_autograd; its loss is the eager one."""
+    graphs: list[torch.fx.GraphModule] = []
 
     def keep(graph: torch.fx.GraphModule, _: Any) -> Any:
         graphs.append(graph)
         return graph.forward
 
     torch._dynamo.reset()
-    return torch.compile(function, backend=aot_autograd(fw_compiler=keep, bw_compiler=keep), fullgraph=True)
+    eager, compiled = tiny.trainer(configs), tiny.trainer(configs)
+    backend = aot_autograd(fw_compiler=keep, bw_compiler=keep)
+    compiled._train = torch.compile(compiled._train, backend=backend, fullgraph=True)
+    expected, loss = eager.train_step(*inputs(configs))[0], compiled.train_step(*inputs(configs))[0]
+    torch.testing.assert_close(loss, expected, rtol=rtol, atol=0)
+    return graphs
 
 
 @pytest.mark.filterwarnings("ignore:Your compiler for AOTAutograd")
@@ -230,11 +236,7 @@ def test_the_stacked_step_is_one_graph(kind, precision):
     """It traces as a whole, has no operation that waits for the device, and gives the loss of the eager step."""
     changes = {"model__pos_embed": kind, "train__precision": precision, "model__depth": 1, "train__batch_size": 8}
     configs = cohort("digits", 3, model__pos_drop_rate=0.1, **changes)
-    graphs: list[torch.fx.GraphModule] = []
-    eager, compiled = tiny.trainer(configs), tiny.trainer(configs)
-    compiled._train = traced(compiled._train, graphs)
-    expected, loss = eager.train_step(*inputs(configs))[0], compiled.train_step(*inputs(configs))[0]
-    torch.testing.assert_close(loss, expected, rtol=1e-2 if precision == "bfloat16" else 1e-5, atol=0)
+    graphs = graphs_of_a_step(configs, 1e-2 if precision == "bfloat16" else 1e-5)
     operations = {str(node.target) for graph in graphs for node in graph.graph.nodes if node.op == "call_function"}
     assert len(graphs) == 2
     assert not {name for name in operations if "local_scalar" in name or "nonzero" in name}
@@ -251,12 +253,7 @@ def test_the_stacked_step_is_one_graph_with_all_flags(others):
     for each in OF_THE_MODEL:
         flags |= each if bool({"model__norm", "model__attn"} & {*each}) == others else {}
     configs = cohort("digits", 2, model__depth=1, train__batch_size=8, **flags)
-    graphs: list[torch.fx.GraphModule] = []
-    eager, compiled = tiny.trainer(configs), tiny.trainer(configs)
-    compiled._train = traced(compiled._train, graphs)
-    expected, loss = eager.train_step(*inputs(configs))[0], compiled.train_step(*inputs(configs))[0]
-    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
-    assert len(graphs) == 2
+    assert len(graphs_of_a_step(configs, 1e-5)) == 2
 
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stack"])
