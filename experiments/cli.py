@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import argparse
 import contextlib
 import math
@@ -20,7 +19,6 @@ from vit.registry import PluginError, did_you_mean
 MAX_NAME = 255  # characters of a folder's name, in most file systems
 INTERRUPTS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # signals that end a command as Ctrl-C does
 HELP = partial(argparse.RawDescriptionHelpFormatter, max_help_position=32)
-AGAIN_SECONDS = 0.2  # after which an interrupt that was dropped is raised again
 
 
 class _Version(argparse.Action):
@@ -145,22 +143,15 @@ def _run(prog: str, body: Callable[[Sequence[str]], int | None], argv: Sequence[
 def _signals_as_interrupts() -> Iterator[None]:
     """Raise `KeyboardInterrupt` for the first of `INTERRUPTS`, unless it is ignored, as under nohup.
 
-    Slurm sends some of them several times. They count while the exception is not handled anywhere: Python drops one
-    that is raised in a weakref callback or a finaliser, so it is raised again. From then on they are ignored until the
-    process ends, so that the command can clean up and its exit status names the first.
+    Slurm sends some of them several times. While the exception is handled, and from then on, they are ignored, so that
+    the command can clean up and its exit status names the first. Python drops an exception in a weakref callback or a
+    finaliser; the next signal raises it again.
     """
     replaced: dict[int, Any] = {}
     first: list[int] = []
-    over = threading.Event()
-
-    def raise_again() -> None:
-        while not over.wait(AGAIN_SECONDS):
-            signal.pthread_kill(threading.main_thread().ident or 0, first[0])
 
     def interrupt(number: int, frame: object) -> None:
-        if not first:
-            first.append(number)
-            _thread.start_new_thread(raise_again, ())  # unlike `threading`, it needs no lock, which may be held here
+        first.append(number)
         if not any(isinstance(error, KeyboardInterrupt) for error in _handled()):
             raise KeyboardInterrupt(first[0])
 
@@ -172,9 +163,8 @@ def _signals_as_interrupts() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:  # Ray raises one without the number
-        raise KeyboardInterrupt(*first) from error
+        raise KeyboardInterrupt(*first[:1]) from error
     finally:
-        over.set()
         for number, handler in replaced.items():
             signal.signal(number, signal.SIG_IGN if first else handler)
 

@@ -153,11 +153,7 @@ def _on_row(run: RunSpec, tracker: Tracker, by_agent: bool) -> Callable[[int, di
     def on_row(_: int, row: dict[str, float]) -> bool:
         tracker.epoch(run, row)
         metrics = (f"{part} loss {row[f'{part}/loss']:.4f}, acc {row[f'{part}/acc']:.2%}" for part in ("train", "val"))
-        try:
-            say(f"epoch {row['epoch']}/{run.config.train.epochs}  {'; '.join(metrics)}")
-        except OSError as error:  # a full disk does not stop the training; the command reports it at the end
-            if isinstance(error, BrokenPipeError):
-                raise
+        say(f"epoch {row['epoch']}/{run.config.train.epochs}  {'; '.join(metrics)}")
         return bool(heard)
 
     return on_row

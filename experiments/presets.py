@@ -54,8 +54,8 @@ _CIFAR_SMALL = _settings("""
   optim: {lr: 0.001, weight_decay: 0.05, warmup_epochs: 5}
   train: {batch_size: 256, epochs: 100}
 """)
-# SHI-Labs/Compact-Transformers: examples/main.py has the recipe, src/vit.py (vit_6, vit_7) and src/utils/transformers.py
-# have the model. They have no validation set, so it is small.
+# SHI-Labs/Compact-Transformers: examples/main.py has the recipe, src/vit.py (vit_6, vit_7) and
+# src/utils/transformers.py have the model. They have no validation set, so it is small.
 _VIT_LITE = _settings("""
   data: {name: cifar10, val_fraction: 0.02, hflip: true, crop_padding: 4, autoaugment: cifar10}
   model: {patch_size: 4, embed_dim: 256, depth: 6, num_heads: 4, mlp_ratio: 2.0, qkv_bias: false, pos_std: 0.2,

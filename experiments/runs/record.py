@@ -190,8 +190,7 @@ def read_summary(run_dir: Path, run_id: str | None = None) -> dict[str, Any]:
 
 def read_bytes(path: Path, digest: str) -> bytes:
     """The content of a file of a run. Raises `RecordError` where it does not have this SHA-256."""
-    with reading(path):
-        body = path.read_bytes() if path.name == CHECKPOINT else files.read_bytes(path)
+    body = files.read_bytes(path)
     if hashlib.sha256(body).hexdigest() != digest:
         raise RecordError(f"{path}: does not match the digest in {SUMMARY}; it was changed after the run")
     return body
@@ -213,7 +212,5 @@ def read_rows(path: Path) -> list[dict[str, float]]:
 
 
 def _sha256(path: Path) -> str:
-    if path.name != CHECKPOINT:
-        return hashlib.sha256(files.read_bytes(path)).hexdigest()  # of limited size
     with reading(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,6 +14,8 @@ import pytest
 import tiny
 import torch
 from PIL import Image
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from experiments import version
 from experiments.config import RunConfig, override, run_id
@@ -21,9 +23,12 @@ from experiments.data import loading
 from experiments.errors import UserError
 from experiments.files import RecordError
 from experiments.runs import record
+from experiments.runs.provenance import model_cost
 from experiments.runs.run import pick_device, train
 from experiments.study import RunSpec
 from experiments.training.trainer import Solo
+from vit import ViT, ViTConfig
+from vit.registry import REGISTRY
 
 README = Path(__file__).resolve().parents[3] / "experiments" / "README.md"
 
@@ -236,3 +241,15 @@ def test_uncommitted_changes_are_kept_beside_the_record(tmp_path, monkeypatch):
     assert record.DIFF in record.read_run(tmp_path / "changed").summary["files"]
 
     version._git.cache_clear()
+
+
+PARTS = [{"pos_embed": kind} for kind in REGISTRY]
+PARTS += [{"stem": "conv"}, {"attn": "sliced", "head": "mlp"}, {"pool": "map", "mlp": "swiglu"}, {"qk_norm": True}]
+
+
+@pytest.mark.parametrize("changes", PARTS, ids=lambda changes: "-".join(map(str, changes.values())))
+def test_flops_are_those_that_torch_counts(changes):
+    model = ViT(ViTConfig(img_size=16, patch_size=4, embed_dim=24, depth=3, num_heads=3, num_classes=7, **changes))
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:  # not fused: counted
+        model.eval()(torch.zeros(1, 3, 16, 16))
+    assert model_cost(model)["flops_per_image"] == counter.get_total_flops() > 0
