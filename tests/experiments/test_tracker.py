@@ -12,7 +12,6 @@ import mirrored
 import pytest
 from stubbed import until
 
-from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.run import train
 from experiments.tracker import Tracker
@@ -189,6 +188,3 @@ def test_an_error_never_shows_the_key(monkeypatch):
 def test_the_token_is_made_once(tmp_path):
     first = token(tmp_path)
     assert token(tmp_path) == first
-    (tmp_path / TOKEN).write_text("{")
-    with pytest.raises(UserError, match=f"{TOKEN}: is not JSON"):
-        token(tmp_path)

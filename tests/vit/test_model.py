@@ -73,30 +73,25 @@ def test_equals_timm(size, ours, theirs):
 def test_encoder_equals_torch(size, norm, act):
     cfg = ViTConfig(**size, norm=norm, act=act, final_norm=True, num_classes=7)
     model = randomised(ViT(cfg))
-    layer = nn.TransformerEncoderLayer(
-        cfg.embed_dim,
-        cfg.num_heads,
-        int(cfg.embed_dim * cfg.mlp_ratio),
-        dropout=0.0,
-        norm_first=norm == "pre",
-        activation=partial(nn.functional.gelu, approximate=ACTIVATIONS[act]),
-        layer_norm_eps=1e-6,
-        batch_first=True,
-    )
+    activation = partial(nn.functional.gelu, approximate=ACTIVATIONS[act])
+    sizes = cfg.embed_dim, cfg.num_heads, int(cfg.embed_dim * cfg.mlp_ratio)
+    options = {"dropout": 0.0, "norm_first": norm == "pre", "layer_norm_eps": 1e-6, "batch_first": True}
+    layer = nn.TransformerEncoderLayer(*sizes, activation=activation, **options)
     encoder = nn.TransformerEncoder(layer, cfg.depth, nn.LayerNorm(cfg.embed_dim, eps=1e-6), enable_nested_tensor=False)
     names = {
+        "layers": "blocks",
         "self_attn.in_proj_": "attn.qkv.",
-        "self_attn.out_proj.": "attn.proj.",
-        "linear1": "mlp.fc1",
-        "linear2": "mlp.fc2",
+        "self_attn.out_proj": "attn.proj",
+        "linear": "mlp.fc",
     }
-    weights, state = dict(model.named_parameters()), {}
-    for name in encoder.state_dict():
-        source = name.replace("layers.", "blocks.")
-        for theirs, ours in names.items():
-            source = source.replace(theirs, ours)
-        state[name] = weights[source].detach()
-    encoder.load_state_dict(state)
+    weights = dict(model.named_parameters())
+
+    def ours(name: str) -> str:
+        for theirs, own in names.items():
+            name = name.replace(theirs, own)
+        return name
+
+    encoder.load_state_dict({name: weights[ours(name)].detach() for name in encoder.state_dict()})
     images = images_for(cfg)
     with torch.no_grad():
         expected = encoder.double().eval()(model.pos[0].add(model.embed(images)))

@@ -85,10 +85,6 @@ def test_svhn(tmp_path, monkeypatch):
             "torchvision:SVHM",
             "data.name: 'torchvision:SVHM' is not a class of torchvision.datasets; did you mean 'SVHN'?",
         ),
-        (
-            "torchvision:VisionDataset",
-            "data.name: 'torchvision:VisionDataset' does not yield images and labels: NotImp",
-        ),
         ("torchvision:SVHN", "data.root: 'no' does not hold the files of torchvision:SVHN"),
     ],
 )
@@ -138,10 +134,6 @@ def test_images_of_several_sizes_are_resized_and_cropped(plugged):
     [
         (lambda root: Path(root, "a.csv").read_text(), "data.name: 'mine': <lambda>('no'): FileNotFoundError: "),
         (lambda root: ((COLOURS, [[1], [1, 2]] * 12), None), "data.name: 'mine': train: the labels: ValueError: set"),
-        (
-            lambda root: None,
-            "data.name: 'mine': <lambda>('no') does not return (train, test), each of them (images, la",
-        ),
         (lambda root: ((COLOURS, NAMES[1:]), None), "data.name: 'mine': train: 24 images and labels [23] of type <U3"),
         (
             lambda root: ((COLOURS, [0.5] * 24), None),
