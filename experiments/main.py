@@ -116,14 +116,11 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
         say("This run is already finished; nothing was trained.")
     for line in said:
         say(line)
-    return _print_result(arguments.preset, config, summary, out / name)
+    return _print_result(summary, out / name)
 
 
-def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], folder: Path) -> int:
-    """Print how the run ended, its preset's published accuracy, and where its record is. Returns 1 if it diverged."""
-    from experiments.config import override, run_id
-    from experiments.presets import PRESETS, preset
-
+def _print_result(summary: dict[str, Any], folder: Path) -> int:
+    """Print how the run ended, and where its record is. Returns 1 if it diverged."""
     if summary["status"] == "diverged":
         say(f"diverged in epoch {summary['epochs']}: the loss is not finite", f"record: {folder}")
         return 1
@@ -133,9 +130,6 @@ def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], 
     test_text = "" if summary["test/loss"] is None else f"test accuracy {accuracies['test']}, "
     pruned = f" after {summary['epochs']} epochs, pruned" if summary["status"] == "pruned" else ""
     say(f"{test_text}validation accuracy {accuracies['val']}{pruned}")
-    is_preset = run_id(config) == run_id(override(preset(preset_name), {"seed": config.seed}))
-    if test_text and is_preset and (claim := PRESETS[preset_name].claim):
-        say(f"published accuracy {claim:.2%}; to compare over several seeds: vit-sweep run {preset_name}")
     say(f"record: {folder}")
     return 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import queue
@@ -286,10 +285,9 @@ class Sender:
 
 def _rows_before(run_dir: Path, row: Row) -> list[Row]:
     """The epochs of a run in training before this one; none where they cannot be read."""
-    if row["epoch"] > 1:
-        with contextlib.suppress(UserError, ValueError, LookupError, TypeError):
-            return [earlier for earlier in resume.read_note(run_dir)["rows"] if earlier["epoch"] < row["epoch"]]
-    return []
+    if row["epoch"] == 1:
+        return []
+    return [earlier for earlier in resume.noted(run_dir, "rows", []) if earlier["epoch"] < row["epoch"]]
 
 
 def _alert(study_dir: Path) -> tuple[str, str, str]:

@@ -77,16 +77,18 @@ def read_note(run_dir: Path) -> dict[str, Any]:
     return json.loads(header["__metadata__"]["note"])
 
 
+def noted(run_dir: Path, field: str, otherwise: Any) -> Any:
+    """A field of the note; `otherwise` where there is no file, or one that a worker refuses."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return read_note(run_dir)[field]
+    return otherwise
+
+
 def epochs_done(run_dir: Path) -> int:
     """The epoch after which an interrupted run goes on; 0 if there is none."""
-    with contextlib.suppress(ValueError, KeyError, TypeError):  # no file, or one that the worker refuses
-        return len(read_note(run_dir)["rows"])
-    return 0
+    return len(noted(run_dir, "rows", []))
 
 
 def read_members(run_dir: Path) -> list[str]:
     """The run ids of the stack in which an interrupted run was trained; empty if there was none."""
-    try:
-        return read_note(run_dir)["members"]
-    except (ValueError, KeyError, TypeError):  # no file, or one that the worker refuses
-        return []
+    return noted(run_dir, "members", [])

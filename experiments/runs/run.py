@@ -1,5 +1,6 @@
 """Train runs and write their records. Interrupted runs go on after their last epoch; cohorts train together."""
 
+import contextlib
 import itertools
 import math
 import time
@@ -252,12 +253,11 @@ def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any] | None:
 
 def recorded_hash(run_dir: Path) -> str:
     """The hash of the images that a finished or interrupted run was trained on; "" if no record tells."""
-    try:
-        if record.is_finished(run_dir):
-            return str(read_json(run_dir / record.SUMMARY).get("data", {}).get("files", ""))
-        return str(resume.read_note(run_dir)["files"])
-    except (ValueError, KeyError, TypeError, AttributeError):  # whoever uses the record says what is wrong
-        return ""
+    if not record.is_finished(run_dir):
+        return str(resume.noted(run_dir, "files", ""))
+    with contextlib.suppress(ValueError, AttributeError):  # whoever uses the record says what is wrong
+        return str(read_json(run_dir / record.SUMMARY).get("data", {}).get("files", ""))
+    return ""
 
 
 def check_unchanged(config: RunConfig, files: str | None, folder: Path) -> None:

@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import tiny
 from commands import PLUGIN, ROOT, run
 from pictures import paint
 from PIL import Image
@@ -19,7 +18,7 @@ from experiments.config import SETTINGS, RunConfig, override
 from experiments.data.loading import load
 from experiments.locks import lock
 from experiments.main import main
-from experiments.presets import PRESETS, Preset
+from experiments.presets import PRESETS
 from vit.registry import REGISTRY
 
 
@@ -247,15 +246,3 @@ def test_a_setting_without_effect_is_a_warning(tmp_path, capsys):
         "optim.momentum: has no effect on this run; it needs optim.name sgd",
         "eval.shots: has no effect on this run; it needs eval.fewshot",
     ]
-
-
-def test_run_of_a_published_system_prints_its_accuracy(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(PRESETS, "printed", Preset("as published", tiny.settings(), "Somebody, 2020", 0.987))
-    told = "published accuracy 98.70%; to compare over several seeds: vit-sweep run printed"
-    for words, said in (
-        ([], True),
-        (["--seed", "3", "--data.root", "elsewhere"], True),
-        (["--model.depth", "2"], False),
-    ):
-        assert vit_train("--preset", "printed", *words, "--out", tmp_path, "--tracking", "off") == 0
-        assert (told in capsys.readouterr().out.splitlines()) is said
