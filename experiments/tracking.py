@@ -6,6 +6,7 @@ wandb is imported only by what uses it.
 import contextlib
 import netrc
 import os
+import re
 import secrets
 import tempfile
 from argparse import ArgumentParser
@@ -53,6 +54,11 @@ class Tracking:
     project: str | None = None
     entity: str | None = None
     agent: dict[str, str] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for flag, name in (("--project", self.project), ("--entity", self.entity)):
+            if name is not None and not (name.strip() and re.fullmatch(r"[^/\\#?%:\0]{1,128}", name)):
+                raise UserError(f"{flag}: {name!r} is not allowed: expected up to 128 characters without / \\ # ? % :")
 
     @property
     def wandb_mode(self) -> str:
