@@ -31,7 +31,6 @@ from experiments.training.trainer import (
     in_mode,
     initial_model,
     persistent_buffers,
-    prefixed,
     prepare,
     step_function,
     step_key,
@@ -141,7 +140,7 @@ class Stacked:
 
     def states(self) -> list[dict[str, Tensor]]:
         """The state of each run for a resume, in the format of `Solo.states`. Each stack is copied to the CPU once."""
-        stacks = prefixed("weights", {name: t.detach() for name, t in {**self.params, **self.buffers}.items()})
+        stacks = {f"weights/{name}": t.detach() for name, t in {**self.params, **self.buffers}.items()}
         tensors = {**stacks, **self.optimizer.tensors()}
         whole = {name: tensor.to("cpu", copy=True) for name, tensor in tensors.items()}
         return [{name: t if t.ndim == 0 else t[r] for name, t in whole.items()} for r in range(len(self.configs))]

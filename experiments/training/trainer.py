@@ -241,7 +241,7 @@ class Solo:
 
     def states(self) -> list[dict[str, Tensor]]:
         """The state of each run for a resume: named tensors on the CPU, copies that later steps do not change."""
-        state = {**prefixed("weights", self.weights()), **self.optimizer.tensors()}
+        state = {**{f"weights/{name}": t for name, t in self.weights().items()}, **self.optimizer.tensors()}
         return [{name: tensor.to("cpu", copy=True) for name, tensor in state.items()}]
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
@@ -274,11 +274,6 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for name, tensor in tensors.items():
             tensor.copy_(weights[name])
-
-
-def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors with names `PREFIX/NAME`."""
-    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
 
 
 OFF = "none"
