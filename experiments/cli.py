@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import _thread
 import argparse
 import contextlib
 import math
 import os
 import signal
 import sys
-import textwrap
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import takewhile
+from functools import partial
 from typing import Any, NoReturn
 
 from experiments.errors import UserError, printable, say
@@ -21,22 +18,7 @@ from vit.registry import PluginError, did_you_mean
 
 MAX_NAME = 255  # characters of a folder's name, in most file systems
 INTERRUPTS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # signals that end a command as Ctrl-C does
-AGAIN_SECONDS = 0.2  # after which an interrupt that was dropped is raised again
-
-
-class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help that wraps lines at spaces only, never inside a name such as rel-bias-2d."""
-
-    def __init__(self, prog: str, **kwargs: Any) -> None:
-        super().__init__(prog, max_help_position=32, **kwargs)
-
-    def _split_lines(self, text: str, width: int) -> list[str]:
-        return textwrap.wrap(text, width, break_on_hyphens=False)
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if "\n" in text:  # laid out by hand
-            return super()._fill_text(text, width, indent)
-        return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+HELP = partial(argparse.RawDescriptionHelpFormatter, max_help_position=32)
 
 
 class _Version(argparse.Action):
@@ -56,22 +38,14 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, prog: str, **kwargs: Any) -> None:
-        super().__init__(prog, **{"allow_abbrev": False, "formatter_class": _Help, **kwargs})
+        super().__init__(prog, **{"allow_abbrev": False, "formatter_class": HELP, **kwargs})
         self.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="show the version")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """As in argparse, but report an unknown flag before its value can be read as something else.
-
-        A flag that takes one value, and is given twice, is an error; of a setting, the last one counts.
-        """
+        """As in argparse, but report an unknown flag before its value can be read as something else."""
         words = list(sys.argv[1:] if args is None else args)
         if not self._subparsers:  # otherwise the flags may belong to a subcommand, which checks them itself
             words = [self._known_flag(word) if word.startswith("--") else word for word in words]
-            counts = Counter(word.partition("=")[0] for word in takewhile("--".__ne__, words))
-            for flag, action in self._option_string_actions.items():
-                single = type(action) is argparse._StoreAction and action.default is not argparse.SUPPRESS
-                if single and counts[flag] > 1:
-                    self.error(f"{flag}: is given {counts[flag]} times; it takes one value")
         return super().parse_known_args(words, namespace)
 
     def _known_flag(self, word: str) -> str:
@@ -147,9 +121,6 @@ def run_command(
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
         status = 141
-    except PermissionError as error:  # of a folder that several users share
-        say(f"{prog}: error: {error.filename}: cannot be used: {error.strerror}", error=True)
-        status = 2
     sys.exit(status)
 
 
@@ -157,8 +128,6 @@ def _run(prog: str, body: Callable[[Sequence[str]], int | None], argv: Sequence[
     if not argv:  # as with a variable of a script that is not set
         _run(prog, body, ["--help"])
         return 2
-    if undecoded := [word for word in argv if word.encode(errors="ignore").decode() != word]:
-        raise UserError(f"argument {undecoded[0]!r}: is not UTF-8; a record contains the command as UTF-8 text")
     status: int | str | None
     try:
         status = body(argv)
@@ -174,22 +143,15 @@ def _run(prog: str, body: Callable[[Sequence[str]], int | None], argv: Sequence[
 def _signals_as_interrupts() -> Iterator[None]:
     """Raise `KeyboardInterrupt` for the first of `INTERRUPTS`, unless it is ignored, as under nohup.
 
-    Slurm sends some of them several times. They count while the exception is not handled anywhere: Python drops one
-    that is raised in a weakref callback or a finaliser, so it is raised again. From then on they are ignored until the
-    process ends, so that the command can clean up and its exit status names the first.
+    Slurm sends some of them several times. While the exception is handled, and from then on, they are ignored, so that
+    the command can clean up and its exit status names the first. Python drops an exception in a weakref callback or a
+    finaliser; the next signal raises it again.
     """
     replaced: dict[int, Any] = {}
     first: list[int] = []
-    over = threading.Event()
-
-    def raise_again() -> None:
-        while not over.wait(AGAIN_SECONDS):
-            signal.pthread_kill(threading.main_thread().ident or 0, first[0])
 
     def interrupt(number: int, frame: object) -> None:
-        if not first:
-            first.append(number)
-            _thread.start_new_thread(raise_again, ())  # unlike `threading`, it needs no lock, which may be held here
+        first.append(number)
         if not any(isinstance(error, KeyboardInterrupt) for error in _handled()):
             raise KeyboardInterrupt(first[0])
 
@@ -201,9 +163,8 @@ def _signals_as_interrupts() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:  # Ray raises one without the number
-        raise KeyboardInterrupt(*first) from error
+        raise KeyboardInterrupt(*first[:1]) from error
     finally:
-        over.set()
         for number, handler in replaced.items():
             signal.signal(number, signal.SIG_IGN if first else handler)
 

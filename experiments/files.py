@@ -32,10 +32,6 @@ class RecordError(UserError):
     """A record that is missing, unreadable or changed. The message names the file and the reason."""
 
 
-class FolderDeletedError(RecordError):
-    """A folder that was deleted while its run is in training. The message names the file that cannot be written."""
-
-
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Where a file is no file or folder, or the system refuses to read it, raise a `RecordError` that names it."""
@@ -97,13 +93,6 @@ def open_own(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int:
     return file
 
 
-def check_own_file(folder: Path, name: str) -> None:
-    """Raise `UserError` unless a file to send or to put in a record is what `open_own` opens, in no linked folder."""
-    path = check_own(folder, name)
-    with reading(path):
-        os.close(open_own(path, os.O_RDONLY))
-
-
 @contextlib.contextmanager
 def temporary_folder(folder: Path) -> Iterator[Path]:
     """An empty folder beside another, deleted at the end. Deletion follows no link; what cannot be deleted stays."""
@@ -151,8 +140,6 @@ def write_bytes(path: Path, body: bytes, durable: bool = True) -> None:
                 os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        if not Path(path).parent.exists():
-            raise FolderDeletedError(f"{path}: cannot be written: its folder was deleted") from error
         raise RecordError(f"{path}: cannot be written: {error.strerror}") from error
     finally:
         with contextlib.suppress(OSError):  # what cannot be written cannot be deleted either

@@ -46,15 +46,6 @@ def is_locked(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def wait_for_lock(path: Path, seconds: float = 600.0) -> Iterator[None]:
-    """Hold a lock in the body. Raises `UserError` where another process holds it for so many seconds."""
-    with lock(path, seconds) as held:
-        if not held:
-            raise UserError(f"{path}: was locked by another process for {seconds:.0f} s; end it, or try again")
-        yield
-
-
-@contextlib.contextmanager
 def lock_runs(folder: Path, names: list[str], seconds: float) -> Iterator[set[str]]:
     """Hold the locks of runs in a folder. Yields the names of those that no other process holds within some seconds.
 

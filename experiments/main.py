@@ -50,7 +50,7 @@ def _parser() -> Parser:
     parser.add_argument("--preset", metavar="NAME", default="digits", help=about)
     about = "create the run's folder in this folder (default: runs/single)"
     parser.add_argument("--out", metavar="DIR", type=folder, default="runs/single", help=about)
-    about = "cpu, cuda, cuda:1, ...; auto is a GPU that is free, the CPU if there is none (default: auto)"
+    about = "cpu, cuda, cuda:1, ...; auto is the first GPU, the CPU if there is none (default: auto)"
     parser.add_argument("--device", default="auto", help=about)
     about = "CPU threads; changes floating-point rounding (default: PyTorch's choice)"
     threads = partial(positive, most=1024)  # torch crashes where the system refuses a thread
@@ -87,9 +87,9 @@ def _body(argv: Sequence[str]) -> int:
 def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     import torch
 
-    from experiments.effects import warn_of_no_effect, warn_of_slow_bfloat16
+    from experiments.checks import warn_of_no_effect
     from experiments.runs.record import is_finished
-    from experiments.runs.run import pick_device, train
+    from experiments.runs.run import train
     from experiments.study import RunSpec
     from experiments.tracker import Tracker
     from experiments.tracking import Tracking, agent_run
@@ -104,8 +104,6 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     is_mirrored = agent or not trained_before
     tracking = Tracking(arguments.tracking if is_mirrored else "off", arguments.project, arguments.entity, agent=agent)
     warn_of_no_effect(given_settings(arguments), config, PROG)
-    if pick_device(arguments.device).type == "cpu":
-        warn_of_slow_bfloat16([config], PROG)
     test = arguments.test == "true"
     with Tracker(tracking, out, show=said.append) as tracker:
         on_row = _on_row(run, tracker, agent is not None)
@@ -116,18 +114,13 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
         raise UserError(f"out: {str(out / name)!r} is trained by another process")
     if trained_before:
         say("This run is already finished; nothing was trained.")
-        if test and summary["status"] == "finished" and summary["test/acc"] is None:
-            say("Its test images were left out (--test false); to evaluate them, train the run with another --out.")
     for line in said:
         say(line)
-    return _print_result(arguments.preset, config, summary, out / name)
+    return _print_result(summary, out / name)
 
 
-def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], folder: Path) -> int:
-    """Print how the run ended, its preset's published accuracy, and where its record is. Returns 1 if it diverged."""
-    from experiments.config import override, run_id
-    from experiments.presets import PRESETS, preset
-
+def _print_result(summary: dict[str, Any], folder: Path) -> int:
+    """Print how the run ended, and where its record is. Returns 1 if it diverged."""
     if summary["status"] == "diverged":
         say(f"diverged in epoch {summary['epochs']}: the loss is not finite", f"record: {folder}")
         return 1
@@ -137,9 +130,6 @@ def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], 
     test_text = "" if summary["test/loss"] is None else f"test accuracy {accuracies['test']}, "
     pruned = f" after {summary['epochs']} epochs, pruned" if summary["status"] == "pruned" else ""
     say(f"{test_text}validation accuracy {accuracies['val']}{pruned}")
-    is_preset = run_id(config) == run_id(override(preset(preset_name), {"seed": config.seed}))
-    if test_text and is_preset and (claim := PRESETS[preset_name].claim):
-        say(f"published accuracy {claim:.2%}; to compare over several seeds: vit-sweep run {preset_name}")
     say(f"record: {folder}")
     return 0
 
@@ -157,11 +147,7 @@ def _on_row(run: RunSpec, tracker: Tracker, by_agent: bool) -> Callable[[int, di
     def on_row(_: int, row: dict[str, float]) -> bool:
         tracker.epoch(run, row)
         metrics = (f"{part} loss {row[f'{part}/loss']:.4f}, acc {row[f'{part}/acc']:.2%}" for part in ("train", "val"))
-        try:
-            say(f"epoch {row['epoch']}/{run.config.train.epochs}  {'; '.join(metrics)}")
-        except OSError as error:  # a full disk does not stop the training; the command reports it at the end
-            if isinstance(error, BrokenPipeError):
-                raise
+        say(f"epoch {row['epoch']}/{run.config.train.epochs}  {'; '.join(metrics)}")
         return bool(heard)
 
     return on_row

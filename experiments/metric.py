@@ -31,7 +31,7 @@ class Entry:
     `name`: a regular expression for a family, whose groups `label` repeats. `split`: its images. `unit`: "%" for a
     fraction that is shown in percent. `better`: "higher" or "lower"; "" for what is only watched: runs are not compared
     by it, and it may be infinite in a run that does not diverge. `needs`: settings without which no run measures it.
-    `end`: what may follow the name; for "@Npx", `experiments.evaluation.other_images` has to compute it.
+    `end`: what may follow the name; for "@Npx", `experiments.evaluation.measure` has to compute it.
     """
 
     name: str
@@ -213,8 +213,6 @@ METRICS = tuple(Metric(entry.name) for entry in TABLE if entry.better and not en
 """Every metric that each record holds and that runs are compared by."""
 REPEATED = tuple(Metric(entry.name) for entry in TABLE if entry.end == _ANY)
 """Those of `METRICS` that are also measured after other numbers of epochs, and at other image sizes."""
-WATCHED = tuple(Metric(entry.name) for entry in TABLE if not entry.better)
-"""What each epoch holds besides: runs are not compared by it."""
 EXPECTED = (
     f"expected {', '.join(METRICS)}, or such as fewshot/mnist/5 (needs eval.fewshot), test/acc@10 (eval.epochs), "
     "test/acc@16px (eval.img_sizes), shift/1 (eval.max_shift) or permuted/acc (eval.permuted)"

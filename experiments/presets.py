@@ -5,6 +5,7 @@ from typing import Any
 
 from experiments.config import RunConfig, flatten, override
 from experiments.errors import UserError
+from experiments.yaml_file import parse_yaml
 from vit.registry import nearest
 
 
@@ -12,9 +13,8 @@ from vit.registry import nearest
 class Preset:
     """A named configuration: `changes` to `RunConfig()`.
 
-    `source` is the publication, `claim` its test accuracy as a fraction, `quote` how it says so, `scored` how that was
-    measured, `assumed` what the source leaves open; empty where the preset is its system. `measured` is our own test
-    accuracy, of the runs with these settings in analysis/reference.
+    `source` is the publication, `claim` its test accuracy as a fraction, `scored` how that was measured. `measured` is
+    our own test accuracy, of the runs with these settings in analysis/reference.
     """
 
     about: str
@@ -22,99 +22,64 @@ class Preset:
     source: str = ""
     claim: float | None = None
     scored: str = ""
-    quote: str = ""
-    assumed: str = ""
     measured: str = ""
 
 
-def _settings(**sections: dict[str, Any]) -> dict[str, Any]:
-    """Settings by dotted path."""
-    return dict(flatten(sections))
+def _settings(text: str) -> dict[str, Any]:
+    """Settings by dotted path, from YAML by section."""
+    return dict(flatten(parse_yaml(text.encode(), "presets")))
 
 
-_TINTN = _settings(
-    # the sources have no validation set, so it is small
-    data=dict(name="cifar10", val_fraction=0.02, normalize="half", hflip=True, rrc_scale=0.8),
-    model=dict(patch_size=4, embed_dim=48, depth=4, num_heads=4, act="gelu-tanh", final_norm=False, init="bert-0.02"),
-    optim=dict(lr=1e-2, weight_decay=1e-2, schedule="constant"),
-    train=dict(batch_size=256, epochs=100),
-)
-_LODHA = _TINTN | _settings(
-    model=dict(pos_drop_rate=0.1, attn_drop_rate=0.1, proj_drop_rate=0.1, mlp_drop_rate=0.1),
-    optim=dict(lr=1e-3),
-    train=dict(epochs=15),
-)
-_PULFER = _settings(
-    data=dict(name="mnist", val_fraction=0.02, normalize="unit"),
-    model=dict(
-        patch_size=4,
-        embed_dim=8,
-        depth=2,
-        num_heads=2,
-        attn="sliced",
-        pos_embed="sinusoidal",
-        head="softmax",
-        final_norm=False,
-        init="torch",
-    ),
-    optim=dict(name="adam", lr=5e-3, weight_decay=0.0, schedule="constant"),
-    train=dict(batch_size=128, epochs=5),
-)
-_CIFAR_SMALL = _settings(
-    data=dict(name="cifar10", hflip=True, crop_padding=4),
-    model=dict(patch_size=4, embed_dim=96, depth=6, num_heads=4, mlp_ratio=2.0),
-    optim=dict(lr=1e-3, weight_decay=0.05, warmup_epochs=5),
-    train=dict(batch_size=256, epochs=100),
-)
-_VIT_LITE = _settings(
-    # SHI-Labs/Compact-Transformers: examples/main.py has the recipe, src/vit.py (vit_6, vit_7) and
-    # src/utils/transformers.py have the model. They have no validation set, so it is small.
-    data=dict(name="cifar10", val_fraction=0.02, hflip=True, crop_padding=4, autoaugment="cifar10"),
-    model=dict(
-        patch_size=4,
-        embed_dim=256,
-        depth=6,
-        num_heads=4,
-        mlp_ratio=2.0,
-        qkv_bias=False,
-        pos_std=0.2,
-        attn_drop_rate=0.1,
-        drop_path_rate=0.1,
-    ),
-    optim=dict(lr=5e-4, weight_decay=0.03, warmup_epochs=5),
-    train=dict(batch_size=128, epochs=200, label_smoothing=0.1, precision="bfloat16", compile="default"),
-)
-_MNIST_SMALL = _settings(
-    data=dict(name="mnist"),
-    model=dict(patch_size=7, embed_dim=32, depth=3, num_heads=4, init="torch"),
-    optim=dict(lr=1e-2, warmup_epochs=1),
-    train=dict(batch_size=256, epochs=5),
-)
+_TINTN = _settings("""
+  data: {name: cifar10, val_fraction: 0.02, normalize: half, hflip: true, rrc_scale: 0.8}
+  model: {patch_size: 4, embed_dim: 48, depth: 4, num_heads: 4, act: gelu-tanh, final_norm: false, init: bert-0.02}
+  optim: {lr: 0.01, weight_decay: 0.01, schedule: constant}
+  train: {batch_size: 256, epochs: 100}
+""")  # the sources have no validation set, so it is small
+_LODHA = _TINTN | _settings("""
+  model: {pos_drop_rate: 0.1, attn_drop_rate: 0.1, proj_drop_rate: 0.1, mlp_drop_rate: 0.1}
+  optim: {lr: 0.001}
+  train: {epochs: 15}
+""")
+_PULFER = _settings("""
+  data: {name: mnist, val_fraction: 0.02, normalize: unit}
+  model: {patch_size: 4, embed_dim: 8, depth: 2, num_heads: 2, attn: sliced, pos_embed: sinusoidal, head: softmax,
+    final_norm: false, init: torch}
+  optim: {name: adam, lr: 0.005, weight_decay: 0.0, schedule: constant}
+  train: {batch_size: 128, epochs: 5}
+""")
+_CIFAR_SMALL = _settings("""
+  data: {name: cifar10, hflip: true, crop_padding: 4}
+  model: {patch_size: 4, embed_dim: 96, depth: 6, num_heads: 4, mlp_ratio: 2.0}
+  optim: {lr: 0.001, weight_decay: 0.05, warmup_epochs: 5}
+  train: {batch_size: 256, epochs: 100}
+""")
+# SHI-Labs/Compact-Transformers: examples/main.py has the recipe, src/vit.py (vit_6, vit_7) and
+# src/utils/transformers.py have the model. They have no validation set, so it is small.
+_VIT_LITE = _settings("""
+  data: {name: cifar10, val_fraction: 0.02, hflip: true, crop_padding: 4, autoaugment: cifar10}
+  model: {patch_size: 4, embed_dim: 256, depth: 6, num_heads: 4, mlp_ratio: 2.0, qkv_bias: false, pos_std: 0.2,
+    attn_drop_rate: 0.1, drop_path_rate: 0.1}
+  optim: {lr: 0.0005, weight_decay: 0.03, warmup_epochs: 5}
+  train: {batch_size: 128, epochs: 200, label_smoothing: 0.1, precision: bfloat16, compile: default}
+""")
+_MNIST_SMALL = _settings("""
+  data: {name: mnist}
+  model: {patch_size: 7, embed_dim: 32, depth: 3, num_heads: 4, init: torch}
+  optim: {lr: 0.01, warmup_epochs: 1}
+  train: {batch_size: 256, epochs: 5}
+""")
+_IMAGENET = _settings("""
+  data: {name: imagefolder, root: imagenet, img_size: 224, num_classes: 1000, hflip: true, rrc_scale: 0.08,
+    normalize: half}
+  model: {patch_size: 16, depth: 12, pos_drop_rate: 0.1, mlp_act_drop_rate: 0.1, mlp_drop_rate: 0.1}
+  optim: {lr: 0.001, weight_decay: 0.1, warmup_epochs: 5, grad_clip_norm: 1.0}
+  train: {batch_size: 512, epochs: 300}
+""")
 
 
 def _imagenet(embed_dim: int, num_heads: int) -> dict[str, Any]:
-    return _settings(
-        data=dict(
-            name="imagefolder",
-            root="imagenet",
-            img_size=224,
-            num_classes=1000,
-            hflip=True,
-            rrc_scale=0.08,
-            normalize="half",
-        ),
-        model=dict(
-            patch_size=16,
-            embed_dim=embed_dim,
-            depth=12,
-            num_heads=num_heads,
-            pos_drop_rate=0.1,
-            mlp_act_drop_rate=0.1,
-            mlp_drop_rate=0.1,
-        ),
-        optim=dict(lr=1e-3, weight_decay=0.1, warmup_epochs=5, grad_clip_norm=1.0),
-        train=dict(batch_size=512, epochs=300),
-    )
+    return {**_IMAGENET, "model.embed_dim": embed_dim, "model.num_heads": num_heads}
 
 
 _CCT = "A. Hassani et al., Escaping the Big Data Paradigm with Compact Transformers, arXiv 2104.05704"
@@ -124,7 +89,6 @@ _NOT_CCT = (
     "with black, the patch projection starts as in PyTorch"
 )
 _ONE_RUN = "published accuracy: one unseeded run, test set"
-_UNSTATED = "the source does not state depth, heads, MLP width, dropout, optimizer and augmentation"
 PRESETS: dict[str, Preset] = {
     "digits": Preset(
         "scikit-learn's digits: seconds on one core, nothing to download (the default)",
@@ -139,7 +103,6 @@ PRESETS: dict[str, Preset] = {
         "B. Pulfer, Vision Transformers from Scratch (PyTorch), 2022",
         0.7885,
         "published accuracy: one run, torch seed 0, test set after 5 epochs",
-        "Test accuracy: 78.85%",
         measured="73.71 % (5 runs, CPU)",
     ),
     "tintn-cifar10": Preset(
@@ -148,7 +111,6 @@ PRESETS: dict[str, Preset] = {
         "tintn, Implementing Vision Transformer (ViT) from Scratch, 2023",
         0.755,
         _ONE_RUN + " after 100 epochs",
-        "The model is able to achieve 75.5% accuracy after 100 epochs of training.",
         measured="74.32 % (5 runs, CPU)",
     ),
     "lodha-cifar10": Preset(
@@ -157,17 +119,15 @@ PRESETS: dict[str, Preset] = {
         "D. Lodha, Vision Transformer, bare-bones-ml, 2025",
         0.556,
         _ONE_RUN + " after 15 epochs, in its notebook; the text gives no figure",
-        "epochs =15# 100+ epochs are needed for good performance",
         measured="56.06 % (5 runs, CPU)",
     ),
     "owen-cifar10": Preset(
-        f"as tintn-cifar10 with 50 epochs; {_UNSTATED}",
+        "as tintn-cifar10 with 50 epochs; the source does not state depth, heads, MLP width, dropout, optimizer and "
+        "augmentation",
         {**_TINTN, "train.epochs": 50},
         "Owen, 2025",
         0.64,
         _ONE_RUN + "; the source states both 50 and 100 epochs",
-        "I trained the model for 100 epochs, and it attained a final test accuracy of 64%.",
-        _UNSTATED,
         measured="71.05 % (3 runs, CPU)",
     ),
     "vit-lite-6-4": Preset(
@@ -176,7 +136,6 @@ PRESETS: dict[str, Preset] = {
         _CCT,
         0.9094,
         "published accuracy: test set, after 200 epochs; the code prints the best epoch",
-        "ViT-Lite-6/4 | 90.94% | 69.20% | 3.191M",
     ),
     "vit-lite-7-4": Preset(
         "as vit-lite-6-4, with 7 layers",
@@ -184,7 +143,6 @@ PRESETS: dict[str, Preset] = {
         _CCT,
         0.9138,
         "published accuracy: as for vit-lite-6-4",
-        "ViT-Lite-7/4 | 91.38% | 69.75% | 3.717M",
     ),
     "vit-b16": Preset(
         "ViT-B/16 at 224 px with a linear head (the source has a tanh head: --model.head mlp). Training as in the "

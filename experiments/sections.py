@@ -1,7 +1,5 @@
 """The sections of a run's configuration: data, optimizer, training, evaluation. Each is validated and frozen."""
 
-import contextlib
-import json
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Self
 
@@ -33,10 +31,7 @@ class Section(BaseModel, frozen=True, extra="forbid"):
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """A list of names, given as a list, in JSON, or as text with commas. Sorted: equal lists give equal run ids."""
-    if isinstance(value, str) and value.startswith("["):
-        with contextlib.suppress(ValueError):
-            value = json.loads(value)
+    """A list of names, given as a list, or as text with commas. Sorted: equal lists give equal run ids."""
     parts = value if isinstance(value, list | tuple) else ("" if value in (None, "none") else str(value)).split(",")
     return tuple(sorted({str(part).strip() for part in parts} - {""}))
 
@@ -49,13 +44,7 @@ def _numbers(value: Any) -> tuple[int, ...]:
     return tuple(sorted(set(map(int, names))))
 
 
-def _text(values: tuple[Any, ...]) -> str:
-    """The values with commas, or in JSON where that would be read as other names."""
-    text = ",".join(map(str, values))
-    return text if {*_names(text)} == {*map(str, values)} else json.dumps(values, ensure_ascii=False)
-
-
-_as_text = PlainSerializer(_text, return_type=str)
+_as_text = PlainSerializer(lambda values: ",".join(map(str, values)), return_type=str)
 Names = Annotated[tuple[str, ...], BeforeValidator(_names), _as_text]  # as text in commands and records
 Numbers = Annotated[tuple[int, ...], BeforeValidator(_numbers), _as_text]
 

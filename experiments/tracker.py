@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import queue
@@ -57,8 +56,7 @@ class Tracker:
     """Sends the runs of a command to W&B while it is open, from a thread: training never waits for it.
 
     The first error ends tracking with one line. Only the end of the command waits, for at most `END_SECONDS`. `alert`:
-    have W&B alert the user at the end. `show` prints a line; None: to standard error. That W&B is off is said before a
-    folder's first run.
+    have W&B alert the user at the end. `show` prints a line; None: to standard error.
     """
 
     tracking: Tracking
@@ -72,13 +70,9 @@ class Tracker:
         self.last, self.is_over = "", False  # the last run that was sent; whether nothing is waited for any more
         self.thread = threading.Thread(target=self._send, daemon=True)
         self.sync = f"`vit-sweep sync {shlex.quote(str(self.folder))}`"
-        begun = any(self.folder.glob(f"*/{record.CONFIG}"))
         if self.tracking.is_on:
             check_settings()
             self.thread.start()
-        elif self.tracking.mode == "auto" and not (os.environ.get("WANDB_MODE") or begun):
-            now = f"`--tracking offline` and `wandb leet {shlex.quote(str(self.folder / FOLDER))}` show curves now"
-            self._show(f"off, no W&B API key is configured; {self.sync} sends runs later; {now}")
         return self
 
     def epoch(self, run: RunSpec, row: Row) -> None:
@@ -160,7 +154,7 @@ class OpenRun:
         self.run.summary.update({**others, **last_and_best(whole.rows)})
 
     def upload(self, whole: record.RunRecord) -> None:
-        """Send the accuracy of each class, and the files as an artifact: the bytes that have the record's digests.
+        """Send the files as an artifact: the bytes that have the record's digests.
 
         The same files again are the same version of it. Returns when the server has everything.
         """
@@ -176,12 +170,6 @@ class OpenRun:
         aliases = [summary["status"], f"s{whole.config['seed']}", self.study]
         allowed = [re.sub(r"[^A-Za-z0-9_.-]", "-", alias) for alias in aliases if alias]
         self.run.log_artifact(artifact, aliases=allowed).wait(timeout=ANSWER_SECONDS + size // BYTES_PER_SECOND)
-        if record.PREDICTIONS in files:
-            from experiments.runs import predictions  # imports numpy
-
-            rows = predictions.read(whole.dir, files[record.PREDICTIONS]).by_class()
-            table = wandb.Table(columns=["class", "images", "accuracy"], data=[list(row) for row in rows])
-            self.run.log({"test/classes": table}, step=len(whole.rows) + 1)  # an epoch is sent once
 
 
 class Sender:
@@ -297,10 +285,9 @@ class Sender:
 
 def _rows_before(run_dir: Path, row: Row) -> list[Row]:
     """The epochs of a run in training before this one; none where they cannot be read."""
-    if row["epoch"] > 1:
-        with contextlib.suppress(UserError, ValueError, LookupError, TypeError):
-            return [earlier for earlier in resume.read_note(run_dir)["rows"] if earlier["epoch"] < row["epoch"]]
-    return []
+    if row["epoch"] == 1:
+        return []
+    return [earlier for earlier in resume.noted(run_dir, "rows", []) if earlier["epoch"] < row["epoch"]]
 
 
 def _alert(study_dir: Path) -> tuple[str, str, str]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = "vit-ablation"
-MAX_DIFF = 2**20  # bytes of a diff that a record holds
 
 
 def describe() -> str:
@@ -58,31 +57,16 @@ def remote() -> str | None:
 
 
 def uncommitted_diff() -> bytes:
-    """The changes of tracked files since the commit, as git prints them, cut at `MAX_DIFF`; empty without any."""
+    """The changes of tracked files since the commit, as git prints them; empty without any."""
     if not code()["dirty"]:
         return b""
-    diff = _git(_checkout(), "diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", ":/") or b""
-    end = b"\n[cut: the diff has %d bytes]\n" % len(diff)
-    return diff if len(diff) <= MAX_DIFF else diff[: MAX_DIFF - len(end)] + end
+    return _git(_checkout(), "diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", ":/") or b""
 
 
 def is_committed(folder: Path, names: tuple[str, ...]) -> bool:
     """Whether git holds these files of a folder as they are now. False outside a repository."""
     tracked = _git(folder, "ls-files", "--error-unmatch", "--", *names)
     return tracked is not None and _git(folder, "status", "--porcelain", "--", *names) == b""
-
-
-def last_commit(file: Path) -> tuple[str, str] | None:
-    """The commit that last changed a file and its date; None outside a repository, and where the file is another now.
-
-    The repository may be a stranger's: none of the programs that its settings name is started.
-    """
-    settings = ("core.fsmonitor=false", "log.showSignature=false")
-    safe = ("--literal-pathspecs", *(word for setting in settings for word in ("-c", setting)))
-    found = _git.__wrapped__(file.parent, *safe, "log", "-1", "--format=%H %cI", "--", file.name)
-    commit, _, date = (found or b"").decode(errors="replace").strip().partition(" ")
-    held = _git.__wrapped__(file.parent, *safe, "cat-file", "blob", f"{commit}:./{file.name}") if date else None
-    return (commit, date) if held is not None and held == file.read_bytes() else None
 
 
 def _checkout() -> Path | None:
@@ -98,9 +82,8 @@ def _text(folder: Path, *arguments: str) -> str | None:
 
 @functools.cache
 def _git(folder: Path, *arguments: str) -> bytes | None:
-    environment = {**os.environ, "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}  # else it may fetch an object
     try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, timeout=20, env=environment)
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None

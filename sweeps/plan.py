@@ -5,11 +5,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from experiments.checks import check_plugin, missing_need
 from experiments.config import RunConfig, flatten, override, run_id
-from experiments.effects import missing_need
 from experiments.errors import UserError
 from experiments.metric import Metric
-from experiments.plugins import check_plugin
 from experiments.presets import PRESETS, preset
 from experiments.stated import Levels, baseline_of, check_last_look
 from experiments.study import RunSpec, StudyPlan

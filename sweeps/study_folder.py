@@ -89,7 +89,7 @@ class StudyFolder:
         """
         if runs := _of_folders(self.plan) and _of_folders(self.whole):
             from experiments.data.folder import files_digest  # they import torch
-            from experiments.runs.images import check_unchanged, recorded_hash
+            from experiments.runs.run import check_unchanged, recorded_hash
         for root in {run.config.data.root: None for run in runs}:
             of_root = [run for run in runs if run.config.data.root == root]
             if not all(run.run_id in self.reused or record.is_finished(self.dir / run.name) for run in of_root):

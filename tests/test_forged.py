@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +23,6 @@ import analysis.main
 import experiments.main
 import sweeps.main
 from analysis.write import files
-from experiments import version
 from experiments.data.folder import read_folder
 from experiments.errors import UserError, writing
 from experiments.files import open_own
@@ -33,7 +31,6 @@ from experiments.runs.run import train
 from experiments.runs.trained import load_model
 from experiments.sections import DataConfig
 from experiments.study import RunSpec, StudyPlan
-from experiments.version import last_commit
 from sweeps.status import read_status
 from sweeps.study_folder import LOG, the_only_driver
 from sweeps.tuning.journal import open_journal
@@ -285,30 +282,6 @@ def test_settings_of_the_current_folder_name_no_server_of_wandb(name, study, tmp
     said = errors(commands)
     assert len(said) == 5 and all(line.startswith(f"{name}: base_url: ") for line in said), said
     assert not server.calls
-
-
-def test_git_fetches_no_missing_object_of_a_strangers_repository(tmp_path, user):
-    def git(*words: str) -> str:
-        command = ["git", "-c", "user.name=x", "-c", "user.email=x@x", *words]
-        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
-
-    (file := tmp_path / "plan.yaml").write_text("outcome: acc\n")
-    git("init"), git("add", file.name), git("commit", "-m", "x")
-    commit = git("rev-parse", "HEAD")
-    assert last_commit(file)[0] == commit
-    blob = git("rev-parse", f"HEAD:{file.name}")
-    (tmp_path / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
-    program = f"ext::touch {user / 'ran'}"
-    for name, value in {
-        "core.repositoryFormatVersion": "1",
-        "extensions.partialClone": "origin",
-        "remote.origin.promisor": "true",
-        "remote.origin.url": program,
-        "protocol.ext.allow": "always",
-    }.items():
-        git("config", name, value)
-    version._git.cache_clear()
-    assert last_commit(file) is None and not (user / "ran").exists()
 
 
 def test_an_image_that_is_postscript_starts_no_program(tmp_path, user, monkeypatch):

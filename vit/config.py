@@ -140,13 +140,6 @@ class Architecture(BaseModel, frozen=True, extra="forbid"):
         return max(round(2 * self.hidden_dim / 3), 1)
 
     @property
-    def layer_weights(self) -> int:
-        """Weights in the matrices of one encoder layer."""
-        projections = 4 * self.embed_dim if self.attn == "fused" else 3 * self.head_dim
-        mlp = 3 * self.gated_dim if self.mlp == "swiglu" else 2 * self.hidden_dim
-        return self.embed_dim * (projections + mlp)
-
-    @property
     def num_prefix_tokens(self) -> int:
         """Number of tokens before the first patch: class token and registers."""
         return self.class_token + self.reg_tokens

@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from PIL import Image, ImageOps
 
-from experiments.data.images import Images, Parts, fitted
-from experiments.data.streaming import THREADS, StreamedPixels, in_memory
+from experiments.data.images import THREADS, Images, Parts, StreamedPixels, fitted, in_memory
 from experiments.errors import UserError
 from experiments.files import RecordError, write_text
 from experiments.sections import DataConfig
@@ -81,19 +80,14 @@ def _hash_lines(lines: list[str]) -> str:
 
 
 def _pixel_hashes(paths: list[str]) -> list[str]:
-    """A hash of each image as it is before resizing, because image sizes may vary. A terminal shows a progress bar."""
-    from rich.console import Console
-    from rich.progress import track
+    """A hash of each image as it is before resizing, because image sizes may vary."""
 
     def hash_of(path: str) -> str:
         image = _open(path)
         return hashlib.sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()
 
-    console = Console(stderr=True)
     with ThreadPool(THREADS) as pool:
-        hashes = pool.imap(hash_of, paths, chunksize=16)
-        shown = track(hashes, "checking images", len(paths), console=console) if console.is_terminal else hashes
-        return list(shown)
+        return pool.map(hash_of, paths, chunksize=16)
 
 
 def _list_images(data_root: str) -> dict[str, Any]:

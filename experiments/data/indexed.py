@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import inspect
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,15 +12,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock
 from PIL import Image
 from torch import Tensor
 
 from experiments.catalogue import DATASETS
 from experiments.data.folder import to_rgb
-from experiments.data.images import Images, Parts, fitted
-from experiments.data.streaming import StreamedPixels, in_memory
+from experiments.data.images import Images, Parts, StreamedPixels, fitted, in_memory
 from experiments.errors import UserError
-from experiments.locks import wait_for_lock
 from experiments.sections import DataConfig
 from vit import plugins
 from vit.registry import nearest
@@ -75,15 +75,15 @@ def open_class(data: DataConfig) -> dict[str, Any]:
     usual = {"root": data.root, **({"download": True} if data.download else {})}
     chosen = next((argument for argument in CHOICES if argument in inspect.signature(cls).parameters), None)
     choices = [{chosen: value} for value in CHOICES[chosen]] if chosen else [{}]
-    lock = wait_for_lock(Path(data.root) / ".download.lock", 3600.0) if data.download else contextlib.nullcontext()
-    with lock:
+    with FileLock(Path(data.root) / ".download.lock") if data.download else contextlib.nullcontext():
         try:
             return {part: cls(**usual, **choice) for part, choice in zip(("train", "test"), choices)}
         except Exception as error:  # of many kinds: a truncated file is a `TypeError`
-            remedy = "" if data.download else "; set --data.root to their folder, or add --data.download true"
+            root = shlex.quote(data.root)
+            fetch = f"; `vit-train data --data.name {data.name} --data.root {root} --data.download true` downloads them"
             raise UserError(
                 f"data.root: {data.root!r} does not hold the files of {data.name} as torchvision stores them "
-                f"({error}){remedy}"
+                f"({error}){fetch * (not data.download)}"
             ) from error
 
 

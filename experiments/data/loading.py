@@ -12,11 +12,10 @@ from torch import Tensor
 from experiments.catalogue import DATASETS
 from experiments.config import RunConfig
 from experiments.data.folder import read_folder
-from experiments.data.images import CHUNK, Images, Parts, Pixels, Splits, copies, fitted
+from experiments.data.images import CHUNK, Images, Parts, Splits, StreamedPixels, copies, fitted
 from experiments.data.indexed import open_class, read_class, read_plugin
 from experiments.data.probes import generate
-from experiments.data.streaming import StreamedPixels
-from experiments.errors import UserError, say
+from experiments.errors import UserError
 from experiments.sections import DataConfig
 from vit.registry import nearest
 
@@ -44,9 +43,6 @@ def load(config: RunConfig, other_classes: bool = False) -> Splits:
     if DATASETS[data.name].source == "folder":
         parts = {"val": val, "test": test}
         copied = {name: number for name, part in parts.items() if (number := copies(train, part))}
-        for name, number in copied.items():
-            line = f"data: warning: {number:,} of the {len(parts[name]):,} {name} images are training images as well"
-            say(line, error=True)
     if data.shuffle_patches:
         if isinstance(train.x, StreamedPixels):
             raise UserError("data.shuffle_patches: true is not allowed for images that do not fit into memory")
@@ -66,7 +62,8 @@ def _read(data: DataConfig, seed: int) -> Parts:
     if data.num_classes not in (None, len(classes)):
         raise UserError(f"data.num_classes: {data.num_classes}, but {data.name} in {data.root!r} has {len(classes)}")
     side = data.image_shape[1]
-    return {name: Images(_resized(part.x, side), part.y) for name, part in parts.items()}, classes, files
+    pixels = {name: x if isinstance(x := part.x, StreamedPixels) else fitted(x, side) for name, part in parts.items()}
+    return {name: Images(pixels[name], part.y) for name, part in parts.items()}, classes, files
 
 
 def _of_classes(
@@ -101,12 +98,6 @@ def _read_torchvision(data: DataConfig) -> Parts:
         x = x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)
         parts[name] = Images(x.contiguous(), torch.as_tensor(raw.targets).long())
     return parts, tuple(map(str, raw.classes)), ""
-
-
-def _resized(x: Pixels, side: int) -> Pixels:
-    if isinstance(x, StreamedPixels) or x.shape[-1] == x.shape[-2] == side:
-        return x
-    return fitted(x, side)
 
 
 def _split(

@@ -23,7 +23,7 @@ from experiments.errors import UserError
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL
 from experiments.sections import OTHER_CLASSES, DataConfig
 from experiments.training.fit import Evaluation, evaluate
-from experiments.training.trainer import Predictor
+from experiments.training.trainer import Trainer
 
 SEEDS = range(3)  # of the support sets; the same for all runs
 L2 = 2.0**10
@@ -106,7 +106,7 @@ def support_sets(
 
 
 def fewshot_metrics(
-    trainer: Predictor, splits: Splits, task: FewShotTask, test: Sequence[Evaluation] | None
+    trainer: Trainer, splits: Splits, task: FewShotTask, test: Sequence[Evaluation] | None
 ) -> list[dict[str, float]]:
     """The metrics of a task for each run of the trainer.
 
@@ -120,12 +120,7 @@ def fewshot_metrics(
     parts = [probed(task.support), probed(task.val)]
     if test is not None:
         parts.append(list(test) if task.test is None else probed(task.test))
-    return [_metrics(task, *map(_features, run)) for run in zip(*parts, strict=True)]
-
-
-def _features(evaluation: Evaluation) -> np.ndarray:
-    assert evaluation.features is not None
-    return evaluation.features.numpy()
+    return [_metrics(task, *(np.asarray(part.features) for part in run)) for run in zip(*parts, strict=True)]
 
 
 def _metrics(

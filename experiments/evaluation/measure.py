@@ -1,27 +1,118 @@
-"""Evaluates trained weights on test images: at the end of a run, and after the numbers of epochs in `eval.epochs`."""
+"""Evaluates trained weights on test images, at the end of a run and after the numbers of epochs in `eval.epochs`, and
+on other images: at other sizes, shifted, and with permuted patches.
 
-from collections.abc import Sequence
+test/acc@16px               accuracy at 16 pixels, without further training, see `vit.resize`; likewise for val and loss
+test/acc@16px/interpolated  the same with the positions of a rotary embedding interpolated
+shift/P                     share of test images whose predicted class stays the same when the image is shifted by P
+                            pixels; the mean of shifts up, down, left and right; pixels from outside the image are black
+permuted/acc                accuracy on test images whose patches are permuted, each image in an order of its own
+
+The last two tell how much a model relies on position. For other sizes the images are read again: they are resized from
+the dataset's own, not from those of the trained size.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from experiments.config import RunConfig
-from experiments.data.images import Splits
-from experiments.data.streaming import StreamedPixels
+from experiments.data.images import Images, Splits, StreamedPixels
+from experiments.data.loading import load, shuffle_patches
 from experiments.errors import UserError
 from experiments.evaluation.fewshot import FewShotTask, fewshot_metrics, fewshot_task
-from experiments.evaluation.other_images import (
-    SizeTask,
-    frozen,
-    permuted_images,
-    position_metrics,
-    size_metrics,
-    size_tasks,
-)
-from experiments.metric import REPEATED, Metric
+from experiments.metric import PERMUTED, REPEATED, SHIFT, Metric
 from experiments.training.fit import Evaluation, Row, evaluate
 from experiments.training.stacked import Stacked
-from experiments.training.trainer import Predictor, Solo
+from experiments.training.trainer import Solo, Trainer
+from vit.registry import REGISTRY
+from vit.resize import resized
+
+PERMUTATION_SEED = 0  # the same permutations for all runs
+DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1))  # rows down, columns to the right
+
+
+def frozen(trainer: Solo | Stacked, splits: Splits) -> Iterator[Solo]:
+    """The trained model of each run of a trainer, alone. The trainer is not changed."""
+    for run, config in enumerate(trainer.configs):
+        alone = Solo([config], len(splits.classes), trainer.device)
+        alone.model.load_state_dict(trainer.weights(run))
+        yield alone
+
+
+@dataclass(frozen=True)
+class SizeTask:
+    """The validation and test images at another size (pixels), in the order of the run's own."""
+
+    side: int
+    val: Images
+    test: Images
+
+
+def size_tasks(config: RunConfig, device: torch.device) -> list[SizeTask]:
+    """A task for each size but the trained one. Raises `UserError` where the images do not fit into memory."""
+    return [_task(config, side, device) for side in config.eval.img_sizes if side != config.data.image_shape[1]]
+
+
+def _task(config: RunConfig, side: int, device: torch.device) -> SizeTask:
+    data = config.data.model_copy(update={"img_size": side, "train_limit": None, "normalize": "unit"})
+    splits = load(config.model_copy(update={"data": data}))
+    return SizeTask(side, splits.val.to(device), splits.test.to(device))
+
+
+def size_metrics(model: Solo, splits: Splits, tasks: Iterable[SizeTask], test: bool) -> dict[str, float]:
+    """The metrics of a model at every size. Images are normalized as in training. `test`: evaluate test images too.
+
+    A kind that is not rotary has no positions to interpolate: its metrics of both ways are the same.
+    """
+    metrics: dict[str, float] = {}
+    found: dict[str, Evaluation] = {}
+    for task, interpolated in itertools.product(tasks, model.config.interpolations):
+        if REGISTRY[model.config.model.pos_embed].is_rotary or not interpolated:
+            at_side = copy.copy(model)
+            at_side.model = resized(model.model.eval(), task.side, interpolated)
+            for part in ("val", "test") if test else ("val",):
+                (found[part],) = evaluate(at_side, splits, getattr(task, part))
+        for part, evaluation in found.items():
+            metrics[Metric(f"{part}/loss").at(task.side, interpolated)] = evaluation.loss
+            metrics[Metric(f"{part}/acc").at(task.side, interpolated)] = evaluation.accuracy
+    return metrics
+
+
+def position_metrics(model: Solo, splits: Splits, permuted: Images | None) -> dict[str, float]:
+    """The metrics of a model that `eval.max_shift` and `eval.permuted` ask for. `permuted`: see `permuted_images`."""
+    metrics: dict[str, float] = {}
+    if most := model.configs[0].eval.max_shift:
+        original, pixels = evaluate(model, splits, splits.test)[0].classes, splits.test.x[:]
+        for distance in range(1, most + 1):
+            shares = []
+            for row, column in DIRECTIONS:
+                moved = Images(shifted(pixels, row * distance, column * distance), splits.test.y)
+                shares.append(float((evaluate(model, splits, moved)[0].classes == original).double().mean()))
+            metrics[f"{SHIFT}/{distance}"] = sum(shares) / len(shares)
+    if permuted is not None:
+        metrics[PERMUTED] = evaluate(model, splits, permuted)[0].accuracy
+    return metrics
+
+
+def permuted_images(config: RunConfig, splits: Splits) -> Images | None:
+    """The test images with permuted patches; None where `eval.permuted` does not ask for them."""
+    if not config.eval.permuted:
+        return None
+    cpu = Images(splits.test.x[:].cpu(), splits.test.y.cpu())
+    return shuffle_patches(cpu, config.model.patch_size, PERMUTATION_SEED).to(splits.test.y.device)
+
+
+def shifted(pixels: Tensor, down: int, right: int) -> Tensor:
+    """Images [N, C, S, S], moved by whole pixels; pixels from outside the image are black (0)."""
+    return F.pad(pixels, (right, -right, down, -down))  # a negative number crops
+
 
 Metrics = dict[str, float | None]
 
@@ -55,7 +146,7 @@ class Measured:
     metrics: Metrics
 
 
-def measure(trainer: Predictor, tasks: Tasks) -> list[Measured]:
+def measure(trainer: Trainer, tasks: Tasks) -> list[Measured]:
     """Evaluate each run of the trainer on the test images, once, and on its few-shot tasks.
 
     Without test images (a run that tunes settings), no image of any test set is evaluated.

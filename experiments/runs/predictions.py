@@ -27,12 +27,6 @@ class Predictions:
     labels: np.ndarray
     classes: tuple[str, ...] = ()
 
-    def by_class(self) -> list[tuple[str, int, float]]:
-        """The name of each class in the test set, the number of its images, and their accuracy."""
-        hits = {int(label): self.hits[self.labels == label] for label in np.unique(self.labels)}
-        names = self.classes or range(max(hits, default=-1) + 1)
-        return [(str(names[label]), len(of_class), float(of_class.mean())) for label, of_class in hits.items()]
-
 
 def to_bytes(hits: ArrayLike, probabilities: ArrayLike, labels: ArrayLike, classes: Sequence[str] = ()) -> bytes:
     """The content of the file. The same predictions give the same bytes."""
@@ -48,20 +42,6 @@ def to_bytes(hits: ArrayLike, probabilities: ArrayLike, labels: ArrayLike, class
     return body.getvalue()
 
 
-def load_arrays(body: bytes) -> dict[str, np.ndarray]:
-    """The arrays of an npz file. Raises one of `UNUSABLE`."""
-    with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-        return dict(arrays)
-
-
-def check_labels(labels: np.ndarray, classes: Sequence[str], hits: np.ndarray) -> None:
-    """Raise `ValueError` where labels are no classes [N], or have not one of the packed hits each [..., N / 8]."""
-    if hits.shape[-1:] != (-(-len(labels) // 8),):
-        raise ValueError("it has not one hit for each image")
-    if labels.ndim != 1 or labels.dtype.kind != "u" or (classes and int(labels.max(initial=0)) >= len(classes)):
-        raise ValueError("its labels are no numbers of classes")
-
-
 def read(run_dir: Path, digest: str) -> Predictions:
     """Read the predictions of a run. `digest` is the SHA-256 that its summary states.
 
@@ -70,13 +50,18 @@ def read(run_dir: Path, digest: str) -> Predictions:
     path = Path(run_dir) / record.PREDICTIONS
     body = record.read_bytes(path, digest)
     try:
-        arrays = load_arrays(body)
-        labels, probabilities = arrays["labels"], arrays["probabilities"]
-        classes = tuple(map(str, arrays.get("classes", ())))
-        check_labels(labels, classes, arrays["hits"])
-        hits = np.unpackbits(arrays["hits"], count=len(labels)).astype(bool)
-        if probabilities.shape != labels.shape or probabilities.dtype.kind != "f":
-            raise ValueError("it has not one probability for each image")
+        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+            labels, probabilities, packed = (arrays[name] for name in ("labels", "probabilities", "hits"))
+            classes = tuple(map(str, arrays["classes"])) if "classes" in arrays else ()
+        if (
+            packed.shape != (-(-len(labels) // 8),)
+            or probabilities.shape != labels.shape
+            or probabilities.dtype.kind != "f"
+        ):
+            raise ValueError("it has not one hit and one probability for each image")
+        if labels.ndim != 1 or labels.dtype.kind != "u" or (classes and int(labels.max(initial=0)) >= len(classes)):
+            raise ValueError("its labels are no numbers of classes")
+        hits = np.unpackbits(packed, count=len(labels)).astype(bool)
     except UNUSABLE as error:
         raise record.RecordError(f"{path}: is not a file of test predictions: {error}") from error
     return Predictions(hits, probabilities, labels, classes)

@@ -4,19 +4,19 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
-import itertools
+import math
 import platform
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from experiments.catalogue import DATASETS
 from experiments.config import RunConfig
 from experiments.runs import record
 from experiments.version import code, is_committed, uncommitted_diff
 from vit import ViT, plugins
-from vit.config import ViTConfig
 from vit.registry import REGISTRY
 
 PACKAGES = ("vit-ablation", "torch", "torchvision", "numpy", "optuna", "wandb", "scikit-learn")
@@ -89,48 +89,38 @@ def plugin(config: RunConfig) -> dict[str, Any]:
     }
 
 
+class _Flops(TorchFunctionMode):
+    """Adds up the FLOPs of products, convolutions and attention, two for a multiply-add.
+
+    torch's `FlopCounterMode` counts the same, but it imports `torch._dynamo`, which takes a second.
+    """
+
+    total = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out, name = func(*args, **(kwargs or {})), getattr(func, "__name__", "")
+        if name in ("attend", "scaled_dot_product_attention"):
+            self.total += 2 * args[1].shape[-2] * (args[0].numel() + out.numel())
+        elif name in ("linear", "matmul", "bmm", "mm", "__matmul__"):
+            self.total += 2 * out.numel() * args[0].shape[-1]
+        elif name == "conv2d":
+            self.total += 2 * out.numel() * args[1][0].numel()
+        elif name == "einsum":
+            names = args[0].partition("->")[0].split(",")
+            sizes = {i: n for indices, x in zip(names, args[1:], strict=True) for i, n in zip(indices, x.shape)}
+            self.total += 2 * math.prod(sizes.values())
+        return out
+
+
 def model_cost(model: ViT) -> dict[str, int]:
     """The number of learned parameters and of fixed position values, and the FLOPs of a forward pass of one image."""
-    stored = model.state_dict(keep_vars=True).values()
+    stored, cfg, training = model.state_dict(keep_vars=True).values(), model.cfg, model.training
+    image = next(model.parameters()).new_zeros(1, cfg.in_chans, cfg.img_size, cfg.img_size)
+    with _Flops() as flops, torch.no_grad():
+        model.eval()(image)
+    model.train(training)
     return {
         "params": sum(t.numel() for t in stored if t.requires_grad),
         "params_fixed": sum(t.numel() for t in stored if not t.requires_grad),
-        "flops_per_image": (_counted_flops if REGISTRY[model.cfg.pos_embed].is_plugin else forward_flops)(model),
+        "flops_per_image": flops.total,
     }
-
-
-def _counted_flops(model: ViT) -> int:
-    """FLOPs counted in a forward pass: a plug-in does not state its own. torch 2.11 does not count fused attention."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.utils.flop_counter import FlopCounterMode
-
-    cfg, training = model.cfg, model.training
-    like = next(model.parameters())
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
-        model.eval()(like.new_zeros(1, cfg.in_chans, cfg.img_size, cfg.img_size))
-    model.train(training)
-    return counter.get_total_flops()
-
-
-def forward_flops(model: ViT) -> int:
-    """FLOPs of a forward pass of one image in closed form: matrix products and convolutions, two FLOPs a multiply-add.
-
-    The kinds of positional embedding state their own (`PosEmbed.flops`). torch's `FlopCounterMode` counts the same
-    operations; importing it takes a second.
-    """
-    cfg, t, d = model.cfg, model.cfg.num_tokens, model.cfg.embed_dim
-    products = cfg.depth * t * (cfg.layer_weights + 2 * t * d)  # projections and MLP; scores and their mixing
-    products += (d**2 if cfg.head == "mlp" else 0) + d * cfg.num_classes
-    if cfg.pool == "map":  # a query, the keys and values, attention, output projection and MLP
-        products += 2 * d * d + 2 * t * d * d + 2 * t * d + 2 * d * cfg.hidden_dim
-    return _stem_flops(cfg) + sum(model.position(layer).flops() for layer in range(cfg.depth)) + 2 * products
-
-
-def _stem_flops(cfg: ViTConfig) -> int:
-    if cfg.stem == "patchify":
-        return 2 * cfg.num_patches * cfg.in_chans * cfg.patch_size**2 * cfg.embed_dim
-    widths, side, products = [cfg.in_chans, *cfg.stem_widths], cfg.img_size, cfg.num_patches * cfg.embed_dim**2
-    for before, after in itertools.pairwise(widths):
-        side //= 2
-        products += side**2 * 9 * before * after
-    return 2 * products

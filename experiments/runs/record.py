@@ -7,8 +7,7 @@ STUDY/RUN/metrics.csv                 one row per epoch
 STUDY/RUN/checkpoint.safetensors      the final weights
 STUDY/RUN/test_predictions.npz        the prediction for each test image, of finished runs: see `predictions`
 STUDY/RUN/plugin/, data_plugin/       the source of the run's plug-in, an embedding or a dataset: see `provenance`
-STUDY/RUN/uncommitted.diff            changes of this project since its commit, where there are any
-STUDY/RUN/uncommitted-EPOCH.diff      other changes, of a session that resumed the run with this epoch
+STUDY/RUN/uncommitted.diff            changes of this project since its commit when the run began, if any
 STUDY/RUN/error.txt                   the traceback of its last failed attempt, until one succeeds
 STUDY/RUN/summary.json                written last, by rename: a run has ended if and only if it exists
 """
@@ -82,13 +81,9 @@ class RunRecord:
 
 
 def metrics_csv(rows: Iterable[Mapping[str, float]]) -> str:
-    """The rows as CSV. Floats are written by repr, so that reading gives the same bits.
-
-    A metric that is newer than the first epochs of a resumed run is nan there.
-    """
+    """The rows as CSV. Floats are written by repr, so that reading gives the same bits."""
     rows, text = list(rows), io.StringIO()
-    fields = dict.fromkeys(key for row in rows for key in row) or ["epoch"]
-    writer = csv.DictWriter(text, fieldnames=list(fields), restval="nan", lineterminator="\n")
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else ["epoch"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
@@ -111,7 +106,7 @@ def _sources(run_dir: Path) -> list[str]:
 
     Raises `UserError` for a link, which may lead to a file of the user.
     """
-    patterns = (DIFF.replace(".diff", "*.diff"), f"{PLUGIN}/**/*.py", f"{DATA_PLUGIN}/**/*.py")
+    patterns = (DIFF, f"{PLUGIN}/**/*.py", f"{DATA_PLUGIN}/**/*.py")
     paths = (path for pattern in patterns for path in sorted(run_dir.glob(pattern)) if path.is_file())
     return [name for path in paths if files.check_own(run_dir, name := path.relative_to(run_dir).as_posix())]
 
@@ -195,8 +190,7 @@ def read_summary(run_dir: Path, run_id: str | None = None) -> dict[str, Any]:
 
 def read_bytes(path: Path, digest: str) -> bytes:
     """The content of a file of a run. Raises `RecordError` where it does not have this SHA-256."""
-    with reading(path):
-        body = path.read_bytes() if path.name == CHECKPOINT else files.read_bytes(path)
+    body = files.read_bytes(path)
     if hashlib.sha256(body).hexdigest() != digest:
         raise RecordError(f"{path}: does not match the digest in {SUMMARY}; it was changed after the run")
     return body
@@ -218,7 +212,5 @@ def read_rows(path: Path) -> list[dict[str, float]]:
 
 
 def _sha256(path: Path) -> str:
-    if path.name != CHECKPOINT:
-        return hashlib.sha256(files.read_bytes(path)).hexdigest()  # of limited size
     with reading(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

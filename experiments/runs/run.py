@@ -1,5 +1,6 @@
 """Train runs and write their records. Interrupted runs go on after their last epoch; cohorts train together."""
 
+import contextlib
 import itertools
 import math
 import time
@@ -11,20 +12,19 @@ from typing import Any
 
 import torch
 
+from experiments.catalogue import DATASETS
+from experiments.checks import check_plugin
 from experiments.config import RunConfig
 from experiments.data import loading
-from experiments.devices import free_gpus
+from experiments.data.folder import files_digest
+from experiments.devices import free_memory, is_out_of_memory
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
+from experiments.files import read_json
 from experiments.locks import lock_runs
-from experiments.memory import free_memory, is_out_of_memory
-from experiments.plugins import check_plugin
-from experiments.runs import predictions, provenance, record
-from experiments.runs.images import check_unchanged
-from experiments.runs.state import RunState, is_finite, remove_temporary_files
-from experiments.runs.summary import summary_of
+from experiments.runs import predictions, provenance, record, resume
+from experiments.runs.state import RunState, is_finite, remove_temporary_files, summary_of
 from experiments.study import RunSpec
-from experiments.training.compile import require
 from experiments.training.fit import Row, fit
 from experiments.training.stacked import Stacked
 from experiments.training.trainer import GRID_LIMIT, Solo
@@ -64,7 +64,6 @@ def train(
     torch_device, ended = pick_device(device), dict[str, dict[str, Any]]()
     left = [run for run in runs if not record.is_finished(folder / run.name)]
     if left:
-        require(runs[0].config.train.compile, torch_device)
         check_plugin(runs[0].config)
     for split_seed in dict.fromkeys(run.config.split_seed for run in left):  # several where it is per-seed
         members = [run for run in left if run.config.split_seed == split_seed]
@@ -77,20 +76,18 @@ def train(
                 for i, run in enumerate(runs)
                 if run in members and run.name in held and not record.is_finished(folder / run.name)
             }
-            for state in states.values() if test else ():
-                state.check_tested()
             for group in _groups(states, torch_device):
                 _train_or_divide(group, tasks, torch_device, on_row, ended)
     return [ended.get(run.name) or _checked_summary(run, folder / run.name) for run in runs]
 
 
 def pick_device(name: str) -> torch.device:
-    """The torch device of that name; `auto` is the first GPU that is free, and the CPU where there is no GPU.
+    """The torch device of that name; `auto` is the first GPU, and the CPU where there is no GPU.
 
     Raises `UserError` where there is no such device.
     """
     if name == "auto":
-        return torch.device(free_gpus()[0] if torch.cuda.is_available() else "cpu")
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.zeros(1, dtype=torch.float64, device=device).item()  # training needs float64, which mps lacks
@@ -252,3 +249,29 @@ def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any] | None:
     check_unchanged(run.config, (finished.summary.get("data") or {}).get("files"), folder)
     remove_temporary_files(folder)
     return finished.summary
+
+
+def recorded_hash(run_dir: Path) -> str:
+    """The hash of the images that a finished or interrupted run was trained on; "" if no record tells."""
+    if not record.is_finished(run_dir):
+        return str(resume.noted(run_dir, "files", ""))
+    with contextlib.suppress(ValueError, AttributeError):  # whoever uses the record says what is wrong
+        return str(read_json(run_dir / record.SUMMARY).get("data", {}).get("files", ""))
+    return ""
+
+
+def check_unchanged(config: RunConfig, files: str | None, folder: Path) -> None:
+    """Raise `UserError` where the images do not match `files`, the hash in the record of the run in `folder`.
+
+    Images of a class or a plug-in are only read for it where `data.root` is another one than in the record.
+    """
+    root = config.data.root
+    if not files or not Path(root).is_dir():
+        return
+    is_folder = DATASETS[config.data.name].source == "folder"
+    is_there = not is_folder and root == read_json(folder / record.CONFIG)["data"]["root"]
+    if not is_there and files != (files_digest(root) if is_folder else loading.load(config).files):
+        raise UserError(
+            f"data.root: the files of {root!r} are not those of the run in {str(folder)!r}; restore them, or give the "
+            "new run another folder (--out)"
+        )

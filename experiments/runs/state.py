@@ -1,4 +1,4 @@
-"""The state of a run in training, and the run's folder: opened, saved after each epoch, sealed at the end."""
+"""The state of a run in training, its folder, opened, saved after each epoch and sealed at the end, and its summary."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import TypeAdapter, ValidationError
 from safetensors.torch import save
 from torch import Tensor
 
 from experiments.config import load, run_id
+from experiments.data.images import Splits
 from experiments.errors import UserError, first_line, writing
+from experiments.evaluation.measure import Metrics, after_epoch
 from experiments.files import PART, check_own, delete_file, own_folder, write_bytes, write_text
 from experiments.metric import Metric
-from experiments.runs import record, resume
+from experiments.runs import provenance, record, resume
 from experiments.runs.history import read_stated
 from experiments.runs.provenance import source_files
 from experiments.study import RunSpec
 from experiments.training.fit import Row
-from experiments.version import now, uncommitted_diff
+from experiments.training.stacked import Stacked
+from experiments.training.trainer import Solo
+from experiments.version import command, now, uncommitted_diff
 
 SYNC_SECONDS = 5.0  # of training that a power cut may cost; waiting for the disk after every short epoch costs more
 
@@ -99,16 +104,6 @@ class RunState(Saved):
             )
         self.files = files
 
-    def check_tested(self) -> None:
-        """Raise `UserError` where an interrupted run passed an epoch of eval.epochs without its test images."""
-        for name, value in self.measured.items():
-            if value is None and name.startswith("test/acc@"):
-                raise UserError(
-                    f"test: {self.dir} was trained with --test false, so its test metrics after epoch "
-                    f"{Metric(name).epochs} are missing; resume it with --test false, or delete that folder to train "
-                    "the run again"
-                )
-
     def start(self, stacked: bool, members: list[str], session: Mapping[str, Any]) -> None:
         """Make the folder with its configuration, and start the clock. `session`: see `provenance.session`."""
         self.stacked, self.members = stacked, members
@@ -127,17 +122,15 @@ class RunState(Saved):
             write_bytes(self.dir / name, body)
 
     def _add_session(self, session: Mapping[str, Any], diff: bytes) -> None:
-        """Add a session with its uncommitted changes. One that saved no epoch is forgotten."""
+        """Add a session; one that saved no epoch is forgotten. The first one keeps its uncommitted changes."""
         first = len(self.rows) + 1
         self.sessions = [before for before in self.sessions if before["epoch"] < first]
-        is_new = not self.sessions or {**self.sessions[-1], "epoch": first} != {"epoch": first, **session}
-        path = self.dir / (record.DIFF if first == 1 else record.DIFF.replace(".diff", f"-{first}.diff"))
-        if is_new:
+        if not self.sessions or {**self.sessions[-1], "epoch": first} != {"epoch": first, **session}:
             self.sessions.append({"epoch": first, **session})
-        if is_new and diff:
-            write_bytes(path, diff)
-        else:
-            delete_file(path)  # of a session that is forgotten
+        if first == 1 and diff:
+            write_bytes(self.dir / record.DIFF, diff)
+        elif first == 1:
+            delete_file(self.dir / record.DIFF)  # of a session that is forgotten
 
     def update_status(self, prune: bool) -> None:
         """Set the status after an epoch. A loss that is not finite means diverged, even for a run that is pruned."""
@@ -197,3 +190,54 @@ def remove_temporary_files(folder: Path) -> None:
     """Leave only the record. A kill during a write, or just after the last one, leaves more."""
     for path in (folder / resume.NAME, *folder.glob(PART + "*")):
         delete_file(path)
+
+
+UNTESTED: Metrics = {"test/loss": None, "test/acc": None}  # of a run that diverged or was pruned
+
+
+def summary_of(run: RunState, trainer: Solo | Stacked, splits: Splits, measured: Metrics | None) -> dict[str, Any]:
+    """Metrics, images, cost and provenance of a run. `measured`: None for a run that diverged or was pruned."""
+    row, config = run.rows[-1], run.spec.config
+    at_lengths = run.measured
+    if measured and len(run.rows) in config.eval.epochs:
+        at_lengths = {**at_lengths, **after_epoch(measured, row)}
+    images: dict[str, Any] = {f"{part}_images": len(getattr(splits, part)) for part in ("train", "val", "test")}
+    images |= {name: value for name in ("files", "copies") if (value := getattr(splits, name))}
+    images |= {"classes": splits.classes, "mean": splits.mean.tolist(), "std": splits.std.tolist()}
+    parts = {
+        "run_id": run.spec.run_id,
+        "status": "finished" if run.status == "running" else run.status,
+        "epochs": len(run.rows),
+        **{name: value for name, value in row.items() if name not in ("epoch", "lr")},
+        **(measured or UNTESTED),
+        **at_lengths,
+        "data": images,
+        "planned": run.planned,
+        "cost": _cost(run, trainer, len(splits.train)),
+        "provenance": {
+            **provenance.code(),
+            "started": run.started,
+            "finished": now(),
+            "command": command(),
+            "versions": provenance.versions(),
+            "hardware": provenance.hardware(trainer.device),
+            **provenance.plugin(config),
+            **({"sessions": run.sessions} if len(run.sessions) > 1 else {}),
+        },
+    }
+    return {name: part for name, part in parts.items() if part or name != "planned"}
+
+
+def _cost(run: RunState, trainer: Solo | Stacked, images: int) -> dict[str, Any]:
+    """What a run cost, in seconds and bytes. `images`: training images of an epoch."""
+    seconds, on_gpu = run.seconds["device"], trainer.device.type == "cuda"
+    return {
+        **provenance.model_cost(trainer.model),
+        "wall_seconds": time.perf_counter() - run.clock,
+        "device_seconds": seconds,
+        "images_per_second": images * len(run.rows) / seconds,
+        "peak_memory_bytes": torch.cuda.max_memory_allocated(trainer.device) if on_gpu else None,
+        **({"captured": trainer.captured} if on_gpu else {}),
+        "cohort": len(trainer.configs),
+        "cohort_runs": [run_id(config) for config in trainer.configs],
+    }

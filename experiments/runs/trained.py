@@ -17,17 +17,15 @@ from torch import Tensor
 
 from experiments.catalogue import DATASETS, UNREAD
 from experiments.config import RunConfig, completed, load, override
-from experiments.data import loading
 from experiments.data.images import normalized
 from experiments.data.indexed import to_pixels
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.images import check_unchanged
 from experiments.runs.reused import why_no_model
 from experiments.training.trainer import DTYPES, EVAL_BATCH, autocast, initial_model, load_weights, probabilities
 from vit import ViT
 from vit.plugins import VARIABLE
-from vit.registry import REGISTRY, did_you_mean
+from vit.registry import REGISTRY
 
 
 @dataclass(frozen=True)
@@ -71,18 +69,10 @@ class TrainedRun:
 def read(folder: str, field: str) -> TrainedRun:
     """A finished run. Raises `UserError`, which begins with `field`, where it is missing or not finished."""
     where, path = f"{field}: {folder!r}", Path(folder)
-    if os.path.isfile(path):
-        raise UserError(f"{where} is a file; expected the folder of a finished run, such as {str(path.parent)!r}")
-    if not os.path.isdir(path):
-        if reason := why_no_model(path):
-            raise UserError(f"{where} {reason}")
-        listed = sorted(os.listdir(path.parent)) if os.path.isdir(path.parent) else []
-        near = did_you_mean(path.name, listed, f"{str(path.parent)!r} holds {', '.join(listed[:5]) or 'nothing'}")
-        raise UserError(f"{where} does not exist; expected the folder of a finished run; {near}")
+    if not path.is_dir():
+        raise UserError(f"{where} {why_no_model(path) or 'is no folder; expected that of a finished run'}")
     if not record.is_finished(path):
-        inside = [name for name in sorted(os.listdir(path)) if record.is_finished(path / name)]
-        way = f"it holds runs, such as {str(path / inside[0])!r}" if inside else "finish that run first"
-        raise UserError(f"{where} is not finished: it has no {record.SUMMARY}; {way}")
+        raise UserError(f"{where} is not finished: it has no {record.SUMMARY}")
     run = record.read_run(path, checkpoint=True)
     if run.summary["status"] != "finished":
         raise UserError(f"{where} has the status {run.summary['status']}; allowed: finished")
@@ -91,19 +81,9 @@ def read(folder: str, field: str) -> TrainedRun:
         DATASETS[name] = UNREAD
     kind, plugin = run.config["model"]["pos_embed"], provenance.get("plugin")
     if plugin and kind not in REGISTRY:
-        advice = f"start again with {_variables(path / record.PLUGIN, plugin['modules'])}" if plugin["digest"] else ""
-        raise UserError(
-            f"{where} needs the plug-in of model.pos_embed {kind!r}; {advice or 'its source has no copy there'}"
-        )
+        copy = shlex.quote(",".join(map(str, sorted((path / record.PLUGIN).glob("*.py")))))
+        raise UserError(f"{where} needs the plug-in of model.pos_embed {kind!r}; start again with {VARIABLE}={copy}")
     return TrainedRun(folder, override(load(completed(run.config)), {"data.download": False}), run.summary)
-
-
-def _variables(copy: Path, modules: str) -> str:
-    """The environment variables with which the copy of a plug-in is imported. `modules`: as VIT_PLUGINS named them."""
-    files = [copy / f"{Path(name).name.removesuffix('.py')}.py" for name in modules.split(",")]
-    if found := ",".join(str(file) for file in files if file.is_file()):
-        return f"{VARIABLE}={shlex.quote(found)}"
-    return f"PYTHONPATH={shlex.quote(str(copy))} {VARIABLE}={shlex.quote(modules)}"
 
 
 @dataclass(frozen=True)
@@ -144,31 +124,15 @@ class TrainedModel:
         return [self.classes[label] for label in every.argmax(1)], every
 
 
-def load_model(run_folder: str | Path, data_root: str | None = None) -> TrainedModel:
+def load_model(run_folder: str | Path) -> TrainedModel:
     """The model of a finished run, on the CPU, in evaluation mode.
 
-    `data_root`: the folder of the images, for a record without class names and normalization, as older versions wrote.
-    Raises `UserError` where the run is not finished, its record was changed, or the plug-in of its positional embedding
-    is missing or was changed.
+    Raises `UserError` where the run is not finished, its record was changed or has no class names, or the plug-in of
+    its positional embedding is missing or was changed.
     """
     run = read(os.path.expanduser(run_folder), "run_folder")
-    known, config = run.summary.get("data") or {}, run.config
-    stated = [name for name in ("classes", "mean", "std") if known.get(name) is not None]
-    if len(stated) == 3:
-        of_data = tuple(known["classes"]), torch.tensor(known["mean"]), torch.tensor(known["std"])
-    elif stated:
-        raise UserError(f"{run.folder}: {record.SUMMARY}: data: expected all of classes, mean and std, or none of them")
-    else:
-        if data_root is None and DATASETS[config.data.name].source not in ("sklearn", "generated"):
-            raise UserError(
-                f"data_root: is required for {run.folder!r}, whose record is older than class names in summary.json; "
-                f"expected the folder of the images of {config.data.name}"
-            )
-        config = override(config, {} if data_root is None else {"data.root": data_root})
-        check_unchanged(config, known.get("files"), Path(run.folder))
-        splits = loading.load(config)
-        of_data = splits.classes, splits.mean, splits.std
-    model, (classes, mean, std) = run.model().eval(), of_data
+    data, model = run.summary.get("data") or {}, run.model().eval()
+    classes, mean, std = (data.get(name) or () for name in ("classes", "mean", "std"))
     if {len(mean), len(std)} != {model.cfg.in_chans} or len(classes) != model.cfg.num_classes:
         raise UserError(f"{run.folder}: {record.SUMMARY}: data: its classes, mean and std do not fit the model")
-    return TrainedModel(model, classes, mean, std, run.config)
+    return TrainedModel(model, tuple(classes), torch.tensor(mean), torch.tensor(std), run.config)

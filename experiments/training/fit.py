@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from experiments.data.images import Images, Splits
-from experiments.memory import in_smaller_batches
 from experiments.training.step import DeviceStep
 from experiments.training.tables import EpochTables, epoch_tables, one_ahead
-from experiments.training.trainer import DTYPES, Predictor, Trainer, eval_batch
+from experiments.training.trainer import DTYPES, Trainer, eval_batch
 
 Row = dict[str, float]
 
@@ -65,7 +64,7 @@ class Evaluation:
     features: Tensor | None = None
 
 
-def evaluate(trainer: Predictor, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
+def evaluate(trainer: Trainer, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
     """Each run on the given images, with features on request. The tensors are on the CPU."""
     loss, classes, *columns = _predict(trainer, splits, images, features)
     hits = classes == images.y
@@ -74,20 +73,16 @@ def evaluate(trainer: Predictor, splits: Splits, images: Images, features: bool 
     return [Evaluation(*row) for row in rows]
 
 
-def _predict(trainer: Predictor, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
+def _predict(trainer: Trainer, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
     """Sums of the losses [R]; predicted classes [R, N]; probabilities of the true classes [R, N]
 
     With `features`, also the pre-logits [R, N, D], float32.
     """
     dtype = DTYPES[trainer.configs[0].train.precision]
-
-    def predicted(size: int) -> list[Tensor]:
-        loss, parts = torch.zeros(len(trainer.configs), dtype=torch.float64, device=trainer.device), []
-        for pixels, y in images.batches(size):
-            x = splits.normalized(splits.scaled(pixels, dtype))
-            batch_loss, *columns = trainer.eval_step(x, y, features)
-            loss += batch_loss * len(y)
-            parts.append([column.float() if column.ndim == 3 else column for column in columns])
-        return [loss, *(torch.cat(column, 1) for column in zip(*parts, strict=True))]
-
-    return in_smaller_batches(predicted, eval_batch(trainer.configs, trainer.device))
+    loss, parts = torch.zeros(len(trainer.configs), dtype=torch.float64, device=trainer.device), []
+    for pixels, y in images.batches(eval_batch(trainer.configs, trainer.device)):
+        x = splits.normalized(splits.scaled(pixels, dtype))
+        batch_loss, *columns = trainer.eval_step(x, y, features)
+        loss += batch_loss * len(y)
+        parts.append([column.float() if column.ndim == 3 else column for column in columns])
+    return [loss, *(torch.cat(column, 1) for column in zip(*parts, strict=True))]

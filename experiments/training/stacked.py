@@ -20,17 +20,17 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import get_total_norm
 
 from experiments.config import RunConfig, cohort_key
-from experiments.training.compile import OFF, compiled
 from experiments.training.optimizer import Optimizer
 from experiments.training.trainer import (
+    OFF,
     Labels,
     autocast,
+    compiled,
     eval_function,
     gradients,
     in_mode,
     initial_model,
     persistent_buffers,
-    prefixed,
     prepare,
     step_function,
     step_key,
@@ -140,7 +140,7 @@ class Stacked:
 
     def states(self) -> list[dict[str, Tensor]]:
         """The state of each run for a resume, in the format of `Solo.states`. Each stack is copied to the CPU once."""
-        stacks = prefixed("weights", {name: t.detach() for name, t in {**self.params, **self.buffers}.items()})
+        stacks = {f"weights/{name}": t.detach() for name, t in {**self.params, **self.buffers}.items()}
         tensors = {**stacks, **self.optimizer.tensors()}
         whole = {name: tensor.to("cpu", copy=True) for name, tensor in tensors.items()}
         return [{name: t if t.ndim == 0 else t[r] for name, t in whole.items()} for r in range(len(self.configs))]

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from experiments.config import RunConfig
-from experiments.data import augment, mixing, policies
+from experiments.data import augment, policies
 from experiments.training.trainer import stream
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ def _random_numbers(config: RunConfig, n: int, epoch: int, steps: int) -> dict[s
         numbers["erasing"] = torch.rand(n, augment.DRAWS, generator=own("erasing"))
     if data.mixup or data.cutmix:
         seed, side = own("mixing").initial_seed(), data.image_shape[1]
-        numbers["mixes"] = mixing.mixes(seed, steps, side, data.mixup, data.cutmix)
+        numbers["mixes"] = augment.mixes(seed, steps, side, data.mixup, data.cutmix)
     keys = torch.randint(2**31 - 1, (steps,), dtype=torch.int32, generator=own("dropout"))
     return {**numbers, "keys": keys}
 

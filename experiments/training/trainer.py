@@ -2,7 +2,7 @@
 
 import copy
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import torch
@@ -12,7 +12,6 @@ from torch.func import functional_call
 
 from experiments.config import RunConfig, cohort_key
 from experiments.sections import OptimConfig
-from experiments.training.compile import OFF, compiled
 from experiments.training.optimizer import Optimizer
 from vit import ViT
 
@@ -33,24 +32,22 @@ class MixedLabels(NamedTuple):
 Labels = Tensor | MixedLabels
 
 
-class Predictor(Protocol):
-    """The models of R runs, as far as an evaluation needs them. The first axis of all results, R, is the run."""
+class Trainer(Protocol):
+    """The models of R runs, in training or trained. The first axis of all results, R, is the run.
+
+    `captured`: whether a CUDA graph replays the steps; None before a try.
+    """
 
     configs: tuple[RunConfig, ...]
     device: torch.device
+    optimizer: Optimizer
+    captured: bool | None
 
     def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
         """Mean losses [R], and `predictions` for each image, [R, B] each, of the same images. x: [B, C, S, S]; y: [B]
 
         With `features`, also the pre-logits of each image, [R, B, D].
         """
-
-
-class Trainer(Predictor, Protocol):
-    """The models of R runs in training. `captured`: whether a CUDA graph replays the steps; None before a try."""
-
-    optimizer: Optimizer
-    captured: bool | None
 
     def train_step(self, x: Tensor, y: Labels, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
         """Update the weights of all runs once and return mean losses [R] and numbers of correct predictions [R].
@@ -168,7 +165,7 @@ def probabilities(scores: Tensor, head: str) -> Tensor:
 
 @torch.no_grad()
 def evaluate_batch(model: nn.Module, config: RunConfig, x: Tensor, y: Tensor, features: bool) -> tuple[Tensor, ...]:
-    """`Predictor.eval_step` of one model."""
+    """`Trainer.eval_step` of one model."""
     in_mode(model, training=False)
     pre_logits: list[Tensor] = []
     with autocast(config, x.device):
@@ -244,7 +241,7 @@ class Solo:
 
     def states(self) -> list[dict[str, Tensor]]:
         """The state of each run for a resume: named tensors on the CPU, copies that later steps do not change."""
-        state = {**prefixed("weights", self.weights()), **self.optimizer.tensors()}
+        state = {**{f"weights/{name}": t for name, t in self.weights().items()}, **self.optimizer.tensors()}
         return [{name: tensor.to("cpu", copy=True) for name, tensor in state.items()}]
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
@@ -279,6 +276,19 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
             tensor.copy_(weights[name])
 
 
-def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors with names `PREFIX/NAME`."""
-    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+OFF = "none"
+_compiled: dict[Hashable, Callable] = {}
+
+
+def compiled(key: Hashable, build: Callable[[], Callable], mode: str) -> Callable:
+    """The compiled step of `key`: the one compiled before, or else the function that `build` returns, compiled now.
+
+    A step is compiled as one graph and for fixed shapes. PyTorch limits how often it compiles the same code in a
+    process; at that limit all compiled steps are discarded. Kernels are then read from PyTorch's cache on disk.
+    """
+    if key not in _compiled:
+        if len(_compiled) >= torch._dynamo.config.recompile_limit:
+            torch._dynamo.reset()
+            _compiled.clear()
+        _compiled[key] = torch.compile(build(), mode=mode, fullgraph=True, dynamic=False)
+    return _compiled[key]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.checks import warn_of_equal_variants
 from experiments.cli import add_settings, folder, given_settings
-from experiments.effects import warn_of_equal_variants
 from experiments.errors import UserError, shell_words
 from experiments.runs.reused import find_source, merged, take
 from experiments.study import STUDY, StudyPlan

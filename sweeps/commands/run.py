@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from experiments.cli import positive
-from experiments.effects import warn_of_slow_bfloat16
 from experiments.errors import UserError, plural, say
 from experiments.metric import Metric
 from experiments.runs.record import ERROR, is_finished
@@ -28,7 +27,7 @@ COHORT = """\
 number of runs of a variant that a worker trains together, stacked into one model; auto: on a GPU as many as fit into
 its memory; on a CPU 1. Runs interrupted together resume together (default: auto)"""
 DEVICE = """\
-auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU with at least half of its memory free; the CPU if
+auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU, the CPU if
 there is no GPU (default: auto)"""
 RAY = """\
 train on the workers of a Ray cluster, which share the study's folder: auto is that of RAY_ADDRESS, else a new one on
@@ -92,10 +91,7 @@ def engine_of(arguments: argparse.Namespace, plan: StudyPlan) -> Engine:
         return RayEngine(arguments.ray, arguments.device, arguments.workers)
     from sweeps.engines.local import LocalEngine, local_slots
 
-    engine = LocalEngine(local_slots(arguments.device, arguments.workers))
-    if not engine.on_gpu:
-        warn_of_slow_bfloat16([run.config for run in plan.variants.values()], PROG)
-    return engine
+    return LocalEngine(local_slots(arguments.device, arguments.workers))
 
 
 def run(arguments: argparse.Namespace, command: str) -> int:

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from typing import cast
 
 from experiments.cli import INTERRUPTS
-from experiments.devices import CORES, free_gpus
+from experiments.devices import CORES
 from experiments.errors import UserError, say, writing
 from experiments.files import open_own
 from experiments.study import RunSpec
@@ -35,7 +35,7 @@ def _kill_workers() -> None:
 
 
 def local_slots(device: str = "auto", workers: int | None = None) -> list[Slot]:
-    """The slots of this machine: on a CPU one per core, with one thread each; else one per GPU; `auto`: that is free.
+    """The slots of this machine: on a CPU one per core, with one thread each; else one per GPU.
 
     `workers` is another number of workers in all. Workers on one GPU divide its free memory. Raises `UserError` for a
     device that is not available.
@@ -49,8 +49,7 @@ def local_slots(device: str = "auto", workers: int | None = None) -> list[Slot]:
         return [Slot(device, 1 if on_cpu else None)] * count
     import torch
 
-    every = free_gpus() if device == "auto" else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
-    gpus = [device] if ":" in device else every
+    gpus = [device] if ":" in device else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     count = workers or len(gpus)
     return [Slot(gpus[i % len(gpus)]) for i in range(count)]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from itertools import combinations, product
 from typing import Any
 
+from experiments.checks import missing_need
 from experiments.config import SETTINGS, RunConfig, flatten, override
-from experiments.effects import missing_need
 from experiments.errors import UserError, format_level
 from experiments.study import RunSpec
 from experiments.tuned import Range

@@ -30,7 +30,6 @@ BAD = [
     (("across", "a", "b"), "a: does not exist"),
     (("a", "b"), "b: is a second study; vit-report across A B C"),
     (("export", "nowhere", "b"), "nowhere: does not exist"),
-    (("a", "--metric", "b", "--metric=c"), "--metric: is given 2 times; it takes one value"),
     (("--frobnicate", "x"), "--frobnicate"),
     (("empty",), "study.json"),
     *(  # as from a shell variable that is not set: it would mean the current folder

@@ -9,20 +9,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-import tiny
-import torch
 from commands import PLUGIN, ROOT, run
 from pictures import paint
 from PIL import Image
 from tiny import flags
 
-from experiments import effects
 from experiments.config import SETTINGS, RunConfig, override
 from experiments.data.loading import load
 from experiments.locks import lock
 from experiments.main import main
-from experiments.presets import PRESETS, Preset
-from experiments.training.trainer import Solo
+from experiments.presets import PRESETS
 from vit.registry import REGISTRY
 
 
@@ -104,16 +100,6 @@ def test_a_run_that_another_process_trains_is_one_line(tmp_path, capsys, monkeyp
     assert capsys.readouterr().err == line and not folder.exists()
 
 
-def test_threads_are_set_and_recorded(tmp_path):
-    before = torch.get_num_threads()
-    try:
-        assert vit_train(*flags(), "--out", tmp_path, "--threads", "2") == 0
-    finally:
-        torch.set_num_threads(before)
-    (summary,) = tmp_path.glob("*/summary.json")
-    assert json.loads(summary.read_text())["provenance"]["hardware"]["threads"] == 2
-
-
 def test_diverged_run_exits_with_status_1(tmp_path, capsys):
     arguments = flags(optim__lr=1e30, optim__name="sgd", optim__schedule="constant")
     for _ in range(2):  # the second time from the record
@@ -154,17 +140,6 @@ def test_variants_are_listed(capsys):
     assert "an embedding r for each binned offset." in " ".join(text.split())  # a summary of two lines
 
 
-LISTS = {"settings": SETTINGS, "variants": REGISTRY, "presets": PRESETS}
-
-
-@pytest.mark.parametrize("command", LISTS)
-def test_lists_are_as_wide_as_the_terminal_and_cut_no_name(command, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "78")
-    assert vit_train(command) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 78 and {*LISTS[command]} <= {line.split()[0] for line in lines if line.strip()}
-
-
 def test_data_shows_what_a_run_gets(tmp_path, capsys):
     """By hand: of 10 training images of each class 1 is for validation; the second test image of a cat is in train."""
     for part, size in (("train", (20, 10)), ("test", (30, 20))):
@@ -189,18 +164,6 @@ def test_data_shows_what_a_run_gets(tmp_path, capsys):
     ]
     assert "2 classes. Images for the model: 8 x 8 pixels, 3 channel(s)." in printed
     assert not (tmp_path / "runs").exists()
-
-
-def test_plugin_without_docstring_is_listed(tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "from vit.pos_embed import Additive, register\n"
-        "NAME = 'mine'\n"
-        "@register(NAME)\nclass Mine(Additive):\n    pass\n"
-        "@register(name='other')\nclass Other(Additive):\n    pass\n"
-    )
-    code = "from experiments import main; main._body(['settings']), print('and'), main._body(['variants'])"
-    status, out, err = run(code, cwd=tmp_path, VIT_PLUGINS="mine.py")
-    assert (status, err) == (0, "") and all("other" in listed for listed in out.split("\nand\n"))
 
 
 def test_a_run_whose_images_have_moved_is_the_same_run(tmp_path, monkeypatch, capsys):
@@ -250,24 +213,17 @@ def test_a_plugin_by_its_path_is_the_run_of_the_plugin_by_its_name(tmp_path):
     assert len(runs) == 2 and len({run["run_id"] for run in runs}) == 1
     assert len({run["provenance"]["plugin"]["digest"] for run in runs}) == 1
     for run_dir in (path.parent for path in tmp_path.rglob("out/*/summary.json")):
-        assert {path.name for path in (run_dir / "plugin").iterdir()} == {"mine.py"}
+        assert {path.name: path.read_text() for path in (run_dir / "plugin").iterdir()} == {"mine.py": PLUGIN}
 
 
 PLUGINS = {  # mine.py, VIT_PLUGINS, and what the line names
     "broken": ("def broken(:\n", "mine", "'mine' cannot be imported: SyntaxError: .*mine.py, line 1"),
-    "failing": (
-        "x = 1\nraise RuntimeError('no\\nway')\n",
-        "mine",
-        r"'mine' cannot be imported: RuntimeError: no way \(.*mine\.py:2\)",
-    ),
-    "exiting": ("import sys\nsys.exit(0)\n", "mine", r"'mine' cannot be imported: SystemExit: 0 \(.*mine\.py:2\)"),
     "taken": (
         "from vit.pos_embed import PosEmbed, register\n@register('none')\nclass Mine(PosEmbed):\n    pass\n",
         "mine",
         "'mine' cannot be imported: ValueError: .*the name 'none' is already registered",
     ),
     "no module": ("", "missing", "'missing' cannot be imported: .*; its folder must be in PYTHONPATH"),
-    "no name": ("", "../x", r"'\.\./x' cannot be imported: "),
     "no file": ("", "nowhere.py", "'nowhere.py' is not a file"),
     "the name of a module": ("", "json.py", "'json.py' cannot be imported: .*json.* has its name"),
 }
@@ -282,7 +238,6 @@ def test_a_plugin_that_cannot_be_used_is_one_line(source, name, said, tmp_path):
     assert re.match(f"vit-train: error: VIT_PLUGINS: {said}", err), err
 
 
-# an editable install, whose finder comes after the folders of the search path
 def test_a_setting_without_effect_is_a_warning(tmp_path, capsys):
     given = flags(train__epochs=2, optim__name="adamw", optim__momentum=0.5, eval__shots="1")
     assert vit_train(*given, "--out", tmp_path, "--tracking", "off") == 0
@@ -291,58 +246,3 @@ def test_a_setting_without_effect_is_a_warning(tmp_path, capsys):
         "optim.momentum: has no effect on this run; it needs optim.name sgd",
         "eval.shots: has no effect on this run; it needs eval.fewshot",
     ]
-
-
-@pytest.mark.parametrize(
-    ("flags_of_cpu", "precision", "warns"),
-    [
-        ("fpu avx2 avx512f", "bfloat16", True),
-        ("fpu avx2 avx512f", "float32", False),
-        ("fpu avx512f avx512_bf16", "bfloat16", False),
-        ("fpu amx_bf16 amx_tile", "bfloat16", False),
-        ("fp asimd bf16", "bfloat16", False),
-        (None, "bfloat16", False),
-    ],
-)
-def test_bfloat16_on_a_cpu_without_instructions_for_it_is_a_warning(
-    flags_of_cpu, precision, warns, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr(effects, "CPU_INFO", tmp_path / "cpuinfo")
-    if flags_of_cpu:
-        (tmp_path / "cpuinfo").write_text(f"flags\t\t: {flags_of_cpu}\n")
-    given = flags(train__epochs=1, optim__warmup_epochs=0, train__precision=precision)
-    assert vit_train(*given, "--device", "cpu", "--out", tmp_path / "out", "--tracking", "off") == 0
-    warned = capsys.readouterr().err.splitlines()
-    line = (
-        "vit-train: warning: train.precision: bfloat16 takes about ten times as long as float32 on this CPU, which has "
-    )
-    assert warned == [f"{line}neither AVX512-BF16 nor AMX"] * warns
-
-
-def test_out_of_memory_keeps_the_saved_epochs(tmp_path, monkeypatch, capsys):
-    step, words = Solo.train_step, (*flags(), "--out", tmp_path, "--tracking", "off")
-
-    def full(*arguments):
-        if list(tmp_path.glob("*/resume*")):
-            raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 2 GiB")
-        return step(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Solo, "train_step", full)
-        with pytest.raises(torch.OutOfMemoryError):
-            vit_train(*words)
-    capsys.readouterr()
-    assert vit_train(*words) == 0
-    assert "epoch 1/3" not in capsys.readouterr().out
-
-
-def test_run_of_a_published_system_prints_its_accuracy(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(PRESETS, "printed", Preset("as published", tiny.settings(), "Somebody, 2020", 0.987))
-    told = "published accuracy 98.70%; to compare over several seeds: vit-sweep run printed"
-    for words, said in (
-        ([], True),
-        (["--seed", "3", "--data.root", "elsewhere"], True),
-        (["--model.depth", "2"], False),
-    ):
-        assert vit_train("--preset", "printed", *words, "--out", tmp_path, "--tracking", "off") == 0
-        assert (told in capsys.readouterr().out.splitlines()) is said

@@ -12,8 +12,7 @@ import mirrored
 import pytest
 from stubbed import until
 
-from experiments.errors import UserError
-from experiments.runs import predictions, record
+from experiments.runs import record
 from experiments.runs.run import train
 from experiments.tracker import Tracker
 from experiments.tracking import TOKEN, Tracking, Unreachable, token
@@ -36,19 +35,10 @@ def test_a_cohort_is_sent_as_separate_runs_equal_to_their_records(server, tmp_pa
         assert found.settings["study"] == f"position-{json.loads((study / TOKEN).read_text())['token']}"
         assert found.settings["levels"] == {"model.pos_embed": "learned-1d"}
         assert found.settings["params"] == summary["cost"]["params"]
-        check_classes(mirrored.table(found, "test/classes"), folder)
         (artifact,) = (a for a in server.artifacts.values() if a.name == f"record-{found.name}")
         assert artifact.aliases == sorted(["finished", "latest", "position", f"s{seed}"])
     assert not mirrored.holds(study, server.key)
     assert server.unknown.count("OrganizationCoreWeaveOrganizationID") == len(server.unknown)
-
-
-def check_classes(rows: list[list[Any]], folder: Path) -> None:
-    """The accuracy of each class, counted again from the record."""
-    kept = predictions.read(folder, record.read_summary(folder)["files"][record.PREDICTIONS])
-    own = [kept.hits[kept.labels.astype(str) == name].tolist() for name, _, _ in rows]
-    assert [images for _, images, _ in rows] == list(map(len, own)) and len(rows) == 10
-    assert [accuracy for *_, accuracy in rows] == pytest.approx([sum(hits) / len(hits) for hits in own])
 
 
 def test_only_runs_of_the_command_are_sent_and_an_alert_leaves_their_wandb_runs_as_they_are(server, tmp_path):
@@ -96,7 +86,7 @@ mirrored.trained(Path(sys.argv[1]), [mirrored.spec(train__epochs=6)], "offline",
 
 def test_a_run_killed_offline_is_one_wandb_run_with_each_epoch_once(server, tmp_path):
     study, path = tmp_path / "study", os.pathsep.join([str(commands.ROOT), str(commands.ROOT / "tests" / "support")])
-    for epoch, status in ((2, 9), (4, 9), (0, 0)):
+    for epoch, status in ((3, 9), (0, 0)):
         words = [sys.executable, "-c", SCRIPT, str(study), str(epoch)]
         assert subprocess.run(words, env={**os.environ, "PYTHONPATH": path}).returncode == status
         until(lambda: not mirrored.users(server))  # what a killed command has started ends by itself
@@ -162,13 +152,7 @@ def test_a_command_that_trains_nothing_leaves_nothing_and_asks_no_server(server,
 def test_off_and_without_a_key_nothing_but_the_record_is_left(mode, tmp_path, monkeypatch):
     monkeypatch.delenv("WANDB_MODE")
     said = mirrored.trained(tmp_path, [mirrored.spec()], mode)
-    hint = (
-        f"tracking: off, no W&B API key is configured; `vit-sweep sync {tmp_path}` sends runs later; "
-        f"`--tracking offline` and `wandb leet {tmp_path}/wandb` show curves now"
-    )
-    assert said == ([hint] if mode == "auto" else [])
-    assert {path.name for path in tmp_path.iterdir()} == {"s0", "locks", "study.json"}
-    assert mirrored.trained(tmp_path, [mirrored.spec(1)], mode) == []  # it is said once
+    assert said == [] and {path.name for path in tmp_path.iterdir()} == {"s0", "locks", "study.json"}
 
 
 @pytest.mark.parametrize(
@@ -196,12 +180,6 @@ def test_what_a_mode_means(mode, environment, expected, tmp_path, monkeypatch):
     assert Tracking(mode).wandb_mode == expected
 
 
-@pytest.mark.parametrize("name", ["", " ", "a/b", "a?b", "x" * 129])
-def test_a_project_that_wandb_would_refuse_is_one_line(name):
-    with pytest.raises(UserError, match="--project: .* is not allowed: expected up to 128"):
-        Tracking("online", project=name)
-
-
 def test_an_error_never_shows_the_key(monkeypatch):
     monkeypatch.setenv("WANDB_API_KEY", "secret-key")
     assert str(Unreachable("ValueError: bad\nsecret-key")) == "W&B cannot be used (ValueError: bad [API key])"
@@ -210,6 +188,3 @@ def test_an_error_never_shows_the_key(monkeypatch):
 def test_the_token_is_made_once(tmp_path):
     first = token(tmp_path)
     assert token(tmp_path) == first
-    (tmp_path / TOKEN).write_text("{")
-    with pytest.raises(UserError, match=f"{TOKEN}: is not JSON"):
-        token(tmp_path)

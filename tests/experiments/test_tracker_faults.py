@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 
 import commands
 import mirrored
@@ -85,18 +84,6 @@ def test_a_server_that_never_answers_is_not_waited_for_and_leaves_no_process(tmp
     assert lines == [f"tracking: W&B lacks 1 run; `vit-sweep sync {tmp_path}` sends them"]
 
 
-@pytest.mark.slow
-def test_a_command_ends_within_15_s_of_its_last_run_though_the_server_hangs(tmp_path, monkeypatch):
-    monkeypatch.delenv("WANDB_ERROR_REPORTING")  # as users have it
-    with WandbServer(fault="hang", after=16).used_here(monkeypatch) as server:
-        words = [*tiny.flags(train__epochs=6), "--tracking", "online", "--out", tmp_path]
-        status, out, err = commands.run("vit-train", *words)
-        (ended,) = (path.stat().st_mtime for path in tmp_path.glob("*/summary.json"))
-        assert time.time() - ended < 15
-        until(lambda: not mirrored.users(server), 60)
-    assert (status, err) == (0, "") and f"W&B lacks 1 run; `vit-sweep sync {tmp_path}` sends them" in out
-
-
 KILLED = """
 import mirrored, pathlib, sys, time
 mirrored.trained(pathlib.Path(sys.argv[1]), [mirrored.spec()], on_row=lambda *_: time.sleep(600))
@@ -124,7 +111,6 @@ def test_records_made_without_tracking_are_sent_afterwards(tmp_path, monkeypatch
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert "W&B cannot be used (" in err
         monkeypatch.setenv("WANDB_API_KEY", server.key)
-        assert mirrored.synced(study, "run=s0", "--project", "other") == "W&B has 1 of 1 finished run"
         assert mirrored.synced(study, "--project", "other") == "W&B has 2 of 2 finished runs"
         assert len({run.sessions for run in server.runs.values()}) == 1
         found = mirrored.check(server, study / "s0")

@@ -1,7 +1,6 @@
 """Train tiny runs that are mirrored to the stand-in server, and compare what it got with the records."""
 
 import contextlib
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -125,8 +124,3 @@ def holds(folder: Path, text: str) -> list[str]:
             if path.is_file() and text.encode() in path.read_bytes():
                 found.append(str(path))
     return found
-
-
-def table(run: Run, name: str) -> list[list[Any]]:
-    """The rows of a table that was logged to a run."""
-    return json.loads(run.files[run.summary[name]["path"]])["data"]

@@ -1,7 +1,6 @@
 """Fixtures of the tests of sweeps."""
 
 import pytest
-import torch
 from commands import in_process, one_line
 from scripted import Scripted
 from stubbed import Stubbed
@@ -25,13 +24,6 @@ def scripted(monkeypatch):
         return engine
 
     return use
-
-
-@pytest.fixture(autouse=True)
-def every_gpu_is_free(monkeypatch):
-    """Also one that a test makes up."""
-    for module in ("sweeps.engines.local", "experiments.runs.run"):
-        monkeypatch.setattr(f"{module}.free_gpus", lambda: [f"cuda:{i}" for i in range(torch.cuda.device_count())])
 
 
 @pytest.fixture

@@ -63,24 +63,6 @@ def test_pooling_weights_are_the_weights_of_tokens_in_the_feature(pool):
         torch.testing.assert_close(pooling, model.pooling(tokens))
 
 
-def test_pooled_attention_is_resized_bilinearly_between_patch_centres():
-    cfg = config(img_size=8, patch_size=4)  # 2 x 2 patches, whose centres lie at pixels 1.5 and 5.5
-    weights = torch.zeros(1, 1, 5, 5)
-    weights[0, 0, 0, 1:] = torch.tensor([0.0, 0.8, 0.0, 0.8])  # left column 0, right column .8
-    share = torch.tensor([0, 0, 0.125, 0.375, 0.625, 0.875, 1, 1])  # of the way from one centre to the other
-    heat = diagnostics.pooled_attention(weights, class_token(1, 5), cfg)
-    torch.testing.assert_close(heat[0], (0.8 * share).expand(8, 8))
-
-
-def test_rollout_of_uniform_attention_has_a_closed_form():
-    """Each layer is (I + J) / 2 with J uniform and J J = J, so L of them are 2^-L I + (1 - 2^-L) J."""
-    size, depth = 5, 3
-    uniform = torch.full((1, 2, size, size), 1 / size, dtype=torch.float64)
-    rolled = diagnostics.rollout([uniform] * depth)
-    expected = 0.5**depth * torch.eye(size, dtype=torch.float64) + (1 - 0.5**depth) / size
-    torch.testing.assert_close(rolled[0], expected)
-
-
 def test_rollout_multiplies_later_layers_from_the_left():
     """By hand: in layer 1 token 0 attends to token 1, in layer 2 token 1 attends to token 0."""
     first = torch.tensor([[0.0, 1.0], [0.0, 1.0]])[None, None]
@@ -121,26 +103,6 @@ def test_every_kind_has_a_similarity_or_logits(kind):
     else:
         assert (similarity is None) == (kind != "rope-2d-learned-1d")
         assert logits.shape == (2, G, G, G, G)
-
-
-def test_similarity_of_learned_2d_is_the_mean_of_rows_and_columns_of_equal_norm():
-    pos, cfg = position("learned-2d")
-    with torch.no_grad():
-        for table in (pos.x_table, pos.y_table):
-            table.copy_(torch.nn.functional.normalize(table, dim=-1))
-    similarity = diagnostics.position_similarity(pos, cfg)
-    for (r, c), (i, j) in (((0, 0), (0, 3)), ((1, 2), (3, 0)), ((2, 2), (2, 2))):
-        expected = (pos.y_table[r] @ pos.y_table[i] + pos.x_table[c] @ pos.x_table[j]) / 2
-        assert similarity[r, c, i, j] == pytest.approx(expected.item(), abs=1e-6)
-
-
-def test_position_logits_of_a_fixed_penalty_are_its_distances():
-    pos, cfg = position("alibi-2d", reg_tokens=1)
-    logits = diagnostics.position_logits(pos, cfg)
-    for head, slope in enumerate((2**-4, 2**-8)):
-        for (r, c), (i, j) in (((0, 0), (0, 0)), ((0, 1), (3, 3)), ((2, 1), (0, 1))):
-            expected = -slope * math.dist((r, c), (i, j))
-            assert logits[head, r, c, i, j] == pytest.approx(expected, abs=1e-6)
 
 
 def test_position_logits_are_nan_where_a_head_does_not_look():

@@ -67,51 +67,31 @@ def test_equals_timm(size, ours, theirs):
         assert torch.allclose(model(images), other(images), atol=1e-5, rtol=0)
 
 
-def test_a_step_of_vit_lite_equals_that_of_timms_model():
-    config = preset("vit-lite-6-4")
-    model = ViT(config.vit_config(10)).double().eval()  # without dropout, whose masks are our own
-    size = dict(img_size=32, patch_size=4, embed_dim=256, depth=6, num_heads=4, mlp_ratio=2, qkv_bias=False)
-    theirs = to_timm(model, VisionTransformer(**size, norm_layer=timm.layers.LayerNorm, num_classes=10))
-    images, labels = images_for(model.cfg), torch.tensor([1, 7, 7])
-    for _ in range(2):
-        logits = [net(images) for net in (model, theirs)]
-        torch.testing.assert_close(*logits, rtol=0, atol=1e-8)
-        for net, scores in zip((model, theirs), logits, strict=True):
-            nn.functional.cross_entropy(scores, labels, label_smoothing=config.train.label_smoothing).backward()
-            torch.optim.AdamW(net.parameters(), config.optim.lr, weight_decay=0.03).step()
-    assert (logits[0] - model(images)).abs().max() > 0.01  # the step changed something
-
-
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("act", ["gelu", "gelu-tanh"])
 def test_encoder_equals_torch(size, norm, act):
     cfg = ViTConfig(**size, norm=norm, act=act, final_norm=True, num_classes=7)
     model = randomised(ViT(cfg))
-    layer = nn.TransformerEncoderLayer(
-        cfg.embed_dim,
-        cfg.num_heads,
-        int(cfg.embed_dim * cfg.mlp_ratio),
-        dropout=0.0,
-        norm_first=norm == "pre",
-        activation=partial(nn.functional.gelu, approximate=ACTIVATIONS[act]),
-        layer_norm_eps=1e-6,
-        batch_first=True,
-    )
+    activation = partial(nn.functional.gelu, approximate=ACTIVATIONS[act])
+    sizes = cfg.embed_dim, cfg.num_heads, int(cfg.embed_dim * cfg.mlp_ratio)
+    options = {"dropout": 0.0, "norm_first": norm == "pre", "layer_norm_eps": 1e-6, "batch_first": True}
+    layer = nn.TransformerEncoderLayer(*sizes, activation=activation, **options)
     encoder = nn.TransformerEncoder(layer, cfg.depth, nn.LayerNorm(cfg.embed_dim, eps=1e-6), enable_nested_tensor=False)
     names = {
+        "layers": "blocks",
         "self_attn.in_proj_": "attn.qkv.",
-        "self_attn.out_proj.": "attn.proj.",
-        "linear1": "mlp.fc1",
-        "linear2": "mlp.fc2",
+        "self_attn.out_proj": "attn.proj",
+        "linear": "mlp.fc",
     }
-    weights, state = dict(model.named_parameters()), {}
-    for name in encoder.state_dict():
-        source = name.replace("layers.", "blocks.")
-        for theirs, ours in names.items():
-            source = source.replace(theirs, ours)
-        state[name] = weights[source].detach()
-    encoder.load_state_dict(state)
+    weights = dict(model.named_parameters())
+
+    def ours(name: str) -> str:
+        for theirs, own in names.items():
+            name = name.replace(theirs, own)
+        return name
+
+    encoder.load_state_dict({name: weights[ours(name)].detach() for name in encoder.state_dict()})
     images = images_for(cfg)
     with torch.no_grad():
         expected = encoder.double().eval()(model.pos[0].add(model.embed(images)))
@@ -172,24 +152,6 @@ def test_parameter_counts(name, trainable, fixed):
     assert sum(b.numel() for b in model.buffers()) == fixed
 
 
-@pytest.mark.parametrize(
-    ("changes", "added"),
-    [
-        ({"norm_layer": "rmsnorm"}, -25 * 384),  # no offsets: two norms a layer and the last
-        ({"qk_norm": True}, 12 * 2 * 2 * 64),  # factors and offsets of queries and keys of 64 channels
-        ({"qk_norm": True, "norm_layer": "rmsnorm"}, 12 * 2 * 64 - 25 * 384),
-        ({"layer_scale": 1e-5}, 12 * 2 * 384),
-        ({"mlp": "swiglu"}, 12 * (2 * 1024 - 1536)),  # as many weights, and the biases of two layers of width 1024
-    ],
-    ids=str,
-)
-def test_each_part_has_the_parameters_that_it_states(changes, added):
-    config = preset("vit-s16")
-    with torch.device("meta"):
-        model = ViT(config.vit_config(1000).model_copy(update=changes))
-    assert sum(p.numel() for p in model.parameters()) == 22_050_664 + added
-
-
 @pytest.mark.parametrize("stem", ["patchify", "conv"])
 @pytest.mark.parametrize(
     "shape", [(2, 3, 16, 64), (2, 3, 40, 40), (3, 32, 32), (2, 32, 32, 3), (2, 1, 32, 32), (1, 2, 3, 32, 32)]
@@ -204,46 +166,17 @@ def test_images_of_another_shape_are_refused(shape, stem):
         assert "vit.resize.resized(model, S)" in str(error.value)
 
 
-def test_attention_maps_are_the_weights_that_the_model_uses():
-    cfg = ViTConfig(**SIZES[0], num_classes=7, pos_embed="relative")
-    model, images = randomised(ViT(cfg)), images_for(ViTConfig(**SIZES[0]))
-    maps = model.attention_maps(images)
-    assert [m.shape for m in maps] == [(3, 4, 65, 65)] * 4
-    assert torch.allclose(torch.stack(maps).sum(-1), torch.ones((), dtype=torch.float64))
-    listed: list[Tensor] = []
-    # the explicit computation and the fused one
-    assert torch.allclose(model.encode(images, maps=listed), model.encode(images), atol=1e-10)
-
-
-def test_relative_2d_kv_has_as_many_parameters_as_its_source():
-    """s-chh's README: 6 entries x 128 / (2 x 4 heads) x 2 axes x (keys, values) x 6 layers = 2304."""
-    shape = {"img_size": 32, "patch_size": 4, "in_chans": 3, "embed_dim": 128, "depth": 6, "num_heads": 4}
-    model = ViT(ViTConfig(**shape, num_classes=10, pos_embed="relative-2d-kv"))
-    assert sum(p.numel() for p in model.pos.parameters()) == 2304
-
-
 @pytest.mark.parametrize(("patch_size", "widths"), [(2, [24]), (4, [12, 24]), (8, [6, 12, 24])])
-def test_convolutional_stem_equals_explicit_convolutions(patch_size, widths):
-    """Against products of pixels cut out one by one. Widths double, as in Table 2 of Xiao et al. (2021)."""
+def test_convolutional_stem_is_that_of_its_source(patch_size, widths):
+    """Widths double, as in Table 2 of Xiao et al. (2021)."""
     cfg = ViTConfig(**{**SIZES[1], "img_size": 16, "patch_size": patch_size}, stem="conv", num_classes=7)
     assert cfg.stem_widths == widths
     model, x = randomised(ViT(cfg)), images_for(cfg)
     for conv, norm, _ in model.patch_embed.convs:
-        side = x.shape[-1]
-        padded = torch.zeros(*x.shape[:2], side + 2, side + 2, dtype=x.dtype)
-        padded[:, :, 1:-1, 1:-1] = x
-        out = torch.empty(len(x), len(conv.weight), side // 2, side // 2, dtype=x.dtype)
-        for row in range(side // 2):
-            for column in range(side // 2):
-                pixels = padded[:, :, 2 * row : 2 * row + 3, 2 * column : 2 * column + 3]
-                out[:, :, row, column] = pixels.flatten(1) @ conv.weight.flatten(1).T
-        flat = out.flatten(1)
-        flat = (flat - flat.mean(1, keepdim=True)) / (flat.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
-        x = (flat.reshape(out.shape) * norm.weight[:, None, None] + norm.bias[:, None, None]).clamp(min=0)
-    side = x.shape[-1]
-    assert side == 16 // patch_size
-    tokens = torch.stack([x[:, :, i // side, i % side] for i in range(side * side)], 1)
-    expected = tokens @ model.patch_embed.proj.weight.T + model.patch_embed.proj.bias
+        out = nn.functional.conv2d(x, conv.weight, stride=2, padding=1)
+        x = nn.functional.group_norm(out, 1, norm.weight, norm.bias).clamp(min=0)
+    assert x.shape[-1] == 16 // patch_size
+    expected = x.flatten(2).transpose(1, 2) @ model.patch_embed.proj.weight.T + model.patch_embed.proj.bias
     assert torch.allclose(model.embed(images_for(cfg))[:, 1:], expected)
 
 
@@ -258,10 +191,7 @@ def test_convolutional_stem_equals_explicit_convolutions(patch_size, widths):
         ({"embed_dim": 50}, "embed_dim: 50 is not divisible by num_heads, 4"),
         ({"patch_size": 3}, "patch_size: 3 does not divide the image side, 32 px"),
         ({"pool": "cls", "class_token": False}, "pool: 'cls' needs class_token"),
-        ({"depth": 0}, "depth"),
-        ({"layer_scale": 0}, "layer_scale"),
         ({"mlp_ratio": 0.02}, "mlp_ratio: 0.02 with embed_dim 48 gives an MLP without hidden units"),
-        ({"dpeth": 3}, "dpeth"),
     ],
 )
 def test_invalid_combinations_raise(changes, line):

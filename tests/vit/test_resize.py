@@ -37,16 +37,6 @@ def test_every_kind_is_in_one_of_the_two_groups():
     assert {name for name, kind in REGISTRY.items() if not kind.is_plugin} == RECOMPUTED | INTERPOLATED
 
 
-@pytest.mark.parametrize("kind", sorted(RECOMPUTED | INTERPOLATED))
-def test_the_registry_says_how_a_kind_carries_over(kind):
-    has_weights = any(name.startswith("pos.") for name, _ in model(kind).named_parameters())
-    computed = "rescaled" if kind == "cape" else "computed"
-    expected = "interpolated" if kind in INTERPOLATED else "unchanged" if has_weights else computed
-    if kind == "rope-2d-learned-1d":
-        expected = "interpolated and computed"
-    assert REGISTRY[kind].resized == (None if kind == "none" else expected)
-
-
 def test_the_trained_size_gives_the_model_itself():
     trained = model("learned-1d")
     assert resized(trained, 8) is trained
@@ -141,35 +131,18 @@ def test_raster_offsets_are_interpolated_over_row_and_column_offsets(size):
         assert torch.allclose(new.table, expected, atol=1e-5)
 
 
-def test_raster_offsets_keep_their_values_on_the_same_grid():
-    trained = model("relative")
-    for module in trained.pos:
-        assert torch.allclose(module.resized(trained.cfg)["table"], module.table, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "site", ["stem", "every-layer", "every-layer-shared", "every-layer-normed", "after-first-layer"]
-)
-def test_every_site_double_precision_and_a_convolutional_stem_carry_over(site):
-    kind = "cpe" if site == "after-first-layer" else "learned-1d"
-    out = resized(model(kind, pos_site=site, stem="conv").double(), 12)(torch.randn(2, 1, 12, 12, dtype=torch.float64))
-    assert (out.shape, out.dtype) == ((2, 3), torch.float64)
-
-
 def test_a_side_that_the_patch_size_does_not_divide_is_refused():
     with pytest.raises(ValueError, match="patch_size: 2 does not divide the image side, 9 px"):
         resized(model("learned-1d"), 9)
 
 
-class Table(PosEmbed):
+class Partial(PosEmbed):
     """A plug-in whose table depends on the size."""
 
     def __init__(self, cfg):
         super().__init__(cfg)
         self.table, self.gate = nn.Parameter(torch.zeros(cfg.num_patches, cfg.embed_dim)), nn.Parameter(torch.zeros(1))
 
-
-class Partial(Table):
     def resized(self, cfg):
         return {"table": torch.ones(cfg.num_patches, cfg.embed_dim)}
 
@@ -179,29 +152,12 @@ class Whole(Partial):
         return {**super().resized(cfg), "gate": torch.ones(1)}
 
 
-class Square(PosEmbed):
-    @classmethod
-    def check(cls, cfg):
-        if cfg.grid_size % 4:
-            raise ValueError(f"a grid of {cfg.grid_size} is not allowed")
-
-
-@pytest.mark.parametrize(
-    ("plugin", "said"),
-    [
-        (Table, "its class does not override"),
-        (Partial, "its method `resized` leaves out gate$"),
-        (Square, "a grid of 6 is not allowed$"),
-        (Whole, None),
-    ],
-)
-def test_a_plugin_carries_over_if_it_says_how_and_is_refused_in_one_line_if_not(plugin, said, monkeypatch):
-    monkeypatch.setitem(REGISTRY.data, "mine", Kind(plugin, ("stem",)))
-    if said is None:
-        assert resized(model("mine"), 12).pos[0].table.shape == (36, 32)
-    else:
-        with pytest.raises(ValueError, match=f"^pos_embed: 'mine' cannot be used at 12 px: {said}"):
-            resized(model("mine"), 12)
+def test_a_plugin_carries_over_if_it_says_how_and_is_refused_in_one_line_if_not(monkeypatch):
+    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Whole, ("stem",)))
+    assert resized(model("mine"), 12).pos[0].table.shape == (36, 32)
+    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Partial, ("stem",)))
+    with pytest.raises(ValueError, match="^pos_embed: 'mine' cannot be used at 12 px: .* `resized` leaves out gate$"):
+        resized(model("mine"), 12)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -5,8 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit.config import ViTConfig
-from vit.pos_embed.base import Additive, grid, new_table
-from vit.pos_embed.interpolation import resize_rows, resize_tokens
+from vit.pos_embed.base import Additive, grid, new_table, resize_rows, resize_tokens
 
 
 def add_to_patches(x: Tensor, table: Tensor) -> Tensor:
@@ -152,6 +151,3 @@ class Conditional(Additive):
         n, size = self.cfg.num_patches, self.cfg.grid_size
         patches = x[:, -n:].transpose(1, 2).unflatten(2, (size, size))  # [B, D, G, G]
         return x + F.pad(self.conv(patches).flatten(2).transpose(1, 2), (0, 0, x.shape[1] - n, 0))
-
-    def flops(self) -> int:
-        return 2 * self.cfg.num_patches * self.conv.weight.numel()

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from vit.config import ViTConfig
 from vit.kernels import Linear
-from vit.pos_embed.base import PosEmbed, grid, new_table
-from vit.pos_embed.interpolation import resize_offsets
+from vit.pos_embed.base import PosEmbed, grid, new_table, resize_offsets
 
 
 class Relative(PosEmbed):
@@ -32,9 +31,6 @@ class Relative(PosEmbed):
         # Key j of query i is at column i - j + N - 1. With one more element per row, rows of 2N move row i left by i.
         logits = F.pad(logits.flatten(-2), (0, n)).unflatten(-1, (n, 2 * n))[..., :n].flip(-1)  # [B, H, N, N]
         return F.pad(logits, (prefix, 0, prefix, 0))  # [B, H, T, T]
-
-    def flops(self) -> int:
-        return 2 * self.cfg.num_patches * self.table.numel()
 
     def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
         """Interpolate over row and column offsets, as `rel-bias-2d` does.
@@ -171,11 +167,6 @@ class IrpeKeys(PosEmbed):
         logits = torch.einsum("bhyxkt,xtl->bhyxkl", logits, one_hot)  # keys in row k, column l
         return F.pad(logits.flatten(-2).flatten(2, 3), (prefix, 0, prefix, 0))  # [B, H, T, T]
 
-    def flops(self) -> int:
-        size, bins, _ = self.one_hot.shape
-        rows = size * bins**2 + size**2 * bins  # products of a query with the one-hot matrices
-        return 2 * self.cfg.num_heads * size**2 * (self.table.numel() + rows)
-
 
 class Relative2dKv(PosEmbed):
     """2-D relative attention on keys and values (Shaw et al. 2018 for each axis, as in s-chh's vision transformer).
@@ -230,13 +221,6 @@ class Relative2dKv(PosEmbed):
         added = torch.einsum("bhtas,asc->bhtac", weights, self.value_table.to(x.dtype))
         return x[..., :width] + added.flatten(-2)  # [B, H, T, Dh]
 
-    def flops(self) -> int:
-        _, tokens, entries, places = self.bins.shape
-        width = self.value_table.shape[-1]
-        mixing = tokens * (2 * places + -2 * places % 8)  # of the columns that `values` appends
-        members = tokens * 2 * places
-        return 2 * self.cfg.num_heads * tokens * (4 * entries * (width + places) + members + mixing)
-
 
 class Pape(PosEmbed):
     """Parabolic position encoding: a sum of parabolas of the offset (Ohrstrom et al. 2026, arXiv 2602.01418, PaPE).
@@ -273,10 +257,6 @@ class Pape(PosEmbed):
         shape = torch.cat([F.softplus(a).to(q.dtype) @ squares, b.to(q.dtype) @ lines], -1)  # [B, H, N, 5]
         bias = torch.einsum("bhif,ifj->bhij", shape * q.shape[-1] ** -0.5, self.offset.to(q.dtype))  # [B, H, N, N]
         return F.pad(bias, (q.shape[-2] - n, 0, q.shape[-2] - n, 0))  # [B, H, T, T]
-
-    def flops(self) -> int:
-        n, terms, _ = self.offset.shape
-        return 2 * n * (2 * self.a.weight.numel() + len(self.weight) * terms * (self.PARABOLAS + n))
 
 
 class LookHere(PosEmbed):

@@ -35,9 +35,6 @@ class LearnedFourier(Additive):
         features = torch.cat([phase.cos(), phase.sin()], 1) * x.shape[-1] ** -0.5
         return add_to_patches(x, self.fc2(F.gelu(self.fc1(features))))
 
-    def flops(self) -> int:
-        return 2 * len(self.position) * (self.fc1.weight.numel() + self.fc2.weight.numel())
-
 
 class Cape(Additive):
     """Continuous augmented positional embedding: 2-D sinusoids of augmented positions (Likhomanenko et al. 2021).
@@ -103,9 +100,6 @@ class Adaptive2d(Additive):
         rows = self.row_scale(mean)[:, None, None] * self.table[:, None]  # [B, G, 1, D]
         columns = self.column_scale(mean)[:, None, None] * self.table[None]  # [B, 1, G, D]
         return add_to_patches(x, (rows + columns).flatten(1, 2))
-
-    def flops(self) -> int:
-        return 2 * 4 * self.table.shape[1] ** 2  # two scales of two square layers each
 
 
 def _scale(width: int) -> nn.Sequential:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import CutMix, RandomErasing, RandomResizedCrop
 from torchvision.transforms.v2 import functional as tv
 
-from experiments.data import augment, mixing
+from experiments.data import augment
 
 OFF = {"hflip": False, "crop_padding": 0, "rrc_scale": 1.0}
 
@@ -100,9 +100,9 @@ def test_erased_boxes_have_torchvisions_distribution():
 def test_mixes_have_torchvisions_distribution(alpha):
     n, side = 3000, 32
     torch.manual_seed(11)
-    weights = mixing.mixes(1, n, side, mixup=alpha, cutmix=0.0)[:, 4].numpy()
+    weights = augment.mixes(1, n, side, mixup=alpha, cutmix=0.0)[:, 4].numpy()
     assert ks_2samp(weights, np.random.default_rng(0).beta(alpha, alpha, n)).pvalue > 1e-3
-    boxes, transform = mixing.mixes(2, n, side, mixup=0.0, cutmix=alpha), CutMix(alpha=alpha, num_classes=10)
+    boxes, transform = augment.mixes(2, n, side, mixup=0.0, cutmix=alpha), CutMix(alpha=alpha, num_classes=10)
     assert (boxes[:, 4] == 1).all()
     pair = [torch.empty(2, 1, side, side)]
     drawn = [transform.make_params(pair)["box"] for _ in range(n)]
@@ -114,13 +114,13 @@ def test_mixes_have_torchvisions_distribution(alpha):
 
 
 def test_mixup_and_cutmix_take_turns_at_random():
-    numbers = mixing.mixes(3, 4000, 32, mixup=1.0, cutmix=1.0)
+    numbers = augment.mixes(3, 4000, 32, mixup=1.0, cutmix=1.0)
     assert abs(int((numbers[:, 4] < 1).sum()) - 2000) < 4 * 1000**0.5
 
 
 def test_padding_is_not_mixed_with_images():
     x, y = images(5, 8)[None], torch.tensor([[3, 1, 4, -100, -100]])
-    mixed, others, share = mixing.mix(x, y, torch.tensor([[0, 0, 0, 0, 0.25]]), torch.tensor([3]))
+    mixed, others, share = augment.mix(x, y, torch.tensor([[0, 0, 0, 0, 0.25]]), torch.tensor([3]))
     torch.testing.assert_close(mixed[0, :3], 0.25 * x[0, :3] + 0.75 * x[0, [2, 0, 1]], rtol=0, atol=1e-12)
     assert torch.equal(mixed[0, 3:], x[0, 3:]) and others.tolist() == [[4, 3, 1, -100, -100]] and share.item() == 0.25
 

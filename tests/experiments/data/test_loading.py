@@ -1,18 +1,20 @@
 """Loading: the split is fixed, stratified and complete; missing or damaged files give one clear line."""
 
-import struct
 from collections import Counter
 
 import numpy as np
 import pytest
 import torch
 from commands import refusal
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 
 from experiments.config import RunConfig, override
 from experiments.data import loading
 from experiments.data.images import Images, Splits
-from experiments.errors import UserError
+from experiments.data.loading import stratified_split
 
 
 def load(**changes: object) -> Splits:
@@ -120,17 +122,6 @@ def test_missing_files_give_the_folder_and_the_remedy(name, patch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_file_with_half_of_its_images_is_refused(tmp_path):
-    raw = tmp_path / "MNIST" / "raw"
-    raw.mkdir(parents=True)
-    for part in ("train", "t10k"):
-        images = struct.pack(">IIII", 0x803, 10, 28, 28) + bytes(5 * 28 * 28)
-        (raw / f"{part}-images-idx3-ubyte").write_bytes(images)
-        (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, 10) + bytes(10))
-    with pytest.raises(UserError, match="^data.root: .* does not hold the files of mnist"):
-        load(data__name="mnist", data__root=str(tmp_path), model__patch_size=7)
-
-
 def test_mnist(shared_data):
     splits = load(data__name="mnist", data__root=str(shared_data), model__patch_size=7)
     assert [len(part) for part in (splits.train, splits.val, splits.test)] == [54000, 6000, 10000]
@@ -165,3 +156,18 @@ def test_fixed_normalizations(normalize, low, high):
     splits = load(data__normalize=normalize)
     seen = splits.normalized(splits.scaled(splits.train.x))
     assert (float(seen.min()), float(seen.max())) == (low, high)
+
+
+SECOND = st.one_of(st.floats(0.01, 0.99), st.integers(1, 60))
+
+
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=60), SECOND, st.integers(0, 2**31 - 1))
+def test_equals_scikit_learns_or_both_refuse(labels, second, seed):
+    try:
+        expected = train_test_split(range(len(labels)), test_size=second, stratify=labels, random_state=seed)
+    except ValueError:
+        with pytest.raises(ValueError):
+            stratified_split(np.array(labels), second, seed)
+        return
+    for ours, theirs in zip(stratified_split(np.array(labels), second, seed), expected, strict=True):
+        assert ours.tolist() == sorted(theirs)

@@ -46,12 +46,6 @@ def test_weights_solve_the_normal_equations_and_are_those_of_ridge_regression(n,
     assert weights == pytest.approx(ridge.coef_.T, abs=1e-5)
 
 
-def test_a_feature_that_is_constant_in_the_support_set_counts_for_nothing():
-    x, y = features(30, 4)
-    model = LeastSquares(np.column_stack([x, np.full(30, 7.0)]), y, 3)
-    assert model.weights(2.0**10)[4] == pytest.approx(0, abs=1e-9)
-
-
 def test_support_sets_are_the_first_images_of_each_class_under_a_seeded_permutation():
     labels = np.random.default_rng(0).integers(0, 3, 200)
     used, indices = support_sets(labels, "abc", [2, 7], "digits")

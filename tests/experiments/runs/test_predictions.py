@@ -1,8 +1,6 @@
 """Test predictions in the record: they agree with the checkpoint, read back exactly, and a change is noticed."""
 
 import hashlib
-import io
-import json
 from pathlib import Path
 
 import numpy as np
@@ -72,11 +70,3 @@ def test_changed_predictions_are_refused_on_request(change, tmp_path):
     for reader in (lambda: record.read_run(tmp_path / "a", predictions=True), lambda: read(tmp_path / "a")):
         with pytest.raises(record.RecordError, match=record.PREDICTIONS):
             reader()
-
-
-def test_a_file_that_is_no_npz_is_refused(tmp_path):
-    np.save(array := io.BytesIO(), np.zeros(1))
-    for body in (b"", b"PK", json.dumps([1]).encode(), array.getvalue()):
-        (tmp_path / record.PREDICTIONS).write_bytes(body)
-        with pytest.raises(record.RecordError, match="is not a file of test predictions: "):
-            predictions.read(tmp_path, hashlib.sha256(body).hexdigest())

@@ -13,7 +13,6 @@ from commands import run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments import files
 from experiments.errors import UserError
 from experiments.files import write_bytes, write_text
 from experiments.runs import record
@@ -101,18 +100,7 @@ def test_a_summary_that_is_no_object_is_refused(folder, body):
     assert refusal(folder / record.SUMMARY)
 
 
-@pytest.mark.parametrize(("value", "reason"), [(rb'"\ud800"', "is not JSON"), (rb'"\uDFff"', "is not JSON")])
-def test_json_that_could_not_be_written_again_is_refused(folder, value, reason):
-    (folder / record.SUMMARY).write_bytes(b'{"x": ' + value + b"}")
-    assert refusal(folder / record.SUMMARY).startswith(reason)
-
-
-def test_every_text_and_a_hundred_levels_are_read(tmp_path):
-    (tmp_path / "x").write_bytes(rb'{"\ud83d\ude00": ' + b"[" * 99 + b"]" * 99 + b"}")
-    assert [*files.read_json(tmp_path / "x")] == ["\U0001f600"]
-
-
-@pytest.mark.parametrize("name", ["uncommitted-1.diff", "plugin/z.py", "data_plugin"])
+@pytest.mark.parametrize("name", ["uncommitted.diff", "plugin/z.py", "data_plugin"])
 def test_a_link_does_not_enter_the_record(name, folder, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "z.py").write_text("secret")
@@ -178,28 +166,8 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(step, 
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.txt": "old"}
 
 
-def test_a_write_on_a_file_system_that_has_become_read_only_names_the_file(tmp_path, monkeypatch):
-    for owner, step in ((os, "replace"), (Path, "unlink")):
-        monkeypatch.setattr(owner, step, Mock(side_effect=OSError(30, "Read-only file system")))
-    with pytest.raises(RecordError, match=r"a\.txt: cannot be written: Read-only file system"):
-        write_text(tmp_path / "a.txt", "new")
-
-
-def test_files_get_the_permissions_that_the_user_gives_new_files(tmp_path):
-    (tmp_path / "plain").touch()
-    write_text(tmp_path / "ours", "x")
-    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
-
-
 def test_reading_records_needs_neither_torch_nor_pandas():
     code = (
         "import sys, experiments.runs.record; print(sorted({'torch', 'pandas', 'numpy', 'wandb'} & set(sys.modules)))"
     )
     assert run(code)[:2] == (0, "[]\n")
-
-
-def test_a_metric_that_is_newer_than_the_first_epochs_is_nan_there(tmp_path):
-    rows = [{"epoch": 1.0, "val/acc": 0.5}, {"epoch": 2.0, "val/acc": 0.6, "val/new": 0.7}]
-    write_text(tmp_path / "metrics.csv", record.metrics_csv(rows))
-    first, second = record.read_rows(tmp_path / "metrics.csv")
-    assert math.isnan(first.pop("val/new")) and [first, second] == rows

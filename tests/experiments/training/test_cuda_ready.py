@@ -24,15 +24,13 @@ from experiments.data.loading import Images, Splits
 from experiments.presets import preset
 from experiments.runs.run import train
 from experiments.study import RunSpec
-from experiments.training import compile as compile_module
 from experiments.training import fit, stacked
 from experiments.training import step as step_module
 from experiments.training import trainer as trainers
 from experiments.training.stacked import Stacked
 from experiments.training.step import DeviceStep, model_input
 from experiments.training.tables import epoch_tables
-from vit import ViT
-from vit.kernels import attention, linear
+from vit import ViT, kernels
 from vit.registry import REGISTRY
 
 CPU = torch.device("cpu")
@@ -44,8 +42,8 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def forms_of_a_gpu(monkeypatch):
     """Attention and linear layers as on a GPU."""
-    monkeypatch.setattr(attention, "is_faster_in_parts", lambda q, k: False)
-    monkeypatch.setattr(linear, "in_parts", lambda x: True)
+    monkeypatch.setattr(kernels, "is_faster_in_parts", lambda q, k: False)
+    monkeypatch.setattr(kernels, "in_parts", lambda x: True)
 
 
 ONE_OF_EACH_FAMILY = ("learned-1d", "relative", "rope-2d", "cpe")
@@ -205,15 +203,21 @@ def test_evaluation_stays_within_the_grid_limit_of_attention(runs, heads):
     assert images == 1000 or runs * (images + 1) > 65_535, "as many images as possible"
 
 
-def traced(function: Any, graphs: list[torch.fx.GraphModule]) -> Any:
-    """The function compiled as one graph by aot_autograd; forward and backward graphs are appended to `graphs`."""
+def graphs_of_a_step(configs: list[RunConfig], rtol: float) -> list[torch.fx.GraphModule]:
+    """The graphs, forward and backward, of a stacked step by aot_autograd; its loss is the eager one."""
+    graphs: list[torch.fx.GraphModule] = []
 
     def keep(graph: torch.fx.GraphModule, _: Any) -> Any:
         graphs.append(graph)
         return graph.forward
 
     torch._dynamo.reset()
-    return torch.compile(function, backend=aot_autograd(fw_compiler=keep, bw_compiler=keep), fullgraph=True)
+    eager, compiled = tiny.trainer(configs), tiny.trainer(configs)
+    backend = aot_autograd(fw_compiler=keep, bw_compiler=keep)
+    compiled._train = torch.compile(compiled._train, backend=backend, fullgraph=True)
+    expected, loss = eager.train_step(*inputs(configs))[0], compiled.train_step(*inputs(configs))[0]
+    torch.testing.assert_close(loss, expected, rtol=rtol, atol=0)
+    return graphs
 
 
 @pytest.mark.filterwarnings("ignore:Your compiler for AOTAutograd")
@@ -232,11 +236,7 @@ def test_the_stacked_step_is_one_graph(kind, precision):
     """It traces as a whole, has no operation that waits for the device, and gives the loss of the eager step."""
     changes = {"model__pos_embed": kind, "train__precision": precision, "model__depth": 1, "train__batch_size": 8}
     configs = cohort("digits", 3, model__pos_drop_rate=0.1, **changes)
-    graphs: list[torch.fx.GraphModule] = []
-    eager, compiled = tiny.trainer(configs), tiny.trainer(configs)
-    compiled._train = traced(compiled._train, graphs)
-    expected, loss = eager.train_step(*inputs(configs))[0], compiled.train_step(*inputs(configs))[0]
-    torch.testing.assert_close(loss, expected, rtol=1e-2 if precision == "bfloat16" else 1e-5, atol=0)
+    graphs = graphs_of_a_step(configs, 1e-2 if precision == "bfloat16" else 1e-5)
     operations = {str(node.target) for graph in graphs for node in graph.graph.nodes if node.op == "call_function"}
     assert len(graphs) == 2
     assert not {name for name in operations if "local_scalar" in name or "nonzero" in name}
@@ -253,12 +253,7 @@ def test_the_stacked_step_is_one_graph_with_all_flags(others):
     for each in OF_THE_MODEL:
         flags |= each if bool({"model__norm", "model__attn"} & {*each}) == others else {}
     configs = cohort("digits", 2, model__depth=1, train__batch_size=8, **flags)
-    graphs: list[torch.fx.GraphModule] = []
-    eager, compiled = tiny.trainer(configs), tiny.trainer(configs)
-    compiled._train = traced(compiled._train, graphs)
-    expected, loss = eager.train_step(*inputs(configs))[0], compiled.train_step(*inputs(configs))[0]
-    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
-    assert len(graphs) == 2
+    assert len(graphs_of_a_step(configs, 1e-5)) == 2
 
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stack"])
@@ -308,7 +303,7 @@ def test_engines_of_one_configuration_share_a_compiled_step(runs, monkeypatch):
 
     torch_compile = torch.compile
     monkeypatch.setattr(torch, "compile", compiler)
-    monkeypatch.setattr(compile_module, "_compiled", {})
+    monkeypatch.setattr(trainers, "_compiled", {})
     for seeds in (range(runs), range(runs, 2 * runs)):
         configs = [tiny.config(seed=s, model__mlp_drop_rate=0.2, train__compile="default") for s in seeds]
         plain = [override(config, {"train.compile": "none"}) for config in configs]
@@ -367,7 +362,7 @@ class CountOperations(TorchDispatchMode):
 def test_a_training_step_of_a_stack_has_a_bounded_number_of_operations(precision, limit, monkeypatch):
     """Data, forward, backward and update of eight runs, with one attention operation per layer as on a GPU."""
     monkeypatch.setattr(stacked, "sdpa_kernel", lambda backend: contextlib.nullcontext())
-    monkeypatch.setattr(linear, "_LEAST_ROWS", 100)  # gradients in parts, as with a whole batch
+    monkeypatch.setattr(kernels, "_LEAST_ROWS", 100)  # gradients in parts, as with a whole batch
     configs = cohort("tintn-cifar10", 8, train__precision=precision, train__batch_size=8)
     part = Images(torch.randint(0, 256, (16, 3, 32, 32), dtype=torch.uint8), torch.randint(0, 10, (16,)))
     splits = Splits(part, part, part, tuple("0123456789"), torch.full((3,), 0.5), torch.full((3,), 0.5))

@@ -77,21 +77,6 @@ def test_evaluation_is_the_mean_over_images_for_any_batch_size(splits, monkeypat
         assert (found.loss, found.accuracy) == pytest.approx(expected, rel=1e-9)
 
 
-def test_evaluation_uses_smaller_batches_where_memory_is_exhausted(splits, monkeypatch):
-    trainer = Solo([tiny.config(train__precision="float64")], 10, CPU)
-    (expected,) = evaluate(trainer, splits, splits.test)
-    step = trainer.eval_step
-
-    def limited(x, y, features=False):
-        if len(x) > 9:
-            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-        return step(x, y, features)
-
-    monkeypatch.setattr(trainer, "eval_step", limited)
-    (found,) = evaluate(trainer, splits, splits.test)
-    assert torch.equal(found.hits, expected.hits) and found.loss == pytest.approx(expected.loss, rel=1e-9)
-
-
 def test_everything_random_depends_on_the_seed_only(splits):
     changes = {"data__hflip": True, "model__mlp_drop_rate": 0.1}
     same, again, other = (tiny.config(seed=seed, **changes) for seed in (0, 0, 1))

@@ -14,7 +14,7 @@ from experiments.data import loading
 from experiments.runs.run import train
 from experiments.study import RunSpec
 from experiments.training.fit import fit
-from vit.kernels import linear
+from vit import kernels
 from vit.registry import REGISTRY
 
 DEVICE = torch.device(os.environ.get("TEST_DEVICE", "cuda"))  # cpu tries these tests without a GPU
@@ -37,7 +37,7 @@ def losses(configs: list[RunConfig], capture: bool) -> list[float]:
 @pytest.mark.parametrize("shape", movements.SHAPES)
 @pytest.mark.parametrize("kind", REGISTRY)
 def test_parameters_move_as_in_float64_on_the_cpu(kind, shape, precision, runs, monkeypatch):
-    monkeypatch.setattr(linear, "_LEAST_ROWS", 1)  # else these products are too small for gradients in parts
+    monkeypatch.setattr(kernels, "_LEAST_ROWS", 1)  # else these products are too small for gradients in parts
     configs = [movements.config(kind, precision, shape, seed) for seed in range(runs)]
     errors = movements.errors(configs, DEVICE)
     assert max(errors.values()) < movements.TOLERANCE[precision], max(errors, key=lambda name: errors[name])
@@ -47,7 +47,7 @@ def test_parameters_move_as_in_float64_on_the_cpu(kind, shape, precision, runs, 
 @pytest.mark.parametrize("precision", movements.TOLERANCE)
 @pytest.mark.parametrize("flags", movements.FLAGS, ids=lambda flags: ",".join(flags))
 def test_parameters_move_so_with_each_flag(flags, precision, runs, monkeypatch):
-    monkeypatch.setattr(linear, "_LEAST_ROWS", 1)
+    monkeypatch.setattr(kernels, "_LEAST_ROWS", 1)
     configs = [movements.config("learned-1d", precision, "17 tokens, width 4", seed, **flags) for seed in range(runs)]
     errors = movements.errors(configs, DEVICE)
     assert max(errors.values()) < movements.TOLERANCE[precision], max(errors, key=lambda name: errors[name])

@@ -1,6 +1,9 @@
-"""Runs give the same results alone and in a cohort, in any order."""
+"""Runs give the same results alone and in a cohort, in any order; the sizes of cohorts, also after an interruption."""
 
+import os
+import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 import tiny
@@ -8,7 +11,10 @@ import torch
 
 from experiments.config import RunConfig, cohort_key, override
 from experiments.data import loading
+from experiments.runs import run as run_module
 from experiments.runs.provenance import model_cost
+from experiments.runs.run import cohort_sizes, train
+from experiments.study import RunSpec
 from experiments.training.fit import evaluate, fit
 from experiments.training.stacked import Stacked
 from experiments.training.trainer import Solo, step_key
@@ -133,3 +139,65 @@ def test_runs_of_different_variants_are_not_stacked():
     assert cohort_key(config(0)) != cohort_key(config(0, **{"model.pos_embed": "none"}))
     with pytest.raises(ValueError, match="may differ only in seed"):
         tiny.trainer([config(0), config(0, **{"model.depth": 3})])
+
+
+def test_cohorts_are_as_few_and_as_even_as_the_kernels_of_a_gpu_allow():
+    cuda = torch.device("cuda")
+    assert cohort_sizes(10, 128, cuda) == [10]
+    assert cohort_sizes(10, 8192, cuda) == [5, 5]  # 7 of them are 57,344 images; not 7 and 3
+    assert cohort_sizes(2, 10**6, cuda) == [1, 1]
+    assert cohort_sizes(9, 10**6, torch.device("cpu")) == [9]
+
+
+def test_after_an_interruption_the_same_runs_train_together(tmp_path, monkeypatch):
+    """Also where another division is now faster, and where runs were added.
+
+    The numbers are those without interruption.
+    """
+    specs = [RunSpec.of(f"s{seed}", tiny.config(seed=seed)) for seed in range(6)]
+
+    def divided(sizes):
+        monkeypatch.setattr(run_module, "cohort_sizes", lambda configs, *_: sizes)
+
+    divided([2, 2])
+    train(specs[:4], tmp_path / "whole", device="cpu")
+    with pytest.raises(tiny.Stop):
+        # the last one of the second cohort
+        train(specs[:4], tmp_path / "cut", device="cpu", on_row=tiny.stop_after(2, job=3))
+    divided([1, 1])  # asked only for the two runs that were added
+    found = train(specs, tmp_path / "cut", device="cpu")
+    ids = [spec.run_id for spec in specs]
+    assert [summary["cost"]["cohort_runs"] for summary in found] == [ids[:2]] * 2 + [ids[2:4]] * 2 + [
+        [ids[4]],
+        [ids[5]],
+    ]
+    for name in ("s0", "s1", "s2", "s3"):
+        assert tiny.results(tmp_path / "cut" / name) == tiny.results(tmp_path / "whole" / name)
+
+
+ROOT = Path(__file__).resolve().parents[3]
+SMALL = {
+    "model__patch_size": 4,
+    "data__train_limit": 64,
+    "train__epochs": 2,
+    "train__precision": "float64",
+    "model__pos_drop_rate": 0.1,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [1, 2], ids=["alone", "as a cohort"])
+def test_a_compiled_run_gives_the_results_of_a_plain_one(runs, tmp_path):
+    if not shutil.which(os.environ.get("CXX", "g++")):
+        pytest.skip("needs a C++ compiler")
+    plain, fast = (
+        train(
+            [RunSpec.of(str(seed), tiny.config(seed=seed, train__compile=mode, **SMALL)) for seed in range(runs)],
+            tmp_path / mode,
+            device="cpu",
+        )
+        for mode in ("none", "default")
+    )
+    for a, b in zip(plain, fast, strict=True):
+        assert {k: b[k] for k in b if "/" in k} == pytest.approx({k: a[k] for k in a if "/" in k}, abs=1e-9)
+        assert a["run_id"] != b["run_id"]  # the two have different ids

@@ -1,16 +1,14 @@
-"""Settings that have an effect only together with others, and a precision that is slow here."""
+"""Checks of a whole configuration: settings that have an effect only together with others, and plug-ins."""
 
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
-from pathlib import Path
 
 from experiments.catalogue import DATASETS
 from experiments.config import DEFAULTS, RunConfig, flatten, override, run_id
-from experiments.errors import say
+from experiments.errors import UserError, say
 from experiments.sections import OTHER_CLASSES
-from vit.registry import REGISTRY
+from vit.registry import REGISTRY, PluginError
 
-CPU_INFO = Path("/proc/cpuinfo")  # only Linux has it
 # Setting -> (whether it has an effect on a run, what that needs):
 NEEDS: dict[str, tuple[Callable[[RunConfig], bool], str]] = {
     "optim.momentum": (lambda config: config.optim.name == "sgd", "optim.name sgd"),
@@ -60,13 +58,13 @@ def warn_of_equal_variants(variants: Mapping[str, RunConfig], prog: str) -> None
             say(f"{prog}: warning: {label!r} and {other!r} train the same: {why}", error=True)
 
 
-def warn_of_slow_bfloat16(configs: Iterable[RunConfig], prog: str) -> None:
-    """Print a line where one of these runs trains in bfloat16 on this CPU, which has no instructions for it."""
-    if not CPU_INFO.exists() or {"avx512_bf16", "amx_bf16", "bf16"} & set(CPU_INFO.read_text().split()):
-        return
-    if any(config.train.precision == "bfloat16" for config in configs):
-        say(
-            f"{prog}: warning: train.precision: bfloat16 takes about ten times as long as float32 on this CPU, which "
-            "has neither AVX512-BF16 nor AMX",
-            error=True,
-        )
+def check_plugin(config: RunConfig) -> None:
+    """Raise `UserError` where the class of a plug-in cannot work in a run, or not at `eval.img_sizes`."""
+    if (kind := REGISTRY[config.model.pos_embed]).is_plugin:
+        from vit import probe  # imports torch
+
+        interpolated = config.eval.interpolated and kind.is_rotary
+        try:
+            probe.check_plugin(config.vit_config(config.data.num_classes or 2), config.eval.img_sizes, interpolated)
+        except PluginError as error:
+            raise UserError(str(error)) from error
