@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from experiments.errors import duration_text, printable
 from experiments.metric import Metric
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import RunSpec, Study
 
 
 class ProgressDisplay:
@@ -109,7 +109,7 @@ class ProgressDisplay:
         return f"about {duration_text(round(seconds))} left"
 
 
-def shown_metric(plan: StudyPlan) -> Metric:
+def shown_metric(plan: Study) -> Metric:
     """The metric that is shown for each run that has ended: with planned looks at a test metric, `val/acc`."""
     return Metric("val/acc" if plan.looks and plan.metric.startswith("test/") else plan.metric)
 

@@ -6,6 +6,7 @@ import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from experiments.config import DEFAULTS
 from experiments.files import UNUSABLE, read_bytes
@@ -14,7 +15,7 @@ from experiments.runs import record
 from experiments.runs.resume import NAME as RESUME
 from experiments.runs.resume import read_note
 from experiments.runs.reused import ReusedRun, reused_runs
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import RunSpec, Study
 
 STATES = ("running", "waiting", "interrupted", "failed", "finished", "diverged", "pruned", "unreadable")
 ACTIVE = ("running", "waiting", "interrupted")  # states of runs that are left to train
@@ -67,9 +68,10 @@ def read_status(study_dir: Path) -> StudyStatus:
     """The status of a study now. Raises `UserError` where study.json cannot be read or its runs have no folders, and
     where a source of runs that it reuses is missing or was changed.
     """
-    plan = StudyPlan.read(study_dir)
+    plan = Study.read(study_dir)
     reused, paces = reused_runs(plan), list[float]()
-    runs = [_run_status(study_dir, run, reused.get(run.run_id), paces) for run in plan.runs]
+    epochs_of = {label: plan.settings(run).get("train.epochs") for label, run in plan.variants.items()}
+    runs = [_run_status(study_dir, run, epochs_of[run.variant], reused.get(run.run_id), paces) for run in plan.runs]
     epochs, seconds = sum(run.epochs - run.epochs_done for run in runs if run.state in ACTIVE), math.nan
     with contextlib.suppress(OverflowError):  # of a plan with as many epochs
         if paces:
@@ -77,12 +79,12 @@ def read_status(study_dir: Path) -> StudyStatus:
     return StudyStatus(plan.name, is_locked(study_dir / DRIVER_LOCK), runs, seconds if math.isfinite(seconds) else None)
 
 
-def _run_status(study_dir: Path, run: RunSpec, reused: ReusedRun | None, paces: list[float]) -> RunStatus:
+def _run_status(study_dir: Path, run: RunSpec, epochs: Any, reused: ReusedRun | None, paces: list[float]) -> RunStatus:
     """The status of a run; of one in training, its seconds an epoch are added to `paces`. `reused`: what a source has
     in its place, if the study has no record of it.
     """
-    folder, stated = study_dir / run.name, run.settings.get("train.epochs")
-    planned = stated if isinstance(stated, int) else DEFAULTS["train.epochs"]
+    folder = study_dir / run.name
+    planned = epochs if isinstance(epochs, int) else DEFAULTS["train.epochs"]
 
     def status(state: str, done: int, **more: object) -> RunStatus:
         return RunStatus(run.name, run.variant, run.seed, state, planned, done, **more)  # type: ignore[arg-type]

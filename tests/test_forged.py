@@ -32,7 +32,7 @@ from experiments.runs import record, resume
 from experiments.runs.run import train
 from experiments.runs.trained import load_model
 from experiments.sections import DataConfig
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import RunSpec, Study
 from experiments.version import last_commit
 from sweeps.status import read_status
 from sweeps.study_folder import LOG, the_only_driver
@@ -111,7 +111,7 @@ def sends(monkeypatch) -> list[str]:
 
 def test_a_note_deletes_nothing_but_what_was_sent_of_its_run(study, user, sends, capfd):
     wandb, before = study / "wandb", tree(user)
-    mine = f"{StudyPlan.read(study).runs[0].run_id}-12345678"
+    mine = f"{Study.read(study).runs[0].run_id}-12345678"
     for id in ("x", "other-12345678", mine):
         (wandb / f"offline-run-20260101_000000-{id}").mkdir(parents=True)
     (wandb / "sent").mkdir()
@@ -186,7 +186,7 @@ def _train(study: Path) -> None:
     with writing(study / LOG):
         os.close(open_own(study / LOG))
     with the_only_driver(study):
-        train([run for run in StudyPlan.read(study).runs if run.name == LEFT], study, device="cpu")
+        train([run for run in Study.read(study).runs if run.name == LEFT], study, device="cpu")
 
 
 def errors(commands: Iterator[Callable[[], object]]) -> list[str]:

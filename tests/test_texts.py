@@ -48,7 +48,7 @@ def hostile(request, tmp_path_factory) -> tuple[str, Path]:
     plan = study_file.read_study(study)
     names = {"names": {"model.depth": at["factor-name"]}, "labels": {"other": at["label"].replace("$", "")}}
     given = {"name": at["study"], "description": at["description"], "command": at["command"]}
-    study_file.write_study(study, {**plan, **given, "study": names})
+    study_file.write_study(study, {**plan, **given, **names})
     origin = {
         "commit": at["commit"],
         "hardware": {"device": "cpu", "name": at["hardware"], "threads": 1},
@@ -58,7 +58,7 @@ def hostile(request, tmp_path_factory) -> tuple[str, Path]:
     }
     for run in study.glob("v*-s*"):
         fields = {"classes": [at["class"]] * 10, "files": at["image-hash"]}
-        synthetic.change_summary(run, provenance=origin, data=fields, planned={"fields": {"base": "x"}})
+        synthetic.change_summary(run, provenance=origin, data=fields)
     (study / "v0-s0" / record.SUMMARY).unlink()
     (study / "v0-s0" / record.ERROR).write_text(f"Traceback\n{at['error']}")
     bad = record.read_summary(study / "v1-s0") | {"files": {f"../{at['file-of-a-record']}": "x"}}

@@ -19,7 +19,6 @@ from experiments.errors import UserError, first_line, writing
 from experiments.files import PART, check_own, delete_file, own_folder, write_bytes, write_text
 from experiments.metric import Metric
 from experiments.runs import record, resume
-from experiments.runs.history import read_stated
 from experiments.runs.provenance import source_files
 from experiments.study import RunSpec
 from experiments.training.fit import Row
@@ -34,7 +33,7 @@ class Saved:
 
     `seconds`: over all sessions. `stacked`: trained in a stack, which rounds differently; None before the first epoch.
     `members`: run ids of its stack; empty for a run that is trained alone. `files`: a hash of the files of its images.
-    `measured`: metrics after the epochs in eval.epochs so far. `planned`: see `read_stated`. `sessions`: each with its
+    `measured`: metrics after the epochs in eval.epochs so far. `sessions`: each with its
     first epoch, see `provenance.session`; one like the session before is left out.
     """
 
@@ -46,7 +45,6 @@ class Saved:
     members: list[str] = field(default_factory=list)
     files: str = ""
     measured: dict[str, float | None] = field(default_factory=dict)
-    planned: dict[str, Any] | None = None
     sessions: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -87,7 +85,7 @@ class RunState(Saved):
             run = cls(spec=spec, dir=folder, tensors=tensors, **note)
             run.update_status(prune=run.status == "pruned")  # decided just before the interruption
             return run
-        return cls(spec=spec, dir=folder, planned=read_stated(folder.parent))
+        return cls(spec=spec, dir=folder)
 
     def check_files(self, files: str) -> None:
         """Note the hash of the image files. Raises `UserError` where an interrupted run began with other files."""

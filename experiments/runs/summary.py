@@ -26,7 +26,7 @@ def summary_of(run: RunState, trainer: Solo | Stacked, splits: Splits, measured:
     images: dict[str, Any] = {f"{part}_images": len(getattr(splits, part)) for part in ("train", "val", "test")}
     images |= {name: value for name in ("files", "copies") if (value := getattr(splits, name))}
     images |= {"classes": splits.classes, "mean": splits.mean.tolist(), "std": splits.std.tolist()}
-    parts = {
+    return {
         "run_id": run.spec.run_id,
         "status": "finished" if run.status == "running" else run.status,
         "epochs": len(run.rows),
@@ -34,7 +34,6 @@ def summary_of(run: RunState, trainer: Solo | Stacked, splits: Splits, measured:
         **(measured or UNTESTED),
         **at_lengths,
         "data": images,
-        "planned": run.planned,
         "cost": _cost(run, trainer, len(splits.train)),
         "provenance": {
             **provenance.code(),
@@ -47,7 +46,6 @@ def summary_of(run: RunState, trainer: Solo | Stacked, splits: Splits, measured:
             **({"sessions": run.sessions} if len(run.sessions) > 1 else {}),
         },
     }
-    return {name: part for name, part in parts.items() if part or name != "planned"}
 
 
 def _cost(run: RunState, trainer: Solo | Stacked, images: int) -> dict[str, Any]:

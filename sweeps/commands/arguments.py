@@ -13,13 +13,12 @@ from experiments.cli import add_settings, folder, given_settings
 from experiments.effects import warn_of_equal_variants
 from experiments.errors import UserError, shell_words
 from experiments.runs.reused import find_source, merged, take
-from experiments.study import STUDY, StudyPlan
+from experiments.study import STUDY, Study
 from experiments.yaml_file import parse_yaml
 from sweeps.builtin import load_study
 from sweeps.engines.training import DOWNLOAD
 from sweeps.plan import apply_tuned, make_plan, with_seeds
-from sweeps.study import parse_study
-from sweeps.study_folder import StudyFolder, plan_of
+from sweeps.study_folder import StudyFolder, read_study
 
 PROG = "vit-sweep"
 OUT = "runs"  # the default of --out
@@ -79,13 +78,11 @@ def _seeds(text: str) -> int | list[int]:
         ) from None
 
 
-def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
+def parse_plan(arguments: argparse.Namespace) -> Study:
     """The plan of the study that the arguments name, with their changes. Raises `UserError`; may print a warning."""
-    study = load_study(arguments.study)
-    if study.name == study.base and arguments.preset not in (None, study.base):
-        raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.base}")
-    if arguments.seeds is not None:
-        study = parse_study({**study.model_dump(), "seeds": arguments.seeds}, study.name)
+    study = load_study(arguments.study, **({} if arguments.seeds is None else {"seeds": arguments.seeds}))
+    if study.base.get("preset") == study.name != (arguments.preset or study.name):
+        raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.name}")
     changes = settings_for_all(arguments)
     if "data.download" in changes:
         os.environ[DOWNLOAD] = "1"  # for the workers
@@ -123,9 +120,9 @@ def settings_for_all(arguments: argparse.Namespace) -> dict[str, Any]:
     return changes | given_settings(arguments)
 
 
-def _with_reuse(plan: StudyPlan, folders: Sequence[str]) -> StudyPlan:
+def _with_reuse(plan: Study, folders: Sequence[str]) -> Study:
     """The plan with these sources of runs, see `experiments.runs.reused`. Raises `UserError`."""
-    return plan.changed(reuse=merged(take(folders), plan.reuse)) if folders else plan
+    return plan.changed(sources=merged(take(folders), plan.sources)) if folders else plan
 
 
 def out_dir(arguments: argparse.Namespace) -> Path:
@@ -147,9 +144,9 @@ def read_folder(arguments: argparse.Namespace) -> StudyFolder:
         if vars(arguments).get(flag):
             raise UserError(
                 f"--{flag.replace('_', '-')}: is not allowed with the folder of a study, which has its plan; to extend "
-                f"it, change its command: {shell_words(StudyPlan.read(study_dir).command or '')}"
+                f"it, change its command: {shell_words(Study.read(study_dir).command or '')}"
             )
-    plan = plan_of(study_dir)
+    plan = read_study(study_dir)
     if arguments.seeds is not None:
         plan = with_seeds(plan, arguments.seeds)
     plan = _with_reuse(plan, [find_source(given, Path()) for given in arguments.reuse])
@@ -168,10 +165,10 @@ def add_study_dir_command(
     return command
 
 
-def existing_plan(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
+def existing_plan(arguments: argparse.Namespace) -> tuple[Study, Path]:
     """The plan in the folder of a study, and the folder. Raises `UserError` where it holds no study."""
     study_dir = existing_study(arguments)
-    return plan_of(study_dir), study_dir
+    return read_study(study_dir), study_dir
 
 
 def existing_study(arguments: argparse.Namespace) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.errors import UserError, say
 from experiments.runs.record import ERROR
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import RunSpec, Study
 from experiments.tracker import Tracker
 from experiments.tracking import add_tracking_arguments, agent_run
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
@@ -60,14 +60,14 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     return 0
 
 
-def _at(index: str, plan: StudyPlan) -> RunSpec:
+def _at(index: str, plan: Study) -> RunSpec:
     """The run with this number in study.json."""
     if not index.isdecimal() or int(index) >= len(plan.runs):
         raise UserError(f"--index: {index!r} is not allowed: expected 0 to {len(plan.runs) - 1}")
     return plan.runs[int(index)]
 
 
-def _named(given: str, plan: StudyPlan, study_dir: Path) -> RunSpec:
+def _named(given: str, plan: Study, study_dir: Path) -> RunSpec:
     """The run of a name. Raises `UserError`, which shows the nearest name only: there may be thousands."""
     runs = {run.name: run for run in plan.runs}
     name = given if given in runs else given.removeprefix("run=")

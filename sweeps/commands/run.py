@@ -14,7 +14,7 @@ from experiments.errors import UserError, plural, say
 from experiments.metric import Metric
 from experiments.runs.record import ERROR, is_finished
 from experiments.runs.reused import counted
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import RunSpec, Study
 from experiments.tracker import Tracker
 from experiments.tracking import Tracking, add_tracking_arguments
 from sweeps.commands.arguments import PROG, add_study_command, read_folder
@@ -82,7 +82,7 @@ def _cohort(text: str) -> int | None:
     return None if text == "auto" else positive(text)
 
 
-def engine_of(arguments: argparse.Namespace, plan: StudyPlan) -> Engine:
+def engine_of(arguments: argparse.Namespace, plan: Study) -> Engine:
     """The engine of the arguments, a context manager. Raises `UserError` where there is no such device or cluster."""
     if arguments.ray is not None:
         try:
@@ -164,12 +164,12 @@ def _of_study(command: str) -> str:
     )
 
 
-def _names(plan: StudyPlan, given: Sequence[str]) -> set[str]:
+def _names(plan: Study, given: Sequence[str]) -> set[str]:
     """The names of the runs of these variants, each by its label or its short name; of all, if none is given.
 
     Raises `UserError`.
     """
-    labels, short = plan.labels, plan.short_names
+    labels, short = list(plan.variants), plan.labels
     known = {short.get(label, label): label for label in labels} | {label: label for label in labels}
     if unknown := [name for name in given if name not in known]:
         raise UserError(f"--only: {unknown[0]!r} is not a variant of {plan.name}; {nearest(unknown[0], known)}")
@@ -200,14 +200,14 @@ def _print_left(folder: StudyFolder, left: Sequence[RunSpec]) -> int:
     return 0
 
 
-def _start_line(plan: StudyPlan, left: int, engine: Engine | None) -> str:
+def _start_line(plan: Study, left: int, engine: Engine | None) -> str:
     """What the sweep is about to do. Without runs to train, there is no engine."""
     seeds = plural(len({run.seed for run in plan.runs}), "seed")
     workers = f" with {plural(engine.places, 'worker')} on {engine.where}" if engine else ""
     return (
-        f"{plan.name}: {plural(len(plan.labels), 'variant')} x {seeds}, "
+        f"{plan.name}: {plural(len(plan.variants), 'variant')} x {seeds}, "
         f"{plural(left, 'run')} to train{workers}; "
-        f"metric {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}"
+        f"metric {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin)}"
     )
 
 

@@ -43,7 +43,7 @@ def list_studies(arguments: argparse.Namespace, _: str) -> int:
     """Print the built-in studies."""
     width = max(map(len, FILES))
     for study in map(load_study, FILES):
-        count = f"{sum(1 for _ in study.variants()):2} variants"
+        count = f"{math.prod(map(len, study.factors.values())) + len(study.extra):2} variants"
         say(f"{study.name:{width}}  {count}  {study.description}", hang=width + len(count) + 4)
     say("Each preset is also a study, with one variant; `vit-train presets` lists the presets.")
     return 0
@@ -82,10 +82,11 @@ def print_plan(folder: StudyFolder) -> None:
             ", ".join(map(format_level, level)) if isinstance(level, list) else format_level(level) for level in levels
         ]
         said(f"factor    {factor}: {' | '.join(texts)}")
-    if plan.tuned:
-        said(f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {plural(plan.tuned.budget, 'trial')}")
+    if plan.tuning:
+        trials = plural(plan.tuning.budget, "trial")
+        said(f"tuned     {', '.join(plan.tuning.space)}: for each variant, by {trials}")
     said(f"baseline  {plan.baseline}")
-    said(f"metric    {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}")
+    said(f"metric    {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin)}")
     said(f"          {_needed_text(folder)}")
     if plan.looks:
         from analysis.verdicts.looks import ALPHA, Looks  # imports numpy
@@ -108,7 +109,7 @@ def _needed_text(folder: StudyFolder) -> str:
     from analysis.verdicts.looks import Looks
     from analysis.verdicts.power import needed_seeds, planned_df
 
-    plan, variants, margin = folder.plan, len(folder.plan.labels), folder.plan.margin or math.inf
+    plan, variants, margin = folder.plan, len(folder.plan.variants), folder.plan.margin
     pairs = variants - 1 if plan.family == "baseline" or variants > MOST_PAIRS else math.comb(variants, 2)
     level = ALPHA * Looks(tuple(plan.looks)).shares[-1] / max(pairs, 1) / (2 if plan.has_grid else 1)
     n = max(len(plan.seeds), 2)

@@ -8,7 +8,7 @@ from experiments.cli import folder
 from experiments.errors import UserError, plural, say
 from experiments.files import check_name
 from experiments.runs import record
-from experiments.study import STUDY, StudyPlan
+from experiments.study import STUDY, Study
 from experiments.tracker import Sender
 from experiments.tracking import add_tracking_arguments, wandb_in_use
 from sweeps.commands.arguments import PROG
@@ -35,7 +35,7 @@ def sync(arguments: argparse.Namespace, _: str) -> int:
     if not tracking.is_on:
         raise UserError(f"--tracking: {arguments.tracking} sends nothing; expected auto, online or offline")
     if (study_dir / STUDY).is_file():
-        StudyPlan.read(study_dir)  # that of a table has no run folders
+        Study.read(study_dir)  # that of a table has no run folders
     given = [check_name(run.removeprefix("run="), "run") for run in arguments.runs]
     names = given or sorted(path.parent.name for path in study_dir.glob(f"*/{record.SUMMARY}"))
     finished = [run for run in names if record.is_finished(study_dir / run)]

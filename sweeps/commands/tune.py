@@ -11,7 +11,7 @@ from experiments.cli import positive
 from experiments.config import load
 from experiments.errors import UserError, format_level, plural, say, setting_text
 from experiments.runs.record import ERROR
-from experiments.study import STUDY, StudyPlan
+from experiments.study import STUDY, Study
 from experiments.tracker import Tracker
 from experiments.tracking import add_tracking_arguments
 from experiments.tuned import TunedTrial, best_trial
@@ -128,7 +128,7 @@ def _report(
     if None in best.values():
         return 1
     say(f"result: {study_dir / TUNED}")
-    is_untuned = (study_dir / STUDY).exists() and not StudyPlan.read(study_dir).tuned
+    is_untuned = (study_dir / STUDY).exists() and not Study.read(study_dir).tuning
     if is_untuned:  # the folder takes no runs of other settings
         say(f"note: {study_dir} is a study that is not tuned; train the tuned runs with another --out")
     say(f"next: {_next_command(plan, study_dir, is_untuned, arguments)}")

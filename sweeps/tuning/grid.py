@@ -6,23 +6,23 @@ from typing import Any
 
 from experiments.errors import UserError
 from experiments.runs.record import read_ended
-from experiments.study import StudyPlan
+from experiments.study import Study
 from experiments.tuned import Range, Tuned, TunedTrial
 from sweeps.tuning.tuned import make_tuned
 from sweeps.tuning.tuning_plan import OBJECTIVE, TuningPlan
 
 
-def tuned_by_study(folder: Path, plan: StudyPlan) -> Tuned:
+def tuned_by_study(folder: Path, plan: Study) -> Tuned:
     """For each variant of `plan`, the best levels of the factors that the study in `folder` has in addition.
 
     Each variant of that study is a trial; its value is the mean over its seeds. Raises `UserError` for a study of
     another metric or of other variants, and where a run has not finished.
     """
-    grid = StudyPlan.read(folder)
+    grid = Study.read(folder)
     further = {path: levels for path, levels in grid.factors.items() if path not in plan.factors}
     variants = {_key(variant.levels): variant for variant in plan.variants.values()}
-    trials: dict[str, list[TunedTrial]] = {label: [] for label in plan.labels}
-    for label in grid.labels:
+    trials: dict[str, list[TunedTrial]] = {label: [] for label in plan.variants}
+    for label in grid.variants:
         runs = [run for run in grid.runs if run.variant == label]
         settings = {path: level for path, level in runs[0].levels.items() if path in further}
         variant = variants.get(_key({path: level for path, level in runs[0].levels.items() if path not in further}))

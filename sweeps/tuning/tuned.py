@@ -23,10 +23,10 @@ HEAD = "# The result of a tuning. Train with it: vit-sweep run STUDY --tuned FIL
 def read_tuned(path: Path) -> Tuned:
     """A tuned.yaml, or the same in a study.json. Raises `UserError` naming file, field and reason."""
     tree = read_mapping(path, "`variants` and `trials`")
-    if "runs" in tree and "tuned" not in tree:
+    if "runs" in tree and "tuning" not in tree:
         raise UserError(f"{path}: is the plan of a study that was not tuned")
     try:
-        return Tuned.model_validate(tree.get("tuned", tree))
+        return Tuned.model_validate(tree.get("tuning", tree))
     except ValidationError as error:
         raise UserError(f"{path}: {first_line(error)}") from error
 

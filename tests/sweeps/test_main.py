@@ -10,7 +10,6 @@ from commands import start
 from stubbed import tiny_plan
 
 from experiments.errors import UserError
-from experiments.study import Inferred
 from sweeps.builtin import FILES
 from sweeps.study_folder import StudyFolder
 
@@ -146,7 +145,7 @@ BAD = [
     (["status", "runs/broken"], "study.json: is not JSON"),
     (["status", ROOT / "analysis/reference/digits/position"], "holds an exported study, which has no run folders"),
     *[
-        ([command, "runs/table", *more], "holds a study of 'csv:t.csv', which has no run folders")
+        ([command, "runs/table", *more], "holds a table, which has no run folders")
         for command, *more in (
             ["status"],
             ["sync", "--tracking", "offline"],
@@ -155,7 +154,7 @@ BAD = [
             ["cell", "../../EVIL"],
         )
     ],
-    (["run", "mine.yaml", "--out", "foreign"], "holds a study of 'csv:t.csv', which has no run folders"),
+    (["run", "mine.yaml", "--out", "foreign"], "holds a table, which has no run folders"),
     (["cell", "runs/tiny"], "RUN: expected either run=NAME or --index N"),
     (["cell", "runs/tiny", ""], "RUN: '' is not a run of tiny; `vit-sweep status runs/tiny --all` lists them"),
     (["run", "mine.yaml", "--ray", ""], "--ray: '' is not allowed: expected auto or HOST:PORT"),
@@ -176,7 +175,7 @@ def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(refused, tmp_p
     (tmp_path / "runs" / "broken").mkdir()
     (tmp_path / "runs" / "broken" / "study.json").write_text("{")
     run = tiny_plan().runs[0].model_copy(update={"name": "../../EVIL"})
-    evil = Inferred(**{**dict(tiny_plan()), "source": "csv:t.csv", "runs": [run], "seeds": [run.seed]})
+    evil = tiny_plan().changed(source="csv:t.csv", runs=[run], seeds=[run.seed])
     for folder in ("runs/table", "foreign/mine"):
         (tmp_path / folder).mkdir(parents=True)
         evil.write(tmp_path / folder)

@@ -18,10 +18,9 @@ from experiments.errors import UserError
 from experiments.runs.reused import take
 from experiments.study import STUDY
 from experiments.tuned import Tuned
-from sweeps.builtin import FILES, load_study
+from sweeps.builtin import FILES, load_study, parse_study, read_study_file
 from sweeps.plan import apply_tuned, make_plan
-from sweeps.study import parse_study, read_study_file
-from sweeps.study_folder import StudyFolder, plan_of
+from sweeps.study_folder import StudyFolder, read_study
 from sweeps.tuning.space import make_space
 from sweeps.tuning.trials import Trials
 from sweeps.tuning.tuning_plan import TuningPlan
@@ -69,9 +68,9 @@ def test_runs_of_other_images_are_not_reused(tmp_path):
     for files in (files_digest(str(images)), "of other images"):
         run = plan.runs[0]
         row = {"run_id": run.run_id, "status": "finished", "seed": 0, "test/acc": 0.5, "image_files": files}
-        pd.DataFrame([row | run.settings]).to_csv(tmp_path / "other" / "runs.csv")
-        reuse = take([str(tmp_path / "other")])
-        folder = StudyFolder.read(plan.changed(reuse=reuse), tmp_path / "own")
+        pd.DataFrame([row | plan.settings(run)]).to_csv(tmp_path / "other" / "runs.csv")
+        sources = take([str(tmp_path / "other")])
+        folder = StudyFolder.read(plan.changed(sources=sources), tmp_path / "own")
         assert len(folder.left) == 1
         if files != "of other images":
             folder.ready()
@@ -122,7 +121,7 @@ def test_a_study_goes_on_where_its_images_are_now(names, tmp_path, scripted, vit
     configs = [json.loads(path.read_text()) for path in tmp_path.glob("runs/own/*/config.json")]
     assert len(configs) == 12 and len({config["data"]["root"] for config in configs}) == 6
     study = read_folder(tmp_path / "runs" / "own")
-    assert not plan_changes(study) and not not_held_fixed(study) and not changed_images(study)
+    assert list(plan_changes(study)) == ["seeds"] and not not_held_fixed(study) and not changed_images(study)
 
 
 @pytest.mark.parametrize("finished", [True, False])
@@ -184,9 +183,9 @@ def test_show_decodes_nothing(names, tmp_path, monkeypatch, vit_sweep):
 )
 def test_the_plan_read_back_is_the_plan_that_was_written(study, tmp_path):
     plan = make_plan(study, changes={"train.batch_size": "17"})
-    assert len({run.run_id for run in plan.runs}) == len(list(study.variants())) * len(study.seed_list)
+    assert len({run.run_id for run in plan.runs}) == len(plan.variants) * len(study.seeds)
     StudyFolder(tmp_path, plan).write("here")
-    assert plan_of(tmp_path) == plan.model_copy(update={"command": "here"})
+    assert read_study(tmp_path) == plan.model_copy(update={"command": "here"})
 
 
 def test_tuned_settings_are_part_of_the_plan(tmp_path):
@@ -195,10 +194,10 @@ def test_tuned_settings_are_part_of_the_plan(tmp_path):
     tree = study_file.tuned(levels, {"cls": {"optim.lr": 0.01}, "gap": {"optim.lr": 0.02}})
     tuned = apply_tuned(plan, Tuned.model_validate(tree))
     StudyFolder(tmp_path, tuned).write("here")
-    assert plan_of(tmp_path) == tuned.model_copy(update={"command": "here"})
-    assert json.loads((tmp_path / "study.json").read_text())["tuned"] == tree
-    assert {run.config.optim.lr for run in plan_of(tmp_path).runs} == {0.01, 0.02}
-    with pytest.raises(UserError, match="holds another study: tuned.cls.optim.lr is 0.01 there and none here"):
+    assert read_study(tmp_path) == tuned.model_copy(update={"command": "here"})
+    assert json.loads((tmp_path / "study.json").read_text())["tuning"] == tree
+    assert {run.config.optim.lr for run in read_study(tmp_path).runs} == {0.01, 0.02}
+    with pytest.raises(UserError, match="holds another study: tuning.cls.optim.lr is 0.01 there and none here"):
         StudyFolder(tmp_path, plan).write("untuned")
 
 
@@ -216,7 +215,7 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path, change, said):
     path = tmp_path / STUDY
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(UserError, match=said):
-        plan_of(tmp_path)
+        read_study(tmp_path)
     if "export" in change:  # a sweep would rewrite study.json, and with it the digests of the exported tables
         with pytest.raises(UserError, match="holds an exported study, .*; choose another --out"):
             StudyFolder(tmp_path, plan).write("again")

@@ -14,8 +14,8 @@ from experiments.files import write_json
 from experiments.runs import record, resume
 from experiments.study import RunSpec
 from experiments.tuned import best_trial
+from sweeps.builtin import parse_study
 from sweeps.plan import apply_tuned, make_plan
-from sweeps.study import parse_study
 from sweeps.tuning.journal import read_journal
 from sweeps.tuning.sampling import make_sampler
 from sweeps.tuning.space import make_space
