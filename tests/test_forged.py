@@ -18,6 +18,7 @@ import pytest
 import study_file
 import tiny
 import torch
+from sweeps.status import read_status
 
 import analysis
 import analysis.main
@@ -34,7 +35,6 @@ from experiments.runs.trained import load_model
 from experiments.sections import DataConfig
 from experiments.study import RunSpec, Study
 from experiments.version import last_commit
-from sweeps.status import read_status
 from sweeps.study_folder import LOG, the_only_driver
 from sweeps.tuning.journal import open_journal
 from sweeps.tuning.tuning_plan import JOURNAL
@@ -186,7 +186,7 @@ def _train(study: Path) -> None:
     with writing(study / LOG):
         os.close(open_own(study / LOG))
     with the_only_driver(study):
-        train([run for run in Study.read(study).runs if run.name == LEFT], study, device="cpu")
+        train([run for run in Study.read(study).configured().runs if run.name == LEFT], study, device="cpu")
 
 
 def errors(commands: Iterator[Callable[[], object]]) -> list[str]:

@@ -45,10 +45,6 @@ Train a study. Run the same command again to resume, and to try failed runs
 again. The exit status is 0 if every run has ended, and 1 if runs failed in
 every attempt."""
 ARRAY = 1000  # jobs of a Slurm array; by default, their numbers go from 0 to 1000
-COMPILES = (
-    "train.compile default: before its first step each worker compiles the model, half a minute on a recent GPU and "
-    "minutes on a CPU"
-)
 
 
 def add(commands: Any) -> None:
@@ -99,25 +95,25 @@ def engine_of(arguments: argparse.Namespace, plan: Study) -> Engine:
 
 
 def run(arguments: argparse.Namespace, command: str) -> int:
-    """Train the study. Returns 1 if runs failed in every attempt, or have no record at the end."""
+    """Train the study. Returns 1 if runs failed in every attempt."""
+    from sweeps.train_plan import train_plan
+
     folder = read_folder(arguments)
     folder.check()
     names = _names(folder.plan, arguments.only)
     left = [run for run in folder.left if run.name in names]
     if arguments.dry_run:
         return _print_left(folder, left)
+    failed: dict[str, str] = {}
     with contextlib.ExitStack() as training:
         engine = training.enter_context(engine_of(arguments, folder.plan)) if left else None
         with the_only_driver(folder.dir):
             folder.ready()
             folder.write(_of_study(command))
-            say(
-                *counted(folder.plan, folder.reused),
-                _start_line(folder.plan, len(left), engine),
-                *[COMPILES] * any(run.config.train.compile != "none" for run in left),
-            )
+            say(*counted(folder.plan, folder.reused), _start_line(folder.plan, len(left), engine))
             with Tracker(tracking_of(arguments), folder.dir, alert=arguments.alert) as tracker:
-                failed = _train(folder, engine, arguments.cohort, names, tracker)
+                if engine:
+                    failed = train_plan(folder, engine, cohort=arguments.cohort, only=names, tracker=tracker)
                 training.close()  # before what follows: Ray ends this process a minute after its head
             return _print_result(folder, failed)
 
@@ -177,15 +173,6 @@ def _names(plan: Study, given: Sequence[str]) -> set[str]:
     return {run.name for run in plan.runs if run.variant in chosen}
 
 
-def _train(
-    folder: StudyFolder, engine: Engine | None, cohort: int | None, names: set[str], tracker: Tracker
-) -> dict[str, str]:
-    """Train those of these runs that are left, if there is an engine. Returns the failed ones and why."""
-    from sweeps.train_plan import train_plan
-
-    return train_plan(folder, engine, cohort=cohort, only=names, tracker=tracker) if engine else {}
-
-
 def tracking_of(arguments: argparse.Namespace) -> Tracking:
     """Where the runs are sent in W&B."""
     return Tracking(arguments.tracking, arguments.project, arguments.entity)
@@ -211,22 +198,12 @@ def _start_line(plan: Study, left: int, engine: Engine | None) -> str:
     )
 
 
-def counts_text(counts: Counter[str], what: str) -> str:
-    """Numbers by status as text: "8 runs: 7 finished, 1 failed"."""
-    return f"{plural(counts.total(), what)}: {', '.join(f'{n} {status}' for status, n in counts.items())}"
-
-
 def _print_result(folder: StudyFolder, failed: Mapping[str, str]) -> int:
-    """Print what was trained, where it is, and the next command. Returns 1 if runs failed, or have no record now."""
-    names = [run.name for run in folder.plan.runs if run.name in folder.ended]
-    own = [run.name for run in folder.plan.runs if run.name in folder.ended and run.run_id not in folder.reused]
-    deleted = [name for name in own if not is_finished(folder.dir / name)]
-    ended = [folder.ended[name]["status"] for name in names if name not in deleted]
-    say(counts_text(Counter([*ended, *["failed"] * len(failed), *["deleted"] * len(deleted)]), "run"))
-    for name in deleted:
-        say(f"deleted: {name}: its record was deleted meanwhile; the same command trains it again")
+    """Print what was trained, where it is, and the next command. Returns 1 if runs failed."""
+    ended = [folder.ended[run.name]["status"] for run in folder.plan.runs if run.name in folder.ended]
+    counts = Counter([*ended, *["failed"] * len(failed)])
+    say(f"{plural(counts.total(), 'run')}: {', '.join(f'{n} {status}' for status, n in counts.items())}")
     for name, reason in failed.items():
         say(f"failed: {name}: {reason} (see {folder.dir / name / ERROR})")
-    say(f"study: {folder.dir}")
-    say(f"next: vit-report {shlex.quote(str(folder.dir))}")
-    return 1 if failed or deleted else 0
+    say(f"study: {folder.dir}", f"next: vit-report {shlex.quote(str(folder.dir))}")
+    return 1 if failed else 0

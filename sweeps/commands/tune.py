@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.cli import positive
+from experiments.cli import given_settings, positive
 from experiments.config import load
 from experiments.errors import UserError, format_level, plural, say, setting_text
 from experiments.runs.record import ERROR
-from experiments.study import STUDY, Study
 from experiments.tracker import Tracker
 from experiments.tracking import add_tracking_arguments
 from experiments.tuned import TunedTrial, best_trial
-from sweeps.commands.arguments import PROG, add_study_command, out_dir, parse_plan, settings_for_all
+from sweeps.commands.arguments import PROG, add_study_command, out_dir, parse_plan
 from sweeps.commands.run import add_worker_arguments, engine_of, tracking_of
 from sweeps.study_folder import StudyFolder, the_only_driver
 from sweeps.tuning.space import make_space, range_text
@@ -119,33 +118,20 @@ def _report(
         cost = f"{sum(trial.epochs for trial in trials[label])} epochs in all"
         mean = f" (mean over {plan.seeds} seeds)" if plan.seeds > 1 else ""
         say(f"{label}: validation accuracy {trial.val_acc:.1%}{mean} in trial {trial.trial}, {cost}: {chosen}")
-        for path, value in trial.settings.items():
-            if end := plan.space[path].edge(value):
-                say(
-                    f"edge: {label}: {path}={format_level(value)} is at or near the {end} end of "
-                    f"{range_text(plan.space[path])}; widen it with --params and tune again"
-                )
     if None in best.values():
         return 1
     say(f"result: {study_dir / TUNED}")
-    is_untuned = (study_dir / STUDY).exists() and not Study.read(study_dir).tuning
-    if is_untuned:  # the folder takes no runs of other settings
-        say(f"note: {study_dir} is a study that is not tuned; train the tuned runs with another --out")
-    say(f"next: {_next_command(plan, study_dir, is_untuned, arguments)}")
+    say(f"next: {_next_command(study_dir, plan, arguments)}")
     return 1 if failed else 0
 
 
-def _next_command(plan: TuningPlan, study_dir: Path, is_untuned: bool, arguments: argparse.Namespace) -> str:
+def _next_command(study_dir: Path, plan: TuningPlan, arguments: argparse.Namespace) -> str:
     """The command that trains the study with the settings found, without those that they replace."""
-    out, seeds = arguments.out, arguments.seeds
-    if is_untuned:
-        parent = out_dir(arguments).resolve()
-        out = str(parent.with_name(f"{parent.name}-tuned"))
+    seeds = arguments.seeds
     if isinstance(seeds, list):
         seeds = "".join(f"{seed}," for seed in seeds)
-    options = {"tuned": study_dir / TUNED, "out": out, "preset": arguments.preset, "seeds": seeds}
-    options |= {
-        path: setting_text(value) for path, value in settings_for_all(arguments).items() if path not in plan.space
-    }
+    options = {"tuned": study_dir / TUNED, "out": arguments.out, "preset": arguments.preset, "seeds": seeds}
+    settings = given_settings(arguments).items()
+    options |= {path: setting_text(value) for path, value in settings if path not in plan.space}
     given = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
     return shlex.join([PROG, "run", arguments.study, *given])

@@ -118,7 +118,7 @@ def epochs(folder: Path) -> int:
 @pytest.mark.slow
 def test_a_stopped_agent_leaves_its_run_to_a_sweep_and_a_run_that_has_ended_is_only_mirrored(server, study, tmp_path):
     shell = Shell(tmp_path / "shell", server.env())
-    words = ("--seeds", 1, "--set", "train.epochs=60", "--set", "data.train_limit=700", "--out", tmp_path)
+    words = ("--seeds", 1, "--train.epochs", 60, "--data.train-limit", 700, "--out", tmp_path)
     shell("vit-sweep", "wandb", study, *words)
     folder = tmp_path / "heads"
     stopped = shell.agent("tester/vit-ablation/sweep0")
