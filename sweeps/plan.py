@@ -1,6 +1,6 @@
 """From a study file to its runs: every variant is checked against a base, labelled and crossed with the seeds."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -130,22 +130,20 @@ def _variant(study: Study, base: RunConfig, levels: Levels) -> Variant:
 
 def _split(levels: Levels) -> Levels:
     """Levels with linked factors split: single path -> value."""
-    return dict(_values(levels))
-
-
-def _values(levels: Levels) -> Iterator[tuple[str, Any]]:
+    flat: Levels = {}
     for factor, level in levels.items():
-        yield from zip(factor.split("+"), level, strict=True) if "+" in factor else [(factor, level)]
+        flat.update(zip(factor.split("+"), level, strict=True) if "+" in factor else [(factor, level)])
+    return flat
 
 
 def _label(study: Study, levels: Levels) -> str:
     """The name of a variant in tables: its level for one factor, else such as `patch_size=2, embed_dim=32`."""
     if len(study.factors) == 1 and not study.names:
-        return ", ".join(format_level(level) for _, level in _values(levels))
+        return ", ".join(map(format_level, _split(levels).values()))
     ends = [path.rpartition(".")[2] for factor in study.factors for path in factor.split("+")]
     parts = []
     for factor, level in levels.items():
-        values = {path: format_level(value) for path, value in _values({factor: level})}
+        values = {path: format_level(value) for path, value in _split({factor: level}).items()}
         if factor in study.names:
             different = list(values.values()) if len(set(values.values())) > 1 else list(values.values())[:1]
             parts.append(f"{study.names[factor]}={'/'.join(different)}")

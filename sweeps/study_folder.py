@@ -1,9 +1,8 @@
 """The folder of a study: its study.json and what has ended in it, and the one process that writes there."""
 
 import contextlib
-import os
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -41,9 +40,9 @@ class StudyFolder:
     old: Study | None = None
 
     @classmethod
-    def read(cls, plan: Study, study_dir: Path, only: Collection[str] | None = None) -> Self:
-        """Read study.json and the records, or `only` those of some runs. Raises `RecordError` where one is damaged, or
-        that of another run, and where a source of runs that are reused is missing or was changed.
+    def read(cls, plan: Study, study_dir: Path) -> Self:
+        """Read study.json and the records. Raises `RecordError` where one is damaged, or that of another run, and where
+        a source of runs that are reused is missing or was changed.
 
         The runs of the plan get the names, and so the folders, that they have in study.json: a study that gains a
         factor gives its variants longer labels, and the records stay where they are.
@@ -55,8 +54,6 @@ class StudyFolder:
             plan = plan.changed(runs=runs, **_sources(plan, old))
         reused, ended = reused_runs(plan), Ended()
         for run in plan.runs:
-            if only is not None and run.name not in only:
-                continue
             if summary := record.read_ended(study_dir, run):
                 ended[run.name] = summary
                 reused.pop(run.run_id, None)  # the study has its own
@@ -86,9 +83,6 @@ class StudyFolder:
         _ = self.whole
         for name in (*OTHER_FOLDERS, *(run.name for run in self.left)):
             check_own(self.dir / name)
-        parent = next(path for path in (self.dir, *self.dir.parents) if os.path.lexists(path))
-        if not (parent.is_dir() and os.access(parent, os.W_OK)):
-            raise UserError(f"out: {str(self.dir)!r} cannot be written: {parent} is no folder that you may write to")
 
     def ready(self) -> None:
         """Every command that trains runs here asks first. Raises `UserError` where the user's images are not those of

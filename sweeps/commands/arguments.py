@@ -86,8 +86,7 @@ def parse_plan(arguments: argparse.Namespace) -> Study:
     plan = make_plan(study, arguments.preset, changes)
     given = study.tuned if arguments.tuned is None else arguments.tuned
     if given not in (None, NOT_TUNED):
-        from sweeps.tuning.grid import tuned_by_study
-        from sweeps.tuning.tuned import read_tuned
+        from sweeps.tuning.tuned import read_tuned, tuned_by_study
 
         path = Path(given)
         tuned = tuned_by_study(path, plan) if path.is_dir() else read_tuned(path)
@@ -141,12 +140,6 @@ def add_study_dir_command(
     )
     command.set_defaults(execute=execute)
     return command
-
-
-def existing_plan(arguments: argparse.Namespace) -> tuple[Study, Path]:
-    """The plan in the folder of a study, and the folder. Raises `UserError` where it holds no study."""
-    study_dir = existing_study(arguments)
-    return read_study(study_dir), study_dir
 
 
 def existing_study(arguments: argparse.Namespace) -> Path:

@@ -14,7 +14,7 @@ from experiments.errors import UserError, plural, say
 from experiments.metric import Metric
 from experiments.runs.record import ERROR, is_finished
 from experiments.runs.reused import counted
-from experiments.study import RunSpec, Study
+from experiments.study import Study
 from experiments.tracker import Tracker
 from experiments.tracking import Tracking, add_tracking_arguments
 from sweeps.commands.arguments import PROG, add_study_command, read_folder
@@ -53,7 +53,7 @@ def add(commands: Any) -> None:
     command.add_argument("--dry-run", action="store_true", help="show the grid and what is left; train nothing")
     about = "train only the runs of this variant; several: repeat the flag"
     command.add_argument("--only", action="append", default=[], metavar="VARIANT", help=about)
-    command.add_argument("--cohort", type=_cohort, metavar="N|auto", help=COHORT)
+    command.add_argument("--cohort", type=lambda n: None if n == "auto" else positive(n), metavar="N|auto", help=COHORT)
     add_worker_arguments(command)
     add_tracking_arguments(command, alert=True)
     add_study_command(
@@ -72,10 +72,6 @@ def add_worker_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--workers", type=positive, metavar="N", help=WORKERS)
     command.add_argument("--device", default="auto", help=DEVICE)
     command.add_argument("--ray", metavar="auto|HOST:PORT", help=RAY)
-
-
-def _cohort(text: str) -> int | None:
-    return None if text == "auto" else positive(text)
 
 
 def engine_of(arguments: argparse.Namespace, plan: Study) -> Engine:
@@ -103,7 +99,11 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     names = _names(folder.plan, arguments.only)
     left = [run for run in folder.left if run.name in names]
     if arguments.dry_run:
-        return _print_left(folder, left)
+        print_plan(folder)
+        if left:
+            epochs = sum(run.config.train.epochs for run in left)
+            say(f"To train: {plural(len(left), 'run')}, {plural(epochs, 'epoch')}")
+        return 0
     failed: dict[str, str] = {}
     with contextlib.ExitStack() as training:
         engine = training.enter_context(engine_of(arguments, folder.plan)) if left else None
@@ -141,15 +141,11 @@ def array_lines(indices: Sequence[int]) -> Iterator[str]:
     The first argument of the script is added to the number of a job.
     """
     for block, members in itertools.groupby(indices, lambda index: index // ARRAY):
-        first, ranges = block * ARRAY, list[list[int]]()
-        for number in (index - first for index in members):
-            if ranges and ranges[-1][-1] == number - 1:
-                ranges[-1][1:] = [number]
-            else:
-                ranges.append([number])
-        yield f"sbatch --array={','.join('-'.join(map(str, ends)) for ends in ranges)} array.sh" + f" {first}" * (
-            first > 0
-        )
+        first, ranges = block * ARRAY, list[str]()
+        for _, part in itertools.groupby(enumerate(members), lambda pair: pair[1] - pair[0]):
+            numbers = [index - first for _, index in part]
+            ranges.append("-".join(map(str, dict.fromkeys((numbers[0], numbers[-1])))))
+        yield f"sbatch --array={','.join(ranges)} array.sh" + f" {first}" * (first > 0)
 
 
 def _of_study(command: str) -> str:
@@ -176,15 +172,6 @@ def _names(plan: Study, given: Sequence[str]) -> set[str]:
 def tracking_of(arguments: argparse.Namespace) -> Tracking:
     """Where the runs are sent in W&B."""
     return Tracking(arguments.tracking, arguments.project, arguments.entity)
-
-
-def _print_left(folder: StudyFolder, left: Sequence[RunSpec]) -> int:
-    """Print the grid, and the runs and epochs that are left. Needs no data and no GPU."""
-    print_plan(folder)
-    if left:
-        epochs = sum(run.config.train.epochs for run in left)
-        say(f"To train: {plural(len(left), 'run')}, {plural(epochs, 'epoch')}")
-    return 0
 
 
 def _start_line(plan: Study, left: int, engine: Engine | None) -> str:

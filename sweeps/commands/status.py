@@ -1,11 +1,10 @@
-"""`vit-sweep status`: what every run of a study is doing, as text or JSON, once or again and again.
+"""`vit-sweep status`: what every run of a study is doing, as text or JSON.
 
 It is read from the plan, the records and the locks. It changes nothing.
 """
 
 import argparse
 import contextlib
-import itertools
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from experiments.cli import positive
 from experiments.config import DEFAULTS
 from experiments.errors import duration_text, printable, say
 from experiments.files import UNUSABLE, read_bytes
@@ -31,7 +29,6 @@ from sweeps.tuning.tuning_plan import JOURNAL, RUNS
 
 SCHEMA = 3  # of the JSON
 STATES = ("running", "waiting", "interrupted", "failed", "finished", "diverged", "pruned", "unreadable")
-WATCH_SECONDS = 5
 DESCRIPTION = """\
 Show what every run of a study is doing, and the trials of its tuning. It changes nothing, and works during a sweep,
 after it and without one.
@@ -54,13 +51,11 @@ def add(commands: Any) -> None:
         commands, "status", status, help="show what every run of a study is doing", description=DESCRIPTION
     )
     command.add_argument("--all", action="store_true", help="list every run")
-    command.add_argument("--json", action="store_true", help="print JSON; with --watch, one line each time")
-    about = f"show it at least twice, every SECONDS, until every run has ended or failed (default: {WATCH_SECONDS})"
-    command.add_argument("--watch", nargs="?", type=positive, const=WATCH_SECONDS, metavar="SECONDS", help=about)
+    command.add_argument("--json", action="store_true", help="print JSON")
 
 
 def status(arguments: argparse.Namespace, _: str) -> int:
-    """Print the status once, or until every run has ended; then that of the tuning, if there is one."""
+    """Print the status, and that of the tuning, if there is one."""
     study_dir = Path(arguments.study_dir)
     journal = study_dir / RUNS / JOURNAL
     if (study_dir / STUDY).exists() or not journal.exists():
@@ -73,25 +68,19 @@ def status(arguments: argparse.Namespace, _: str) -> int:
 
 
 def _show_runs(study_dir: Path, arguments: argparse.Namespace) -> None:
-    for look in itertools.count():
-        start, study = time.monotonic(), Study.read(study_dir)
-        runs, is_driven = read_states(study, study_dir), is_locked(study_dir / DRIVER_LOCK)
-        counts = {state: sum(run["state"] == state for run in runs) for state in STATES}
-        if arguments.json:
-            head = {"schema": SCHEMA, "study": study.name, "time": now(), "counts": counts, "driver": is_driven}
-            say(*json.dumps({**head, "runs": runs}, indent=None if arguments.watch else 1).splitlines())
-        else:
-            reused = sum(run["reused_from"] is not None for run in runs)
-            said = {**{state: n for state, n in counts.items() if state != "finished"}, "reused": reused}
-            parts = [f"{sum(counts[state] for state in record.STATUSES)} of {len(runs)} runs have ended"]
-            parts += [*(f"{n} {state}" for state, n in said.items() if n), *["a command trains it"] * is_driven]
-            say(f"{study.name}: {', '.join(parts)}")
-            shown = STATES if arguments.all else ("running", "failed", "unreadable")
-            _print([_row(run) for run in runs if run["state"] in shown])
-        left = counts["running"] + counts["waiting"] + counts["interrupted"] + is_driven * counts["failed"]
-        if not arguments.watch or (look and not left):  # a sweep that starts now adds its runs in a moment
-            break
-        time.sleep(max(arguments.watch, time.monotonic() - start))  # a look at many runs takes seconds
+    study = Study.read(study_dir)
+    runs, is_driven = read_states(study, study_dir), is_locked(study_dir / DRIVER_LOCK)
+    counts = {state: sum(run["state"] == state for run in runs) for state in STATES}
+    if arguments.json:
+        head = {"schema": SCHEMA, "study": study.name, "time": now(), "counts": counts, "driver": is_driven}
+        say(*json.dumps({**head, "runs": runs}, indent=1).splitlines())
+        return
+    reused = sum(run["reused_from"] is not None for run in runs)
+    said = {**{state: n for state, n in counts.items() if state != "finished"}, "reused": reused}
+    parts = [f"{sum(counts[state] for state in record.STATUSES)} of {len(runs)} runs have ended"]
+    parts += [*(f"{n} {state}" for state, n in said.items() if n), *["a command trains it"] * is_driven]
+    say(f"{study.name}: {', '.join(parts)}")
+    _print([_row(run) for run in runs if arguments.all or run["state"] in ("running", "failed", "unreadable")])
 
 
 def read_states(study: Study, study_dir: Path) -> list[dict[str, Any]]:

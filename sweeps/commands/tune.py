@@ -65,7 +65,7 @@ def add(commands: Any) -> None:
 
 def tune(arguments: argparse.Namespace, _: str) -> int:
     """Tune the study. Returns 1 if a trial failed in every attempt, or if a variant has no finished trial."""
-    from sweeps.tuning.tune import tune as train_trials
+    from sweeps.tuning.trials import tune as train_trials
 
     plan = _plan(arguments)
     study_dir = out_dir(arguments) / plan.study.name
@@ -88,12 +88,11 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
 
 def _plan(arguments: argparse.Namespace) -> TuningPlan:
     """The plan of the tuning that the arguments describe. Raises `UserError`."""
-    if arguments.trials > MAX_TRIALS:
-        raise UserError(f"--trials: {arguments.trials} is not allowed: expected up to {MAX_TRIALS:,}")
+    for flag, most in (("trials", MAX_TRIALS), ("seeds_per_trial", MAX_SEEDS)):
+        if (given := getattr(arguments, flag)) > most:
+            raise UserError(f"--{flag.replace('_', '-')}: {given} is not allowed: expected up to {most:,}")
     study = parse_plan(arguments)
     space = make_space(arguments.params, load(study.base), list(study.variants.values()))
-    if arguments.seeds_per_trial > MAX_SEEDS:
-        raise UserError(f"--seeds-per-trial: {arguments.seeds_per_trial} is not allowed: expected up to {MAX_SEEDS}")
     sampler = arguments.sampler or ("qmc" if len(space) <= MOST_QMC else "tpe")
     return TuningPlan(study, space, arguments.trials, sampler, arguments.pruner, arguments.seeds_per_trial)
 

@@ -105,12 +105,10 @@ BAD = [
     (["run", "mine.yaml", "--model.depth", "3"], "is a factor"),
     (["run", "mine.yaml", "--seed", "3"], "--seeds"),
     (["run", "mine.yaml", "--out", "mine.yaml"], "cannot be written"),
-    (["run", "mine.yaml", "--out", "mine.yaml", "--dry-run"], "cannot be written"),
     (["run", "tiny.yaml", "--out", "runs", "--dry-run"], "holds another study"),
     (["run", "tiny.yaml", "--out", "folders", "--dry-run"], "study.json: cannot be read: Is a directory"),
     (["run", "tiny.yaml", "--out", "folders"], "folders/tiny/study.json: cannot be read: Is a directory"),
-    (["run", "mine.yaml", "--out", "link", "--dry-run"], "'link/mine' cannot be written: link is no folder"),
-    (["run", "mine.yaml", "--out", "link"], "'link/mine' cannot be written: link is no folder"),
+    (["run", "mine.yaml", "--out", "link"], "out: 'link' cannot be written"),
     (["show", "runs/tiny"], "'runs/tiny' is the folder of a study; to train what is left: vit-sweep run runs/tiny"),
     (["run", "runs/tiny", "--seeds", "0"], "seeds: 0 is not allowed: expected a number of seeds from 1"),
     (["run", "runs/tiny", "--model.depth", "3"], "--model.depth: is not allowed with the folder"),
@@ -124,21 +122,13 @@ BAD = [
     (["status", "nowhere"], "STUDY_DIR: 'nowhere' holds no study.json; `vit-sweep run` makes such a folder"),
     (["status", "tiny"], "did you mean runs/tiny?"),
     (["status"], "STUDY_DIR"),
-    (["status", "runs/tiny", "--watch", "0"], "--watch: '0' is not allowed: expected an integer from 1 up"),
-    (["status", "runs/tiny", "--watch", "often"], "--watch: 'often' is not allowed"),
     (["status", "folders/tiny"], "study.json: cannot be read: Is a directory"),
     (["sync", "folders/tiny"], "folders/tiny: holds no finished runs"),
     (["status", "runs/broken"], "study.json: is not JSON"),
     (["status", ROOT / "analysis/reference/digits/position"], "holds an exported study, which has no run folders"),
     *[
         ([command, "runs/table", *more], "holds a table, which has no run folders")
-        for command, *more in (
-            ["status"],
-            ["sync", "--tracking", "offline"],
-            ["run"],
-            ["wandb"],
-            ["cell", "../../EVIL"],
-        )
+        for command, *more in (["status"], ["run"], ["wandb"], ["cell", "../../EVIL"])
     ],
     (["run", "mine.yaml", "--out", "foreign"], "holds a table, which has no run folders"),
     (["cell", "runs/tiny"], "RUN: expected either run=NAME or --index N"),

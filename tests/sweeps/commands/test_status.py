@@ -7,7 +7,6 @@ import signal
 import time
 from collections import Counter
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from stubbed import finish, tiny_plan, until
@@ -157,16 +156,3 @@ def test_a_tuning_shows_its_trials_and_the_best(stubbed, scripted, vit_sweep):
     _, logits, softmax = status(vit_sweep, stubbed.dir).splitlines()
     assert re.search(r": logits +2 +0 +1 +75\.0 % *$", logits) and re.search(r": softmax +1 +0 +2 +25\.0 % *$", softmax)
     assert not (stubbed.dir / "study.json").exists()
-
-
-def test_watch_ends_at_the_second_look_at_which_every_run_has_ended(plan, tmp_path, vit_sweep):
-    """A sweep that is starting may add runs to a study whose runs have all ended."""
-    for run in plan.runs:
-        finish(tmp_path / run.name, run)
-    assert status(vit_sweep, tmp_path, "--watch", "1").count("6 of 6 runs have ended") == 2
-
-
-def test_an_interrupted_watch_does_not_say_that_it_resumes(vit_sweep, tmp_path, plan, monkeypatch):
-    monkeypatch.setattr("sweeps.commands.status.time.sleep", Mock(side_effect=KeyboardInterrupt))
-    code, _, err = vit_sweep("status", tmp_path, "--watch")
-    assert (code, err) == (130, "vit-sweep: interrupted\n")

@@ -114,7 +114,7 @@ def test_a_study_file_says_what_is_tuned_and_the_command_line_may_say_otherwise(
         assert {run.config.optim.lr for run in plan.study.runs} == {usual}
         raise UserError("looked at what is tuned")
 
-    monkeypatch.setattr("sweeps.tuning.tune.tune", train)
+    monkeypatch.setattr("sweeps.tuning.trials.tune", train)
     assert "looked at what is tuned" in vit_sweep("tune", study, "--trials", "1", "--device", "cpu")[2]
 
 
