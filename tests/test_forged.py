@@ -18,7 +18,6 @@ import pytest
 import study_file
 import tiny
 import torch
-from sweeps.status import read_status
 
 import analysis
 import analysis.main
@@ -35,6 +34,7 @@ from experiments.runs.trained import load_model
 from experiments.sections import DataConfig
 from experiments.study import RunSpec, Study
 from experiments.version import last_commit
+from sweeps.commands.status import read_states
 from sweeps.study_folder import LOG, the_only_driver
 from sweeps.tuning.journal import open_journal
 from sweeps.tuning.tuning_plan import JOURNAL
@@ -210,7 +210,8 @@ def test_nothing_outside_a_forged_study_changes_and_errors_are_lines(entry, form
     assert all(line.isprintable() and len(line) < 2000 for line in said)
     assert "".join(capsys.readouterr()).replace("\n", "").isprintable()
     if entry != "study.json":  # the other runs are shown
-        assert {"logits-s1", "softmax-s0"} <= {run.run for run in read_status(study).runs if run.state == "finished"}
+        runs = read_states(Study.read(study), study)
+        assert {"logits-s1", "softmax-s0"} <= {run["run"] for run in runs if run["state"] == "finished"}
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -77,8 +77,3 @@ def test_a_full_disk_ends_a_sweep_of_any_size_in_one_line(sweep, seeds):
     assert re.search(line, err), err
     again, status, *_ = sweep(seeds=seeds)
     assert status == 0 and len(again.ended) == 2 * seeds  # there is space again
-
-
-def test_a_few_runs_that_all_fail_are_given_up_one_by_one(sweep):
-    engine, status, out, _ = sweep("--seeds", 1, fate=lambda run: CHEESE)
-    assert status == 1 and "2 runs: 2 failed" in out and set(engine.tried.values()) == {3}

@@ -13,7 +13,6 @@ import tiny
 import yaml
 from commands import refusal
 from study_file import read_study, write_study
-from synthetic import change_summary
 
 import analysis.main
 from analysis.runs.read import read
@@ -149,15 +148,6 @@ def test_plan_status_cell_and_show_count_it_as_ended(folder, vit_sweep):
     assert status == 0 and out.startswith(f"{first}: finished, test/acc ") and not (study / first).exists(), err
     out = vit_sweep("show", folder / "mine.yaml", "--out", folder)[1]
     assert "10 runs, 10 done" in out and out.endswith("reused: 8 of 10 runs of export\n")
-
-
-def test_pairs_across_versions_are_named(folder, capsys):
-    for path in (folder / "mine").glob("rope-2d-*/summary.json"):
-        change_summary(path.parent, provenance={"versions": {"torch": "1.13.0"}})
-    warnings = json.loads(answers(folder / "mine", capsys, "--json"))["warnings"]
-    (note,) = [one for one in warnings if one.startswith("In ")]
-    assert note.startswith("In 4 of 10 pairs, runs of the same seed were trained on other hardware or by another")
-    assert note.count("rope-2d") == 4
 
 
 @pytest.fixture

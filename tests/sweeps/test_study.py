@@ -32,28 +32,12 @@ def labels(plan):
     return list(dict.fromkeys(run.variant for run in plan.runs))
 
 
-def test_the_position_study_is_the_papers_question():
-    plan = make_plan(load_study("position"))
-    assert labels(plan) == ["none", "sinusoidal", "learned-1d", "learned-2d"]
-    assert plan.baseline == "none"
-    assert len(plan.runs) == 20
-
-
 def test_all_is_every_kind_that_is_known(monkeypatch):
     monkeypatch.setitem(REGISTRY, "mine", REGISTRY["none"])
     study = parse_study({"name": "mine", "factors": {"model.pos-embed": "all", "model.depth": [1]}}, "mine.yaml")
     assert study.factors["model.pos_embed"] == list(REGISTRY) and study.factors["model.pos_embed"][-1] == "mine"
     with pytest.raises(UserError, match="mine.yaml: factors"):
         parse_study({"name": "mine", "factors": {"model.depth": "all"}}, "mine.yaml")
-
-
-def test_the_study_of_kinds_and_sites_has_every_kind_that_both_sites_allow():
-    plan = make_plan(load_study("kind-x-site"))
-    pairs = {(run.config.model.pos_embed, run.config.model.pos_site) for run in plan.runs} - {("none", "natural")}
-    kinds = {name: kind.sites for name, kind in REGISTRY.items() if {"stem", "every-layer"} <= set(kind.sites)}
-    assert {pair for pair in pairs if pair[0] != "none"} == {
-        (name, site) for name in kinds for site in kinds[name] if site in ("stem", "every-layer", "every-layer-shared")
-    }
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -100,13 +84,6 @@ def test_extra_cells_stand_beside_the_product_and_leave_the_rest_to_the_base():
     assert labels(plan)[-1] == plan.baseline == "pos_embed=none"
     assert plan.runs[-1].levels == {"model.pos_embed": "none", "model.pos_site": "natural"}
     assert len(plan.runs) == 3
-
-
-def test_an_empty_level_has_a_visible_label():
-    for baseline in ("", '""'):
-        plan = plan_of(factors={"eval.img_sizes": ["", "8,12"]}, baseline=baseline, seeds=1)
-        assert [run.variant for run in plan.runs] == ['""', "8,12"]
-        assert plan.baseline == '""'
 
 
 RATES = "model.pos_drop_rate+model.mlp_drop_rate"
@@ -229,13 +206,6 @@ def test_a_file_that_is_no_study_is_refused_by_name(tmp_path, body, said):
     path.write_text(body)
     error = refusal(read_study_file, path)
     assert str(path) in error and said in error
-
-
-def test_studies_are_found_by_name_or_by_path(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text("name: mine\nfactors:\n  model.patch-size: [2, 4]\n")
-    assert load_study("depth").name == "depth"
-    assert list(load_study(str(path)).factors) == ["model.patch_size"]
 
 
 def test_more_seeds_extend_a_study_and_fewer_forget_none(tmp_path):

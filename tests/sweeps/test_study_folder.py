@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -78,20 +77,6 @@ def test_runs_of_other_images_are_not_reused(tmp_path):
         folder.ready()
 
 
-def test_images_of_finished_runs_may_be_gone(tmp_path):
-    roots = [str(paint(tmp_path / root, 1)) for root in ("one", "two")]
-    data = {"data.name": "imagefolder", "data.num_classes": 2}
-    plan = make_plan(parse_study({"name": "own", "factors": {"data.root": roots}, "base": data, "seeds": 1}, "own"))
-    StudyFolder(tmp_path / "own", plan).write("here")
-    (first,) = (run for run in plan.runs if run.config.data.root == roots[0])
-    finish(tmp_path / "own" / first.name, first, data={"files": files_digest(roots[0])})
-    (tmp_path / "one").rename(tmp_path / "away")
-    StudyFolder(tmp_path / "own", plan).ready()
-    (tmp_path / "two").rename(tmp_path / "gone")
-    with pytest.raises(UserError, match=f"^data.root: .*{tmp_path}/two"):  # a run that is left needs these
-        StudyFolder(tmp_path / "own", plan).ready()
-
-
 @pytest.fixture
 def names(tmp_path, monkeypatch):
     """Images in `names`, and a study on them, in the current folder."""
@@ -156,24 +141,6 @@ def test_every_command_that_trains_refuses_changed_images(command, names, tmp_pa
     status, _, err = vit_sweep(*command.replace("LR", lr).split(), "--tracking", "off")
     (line,) = [line for line in err.splitlines() if "error" in line]
     assert status == 2 and "data.root: the files of 'names' are not those of the run in 'runs/own/" in line
-
-
-@pytest.mark.parametrize("study", ["own.yaml", "runs/own"])
-def test_a_study_of_an_older_version_is_one_line(study, names, tmp_path, refused):
-    """The run ids of image folders held the whole path."""
-    plan = make_plan(read_study_file(tmp_path / "own.yaml"))
-    older = [run.model_copy(update={"run_id": run.run_id[::-1]}) for run in plan.runs]
-    StudyFolder(tmp_path / "runs" / "own", plan.model_copy(update={"runs": older})).write("here")
-    line = refused("run", study)
-    assert "another version trained it, or " in line and line.count("--out") == 1
-
-
-def test_show_decodes_nothing(names, tmp_path, monkeypatch, vit_sweep):
-    plan = make_plan(read_study_file(tmp_path / "own.yaml"))
-    StudyFolder(tmp_path / "runs" / "own", plan).write("here")
-    monkeypatch.setattr("experiments.data.folder.to_rgb", Mock(side_effect=AssertionError))
-    status, out, _ = vit_sweep("show", "own.yaml", "--data.root", f"{names}/")
-    assert status == 0 and "own" in out
 
 
 @pytest.mark.parametrize(

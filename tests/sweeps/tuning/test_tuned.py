@@ -160,15 +160,6 @@ def test_a_bad_file_is_refused_in_one_line_and_leaves_nothing(run, study, tree, 
     assert not (study.parent / "mine").exists()
 
 
-def test_the_file_is_read_back_as_it_was_written(tmp_path):
-    tree = tuned_tree(**{"cls": 1e-05, "gap": 0.1 + 0.2})
-    write_tuned(tmp_path / "a.yaml", Tuned.model_validate(tree))
-    first = read_tuned(tmp_path / "a.yaml")
-    assert first.variants["gap"].settings == {"optim.lr": 0.1 + 0.2}
-    write_tuned(tmp_path / "b.yaml", first)
-    assert (tmp_path / "a.yaml").read_bytes() == (tmp_path / "b.yaml").read_bytes()
-
-
 def trial(number: int, accuracy: float, loss: float = 1.0, status: str = "finished", **settings) -> TunedTrial:
     values = {"val/acc": accuracy, "val/loss": loss, "settings": settings}
     return TunedTrial(variant="v", trial=number, seed=number, status=status, epochs=1, **values)
