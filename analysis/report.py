@@ -52,7 +52,7 @@ def summary(findings: Findings) -> str:
     seeds = study.of(*ENDED)["variant"].value_counts().reindex(study.variants, fill_value=0)
     counted = words.seeds(seeds, findings.counted)
     data = "" if "data.name" in varying(study) else study.base.get("data.name", "")
-    margin, tuned, looks = variants.margin, study.plan.tuned, findings.policy.looks
+    margin, tuned, looks = variants.margin, study.plan.tuning, findings.policy.looks
     parts = [
         f"{name(study)}.",
         f"{words.plural(len(variants.names), 'variant')} × {counted}{f' on {data}' if data else ''}.",

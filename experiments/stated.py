@@ -1,14 +1,13 @@
-"""What a study and the plan of a user's table both state: seeds, looks, margin, family, extra variants."""
+"""The types of what a study states, which check themselves: names, seeds, looks, margins, families."""
 
-import itertools
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt
 
-from experiments.errors import UserError, format_level
+from experiments.errors import format_level
 from experiments.metric import EXPECTED, LARGEST, MAX_MARGIN, SMALLEST, is_metric
 from vit.registry import nearest
 
@@ -19,12 +18,12 @@ MAX_LOOK = 10_000
 MOST_PAIRS = 150  # variants of which every pair is compared; more pairs are too many to compute and to read
 
 
-def _check_name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", name):
-        raise ValueError(
-            f"{name!r} is not allowed: "
-            "expected at most 80 of a-z, A-Z, 0-9, '.', '_' and '-', the first of a-z, A-Z, 0-9"
-        )
+def _check_name(name: Any) -> Any:
+    if isinstance(name, bool):
+        raise ValueError(f"{name} is not allowed: YAML reads yes, no, on and off as true and false; use quotes")
+    if isinstance(name, str) and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", name):
+        expected = "at most 80 of a-z, A-Z, 0-9, '.', '_' and '-', the first of a-z, A-Z, 0-9"
+        raise ValueError(f"{name!r} is not allowed: expected {expected}")
     return name
 
 
@@ -40,13 +39,13 @@ def _check_looks(looks: list[int]) -> list[int]:
     return looks
 
 
-def _check_seeds(seeds: Any) -> Any:
-    listed, lowest = (seeds, 0) if isinstance(seeds, list) else ([seeds], 1)
-    allowed = all(type(seed) is int and lowest <= seed <= MAX_SEED for seed in listed)
+def _list_seeds(seeds: Any) -> Any:
+    listed, lowest, highest = (seeds, 0, MAX_SEED) if isinstance(seeds, list) else ([seeds], 1, MAX_RUNS)
+    allowed = all(type(seed) is int and lowest <= seed <= highest for seed in listed)
     if not listed or not allowed or len(set(listed)) < len(listed):
-        expected = f"a number of seeds from 1, or a list of different seeds from 0 to {MAX_SEED}"
+        expected = f"a number of seeds from 1 to {MAX_RUNS:,}, or a list of different seeds from 0 to {MAX_SEED}"
         raise ValueError(f"{repr(seeds)[:80]} is not allowed: expected {expected}")
-    return seeds
+    return seeds if isinstance(seeds, list) else list(range(seeds))
 
 
 def _check_margin(margin: float) -> float:
@@ -55,7 +54,7 @@ def _check_margin(margin: float) -> float:
     return margin
 
 
-Name = Annotated[str, AfterValidator(_check_name)]
+Name = Annotated[str, BeforeValidator(_check_name)]
 MetricName = Annotated[str, AfterValidator(_check_metric)]
 Variance = Literal["shared", "paired", "unpaired"]
 """Standard errors of differences: "shared", from a variant's own variance and the average of all variants; "paired",
@@ -63,7 +62,7 @@ from the differences of each pair alone; "unpaired", as "shared", but the number
 conditions, so nothing is paired by it."""
 Family = Literal["all", "baseline"]  # the pairs that are tested: all, or those with the baseline
 Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned tests: at these numbers of seeds
-Seeds = Annotated[int | list[int], BeforeValidator(_check_seeds)]  # n for 0 to n-1, or a list
+Seeds = Annotated[list[int], BeforeValidator(_list_seeds)]  # a list; a number n is 0 to n-1
 Margin = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False), AfterValidator(_check_margin)]
 
 
@@ -98,33 +97,6 @@ def _column_margin(margin: Any) -> float | str:
 ColumnMargin = Annotated[float | str, BeforeValidator(_column_margin)]  # of a metric that is a column of a table
 
 
-def seed_list(seeds: int | list[int]) -> list[int]:
-    """Every seed, in order."""
-    return list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-
-
-def all_levels(factors: Mapping[str, Sequence[Any]], extra: Sequence[Levels]) -> Iterator[Levels]:
-    """The levels of every variant: the product, with the last factor changing fastest, then the extra variants."""
-    for levels in itertools.product(*factors.values()):
-        yield dict(zip(factors, levels, strict=True))
-    yield from extra
-
-
-def check_number(factors: Mapping[str, Sequence[Any]], extra: Sequence[Levels], seeds: int | list[int]) -> None:
-    """Raise `ValueError` where there are more than `MAX_RUNS` runs."""
-    variants = math.prod(map(len, factors.values())) + len(extra)
-    if (runs := variants * (seeds if isinstance(seeds, int) else len(seeds))) > MAX_RUNS:
-        raise ValueError(f"factors, seeds: {variants:,} variant(s) are {runs:,} runs; allowed: up to {MAX_RUNS:,}")
-
-
-def check_are_factors(factors: Mapping[str, Any], extra: Sequence[Levels], **fields: Collection[str]) -> None:
-    """Raise `ValueError` where `extra`, or another field, names what is no factor."""
-    for field, given in [*fields.items(), *(("extra", levels) for levels in extra)]:
-        for factor in given:
-            if factor not in factors:
-                raise ValueError(f"{field}: {factor} is not a factor; {nearest(factor, list(factors))}")
-
-
 def variant_name(factors: Iterable[str], levels: Iterable[str]) -> str:
     """A variant named by its levels: `depth=2, head=logits`; by the level alone where there is one factor."""
     names = [" + ".join(path.rpartition(".")[2] for path in factor.split("+")) for factor in factors]
@@ -148,9 +120,3 @@ def baseline_of(given: Any, variants: Mapping[str, Levels]) -> str:
         problem = "matches several variants" if labels else "is not a variant"
         raise ValueError(f"baseline: {shown!r} {problem}; {nearest(shown, labels or variants)}")
     return labels[0]
-
-
-def check_last_look(name: str, seeds: Sequence[int], looks: Sequence[int]) -> None:
-    """Raise `UserError` where there are seeds that no planned look tests."""
-    if looks and len(seeds) > looks[-1]:
-        raise UserError(f"{name}: seeds: {len(seeds)} are more than the last planned look tests, {looks[-1]}")

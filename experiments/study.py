@@ -1,86 +1,95 @@
-"""A study's plan as data, study.json, and its runs, for sweeps and reports. This module imports no torch."""
+"""A study: what is compared and how, and its runs. One type for the YAML file, study.json, a sweep and a report.
+
+This module imports no torch.
+"""
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, StrictInt, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    PrivateAttr,
+    StrictInt,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from experiments.config import SECTIONS, RunConfig, changed_settings, override, run_id
-from experiments.errors import first_line
+from experiments.config import SECTIONS, RunConfig, changed_settings, flatten, override, run_id, unplaced
+from experiments.errors import first_line, format_level
 from experiments.files import RecordError, read_json, write_json
 from experiments.metric import EXPECTED, Metric, is_metric
-from experiments.stated import Family, Looks, Margin, MetricName, Variance
+from experiments.stated import MAX_RUNS, Family, Levels, Looks, Margin, MetricName, Name, Seeds, Variance, read_margin
 from experiments.tuned import Tuned
+from vit.registry import REGISTRY, nearest
 
 STUDY = "study.json"
+SCHEMA = 2  # of study.json
+OLDER = "5882561a"  # the last commit that reads and resumes studies of the schema before
 REFERENCE = Path(__file__).resolve().parents[1] / "analysis" / "reference"  # of a checkout: exports of its authors
-GRID = ("tuned", "base", "factors", "extra")  # fields that decide which runs a study has
+GRID = ("tuning", "base", "factors", "extra")  # fields that decide which runs a study has
 COMPARISON = ("baseline", "metric", "margin", "looks", "variance", "family")  # stay after the first run
 OTHER_FOLDERS = ("locks", "report", "tuning", "wandb")  # in a study's folder, beside those of its runs
 OTHER_FILES = (".db", ".json", ".jsonl", ".lock", ".log", ".yaml")  # endings of the files there
-
-
-def _check_names(settings: Mapping[str, Any]) -> None:
-    """The two names by which reports look settings up are text. Other values may be of earlier versions."""
-    for path in ("data.name", "model.pos_embed"):
-        if not isinstance(settings.get(path, ""), str):
-            raise ValueError(f"{path}: {str(settings[path])[:60]!r} is not a name")
+WHY_OTHER = "another version trained it, or the source of its plug-in was changed or is not recorded there"
+"""Why a run of study.json has another run id here, though its settings are the same."""
+KIND = "model.pos_embed"
+MAX_SLUG = 60  # characters of a variant's label in the name of a folder
 
 
 class RunSpec(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
-    """One run of a plan: its name, which is also that of its folder, its variant, the variant's levels, its seed.
+    """One run of a study: its name, which is also that of its folder, its variant, the variant's levels, its seed.
 
-    `levels` and `settings` are by dotted path. `settings` are those that differ from the defaults, and those in which
-    its variant may differ from others. study.json does not repeat them: they follow from its base, levels and tuned
-    settings.
+    `levels` are by dotted path. A run of a sweep has its configuration, too.
     """
 
     name: str = Field(alias="run")
     run_id: str
     variant: str
-    levels: dict[str, Any] = {}
+    levels: Levels = {}
     seed: StrictInt
-    settings: dict[str, Any] = Field({}, exclude=True)
+    _config: RunConfig | None = PrivateAttr(None)
 
     @classmethod
-    def of(
-        cls,
-        name: str,
-        config: RunConfig,
-        variant: str = "",
-        levels: Mapping[str, Any] | None = None,
-        tuned: Mapping[str, Any] | None = None,
-    ) -> RunSpec:
-        """The run of a configuration. In the name, `{}` is the place of the first 8 digits of the run id.
-
-        `tuned`: the settings that were chosen for its variant.
-        """
+    def of(cls, name: str, config: RunConfig, variant: str = "", levels: Mapping[str, Any] | None = None) -> RunSpec:
+        """The run of a configuration. In the name, `{}` is the place of the first 8 digits of the run id."""
         digits = run_id(config)
-        return cls(
-            name=name.replace("{}", digits[:8]),
-            run_id=digits,
-            variant=variant,
-            levels=dict(levels or {}),
-            seed=config.seed,
-            settings={**changed_settings(config.model_dump(exclude={"seed"})), **(levels or {}), **(tuned or {})},
-        )
+        name = name.replace("{}", digits[:8])
+        spec = cls(name=name, run_id=digits, variant=variant, levels=dict(levels or {}), seed=config.seed)
+        return spec.configured(config)
+
+    def configured(self, config: RunConfig) -> RunSpec:
+        """The run with this configuration."""
+        run = self.model_copy()
+        run._config = config
+        return run
 
     @property
     def config(self) -> RunConfig:
-        """The configuration. Raises `UserError` where this version does not allow it."""
-        return _config_of(json.dumps(self.settings)).model_copy(update={"seed": self.seed})
+        """The configuration of a run of a sweep."""
+        assert self._config is not None, f"{self.name} is of a study that was read for a report"
+        return self._config
 
 
-@lru_cache(maxsize=1024)  # the runs of a variant share it
-def _config_of(settings: str) -> RunConfig:
-    return override(RunConfig(), json.loads(settings))
+def runs_of(variants: Iterable[RunSpec], seeds: Iterable[int]) -> list[RunSpec]:
+    """The runs of these variants, each given by one run, with these seeds: ordered by seed, so that early results are
+    paired. The name of a run's folder shows the variant, the seed and the run id.
+    """
+    runs, variants = [], list(variants)
+    for seed in seeds:
+        for run in variants:
+            slug = re.sub(r"[^A-Za-z0-9._=,+-]+", "-", run.variant.replace(", ", ","))[:MAX_SLUG].strip(".-,")
+            config = run.config.model_copy(update={"seed": seed})  # validated: the variant by its run, the seed before
+            runs.append(RunSpec.of(f"{slug or 'variant'}-s{seed}-{{}}", config, run.variant, run.levels))
+    return runs
 
 
 class Reuse(BaseModel, frozen=True, extra="forbid"):
@@ -101,148 +110,99 @@ class Reuse(BaseModel, frozen=True, extra="forbid"):
         return path.name if path.is_absolute() else self.folder
 
 
-class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
-    """A study: what is compared and how, and its runs. The fields are those of study.json, in its order.
+class Earlier(BaseModel, frozen=True, extra="forbid"):
+    """What a study stated before a change. `runs`: the number of those that had ended, without those of earlier states.
 
-    `factors`: levels as the configuration parses them. `base`: the nested settings that every run starts from. `seeds`:
-    those of all runs. `definition`: the study file as the sweep read it, with the names of its plug-ins. `plugins`:
-    absolute paths; study.json has them relative to its folder. A plan is changed by `changed`, which checks it again.
+    `stated`: a field that was changed -> its value before; None where it is not known.
     """
 
-    format: Literal[1] = Field(1, alias="schema")
+    runs: StrictInt
+    stated: dict[str, Any]
+
+
+class Compared(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
+    """What a report compares: the runs of a table, or of a study.
+
+    `base`: the nested settings that every run starts from. `lower_is_better`: of a metric that is a column of a table.
+    `source`: where the table is; "" for a study. `notes`: what a reader must know of it.
+    """
+
     name: str
     description: str = ""
-    preset: str = ""
     factors: dict[str, list[Any]]
-    extra: list[dict[str, Any]] = []
+    extra: list[Levels] = []
+    base: dict[str, Any] = {}
     baseline: str
-    metric: MetricName
+    metric: str
+    lower_is_better: bool | None = None
     margin: Margin | None
     looks: Looks = []
     variance: Variance = "shared"
     family: Family = "all"
-    seeds: list[StrictInt]
-    base: dict[str, Any]
+    names: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    tuning: Tuned | None = None
     command: str | None = None
-    definition: dict[str, Any] = Field({}, alias="study")
-    plugins: list[str] = Field([], exclude=True)  # an export has their source
-    tuned: Tuned | None = None
-    reuse: list[Reuse] = []  # left out where empty; only the study's own folder is read with it, see `runs.reused`
-    runs: list[RunSpec] = Field(min_length=1)
+    source: str = ""
+    notes: list[str] = []
+    runs: list[RunSpec] = []
 
-    @field_validator("base")
+    @field_validator("runs")
     @classmethod
-    def _check_base(cls, base: dict[str, Any]) -> dict[str, Any]:
-        for name in SECTIONS & base.keys():
-            if not isinstance(base[name], dict):
-                raise ValueError(f"{name}: {str(base[name])[:60]!r} is not a section of settings")
-        _check_names(changed_settings(base))
-        return base
+    def _check_runs(cls, runs: list[RunSpec]) -> list[RunSpec]:
+        """No two runs may be counted as one."""
+        known: dict[Any, str] = {}
+        for run in runs:
+            _check_names(run.levels)
+            for key, what in ((run.name, "is listed twice"), ((run.variant, run.seed), "has the variant and seed of")):
+                if key in known:
+                    raise ValueError(f"{run.name} {what}{f' {known[key]}' if key != run.name else ''}")
+                known[key] = run.name
+        return runs
 
     @model_validator(mode="after")
-    def _check_runs(self) -> StudyPlan:
-        """No two runs may be counted as one."""
-        self._check_source()
-        known: dict[Any, str] = {}
-        for run in self.runs:
-            _check_names(run.levels)
-            variant = run.variant, run.seed
-            for key, what in ((run.name, "is listed twice"), (variant, "has the variant and seed of")):
-                if key in known:
-                    raise ValueError(f"runs: {run.name} {what}{f' {known[key]}' if key == variant else ''}")
-                known[key] = run.name
-        if self.tuned and (untuned := [label for label in self.labels if label not in self.tuned.variants]):
-            raise ValueError(f"tuned.variants: has no settings for {untuned[0]!r}")
-        if self.baseline not in self.labels:
+    def _check_compared(self) -> Self:
+        if self.runs and self.baseline not in self.variants:
             raise ValueError(f"baseline: no run has the variant {self.baseline!r}")
-        if set(self.seeds) != (seeds := {run.seed for run in self.runs}):
-            raise ValueError(f"seeds: {str(self.seeds)[:60]} are not the seeds of the runs, {str(sorted(seeds))[:60]}")
+        if self.tuning and (untuned := [label for label in self.variants if label not in self.tuning.variants]):
+            raise ValueError(f"tuning.variants: has no settings for {untuned[0]!r}")
+        if self.lower_is_better is None and not is_metric(self.metric):
+            raise ValueError(f"metric: {self.metric!r} is not allowed: {EXPECTED}")
         return self
 
-    def _check_source(self) -> None:
-        """A planned study states its margin, and its runs have seeds and folders of their own in its folder."""
-        if self.margin is None:
-            raise ValueError("margin: is required")
-        if self.variance == "unpaired":
-            raise ValueError("variance: 'unpaired' is not allowed: the runs of a study have seeds")
-        for run in self.runs:
-            is_folder = run.name.isprintable() and Path(run.name).name == run.name and run.name not in ("", "..")
-            if not is_folder or run.name in OTHER_FOLDERS or run.name.endswith(OTHER_FILES):
-                raise ValueError(f"runs: {run.name!r} is not the name of a folder")
+    @classmethod
+    def parse(cls, tree: Any, source: str) -> Self:
+        """What is compared, from its plain form. Raises `RecordError` naming source and field."""
+        try:
+            return cls.model_validate(tree)
+        except ValidationError as error:
+            raise RecordError(f"{source}: {first_line(error, known=FIELDS if cls is Study else ())}") from error
 
     def changed(self, **fields: Any) -> Self:
-        """The plan with other fields, checked again. With other `runs`, the seeds are theirs. Raises `RecordError`."""
-        if "runs" in fields:
-            fields.setdefault("seeds", sorted({run.seed for run in fields["runs"]}))
-        stated = {name: getattr(self, name) for name in self.model_fields_set}
-        try:
-            return self.model_validate({**stated, **fields})
-        except ValidationError as error:
-            raise RecordError(f"{self.name}: {first_line(error)}") from error
-
-    @classmethod
-    def parse(cls, tree: Any, source: str) -> StudyPlan:
-        """A plan from its plain form, `Inferred` if it has a source. Raises `RecordError` naming the field."""
-        kind = Inferred if isinstance(tree, Mapping) and tree.get("source") is not None else StudyPlan
-        try:
-            plan = kind.model_validate(tree)
-        except ValidationError as error:
-            raise RecordError(f"{source}: {first_line(error)}") from error
-        base = changed_settings(plan.base)
-        runs = [
-            run.model_copy(update={"settings": {**base, **run.levels, **plan.tuned_for(run.variant)}})
-            for run in plan.runs
-        ]
-        return plan.changed(runs=runs, seeds=plan.seeds)
-
-    @classmethod
-    def read(cls, study_dir: Path) -> StudyPlan:
-        """Read STUDY/study.json, the plan of run folders. Raises `RecordError`, also where the runs have none."""
-        path = Path(study_dir) / STUDY
-        try:
-            tree = read_json(path)
-        except RecordError as error:
-            if not path.is_file():
-                raise
-            advice = "move it away; the same `vit-sweep run` writes it again, and finished runs stay"
-            raise RecordError(f"{error}; {advice}") from error
-        others = {key: tree.get(key) for key in ("export", "source")} if isinstance(tree, dict) else {}
-        if others.get("export") is not None or others.get("source") is not None:
-            kind = "an exported study" if others["export"] is not None else f"a study of {others['source']!r}"
-            raise RecordError(f"{path}: holds {kind}, which has no run folders (see vit-report); choose another --out")
-        plan, folder = cls.parse(tree, str(path)), path.parent.resolve()
-        plan = plan.changed(plugins=[os.path.normpath(folder / file) for file in plan.plugins])
-        return plan.with_sources(lambda source: os.path.normpath(folder / source.folder))
-
-    def write(self, study_dir: Path) -> None:
-        folder = Path(study_dir).resolve()
-        files = [os.path.relpath(file, folder) for file in self.plugins]
-        tree = self.with_sources(lambda source: os.path.relpath(source.folder, folder)).tree()
-        write_json(Path(study_dir) / STUDY, {**tree, **({"plugins": files} if files else {})})
-
-    def with_sources(self, place: Callable[[Reuse], str]) -> Self:
-        """The plan with other paths of the sources whose runs it reuses."""
-        sources = [source.model_copy(update={"folder": place(source)}) for source in self.reuse]
-        return self.changed(reuse=sources) if sources else self
+        """The same with other fields, which the caller has checked."""
+        return self.model_copy(update=fields)
 
     def tree(self) -> dict[str, Any]:
         """The plain form: the fields that were given."""
-        tree = {"schema": self.format, **self.model_dump(by_alias=True, exclude_unset=True)}
-        return {**tree, "tuned": self.tuned.tree()} if self.tuned else tree
+        tree = {"schema": SCHEMA, **self.model_dump(by_alias=True, exclude_unset=True)}
+        return {**tree, "tuning": self.tuning.tree()} if self.tuning else tree
 
     @property
     def compared_by(self) -> Metric:
         """The metric, which knows what is better."""
-        return Metric(self.metric)
+        return Metric(self.metric, {True: "lower", False: "higher", None: ""}[self.lower_is_better])
 
     @property
     def tuned_settings(self) -> tuple[str, ...]:
         """The settings that were tuned for each variant; empty for a study that was not tuned."""
-        return tuple(self.tuned.space) if self.tuned else ()
+        return tuple(self.tuning.space) if self.tuning else ()
 
-    def tuned_for(self, variant: str) -> dict[str, Any]:
-        """The settings that were tuned for a variant, and their values."""
-        return self.tuned.variants[variant].settings if self.tuned else {}
+    def settings(self, run: RunSpec) -> dict[str, Any]:
+        """The settings of a run without its seed, by dotted path: those that differ from the defaults, its levels, and
+        those that were tuned for its variant.
+        """
+        tuned = self.tuning.variants[run.variant].settings if self.tuning else {}
+        return {**changed_settings(self.base), **run.levels, **tuned}
 
     @property
     def one_change(self) -> bool:
@@ -258,16 +218,6 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         return len(numbers) > 1 and min(numbers) > 1 and len(rows) == math.prod(numbers)
 
     @property
-    def short_names(self) -> dict[str, str]:
-        """The names that the study file gives to variants in tables and figures: variant -> name."""
-        given = self.definition.get("labels")
-        return {str(variant): str(name) for variant, name in given.items()} if isinstance(given, Mapping) else {}
-
-    @property
-    def labels(self) -> list[str]:
-        return list(self.variants)
-
-    @property
     def variants(self) -> dict[str, RunSpec]:
         """Variant -> its first run, in the order of the runs."""
         first: dict[str, RunSpec] = {}
@@ -276,22 +226,225 @@ class StudyPlan(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
         return first
 
 
-class Inferred(StudyPlan, frozen=True, extra="forbid"):
-    """A plan that was inferred from runs: of a table, which may be a project of W&B.
+class Study(Compared, frozen=True, extra="forbid"):
+    """An ablation: every combination of the factors' levels, and the `extra` variants, each with every seed.
 
-    `source`: where they are. `notes`: what a reader must know of it. `lower_is_better`: of a metric that is a column of
-    a table. There may be no margin, and the runs need no folders.
+    A factor is a dotted path of `RunConfig`. Paths joined by "+" change together; a level of such a factor is a list
+    with one value per path. The first fields are those of the YAML file; `sweeps.plan` checks the levels, writes them
+    as the configuration parses them, and adds the others. `base`: dotted settings in the file, nested ones after that.
     """
 
-    metric: str
-    source: str
-    notes: list[str] = []
-    lower_is_better: bool | None = None
+    format: Literal[2] = Field(2, alias="schema")
+    name: Name = Field(description="also the name of its folder")
+    description: str = ""
+    plugins: list[str] = Field(
+        [], exclude=True, description="files with classes and datasets of your own, relative to the study's"
+    )
+    factors: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(min_length=1)
+    extra: list[Annotated[Levels, Field(min_length=1)]] = Field(
+        [], description="variants beyond the product; a factor that is left out is as in base"
+    )
+    base: dict[str, Any] = Field(
+        {}, description="name of a preset; or dotted settings, with an optional `preset` or `study`, a built-in one"
+    )
+    baseline: Any = Field(None, description="a label, a level or levels; default: the first variant")
+    seeds: Seeds = Field([0, 1, 2, 3, 4], description="n for 0..n-1, or a list")
+    metric: MetricName = "test/acc"
+    margin: float = Field(0.01, description="margin of the equivalence tests")
+    looks: Looks = Field([], description="numbers of seeds at which the study is tested; the last is the maximum")
+    variance: Literal["shared", "paired"] = Field(
+        "shared",
+        description="standard errors of differences: shared (the variant's own and the average of all), or paired",
+    )
+    family: Family = Field(
+        "all", description="the pairs that are tested: all, or baseline: those with the baseline only, which shows more"
+    )
+    tuned: str | None = Field(
+        None,
+        exclude=True,
+        description="the settings of each variant: a tuned.yaml of `vit-sweep tune`, relative to the study's file",
+    )
+    reuse: list[str] = Field(
+        [], exclude=True, description="exports whose runs are taken as they are: paths, or names in analysis/reference"
+    )
+    names: dict[str, str] = Field({}, description="factor -> its name in labels")
+    labels: dict[str, str] = Field({}, description="variant -> its name in tables and figures; may change at any time")
+    preset: str = ""
+    sources: list[Reuse] = []  # what `reuse` names; only the study's own folder is read with it, see `runs.reused`
+    earlier: list[Earlier] = []
 
-    def _check_source(self) -> None:
-        if self.lower_is_better is None and not is_metric(self.metric):
-            raise ValueError(f"metric: {self.metric!r} is not allowed: {EXPECTED}")
+    @field_validator("factors", "names", "base", "baseline", "extra", mode="before")
+    @classmethod
+    def _normalize_paths(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.field_name == "base" and isinstance(value, str):
+            return {"preset": value}
+        if isinstance(value, list):
+            return [cls._normalize_paths(item, info) for item in value]
+        if not isinstance(value, Mapping):
+            return value
+        renamed = {str(path).replace("-", "_"): item for path, item in value.items()}
+        if len(renamed) < len(value):
+            raise ValueError(f"{', '.join(map(str, value))}: two of these are the same setting")
+        if info.field_name == "factors" and renamed.get(KIND) == "all":  # every kind that is known, also from plug-ins
+            renamed[KIND] = list(REGISTRY)
+        return renamed
+
+    @field_validator("margin", mode="before")
+    @classmethod
+    def _read_margin(cls, margin: Any, info: ValidationInfo) -> float:
+        """A number, or a text with a unit of accuracies: `1 point`, `0.5 points` or `0.5 %`."""
+        return read_margin(margin, Metric(info.data.get("metric", "test/acc")).is_share)
+
+    @field_validator("base")
+    @classmethod
+    def _check_base(cls, base: dict[str, Any]) -> dict[str, Any]:
+        for name in SECTIONS & base.keys():
+            if not isinstance(base[name], dict):
+                raise ValueError(f"{name}: {str(base[name])[:60]!r} is not a section of settings")
+        _check_names(changed_settings(base))
+        return base
+
+    @field_validator("runs")
+    @classmethod
+    def _check_folders(cls, runs: list[RunSpec]) -> list[RunSpec]:
+        """The runs have folders of their own in the study's."""
+        for name in (run.name for run in runs):
+            is_folder = name.isprintable() and Path(name).name == name and name not in ("", "..")
+            if not is_folder or name in OTHER_FOLDERS or name.endswith(OTHER_FILES):
+                raise ValueError(f"{name!r} is not the name of a folder")
+        return runs
+
+    @model_validator(mode="after")
+    def _check_factors(self) -> Self:
+        variants = math.prod(map(len, self.factors.values())) + len(self.extra)
+        if (runs := variants * len(self.seeds)) > MAX_RUNS:
+            raise ValueError(f"factors, seeds: {variants:,} variant(s) are {runs:,} runs; allowed: up to {MAX_RUNS:,}")
+        if not self.runs and self.looks and len(self.seeds) > self.looks[-1]:
+            more = f"{len(self.seeds)} are more than the last planned look tests, {self.looks[-1]}"
+            raise ValueError(f"seeds: {more}")
+        paths = [path for factor in self.factors for path in factor.split("+")]
+        for path in paths:
+            if not path or paths.count(path) > 1:
+                raise ValueError(f"factors: {path!r} {'occurs twice' if path else 'is not a setting'}")
+        if "seed" in paths:
+            raise ValueError("factors: seed cannot be a factor; list the seeds in `seeds`")
+        for field, given, what in (("names", self.names, "factors"), ("labels", self.labels, "variants")):
+            if len(set(given.values())) < len(given):
+                raise ValueError(f"{field}: {', '.join(given.values())}: two {what} have the same name")
+        baseline = self.baseline if isinstance(self.baseline, Mapping) else {}
+        for field, named in (("names", self.names), ("baseline", baseline), *(("extra", of) for of in self.extra)):
+            if unknown := [factor for factor in named if factor not in self.factors]:
+                raise ValueError(f"{field}: {unknown[0]} is not a factor; {nearest(unknown[0], list(self.factors))}")
+        stated = [(factor, level) for factor, levels in self.factors.items() for level in levels]
+        for factor, level in (*stated, *(item for levels in (baseline, *self.extra) for item in levels.items())):
+            _check_level(factor, level)
+        if self.runs and {*self.seeds} != (seeds := {run.seed for run in self.runs}):
+            raise ValueError(f"seeds: {str(self.seeds)[:60]} are not the seeds of the runs, {str(sorted(seeds))[:60]}")
+        return self
+
+    @classmethod
+    def read(cls, study_dir: Path) -> Study:
+        """Read STUDY/study.json, the plan of run folders. Raises `RecordError`, also where the runs have none."""
+        path = Path(study_dir) / STUDY
+        try:
+            tree = read_json(path)
+        except RecordError as error:
+            if not path.is_file():
+                raise
+            advice = "move it away; the same `vit-sweep run` writes it again, and finished runs stay"
+            raise RecordError(f"{error}; {advice}") from error
+        if tree.get("schema") == SCHEMA - 1:
+            advice = f"commit {OLDER}, or the one in its records, reads and resumes it"
+            raise RecordError(f"{path}: is of an earlier version; {advice}")
+        if tree.get("export") is not None or tree.get("source"):
+            kind = "a table" if tree.get("source") else "an exported study"
+            raise RecordError(f"{path}: holds {kind}, which has no run folders (see vit-report); choose another --out")
+        study, folder = cls.parse(tree, str(path)), path.parent.resolve()
+        if not study.runs:
+            raise RecordError(f"{path}: runs: is required")
+        return study.placed(lambda file: os.path.normpath(folder / file))
+
+    def write(self, study_dir: Path) -> None:
+        """Write STUDY/study.json. Paths of plug-ins and sources are relative to the folder."""
+        folder = Path(study_dir).resolve()
+        study = self.placed(lambda file: os.path.relpath(file, folder))
+        write_json(Path(study_dir) / STUDY, study.tree() | ({"plugins": study.plugins} if study.plugins else {}))
+
+    def placed(self, place: Any) -> Study:
+        """The study with other paths of its plug-ins and sources: `place` maps each."""
+        sources = [source.model_copy(update={"folder": place(source.folder)}) for source in self.sources]
+        changes = {"plugins": [place(file) for file in self.plugins], "sources": sources}
+        return self.changed(**{name: paths for name, paths in changes.items() if paths})
+
+    def configured(self) -> Study:
+        """The study with the configuration of every run. Raises `UserError` where this version does not allow one."""
+        configs = {label: override(RunConfig(), self.settings(run)) for label, run in self.variants.items()}
+        runs = [run.configured(configs[run.variant].model_copy(update={"seed": run.seed})) for run in self.runs]
+        return self.changed(runs=runs)
+
+    def extended(self, old: Study, ended: int) -> Study:
+        """The study with what the one in its folder, `old`, has more: seeds, names of runs, sources, earlier states.
+
+        `ended`: the number of runs of `old` that have ended. What they were planned by is then an earlier state.
+        """
+        seeds = list(dict.fromkeys([*old.seeds, *self.seeds]))
+        names = {run.run_id: run.name for run in old.runs}
+        runs = runs_of(self.variants.values(), seeds)
+        runs = [run.model_copy(update={"name": names.get(run.run_id, run.name)}) for run in runs]
+        new = self.changed(seeds=seeds, runs=runs, **({"earlier": old.earlier} if old.earlier else {}))
+        before, after = (study._stated(("seeds", "factors", "extra", *COMPARISON), new) for study in (old, new))
+        changed = {field: value for field, value in before.items() if value != after[field]}
+        if changed and (fresh := ended - sum(state.runs for state in old.earlier)) > 0:
+            return new.changed(earlier=[*old.earlier, Earlier(runs=fresh, stated=changed)])
+        return new
+
+    def difference(self, new: Study, finished: bool) -> str:
+        """What makes `new`, an extension of this study, another one, in one line; "" where nothing does.
+
+        It may have more seeds, levels and factors. Until a run has `finished` it may also be compared otherwise.
+        """
+        known, why = {run.run_id for run in new.runs}, ""
+        if lost := [run for run in self.runs if run.run_id not in known]:
+            before, after = self._grid, new._grid
+        elif finished:
+            before, after = self._stated(COMPARISON, new), new._stated(COMPARISON, new)
+            why = ", and it cannot change after the first run has finished"
+        else:
+            return ""
+        for path in {**before, **after}:
+            if before.get(path) != after.get(path):
+                return f"{path} is {format_level(before.get(path))} there and {format_level(after.get(path))} here{why}"
+        return f"{lost[0].name} is not among the runs here: {WHY_OTHER}" if lost else ""
+
+    def _stated(self, fields: Iterable[str], new: Study) -> dict[str, Any]:
+        """Some fields. The baseline is as `new` calls it: more factors give longer labels."""
+        labels = {run.run_id: run.variant for run in new.runs}
+        baseline = labels.get(self.variants[self.baseline].run_id, self.baseline)
+        return {**{field: getattr(self, field) for field in fields}, "baseline": baseline}
 
     @property
-    def compared_by(self) -> Metric:
-        return Metric(self.metric, {True: "lower", False: "higher", None: ""}[self.lower_is_better])
+    def _grid(self) -> dict[str, Any]:
+        """What decides which runs a study has, in one level."""
+        tuned = {label: chosen.settings for label, chosen in self.tuning.variants.items()} if self.tuning else {}
+        base = unplaced(dict(flatten(self.base)))
+        return dict(flatten({**{field: getattr(self, field) for field in GRID}, "base": base, "tuning": tuned}))
+
+
+def _check_names(settings: Mapping[str, Any]) -> None:
+    """The two names by which reports look settings up are text. Other values may be of earlier versions."""
+    for path in ("data.name", KIND):
+        if not isinstance(settings.get(path, ""), str):
+            raise ValueError(f"{path}: {str(settings[path])[:60]!r} is not a name")
+
+
+def _check_level(factor: str, level: Any) -> None:
+    count = len(factor.split("+"))
+    if count > 1 and not (isinstance(level, list) and len(level) == count):
+        raise ValueError(f"factors: {factor}: {level!r} is not allowed: expected a list of {count} values")
+    for value in level if count > 1 else [level]:
+        if not isinstance(value, str | int | float | None):
+            raise ValueError(f"factors: {factor}: {value!r} is not allowed: expected a single value")
+
+
+OURS = ("format", "preset", "lower_is_better", "source", "notes", "tuning", "sources", "command", "runs", "earlier")
+FIELDS = tuple(name for name in Study.model_fields if name not in OURS)  # of the YAML file

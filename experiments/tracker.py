@@ -19,7 +19,7 @@ from experiments.errors import UserError, plural, say
 from experiments.files import check_name, delete_folders, own_folder, write_json
 from experiments.metric import METRICS, last_and_best
 from experiments.runs import record, resume
-from experiments.study import STUDY, RunSpec, StudyPlan
+from experiments.study import STUDY, RunSpec, Study
 from experiments.tracking import (
     ANSWER_SECONDS,
     FOLDER,
@@ -42,7 +42,7 @@ END_SECONDS = 10.0  # that the end of a command waits for W&B
 BYTES_PER_SECOND = 250_000  # the slowest upload of a checkpoint that is waited for
 MAX_TAG = 64  # characters, a limit of W&B
 INTERRUPTED = 255  # the exit code of a run that was stopped; W&B shows it as failed
-NOT_IN_SUMMARY = ("files", "schema", "provenance", "planned")
+NOT_IN_SUMMARY = ("files", "schema", "provenance")
 SETTINGS = {
     **{"init_timeout": ANSWER_SECONDS, "finish_timeout": ANSWER_SECONDS, "finish_timeout_raises": True},
     **{"silent": True, "console": "off", "x_transaction_log_flush_interval": 1, "x_save_requirements": False},
@@ -228,7 +228,7 @@ class Sender:
     def _plan(self, run: str) -> RunSpec | None:
         """A run of the study's plan, which is read again for a run that it lacks."""
         if run not in self.planned and (self.folder / STUDY).is_file():
-            plan = StudyPlan.read(self.folder)
+            plan = Study.read(self.folder)
             self.study, self.planned = plan.name, {planned.name: planned for planned in plan.runs}
         return self.planned.get(run)
 

@@ -15,7 +15,6 @@ from typing import Any, Protocol, assert_never
 
 from experiments.errors import UserError, duration_text
 from experiments.files import RecordError, own_folder, write_text
-from experiments.locks import DRIVER_LOCK
 from experiments.metric import Metric
 from experiments.runs import record
 from experiments.runs.resume import epochs_done
@@ -83,8 +82,6 @@ class Driver:
         self.failing: dict[Hashable, set[str]] = {}  # place -> the runs that failed there one after another
         self.again: set[str] = set()  # runs that have failed and wait for another attempt
         self.told: set[str] = set()  # runs of other processes that are waited for
-        self.lock = task.log.with_name(DRIVER_LOCK)
-        self.is_only = self.lock.exists()
         engine.say = display.note
         engine.begin(task)
 
@@ -102,8 +99,6 @@ class Driver:
                 if worker in self.assigned:
                     self._take(worker, event)
             self._stop_hung()
-            if self.is_only and not self.lock.exists():
-                raise UserError(f"{self.lock.parent}: was deleted or moved; the sweep ends")
 
     def _assign(self) -> None:
         """Give runs to idle workers. Start workers while more runs are left than workers are idle."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from experiments.errors import duration_text, printable
+from experiments.errors import printable
 from experiments.metric import Metric
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import RunSpec, Study
 
 
 class ProgressDisplay:
@@ -21,17 +20,12 @@ class ProgressDisplay:
 
     def __init__(self, title: str, epochs: Sequence[int]) -> None:
         self.console = Console(stderr=True, highlight=False)
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(12),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-        )
-        self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
+        text = TextColumn("{task.description}"), BarColumn(12), MofNCompleteColumn(), TextColumn("{task.fields[note]}")
+        shown = not self.console.is_terminal
+        self.progress = Progress(*text, TimeRemainingColumn(compact=True), console=self.console, disable=shown)
         self.number, self.done = len(epochs), 0
         self.left: dict[str, int] = {}  # epochs of the runs that have begun
-        self.all_left, self.seen, self.since = sum(epochs), 0, 0.0  # epochs; when the first was seen
-        self.whole = self.progress.add_task(f"[bold]{escape(printable(title))}", total=self.all_left, note="")
+        self.whole = self.progress.add_task(f"[bold]{escape(printable(title))}", total=sum(epochs), note="")
         self.tasks: dict[Hashable, TaskID] = {}
 
     def __enter__(self) -> ProgressDisplay:
@@ -65,15 +59,14 @@ class ProgressDisplay:
         """Show that a worker has finished an epoch of a run."""
         epoch = int(row["epoch"])
         self.progress.update(self.tasks[worker], completed=epoch, note=f"val/acc {100 * row['val/acc']:.1f} %")
-        self.all_left, self.seen, self.since = self.all_left - 1, self.seen + 1, self.since or time.monotonic()
         self.left[run.name] = run.config.train.epochs - epoch
-        self._refresh()
+        self.progress.advance(self.whole)
 
     def ended(self, run: RunSpec, result: str) -> None:
         """Show that a run has ended. `result`: its status and score in words."""
         self._set_left(run, 0)
         self.done += 1
-        self.note(", ".join(filter(None, [f"[{self.done}/{self.number}] {run.name}: {result}", self._time_left()])))
+        self.note(f"[{self.done}/{self.number}] {run.name}: {result}")
 
     def failed(self, run: RunSpec, reason: str, given_up: bool = False) -> None:
         """Show that an attempt at a run has failed. `given_up`: it was the last one."""
@@ -93,25 +86,15 @@ class ProgressDisplay:
 
     def _set_left(self, run: RunSpec, epochs: int) -> None:
         """Set the number of epochs that a run has left, without training. The bar is one of epochs to train."""
-        self.all_left += epochs - self.left.get(run.name, run.config.train.epochs)
+        task, fewer = self.progress.tasks[0], self.left.get(run.name, run.config.train.epochs) - epochs
+        if fewer and task.total is not None:
+            self.progress.update(self.whole, total=task.total - fewer)
         self.left[run.name] = epochs
-        self._refresh()
-
-    def _refresh(self) -> None:
-        total = self.seen + self.all_left
-        self.progress.update(self.whole, completed=self.seen, total=total, note=self._time_left())
-
-    def _time_left(self) -> str:
-        """The time of the epochs that are left, at the pace since the first. Rich forgets it with a new total."""
-        if self.all_left <= 0 or self.seen < 2:
-            return ""
-        seconds = self.all_left * (time.monotonic() - self.since) / (self.seen - 1)
-        return f"about {duration_text(round(seconds))} left"
 
 
-def shown_metric(plan: StudyPlan) -> Metric:
+def shown_metric(study: Study) -> Metric:
     """The metric that is shown for each run that has ended: with planned looks at a test metric, `val/acc`."""
-    return Metric("val/acc" if plan.looks and plan.metric.startswith("test/") else plan.metric)
+    return Metric("val/acc" if study.looks and study.metric.startswith("test/") else study.metric)
 
 
 def result_text(summary: Mapping[str, Any], metric: Metric) -> str:

@@ -1,10 +1,9 @@
-"""The folder of a study: its plan and what has ended in it, and the one process that writes there."""
+"""The folder of a study: its study.json and what has ended in it, and the one process that writes there."""
 
 import contextlib
-import os
 from collections import Counter
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -16,9 +15,8 @@ from experiments.files import check_own
 from experiments.locks import DRIVER_LOCK, lock
 from experiments.runs import record
 from experiments.runs.history import Look, add_look
-from experiments.runs.reused import ReusedRuns, reused_runs
-from experiments.study import OTHER_FOLDERS, STUDY, RunSpec, StudyPlan
-from sweeps.merged import WHY_OTHER, with_planned_runs, with_sources
+from experiments.runs.reused import ReusedRuns, merged, reused_runs
+from experiments.study import OTHER_FOLDERS, STUDY, WHY_OTHER, RunSpec, Study
 from vit import plugins
 
 DRIVER_SECONDS = 1.0  # in which a driver that is ending ends, and one that only looks at the lock has looked
@@ -31,37 +29,37 @@ LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
 class StudyFolder:
     """A study, and what a command has read in its folder, once. A driver adds the records of runs that end.
 
-    `stated`: the plan in study.json, if there is one. `ended` has the runs that are reused, too.
+    `plan`: the study with the runs of the command. `old`: the study in study.json, if there is one; `whole`: the two
+    together. `ended` has the runs that are reused, too.
     """
 
     dir: Path
-    plan: StudyPlan
+    plan: Study
     ended: Ended = field(default_factory=dict)
-    stated: StudyPlan | None = None
     reused: ReusedRuns = field(default_factory=dict)
+    old: Study | None = None
 
     @classmethod
-    def read(cls, plan: StudyPlan, study_dir: Path, only: Collection[str] | None = None) -> Self:
-        """Read study.json and the records, or `only` those of some runs. Raises `RecordError` where one is damaged, or
-        that of another run, and where a source of runs that are reused is missing or was changed.
+    def read(cls, plan: Study, study_dir: Path) -> Self:
+        """Read study.json and the records. Raises `RecordError` where one is damaged, or that of another run, and where
+        a source of runs that are reused is missing or was changed.
 
         The runs of the plan get the names, and so the folders, that they have in study.json: a study that gains a
         factor gives its variants longer labels, and the records stay where they are.
         """
-        old = _old_plan(study_dir)
-        names = {run.run_id: run.name for run in old.runs} if old else {}
-        runs = [run.model_copy(update={"name": names.get(run.run_id, run.name)}) for run in plan.runs]
-        plan = with_sources(plan.changed(runs=runs), old)
+        old = _old_study(study_dir)
+        if old:
+            names = {run.run_id: run.name for run in old.runs}
+            runs = [run.model_copy(update={"name": names.get(run.run_id, run.name)}) for run in plan.runs]
+            plan = plan.changed(runs=runs, **_sources(plan, old))
         reused, ended = reused_runs(plan), Ended()
         for run in plan.runs:
-            if only is not None and run.name not in only:
-                continue
             if summary := record.read_ended(study_dir, run):
                 ended[run.name] = summary
                 reused.pop(run.run_id, None)  # the study has its own
             elif run.run_id in reused:
                 ended[run.name] = reused[run.run_id].summary
-        return cls(study_dir, plan, ended, old, reused)
+        return cls(study_dir, plan, ended, reused, old)
 
     @property
     def left(self) -> list[RunSpec]:
@@ -69,18 +67,22 @@ class StudyFolder:
         return [run for run in self.plan.runs if run.name not in self.ended]
 
     @cached_property
-    def whole(self) -> StudyPlan:
-        """The plan together with the runs of study.json. Raises `UserError` where that holds another study."""
-        return with_planned_runs(self.plan, self.stated, self.dir)
+    def whole(self) -> Study:
+        """The plan together with what study.json has more. Raises `UserError` where that is another study."""
+        if self.old is None:
+            return self.plan
+        ended = sum(record.is_finished(self.dir / run.name) for run in self.old.runs)
+        whole = self.plan.extended(self.old, ended).changed(**_sources(self.plan, self.old))
+        if difference := self.old.difference(whole, finished=ended > 0):
+            path = self.dir / STUDY
+            raise UserError(f"{path}: holds another study: {difference}; choose another --out, or another name")
+        return whole
 
     def check(self) -> None:
         """Raise `UserError` where `write` would refuse the plan or the folder."""
         _ = self.whole
         for name in (*OTHER_FOLDERS, *(run.name for run in self.left)):
             check_own(self.dir / name)
-        parent = next(path for path in (self.dir, *self.dir.parents) if os.path.lexists(path))
-        if not (parent.is_dir() and os.access(parent, os.W_OK)):
-            raise UserError(f"out: {str(self.dir)!r} cannot be written: {parent} is no folder that you may write to")
 
     def ready(self) -> None:
         """Every command that trains runs here asks first. Raises `UserError` where the user's images are not those of
@@ -101,21 +103,20 @@ class StudyFolder:
             for known, source in {(one.summary.get("data") or {}).get("files"): one.source for one in held}.items():
                 check_unchanged(of_root[0].config, known, Path(source.folder))
 
-    def write(self, command: str) -> StudyPlan:
-        """Write the plan to study.json, together with the runs that earlier commands planned there. Returns it all.
+    def write(self, command: str) -> Study:
+        """Write the plan to study.json, together with what that has more. Returns it all.
 
         study.json is read again: another command may have changed it. The caller is `the_only_driver`. Raises
         `UserError` where the folder holds another study or cannot be written.
         """
         with writing(self.dir):
             self.dir.mkdir(parents=True, exist_ok=True)
-            old = _old_plan(self.dir)
-            plan = self.whole if old == self.stated else with_planned_runs(self.plan, old, self.dir)
-            if old and {run.seed for run in plan.runs} > {run.seed for run in old.runs}:
+            old = _old_study(self.dir)
+            study = replace(self, old=old).whole.changed(command=command)
+            if old and len(study.seeds) > len(old.seeds):
                 _record_look(old, self.dir, self.ended)
-            plan = plan.changed(command=command)
-            plan.write(self.dir)
-        return plan
+            study.write(self.dir)
+        return study
 
 
 @contextlib.contextmanager
@@ -133,33 +134,39 @@ def the_only_driver(study_dir: Path) -> Iterator[None]:
         yield
 
 
-def plan_of(study_dir: Path) -> StudyPlan:
-    """The plan in STUDY/study.json, to train it. Its plug-ins are imported. Nothing else is read, so any machine can
+def read_study(study_dir: Path) -> Study:
+    """The study in STUDY/study.json, to train it. Its plug-ins are imported. Nothing else is read, so any machine can
     join a sweep.
 
     Raises `UserError` where the file cannot be read, holds an exported study, or lists a run that has another id here:
     the source of its plug-in is another, or this version computes something else.
     """
-    path, plan = study_dir / STUDY, StudyPlan.read(study_dir)
-    plugins.add(plan.plugins, f"{path}: plugins")
-    for run in plan.runs:
+    path, study = study_dir / STUDY, Study.read(study_dir)
+    plugins.add(study.plugins, f"{path}: plugins")
+    study = study.configured()
+    for run in study.runs:
         if (here := run_id(run.config)) != run.run_id:
             raise UserError(f"{path}: {run.name} has the run id {here} here, not {run.run_id}: {WHY_OTHER}; use --out")
-    return plan
+    return study
 
 
-def _of_folders(plan: StudyPlan) -> list[RunSpec]:
+def _of_folders(study: Study) -> list[RunSpec]:
     """The runs on images of the user's own, which can be changed."""
-    return [run for run in plan.runs if DATASETS[run.config.data.name].source == "folder"]
+    return [run for run in study.runs if DATASETS[run.config.data.name].source == "folder"]
 
 
-def _old_plan(study_dir: Path) -> StudyPlan | None:
-    """The plan in study.json; None where there is none. Raises `UserError` where its runs have no folders."""
+def _old_study(study_dir: Path) -> Study | None:
+    """The study in study.json; None where there is none. Raises `UserError` where its runs have no folders."""
     with writing(study_dir):
-        return StudyPlan.read(study_dir) if (study_dir / STUDY).exists() else None
+        return Study.read(study_dir) if (study_dir / STUDY).exists() else None
 
 
-def _record_look(old: StudyPlan, study_dir: Path, ended: Ended) -> None:
+def _sources(plan: Study, old: Study) -> dict[str, Any]:
+    """The sources of both: what was reused once is not trained later."""
+    return {"sources": merged(plan.sources, old.sources)} if old.sources else {}
+
+
+def _record_look(old: Study, study_dir: Path, ended: Ended) -> None:
     """Record a look at the finished runs: new seeds are planned, and the results may be the reason."""
     finished = Counter({run.variant: 0 for run in old.runs})
     for run in old.runs:

@@ -30,8 +30,8 @@ from experiments.runs import record, resume
 from experiments.runs.run import train
 from experiments.runs.trained import load_model
 from experiments.sections import DataConfig
-from experiments.study import RunSpec, StudyPlan
-from sweeps.status import read_status
+from experiments.study import RunSpec, Study
+from sweeps.commands.status import read_states
 from sweeps.study_folder import LOG, the_only_driver
 from sweeps.tuning.journal import open_journal
 from sweeps.tuning.tuning_plan import JOURNAL
@@ -108,7 +108,7 @@ def sends(monkeypatch) -> list[str]:
 
 def test_a_note_deletes_nothing_but_what_was_sent_of_its_run(study, user, sends, capfd):
     wandb, before = study / "wandb", tree(user)
-    mine = f"{StudyPlan.read(study).runs[0].run_id}-12345678"
+    mine = f"{Study.read(study).runs[0].run_id}-12345678"
     for id in ("x", "other-12345678", mine):
         (wandb / f"offline-run-20260101_000000-{id}").mkdir(parents=True)
     (wandb / "sent").mkdir()
@@ -183,7 +183,7 @@ def _train(study: Path) -> None:
     with writing(study / LOG):
         os.close(open_own(study / LOG))
     with the_only_driver(study):
-        train([run for run in StudyPlan.read(study).runs if run.name == LEFT], study, device="cpu")
+        train([run for run in Study.read(study).configured().runs if run.name == LEFT], study, device="cpu")
 
 
 def errors(commands: Iterator[Callable[[], object]]) -> list[str]:
@@ -207,7 +207,8 @@ def test_nothing_outside_a_forged_study_changes_and_errors_are_lines(entry, form
     assert all(line.isprintable() and len(line) < 2000 for line in said)
     assert "".join(capsys.readouterr()).replace("\n", "").isprintable()
     if entry != "study.json":  # the other runs are shown
-        assert {"logits-s1", "softmax-s0"} <= {run.run for run in read_status(study).runs if run.state == "finished"}
+        runs = read_states(Study.read(study), study)
+        assert {"logits-s1", "softmax-s0"} <= {run["run"] for run in runs if run["state"] == "finished"}
 
 
 @pytest.mark.parametrize("form", FORMS)

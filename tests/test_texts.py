@@ -31,7 +31,7 @@ TEXTS = {
     "backticks": "`: > X` $(: > X) '; : > X; \"",
 }
 PLACES = (
-    *("study", "description", "command", "variant", "factor-name", "label", "commit", "hardware", "version", "module"),
+    *("description", "command", "variant", "factor-name", "label", "commit", "hardware", "version", "module"),
     *("class", "date", "unplanned-run", "error", "look-command", "look-metric"),
     *("file-of-a-record", "image-hash"),
 )
@@ -46,9 +46,9 @@ def hostile(request, tmp_path_factory) -> tuple[str, Path]:
     study = synthetic.write_study(folder, accuracy={at["variant"]: 0.7, "other": 0.9}, seeds=3, levels=_levels)
     synthetic.add_predictions(study)
     plan = study_file.read_study(study)
-    names = {"names": {"model.depth": at["factor-name"]}, "labels": {"other": at["label"].replace("$", "")}}
-    given = {"name": at["study"], "description": at["description"], "command": at["command"]}
-    study_file.write_study(study, {**plan, **given, "study": names})
+    names = {"names": {"model.pos_embed": at["factor-name"]}, "labels": {"other": at["label"].replace("$", "")}}
+    given = {"description": at["description"], "command": at["command"]}
+    study_file.write_study(study, {**plan, **given, **names})
     origin = {
         "commit": at["commit"],
         "hardware": {"device": "cpu", "name": at["hardware"], "threads": 1},
@@ -58,7 +58,7 @@ def hostile(request, tmp_path_factory) -> tuple[str, Path]:
     }
     for run in study.glob("v*-s*"):
         fields = {"classes": [at["class"]] * 10, "files": at["image-hash"]}
-        synthetic.change_summary(run, provenance=origin, data=fields, planned={"fields": {"base": "x"}})
+        synthetic.change_summary(run, provenance=origin, data=fields)
     (study / "v0-s0" / record.SUMMARY).unlink()
     (study / "v0-s0" / record.ERROR).write_text(f"Traceback\n{at['error']}")
     bad = record.read_summary(study / "v1-s0") | {"files": {f"../{at['file-of-a-record']}": "x"}}
@@ -109,7 +109,7 @@ def test_a_terminal_gets_lines_that_can_be_printed(hostile, capsys, tmp_path, mo
     ]
     for text in seen:
         assert text and all(line.isprintable() and not line.startswith("OWN") for line in text.splitlines())
-    shown = ("study", "variant", "label", "error", "file-of-a-record")
+    shown = ("variant", "label", "error", "file-of-a-record")
     assert [place for place in shown if place not in "".join(seen)] == []
 
 

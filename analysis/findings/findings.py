@@ -115,8 +115,8 @@ def analyze(
     if names is None:
         names = _new_names(asked.rename, [*own_names(study), str(study.metric)])
     if study.metric in names:
-        label = {"names": {**study.names, str(study.metric): without_math(names[study.metric])}}
-        study = replace(study, plan=study.plan.changed(definition={**study.plan.definition, **label}))
+        of_metric = {str(study.metric): without_math(names[study.metric])}
+        study = replace(study, plan=study.plan.changed(names={**study.names, **of_metric}))
     (policy, values), variants = study.for_verdicts(), study_variants(study, names)
     policy = replace(policy, datasets=datasets)
     comparisons = compare_variants(values, variants.baseline, policy)

@@ -12,8 +12,8 @@ from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.write.document import Section, Warn, about
 from experiments.errors import MOST_NAMED, first_few
-from experiments.runs.history import BY_VALUE
 
+BY_VALUE = ("metric", "margin", "baseline")  # fields of which a change shows both values
 LEFT_OUT = "Runs that failed and are left out make a variant look better than it is."
 
 
@@ -61,17 +61,18 @@ def _images(study: Runs) -> list[Warn]:
 
 
 def _changed(field: str, before: dict[Any, int], conduct: Conduct) -> Warn:
-    """A field of the plan that was changed. `before`: its values when runs started -> how many runs that were."""
+    """A field of the study that was changed. `before`: its values then -> how many runs had ended."""
     plan, runs = conduct.study.stated_plan, words.plural(sum(before.values()), "run")
     if field == "looks":
         looks = ", ".join(map(str, plan.looks)) or "no looks"
         line = f"The planned looks were changed after {runs} had started, to {looks}."
         return Warn(line, "Looks planned after seeing results do not keep the rate of false verdicts.")
-    then = words.listing(list(before), "or")
+    then = words.listing(list(filter(None, before)), "or")
     if field == "seeds":
-        line = f"Seeds were added after {runs} had started: from {then} to {', '.join(map(str, plan.seeds))}."
+        seeds = ", ".join(map(str, sorted({run.seed for run in plan.runs})))
+        line = f"Seeds were added after {runs} had started: from {then} to {seeds}."
         return Warn(line, "The tests do not account for seeds added after seeing results.")
-    if field in BY_VALUE:
+    if field in BY_VALUE and then:
         line = f"The {field} was changed after {runs} had started: from {then} to {getattr(plan, field)}."
         return Warn(line, "So the comparison is exploratory.")
     return Warn(f"The plan was changed after {runs} had started: {field}.")

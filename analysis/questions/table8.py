@@ -35,7 +35,7 @@ SITES = {"stem": "Default/Stem", "every-layer": "Every Layer", "every-layer-shar
 def question(findings: Findings) -> Section | None:
     """The paper's table with this study's means; nothing for a study that does not vary its kinds and sites."""
     study = findings.study
-    of_variants = {variant: {**study.base, **run.settings} for variant, run in study.plan.variants.items()}
+    of_variants = {variant: {**study.base, **study.plan.settings(run)} for variant, run in study.plan.variants.items()}
     places = paper_places(study.metric, study.varied, of_variants)
     if not places:
         return None

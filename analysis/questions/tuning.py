@@ -25,7 +25,7 @@ TOO_HIGH = (
 
 def question(findings: Findings) -> Section | None:
     """How the variants were tuned; nothing where they were not."""
-    plan = findings.study.plan.tuned
+    plan = findings.study.plan.tuning
     if plan is None:
         return None
     trials = trials_of(plan)

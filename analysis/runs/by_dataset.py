@@ -96,7 +96,7 @@ def _part(study: Runs, dataset: str, factors: dict[str, list[str]], renamed: Map
         raise UserError(f"{study.name}: the baseline {baseline!r} has no run on {dataset}")
     order = list(dict.fromkeys(renamed.values()))
     base = {**study.plan.base, "data": {**study.plan.base.get("data", {}), "name": dataset}}
-    plan = study.plan.changed(factors=factors, baseline=baseline, base=base, runs=parts, tuned=None)
+    plan = study.plan.changed(factors=factors, baseline=baseline, base=base, runs=parts, tuning=None)
     return replace(
         study,
         plan=plan,

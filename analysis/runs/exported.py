@@ -1,6 +1,6 @@
 """Exported studies: a study as study.json, runs.csv and curves.csv, to keep, compare with `diff`, or attach to a paper.
 
-plugins.json is there for records that hold the source of plug-ins. study.json is the plan with one more key, "export":
+plugins.json is there for records that hold the source of plug-ins. study.json is the study with one more key, "export":
 see `Export`. Cells are text: an empty one is a missing value, which for a setting of an ended run is its default, and
 one that reads as a number, true or false is that, unless the values of its column are known to be texts.
 """
@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -28,11 +27,9 @@ from experiments.files import UNUSABLE, RecordError, finite, read_bytes, write_b
 from experiments.metric import is_metric
 from experiments.runs import exports
 from experiments.runs.exports import CURVES, FILES, PLUGINS, RUNS, Export, is_export
-from experiments.runs.history import field_digests
-from experiments.study import STUDY, Inferred, StudyPlan
+from experiments.study import STUDY, Compared, Study
 
 PATH = re.compile(r"""(?<![\w./~-])(?:~[\w.-]*)?/(?!/)[^\s,;:\])"']+""")  # an absolute one, not that of a URL
-LEVELS = ("factors", "extra", "baseline")  # of a study file
 SOURCES = TypeAdapter(dict[str, dict[str, str]])  # digest -> file -> its text
 
 
@@ -59,22 +56,19 @@ def export(study: Runs, folder: Path) -> Path:
 
 
 def _without_paths(study: Runs) -> Runs:
-    """The study with only the last part of each absolute path in commands, reasons and the study file as it was read.
+    """The study with only the last part of each absolute path in commands, texts and reasons.
 
     Levels keep theirs, since they tell variants apart.
     """
-    plan = study.plan.with_sources(attrgetter("name"))
-    changes = {name: _last_parts(value) for name, value in plan if name in ("command", "source", "notes")}
-    changes["definition"] = {k: value if k in LEVELS else _last_parts(value) for k, value in plan.definition.items()}
+    plan = study.plan
+    changes = {name: _last_parts(getattr(plan, name)) for name in ("description", "command", "source", "notes")}
+    if isinstance(plan, Study):
+        changes["sources"] = [source.model_copy(update={"folder": source.name}) for source in plan.sources]
+    if plan.tuning:
+        changes["tuning"] = plan.tuning.model_copy(update={"base": unplaced(plan.tuning.base)})
     runs = study.runs.assign(command=study.runs["command"].map(_last_parts))
-    if plan.tuned:
-        changes["tuned"] = plan.tuned.model_copy(update={"base": unplaced(plan.tuned.base)})
-        before, after = (f"tuned={field_digests(one)['tuned']}" for one in (plan, plan.changed(tuned=changes["tuned"])))
-        # what runs state of it follows, so that it counts as unchanged
-        runs["planned_fields"] = runs["planned_fields"].map(
-            lambda text: text.replace(before, after), na_action="ignore"
-        )
-    return replace(study, plan=plan.changed(**changes), runs=runs, troubles=_last_parts(study.troubles))
+    plan = plan.changed(**{name: value for name, value in changes.items() if value != getattr(plan, name)})
+    return replace(study, plan=plan, runs=runs, troubles=_last_parts(study.troubles))
 
 
 def _last_parts(value: Any) -> Any:
@@ -98,7 +92,7 @@ def read_export(folder: Path) -> Runs:
     held = {(row["run"], row["variant"], row["seed"]) for row in runs if row["status"] != "unplanned"}
     if differing := sorted(map(str, planned ^ held)):
         raise RecordError(f"{folder / RUNS}: its runs are not those of {STUDY}: {differing[0]}")
-    if not isinstance(plan, Inferred):
+    if isinstance(plan, Study):
         runs = [_completed(row) for row in runs]
     sources = _read(folder / PLUGINS, SOURCES.validate_json) if (folder / PLUGINS).is_file() else {}
     return Runs.of_rows(plan, runs, curves, troubles=stated.troubles, sources=sources, looks=stated.looks)
@@ -118,7 +112,7 @@ def _files(study: Runs) -> dict[str, bytes]:
     files = {RUNS: _to_csv(study.runs), CURVES: _to_csv(study.curves)}
     if study.sources:
         files[PLUGINS] = (json.dumps(study.sources, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
-    stated = Export(troubles=study.troubles, looks=study.looks).model_dump(by_alias=True)
+    stated = Export(troubles=study.troubles, looks=study.looks).model_dump()
     tree = finite({**study.plan.tree(), "export": stated})
     return {**files, STUDY: (json.dumps(tree, indent=1, ensure_ascii=False) + "\n").encode()}
 
@@ -147,9 +141,9 @@ def _identities(study: Runs) -> set[tuple[str, str]]:
     return set(zip(runs["run"], runs["digest"].fillna("")))
 
 
-def _texts(plan: StudyPlan) -> dict[str, str | None]:
+def _texts(plan: Compared) -> dict[str, str | None]:
     """A column whose values are texts -> its missing value. The settings of other programs can have any type."""
-    ours = {} if isinstance(plan, Inferred) else DEFAULTS
+    ours = DEFAULTS if isinstance(plan, Study) else {}
     return {**TEXTS, **dict.fromkeys(path for path, default in ours.items() if isinstance(default, str))}
 
 

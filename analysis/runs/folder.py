@@ -20,7 +20,7 @@ from experiments.runs import record
 from experiments.runs.exports import is_export
 from experiments.runs.history import read_looks
 from experiments.runs.reused import reused_runs
-from experiments.study import STUDY, Reuse, RunSpec, StudyPlan
+from experiments.study import STUDY, Reuse, RunSpec, Study
 from vit.plugins import digest
 
 
@@ -31,7 +31,7 @@ def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Runs:
     from the plan; with `skip_unreadable` such records are listed in `troubles` instead.
     """
     study_dir = Path(study_dir)
-    plan = StudyPlan.read(study_dir)
+    plan = Study.read(study_dir)
     reader, looks = _Reader(study_dir, skip_unreadable), tuple(read_looks(study_dir))
     return Runs.of_runs(plan, reader.planned_and_others(plan, _Sources(plan)), looks=looks, **reader.parts())
 
@@ -48,13 +48,13 @@ class _Reader:
         """The fields of the `Runs`."""
         return {"folder": self.folder, "troubles": self.troubles, "sources": self.sources}
 
-    def planned_and_others(self, plan: StudyPlan, sources: "_Sources") -> Iterator[SourceRun]:
+    def planned_and_others(self, plan: Study, sources: "_Sources") -> Iterator[SourceRun]:
         """The runs of a plan, also those that it reuses, and then those of the folder that are not in it."""
         names = {planned.name for planned in plan.runs}
         for planned in plan.runs:
             taken = sources.run(planned)
             if taken and not record.is_finished(self.folder / planned.name):
-                yield self._taken(*taken, planned)
+                yield self._taken(*taken, planned, plan.settings(planned))
             else:
                 yield self.read(planned)
         for folder in sorted(self.folder.iterdir()):
@@ -81,12 +81,14 @@ class _Reader:
             return SourceRun(name, "unreadable")
         return held
 
-    def _taken(self, source: str, study: Runs, row: dict[str, Any], planned: RunSpec) -> SourceRun:
-        """A run that the study reuses. What the other study had planned says nothing of this one.
+    def _taken(
+        self, source: str, study: Runs, row: dict[str, Any], planned: RunSpec, stated: dict[str, Any]
+    ) -> SourceRun:
+        """A run that the study reuses. `stated`: the settings that differ from the defaults.
 
         Raises `RecordError` where its settings are not those of the plan, which may write them in another way.
         """
-        settings = dict(leaves(json.loads(json.dumps({**DEFAULTS, **planned.settings, "seed": planned.seed}))))
+        settings = dict(leaves(json.loads(json.dumps({**DEFAULTS, **stated, "seed": planned.seed}))))
         theirs, ours = (plain({path: of.get(path) for path in settings}) for of in (row, settings))
         for path in settings:
             if path not in LOCATIONS and level_text(theirs[path]) != level_text(ours[path]):
@@ -96,8 +98,7 @@ class _Reader:
             self.sources[digest] = study.sources[digest]
         epochs = study.curves[study.curves["run"] == row["run"]].drop(columns=["run", "variant", "seed"])
         known = {path: value for path, value in row.items() if path in (*COLUMNS, *DEFAULTS) or pd.notna(value)}
-        stated = dict.fromkeys(path for path in row if path.startswith("planned_"))
-        held = {**known, **settings, **stated, "run": planned.name, "reused_from": source}
+        held = {**known, **settings, "run": planned.name, "reused_from": source}
         return SourceRun(planned.name, row["status"], held=held, rows=epochs.to_dict("records"))
 
     def _read_plugin(self, run: record.RunRecord, expected: str | None) -> None:
@@ -115,7 +116,7 @@ class _Reader:
 class _Sources:
     """The sources of the runs that a study reuses, which are read where one of them is needed."""
 
-    def __init__(self, plan: StudyPlan) -> None:
+    def __init__(self, plan: Study) -> None:
         self.runs, self.known = reused_runs(plan), dict[Reuse, tuple[Runs, dict[str, dict[str, Any]]]]()
 
     def run(self, planned: RunSpec) -> tuple[str, Runs, dict[str, Any]] | None:
@@ -133,7 +134,7 @@ class _Sources:
 
 def _own_runs(folder: Path) -> Runs:
     """The runs of a study's folder without those that it reuses."""
-    plan, reader = StudyPlan.read(folder), _Reader(folder, False)
+    plan, reader = Study.read(folder), _Reader(folder, False)
     return Runs.of_runs(plan, (reader.read(run) for run in plan.runs), **reader.parts())
 
 

@@ -1,7 +1,6 @@
 """What must be equal among compared runs: a variant's model, the images, settings outside the factors, the plan."""
 
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -10,9 +9,9 @@ from analysis.runs.runs import Runs, factor_levels
 from analysis.runs.settings import PLACES, level_text, nested
 from analysis.runs.source_run import ENDED, IMAGES
 from experiments.catalogue import DATASETS
-from experiments.config import DEFAULTS, LOCATIONS, flatten, unplaced
+from experiments.config import DEFAULTS, LOCATIONS, unplaced
 from experiments.errors import UserError
-from experiments.runs.history import BY_VALUE, field_digests
+from experiments.study import Study
 from vit.registry import BUILTIN
 
 CHOOSE_IMAGES = tuple(
@@ -92,25 +91,19 @@ def varying(study: Runs) -> set[str]:
 
 
 def plan_changes(study: Runs) -> dict[str, dict[Any, int]]:
-    """A field of the plan that differs from what it was when runs started -> its value then -> number of these runs.
+    """A field of the study that was changed -> its value before, as text -> the number of runs that had ended then.
 
-    Fields of which records hold only a digest come last, with the value None. Empty for
-    runs whose plan is not known; older records hold less and are not counted.
+    The value is None where only the change is known. Empty for a table.
     """
-    if not study.recorded:
-        return {}
-    ended = study.of(*ENDED)
-    changes = {}
-    for name in BY_VALUE:
-        then, now = ended[f"planned_{name}"].dropna(), getattr(study.stated_plan, name)
-        differs = then[then != (level_text(now) if isinstance(now, list) else now)]
-        changes[name] = {value: int(n) for value, n in differs.value_counts(sort=False).items()}
-    digests = ended["planned_fields"].dropna().map(lambda text: dict(part.split("=") for part in text.split()))
-    pairs = list(zip(digests, _digests_today(study, ended.loc[digests.index]), strict=True))
-    for name in sorted({name for pair in pairs for fields in pair for name in fields} - set(BY_VALUE)):
-        count = sum(then.get(name) != today.get(name) for then, today in pairs)
-        changes[name] = {None: count} if count else {}
-    return {name: before for name, before in changes.items() if before}
+    plan, changes = study.stated_plan, dict[str, dict[Any, int]]()
+    states = plan.earlier if isinstance(plan, Study) else []
+    for place, state in enumerate(states):
+        for field in {field: None for later in states[place:] for field in later.stated}:
+            then = next(later.stated[field] for later in states[place:] if field in later.stated)
+            if then is None or then != getattr(plan, field):
+                before, text = changes.setdefault(field, {}), then if then is None else level_text(then)
+                before[text] = before.get(text, 0) + state.runs
+    return changes
 
 
 def without_locations(study: Runs) -> Runs:
@@ -123,27 +116,7 @@ def without_locations(study: Runs) -> Runs:
     places = [path for path in LOCATIONS if path in study.base and path not in study.varied]
     named = {**DEFAULTS, **unplaced(study.base)}
     plan = study.plan.changed(base=nested({**study.base, **{path: named[path] for path in places}}))
-    runs, now = study.runs.copy(), field_digests(plan)["base"]
-    # what was stated of the base when runs started follows, where it is what the plan says now
-    for place, today in zip(runs.index, _digests_today(study, runs), strict=True):
-        if isinstance(stated := runs.at[place, "planned_fields"], str):
-            runs.at[place, "planned_fields"] = stated.replace(f"base={today['base']}", f"base={now}")
+    runs = study.runs.copy()
     for path in set(places) & set(runs):
         runs[path] = runs[path].where(runs[path].isna(), named[path])
     return replace(study, plan=plan, runs=runs)
-
-
-def _digests_today(study: Runs, runs: pd.DataFrame) -> list[dict[str, str]]:
-    """The digests of the plan's fields for each run, with the run's own `LOCATIONS`: moved data are no change."""
-    plan = study.stated_plan
-    settings = dict(flatten(plan.base))
-    if settings.get("data.name") not in DATASETS:
-        return [field_digests(plan)] * len(runs)
-    places = [path for path in LOCATIONS if path in settings and path in runs]
-
-    @cache
-    def digests(*located: Any) -> dict[str, str]:
-        own = settings | dict(zip(places, located, strict=True))
-        return field_digests(plan.changed(base=own if unplaced(own) == unplaced(settings) else settings))
-
-    return [digests(*row) for row in runs[places].itertuples(index=False)]

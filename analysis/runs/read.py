@@ -14,7 +14,7 @@ from analysis.runs.table import FORMATS, TABLE, file_of, read_file, read_table
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
-from experiments.study import REFERENCE, STUDY, Inferred
+from experiments.study import REFERENCE, STUDY
 from vit.registry import did_you_mean, nearest
 
 
@@ -127,7 +127,7 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
         notes.append(f"{stated}, and {wanted.label} has another unit, so no equivalence is tested.")
     if "baseline" in changes:
         changes["family"] = "all"  # `family: baseline` is stated for another one
-    if "metric" in changes and isinstance(study.plan, Inferred):
+    if "metric" in changes and not study.recorded:
         changes["lower_is_better"] = None  # it is of another column
     if not changes:
         return study

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from experiments.config import completed
 from experiments.files import RecordError
 from experiments.metric import Metric, known_metrics
 from experiments.runs.history import Look
-from experiments.study import Inferred, StudyPlan
+from experiments.study import Compared, Study
 
 EPOCH = ("run", "variant", "seed", "epoch")  # the first columns of curves
 
@@ -32,18 +32,18 @@ class Runs:
     unknown. `curves`: one row for each run and epoch: run, variant, seed, epoch, lr and the metrics.
     """
 
-    plan: StudyPlan  # as in study.json, or with the metric and the baseline of an exploratory report
+    plan: Compared  # as in study.json, or with the metric and the baseline of an exploratory report
     runs: pd.DataFrame
     curves: pd.DataFrame
     troubles: dict[str, str] = field(default_factory=dict)  # run -> why the record is excluded
     sources: dict[str, dict[str, str]] = field(default_factory=dict)  # digest of a plug-in -> file -> its text
     looks: tuple[Look, ...] = ()  # those recorded so far
     folder: Path | None = None  # of the run folders, if any
-    stated: StudyPlan | None = None  # the plan that the runs state, if `plan` is of a part or exploratory
+    stated: Compared | None = None  # the plan that the runs state, if `plan` is of a part or exploratory
     noted: tuple[str, ...] = ()  # what a reader must know beside the notes of the plan
 
     @classmethod
-    def of_runs(cls, plan: StudyPlan, runs: Iterable[SourceRun], **parts: Any) -> Runs:
+    def of_runs(cls, plan: Compared, runs: Iterable[SourceRun], **parts: Any) -> Runs:
         """A table of these runs, in their order; those not ended have planned settings. `parts`: the other fields."""
         rows, curves, planned = list[dict[str, Any]](), list[dict[str, Any]](), {run.name: run for run in plan.runs}
         for run in runs:
@@ -57,13 +57,13 @@ class Runs:
         return cls.of_rows(plan, rows, curves, **parts)
 
     @classmethod
-    def of_rows(cls, plan: StudyPlan, rows: list[dict[str, Any]], curves: list[dict[str, Any]], **parts: Any) -> Runs:
+    def of_rows(cls, plan: Compared, rows: list[dict[str, Any]], curves: list[dict[str, Any]], **parts: Any) -> Runs:
         """A table from the rows of runs and epochs.
 
-        The base of a plan that was not inferred gets the defaults of settings that are newer than the plan. Raises
+        The base of a study gets the defaults of settings that are newer than the plan. Raises
         `RecordError` where a value of an epoch is no number.
         """
-        if not isinstance(plan, Inferred):
+        if isinstance(plan, Study):
             plan = plan.changed(base=completed(plan.base))
         runs, epochs = _frame((*COLUMNS, plan.metric), rows), _frame(EPOCH, curves)
         numbers = list(dict.fromkeys([*NUMBERS, *known_metrics(runs.columns), plan.metric]))
@@ -107,30 +107,29 @@ class Runs:
         return dict(leaves(self.plan.base))
 
     @property
-    def stated_plan(self) -> StudyPlan:
+    def stated_plan(self) -> Compared:
         """The plan that the runs state."""
         return self.plan if self.stated is None else self.stated
 
     @property
     def source(self) -> str:
-        """Where the runs of a plan that was inferred are; "" for a planned study."""
-        return self.plan.source if isinstance(self.plan, Inferred) else ""
+        """Where the runs of a table are; "" for a planned study."""
+        return self.plan.source
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know of a plan that was inferred, of an exploratory report and of several tables."""
-        return (*(self.plan.notes if isinstance(self.plan, Inferred) else ()), *self.noted)
+        """What a reader must know of a table, of an exploratory report and of several tables."""
+        return (*self.plan.notes, *self.noted)
 
     @property
     def names(self) -> dict[str, str]:
         """The names that the study gives to factors: factor -> name."""
-        given = self.plan.definition.get("names")
-        return {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
+        return self.plan.names
 
     @property
     def labels(self) -> dict[str, str]:
         """The names that the study gives to variants in tables and figures: variant -> name."""
-        return self.plan.short_names
+        return self.plan.labels
 
     @property
     def varied(self) -> list[str]:
@@ -140,7 +139,7 @@ class Runs:
     @property
     def recorded(self) -> bool:
         """Whether looks at this study are recorded: not those at runs that no study has planned."""
-        return not isinstance(self.plan, Inferred)
+        return isinstance(self.plan, Study)
 
     @property
     def metrics(self) -> list[Metric]:

@@ -14,21 +14,16 @@ from experiments.errors import first_line
 from experiments.files import RecordError
 from experiments.metric import LARGEST, METRICS, known_metrics
 from experiments.runs import record
-from experiments.runs.history import BY_VALUE
 
 ENDED = record.STATUSES
 SPEED = ("wall_seconds", "device_seconds", "images_per_second")
 COST = ("params", "params_fixed", "flops_per_image", *SPEED, "peak_memory_bytes", "cohort")
 IMAGES = ("train_images", "val_images", "test_images")
-PLANNED_FIELDS = "planned.fields"  # a digest for each field of the plan
 FROM_SUMMARY = {
     **{name: f"cost.{name}" for name in COST},
     **{name: f"data.{name}" for name in IMAGES},
     "image_files": "data.files",
     "test_copies": "data.copies.test",  # test images that are training images as well
-    # what the study stated when the run started
-    **{f"planned_{name}": f"planned.{name}" for name in BY_VALUE},
-    "planned_fields": PLANNED_FIELDS,
     **{name: f"provenance.{name}" for name in ("commit", "dirty", "started", "finished", "command")},
     **{f"plugin_{name}": f"provenance.plugin.{name}" for name in ("modules", "digest", "committed")},
 }
@@ -41,7 +36,7 @@ COLUMNS = (
 )
 """The columns of `Runs.runs` that every source gives. Then come, in any order, the settings by dotted path
 ("model.depth") and the metrics that only some runs measure ("fewshot/mnist/5")."""
-NUMBERS = ("epochs", *COST, *IMAGES, "test_copies", "planned_margin")
+NUMBERS = ("epochs", *COST, *IMAGES, "test_copies")
 
 
 def apart(name: str, kind: str) -> str:
@@ -78,7 +73,6 @@ class SourceRun:
             "epochs": summary.get("epochs", 0),
             **{metric: summary.get(metric) for metric in known_metrics(summary)},
             **{column: summary.get(path) for column, path in FROM_SUMMARY.items()},
-            "planned_fields": " ".join(f"{name}={hex}" for name, hex in _part(summary, PLANNED_FIELDS).items()) or None,
             "hardware": ", then ".join(dict.fromkeys(_devices(self.summary))),
             "versions": ", ".join(f"{package} {version}" for package, version in sorted(versions.items())),
             "digest": summary.get("digest"),
@@ -111,7 +105,6 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(("dirty", "plugin_committed"), bool | None),
     "status": Literal[*ENDED, "incomplete", "unreadable", "unplanned"],
     "seed": int | None,
-    "planned_fields": Annotated[str, Field(pattern=r"^(\S+=\S+( |$))*$")] | None,
 }
 TEXTS = {name: "" if kind is str else None for name, kind in _TYPES.items() if kind in (str, str | None)}
 """A column of texts -> its value where that is missing."""

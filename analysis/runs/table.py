@@ -27,7 +27,7 @@ from experiments.errors import UserError, first_few
 from experiments.files import RecordError, read_bytes, reading
 from experiments.metric import LARGEST, SMALLEST, Metric, is_metric, metric_of_column
 from experiments.stated import amount, variant_name
-from experiments.study import StudyPlan
+from experiments.study import Compared
 from vit.registry import did_you_mean, nearest
 
 TABLE = "csv:"  # before the path of a table, as a source
@@ -384,12 +384,10 @@ def _study(
         "margin": _margin(asked.margin, rows["value"][~rows["failed"]], metric, source),
         "variance": asked.rule,
         "family": asked.family,
-        "seeds": sorted({run["seed"] for run in runs}),
-        "base": {},
         "source": source,
         "notes": [*notes, *_failed_note(runs, columns.seed, text)],
         "command": asked.command or None,
-        "study": {"names": {"seed": columns.seed}} if columns.seed.lower() not in ("", "seed") else {},
+        "names": {"seed": columns.seed} if columns.seed.lower() not in ("", "seed") else {},
         "runs": [
             {"run": run["run"], "run_id": "", "variant": run["variant"], "seed": run["seed"]}
             | {"levels": {name: run[name] for name in levels}}
@@ -397,7 +395,7 @@ def _study(
         ],
         **({} if is_metric(str(metric)) else {"lower_is_better": metric.lower_is_better}),
     }
-    return Runs.of_rows(StudyPlan.parse(tree, source), runs, [])
+    return Runs.of_rows(Compared.parse(tree, source), runs, [])
 
 
 def _typed(cells: pd.Series) -> list[Any]:

@@ -29,7 +29,7 @@ from analysis.verdicts.looks import Looks
 from experiments.metric import Metric
 from experiments.runs.record import STATUSES as ENDED
 from experiments.stated import MOST_PAIRS
-from experiments.study import StudyPlan
+from experiments.study import Compared
 
 DATA = ("data.name", "data.classes", "data.num_classes")  # the settings that say how many classes there are
 Rows = Sequence[Mapping[str, Any]]
@@ -111,7 +111,7 @@ def columns(metric: Metric) -> tuple[str, ...]:
     return "run", "variant", "seed", "status", metric, images_column(metric), *DATA
 
 
-def from_rows(plan: StudyPlan, rows: Iterable[Mapping[str, Any]], margin: float | None) -> tuple[Policy, Values]:
+def from_rows(plan: Compared, rows: Iterable[Mapping[str, Any]], margin: float | None) -> tuple[Policy, Values]:
     """How the verdicts of a study are reached, and its values, in the order of the runs. One row for each run.
 
     A row has the `columns` that are known. `margin`: that of the plan; None where it is stated in another unit.
@@ -139,7 +139,7 @@ def from_rows(plan: StudyPlan, rows: Iterable[Mapping[str, Any]], margin: float 
     return policy, values
 
 
-def _chance(rows: Rows, plan: StudyPlan, margin: float | None) -> Chance:
+def _chance(rows: Rows, plan: Compared, margin: float | None) -> Chance:
     """The chance level of each variant, by its first run that has ended, and the runs that failed."""
     metric = plan.compared_by
     first: dict[str, Mapping[str, Any]] = {}

@@ -1,58 +1,22 @@
-"""The history of a study: what its plan stated when each run started, and the looks at its results.
+"""The looks at the results of a study, one line each in STUDY/looks.jsonl.
 
-The summary of a run keeps what was stated, so that a later change of study.json is noticed. A look is a report, or a
-sweep that adds seeds to finished runs: one line of STUDY/looks.jsonl. The file is only ever appended to. The same
-number of seeds seen again is no new look, and fewer than two seeds are none: nothing can be tested with them.
+A look is a report, or a sweep that adds seeds to finished runs. The file is only ever appended to. The same number of
+seeds seen again is no new look, and fewer than two seeds are none: nothing can be tested with them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, StrictInt, ValidationError
 
-from experiments.config import changed_settings
 from experiments.errors import first_line
-from experiments.files import RecordError, canonical, open_own, read_bytes
-from experiments.study import COMPARISON, GRID, STUDY, StudyPlan
+from experiments.files import RecordError, open_own, read_bytes
 from experiments.version import now
 
 LOOKS = "looks.jsonl"
-BY_VALUE = ("metric", "margin", "baseline", "seeds")  # what a summary keeps by value; of all else it keeps digests
-
-
-def read_stated(study_dir: Path) -> dict[str, Any] | None:
-    """What study.json states now: the fields `BY_VALUE`, and digests. None where there is no study.json."""
-    path = Path(study_dir) / STUDY
-    if not path.exists():
-        return None
-    return _read_stated(path.parent, path.stat().st_ino, path.stat().st_mtime_ns)
-
-
-@lru_cache(maxsize=1)  # one process trains many runs, and a plan of thousands of runs takes a second
-def _read_stated(study_dir: Path, *_: int) -> dict[str, Any]:
-    plan = StudyPlan.read(study_dir)
-    fields = field_digests(plan)
-    digest = hashlib.sha256(canonical(fields)).hexdigest()
-    return {**{key: getattr(plan, key) for key in BY_VALUE}, "digest": digest, "fields": fields}
-
-
-def field_digests(plan: StudyPlan) -> dict[str, str]:
-    """A digest for each field of a plan: 12 hex digits. Empty fields are left out, so that a new field changes nothing.
-
-    For the same reason, settings of the base count only where they differ from their defaults.
-    """
-    tree = plan.tree()
-    kept = ("description", *GRID, *COMPARISON)
-    stated = {key: tree[key] for key in kept if tree.get(key) not in (None, "", [], {})}
-    if plan.base:
-        stated["base"] = changed_settings(plan.base)
-    return {key: hashlib.sha256(canonical(value)).hexdigest()[:12] for key, value in sorted(stated.items())}
 
 
 class Look(BaseModel, frozen=True):

@@ -62,7 +62,7 @@ _ORIGIN = {"commit": str, "hardware": _HARDWARE, "versions": _HARDWARE, "session
 SUMMARY_TYPES = _part(
     {"run_id": str, "files": dict[Annotated[str, AfterValidator(_check_relative)], str]},
     **{"epochs": Annotated[int, Field(ge=0, le=10**9)], "data": _DATA, "provenance": _part({}, **_ORIGIN)},
-    **{"planned": dict[str, Any], "cost": dict[str, Any]},
+    cost=dict[str, Any],
 )
 _SETTINGS = _part(
     {"seed": int, "data": _part({"name": str}), "model": _part({"pos_embed": str}), "optim": dict, "train": dict}

@@ -18,7 +18,7 @@ from experiments.files import RecordError, read_bytes
 from experiments.metric import is_metric
 from experiments.runs.exports import RUNS, is_export
 from experiments.sections import EvalConfig
-from experiments.study import REFERENCE, STUDY, Reuse, StudyPlan
+from experiments.study import REFERENCE, STUDY, Reuse, Study
 from vit.registry import nearest
 
 
@@ -69,50 +69,52 @@ def merged(new: Sequence[Reuse], old: Sequence[Reuse]) -> list[Reuse]:
     return [*{source.digest: source for source in (*old, *new)}.values()]
 
 
-def reused_runs(plan: StudyPlan) -> ReusedRuns:
-    """The runs of a plan that have finished in its sources, with its metric; the first source that has one counts.
+def reused_runs(study: Study) -> ReusedRuns:
+    """The runs of a study that have finished in its sources, with its metric; the first source that has one counts.
 
     How runs are measured beside the metric, in `eval`, may differ. Raises `RecordError` where a source is missing or
     another one than when the study took its runs.
     """
     runs, planned = ReusedRuns(), dict[str, str]()
-    for run in plan.runs if plan.reuse else ():
+    for label, variant in study.variants.items() if study.sources else ():
         with contextlib.suppress(UserError):  # of a plug-in, which a report does not import
-            planned[_key(run.config)] = run.run_id
-    for held in (held for source in plan.reuse for held in _finished(source)):
+            config = override(RunConfig(), study.settings(variant))
+            of_variant = (run for run in study.runs if run.variant == label)
+            planned |= {_key(config.model_copy(update={"seed": run.seed})): run.run_id for run in of_variant}
+    for held in (held for source in study.sources for held in _finished(source)):
         key = run_id(held.config)
-        if key in planned and plan.metric in held.summary:
+        if key in planned and study.metric in held.summary:
             runs.setdefault(planned[key], held)
     return runs
 
 
-def counted(plan: StudyPlan, runs: ReusedRuns) -> Iterator[str]:
+def counted(study: Study, runs: ReusedRuns) -> Iterator[str]:
     """A line for each source: how many of its runs the study takes; if none, in what its runs differ."""
     numbers = Counter(run.source for run in runs.values())
-    for source in plan.reuse:
-        why = "" if numbers[source] else f": {_difference(plan, _finished(source))}"
-        yield f"reused: {numbers[source]} of {plural(len(plan.runs), 'run')} of {source.name}{why}"
+    for source in study.sources:
+        why = "" if numbers[source] else f": {_difference(study, _finished(source))}"
+        yield f"reused: {numbers[source]} of {plural(len(study.runs), 'run')} of {source.name}{why}"
 
 
 def why_no_model(run_dir: Path) -> str:
     """Why a run without a folder has no checkpoint: its study reuses it; "" where it does not."""
     with contextlib.suppress(UserError):
-        plan = StudyPlan.read(run_dir.parent)
-        ids = {run.name: run.run_id for run in plan.runs}
-        if held := reused_runs(plan).get(ids.get(run_dir.name, "")):
+        study = Study.read(run_dir.parent)
+        ids = {run.name: run.run_id for run in study.runs}
+        if held := reused_runs(study).get(ids.get(run_dir.name, "")):
             return f"is reused from {held.source.folder}, which has no checkpoint; train it"
     return ""
 
 
-def _difference(plan: StudyPlan, runs: Iterable[ReusedRun]) -> str:
+def _difference(study: Study, runs: Iterable[ReusedRun]) -> str:
     """In what the runs of a source differ from the planned one that is nearest."""
     theirs = [dict(flatten(run.config.model_dump(exclude={"seed", "eval"}))) for run in runs]
-    ours = [dict(flatten(run.config.model_dump(exclude={"seed", "eval"}))) for run in plan.variants.values()]
+    ours = [dict(flatten(run.config.model_dump(exclude={"seed", "eval"}))) for run in study.variants.values()]
     differing = ([path for path in own if own[path] != other[path]] for own in ours for other in theirs)
     nearest_one = min(differing, key=len, default=None)
     if nearest_one is None:
         return "it has no finished run that this version can read"
-    return f"it differs in {first_few(nearest_one)}" if nearest_one else f"it has other seeds, or no {plan.metric}"
+    return f"it differs in {first_few(nearest_one)}" if nearest_one else f"it has other seeds, or no {study.metric}"
 
 
 def _key(config: RunConfig) -> str:

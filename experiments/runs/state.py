@@ -22,7 +22,6 @@ from experiments.evaluation.measure import Metrics, after_epoch
 from experiments.files import PART, check_own, delete_file, own_folder, write_bytes, write_text
 from experiments.metric import Metric
 from experiments.runs import provenance, record, resume
-from experiments.runs.history import read_stated
 from experiments.runs.provenance import source_files
 from experiments.study import RunSpec
 from experiments.training.fit import Row
@@ -39,7 +38,7 @@ class Saved:
 
     `seconds`: over all sessions. `stacked`: trained in a stack, which rounds differently; None before the first epoch.
     `members`: run ids of its stack; empty for a run that is trained alone. `files`: a hash of the files of its images.
-    `measured`: metrics after the epochs in eval.epochs so far. `planned`: see `read_stated`. `sessions`: each with its
+    `measured`: metrics after the epochs in eval.epochs so far. `sessions`: each with its
     first epoch, see `provenance.session`; one like the session before is left out.
     """
 
@@ -51,7 +50,6 @@ class Saved:
     members: list[str] = field(default_factory=list)
     files: str = ""
     measured: dict[str, float | None] = field(default_factory=dict)
-    planned: dict[str, Any] | None = None
     sessions: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -92,7 +90,7 @@ class RunState(Saved):
             run = cls(spec=spec, dir=folder, tensors=tensors, **note)
             run.update_status(prune=run.status == "pruned")  # decided just before the interruption
             return run
-        return cls(spec=spec, dir=folder, planned=read_stated(folder.parent))
+        return cls(spec=spec, dir=folder)
 
     def check_files(self, files: str) -> None:
         """Note the hash of the image files. Raises `UserError` where an interrupted run began with other files."""
@@ -204,7 +202,7 @@ def summary_of(run: RunState, trainer: Solo | Stacked, splits: Splits, measured:
     images: dict[str, Any] = {f"{part}_images": len(getattr(splits, part)) for part in ("train", "val", "test")}
     images |= {name: value for name in ("files", "copies") if (value := getattr(splits, name))}
     images |= {"classes": splits.classes, "mean": splits.mean.tolist(), "std": splits.std.tolist()}
-    parts = {
+    return {
         "run_id": run.spec.run_id,
         "status": "finished" if run.status == "running" else run.status,
         "epochs": len(run.rows),
@@ -212,7 +210,6 @@ def summary_of(run: RunState, trainer: Solo | Stacked, splits: Splits, measured:
         **(measured or UNTESTED),
         **at_lengths,
         "data": images,
-        "planned": run.planned,
         "cost": _cost(run, trainer, len(splits.train)),
         "provenance": {
             **provenance.code(),
@@ -225,7 +222,6 @@ def summary_of(run: RunState, trainer: Solo | Stacked, splits: Splits, measured:
             **({"sessions": run.sessions} if len(run.sessions) > 1 else {}),
         },
     }
-    return {name: part for name, part in parts.items() if part or name != "planned"}
 
 
 def _cost(run: RunState, trainer: Solo | Stacked, images: int) -> dict[str, Any]:

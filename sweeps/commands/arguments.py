@@ -5,7 +5,7 @@ The commands import modules that need torch, Optuna or rich in the functions tha
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,14 @@ from experiments.checks import warn_of_equal_variants
 from experiments.cli import add_settings, folder, given_settings
 from experiments.errors import UserError, shell_words
 from experiments.runs.reused import find_source, merged, take
-from experiments.study import STUDY, StudyPlan
-from experiments.yaml_file import parse_yaml
+from experiments.study import STUDY, Study
 from sweeps.builtin import load_study
 from sweeps.engines.training import DOWNLOAD
 from sweeps.plan import apply_tuned, make_plan, with_seeds
-from sweeps.study import parse_study
-from sweeps.study_folder import StudyFolder, plan_of
+from sweeps.study_folder import StudyFolder, read_study
 
 PROG = "vit-sweep"
 OUT = "runs"  # the default of --out
-SET = "set a setting for all variants, as its flag does; PATH+PATH=[VALUE, VALUE] sets several"
 TUNED = """\
 train each variant with its own settings: the tuned.yaml that `vit-sweep tune` wrote; the study.json of a tuned study;
 or the folder of a study of val/acc with further factors, whose best levels are chosen; none: as in the base (default:
@@ -61,7 +58,6 @@ def add_study_command(
         help="N for the seeds 0 to N-1, or a list such as 0,3,7 (default: the study's, else 5)",
     )
     option("--out", metavar="DIR", type=folder, help=f"parent folder of the study's folder (default: {OUT})")
-    option("--set", action="append", default=[], metavar="PATH=VALUE", help=SET)
     if tuned:
         option("--tuned", metavar="FILE", type=os.path.expanduser, help=TUNED)
         option("--reuse", action="append", default=[], metavar="FOLDER", help=REUSE)
@@ -79,21 +75,18 @@ def _seeds(text: str) -> int | list[int]:
         ) from None
 
 
-def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
+def parse_plan(arguments: argparse.Namespace) -> Study:
     """The plan of the study that the arguments name, with their changes. Raises `UserError`; may print a warning."""
-    study = load_study(arguments.study)
-    if study.name == study.base and arguments.preset not in (None, study.base):
-        raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.base}")
-    if arguments.seeds is not None:
-        study = parse_study({**study.model_dump(), "seeds": arguments.seeds}, study.name)
-    changes = settings_for_all(arguments)
+    study = load_study(arguments.study, **({} if arguments.seeds is None else {"seeds": arguments.seeds}))
+    if study.base.get("preset") == study.name != (arguments.preset or study.name):
+        raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.name}")
+    changes = given_settings(arguments)
     if "data.download" in changes:
         os.environ[DOWNLOAD] = "1"  # for the workers
     plan = make_plan(study, arguments.preset, changes)
     given = study.tuned if arguments.tuned is None else arguments.tuned
     if given not in (None, NOT_TUNED):
-        from sweeps.tuning.grid import tuned_by_study
-        from sweeps.tuning.tuned import read_tuned
+        from sweeps.tuning.tuned import read_tuned, tuned_by_study
 
         path = Path(given)
         tuned = tuned_by_study(path, plan) if path.is_dir() else read_tuned(path)
@@ -103,29 +96,9 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
         plan = apply_tuned(plan, tuned)
     if arguments.reuse is not None:
         folders = [*study.reuse, *(find_source(given, Path()) for given in arguments.reuse)]
-        plan = _with_reuse(plan, folders)
+        plan = plan.changed(sources=take(folders)) if folders else plan
     warn_of_equal_variants({label: run.config for label, run in plan.variants.items()}, PROG)
     return plan
-
-
-def settings_for_all(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings that the command line sets for all variants: path -> value. A flag counts more than --set."""
-    changes: dict[str, Any] = {}
-    for text in arguments.set:  # PATH=VALUE, or PATH+PATH=[VALUE, VALUE]
-        path, equals, value = text.partition("=")
-        if not equals or not path:
-            raise UserError(f"--set: {text!r} is not allowed: expected PATH=VALUE, such as train.epochs=5")
-        paths = path.replace("-", "_").split("+")
-        values = parse_yaml(value.encode(), f"--set: {path}") if len(paths) > 1 else [value]
-        if not isinstance(values, list) or len(values) != len(paths):
-            raise UserError(f"--set: {path}: {value!r} is not allowed: expected a list of {len(paths)} values")
-        changes.update(zip(paths, values, strict=True))
-    return changes | given_settings(arguments)
-
-
-def _with_reuse(plan: StudyPlan, folders: Sequence[str]) -> StudyPlan:
-    """The plan with these sources of runs, see `experiments.runs.reused`. Raises `UserError`."""
-    return plan.changed(reuse=merged(take(folders), plan.reuse)) if folders else plan
 
 
 def out_dir(arguments: argparse.Namespace) -> Path:
@@ -142,17 +115,18 @@ def read_folder(arguments: argparse.Namespace) -> StudyFolder:
     if not os.path.exists(study_dir / STUDY):
         plan = parse_plan(arguments)
         return StudyFolder.read(plan, out_dir(arguments) / plan.name)
-    flags = ("preset", "tuned", "set", "out", *given_settings(arguments))
+    flags = ("preset", "tuned", "out", *given_settings(arguments))
     for flag in flags:
         if vars(arguments).get(flag):
             raise UserError(
                 f"--{flag.replace('_', '-')}: is not allowed with the folder of a study, which has its plan; to extend "
-                f"it, change its command: {shell_words(StudyPlan.read(study_dir).command or '')}"
+                f"it, change its command: {shell_words(Study.read(study_dir).command or '')}"
             )
-    plan = plan_of(study_dir)
+    plan = read_study(study_dir)
     if arguments.seeds is not None:
         plan = with_seeds(plan, arguments.seeds)
-    plan = _with_reuse(plan, [find_source(given, Path()) for given in arguments.reuse])
+    if new := take(find_source(given, Path()) for given in arguments.reuse):
+        plan = plan.changed(sources=merged(new, plan.sources))
     return StudyFolder.read(plan, study_dir)
 
 
@@ -166,12 +140,6 @@ def add_study_dir_command(
     )
     command.set_defaults(execute=execute)
     return command
-
-
-def existing_plan(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
-    """The plan in the folder of a study, and the folder. Raises `UserError` where it holds no study."""
-    study_dir = existing_study(arguments)
-    return plan_of(study_dir), study_dir
 
 
 def existing_study(arguments: argparse.Namespace) -> Path:

@@ -7,13 +7,13 @@ from typing import Any
 
 from experiments.errors import UserError, say
 from experiments.runs.record import ERROR
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import RunSpec, Study
 from experiments.tracker import Tracker
 from experiments.tracking import add_tracking_arguments, agent_run
-from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
+from sweeps.commands.arguments import PROG, add_study_dir_command, existing_study
 from sweeps.commands.run import DEVICE, tracking_of
 from sweeps.progress import result_text, shown_metric
-from sweeps.study_folder import StudyFolder
+from sweeps.study_folder import StudyFolder, read_study
 from vit.registry import did_you_mean
 
 
@@ -42,15 +42,16 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.engines.local import LocalEngine, local_slots
     from sweeps.train_plan import train_plan
 
-    plan, study_dir = existing_plan(arguments)
+    study_dir = existing_study(arguments)
+    plan = read_study(study_dir)
     if (arguments.run is None) == (arguments.index is None):
         raise UserError("RUN: expected either run=NAME or --index N")
     run = _named(arguments.run, plan, study_dir) if arguments.run is not None else _at(arguments.index, plan)
-    folder = StudyFolder.read(plan, study_dir, only=[run.name])
+    folder = StudyFolder.read(plan.changed(runs=[run]), study_dir)
     StudyFolder(study_dir, plan, reused=folder.reused).ready()
     tracking = replace(tracking_of(arguments), agent=agent_run())
     with Tracker(tracking, study_dir) as tracker, LocalEngine(local_slots(arguments.device, 1)) as engine:
-        failed = train_plan(folder, engine, cohort=1, only={run.name}, tracker=tracker)
+        failed = train_plan(folder, engine, cohort=1, tracker=tracker)
         if not failed:
             tracker.ended(run)  # also one that had ended before
     if failed:
@@ -60,14 +61,14 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     return 0
 
 
-def _at(index: str, plan: StudyPlan) -> RunSpec:
+def _at(index: str, plan: Study) -> RunSpec:
     """The run with this number in study.json."""
     if not index.isdecimal() or int(index) >= len(plan.runs):
         raise UserError(f"--index: {index!r} is not allowed: expected 0 to {len(plan.runs) - 1}")
     return plan.runs[int(index)]
 
 
-def _named(given: str, plan: StudyPlan, study_dir: Path) -> RunSpec:
+def _named(given: str, plan: Study, study_dir: Path) -> RunSpec:
     """The run of a name. Raises `UserError`, which shows the nearest name only: there may be thousands."""
     runs = {run.name: run for run in plan.runs}
     name = given if given in runs else given.removeprefix("run=")

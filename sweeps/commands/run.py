@@ -13,7 +13,7 @@ from experiments.errors import UserError, plural, say
 from experiments.metric import Metric
 from experiments.runs.record import ERROR, is_finished
 from experiments.runs.reused import counted
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import Study
 from experiments.tracker import Tracker
 from experiments.tracking import Tracking, add_tracking_arguments
 from sweeps.commands.arguments import PROG, add_study_command, read_folder
@@ -44,10 +44,6 @@ Train a study. Run the same command again to resume, and to try failed runs
 again. The exit status is 0 if every run has ended, and 1 if runs failed in
 every attempt."""
 ARRAY = 1000  # jobs of a Slurm array; by default, their numbers go from 0 to 1000
-COMPILES = (
-    "train.compile default: before its first step each worker compiles the model, half a minute on a recent GPU and "
-    "minutes on a CPU"
-)
 
 
 def add(commands: Any) -> None:
@@ -56,7 +52,7 @@ def add(commands: Any) -> None:
     command.add_argument("--dry-run", action="store_true", help="show the grid and what is left; train nothing")
     about = "train only the runs of this variant; several: repeat the flag"
     command.add_argument("--only", action="append", default=[], metavar="VARIANT", help=about)
-    command.add_argument("--cohort", type=_cohort, metavar="N|auto", help=COHORT)
+    command.add_argument("--cohort", type=lambda n: None if n == "auto" else positive(n), metavar="N|auto", help=COHORT)
     add_worker_arguments(command)
     add_tracking_arguments(command, alert=True)
     add_study_command(
@@ -77,11 +73,7 @@ def add_worker_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--ray", metavar="auto|HOST:PORT", help=RAY)
 
 
-def _cohort(text: str) -> int | None:
-    return None if text == "auto" else positive(text)
-
-
-def engine_of(arguments: argparse.Namespace, plan: StudyPlan) -> Engine:
+def engine_of(arguments: argparse.Namespace, plan: Study) -> Engine:
     """The engine of the arguments, a context manager. Raises `UserError` where there is no such device or cluster."""
     if arguments.ray is not None:
         try:
@@ -95,25 +87,29 @@ def engine_of(arguments: argparse.Namespace, plan: StudyPlan) -> Engine:
 
 
 def run(arguments: argparse.Namespace, command: str) -> int:
-    """Train the study. Returns 1 if runs failed in every attempt, or have no record at the end."""
+    """Train the study. Returns 1 if runs failed in every attempt."""
+    from sweeps.train_plan import train_plan
+
     folder = read_folder(arguments)
     folder.check()
     names = _names(folder.plan, arguments.only)
     left = [run for run in folder.left if run.name in names]
     if arguments.dry_run:
-        return _print_left(folder, left)
+        print_plan(folder)
+        if left:
+            epochs = sum(run.config.train.epochs for run in left)
+            say(f"To train: {plural(len(left), 'run')}, {plural(epochs, 'epoch')}")
+        return 0
+    failed: dict[str, str] = {}
     with contextlib.ExitStack() as training:
         engine = training.enter_context(engine_of(arguments, folder.plan)) if left else None
         with the_only_driver(folder.dir):
             folder.ready()
             folder.write(_of_study(command))
-            say(
-                *counted(folder.plan, folder.reused),
-                _start_line(folder.plan, len(left), engine),
-                *[COMPILES] * any(run.config.train.compile != "none" for run in left),
-            )
+            say(*counted(folder.plan, folder.reused), _start_line(folder.plan, len(left), engine))
             with Tracker(tracking_of(arguments), folder.dir, alert=arguments.alert) as tracker:
-                failed = _train(folder, engine, arguments.cohort, names, tracker)
+                if engine:
+                    failed = train_plan(folder, engine, cohort=arguments.cohort, only=names, tracker=tracker)
                 training.close()  # before what follows: Ray ends this process a minute after its head
             return _print_result(folder, failed)
 
@@ -141,15 +137,11 @@ def array_lines(indices: Sequence[int]) -> Iterator[str]:
     The first argument of the script is added to the number of a job.
     """
     for block, members in itertools.groupby(indices, lambda index: index // ARRAY):
-        first, ranges = block * ARRAY, list[list[int]]()
-        for number in (index - first for index in members):
-            if ranges and ranges[-1][-1] == number - 1:
-                ranges[-1][1:] = [number]
-            else:
-                ranges.append([number])
-        yield f"sbatch --array={','.join('-'.join(map(str, ends)) for ends in ranges)} array.sh" + f" {first}" * (
-            first > 0
-        )
+        first, ranges = block * ARRAY, list[str]()
+        for _, part in itertools.groupby(enumerate(members), lambda pair: pair[1] - pair[0]):
+            numbers = [index - first for _, index in part]
+            ranges.append("-".join(map(str, dict.fromkeys((numbers[0], numbers[-1])))))
+        yield f"sbatch --array={','.join(ranges)} array.sh" + f" {first}" * (first > 0)
 
 
 def _of_study(command: str) -> str:
@@ -160,12 +152,12 @@ def _of_study(command: str) -> str:
     )
 
 
-def _names(plan: StudyPlan, given: Sequence[str]) -> set[str]:
+def _names(plan: Study, given: Sequence[str]) -> set[str]:
     """The names of the runs of these variants, each by its label or its short name; of all, if none is given.
 
     Raises `UserError`.
     """
-    labels, short = plan.labels, plan.short_names
+    labels, short = list(plan.variants), plan.labels
     known = {short.get(label, label): label for label in labels} | {label: label for label in labels}
     if unknown := [name for name in given if name not in known]:
         raise UserError(f"--only: {unknown[0]!r} is not a variant of {plan.name}; {nearest(unknown[0], known)}")
@@ -173,56 +165,28 @@ def _names(plan: StudyPlan, given: Sequence[str]) -> set[str]:
     return {run.name for run in plan.runs if run.variant in chosen}
 
 
-def _train(
-    folder: StudyFolder, engine: Engine | None, cohort: int | None, names: set[str], tracker: Tracker
-) -> dict[str, str]:
-    """Train those of these runs that are left, if there is an engine. Returns the failed ones and why."""
-    from sweeps.train_plan import train_plan
-
-    return train_plan(folder, engine, cohort=cohort, only=names, tracker=tracker) if engine else {}
-
-
 def tracking_of(arguments: argparse.Namespace) -> Tracking:
     """Where the runs are sent in W&B."""
     return Tracking(arguments.tracking, arguments.project, arguments.entity)
 
 
-def _print_left(folder: StudyFolder, left: Sequence[RunSpec]) -> int:
-    """Print the grid, and the runs and epochs that are left. Needs no data and no GPU."""
-    print_plan(folder)
-    if left:
-        epochs = sum(run.config.train.epochs for run in left)
-        say(f"To train: {plural(len(left), 'run')}, {plural(epochs, 'epoch')}")
-    return 0
-
-
-def _start_line(plan: StudyPlan, left: int, engine: Engine | None) -> str:
+def _start_line(plan: Study, left: int, engine: Engine | None) -> str:
     """What the sweep is about to do. Without runs to train, there is no engine."""
     seeds = plural(len({run.seed for run in plan.runs}), "seed")
     workers = f" with {plural(engine.places, 'worker')} on {engine.where}" if engine else ""
     return (
-        f"{plan.name}: {plural(len(plan.labels), 'variant')} x {seeds}, "
+        f"{plan.name}: {plural(len(plan.variants), 'variant')} x {seeds}, "
         f"{plural(left, 'run')} to train{workers}; "
-        f"metric {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}"
+        f"metric {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin)}"
     )
 
 
-def counts_text(counts: Counter[str], what: str) -> str:
-    """Numbers by status as text: "8 runs: 7 finished, 1 failed"."""
-    return f"{plural(counts.total(), what)}: {', '.join(f'{n} {status}' for status, n in counts.items())}"
-
-
 def _print_result(folder: StudyFolder, failed: Mapping[str, str]) -> int:
-    """Print what was trained, where it is, and the next command. Returns 1 if runs failed, or have no record now."""
-    names = [run.name for run in folder.plan.runs if run.name in folder.ended]
-    own = [run.name for run in folder.plan.runs if run.name in folder.ended and run.run_id not in folder.reused]
-    deleted = [name for name in own if not is_finished(folder.dir / name)]
-    ended = [folder.ended[name]["status"] for name in names if name not in deleted]
-    say(counts_text(Counter([*ended, *["failed"] * len(failed), *["deleted"] * len(deleted)]), "run"))
-    for name in deleted:
-        say(f"deleted: {name}: its record was deleted meanwhile; the same command trains it again")
+    """Print what was trained, where it is, and the next command. Returns 1 if runs failed."""
+    ended = [folder.ended[run.name]["status"] for run in folder.plan.runs if run.name in folder.ended]
+    counts = Counter([*ended, *["failed"] * len(failed)])
+    say(f"{plural(counts.total(), 'run')}: {', '.join(f'{n} {status}' for status, n in counts.items())}")
     for name, reason in failed.items():
         say(f"failed: {name}: {reason} (see {folder.dir / name / ERROR})")
-    say(f"study: {folder.dir}")
-    say(f"next: vit-report {shlex.quote(str(folder.dir))}")
-    return 1 if failed or deleted else 0
+    say(f"study: {folder.dir}", f"next: vit-report {shlex.quote(str(folder.dir))}")
+    return 1 if failed else 0

@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import statistics
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from experiments.metric import Metric
 from experiments.presets import preset
 from experiments.runs.reused import counted
 from experiments.stated import MOST_PAIRS
+from experiments.study import Study
 from sweeps.builtin import FILES, load_study
 from sweeps.commands.arguments import add_study_command, out_dir, parse_plan
 from sweeps.study_folder import StudyFolder
@@ -43,7 +43,7 @@ def list_studies(arguments: argparse.Namespace, _: str) -> int:
     """Print the built-in studies."""
     width = max(map(len, FILES))
     for study in map(load_study, FILES):
-        count = f"{sum(1 for _ in study.variants()):2} variants"
+        count = f"{math.prod(map(len, study.factors.values())) + len(study.extra):2} variants"
         say(f"{study.name:{width}}  {count}  {study.description}", hang=width + len(count) + 4)
     say("Each preset is also a study, with one variant; `vit-train presets` lists the presets.")
     return 0
@@ -82,11 +82,12 @@ def print_plan(folder: StudyFolder) -> None:
             ", ".join(map(format_level, level)) if isinstance(level, list) else format_level(level) for level in levels
         ]
         said(f"factor    {factor}: {' | '.join(texts)}")
-    if plan.tuned:
-        said(f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {plural(plan.tuned.budget, 'trial')}")
+    if plan.tuning:
+        trials = plural(plan.tuning.budget, "trial")
+        said(f"tuned     {', '.join(plan.tuning.space)}: for each variant, by {trials}")
     said(f"baseline  {plan.baseline}")
-    said(f"metric    {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin or 0)}")
-    said(f"          {_needed_text(folder)}")
+    said(f"metric    {plan.metric}, equivalence margin {Metric(plan.metric).size(plan.margin)}")
+    said(f"          {_needed_text(plan)}")
     if plan.looks:
         from analysis.verdicts.looks import ALPHA, Looks  # imports numpy
 
@@ -99,39 +100,19 @@ def print_plan(folder: StudyFolder) -> None:
     say("", f"{plural(len(plan.runs), 'run')}, {done.total()} done, in {folder.dir}", *counted(plan, folder.reused))
 
 
-def _needed_text(folder: StudyFolder) -> str:
-    """How many seeds a difference of the margin takes, at the spread of the finished runs, or if not known at several.
-
-    Four of five studies notice it then; the report says the same by the spread of each pair.
+def _needed_text(plan: Study) -> str:
+    """How many seeds a difference of the margin takes, at several standard deviations: four of five studies notice it
+    then. The report says the same by the spread of each pair.
     """
     from analysis.verdicts.estimates import ALPHA  # imports numpy and scipy
     from analysis.verdicts.looks import Looks
     from analysis.verdicts.power import needed_seeds, planned_df
 
-    plan, variants, margin = folder.plan, len(folder.plan.labels), folder.plan.margin or math.inf
+    variants = len(plan.variants)
     pairs = variants - 1 if plan.family == "baseline" or variants > MOST_PAIRS else math.comb(variants, 2)
     level = ALPHA * Looks(tuple(plan.looks)).shares[-1] / max(pairs, 1) / (2 if plan.has_grid else 1)
     n = max(len(plan.seeds), 2)
-
-    def seeds(spread: float) -> int:
-        df = planned_df(n, max(variants, 2), plan.variance)
-        return math.ceil(needed_seeds(1, math.sqrt(2) * spread, n, level, df))
-
-    if spread := _spread(folder):
-        needed, planned = seeds(spread / margin), len(plan.seeds)
-        more = f", {needed - planned:,} more than planned" if needed > planned else ""
-        size = Metric(plan.metric).size(float(f"{spread:.2g}"))
-        return f"seeds to notice it: about {needed:,}{more}, at the standard deviation within variants so far, {size}"
-    guesses = (f"about {seeds(spread):,} if it is {spread:g} of the margin" for spread in SPREADS)
-    return f"seeds to notice it, by the standard deviation of the runs: {', '.join(guesses)}"
-
-
-def _spread(folder: StudyFolder) -> float:
-    """The standard deviation of the metric within the variants, pooled over the finished runs; 0 where not known."""
-    values: dict[str, list[float]] = {}
-    for run in folder.plan.runs:
-        summary = folder.ended.get(run.name, {})
-        if summary.get("status") == "finished" and (value := summary.get(folder.plan.metric)) is not None:
-            values.setdefault(run.variant, []).append(value)
-    squares = [(value - statistics.fmean(of)) ** 2 for of in values.values() for value in of]
-    return math.sqrt(sum(squares) / df) if (df := len(squares) - len(values)) else 0.0
+    df = planned_df(n, max(variants, 2), plan.variance)
+    needed = [(math.ceil(needed_seeds(1, math.sqrt(2) * spread, n, level, df)), spread) for spread in SPREADS]
+    guesses = ", ".join(f"about {seeds:,} if it is {spread:g} of the margin" for seeds, spread in needed)
+    return f"seeds to notice it, by the standard deviation of the runs: {guesses}"

@@ -6,12 +6,9 @@ from typing import Any
 
 from experiments.cli import folder
 from experiments.errors import UserError, plural, say
-from experiments.files import check_name
 from experiments.runs import record
-from experiments.study import STUDY, StudyPlan
 from experiments.tracker import Sender
 from experiments.tracking import add_tracking_arguments, wandb_in_use
-from sweeps.commands.arguments import PROG
 from sweeps.commands.run import tracking_of
 
 DESCRIPTION = """\
@@ -21,10 +18,9 @@ noted in STUDY_DIR/wandb/sent and not sent again. Run the same command again aft
 
 def add(commands: Any) -> None:
     """Add `sync`."""
-    about, usage = "send runs to Weights & Biases from their records", f"{PROG} sync STUDY_DIR [run=NAME ...] [options]"
-    command = commands.add_parser("sync", help=about, description=DESCRIPTION, usage=usage)
+    about = "send runs to Weights & Biases from their records"
+    command = commands.add_parser("sync", help=about, description=DESCRIPTION)
     command.add_argument("folder", metavar="STUDY_DIR", type=folder, help="folder of a study, or of single runs")
-    command.add_argument("runs", metavar="run=NAME", nargs="*", help="only these runs")
     add_tracking_arguments(command, "online")
     command.set_defaults(execute=sync)
 
@@ -34,14 +30,10 @@ def sync(arguments: argparse.Namespace, _: str) -> int:
     study_dir, tracking = Path(arguments.folder), tracking_of(arguments)
     if not tracking.is_on:
         raise UserError(f"--tracking: {arguments.tracking} sends nothing; expected auto, online or offline")
-    if (study_dir / STUDY).is_file():
-        StudyPlan.read(study_dir)  # that of a table has no run folders
-    given = [check_name(run.removeprefix("run="), "run") for run in arguments.runs]
-    names = given or sorted(path.parent.name for path in study_dir.glob(f"*/{record.SUMMARY}"))
+    names = sorted(path.parent.name for path in study_dir.glob(f"*/{record.SUMMARY}"))
     finished = [run for run in names if record.is_finished(study_dir / run)]
     if not finished:
-        which = f"none of {', '.join(given)} has finished" if given else "holds no finished runs"
-        raise UserError(f"{study_dir}: {which}; give the folder of a study, OUT/STUDY")
+        raise UserError(f"{study_dir}: holds no finished runs; give the folder of a study, OUT/STUDY")
     sent = 0
     with wandb_in_use():
         sender = Sender(study_dir, tracking)

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.cli import positive
+from experiments.cli import given_settings, positive
 from experiments.config import load
 from experiments.errors import UserError, format_level, plural, say, setting_text
 from experiments.runs.record import ERROR
-from experiments.study import STUDY, StudyPlan
 from experiments.tracker import Tracker
 from experiments.tracking import add_tracking_arguments
 from experiments.tuned import TunedTrial, best_trial
-from sweeps.commands.arguments import PROG, add_study_command, out_dir, parse_plan, settings_for_all
+from sweeps.commands.arguments import PROG, add_study_command, out_dir, parse_plan
 from sweeps.commands.run import add_worker_arguments, engine_of, tracking_of
 from sweeps.study_folder import StudyFolder, the_only_driver
 from sweeps.tuning.space import make_space, range_text
@@ -66,7 +65,7 @@ def add(commands: Any) -> None:
 
 def tune(arguments: argparse.Namespace, _: str) -> int:
     """Tune the study. Returns 1 if a trial failed in every attempt, or if a variant has no finished trial."""
-    from sweeps.tuning.tune import tune as train_trials
+    from sweeps.tuning.trials import tune as train_trials
 
     plan = _plan(arguments)
     study_dir = out_dir(arguments) / plan.study.name
@@ -89,12 +88,11 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
 
 def _plan(arguments: argparse.Namespace) -> TuningPlan:
     """The plan of the tuning that the arguments describe. Raises `UserError`."""
-    if arguments.trials > MAX_TRIALS:
-        raise UserError(f"--trials: {arguments.trials} is not allowed: expected up to {MAX_TRIALS:,}")
+    for flag, most in (("trials", MAX_TRIALS), ("seeds_per_trial", MAX_SEEDS)):
+        if (given := getattr(arguments, flag)) > most:
+            raise UserError(f"--{flag.replace('_', '-')}: {given} is not allowed: expected up to {most:,}")
     study = parse_plan(arguments)
     space = make_space(arguments.params, load(study.base), list(study.variants.values()))
-    if arguments.seeds_per_trial > MAX_SEEDS:
-        raise UserError(f"--seeds-per-trial: {arguments.seeds_per_trial} is not allowed: expected up to {MAX_SEEDS}")
     sampler = arguments.sampler or ("qmc" if len(space) <= MOST_QMC else "tpe")
     return TuningPlan(study, space, arguments.trials, sampler, arguments.pruner, arguments.seeds_per_trial)
 
@@ -119,33 +117,20 @@ def _report(
         cost = f"{sum(trial.epochs for trial in trials[label])} epochs in all"
         mean = f" (mean over {plan.seeds} seeds)" if plan.seeds > 1 else ""
         say(f"{label}: validation accuracy {trial.val_acc:.1%}{mean} in trial {trial.trial}, {cost}: {chosen}")
-        for path, value in trial.settings.items():
-            if end := plan.space[path].edge(value):
-                say(
-                    f"edge: {label}: {path}={format_level(value)} is at or near the {end} end of "
-                    f"{range_text(plan.space[path])}; widen it with --params and tune again"
-                )
     if None in best.values():
         return 1
     say(f"result: {study_dir / TUNED}")
-    is_untuned = (study_dir / STUDY).exists() and not StudyPlan.read(study_dir).tuned
-    if is_untuned:  # the folder takes no runs of other settings
-        say(f"note: {study_dir} is a study that is not tuned; train the tuned runs with another --out")
-    say(f"next: {_next_command(plan, study_dir, is_untuned, arguments)}")
+    say(f"next: {_next_command(study_dir, plan, arguments)}")
     return 1 if failed else 0
 
 
-def _next_command(plan: TuningPlan, study_dir: Path, is_untuned: bool, arguments: argparse.Namespace) -> str:
+def _next_command(study_dir: Path, plan: TuningPlan, arguments: argparse.Namespace) -> str:
     """The command that trains the study with the settings found, without those that they replace."""
-    out, seeds = arguments.out, arguments.seeds
-    if is_untuned:
-        parent = out_dir(arguments).resolve()
-        out = str(parent.with_name(f"{parent.name}-tuned"))
+    seeds = arguments.seeds
     if isinstance(seeds, list):
         seeds = "".join(f"{seed}," for seed in seeds)
-    options = {"tuned": study_dir / TUNED, "out": out, "preset": arguments.preset, "seeds": seeds}
-    options |= {
-        path: setting_text(value) for path, value in settings_for_all(arguments).items() if path not in plan.space
-    }
+    options = {"tuned": study_dir / TUNED, "out": arguments.out, "preset": arguments.preset, "seeds": seeds}
+    settings = given_settings(arguments).items()
+    options |= {path: setting_text(value) for path, value in settings if path not in plan.space}
     given = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
     return shlex.join([PROG, "run", arguments.study, *given])

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from experiments.errors import plural, say
-from experiments.files import read_bytes, read_json, write_json, write_text
+from experiments.files import write_text
 from experiments.tracking import (
     ANSWER_SECONDS,
     Tracking,
@@ -24,8 +24,7 @@ from sweeps.commands.arguments import PROG, add_study_command, read_folder
 from sweeps.commands.run import DEVICE, tracking_of
 from sweeps.study_folder import the_only_driver
 
-OPEN = ("PENDING", "RUNNING", "PAUSED")  # states of a sweep that may start runs
-SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
+SPEC = "wandb-sweep.yaml"  # in the study's folder
 AGENT = "WANDB_AGENT_DISABLE_FLAPPING=true wandb agent --forward-signals"
 DESCRIPTION = """\
 Write the plan of a study and a W&B sweep that trains it, STUDY_DIR/wandb-sweep.yaml, and register the sweep with the
@@ -39,9 +38,7 @@ a machine with several GPUs, start one agent for each: CUDA_VISIBLE_DEVICES=0, .
 
 A stopped agent leaves its run to others: the run continues from its last epoch. W&B does not start a run of a grid
 again after its agent was killed: `vit-sweep run STUDY` trains what is left, or this command registers a sweep of that.
-Relative paths in the settings, such as data.root, start at the folder in which an agent is started.
-
-To search for settings, see `vit-sweep tune`; for W&B's own search, see `vit-train --help`."""
+Relative paths in the settings, such as data.root, start at the folder in which an agent is started."""
 
 
 def add(commands: Any) -> None:
@@ -85,34 +82,18 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
 
 def _register(study_dir: Path, spec: dict[str, Any]) -> None:
     """Write the specification, register it where there is a server, and say what became of it."""
-    file, note, text = study_dir / SPEC, study_dir / NOTE, yaml.safe_dump(spec, sort_keys=False, allow_unicode=True)
-    is_known = note.exists() and file.exists() and read_bytes(file) == text.encode()
-    write_text(file, text)
+    file = study_dir / SPEC
+    write_text(file, yaml.safe_dump(spec, sort_keys=False, allow_unicode=True))
     say(f"specification: {file}")
     try:
         with wandb_in_use(), contextlib.redirect_stdout(io.StringIO()):
-            sweep = _registered(spec, read_json(note) if is_known else None)
+            import wandb
+
+            entity, *_ = place(Tracking(project=spec["project"], entity=spec.get("entity")))
+            path = f"{entity}/{spec['project']}/{wandb.sweep(spec, entity=entity, project=spec['project'])}"
+            url = wandb.Api(timeout=ANSWER_SECONDS).sweep(path).url
     except Unreachable as error:
         again = f"register the sweep later with the same command, or with: wandb sweep {shlex.quote(str(file))}"
         say(f"{error}; {again}")
         return
-    write_json(note, sweep)
-    say(f"sweep: {sweep['url']}", f"agent: {AGENT} {shlex.quote(sweep['path'])}")
-
-
-def _registered(spec: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
-    """Register the sweep of a specification, unless `known`, an earlier sweep of it, is open.
-
-    A sweep: `project`, the address of its project; `path`, ENTITY/PROJECT/ID; `url`, of its page. Raises whatever
-    wandb raises.
-    """
-    import wandb
-
-    entity, _, address = place(Tracking(project=spec["project"], entity=spec.get("entity")))
-    api = wandb.Api(timeout=ANSWER_SECONDS)
-    if known and known["project"] == address:
-        with contextlib.suppress(ValueError, wandb.errors.Error):  # it was deleted
-            if api.sweep(known["path"]).state.upper() in OPEN:
-                return known
-    path = f"{entity}/{spec['project']}/{wandb.sweep(spec, entity=entity, project=spec['project'])}"
-    return {"project": address, "path": path, "url": api.sweep(path).url}
+    say(f"sweep: {url}", f"agent: {AGENT} {shlex.quote(path)}")

@@ -96,8 +96,8 @@ class LocalEngine:
         return [(worker, worker.receive()) for pipe, worker in pipes.items() if pipe in ready]
 
     def _end_all(self, seconds: float) -> None:
-        for worker in self.workers:
-            worker.end(kill=not seconds)
+        for worker in self.workers if seconds else ():
+            worker.send(None)  # it ends when it is idle
         for worker in list(self.workers):
             worker.stop(seconds)
 
@@ -139,13 +139,6 @@ class LocalWorker:
         except (EOFError, OSError):
             self.process.join(END_SECONDS)
             return Failed(_exit_reason(self.process.exitcode))
-
-    def end(self, kill: bool) -> None:
-        """Ask the worker to end when it is idle, or kill it."""
-        if kill:
-            self.process.kill()
-        else:
-            self.send(None)
 
     def stop(self, seconds: float = 0.0, replace: bool = True) -> None:
         if seconds:

@@ -30,7 +30,6 @@ from sweeps.engines.training import DOWNLOAD, failure
 from vit.plugins import VARIABLE
 
 ANSWER_SECONDS = 10.0  # that a port has to take a connection: at one where nothing listens, Ray waits without end
-SAID_AFTER = 10.0  # seconds without a worker that pass in silence
 
 
 class RayEngine:
@@ -74,7 +73,6 @@ class RayEngine:
         self.starting, self.ready, self.workers = {}, [], []
         self.given_up.clear()
         self.task = replace(task, folder=task.folder.absolute(), log=task.log.absolute())
-        self.since = time.monotonic()  # without a worker, of which nothing was said
         self._launch()
 
     def _all(self) -> list[RayWorker]:
@@ -96,7 +94,6 @@ class RayEngine:
 
     def events(self, seconds: float) -> list[tuple[RayWorker, Event]]:
         self._launch()
-        self._say_waiting()
         streams: dict[Any, RayWorker] = {worker.streams[0]: worker for worker in self.workers if worker.streams}
         references = [*self.starting, *streams]
         if not references:
@@ -111,14 +108,6 @@ class RayEngine:
                 self.ready.append(worker)
         received = [(worker, worker.receive()) for stream, worker in streams.items() if stream in told]
         return [(worker, event) for worker, event in received if event]
-
-    def _say_waiting(self) -> None:
-        """Say once that the engine waits, while no worker is there."""
-        if self.workers or self.ready:
-            self.since = math.inf
-        elif time.monotonic() - self.since > SAID_AFTER:
-            self.since = math.inf
-            self.say(f"waiting for a free {'GPU' if self.on_gpu else 'CPU'} of the Ray cluster {self.address}")
 
     def __enter__(self) -> RayEngine:
         return self

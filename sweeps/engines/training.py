@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from experiments.config import override
 from experiments.errors import UserError
 from experiments.files import RecordError, check_own, open_own
 from experiments.locks import lock_runs
@@ -98,9 +99,9 @@ class Training:
 
 def _without_download(run: RunSpec) -> RunSpec:
     """The run without `data.download`, which its study states, unless the user has said so, too."""
-    if os.environ.get(DOWNLOAD) == "1" or not run.settings.get("data.download"):
+    if os.environ.get(DOWNLOAD) == "1" or not run.config.data.download:
         return run
-    return run.model_copy(update={"settings": {**run.settings, "data.download": False}})
+    return run.configured(override(run.config, {"data.download": False}))
 
 
 def failure(error: BaseException) -> Failed:

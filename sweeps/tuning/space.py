@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from itertools import combinations, product
+from itertools import product
 from typing import Any
 
 from experiments.checks import missing_need
@@ -83,8 +83,6 @@ def _parse_range(path: str, text: str, config: RunConfig) -> Range:
     problem = f"--params: {path}: {text!r} is not allowed"
     if "|" in text:
         choices = [_value(config, path, choice.strip()) for choice in text.split("|")]
-        if len(set(choices)) < len(choices):
-            raise UserError(f"{problem}: two choices are the same")
         return Range(choices=choices)
     log = text.endswith(":log")
     try:
@@ -112,22 +110,14 @@ def _check_space(space: Space, variants: list[RunSpec]) -> None:
         raise UserError(
             "--params: the learning rate, the weight decay and the warm-up are factors; name other settings"
         )
-    configs = []  # each variant with each end and choice: another setting may give one of them its effect
-    for path, tried in space.items():
-        if path in _factors(variants):
-            raise UserError(f"--params: {path}: is a factor of the study; it cannot be tuned")
-        for variant in variants:
-            for value in tried.choices or tried.ends:
-                try:
-                    configs.append(override(variant.config, {path: value}))
-                except UserError as error:
-                    raise UserError(f"--params: variant {variant.variant!r}: {error}") from error
-    for (path, tried), (other, others) in combinations(space.items(), 2):  # a trial may draw any two values
-        for variant, value, second in product(variants, tried.choices or tried.ends, others.choices or others.ends):
-            try:
-                override(variant.config, {path: value, other: second})
-            except UserError as error:
-                raise UserError(f"--params: {path} {value} with {other} {second}: {error}") from error
+    if factors := [path for path in space if path in _factors(variants)]:
+        raise UserError(f"--params: {factors[0]}: is a factor of the study; it cannot be tuned")
+    configs = []  # each variant with all ends and choices: a trial may draw any of them together
+    for variant, values in product(variants, product(*(tried.choices or tried.ends for tried in space.values()))):
+        try:
+            configs.append(override(variant.config, dict(zip(space, values, strict=True))))
+        except UserError as error:
+            raise UserError(f"--params: variant {variant.variant!r}: {error}") from error
     for path in space:
         if need := missing_need(path, configs):
             raise UserError(f"--params: {path}: has no effect in any variant; it needs {need}")

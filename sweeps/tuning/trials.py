@@ -1,9 +1,10 @@
-"""The trials of a tuning as a source of a driver: a sampler of Optuna proposes their settings."""
+"""Tune every variant of a study: a sampler of Optuna proposes the settings of trials, and a driver trains them."""
 
 import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -11,17 +12,52 @@ from typing import Any
 import optuna
 from optuna.trial import Trial, TrialState
 
-from experiments.errors import UserError
-from experiments.files import RecordError
+from experiments.errors import UserError, say
+from experiments.files import RecordError, own_folder, write_text
 from experiments.runs import record, resume
 from experiments.study import RunSpec
-from experiments.tuned import TunedTrial
-from sweeps.study_folder import Ended
+from experiments.tracker import Tracker
+from experiments.tuned import TunedTrial, best_trial
+from sweeps.driver import Driver
+from sweeps.engines.contract import Engine, Task
+from sweeps.progress import ProgressDisplay
+from sweeps.study_folder import LOG, Ended, StudyFolder
 from sweeps.tuning.journal import BUDGET, ENDED, NUMBER, RUN, open_journal, open_study, trials_in
 from sweeps.tuning.sampling import LAST_RUNG, distribution, make_pruner, make_sampler, qmc_point
-from sweeps.tuning.tuning_plan import OBJECTIVE, TuningPlan, rounded
+from sweeps.tuning.tuned import TUNED, check_result, make_tuned, write_tuned
+from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan, rounded
 
 MEANS = ("val/acc", "val/loss")  # of the runs of a trial
+NOTE = (
+    "The folders here are trials of `vit-sweep tune`. No report uses them. tuned.yaml beside this folder lists them.\n"
+)
+
+
+def tune(
+    plan: TuningPlan, study_dir: Path, engine: Engine, intro: str = "", tracker: Tracker | None = None
+) -> dict[str, list[TunedTrial]]:
+    """Train the trials that are left; each variant gets the same number. Returns variant -> its trials.
+
+    If each variant has a finished trial, it writes STUDY/tuned.yaml. Raises `UserError` for bad input, where
+    STUDY/tuned.yaml is of another tuning, and where Optuna's journal cannot be used. The caller is the only driver.
+    """
+    write_text(own_folder(study_dir / RUNS) / record.TRIALS, NOTE)
+    trials = Trials(plan, study_dir / RUNS)
+    begun = [run for of_variant in trials.trials.values() for trial in of_variant.values() for run in trial.runs]
+    StudyFolder(trials.folder, plan.study.model_copy(update={"runs": begun})).ready()
+    rows = trials.rows()
+    check_result(plan, rows, study_dir / TUNED)
+    say(intro)
+    epochs = [variant.config.train.epochs for variant in plan.study.variants.values()] * plan.trials * plan.seeds
+    with ProgressDisplay(f"{plan.study.name} tuning", epochs) as display:
+        display.skip([run for trial in trials.closed() for run in trial.runs])
+        trials.drop = partial(display.skip, said=False)
+        task = Task(study_dir / RUNS, study_dir / LOG, test=False, asks=True, most=trials.left)
+        Driver(trials, engine, task, display, OBJECTIVE, tracker).run()
+    rows = trials.rows()
+    if all(map(best_trial, rows.values())):
+        write_tuned(study_dir / TUNED, make_tuned(plan, rows))
+    return rows
 
 
 @dataclass(eq=False)
@@ -206,7 +242,8 @@ class Trials:
             return None
         measured = [] if status == "failed" else [run for run in ended if run["status"] != "diverged"]
         means = {key: fmean(run[key] for run in measured) for key in MEANS if measured and status != "diverged"}
-        accuracies = {run.seed: _accuracy(summary) for run, summary in zip(trial.runs, ended, strict=False)}
+        values = [None if run["status"] == "diverged" else run[OBJECTIVE] for run in ended]
+        accuracies = dict(zip((run.seed for run in trial.runs), values, strict=False))
         return TunedTrial(
             variant=trial.label,
             trial=trial.number,
@@ -218,10 +255,6 @@ class Trials:
             val_loss=means.get("val/loss"),
             accuracies=accuracies if self.plan.seeds > 1 else None,
         )
-
-
-def _accuracy(summary: dict[str, Any]) -> float | None:
-    return None if summary["status"] == "diverged" else summary[OBJECTIVE]
 
 
 def _rows(run_dir: Path) -> list[dict[str, float]]:

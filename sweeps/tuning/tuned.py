@@ -1,8 +1,12 @@
-"""tuned.yaml, the result of a tuning: all trials, and the best one of each variant. Reading it imports no Optuna."""
+"""The result of a tuning, tuned.yaml: all trials, and the best one of each variant; or a study of further factors, of
+which the best levels are chosen. It imports no Optuna.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
@@ -10,8 +14,9 @@ from pydantic import ValidationError
 from experiments.config import unplaced
 from experiments.errors import UserError, first_line
 from experiments.files import write_text
-from experiments.study import RunSpec
-from experiments.tuned import Tuned, TunedTrial, TunedVariant, best_trial
+from experiments.runs.record import read_ended
+from experiments.study import RunSpec, Study
+from experiments.tuned import Range, Tuned, TunedTrial, TunedVariant, best_trial
 from experiments.version import code
 from experiments.yaml_file import read_mapping
 from sweeps.tuning.tuning_plan import OBJECTIVE, TuningPlan
@@ -23,10 +28,10 @@ HEAD = "# The result of a tuning. Train with it: vit-sweep run STUDY --tuned FIL
 def read_tuned(path: Path) -> Tuned:
     """A tuned.yaml, or the same in a study.json. Raises `UserError` naming file, field and reason."""
     tree = read_mapping(path, "`variants` and `trials`")
-    if "runs" in tree and "tuned" not in tree:
+    if "runs" in tree and "tuning" not in tree:
         raise UserError(f"{path}: is the plan of a study that was not tuned")
     try:
-        return Tuned.model_validate(tree.get("tuned", tree))
+        return Tuned.model_validate(tree.get("tuning", tree))
     except ValidationError as error:
         raise UserError(f"{path}: {first_line(error)}") from error
 
@@ -84,3 +89,54 @@ def tuned_variant(variant: RunSpec, trials: Sequence[TunedTrial]) -> TunedVarian
         val_acc=best.val_acc,
         epochs=sum(trial.epochs for trial in trials),
     )
+
+
+def tuned_by_study(folder: Path, plan: Study) -> Tuned:
+    """For each variant of `plan`, the best levels of the factors that the study in `folder` has in addition.
+
+    Each variant of that study is a trial; its value is the mean over its seeds. Raises `UserError` for a study of
+    another metric or of other variants, and where a run has not finished.
+    """
+    grid = Study.read(folder)
+    further = {path: levels for path, levels in grid.factors.items() if path not in plan.factors}
+    variants = {_key(variant.levels): variant for variant in plan.variants.values()}
+    trials: dict[str, list[TunedTrial]] = {label: [] for label in plan.variants}
+    for label in grid.variants:
+        runs = [run for run in grid.runs if run.variant == label]
+        settings = {path: level for path, level in runs[0].levels.items() if path in further}
+        variant = variants.get(_key({path: level for path, level in runs[0].levels.items() if path not in further}))
+        of_data = any(path.startswith("data.") for path in settings)
+        if variant is None or not settings or of_data or grid.metric != OBJECTIVE:
+            what = "further factors, none of them of the data"
+            expected = f"the folder of a study of {OBJECTIVE} of the variants of {plan.name} with {what}"
+            raise UserError(f"--tuned: {str(folder)!r} is not allowed: expected {expected}")
+        ended = {run.seed: read_ended(folder, run) for run in runs}
+        summaries = [summary for summary in ended.values() if summary and summary["status"] == "finished"]
+        if len(summaries) < len(ended):
+            raise UserError(f"--tuned: {folder}: {label!r} has runs that have not finished")
+        trial = TunedTrial(
+            variant=variant.variant,
+            trial=len(trials[variant.variant]),
+            seed=runs[0].seed,
+            accuracies={seed: summary[OBJECTIVE] for seed, summary in ended.items() if summary},
+            status="finished",
+            epochs=sum(summary["epochs"] for summary in summaries),
+            val_acc=fmean(summary[OBJECTIVE] for summary in summaries),
+            val_loss=fmean(summary["val/loss"] for summary in summaries),
+            settings=settings,
+        )
+        trials[variant.variant].append(trial)
+    if missing := [label for label, of_variant in trials.items() if not of_variant]:
+        raise UserError(f"--tuned: {folder}: has no runs of {missing[0]!r}")
+    space = {path: _range(levels) for path, levels in further.items()}
+    study = plan.changed(base=grid.base)
+    return make_tuned(TuningPlan(study, space, max(map(len, trials.values())), "grid", "none", len(grid.seeds)), trials)
+
+
+def _key(levels: dict[str, Any]) -> str:
+    return str(sorted(levels.items()))
+
+
+def _range(levels: list[Any]) -> Range:
+    numbers = all(isinstance(level, int | float) and level > 0 for level in levels) and len(levels) > 1
+    return Range(low=min(levels), high=max(levels), log=True) if numbers else Range(choices=levels)

@@ -11,8 +11,7 @@ from experiments.config import changed_settings, override, run_id
 from experiments.errors import UserError
 from experiments.files import canonical
 from experiments.sections import PER_SEED
-from experiments.study import STUDY, RunSpec, StudyPlan
-from sweeps.plan import make_run
+from experiments.study import STUDY, RunSpec, Study, runs_of
 from sweeps.tuning.space import Space
 
 FIRST_SEED = 1_000_000  # trial n of each variant has the seed FIRST_SEED + n, so the variants share their seeds
@@ -30,7 +29,7 @@ class TuningPlan:
     `trials` is the budget of each, `seeds` the number of runs of a trial.
     """
 
-    study: StudyPlan
+    study: Study
     space: Space
     trials: int
     sampler: str
@@ -56,9 +55,9 @@ class TuningPlan:
 
     def trial(self, variant: RunSpec, number: int, settings: Mapping[str, Any]) -> list[RunSpec]:
         """The runs of a trial, one for each seed. The seeds follow from its number."""
-        config = override(variant.config, rounded(settings))
+        trained = variant.configured(override(variant.config, rounded(settings)))
         seeds = [FIRST_SEED + MAX_TRIALS * place + number for place in range(self.seeds)]
-        return [make_run(variant.variant, variant.levels, config, seed) for seed in seeds]
+        return runs_of([trained], seeds)
 
 
 def rounded(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,10 +65,10 @@ def rounded(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {path: float(f"{value:.4g}") if isinstance(value, float) else value for path, value in settings.items()}
 
 
-def check_data(plan: StudyPlan, study_dir: Path) -> None:
+def check_data(plan: Study, study_dir: Path) -> None:
     """Raise `UserError` where tuning would use seeds of the comparison or images of its test sets."""
     path = study_dir / STUDY
-    planned = StudyPlan.read(study_dir).seeds if path.exists() else []
+    planned = Study.read(study_dir).seeds if path.exists() else []
     if seeds := [seed for seed in (*plan.seeds, *planned) if seed >= FIRST_SEED]:
         raise UserError(f"seeds: {seeds[0]} is not allowed: seeds from {FIRST_SEED:,} on are for tuning")
     for variant in plan.variants.values():

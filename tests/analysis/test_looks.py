@@ -9,7 +9,7 @@ import pytest
 import study_file
 from scipy import stats as scipy_stats
 from shown import answer, section, warnings
-from synthetic import change_summary, write_factorial, write_study
+from synthetic import write_factorial, write_study
 
 from analysis.commands import record_looks
 from analysis.findings import analyze
@@ -19,8 +19,7 @@ from analysis.runs.folder import read_folder
 from analysis.write import files as write
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.history import LOOKS, Look, add_look, field_digests, read_looks
-from experiments.study import StudyPlan
+from experiments.runs.history import LOOKS, Look, add_look, read_looks
 
 ACCURACY = {"none": 0.72, "learned-1d": 0.95, "learned-2d": 0.951}
 LEVEL_AT_HALF = 0.05 / 8
@@ -174,9 +173,8 @@ def test_a_look_waits_for_every_run_of_its_seeds_and_takes_diverged_runs_as_ende
 @pytest.mark.parametrize(("before", "now", "said"), [([], [5, 10], "to 5, 10."), ([4], [], "to no looks.")])
 def test_looks_that_were_changed_after_the_first_run_are_reported(before, now, said, tmp_path):
     folder = study_at(tmp_path, 5, looks=now)
-    fields = field_digests(StudyPlan.parse({**study_file.read_study(folder), "looks": before}, ""))
-    stated = {"metric": "test/acc", "margin": 0.01, "baseline": "none", "seeds": [0, 1], "fields": fields}
-    change_summary(folder / "v0-s0", planned=stated)
+    earlier = [{"runs": 1, "stated": {"seeds": [0, 1], "looks": before}}]
+    study_file.write_study(folder, {**study_file.read_study(folder), "earlier": earlier})
     seeds, found = warnings(analyze(read_folder(folder)))  # the changed looks do not foresee the changed seeds
     assert seeds.startswith("Seeds were added after 1 run had started: from 0, 1 to 0, 1, 2, 3, ")
     assert found.startswith("The planned looks were changed after 1 run had started, to ") and said in found
@@ -184,5 +182,6 @@ def test_looks_that_were_changed_after_the_first_run_are_reported(before, now, s
 
 def test_seeds_that_the_planned_looks_foresee_are_no_warning(tmp_path):
     folder = study_at(tmp_path, 10, looks=[5, 10])
-    change_summary(folder / "v0-s0", planned={"seeds": list(range(5)), "fields": field_digests(StudyPlan.read(folder))})
+    earlier = [{"runs": 5, "stated": {"seeds": list(range(5))}}]
+    study_file.write_study(folder, {**study_file.read_study(folder), "earlier": earlier})
     assert warnings(analyze(read_folder(folder))) == []

@@ -7,7 +7,7 @@ import pytest
 import tiny
 
 from experiments.files import RecordError
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import RunSpec, Study
 
 REFERENCE = sorted((Path(__file__).parents[2] / "analysis" / "reference").rglob("study.json"))
 RUN = {"run": "a-s0", "run_id": "0123", "variant": "a", "levels": {"model.depth": 1}, "seed": 0}
@@ -27,7 +27,7 @@ def refusal(folder: Path, text: str) -> str:
     """Why study.json with this text is refused, in one line that names the file."""
     (folder / "study.json").write_text(text)
     with pytest.raises(RecordError) as refused:
-        StudyPlan.read(folder)
+        Study.read(folder)
     assert "\n" not in str(refused.value)
     return str(refused.value).removeprefix(f"{folder / 'study.json'}: ")
 
@@ -35,7 +35,7 @@ def refusal(folder: Path, text: str) -> str:
 @pytest.mark.parametrize("path", REFERENCE, ids=lambda path: path.parent.name)
 def test_a_reference_study_is_written_as_it_was_read(path, tmp_path):
     tree = {name: value for name, value in json.loads(path.read_text(encoding="utf-8")).items() if name != "export"}
-    plan = StudyPlan.parse(tree, str(path))
+    plan = Study.parse(tree, str(path))
     assert [run.run_id for run in plan.runs] == [entry["run_id"] for entry in tree["runs"]]
     assert (plan.name, plan.baseline, plan.margin, plan.base) == tuple(
         tree[key] for key in ("name", "baseline", "margin", "base")
@@ -47,13 +47,13 @@ def test_a_reference_study_is_written_as_it_was_read(path, tmp_path):
 
 
 def test_fields_that_were_not_given_are_not_written(tmp_path):
-    StudyPlan.parse(REQUIRED, "here").write(tmp_path)
-    assert json.loads((tmp_path / "study.json").read_text()) == {"schema": 1, **REQUIRED}
+    Study.parse(REQUIRED, "here").write(tmp_path)
+    assert json.loads((tmp_path / "study.json").read_text()) == {"schema": 2, **REQUIRED}
 
 
-@pytest.mark.parametrize("missing", REQUIRED)
+@pytest.mark.parametrize("missing", ["name", "factors", "runs"])
 def test_a_study_without_one_of_its_parts_is_refused(missing, tmp_path):
-    text = json.dumps({"schema": 1, **{key: value for key, value in REQUIRED.items() if key != missing}})
+    text = json.dumps({"schema": 2, **{key: value for key, value in REQUIRED.items() if key != missing}})
     assert refusal(tmp_path, text) == f"{missing}: is required"
 
 
@@ -63,15 +63,15 @@ BAD_NAMES = ("", "..", "../x", "a/b", "x\0y", "locks", "wandb", "driver.lock", "
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"schema": 2}, "schema: 2 "),
+        ({"schema": 3}, "schema: 3 "),
         ({"margin": 0}, "margin: 0 "),
         ({"metric": "test/auc"}, "metric: 'test/auc' "),
         ({"looks": [5, 3]}, "looks: [5, 3] "),
-        ({"seeds": [0.5]}, "seeds.0: 0.5 "),
+        ({"seeds": [0.5]}, "seeds: [0.5] "),
         ({"factors": {"model.depth": 1}}, "factors.model.depth: 1 "),
         ({"base": {"model": 1}}, "base: model: '1' "),
         ({"base": {"data": {"name": []}}}, "base: data.name: '[]' is not a name"),
-        ({"runs": [{**RUN, "levels": {"model.pos_embed": {}}}]}, "model.pos_embed: '{}' is not a name"),
+        ({"runs": [{**RUN, "levels": {"model.pos_embed": {}}}]}, "runs: model.pos_embed: '{}' is not a name"),
         ({"baseline": "b"}, "baseline: no run has the variant 'b'"),
         ({"runs": [RUN, RUN]}, "runs: a-s0 is listed twice"),
         ({"runs": [RUN, {**RUN, "run": "b"}]}, "runs: b has the variant and seed of a-s0"),
@@ -84,7 +84,7 @@ BAD_NAMES = ("", "..", "../x", "a/b", "x\0y", "locks", "wandb", "driver.lock", "
     ],
 )
 def test_what_is_wrong_is_named_with_its_value(change, field, tmp_path):
-    assert refusal(tmp_path, json.dumps({"schema": 1, **REQUIRED, **change})).startswith(field)
+    assert refusal(tmp_path, json.dumps({"schema": 2, **REQUIRED, **change})).startswith(field)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,14 @@ def test_a_file_that_is_no_object_is_refused(text, reason, tmp_path):
     assert said.endswith("; move it away; the same `vit-sweep run` writes it again, and finished runs stay")
 
 
+def test_a_study_of_an_earlier_version_is_refused_with_the_commit_that_resumes_it(tmp_path):
+    said = refusal(tmp_path, json.dumps({"schema": 1, **REQUIRED}))
+    assert said == "is of an earlier version; commit 5882561a, or the one in its records, reads and resumes it"
+
+
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(RecordError, match=r"study\.json: cannot be read: No such file or directory$"):
-        StudyPlan.read(tmp_path)
+        Study.read(tmp_path)
 
 
 def test_a_run_of_a_configuration_is_named_by_its_id():

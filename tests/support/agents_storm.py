@@ -23,7 +23,7 @@ from stubbed import children, until
 from wandb_sweeps import SweepServer
 
 from experiments.errors import say
-from experiments.study import StudyPlan
+from experiments.study import Study
 
 AGENTS, SEEDS, EPOCHS, KILLS = 3, 6, 20, 14
 FEWEST = 4  # processes of an agent with a run in training, at least: agent, wandb, command, worker, its helper
@@ -95,7 +95,7 @@ def check(server: SweepServer, shell: Shell, study: Path, oracle: Path) -> None:
     folder = study.with_suffix("")
     say(shell("vit-sweep", "sync", folder).splitlines()[-1])
     shell("vit-sweep", "run", study, "--out", study.parent / "calm", "--tracking", "off", "--workers", 2)
-    runs = [run.name for run in StudyPlan.read(folder).runs]
+    runs = [run.name for run in Study.read(folder).runs]
     notes = Counter(oracle.with_name("notes").read_text().splitlines())
     assert notes == Counter({f"end {run}": 2 for run in runs}), notes  # in the storm, and in the calm sweep
     rows = 0

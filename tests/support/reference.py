@@ -31,6 +31,7 @@ from experiments.errors import setting_text
 from experiments.metric import TABLE, Metric
 from experiments.runs import record
 from sweeps.builtin import FILES, load_study
+from sweeps.plan import make_plan
 from vit import ViTConfig
 from vit.diagnostics import first_position, position_logits, position_similarity
 from vit.pos_embed import build
@@ -91,9 +92,9 @@ def presets():
 def studies():
     rows = []
     for study in map(load_study, FILES):
-        variants, metric = sum(1 for _ in study.variants()), Metric(study.metric)
+        variants, metric = len(make_plan(study).variants), Metric(study.metric)
         margin = metric.size(study.margin)
-        rows.append((code(study.name), variants, len(study.seed_list), code(study.metric), margin, study.description))
+        rows.append((code(study.name), variants, len(study.seeds), code(study.metric), margin, study.description))
     return table(["study", "variants", "seeds", "metric", "margin", "question"], rows)
 
 

@@ -21,7 +21,7 @@ from stubbed import Stubbed, lives, until
 from tiny import TINY
 
 from experiments.runs import record
-from experiments.study import StudyPlan
+from experiments.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
 FACTORS = {"model.pos_embed": ["none", "learned-1d"]}
@@ -204,7 +204,7 @@ def _start(folder: Path, command: str, study: Path, out: str, *words: str, **var
 def _files(folder: Path) -> dict[str, bytes]:
     """The files of all runs of a study that must not depend on interruptions."""
     names = (record.CONFIG, record.METRICS, record.CHECKPOINT, record.PREDICTIONS)
-    runs = StudyPlan.read(folder).runs
+    runs = Study.read(folder).runs
     return {f"{run.name}/{name}": (folder / run.name / name).read_bytes() for run in runs for name in names}
 
 

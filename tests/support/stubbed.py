@@ -14,9 +14,9 @@ from typing import Any
 
 from experiments.files import write_text
 from experiments.runs import record
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import RunSpec, Study
+from sweeps.builtin import parse_study
 from sweeps.plan import make_plan
-from sweeps.study import parse_study
 from sweeps.study_folder import StudyFolder
 
 SUPPORT = Path(__file__).resolve().parent
@@ -128,7 +128,7 @@ def finish(folder: Path, run: RunSpec, status: str = "finished", epochs: int = 4
     record.write_summary(folder, {"run_id": run.run_id, "status": status, "epochs": epochs, **metrics, **more})
 
 
-def tiny_plan(**fields: Any) -> StudyPlan:
+def tiny_plan(**fields: Any) -> Study:
     """The plan of the study, with other fields."""
     return make_plan(parse_study({**STUDY, **fields}, "tiny"))
 

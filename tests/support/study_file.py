@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.study import StudyPlan
+from experiments.study import Study
 
 
 def read_study(study_dir: Path) -> dict[str, Any]:
@@ -13,18 +13,18 @@ def read_study(study_dir: Path) -> dict[str, Any]:
 
 
 def write_study(study_dir: Path, tree: Mapping[str, Any]) -> None:
-    (study_dir / "study.json").write_text(json.dumps({"schema": 1, **tree}, indent=1, ensure_ascii=False) + "\n")
+    (study_dir / "study.json").write_text(json.dumps({"schema": 2, **tree}, indent=1, ensure_ascii=False) + "\n")
 
 
-def plan(levels: Mapping[str, Mapping[str, Any]], seeds: int = 5, **more: Any) -> StudyPlan:
+def plan(levels: Mapping[str, Mapping[str, Any]], seeds: int = 5, **more: Any) -> Study:
     """A plan of these variants. `levels`: variant -> its levels."""
     runs = [
         {"run": f"{variant}-s{seed}", "run_id": "", "variant": variant, "levels": own, "seed": seed}
         for seed in range(seeds)
         for variant, own in levels.items()
     ]
-    fields = {"name": "plan", "factors": {"model.depth": []}, "metric": "test/acc", "margin": 0.01, "base": {}}
-    return StudyPlan.parse({**fields, "baseline": next(iter(levels)), **with_seeds(more.get("runs", runs)), **more}, "")
+    fields = {"name": "plan", "factors": {"model.depth": [1]}, "metric": "test/acc", "margin": 0.01, "base": {}}
+    return Study.parse({**fields, "baseline": next(iter(levels)), **with_seeds(more.get("runs", runs)), **more}, "")
 
 
 def with_seeds(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

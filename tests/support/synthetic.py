@@ -13,7 +13,6 @@ from analysis.runs.folder import read_folder
 from experiments.config import RunConfig, override, run_id
 from experiments.files import write_bytes, write_text
 from experiments.runs import record
-from experiments.runs.history import read_stated
 from experiments.runs.predictions import to_bytes
 
 ACCURACY = {"none": 0.72, "sinusoidal": 0.968, "learned-1d": 0.952, "learned-2d": 0.960}
@@ -96,12 +95,6 @@ def change_summary(run_dir: Path, **changes: Any) -> None:
         key: {**body[key], **new} if key in body and isinstance(new, dict) else new for key, new in changes.items()
     }
     record.write_summary(run_dir, {**body, **merged})
-
-
-def state_plan(study_dir: Path) -> None:
-    """Let every ended run state the study's plan as it is now."""
-    for path in study_dir.glob(f"*/{record.SUMMARY}"):
-        change_summary(path.parent, planned=read_stated(study_dir))
 
 
 def on_dataset(name: str) -> dict[str, Any]:

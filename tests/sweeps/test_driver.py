@@ -12,10 +12,9 @@ from stubbed import tiny_plan
 
 from experiments.config import load
 from experiments.errors import UserError
-from experiments.files import write_bytes
 from sweeps import driver as module
 from sweeps.driver import Driver
-from sweeps.engines.contract import Done, Task
+from sweeps.engines.contract import Task
 from sweeps.study_folder import StudyFolder
 from sweeps.train_plan import PlanRuns
 from sweeps.tuning.space import make_space
@@ -72,34 +71,6 @@ def test_runs_that_were_not_begun_have_no_failed_attempt_and_those_that_failed_c
     (first, second), others = engine.started[0].given, engine.started[1].given
     assert engine.started[0].stopped and driver.attempts == dict.fromkeys(first, 1)
     assert others[0] == second and others[-2:] == [[name] for name in first]
-
-
-def test_a_run_that_ended_just_before_its_worker_died_has_ended(tmp_path):
-    def script(engine):
-        (worker,) = engine.started
-        (first, second), *_ = worker.cohorts
-        worker.cohorts[0] = [first]
-        worker.end()
-        yield worker.fail()
-        assert not (tmp_path / first.name / "error.txt").exists()
-        assert (tmp_path / second.name / "error.txt").read_text() == f"{KILLED}\n"
-
-    driver, engine = sweep(tmp_path, script, cohort=2)
-    assert driver.attempts == {engine.started[0].given[0][1]: 1} and driver.display.ended.call_count == 6
-
-
-def test_a_record_that_cannot_be_read_costs_its_run_an_attempt(tmp_path):
-    def script(engine):
-        (worker,) = engine.started
-        (run,) = worker.cohorts.pop()
-        (tmp_path / run.name).mkdir()
-        write_bytes(tmp_path / run.name / "summary.json", b"{")
-        yield [(worker, Done([]))]
-        (tmp_path / run.name / "summary.json").unlink()
-
-    driver, engine = sweep(tmp_path, script)
-    (first, *others) = engine.started[0].given
-    assert driver.attempts == {first[0]: 1} and others[-1] == first
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from stubbed import STUDY, lives, until
 
 from experiments.runs.record import METRICS, is_finished
 from experiments.runs.run import train
+from sweeps.builtin import parse_study
 from sweeps.plan import make_plan
-from sweeps.study import parse_study
 
 
 @pytest.mark.slow
@@ -56,15 +56,6 @@ def test_modules_of_the_current_folder_are_none_of_the_workers(stubbed):
         (stubbed.folder / f"{name}.py").write_text("raise SystemExit('of the current folder')")
     status, out, err = stubbed.run(cwd=stubbed.folder)
     assert status == 0 and "6 runs: 6 finished" in out, err
-
-
-def test_a_killed_worker_is_replaced_and_its_run_is_tried_again(stubbed):
-    status, out, err = stubbed.run(**{"seed 1": "kill", "seed 2": "raise"})
-    assert status == 0, err
-    assert "6 finished" in out
-    assert "killed by SIGKILL (possibly out of memory)" in err
-    assert "RuntimeError: out of cheese" in err
-    assert set(stubbed.ended().values()) == {1}
 
 
 def test_a_run_that_another_process_trains_is_waited_for_and_goes_on_when_that_ends(stubbed):
@@ -126,15 +117,6 @@ def test_a_second_ctrl_c_ends_a_sweep_at_once_and_its_workers(stubbed, pause):
     sweep.send_signal(signal.SIGINT)
     sweep.communicate(timeout=20)
     until(lambda: not any(lives(pid) for _, pid in stubbed.noted("start")), seconds=5)
-
-
-def test_a_damaged_run_folder_costs_its_run_attempts_and_the_others_are_trained(stubbed):
-    """Its lock is a folder. No other attempt helps, and no other run is hurt."""
-    name = stubbed.write_plan()[0]
-    (stubbed.dir / "locks" / name / "inside").mkdir(parents=True)
-    status, out, err = stubbed.run()
-    assert status == 1 and "6 runs: 5 finished, 1 failed" in out, err
-    assert f"failed: {name}: " in out and (stubbed.dir / name / "error.txt").exists()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import errno
 import re
-import shutil
 
 import pytest
 from stubbed import Stubbed
@@ -78,29 +77,3 @@ def test_a_full_disk_ends_a_sweep_of_any_size_in_one_line(sweep, seeds):
     assert re.search(line, err), err
     again, status, *_ = sweep(seeds=seeds)
     assert status == 0 and len(again.ended) == 2 * seeds  # there is space again
-
-
-def test_a_run_whose_record_is_deleted_meanwhile_is_named_and_the_status_is_1(sweep, tmp_path):
-    def script(engine):
-        yield engine.started[0].end()
-        shutil.rmtree(tmp_path / "tiny" / next(iter(engine.ended)))
-
-    engine, status, out, err = sweep(script=script)
-    assert status == 1 and "6 runs: 5 finished, 1 deleted" in out, err
-    assert f"deleted: {next(iter(engine.ended))}: its record was deleted meanwhile" in out
-    assert sweep()[1] == 0
-
-
-def test_a_few_runs_that_all_fail_are_given_up_one_by_one(sweep):
-    engine, status, out, _ = sweep("--seeds", 1, fate=lambda run: CHEESE)
-    assert status == 1 and "2 runs: 2 failed" in out and set(engine.tried.values()) == {3}
-
-
-def test_a_study_that_is_moved_in_training_ends_the_sweep_in_one_line(sweep, tmp_path):
-    def script(engine):
-        yield engine.started[0].epoch(1)
-        (tmp_path / "tiny").rename(tmp_path / "moved")
-        yield engine.started[0].epoch(2)
-
-    _, status, _, err = sweep(script=script)
-    assert status == 2 and err.splitlines()[-1].endswith("tiny: was deleted or moved; the sweep ends"), err

@@ -13,7 +13,6 @@ import tiny
 import yaml
 from commands import refusal
 from study_file import read_study, write_study
-from synthetic import change_summary
 
 import analysis.main
 from analysis.runs.read import read
@@ -24,7 +23,7 @@ from sweeps.main import main
 
 KINDS = ["none", "learned-1d", "sinusoidal", "learned-2d"]
 TIMES = {"wall_seconds", "device_seconds", "images_per_second", "device_seconds_ratio", "started", "finished"}
-OF_A_STUDY = {"command", "digest", "reused_from", "planned_metric", "planned_margin", "planned_baseline"}
+OF_A_STUDY = {"command", "digest", "reused_from"}
 
 
 def sweep(*words):
@@ -76,10 +75,10 @@ def tables(study_dir):
 def test_only_the_kind_that_the_export_lacks_is_trained(trained):
     runs = [path.parent.name for path in (trained / "mine").glob("*/summary.json")]
     assert len(runs) == 2 and all(name.startswith("rope-2d-s") for name in runs)
-    (source,) = read_study(trained / "mine")["reuse"]
+    (source,) = read_study(trained / "mine")["sources"]
     digest = hashlib.sha256((trained / "export" / "runs.csv").read_bytes()).hexdigest()
     assert source == {"folder": "../export", "digest": digest}
-    assert "reuse" not in read_study(trained / "every" / "mine")
+    assert "sources" not in read_study(trained / "every" / "mine")
 
 
 def test_answers_are_those_of_a_study_that_trained_all(folder, capsys):
@@ -92,7 +91,7 @@ def test_answers_are_those_of_a_study_that_trained_all(folder, capsys):
     mine, every = tables(folder / "mine"), tables(folder / "every" / "mine")
     assert mine.pop("trained_on.csv")["reused"].tolist() == ["2"] * 4 + ["0"] and mine.keys() == every.keys()
     for name, theirs in every.items():
-        kept = [column for column in theirs if column not in TIMES | OF_A_STUDY and "planned" not in column]
+        kept = [column for column in theirs if column not in TIMES | OF_A_STUDY]
         assert set(mine[name]) == set(theirs)
         pd.testing.assert_frame_equal(mine[name][kept], theirs[kept])
     assert mine["runs.csv"]["reused_from"].fillna("").tolist() == (["export"] * 4 + [""]) * 2
@@ -104,7 +103,7 @@ def test_its_export_holds_the_rows_and_reads_no_source(folder, capsys):
     analysis.main.body(["export", str(folder / "mine"), str(folder / "out")])
     shutil.rmtree(folder / "export")
     stated = read_study(folder / "out")
-    assert [source["folder"] for source in stated["reuse"]] == ["export"]
+    assert [source["folder"] for source in stated["sources"]] == ["export"]
     assert json.loads(answers(folder / "out", capsys, "--json")) == json.loads(before)
 
 
@@ -149,15 +148,6 @@ def test_plan_status_cell_and_show_count_it_as_ended(folder, vit_sweep):
     assert status == 0 and out.startswith(f"{first}: finished, test/acc ") and not (study / first).exists(), err
     out = vit_sweep("show", folder / "mine.yaml", "--out", folder)[1]
     assert "10 runs, 10 done" in out and out.endswith("reused: 8 of 10 runs of export\n")
-
-
-def test_pairs_across_versions_are_named(folder, capsys):
-    for path in (folder / "mine").glob("rope-2d-*/summary.json"):
-        change_summary(path.parent, provenance={"versions": {"torch": "1.13.0"}})
-    warnings = json.loads(answers(folder / "mine", capsys, "--json"))["warnings"]
-    (note,) = [one for one in warnings if one.startswith("In ")]
-    assert note.startswith("In 4 of 10 pairs, runs of the same seed were trained on other hardware or by another")
-    assert note.count("rope-2d") == 4
 
 
 @pytest.fixture
@@ -238,17 +228,17 @@ def test_a_source_that_moved_is_given_its_new_place(folder, vit_sweep):
     (folder / "export").rename(folder / "moved")
     status, out, err = vit_sweep("run", folder / "mine", "--reuse", folder / "moved", "--tracking", "off")
     assert status == 0 and "reused: 8 of 10 runs of moved\n" in out and "10 runs: 10 finished" in out, err
-    assert [one["folder"] for one in read_study(folder / "mine")["reuse"]] == ["../moved"]
+    assert [one["folder"] for one in read_study(folder / "mine")["sources"]] == ["../moved"]
 
 
 def test_a_folder_of_a_stranger_has_at_most_runs_csv_opened_where_it_points(folder, tmp_path, refused):
     place, study = tmp_path / "place", folder / "mine"
     place.mkdir()
-    write_study(study, {**read_study(study), "reuse": [{"folder": str(place), "digest": "0" * 64}]})
+    write_study(study, {**read_study(study), "sources": [{"folder": str(place), "digest": "0" * 64}]})
     os.mkfifo(place / "runs.csv")  # whoever opened it would wait for ever
     assert f"{place}' is missing" in refused("status", study)
     os.unlink(place / "runs.csv")
     (place / "runs.csv").write_text("secret")
     assert "secret" not in (said := refused("status", study)) and "is another one than when" in said
-    write_study(study, {**read_study(study), "reuse": [{"folder": "a\0b", "digest": "0" * 64}]})
-    assert "reuse.0.folder: " in refused("status", study)
+    write_study(study, {**read_study(study), "sources": [{"folder": "a\0b", "digest": "0" * 64}]})
+    assert "sources.0.folder: " in refused("status", study)

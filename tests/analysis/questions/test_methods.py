@@ -2,7 +2,7 @@
 
 import pytest
 import study_file
-from synthetic import results_of, state_plan, write_factorial, write_study
+from synthetic import results_of, write_factorial, write_study
 
 from analysis.findings import analyze
 from analysis.questions.methods import question
@@ -52,10 +52,11 @@ def test_what_an_interval_covers_follows_from_the_split_of_each_variant(splits, 
 
 def test_a_margin_that_was_changed_is_not_called_fixed(tmp_path):
     folder = write_study(tmp_path, seeds=2)
-    state_plan(folder)
     stated = facts(analyze(read_folder(folder)))["Verdict"]
     assert "the margin, ±1 point, which the study fixes before its runs; otherwise" in stated
-    study_file.write_study(folder, {**study_file.read_study(folder), "margin": 0.2})
+    study_file.write_study(
+        folder, {**study_file.read_study(folder), "margin": 0.2, "earlier": [{"runs": 2, "stated": {"margin": 0.01}}]}
+    )
     assert (
         "±20 points, which was changed after runs had started; otherwise"
         in facts(analyze(read_folder(folder)))["Verdict"]

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 import study_file
-from synthetic import results_of, state_plan, write_study
+from synthetic import results_of, write_study
 
 from analysis.findings import analyze
 from analysis.questions.tuning import question, trials_of
@@ -48,7 +48,7 @@ def levels(variant: str) -> dict:
 @pytest.fixture
 def folder(tmp_path):
     """A tuned study: the records have the learning rates that were chosen."""
-    folder = write_study(tmp_path, seeds=3, levels=levels, tuned=tuned_plan())
+    folder = write_study(tmp_path, seeds=3, levels=levels, tuning=tuned_plan())
     plan = study_file.read_study(folder)
     for entry in plan["runs"]:
         del entry["levels"]["optim.lr"]  # a tuned setting, and not a level of the variant
@@ -59,7 +59,7 @@ def folder(tmp_path):
 def change_plan(folder, change):
     """Change the plan of the tuning."""
     plan = study_file.read_study(folder)
-    change(plan["tuned"])
+    change(plan["tuning"])
     study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
 
 
@@ -86,7 +86,7 @@ def test_the_table_shows_the_settings_of_each_variant_and_counts_its_trials(fold
 def test_the_figure_shows_every_trial(folder):
     findings = analyze(read(str(folder)))
     (trials,) = question(findings).items[1].figure.axes
-    tuning, drawn = trials_of(findings.study.plan.tuned), {marks.get_gid(): marks for marks in trials.collections}
+    tuning, drawn = trials_of(findings.study.plan.tuning), {marks.get_gid(): marks for marks in trials.collections}
     assert trials.get_xscale() == "log" and len([tick for tick in trials.get_xticklabels() if tick.get_text()]) > 2
     for index, variant in enumerate(BEST):
         of_variant = tuning[tuning["variant"] == variant]
@@ -112,10 +112,9 @@ def test_a_choice_at_the_end_of_its_range_and_another_base_are_warned_of(folder)
 
 def test_an_export_which_names_no_place_of_the_data_has_no_changed_tuning(folder, tmp_path):
     change_plan(folder, lambda tuned: tuned.update(base={"data.root": "/mine"}))
-    state_plan(folder)
     exported = read(str(export(read(str(folder)), tmp_path / "exported")))
     assert plan_changes(read(str(folder))) == plan_changes(exported) == {}
-    assert "data.root" not in exported.plan.tuned.base
+    assert "data.root" not in exported.plan.tuning.base
 
 
 def test_trials_are_never_pooled_with_the_runs(folder):

@@ -4,17 +4,14 @@ from dataclasses import replace
 
 import pytest
 import study_file
-from synthetic import change_summary, state_plan, write_study
+from synthetic import change_summary, write_study
 
 from analysis.runs.exported import export, read_export
 from analysis.runs.folder import read_folder
 from analysis.runs.held_fixed import changed_images, not_held_fixed, plan_changes, unrecorded_plugins
 from analysis.runs.read import read
-from experiments.config import completed
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.history import field_digests, read_stated
-from experiments.study import StudyPlan
 from vit.plugins import digest
 
 KINDS = {"none": 0.7, "row-only": 0.9}
@@ -94,59 +91,13 @@ def edit(folder, **changes):
     study_file.write_study(folder, {**study_file.read_study(folder), **changes})
 
 
-@pytest.mark.parametrize(
-    ("stated", "plan", "changes"),
-    [
-        *(({}, {}, {}), ({"metric": "val/acc"}, {}, {"metric": {"val/acc": 2}})),
-        *(({}, {"margin": 0.05}, {"margin": {0.01: 8}}), ({}, {"baseline": "learned-1d"}, {"baseline": {"none": 8}})),
-        *(({"seeds": [0]}, {}, {"seeds": {"0": 2}}), ({"seeds": [0, 1]}, {}, {"seeds": {"0, 1": 2}})),
-    ],
-)
-def test_the_value_then_and_the_number_of_its_runs(tmp_path, stated, plan, changes):
-    """What the runs of seed 0 state differs by `stated`; study.json states `plan` now."""
+def test_a_change_has_its_value_before_and_the_number_of_runs_that_had_ended(tmp_path):
+    """A state says only what its change replaced; the seeds of the first state are those of the second."""
     folder = write_study(tmp_path, accuracy=VARIANTS, seeds=4)
-    assert plan_changes(read_folder(folder)) == {}  # older records do not tell
-    for run in folder.glob("v*-s*"):
-        change_summary(run, planned={**STATED, **(stated if run.name.endswith("s0") else {})})
-    edit(folder, **plan)
+    assert plan_changes(read_folder(folder)) == {}
+    margin = {"runs": 2, "stated": {"margin": 0.05, "factors": None}}
+    seeds = {"runs": 3, "stated": {"seeds": [0, 1], "baseline": "none"}}
+    edit(folder, earlier=[margin, seeds, {"runs": 0, "stated": {"seeds": [0]}}])
+    changes = {"margin": {"0.05": 2}, "factors": {None: 2}, "seeds": {"0, 1": 5, "0": 0}}
     assert plan_changes(read_folder(folder)) == changes
-
-
-def test_every_edited_field_is_named(tmp_path):
-    folder = write_study(tmp_path, accuracy=VARIANTS, seeds=4)
-    change_summary(folder / "v0-s0", planned=read_stated(folder))
-    base = {**study_file.read_study(folder)["base"], "seed": 7}
-    kept = study_file.with_seeds([run for run in study_file.read_study(folder)["runs"] if run["seed"] < 2])
-    edit(folder, description="Something else", factors={"model.pos_embed": ["none"]}, base=base, **kept)
-    changes = plan_changes(read_folder(folder))
-    digests = {"base": {None: 1}, "description": {None: 1}, "factors": {None: 1}}
-    assert changes == {"seeds": {"0, 1, 2, 3": 1}, **digests}
     assert plan_changes(read_export(export(read_folder(folder), tmp_path / "kept"))) == changes
-
-
-@pytest.mark.parametrize(
-    ("dataset", "there", "changed"),
-    [("digits", "there", []), ("imagefolder", "there", ["base"]), ("imagefolder", "/disk/here", [])],
-)
-def test_moved_data_are_no_change_of_the_plan(tmp_path, dataset, there, changed):
-    """But for an imagefolder of another name. An export says the same, and where no files are."""
-    folder = write_study(tmp_path, accuracy=VARIANTS, seeds=2)
-    base = study_file.read_study(folder)["base"]
-    data = {**base["data"], "name": dataset}
-    edit(folder, base={**base, "data": {**data, "root": "here"}})
-    for run in folder.glob("v*-s*"):
-        config = record.read_json(run / record.CONFIG)
-        record.write_json(run / record.CONFIG, {**config, "data": {**config["data"], "name": dataset, "root": "here"}})
-    state_plan(folder)
-    edit(folder, base={**base, "data": {**data, "root": there}})
-    assert list(plan_changes(read_folder(folder))) == changed
-    exported = read_export(export(read_folder(folder), tmp_path / "kept"))
-    assert list(plan_changes(exported)) == changed and "disk" not in str(exported.base)
-
-
-def test_new_default_settings_are_no_change_of_the_plan():
-    """A later version of this project may add settings and fields; the plan is still the same."""
-    plan = study_file.plan({"a": {}}, base={"model": {"depth": 3}}).tree()
-    older = field_digests(StudyPlan.parse(plan, ""))
-    newer = field_digests(StudyPlan.parse({**plan, "base": completed(plan["base"]), "extra": [], "looks": []}, ""))
-    assert older == newer != field_digests(StudyPlan.parse({**plan, "base": {"model": {"depth": 4}}}, ""))

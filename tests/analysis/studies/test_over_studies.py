@@ -11,7 +11,7 @@ import shown
 import study_file
 from commands import refusal
 from scipy import stats
-from synthetic import on_dataset, state_plan, write_by_dataset, write_study
+from synthetic import on_dataset, write_by_dataset, write_study
 
 import analysis
 from analysis.findings import analyze_each
@@ -257,10 +257,10 @@ def test_with_runs_of_one_dataset_only_it_is_the_report_of_that_dataset(tmp_path
 
 def test_a_plan_that_was_kept_is_not_called_changed(tmp_path):
     folder = write_by_dataset(tmp_path)
-    state_plan(folder)
     assert document_of(read_folder(folder)).warnings == []
     plan = study_file.read_study(folder)
-    study_file.write_study(folder, {**{key: value for key, value in plan.items() if key != "schema"}, "margin": 0.02})
+    earlier = [{"runs": 10, "stated": {"margin": 0.01}}]
+    study_file.write_study(folder, {**plan, "margin": 0.02, "earlier": earlier})
     lines = [warning.line for warning in document_of(read_folder(folder)).warnings]
     assert lines == ["The margin was changed after 10 runs had started: from 0.01 to 0.02."]
 

@@ -13,7 +13,6 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-import study_file
 import tiny
 import torch
 from safetensors.torch import load_file
@@ -216,22 +215,6 @@ def test_every_part_of_a_state_is_under_its_checksum(tmp_path):
             continue
         assert note == before[0]
         assert all(torch.equal(state[name], before[1][name]) for name in tensors)
-
-
-def test_a_record_holds_what_the_study_stated_when_the_run_started(tmp_path):
-    """So that a report can tell if metric, margin, baseline or seeds were changed later."""
-    stated = {"metric": "val/acc", "margin": 0.02, "baseline": "none", "seeds": [0, 1]}
-    runs = [{"run": f"s{seed}", "run_id": "0", "variant": "none", "seed": seed} for seed in (0, 1, 2)]
-    plan = {"name": "study", "factors": {"model.depth": [1]}, "base": {}, "runs": runs[:2], **stated}
-    study_file.write_study(tmp_path, plan)
-    tiny.cut(tmp_path / "a", 1)
-    study_file.write_study(tmp_path, {**plan, "margin": 0.05, **study_file.with_seeds(runs)})
-    first, second = (tiny.run(tmp_path / name)["planned"] for name in ("a", "b"))
-    assert {key: first[key] for key in stated} == stated
-    assert {key: second[key] for key in stated} == {**stated, "margin": 0.05, "seeds": [0, 1, 2]}
-    assert {key for key in first["fields"] if first["fields"][key] != second["fields"][key]} == {"margin"}
-    assert first["digest"] != second["digest"]
-    assert "planned" not in tiny.run(tmp_path / "elsewhere" / "c")
 
 
 def in_sessions(folder: Path, *sessions: tuple[str, bytes, int]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """`--alert`: W&B tells the user that a sweep has ended."""
 
-import json
 import os
 
 import pytest
@@ -25,16 +24,6 @@ def test_an_alert_tells_that_a_sweep_has_ended_and_how_many_runs_failed(stubbed,
         os.utime(entry, (1, 1))  # a record of the last second counts as one of the next command: times may be rounded
     assert vit_sweep(*words)[0] == 0  # it trains nothing
     assert len(server.alerts) == 2
-
-
-def test_an_alert_tells_that_a_tuning_has_ended_whose_wandb_runs_state_its_folder(stubbed, server, scripted, vit_sweep):
-    scripted()
-    words = ("--trials", 1, "--out", stubbed.folder, "--tracking", "online", "--alert")
-    status, _, err = vit_sweep("tune", stubbed.study, *words)
-    assert status == 0, err
-    assert alerts(server) == [("INFO", "tiny: tuning ended", "2 runs: 2 finished")]
-    token = json.loads((stubbed.dir / "tuning/wandb.json").read_text())["token"]
-    assert [run.settings["study"] for run in server.runs.values()] == [f"-{token}"] * 2
 
 
 @pytest.mark.parametrize("flags", [[], ["--alert", "--tracking", "offline"], ["--alert", "--tracking", "off"]])

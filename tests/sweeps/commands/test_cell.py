@@ -1,11 +1,10 @@
 """vit-sweep cell: one run of a study that has been started."""
 
 import json
-import signal
 from collections import Counter
 
 import pytest
-from stubbed import Stubbed, until
+from stubbed import Stubbed
 from study_file import read_study
 
 from sweeps.commands.run import array_lines
@@ -45,16 +44,6 @@ def test_cell_reports_a_run_that_fails_and_tries_it_again_the_next_time(stubbed,
     assert states()[name] == "failed"
     scripted()
     assert vit_sweep("cell", stubbed.dir, name)[0] == 0
-
-
-def test_a_signal_ends_it_and_the_run_is_interrupted(stubbed, states):
-    name = stubbed.write_plan()[0]
-    process = stubbed.start("cell", stubbed.dir, name, nap=60)
-    stubbed.wait_for("start")
-    process.send_signal(signal.SIGUSR2)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGUSR2, err
-    until(lambda: states()[name] == "waiting")  # no epoch was saved
 
 
 def test_the_cells_of_a_planned_array_train_every_run_once(stubbed, scripted, vit_sweep):

@@ -47,17 +47,6 @@ def test_every_command_refuses_a_record_that_is_not_that_of_its_run(stubbed, vit
     assert len(re.findall("-s0-[0-9a-f]+ +unreadable", out)) == len(bad)
 
 
-def test_a_sweep_trains_no_run_again_for_its_checkpoint_which_only_a_report_of_its_model_reads(stubbed, vit_sweep):
-    """See `test_a_checkpoint_that_cannot_be_used_is_named` for what `vit-report` says."""
-    stubbed.write_plan()
-    for run in tiny_plan().runs:
-        finish(stubbed.dir / run.name, run)
-        (stubbed.dir / run.name / "checkpoint.safetensors").write_text("damaged")
-    options = ["--out", stubbed.folder, "--tracking", "off", "--workers", 1, "--device", "cpu"]
-    status, out, err = vit_sweep("run", stubbed.study, *options)
-    assert (status, err) == (0, "") and "0 runs to train; metric" in out and "6 runs: 6 finished" in out
-
-
 @pytest.mark.parametrize("options", [["run"], ["run", "--dry-run"], ["show"], ["wandb", "--seeds", "4"]], ids=" ".join)
 def test_a_command_reads_each_record_once(stubbed, vit_sweep, monkeypatch, options):
     """Also where it notes a look, because it plans more seeds."""

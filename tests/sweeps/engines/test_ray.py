@@ -1,9 +1,6 @@
 """The engine of Ray: what it refuses, and that its runs are those of the local engine."""
 
-import os
-import sys
 import tempfile
-from unittest.mock import Mock
 
 import pytest
 import tiny
@@ -11,7 +8,6 @@ from commands import run
 from driving import Driving, runs
 from pictures import paint
 
-from experiments.errors import UserError
 from experiments.runs import record
 from sweeps.engines.contract import Done
 from sweeps.study_folder import the_only_driver
@@ -92,26 +88,11 @@ def test_what_cannot_work_is_one_line(words, variables, line, tmp_path):
     assert error.startswith(f"vit-sweep: error: {line}")
 
 
-def test_an_error_of_ray_is_one_line(monkeypatch):
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(rayengine.ray, "init", Mock(side_effect=TimeoutError("no answer\nin time")))
-    with pytest.raises(UserError, match="--ray: TimeoutError: no answer in time"):
-        rayengine.RayEngine("auto", "auto", None)
-
-
 def test_auto_is_a_new_cluster_that_ends_with_the_command(tmp_path):
     with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as home:
         words = ("run", "digits", "--seeds", 1, "--train.epochs", 1, "--out", tmp_path, "--tracking", "off", *AUTO)
         status, out, err = run("from sweeps.main import main; main()", *words, HOME=home, RAY_TMPDIR=home)
     assert status == 0 and " on the CPUs of the Ray cluster " in out and "1 run: 1 finished" in out, err
-
-
-def test_modules_of_the_current_folder_are_none_of_the_actors(ray_engine):
-    def first_of_search_path():
-        return sys.path[0], os.environ["PYTHONSAFEPATH"]
-
-    folder, variable = rayengine.ray.get(rayengine.ray.remote(first_of_search_path).remote())
-    assert folder != os.getcwd() and variable == "1"
 
 
 def test_without_ray_the_line_names_the_extra(tmp_path):

@@ -1,10 +1,8 @@
 """The trials of a tuning: their settings and seeds, what goes on after a kill, and what is pruned. No training."""
 
-import math
 import time
 from collections import Counter
 
-import optuna
 import pytest
 from stubbed import finish
 
@@ -14,9 +12,8 @@ from experiments.files import write_json
 from experiments.runs import record, resume
 from experiments.study import RunSpec
 from experiments.tuned import best_trial
+from sweeps.builtin import parse_study
 from sweeps.plan import apply_tuned, make_plan
-from sweeps.study import parse_study
-from sweeps.tuning.journal import read_journal
 from sweeps.tuning.sampling import make_sampler
 from sweeps.tuning.space import make_space
 from sweeps.tuning.trials import Trials
@@ -96,15 +93,6 @@ def test_a_driver_that_was_killed_before_a_trial_had_all_settings_leaves_its_num
     assert start(trials_of(tmp_path / "b")) == expected
 
 
-def test_a_run_that_ended_just_before_a_kill_is_not_trained_again(tmp_path):
-    first = trials_of(tmp_path, trials=1)
-    run = start(first)
-    finish(first.folder / run.name, run, **{"val/acc": 0.7})
-    second = trials_of(tmp_path, trials=1)
-    assert second.left == 1 and second.next() == [] and second.left == 0
-    assert second.studies["cls"].best_value == 0.7
-
-
 @pytest.mark.parametrize("left", [None, b""])
 def test_trials_without_their_journal_are_no_new_tuning(tmp_path, left):
     first = trials_of(tmp_path)
@@ -143,31 +131,6 @@ def test_a_file_that_is_no_journal_is_one_line_and_stays(tmp_path, body):
     with pytest.raises(UserError, match=r"optuna\.jsonl: is no journal of Optuna"):
         trials_of(tmp_path)
     assert (tmp_path / JOURNAL).read_bytes() == body
-
-
-@pytest.mark.parametrize(
-    ("params", "width"), [("optim.lr=1e-4..1e-1:log", 0.2), ("optim.lr=0.001..1,optim.weight_decay=0..0.3", 0.2)]
-)
-def test_points_of_qmc_cover_the_range_and_differ(tmp_path, params, width):
-    """Sixteen random points leave a fifth of the range empty in half of the cases."""
-    trials = trials_of(tmp_path, trials=16, params=params, sampler="qmc")
-    runs = [start(trials) for _ in range(16)]
-    drawn = [trial.params for trial in trials.studies["cls"].get_trials()]
-    scale = math.log10 if "log" in params else float
-    points = sorted(scale(point["optim.lr"]) for point in drawn)
-    low, high = (-4, -1) if "log" in params else (0, 1)
-    gaps = [(b - a) / (high - low) for a, b in zip([low, *points], [*points, high])]
-    assert max(gaps) < width and len({run.run_id for run in runs}) == 16
-
-
-def test_more_trials_of_one_variant_do_not_count_for_another(tmp_path):
-    trials = trials_of(tmp_path, variants=2)
-    runs = [start(trials) for _ in range(6)]
-    assert [run.variant for run in runs] == ["cls", "gap"] * 3
-    for first, second in zip(runs[::2], runs[1::2], strict=True):
-        assert first.config.optim == second.config.optim and first.seed == second.seed
-    names = optuna.get_all_study_names(read_journal(tmp_path / JOURNAL))
-    assert sorted(name.rpartition(": ")[2] for name in names) == ["cls", "gap"]
 
 
 def test_a_run_that_was_given_up_ends_its_trial_and_the_next_command_tries_it_again(tmp_path):
@@ -217,16 +180,6 @@ def test_a_trial_is_not_stopped_after_a_third_of_the_epochs(tmp_path, pruner, ep
         end(trials, run, epochs=epochs)
 
 
-def test_a_trial_can_be_stopped_at_half_of_its_epochs_and_not_later(tmp_path):
-    trials, stopped = trials_of(tmp_path, trials=4, base={"train.epochs": 6}), set()
-    for number in range(4):
-        run, accuracy = start(trials), 1 - number / 10
-        last = reported(trials, run, 6, accuracy)
-        stopped.add(last)
-        end(trials, run, "pruned" if last else "finished", accuracy, last or 6)
-    assert stopped == {None, 3}
-
-
 def test_kills_change_no_decision_of_the_pruner(tmp_path):
     """Each of twelve trials tells three epochs, loses its driver, and tells them again: as an undisturbed tuning."""
     decisions: dict[str, Counter[int | None]] = {}
@@ -258,14 +211,6 @@ def test_more_trials_extend_a_tuning_and_the_best_is_kept(tmp_path):
     assert [(t.status, t.val_acc) for t in rows] == [("finished", 0.8), ("finished", 0.6), ("diverged", None)]
     tuned = tuned_variant(more.variants["cls"], rows)
     assert (tuned.trial, tuned.val_acc, tuned.epochs) == (0, 0.8, 3 * 27)
-
-
-def test_fewer_trials_than_a_variant_has_are_refused(tmp_path):
-    trials = trials_of(tmp_path, trials=2, variants=2)
-    for _ in range(3):  # two of the first variant, one of the second
-        start(trials)
-    with pytest.raises(UserError, match="--trials: 1 is not allowed: there are 2 trials of a variant already"):
-        trials_of(tmp_path, trials=1, variants=2)
 
 
 def test_a_trial_of_several_seeds_has_their_mean_and_trains_none_of_them_twice(tmp_path):
@@ -322,12 +267,3 @@ def test_only_the_first_seed_of_a_trial_is_stopped_early(tmp_path):
         ("finished", 0.5, 54),
         ("pruned", 0.4, 3),
     ]
-
-
-def test_whole_numbers_and_choices_are_tried_as_such(tmp_path):
-    params = "train.batch_size=16..64,optim.name=adamw|sgd,optim.momentum=0..0.9"
-    trials = trials_of(tmp_path, trials=8, params=params)
-    configs = [start(trials).config for _ in range(8)]
-    assert all(isinstance(config.train.batch_size, int) and 16 <= config.train.batch_size <= 64 for config in configs)
-    assert {config.optim.name for config in configs} == {"adamw", "sgd"}
-    assert all(0 <= config.optim.momentum <= 0.9 for config in configs)

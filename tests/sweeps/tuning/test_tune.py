@@ -16,9 +16,9 @@ import yaml
 from scripted import KILLED
 
 from experiments.runs import record
+from sweeps.builtin import read_study_file
 from sweeps.engines.contract import Failed
 from sweeps.plan import make_plan
-from sweeps.study import read_study_file
 from sweeps.study_folder import StudyFolder
 from sweeps.tuning.tuned import read_tuned
 
@@ -132,13 +132,11 @@ def test_a_trial_that_always_fails_is_given_up_and_one_whose_worker_was_killed_i
     assert len(list(stubbed.dir.glob("tuning/*-s1000001-*/error.txt"))) == 2
 
 
-def test_each_seed_of_a_trial_is_trained_once_and_a_choice_at_an_end_of_its_range_is_named(tune, stubbed):
-    words = ("--seeds-per-trial", 2, "--params", "optim.lr=1e-3..1.00001e-3")  # trained values have four digits
+def test_each_seed_of_a_trial_is_trained_once(tune, stubbed):
+    words = ("--seeds-per-trial", 2, "--params", "optim.lr=1e-3..1.00001e-3")
     engine, status, out, err = tune(*words)
     assert status == 0 and "by 3 trials of 2 seeds each" in out, err
     assert len(engine.ended) == 12 and set(engine.tried.values()) == {1} and "[12/12]" in err
-    for variant in ("logits", "softmax"):
-        assert f"edge: {variant}: optim.lr=0.001 is at or near the lower end of 0.001 to 0.00100001; widen it" in out
     tuned = read_tuned(stubbed.dir / "tuned.yaml")
     assert tuned.seeds_per_trial == 2 and len(tuned.trials) == 6
     seeds = {seed for trial in tuned.trials for seed in trial.accuracies}
@@ -151,9 +149,8 @@ def test_each_seed_of_a_trial_is_trained_once_and_a_choice_at_an_end_of_its_rang
         ({}, ["--params", "optim.rate=1..2"], "'optim.rate' cannot be tuned; did you mean"),
         ({}, ["--params", "optim.lr=1e-2..1e-3"], "the first number must be lower"),
         ({}, ["--params", "optim.lr=0..1:log"], "log needs a lowest value above 0"),
-        ({}, ["--params", "optim.lr=1e-3|0.001"], "two choices are the same"),
         ({}, ["--params", "optim.lr=-1..1"], "optim.lr: -1.0 is not allowed"),
-        ({}, ["--params", "optim.lr=1e-4..1e-2,optim.min_lr=1e-5..4e-4"], "optim.lr 0.0001 with"),
+        ({}, ["--params", "optim.lr=1e-4..1e-2,optim.min_lr=1e-5..4e-4"], "optim.min_lr: 0.0004 "),
         ({}, ["--params", "optim.name=adamw|what"], "optim.name: 'what' is not allowed"),
         ({}, ["--params", "optim.lr=1..2,optim.lr=3..4"], "is given twice"),
         ({"factors": {"optim.lr": [0.1, 0.2]}}, ["--params", "optim.lr=1..2"], "is a factor of the study"),

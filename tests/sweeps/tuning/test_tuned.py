@@ -13,10 +13,10 @@ from experiments.config import load
 from experiments.errors import UserError
 from experiments.presets import preset
 from experiments.runs import record
-from experiments.study import StudyPlan
+from experiments.study import Study
 from experiments.tuned import Tuned, TunedTrial, best_trial
+from sweeps.builtin import parse_study
 from sweeps.plan import make_plan
-from sweeps.study import parse_study
 from sweeps.tuning.space import make_space
 from sweeps.tuning.tuned import check_result, make_tuned, read_tuned, write_tuned
 from sweeps.tuning.tuning_plan import TuningPlan
@@ -91,7 +91,7 @@ def test_each_variant_is_trained_with_its_own_settings_and_the_plan_says_so(run,
     assert status == 0, err
     folder = study.parent / "mine"
     assert rates(folder) == {"cls": {0.002}, "gap": {0.03}}
-    assert json.loads((folder / "study.json").read_text())["tuned"] == read_tuned(path).tree()
+    assert json.loads((folder / "study.json").read_text())["tuning"] == read_tuned(path).tree()
     again = run("--tuned", folder / "study.json")  # a tuned study's own plan states the same
     assert again[0] == 0 and ", 0 runs to train; " in again[1]
 
@@ -105,7 +105,7 @@ def test_a_study_file_says_what_is_tuned_and_the_command_line_may_say_otherwise(
     cases = {(): (0.002, 0.03), ("--tuned", other): (0.004, 0.005), ("--tuned", "none"): (usual, usual)}
     for number, (words, expected) in enumerate(cases.items()):
         assert vit_sweep("plan", study, "--out", study.parent / str(number), *words)[0] == 0
-        plan = StudyPlan.read(study.parent / str(number) / "mine")
+        plan = Study.read(study.parent / str(number) / "mine").configured()
         assert tuple(run.config.optim.lr for run in plan.variants.values()) == expected
     status, _, err = vit_sweep("show", study, "--optim.lr", "0.1")
     assert status == 2 and "optim.lr: is not allowed without --tuned none: " in err
@@ -114,7 +114,7 @@ def test_a_study_file_says_what_is_tuned_and_the_command_line_may_say_otherwise(
         assert {run.config.optim.lr for run in plan.study.runs} == {usual}
         raise UserError("looked at what is tuned")
 
-    monkeypatch.setattr("sweeps.tuning.tune.tune", train)
+    monkeypatch.setattr("sweeps.tuning.trials.tune", train)
     assert "looked at what is tuned" in vit_sweep("tune", study, "--trials", "1", "--device", "cpu")[2]
 
 
@@ -158,15 +158,6 @@ def test_a_bad_file_is_refused_in_one_line_and_leaves_nothing(run, study, tree, 
     status, _, err = run("--tuned", path, *words)
     assert status == 2 and said in err and err.count("\n") == 1, err
     assert not (study.parent / "mine").exists()
-
-
-def test_the_file_is_read_back_as_it_was_written(tmp_path):
-    tree = tuned_tree(**{"cls": 1e-05, "gap": 0.1 + 0.2})
-    write_tuned(tmp_path / "a.yaml", Tuned.model_validate(tree))
-    first = read_tuned(tmp_path / "a.yaml")
-    assert first.variants["gap"].settings == {"optim.lr": 0.1 + 0.2}
-    write_tuned(tmp_path / "b.yaml", first)
-    assert (tmp_path / "a.yaml").read_bytes() == (tmp_path / "b.yaml").read_bytes()
 
 
 def trial(number: int, accuracy: float, loss: float = 1.0, status: str = "finished", **settings) -> TunedTrial:
