@@ -20,7 +20,7 @@ from analysis.runs import exported
 from analysis.runs.by_dataset import ADVICE, by_dataset
 from analysis.runs.read import has_plan, is_imported, locate, read, read_each, studies_in
 from analysis.runs.runs import Runs
-from analysis.runs.table import TABLE, ending_of, file_of
+from analysis.runs.table import TABLE, file_of
 from analysis.studies.over_studies import across_document
 from analysis.studies.pooled import EXPECTED, pooled_document
 from analysis.studies.pooled import pool as pool_studies
@@ -201,7 +201,7 @@ def _out(source: str, name: str, asked: Asked) -> Path:
     out = asked.out or Path(source) / name
     if asked.out is None and (file := file_of(source)):
         metric = f"-{asked.metric}".replace("/", "-") if asked.metric else ""
-        out = file.with_name(f"{file.name[: len(file.name) - len(ending_of(file))]}{metric}-{name}")
+        out = file.with_name(f"{file.stem}{metric}-{name}")
     elif asked.out is None and is_imported(source):
         raise UserError(f"{source}: give the folder of the report with --out DIR")
     write.check_unchanged(out)

@@ -58,21 +58,26 @@ class Runs:
 
     @classmethod
     def of_rows(cls, plan: StudyPlan, rows: list[dict[str, Any]], curves: list[dict[str, Any]], **parts: Any) -> Runs:
-        """A table from the rows of runs and epochs.
+        """A table from the rows of runs and epochs."""
+        return cls.of_frames(plan, pd.DataFrame(rows, dtype=object), pd.DataFrame(curves, dtype=object), **parts)
+
+    @classmethod
+    def of_frames(cls, plan: StudyPlan, runs: pd.DataFrame, curves: pd.DataFrame | None = None, **parts: Any) -> Runs:
+        """A table from the frames of runs and epochs, which get the columns that they lack, and numbers as numbers.
 
         The base of a plan that was not inferred gets the defaults of settings that are newer than the plan. Raises
-        `RecordError` where a value of an epoch is no number.
+        `RecordError` where the value of a number is none.
         """
         if not isinstance(plan, Inferred):
             plan = plan.changed(base=completed(plan.base))
-        runs, epochs = _frame((*COLUMNS, plan.metric), rows), _frame(EPOCH, curves)
-        numbers = list(dict.fromkeys([*NUMBERS, *known_metrics(runs.columns), plan.metric]))
-        runs[numbers] = runs[numbers].apply(pd.to_numeric)
-        for name in epochs.columns[3:]:
-            try:
-                epochs[name] = pd.to_numeric(epochs[name])
-            except (ValueError, TypeError, OverflowError) as error:
-                raise RecordError(f"{plan.name}: the epochs have a {name} that is no number: {error}") from error
+        runs, epochs = _with((*COLUMNS, plan.metric), runs), _with(EPOCH, pd.DataFrame() if curves is None else curves)
+        numbers = [*NUMBERS, *known_metrics(runs.columns), plan.metric]
+        for frame, names in ((runs, dict.fromkeys(numbers)), (epochs, epochs.columns[3:])):
+            for name in names:
+                try:
+                    frame[name] = pd.to_numeric(frame[name])
+                except (ValueError, TypeError, OverflowError) as error:
+                    raise RecordError(f"{plan.name}: the epochs have a {name} that is no number: {error}") from error
         return cls(plan, runs, epochs.infer_objects(), **parts)
 
     @property
@@ -195,9 +200,7 @@ def factor_levels(runs: pd.DataFrame, factor: str) -> pd.Series:
     return pd.Series(levels, index=runs.index, dtype=object)
 
 
-def _frame(first: Iterable[str], rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """The columns `first`, then every other key in the order of the rows; None where a row lacks one. Values stay as
-    they are: pandas would make a column of integers with a missing one floats.
-    """
-    names = dict.fromkeys([*first, *(name for row in rows for name in row)])
-    return pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names})
+def _with(first: Iterable[str], frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns `first`, of None where there is none, then all others."""
+    empty = pd.Series(None, frame.index, dtype=object)
+    return pd.DataFrame({name: frame.get(name, empty) for name in dict.fromkeys([*first, *frame])})

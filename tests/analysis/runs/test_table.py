@@ -1,6 +1,5 @@
 """A table of anyone's runs is read strictly: each rule gives the values that one writes down by hand, or a line."""
 
-import gzip
 import importlib.util
 import math
 from functools import partial
@@ -52,7 +51,6 @@ def test_every_format_holds_the_same_runs(tmp_path):
     frame.to_csv(tmp_path / "runs.csv", index=False)
     frame.to_csv(tmp_path / "runs.tsv", index=False, sep="\t")
     frame.to_json(tmp_path / "runs.jsonl", orient="records", lines=True, double_precision=15)
-    (tmp_path / "runs.csv.gz").write_bytes(gzip.compress((tmp_path / "runs.csv").read_bytes()))
     if importlib.util.find_spec("pyarrow"):
         frame.to_parquet(tmp_path / "runs.parquet")
     for path in tmp_path.iterdir():
@@ -131,10 +129,9 @@ def test_what_can_be_read_in_two_ways_or_in_none_is_refused(frame, asked, said):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("short.csv", "method,seed,score\na,0\n", "row 1 has fewer cells than the header"),
+        ("short.csv", "method,seed,score\na,0\n", "row 1 has 2 cells, and the header 3"),
         ("semicolons.csv", "method;seed;score\na;0;1\n", "cells are separated by commas"),
         ("empty.csv", "", "holds no runs"),
-        ("runs.csv.gz", "method,seed,score\n", "cannot be read"),
         ("runs.jsonl", "{\n", "cannot be read"),
         ("runs.parquet", "method\n", "cannot be read"),
         ("runs.xlsx", "", "save a table as .csv"),
