@@ -10,15 +10,16 @@ import pandas as pd
 
 from analysis.asked import Asked
 from analysis.figures.styles import Styles, styles_of
+from analysis.findings.comparisons import Comparisons, compare_variants
 from analysis.findings.conduct import Conduct
 from analysis.findings.factors import Factors, study_factors
 from analysis.findings.means import Means, study_means
+from analysis.findings.policy import Outcomes, Policy, study_policy
 from analysis.findings.rows import PairRow, VariantRow, pair_rows, variant_rows
 from analysis.findings.variants import Variants, own_names, study_variants
 from analysis.runs.by_dataset import check_alike
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
-from analysis.verdicts.study import Comparisons, Policy, compare_variants
 from analysis.words import checked_math, without_math
 from experiments.errors import UserError
 from vit.registry import nearest
@@ -37,6 +38,7 @@ class Findings:
     study: Runs
     policy: Policy
     variants: Variants
+    outcomes: Outcomes
     means: Means
     comparisons: Comparisons
     asked: Asked = NOTHING_ASKED
@@ -81,7 +83,7 @@ class Findings:
     @cached_property
     def factors(self) -> Factors:
         """The effects of the factors, where there are several."""
-        return study_factors(self.study, self.means, self.policy)
+        return study_factors(self.study, self.outcomes, self.policy)
 
     @cached_property
     def cost(self) -> pd.DataFrame:
@@ -117,10 +119,10 @@ def analyze(
     if study.metric in names:
         label = {"names": {**study.names, str(study.metric): without_math(names[study.metric])}}
         study = replace(study, plan=study.plan.changed(definition={**study.plan.definition, **label}))
-    (policy, values), variants = study.for_verdicts(), study_variants(study, names)
-    policy = replace(policy, datasets=datasets)
-    comparisons = compare_variants(values, variants.baseline, policy)
-    return Findings(study, policy, variants, study_means(study, values), comparisons, asked, dataset)
+    (policy, outcomes), variants = study_policy(study, datasets), study_variants(study, names)
+    comparisons = compare_variants(outcomes, variants.baseline, policy)
+    means = study_means(study, outcomes.values)
+    return Findings(study, policy, variants, outcomes, means, comparisons, asked, dataset)
 
 
 def analyze_each(studies: Mapping[str, Runs], asked: Asked = NOTHING_ASKED, datasets: int = 0) -> dict[str, Findings]:

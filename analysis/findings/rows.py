@@ -7,11 +7,11 @@ from typing import Literal
 
 import pandas as pd
 
+from analysis.findings.comparisons import Comparisons
 from analysis.findings.means import Means
 from analysis.findings.variants import Variants
 from analysis.verdicts import Comparison, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
-from analysis.verdicts.study import Comparisons
 
 COUNTED = ("params", "params_fixed", "peak_memory_bytes")  # costs that are whole numbers
 Mark = Literal["best", "tied", "untested", ""]

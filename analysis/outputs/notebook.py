@@ -40,6 +40,14 @@ PAIR_FIELDS: dict[Key, Value] = {
 """What the table of pairs holds."""
 
 
+EFFECT_FIELDS: dict[Key, Value] = {
+    **{"factor": "term", "level": "level", "reference": "reference"},
+    **{end: f"adjusted.{end}" for end in ("value", "low", "high")},
+    **{"p": "p_adjusted", "verdict": "verdict"},
+}
+"""What the table of effects holds."""
+
+
 class _Results(ABC):
     """What results on one dataset and on several have."""
 
@@ -131,11 +139,7 @@ class Results(_Results):
         model = self.findings.factors.model
         if model is None:
             return pd.DataFrame()
-        effects = pd.concat([model.contrasts.rename(columns={"diff": "effect"}), model.interactions])
-        ends = {end: [getattr(one, end) for one in effects["adjusted"]] for end in ("value", "low", "high")}
-        return effects[["factor", "level", "reference"]].assign(
-            **ends, p=effects["p_adjusted"], verdict=effects["verdict"]
-        )
+        return Table("effects", "", model.effects, (), EFFECT_FIELDS).data
 
     def as_dict(self) -> dict[str, Any]:
         """What `vit-report --json` prints."""

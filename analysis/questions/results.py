@@ -1,6 +1,5 @@
 """How does each variant do? Its mean, its difference from the baseline, the verdict, and its cost."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -133,10 +132,10 @@ def _how_to_read(findings: Findings) -> str:
 def _bars(findings: Findings) -> Bars:
     """The bars of the differences from the baseline. Of very many runs there are no dots."""
     means, values = findings.means, findings.means.values
-    few, base = sum(map(len, values.values())) <= MOST_DOTS, means.of(findings.variants.baseline).value
+    few, base = values.count().sum() <= MOST_DOTS, means.of(findings.variants.baseline).value
 
     def runs(row: VariantRow) -> dict[str, float]:
-        own = {seed: value for seed, value in values[row.variant].items() if math.isfinite(value) and few}
+        own = values[row.variant].dropna() if few else {}
         unit, metric = findings.policy.unit, means.metric
         return {f"{unit} {seed}: {words.value(value, metric)}": value - base for seed, value in own.items()}
 

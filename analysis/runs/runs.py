@@ -12,9 +12,7 @@ import pandas as pd
 
 from analysis.runs.settings import leaves, level_text
 from analysis.runs.source_run import COLUMNS, ENDED, NUMBERS, SourceRun
-from analysis.verdicts.comparisons import Values
 from analysis.verdicts.looks import Looks
-from analysis.verdicts.study import Policy, columns, from_rows
 from experiments.config import completed
 from experiments.files import RecordError
 from experiments.metric import Metric, known_metrics
@@ -175,11 +173,6 @@ class Runs:
         """A row for each variant, a column for each of these factors, as text."""
         runs = self.runs.drop_duplicates("variant").set_index("variant")
         return pd.DataFrame({factor: factor_levels(runs, factor) for factor in factors}, index=runs.index)
-
-    def for_verdicts(self) -> tuple[Policy, Values]:
-        """How verdicts are reached, and variant -> seed -> the study's metric; see `from_rows`."""
-        known = [name for name in columns(self.metric) if name in self.runs]
-        return from_rows(self.plan, self.runs[known].to_dict("records"), self.margin)
 
     def tested(self, looks: Looks) -> pd.DataFrame:
         """The finished runs that tests may use: with planned looks, those of the seeds of the last look."""

@@ -212,7 +212,7 @@ def _of_dataset(dataset: str, findings: Findings, metric: Metric, sd: bool) -> t
         return row.on[dataset].mean
 
     def both(row: AcrossRow) -> tuple[float, float]:
-        return mean(row).value, float(moments([*values.get(row.variant, {0: math.nan}).values()])[1])
+        return mean(row).value, float(moments(values.get(row.variant, [math.nan]))[1])
 
     def mark(row: AcrossRow) -> str:
         own = row.on[dataset]

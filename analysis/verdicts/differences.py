@@ -14,14 +14,15 @@ Applications in Genetics and Molecular Biology 3 (2004), article 3), upward only
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
 from analysis.verdicts.estimates import RELATIVE_ROUNDING, Estimate, estimates, moments
-from experiments.stated import Variance
 
+Variance = Literal["shared", "paired", "unpaired"]  # see `experiments.stated.Variance`
 OTHERS = 2  # parts of the average of all variants in a variance; its own is one part
 
 

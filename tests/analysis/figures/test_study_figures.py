@@ -47,10 +47,10 @@ def contrast(a, b):
 def test_the_forest_has_a_point_for_each_seed_the_number_of_each_row_and_the_margin(tmp_path):
     results = results_of(tmp_path, statuses={("learned-1d", 1): "diverged"}, margin=0.02)
     (axes,) = forest(results).figure.axes
-    base = np.mean([*results.means.values["none"].values()])
+    base = results.means.values["none"].mean()
     dots = [line for line in axes.lines if line.get_marker() == "o" and len(line.get_xdata()) > 1]
     for dot, row in zip(dots, variants_table(results).rows, strict=True):
-        finite = [value for value in results.means.values[row.variant].values() if math.isfinite(value)]
+        finite = [value for value in results.means.values[row.variant] if math.isfinite(value)]
         assert sorted(dot.get_xdata()) == pytest.approx(sorted(100 * (value - base) for value in finite), rel=1e-12)
     assert sum(len(dot.get_xdata()) for dot in dots) == 19
     numbers = [row["difference from none [interval], points"] for row in shown.rows(variants_table(results))]
