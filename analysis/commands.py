@@ -14,17 +14,17 @@ from analysis.findings.conduct import record_looks
 from analysis.outputs.as_json import across_dict, as_dict, warning_texts
 from analysis.outputs.check import check as compared
 from analysis.outputs.gate import gate
-from analysis.outputs.paper_table import check_file, is_across, table_of, write_table
-from analysis.report import study_document, study_sections, warnings
+from analysis.outputs.paper_table import check_file, table_of, write_table
+from analysis.report import study_sections, warnings
 from analysis.runs import exported
 from analysis.runs.by_dataset import ADVICE, by_dataset
 from analysis.runs.read import has_plan, is_imported, locate, read, read_each, studies_in
 from analysis.runs.runs import Runs
 from analysis.runs.table import TABLE, file_of
-from analysis.studies.over_studies import across_document
+from analysis.studies.over_studies import document_of
 from analysis.studies.pooled import EXPECTED, pooled_document
 from analysis.studies.pooled import pool as pool_studies
-from analysis.studies.several import ODD, index_document, odd
+from analysis.studies.several import index_document
 from analysis.words import plain
 from analysis.write import files as write
 from analysis.write.document import Document
@@ -59,8 +59,6 @@ def _index(source: str, folders: Sequence[Path], asked: Asked) -> int:
             studies[folder] = read(str(folder), skip_unreadable=asked.skip_unreadable)
         except UserError as error:
             studies[folder] = error
-        except ODD as error:
-            studies[folder] = odd(folder, error)
     readable = [study for study in studies.values() if isinstance(study, Runs)]
     if not readable:
         raise UserError(f"{source}: holds no study that can be read: {studies[folders[0]]}")
@@ -90,12 +88,10 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
         say(*lines)
         return status
     assert out is not None
-    one, command = next(iter(found.values())), asked.command * (name == "report-across")
-    several = len(parts) > 1
-    document = across_document(found, studies, command, asked.spread) if several else study_document(one)
+    document = document_of(found, studies, asked.command * (name == "report-across"), asked.spread)
     _finish(document, studies, out, asked)
     if asked.wandb:
-        say(save_workspace(one, document))
+        say(save_workspace(next(iter(found.values())), document))
     return 0
 
 
@@ -125,7 +121,7 @@ def _table(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]
 
 
 def _json(found: Mapping[str, Findings], _: Asked) -> tuple[int, list[str]]:
-    return 0, json.dumps(across_dict(found) if is_across(found) else as_dict(*found.values()), indent=1).splitlines()
+    return 0, json.dumps(across_dict(found) if len(found) > 1 else as_dict(*found.values()), indent=1).splitlines()
 
 
 INSTEAD = {"gate": _gate, "table": _table, "json": _json}
@@ -176,13 +172,11 @@ def _check_workspace(study: Runs) -> None:
 
 def save_workspace(findings: Findings, document: Document) -> str:
     """Save the workspace of a study; what to tell the user."""
-    folder = findings.study.folder
-    assert folder is not None  # see `_check_workspace`
     try:
         with wandb_in_use():
             from analysis.outputs import workspace
 
-            return f"workspace in W&B: {workspace.save(findings, document, folder)}"
+            return f"workspace in W&B: {workspace.save(findings, document)}"
     except Unreachable as error:
         return f"no workspace is saved: {error}"
 

@@ -102,20 +102,32 @@ class Findings:
         return styles_of(self.variants.typed, self.variants.baseline, known)
 
 
-def analyze(
-    study: Runs,
-    asked: Asked = NOTHING_ASKED,
-    datasets: int = 1,
-    dataset: str = "",
-    names: Mapping[str, str] | None = None,
-) -> Findings:
-    """The findings of a study of `dataset`, one of so many `datasets` on a page. `names`: new ones, by the old.
+def analyze(study: Runs, asked: Asked = NOTHING_ASKED) -> Findings:
+    """The findings of one study, see `analyze_each`."""
+    (findings,) = analyze_each({"": study}, asked).values()
+    return findings
 
-    Raises `UserError` where no run has ended."""
+
+def analyze_each(studies: Mapping[str, Runs], asked: Asked = NOTHING_ASKED, datasets: int = 0) -> dict[str, Findings]:
+    """Dataset -> the findings of its study; the pairs of all datasets together are one family.
+
+    `datasets`: how many share the level, if these are a part of them. Raises `UserError`, see `check_alike`, where no
+    run has ended, and naming what is to be renamed and is no variant, metric or dataset.
+    """
+    check_alike(studies)
+    variants = [name for study in studies.values() for name in own_names(study)]
+    names = _new_names(asked.rename, [*variants, *(str(study.metric) for study in studies.values()), *studies])
+    shown = {name: without_math(names[name]) if name in names and name not in variants else name for name in studies}
+    if len({*shown.values()}) < len(shown):
+        raise UserError(f"--rename: two datasets would have the same name: {', '.join(shown.values())}")
+    return {
+        shown[name]: _findings(study, asked, datasets or len(studies), name, names) for name, study in studies.items()
+    }
+
+
+def _findings(study: Runs, asked: Asked, datasets: int, dataset: str, names: Mapping[str, str]) -> Findings:
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
-    if names is None:
-        names = _new_names(asked.rename, [*own_names(study), str(study.metric)])
     if study.metric in names:
         label = {"names": {**study.names, str(study.metric): without_math(names[study.metric])}}
         study = replace(study, plan=study.plan.changed(definition={**study.plan.definition, **label}))
@@ -123,26 +135,6 @@ def analyze(
     comparisons = compare_variants(outcomes, variants.baseline, policy)
     means = study_means(study, outcomes.values)
     return Findings(study, policy, variants, outcomes, means, comparisons, asked, dataset)
-
-
-def analyze_each(studies: Mapping[str, Runs], asked: Asked = NOTHING_ASKED, datasets: int = 0) -> dict[str, Findings]:
-    """Dataset -> the findings of its study; the pairs of all datasets together are one family.
-
-    `datasets`: how many share the level, if these are a part of them. Studies without an ended run are left out, but
-    have their share of the level. Raises `UserError`, see `check_alike`, and naming what is to be renamed and is no
-    variant, metric or dataset.
-    """
-    check_alike(studies)
-    every = list(studies.values())
-    variants = [name for study in every for name in own_names(study)]
-    names = _new_names(asked.rename, [*variants, *(str(study.metric) for study in every), *studies])
-    started = {name: study for name, study in studies.items() if not study.of(*ENDED).empty} or studies
-    shown = {name: without_math(names[name]) if name in names and name not in variants else name for name in started}
-    if len({*shown.values()}) < len(shown):
-        raise UserError(f"--rename: two datasets would have the same name: {', '.join(shown.values())}")
-    return {
-        shown[name]: analyze(study, asked, datasets or len(studies), name, names) for name, study in started.items()
-    }
 
 
 def _new_names(renamed: Sequence[str], known: Sequence[str]) -> dict[str, str]:

@@ -27,17 +27,12 @@ SHORT_NAME = 11  # characters of the baseline's name up to which the head of the
 VARIANT = "variant"
 
 
-def is_across(found: Mapping[str, Findings]) -> bool:
-    """Whether the findings are of several datasets, if only one of them may have runs."""
-    return any(findings.policy.datasets > 1 for findings in found.values())
-
-
 def table_of(
     found: Mapping[str, Findings], names: Sequence[str] | None, spread: Spread | None = None, typed: bool = True
 ) -> Table:
     """The table of the findings on each dataset. `typed`: with the names as they are typed."""
     shown = {name: findings.as_typed if typed else findings for name, findings in found.items()}
-    if is_across(found):
+    if len(found) > 1:
         return studies_table(shown, names, spread)
     (findings,) = shown.values()
     return paper_table(findings, names, spread)

@@ -40,8 +40,10 @@ HIGHER = {
     *("acc", "accuracy", "auc", "auroc", "f1", "score", "reward", "return", "returns", "precision", "recall", "map"),
     *("bleu", "psnr", "iou", "dice", "throughput"),
 }
-TURNED = {"neg", "negative", "minus", "inverse", "reduction", "improvement", "gain", "saved"}
-TURNED |= {"drop", "decrease", "diff", "difference", "delta"}
+TURNED = {
+    *("neg", "negative", "minus", "inverse", "reduction", "improvement", "gain", "saved", "drop", "decrease", "diff"),
+    *("difference", "delta"),
+}
 """Words with which a name means the opposite, as in scikit-learn's `neg_mean_squared_error`."""
 ENDED = {"finished", "complete", "completed", "success", "succeeded", "terminated", "passed", "done", "ok", "published"}
 FLAGS = {"failed", "crashed", "diverged", "done"}

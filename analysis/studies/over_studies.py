@@ -20,7 +20,6 @@ from analysis.findings.rows import VariantRow
 from analysis.questions.provenance import commands, origin
 from analysis.questions.results import forest_plot
 from analysis.report import headline, study_document, study_sections, summary, warnings
-from analysis.runs.by_dataset import by_dataset
 from analysis.runs.runs import Runs
 from analysis.verdicts import UNKNOWN, Comparison, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
@@ -34,29 +33,17 @@ NO_RUN = Comparison(diff=UNKNOWN, verdict=NOT_TESTED, verdict_of_finished=NOT_TE
 COUNTED = {"better": "better than", "worse": "worse than", "equivalent": "equivalent to"}  # verdict -> how it is said
 
 
-def across_document(
+def document_of(
     studies: Mapping[str, Findings], sources: Sequence[Runs], command: str = "", spread: Spread | None = None
 ) -> Document:
-    """Make the report over datasets, or of the only one with ended runs; `studies`: dataset -> its part of `sources`.
+    """The report of one study, or over datasets; `studies`: dataset -> its part of `sources`.
 
     `command`: the command that makes it, if any.
     """
-    parts = by_dataset(sources)
-    shown = {findings.dataset for findings in studies.values()}
-    missing = [
-        Warn(f"{name} is left out: none of its runs has ended.", topic="datasets")
-        for name in parts
-        if name not in shown
-    ]
-    excluded = [(f"{study.name}: {run}", why) for study in sources for run, why in sorted(study.troubles.items())]
-    several = len(studies) > 1
-    document = _document(studies, command, spread) if several else study_document(next(iter(studies.values())))
-    about = sources[0].plan.description if len(sources) == 1 else ""
-    return replace(document, description=about, warnings=[*missing, *document.warnings], excluded=excluded)
-
-
-def _document(studies: Mapping[str, Findings], command: str, spread: Spread | None) -> Document:
-    metric = next(iter(studies.values())).means.metric
+    first = next(iter(studies.values()))
+    if len(studies) == 1:
+        return study_document(first)
+    metric = first.means.metric
     use_math(name for f in studies.values() if f.variants.labelled for name in f.variants.typed.values())
     table = studies_table(studies, spread=spread)
     counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
@@ -77,11 +64,12 @@ def _document(studies: Mapping[str, Findings], command: str, spread: Spread | No
     return Document(
         title="".join(_told(studies)[:1]).removesuffix(".")
         or f"{words.titled(metric)} over {words.listing(list(studies))}",
-        description="",
+        description=sources[0].plan.description if len(sources) == 1 else "",
         summary=" ".join(f"{name}: {summary(findings)}" for name, findings in studies.items()),
         headline=tuple(answer(studies)),
         warnings=_warnings(studies),
         sections=sections,
+        excluded=[(f"{study.name}: {run}", why) for study in sources for run, why in sorted(study.troubles.items())],
     )
 
 
@@ -127,7 +115,7 @@ def across_rows(studies: Mapping[str, Findings]) -> list[AcrossRow]:
 def answer(studies: Mapping[str, Findings]) -> list[str]:
     """On how many datasets each variant is shown to differ from the baseline, and what is not tested."""
     rows = across_rows(studies)
-    if len(rows) == 1 or len(studies) == 1:
+    if len(rows) == 1:
         return [f"{name}: {headline(study_sections(findings))[0]}" for name, findings in studies.items()]
     untested = [
         f"{words.quoted(row.name)} on {name} ({one.comparison.reason})"

@@ -106,11 +106,9 @@ def _effect(name: str, findings: Findings, a: Settings, b: Settings) -> Effect:
     apart = {(x, y): _other_changes(settings[x], settings[y], {*a, *b}) for x in has_a for y in has_b if x != y}
     pairs = [pair for pair, others in apart.items() if not others]
     if len(pairs) != 1:
-        closest = min(apart.values(), key=len, default=set())
         several = "; ".join(f"{x!r} - {y!r}" for x, y in pairs)
-        why = f"several pairs: {several}; add settings" if pairs else "no pair of these settings"
-        more = f" that differs in nothing else; the closest differs in {', '.join(sorted(closest))}" * bool(closest)
-        raise UserError(f"pool: {name} has {why}{more}")
+        why = f"several pairs: {several}; add settings" if pairs else "no pair that differs in these settings alone"
+        raise UserError(f"pool: {name} has {why}")
     ((x, y),) = pairs
     values = findings.means.values[[x, y]][findings.outcomes.ended[[x, y]].any(axis=1)]
     if lost := list(values.index[values.isna().any(axis=1)]):

@@ -11,7 +11,6 @@ from analysis.report import study_document, summary
 from analysis.runs.exported import export
 from analysis.runs.held_fixed import plan_changes
 from analysis.runs.read import read
-from experiments.config import RunConfig
 from experiments.runs import record
 
 SPACE = {
@@ -96,16 +95,6 @@ def test_the_figure_shows_every_trial(folder):
         assert chosen == pytest.approx((BEST[variant], 93 + index / 10))
         assert [colour[3] == 0 for colour in marks.get_facecolors()] == [*pruned, False] and sum(pruned) == 1
         assert (marks.get_sizes()[:-1] < marks.get_sizes()[-1]).all()
-
-
-def test_a_choice_at_the_end_of_its_range_and_another_base_are_warned_of(folder):
-    """Of the base, `eval` changes no training."""
-    change_plan(folder, lambda tuned: tuned.update(base={"train.epochs": 3, "eval.img_sizes": "14,42"}))
-    edge, luck, base = question(analyze(read(str(folder)))).warnings
-    assert luck.line == "Tuning: 4 settings won for 4 variants; a trial is one seed."
-    assert edge.line == "Tuning: the learning rate chosen for “none” is at or near an end of its range."
-    assert edge.detail.startswith("Tried: 0.0001 to 0.1 (log scale).")
-    assert base.detail == f"train.epochs 3 instead of {RunConfig().train.epochs}."
 
 
 def test_an_export_which_names_no_place_of_the_data_has_no_changed_tuning(folder, tmp_path):
