@@ -52,12 +52,12 @@ def summary(findings: Findings) -> str:
     seeds = study.of(*ENDED)["variant"].value_counts().reindex(study.variants, fill_value=0)
     counted = words.seeds(seeds, findings.counted)
     data = "" if "data.name" in varying(study) else study.base.get("data.name", "")
-    margin, tuned, looks = variants.margin, study.plan.tuned, findings.policy.looks
+    margin, tuned, looks = study.margin, study.plan.tuned, findings.policy.looks
     parts = [
         f"{name(study)}.",
         f"{words.plural(len(variants.names), 'variant')} × {counted}{f' on {data}' if data else ''}.",
         f"Baseline: {variants.name(variants.baseline)}.",
-        "" if margin is None else f"Differences within ±{words.margin(margin, variants.metric)} count as equal.",
+        "" if margin is None else f"Differences within ±{words.margin(margin, study.metric)} count as equal.",
         f"{conduct.finished} of {conduct.planned} runs finished.",
         f"An early look, at {len(looks.seeds)} seeds: looks are planned at {words.listing(looks.plan)}."
         * bool(looks and looks.next),

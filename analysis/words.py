@@ -79,11 +79,6 @@ def value(shown: Estimate | float, metric: Metric, places: int | None = None) ->
     return number(estimate.value * metric.scale, _places(estimate, metric, places)) + (" %" if metric.is_share else "")
 
 
-def named_mean(name: str, mean: Estimate, metric: Metric) -> str:
-    """Format a mean with its interval and number of seeds: `none: 66.2 ± 3.4 % (n = 3)`."""
-    return f"{plain(name)}: {with_interval(mean, metric)}{' %' if metric.is_share else ''} (n = {mean.n})"
-
-
 def bounds(estimate: Estimate, metric: Metric, places: int | None = None) -> str:
     """Format the interval of a difference alone, `[−0.30, +1.21]`, rounded as in `with_interval`."""
     if not math.isfinite(half_width(estimate)):
@@ -124,11 +119,6 @@ def magnitude(value: float, digits: int = 3) -> str:
 def places_range(places: Sequence[int] | None) -> str:
     """Format the first and last possible rank: `1 to 3`, or `2` where they are equal; empty without any."""
     return " to ".join(dict.fromkeys(map(str, places or ())))
-
-
-def rough(count: float) -> str:
-    """Format a count that is known roughly, with two significant digits: `61`, or `5,200`."""
-    return f"{float(f'{count:.2g}'):,.0f}"
 
 
 def percent(share: float) -> str:

@@ -15,7 +15,7 @@ from analysis.findings.conduct import Conduct
 from analysis.findings.factors import Factors, study_factors
 from analysis.findings.means import Means, study_means
 from analysis.findings.policy import Outcomes, Policy, study_policy
-from analysis.findings.rows import PairRow, VariantRow, pair_rows, variant_rows
+from analysis.findings.rows import PairRow, VariantRow, variant_rows
 from analysis.findings.variants import Variants, own_names, study_variants
 from analysis.runs.by_dataset import check_alike
 from analysis.runs.runs import Runs
@@ -58,7 +58,8 @@ class Findings:
     @cached_property
     def pairs(self) -> list[PairRow]:
         """A row for each pair that is tested."""
-        return pair_rows(self.rows, self.comparisons)
+        of = {row.variant: row for row in self.rows}
+        return [PairRow(of[a], of[b], compared) for (a, b), compared in self.comparisons.family.items()]
 
     @property
     def counted(self) -> str:

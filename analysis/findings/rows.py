@@ -84,9 +84,3 @@ def _mark(variant: str, best: Sequence[str], comparisons: Comparisons) -> Mark:
         if compared and compared.verdict != NOT_TESTED:
             return "" if compared.verdict == lost else "tied"
     return "untested"
-
-
-def pair_rows(rows: Sequence[VariantRow], comparisons: Comparisons) -> list[PairRow]:
-    """A row for each pair of the family."""
-    of = {row.variant: row for row in rows}
-    return [PairRow(of[a], of[b], compared) for (a, b), compared in comparisons.family.items()]

@@ -39,7 +39,9 @@ def forest_plot(studies: Mapping[str, Findings], width: float = WIDTH) -> Plot:
         raise UserError("figure: one variant has no differences to draw")
     findings = next(iter(studies.values()))
     variants, margin = findings.variants, findings.policy.margin
-    band = "" if margin is None else f" Shaded band: equivalence margin, ±{words.margin(margin, variants.metric)}."
+    band = (
+        "" if margin is None else f" Shaded band: equivalence margin, ±{words.margin(margin, findings.means.metric)}."
+    )
     many = f" Of more than {MOST_DRAWN} variants, the first and the last are drawn." * (
         len(variants.names) > MOST_DRAWN
     )
@@ -71,7 +73,7 @@ def _alone(findings: Findings) -> str:
 def variants_table(findings: Findings) -> Table:
     """The main table, by mean, with a bar for each difference. It shows how many runs diverged where any did."""
     variants, policy, comparisons = findings.variants, findings.policy, findings.comparisons
-    metric, divergence, rows = variants.metric, findings.conduct.divergence, findings.by_mean
+    metric, divergence, rows = findings.means.metric, findings.conduct.divergence, findings.by_mean
     versus = [row.comparison for row in rows if row.variant != variants.baseline]
     rate_note = f"share of the ended runs, with the exact {words.CONFIDENCE} interval"
     right = f"in at least {words.CONFIDENCE} of such studies, all are right"
@@ -121,7 +123,7 @@ def _how_to_read(findings: Findings) -> str:
     verdicts = {one.verdict for one in findings.comparisons.versus.values()}
     parts = [
         f"Grey dots: runs, minus the mean of {variants.name(variants.baseline)}.",
-        "" if margin is None else f"Shaded band: differences within ±{words.margin(margin, variants.metric)}.",
+        "" if margin is None else f"Shaded band: differences within ±{words.margin(margin, findings.means.metric)}.",
         "“Better”, “worse”: the interval is on one side of zero, so chance is unlikely."
         * bool({"better", "worse"} & verdicts),
         "“Not shown”: these runs cannot tell." * ("not shown" in verdicts),

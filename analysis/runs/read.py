@@ -14,8 +14,8 @@ from analysis.runs.table import FORMATS, TABLE, file_of, read_file, read_table
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
-from experiments.study import REFERENCE, STUDY, Inferred
-from vit.registry import did_you_mean, nearest
+from experiments.study import STUDY, Inferred
+from vit.registry import nearest
 
 
 def is_imported(source: str) -> bool:
@@ -76,11 +76,7 @@ def locate(source: str) -> str:
         if is_imported(source) or has_plan(source):
             return source
         if not path.exists():
-            beside = sorted(item.name for item in path.parent.iterdir()) if path.parent.is_dir() else []
-            near = did_you_mean(path.name, beside) or "give the folder of a study, OUT/STUDY, or a table"
-            if (REFERENCE / source).is_dir():
-                near = f"did you mean analysis/reference/{source}?"
-            raise UserError(f"{source}: does not exist; {near}")
+            raise UserError(f"{source}: does not exist; give the folder of a study, OUT/STUDY, or a table")
         if path.is_file():
             if source.lower().endswith(FORMATS):
                 return f"{TABLE}{source}"

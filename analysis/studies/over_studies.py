@@ -152,7 +152,7 @@ def _said(row: AcrossRow, first: Findings) -> str:
             than, of = (verdict, "") if parts else (f"{COUNTED[verdict]} {baseline}", f" of {len(row.on)} datasets")
             some = f"at least {len(on)}{of}" if len(on) < len(row.on) else f"all {len(on)} datasets"
             parts.append(f"{than} on {some} ({words.listing(on)})")
-    either = words.listing(list(COUNTED.values())[: 2 if first.variants.margin is None else 3], "or")
+    either = words.listing(list(COUNTED.values())[: 2 if first.policy.margin is None else 3], "or")
     return ", ".join(parts) or f"not shown to be {either} {baseline} on any dataset"
 
 

@@ -43,15 +43,6 @@ class Differences:
     so a rare failure may be missed
     """
 
-    def __getitem__(self, pairs: np.ndarray) -> "Differences":
-        """The differences of some pairs of a single study."""
-        return Differences(**{name: part[..., pairs] for name, part in vars(self).items()})
-
-    @property
-    def known(self) -> np.ndarray:
-        """Whether there is a standard error, so that a pair can be tested (..., pairs)."""
-        return np.isfinite(self.error)
-
     def t_test(self, null: ArrayLike = 0.0) -> np.ndarray:
         """Two-sided p-values (..., pairs) of a mean difference of `null`."""
         return 2 * special.stdtr(self.df, -np.abs(self.mean - null) / self.error)

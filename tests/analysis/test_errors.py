@@ -28,7 +28,7 @@ BAD = [
     (("export", "a", "b", "--out", "c"), "--out: no such flag"),
     (("across",), "required: STUDY"),
     (("across", "a", "b"), "a: does not exist"),
-    (("a", "b"), "b: is a second study; vit-report across A B C"),
+    (("a", "b"), "unrecognized arguments: b"),
     (("export", "nowhere", "b"), "nowhere: does not exist"),
     (("a", "--metric", "b", "--metric=c"), "--metric: is given 2 times; it takes one value"),
     (("--frobnicate", "x"), "--frobnicate"),
