@@ -1,13 +1,52 @@
 """Make the report of one study: ask every question, and put what they say in order."""
 
+from collections.abc import Callable
+
 from analysis import words
 from analysis.figures.style import use_math
 from analysis.findings import Findings
-from analysis.questions import ORDER
+from analysis.questions import (
+    conditions,
+    conduct,
+    cost,
+    factors,
+    looks,
+    methods,
+    metrics,
+    models,
+    pairs,
+    provenance,
+    records,
+    results,
+    table8,
+    tuning,
+)
 from analysis.runs.held_fixed import varying
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.write.document import Document, Section, Warn
+
+Question = Callable[[Findings], Section | None]
+ORDER: tuple[Question, ...] = (
+    conduct.question,
+    factors.question,  # first: then come the combinations of their levels
+    results.question,
+    pairs.question,
+    table8.question,
+    factors.untested,
+    conditions.question,
+    metrics.curves,
+    tuning.question,
+    cost.question,
+    metrics.question,
+    models.question,
+    looks.question,
+    methods.question,
+    provenance.question,
+    provenance.reproduce,
+    records.question,
+)
+"""The order of the sections, of what they say in the answer, and of their warnings."""
 
 
 def study_document(findings: Findings) -> Document:

@@ -43,7 +43,7 @@ def study_variants(study: Runs, renamed: Mapping[str, str] = MappingProxyType({}
     """
     names, factors = study.variants, {factor: factor_name(factor, study.names) for factor in study.factors}
     brief, own = _brief(study), own_names(study)
-    labels = {**study.labels, **{own[old]: new for old, new in renamed.items() if old in own}}
+    labels = {**study.plan.short_names, **{own[old]: new for old, new in renamed.items() if old in own}}
     labels = {variant: checked_math(label, "labels") for variant, label in labels.items() if variant in brief}
     typed = {variant: name.replace("$", r"\$") if labels else name for variant, name in brief.items()} | labels
     brief |= {variant: without_math(label) for variant, label in labels.items()}

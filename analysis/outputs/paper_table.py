@@ -12,10 +12,8 @@ from analysis.findings.rows import VariantRow
 from analysis.questions.cost import cost_table
 from analysis.questions.metrics import metrics_table
 from analysis.questions.results import variants_table
-from analysis.studies.over_studies import studies_table
 from analysis.verdicts import UNKNOWN, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
-from analysis.verdicts.estimates import moments
 from analysis.write import latex, markdown
 from analysis.write.table import Column, Key, Table, Value, chosen
 from experiments.errors import UserError, say, writing
@@ -33,6 +31,8 @@ def table_of(
     """The table of the findings on each dataset. `typed`: with the names as they are typed."""
     shown = {name: findings.as_typed if typed else findings for name, findings in found.items()}
     if len(found) > 1:
+        from analysis.studies.over_studies import studies_table
+
         return studies_table(shown, names, spread)
     (findings,) = shown.values()
     return paper_table(findings, names, spread)
@@ -81,16 +81,13 @@ def _tested_difference(row: VariantRow) -> Estimate:
 
 def _with_deviations(column: Column, metric: Metric, findings: Findings) -> tuple[Column, Value]:
     """The column of means with the standard deviation of the runs for the interval, and that of a row."""
-    runs = findings.study.of("finished")
-    deviations = {variant: float(moments(values)[1]) for variant, values in runs.groupby("variant")[metric]}
+    means, deviations = findings.means.by_metric[metric], findings.means.deviations[metric]
 
-    def mean(row: VariantRow) -> float:
-        return findings.means.by_metric[metric][row.variant].value
+    def both(row: VariantRow) -> tuple[float, float]:
+        return means[row.variant].value, deviations[row.variant]
 
-    def sd(row: VariantRow) -> float:
-        return deviations.get(row.variant, float("nan"))
-
-    return replace(column, value=lambda row: (mean(row), sd(row)), sort=mean, show=words.deviations(metric)), sd
+    show = words.deviations(metric)
+    return replace(column, value=both, sort=lambda row: both(row)[0], show=show), lambda row: both(row)[1]
 
 
 def _caption(findings: Findings, keys: Sequence[Key], spread: Spread | None) -> str:

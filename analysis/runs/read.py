@@ -6,9 +6,6 @@ from typing import Any
 
 from analysis.asked import FLAGS, Asked
 from analysis.runs import wandb_project
-from analysis.runs.exported import is_export, read_export
-from analysis.runs.folder import read_folder
-from analysis.runs.held_fixed import check_pooling
 from analysis.runs.runs import Runs
 from analysis.runs.table import FORMATS, TABLE, file_of, read_file, read_table
 from experiments.errors import UserError
@@ -48,6 +45,10 @@ def read_each(source: str, asked: Asked) -> list[Runs]:
         return _read_wandb(source, asked)
     if others := [name for name in asked.given if FLAGS[name][1].of_tables]:
         raise UserError(f"{others[0]}: is for a table of runs, such as runs.csv, and {source} is none")
+    from analysis.runs.exported import is_export, read_export  # a table needs none
+    from analysis.runs.folder import read_folder
+    from analysis.runs.held_fixed import check_pooling
+
     folder, metric = Path(source), asked.metric
     if metric is not None and not is_metric(metric) and not is_export(folder):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")

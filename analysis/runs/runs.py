@@ -12,7 +12,6 @@ import pandas as pd
 
 from analysis.runs.settings import leaves, level_text
 from analysis.runs.source_run import COLUMNS, ENDED, NUMBERS, SourceRun
-from analysis.verdicts.looks import Looks
 from experiments.config import completed
 from experiments.files import RecordError
 from experiments.metric import Metric, known_metrics
@@ -131,11 +130,6 @@ class Runs:
         return {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
 
     @property
-    def labels(self) -> dict[str, str]:
-        """The names that the study gives to variants in tables and figures: variant -> name."""
-        return self.plan.short_names
-
-    @property
     def varied(self) -> list[str]:
         """The settings that the factors vary: those that a factor links count one by one."""
         return list(dict.fromkeys(path for factor in self.factors for path in factor.split("+")))
@@ -173,11 +167,6 @@ class Runs:
         """A row for each variant, a column for each of these factors, as text."""
         runs = self.runs.drop_duplicates("variant").set_index("variant")
         return pd.DataFrame({factor: factor_levels(runs, factor) for factor in factors}, index=runs.index)
-
-    def tested(self, looks: Looks) -> pd.DataFrame:
-        """The finished runs that tests may use: with planned looks, those of the seeds of the last look."""
-        finished = self.of("finished")
-        return finished.loc[[looks.may_test(seed) for seed in finished["seed"]]]
 
     def of(self, *statuses: str) -> pd.DataFrame:
         """The runs with one of these statuses."""

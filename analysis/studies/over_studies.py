@@ -23,7 +23,6 @@ from analysis.report import headline, study_document, study_sections, summary, w
 from analysis.runs.runs import Runs
 from analysis.verdicts import UNKNOWN, Comparison, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
-from analysis.verdicts.estimates import moments
 from analysis.write.document import Code, Document, Item, Section, Warn, present
 from analysis.write.table import SIGNS, Column, Key, Table, Value, chosen
 from experiments.errors import MOST_NAMED, first_few
@@ -194,13 +193,13 @@ def _count(verdict: str) -> Callable[[AcrossRow], int | None]:
 
 def _of_dataset(dataset: str, findings: Findings, metric: Metric, sd: bool) -> tuple[Column, dict[Key, Value]]:
     """The column of a dataset, its mean marked with its verdict, and what the CSV holds of it."""
-    values = findings.means.values
+    deviations = findings.means.deviations[metric]
 
     def mean(row: AcrossRow) -> Estimate:
         return row.on[dataset].mean
 
     def both(row: AcrossRow) -> tuple[float, float]:
-        return mean(row).value, float(moments(values.get(row.variant, [math.nan]))[1])
+        return mean(row).value, deviations.get(row.variant, math.nan)
 
     def mark(row: AcrossRow) -> str:
         own = row.on[dataset]

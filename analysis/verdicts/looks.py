@@ -53,10 +53,6 @@ class Looks:
         """The seeds of the look that is reached; empty without a plan."""
         return () if self.waiting or not self.plan else self.complete[: self.reached[-1]]
 
-    def may_test(self, seed: int) -> bool:
-        """Whether tests may use this seed."""
-        return not self.plan or seed in self.seeds
-
     @property
     def shares(self) -> tuple[float, ...]:
         """The share of the level that each planned look has; they sum to 1."""
