@@ -139,12 +139,6 @@ def titled(metric: Metric) -> str:
     return metric.label if metric.is_column or metric.is_renamed else capital(metric.label)
 
 
-def alone(planned: bool) -> str:
-    """Say which level the intervals of single differences have, as the end of a sentence about them."""
-    level = "have the level of the planned look," if planned else "are"
-    return f"{level} for each difference alone"
-
-
 def seeds(counts: Iterable[int], unit: str = "seed") -> str:
     """Format how many seeds estimates are from: `5 seeds`, or `4 to 5 seeds` where they differ; `unit`: of a policy."""
     found = set(counts)

@@ -10,13 +10,14 @@ from typing import Any
 import pandas as pd
 
 from analysis.asked import Asked, names_of
+from analysis.figures.forest import plot_forest
 from analysis.figures.style import Axes
 from analysis.findings import Findings, analyze_each
 from analysis.findings.columns import difference
 from analysis.findings.conduct import record_looks
 from analysis.outputs.as_json import across_dict, as_dict, warning_texts
 from analysis.outputs.paper_table import table_of
-from analysis.questions.results import forest_plot
+from analysis.questions.results import forests
 from analysis.runs.by_dataset import by_dataset
 from analysis.runs.runs import Runs
 from analysis.studies.over_studies import document_of
@@ -125,7 +126,7 @@ class Results:
 
     def plot(self, ax: Axes | None = None, width: float = 6.5) -> Axes:
         """Draw the forest plot and return its axes. `ax`: the axes to draw on; `width`: of a new figure, in inches."""
-        return forest_plot(self.found if len(self.found) > 1 else {"": self.findings}, width).drawn_on(ax)
+        return plot_forest(forests(self.found if len(self.found) > 1 else {"": self.findings}), width, ax)
 
     def page(self, folder: str | Path) -> Path:
         """Write the report into a new folder, as `vit-report` does, note the look, and return the path of its page."""

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 from analysis import words
-from analysis.figures.forest import MOST_DRAWN, WIDTH, draw_forest, plot_forest
+from analysis.figures.forest import MOST_DRAWN, Forest, draw_forest
 from analysis.figures.style import Plot
 from analysis.findings import Findings, columns
 from analysis.findings.rows import VariantRow
@@ -29,15 +28,20 @@ def question(findings: Findings) -> Section:
     return Section("result", heading, items, answer=[] if several else [_alone(findings)])
 
 
-def forest_plot(studies: Mapping[str, Findings], width: float = WIDTH) -> Plot:
-    """The differences of variants from the baseline, the best mean first: a panel for each study, by its title.
+def forests(studies: Mapping[str, Findings]) -> dict[str, Forest]:
+    """The differences of variants from the baseline, the best mean first: a forest plot for each study, by its title.
 
-    What they share is read from the first. `width`: in inches. Raises `UserError` where each has only one variant.
+    Raises `UserError` where each study has only one variant.
     """
-    studies = {title: findings for title, findings in studies.items() if findings.variants.others}
-    if not studies:
+    tables = {title: variants_table(one.as_typed) for title, one in studies.items() if one.variants.others}
+    if not tables:
         raise UserError("figure: one variant has no differences to draw")
-    findings = next(iter(studies.values()))
+    return {title: next(iter(table.forests.values())) for title, table in tables.items()}
+
+
+def forest_plot(studies: Mapping[str, Findings]) -> Plot:
+    """The figure of `forests`, below each other. What its caption says is read from the first."""
+    findings = next(findings for findings in studies.values() if findings.variants.others)
     variants, margin = findings.variants, findings.policy.margin
     band = (
         "" if margin is None else f" Shaded band: equivalence margin, ±{words.margin(margin, findings.means.metric)}."
@@ -50,10 +54,7 @@ def forest_plot(studies: Mapping[str, Findings], width: float = WIDTH) -> Plot:
         f"{columns.held_for(findings)}.{band} Colour and shape of a marker: the verdict. Grey dots: runs, minus the "
         f"mean of {variants.name(variants.baseline)}.{many}"
     )
-    tables = {title: variants_table(one.as_typed) for title, one in studies.items()}
-    forests = {title: next(iter(table.forests.values())) for title, table in tables.items()}
-    on = partial(plot_forest, forests, width)
-    return Plot("forest", lambda: draw_forest(forests, width), caption, beside=True, on=on)
+    return Plot("forest", lambda: draw_forest(forests(studies)), caption, beside=True)
 
 
 def _alone(findings: Findings) -> str:

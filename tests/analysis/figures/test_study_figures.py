@@ -14,10 +14,11 @@ from scipy import stats
 from synthetic import results_of
 
 from analysis.figures import style
+from analysis.figures.forest import plot_forest
 from analysis.figures.styles import LONGEST, shorts, styles_of
 from analysis.figures.values import draw_costs, draw_trials
 from analysis.questions import cost, metrics
-from analysis.questions.results import forest_plot, question, variants_table
+from analysis.questions.results import forest_plot, forests, question, variants_table
 from analysis.write.files import inline, saved
 from experiments.errors import UserError
 from experiments.metric import Metric
@@ -130,7 +131,7 @@ def test_figures_are_readable_in_the_users_style_which_stays(tmp_path, look):
     results = results_of(tmp_path)
     with pyplot.style.context(look):
         users = dict(matplotlib.rcParams)
-        axes, plot = forest(results).drawn_on(None), plots(results)["curves"]
+        axes, plot = plot_forest(forests({"": results})), plots(results)["curves"]
         page = inline(saved(plot, "svg"), plot)
         assert dict(matplotlib.rcParams) == users
         assert axes.figure.get_figwidth() == 6.5 and pyplot.get_fignums() == [axes.figure.number]
@@ -144,7 +145,7 @@ def test_figures_are_readable_in_the_users_style_which_stays(tmp_path, look):
 def test_a_forest_is_drawn_on_given_axes(tmp_path):
     results = results_of(tmp_path)
     figure, (left, right) = pyplot.subplots(1, 2)
-    assert forest(results).drawn_on(right) is right and len(right.texts) == 4 and not left.texts
+    assert plot_forest(forests({"": results}), axes=right) is right and len(right.texts) == 4 and not left.texts
     with pytest.raises(UserError, match="2 datasets need a figure of their own"):
         forest_plot({"a": results, "b": results}).drawn_on(left)
     pyplot.close(figure)
