@@ -147,7 +147,7 @@ def test_a_forest_is_drawn_on_given_axes(tmp_path):
     figure, (left, right) = pyplot.subplots(1, 2)
     assert plot_forest(forests({"": results}), axes=right) is right and len(right.texts) == 4 and not left.texts
     with pytest.raises(UserError, match="2 datasets need a figure of their own"):
-        forest_plot({"a": results, "b": results}).drawn_on(left)
+        plot_forest(forests({"a": results, "b": results}), axes=left)
     pyplot.close(figure)
 
 
