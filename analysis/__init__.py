@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.outputs.notebook import Results, ResultsByDataset
+    from analysis.outputs.notebook import Results
 
 
 from analysis.asked import Asked, described
 from experiments.errors import UserError
 
 
-def compare(frame: pd.DataFrame, metric: str = "", factor: Any = (), **asked: Any) -> Results | ResultsByDataset:
+def compare(frame: pd.DataFrame, metric: str = "", factor: Any = (), **asked: Any) -> Results:
     """Compare variants over seeds, as `vit-report FILE` does.
 
     `frame`: one row for each run. The column `metric` has the results, in any unit; a missing or infinite value is a
@@ -35,7 +35,7 @@ def compare(frame: pd.DataFrame, metric: str = "", factor: Any = (), **asked: An
     return results(read_table(frame, "the table", stated.called("compare", "frame")))
 
 
-def read(source: str | Path, metric: str | None = None, **asked: Any) -> Results | ResultsByDataset:
+def read(source: str | Path, metric: str | None = None, **asked: Any) -> Results:
     """The results of a study, as `compare` returns them: what `vit-report SOURCE` reports.
 
     `source`: the folder of a study or of an export, `wandb:ENTITY/PROJECT`, or a table of runs such as

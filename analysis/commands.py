@@ -1,4 +1,4 @@
-"""What the commands of `vit-report` do: read studies, write a report or an export, and print where it is."""
+"""What the commands of `vit-report` do: read studies, write a report or an export. Each imports what only it needs."""
 
 import importlib.util
 import json
@@ -11,22 +11,12 @@ from pathlib import Path
 from analysis.asked import Asked, flag_of
 from analysis.findings import Findings, analyze, analyze_each
 from analysis.findings.conduct import record_looks
-from analysis.outputs.as_json import across_dict, as_dict, warning_texts
-from analysis.outputs.check import check as compared
-from analysis.outputs.gate import gate
-from analysis.outputs.paper_table import check_file, is_across, table_of, write_table
-from analysis.report import study_document, study_sections, warnings
-from analysis.runs import exported
+from analysis.outputs.paper_table import check_file, table_of, write_table
 from analysis.runs.by_dataset import ADVICE, by_dataset
 from analysis.runs.read import has_plan, is_imported, locate, read, read_each, studies_in
 from analysis.runs.runs import Runs
-from analysis.runs.table import TABLE, ending_of, file_of
-from analysis.studies.over_studies import across_document
-from analysis.studies.pooled import EXPECTED, pooled_document
-from analysis.studies.pooled import pool as pool_studies
-from analysis.studies.several import ODD, index_document, odd
+from analysis.runs.table import TABLE, file_of
 from analysis.words import plain
-from analysis.write import files as write
 from analysis.write.document import Document
 from experiments.errors import UserError, plural, say
 from experiments.tracking import Unreachable, wandb_in_use
@@ -59,11 +49,11 @@ def _index(source: str, folders: Sequence[Path], asked: Asked) -> int:
             studies[folder] = read(str(folder), skip_unreadable=asked.skip_unreadable)
         except UserError as error:
             studies[folder] = error
-        except ODD as error:
-            studies[folder] = odd(folder, error)
     readable = [study for study in studies.values() if isinstance(study, Runs)]
     if not readable:
         raise UserError(f"{source}: holds no study that can be read: {studies[folders[0]]}")
+    from analysis.studies.several import index_document
+
     return _finish(index_document(Path(source), studies, out), readable, out, asked)
 
 
@@ -89,13 +79,13 @@ def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
         record_looks(studies)
         say(*lines)
         return status
+    from analysis.studies.over_studies import document_of
+
     assert out is not None
-    one, command = next(iter(found.values())), asked.command * (name == "report-across")
-    several = len(parts) > 1
-    document = across_document(found, studies, command, asked.spread) if several else study_document(one)
+    document = document_of(found, studies, asked.command * (name == "report-across"), asked.spread)
     _finish(document, studies, out, asked)
     if asked.wandb:
-        say(save_workspace(one, document))
+        say(save_workspace(next(iter(found.values())), document))
     return 0
 
 
@@ -111,9 +101,13 @@ def _check_number(parts: Mapping[str, Runs], name: str, asked: Asked) -> None:
 
 
 def _gate(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
-    (one,) = found.values()
-    notes = [note for note in warning_texts(warnings(study_sections(one))) if note not in one.study.notes]
-    status, said = gate(one, asked.gate or "")
+    from analysis.outputs.as_json import warning_texts
+    from analysis.outputs.gate import gate
+    from analysis.report import study_document
+
+    (findings,) = found.values()
+    notes = [note for note in warning_texts(study_document(findings).warnings) if note not in findings.study.notes]
+    status, said = gate(findings, asked.gate or "")
     say(*(f"Note: {note}" for note in notes), error=True)
     return status, [said]
 
@@ -125,7 +119,9 @@ def _table(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]
 
 
 def _json(found: Mapping[str, Findings], _: Asked) -> tuple[int, list[str]]:
-    return 0, json.dumps(across_dict(found) if is_across(found) else as_dict(*found.values()), indent=1).splitlines()
+    from analysis.outputs.as_json import across_dict, as_dict
+
+    return 0, json.dumps(across_dict(found) if len(found) > 1 else as_dict(*found.values()), indent=1).splitlines()
 
 
 INSTEAD = {"gate": _gate, "table": _table, "json": _json}
@@ -134,13 +130,15 @@ INSTEAD = {"gate": _gate, "table": _table, "json": _json}
 
 def pool(sources: Sequence[str], asked: Asked) -> int:
     """The report of one pair of settings over studies."""
+    from analysis.studies import pooled
+
     if asked.pair is None:
-        raise UserError("--pair: is required; " + EXPECTED)
+        raise UserError("--pair: is required; " + pooled.EXPECTED)
     located = list(map(_located, sources))
     out = _out(located[0], "report-pool", asked)
     studies = {source: read_each(source, asked)[0] for source in located}
-    pooled = pool_studies({source: analyze(study) for source, study in studies.items()}, asked.pair)
-    return _finish(pooled_document(pooled, asked.command), [*studies.values()], out, asked)
+    found = pooled.pool({source: analyze(study) for source, study in studies.items()}, asked.pair)
+    return _finish(pooled.pooled_document(found, asked.command), [*studies.values()], out, asked)
 
 
 def export(sources: Sequence[str], asked: Asked) -> int:
@@ -150,6 +148,8 @@ def export(sources: Sequence[str], asked: Asked) -> int:
         if has_plan(source) and flag in asked.given:
             raise UserError(f"--{flag}: is not allowed: the plan of {source} states it")
     (study,) = read_each(source, asked)
+    from analysis.runs import exported
+
     assert asked.out is not None  # DIR is required
     say(exported.export(study, asked.out))
     return 0
@@ -160,6 +160,8 @@ def check(sources: Sequence[str], asked: Asked) -> int:
     if len(sources) != 2:
         raise UserError(f"check: {plural(len(sources), 'study', 'studies')}: expected two")
     studies = [read_each(_located(source), asked)[0] for source in sources]
+    from analysis.outputs.check import check as compared
+
     equal, lines = compared(*studies)
     record_looks(studies)
     say(*lines)
@@ -176,13 +178,11 @@ def _check_workspace(study: Runs) -> None:
 
 def save_workspace(findings: Findings, document: Document) -> str:
     """Save the workspace of a study; what to tell the user."""
-    folder = findings.study.folder
-    assert folder is not None  # see `_check_workspace`
     try:
         with wandb_in_use():
             from analysis.outputs import workspace
 
-            return f"workspace in W&B: {workspace.save(findings, document, folder)}"
+            return f"workspace in W&B: {workspace.save(findings, document)}"
     except Unreachable as error:
         return f"no workspace is saved: {error}"
 
@@ -201,16 +201,20 @@ def _out(source: str, name: str, asked: Asked) -> Path:
     out = asked.out or Path(source) / name
     if asked.out is None and (file := file_of(source)):
         metric = f"-{asked.metric}".replace("/", "-") if asked.metric else ""
-        out = file.with_name(f"{file.name[: len(file.name) - len(ending_of(file))]}{metric}-{name}")
+        out = file.with_name(f"{file.stem}{metric}-{name}")
     elif asked.out is None and is_imported(source):
         raise UserError(f"{source}: give the folder of the report with --out DIR")
-    write.check_unchanged(out)
+    from analysis.write import files
+
+    files.check_unchanged(out)
     return out
 
 
 def _finish(document: Document, studies: Sequence[Runs], out: Path, asked: Asked) -> int:
     """Write and open the report, record the look at the studies, and print the headline and the path of the page."""
-    page = write.write(write.make(document, asked.figures), out)
+    from analysis.write import files
+
+    page = files.write(files.make(document, asked.figures), out)
     record_looks(studies)
     if asked.open:
         webbrowser.open(page.resolve().as_uri())

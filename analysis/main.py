@@ -2,12 +2,10 @@
 
 import os
 import shlex
-from argparse import SUPPRESS
 from collections.abc import Sequence
 
 from analysis.asked import Asked, add_flags
 from experiments.cli import Parser, folder, run_command
-from experiments.errors import UserError
 
 PROG = "vit-report"
 SOURCE = "a study's folder, an export, a table (.csv, .tsv, .jsonl, .parquet), wandb:ENTITY/PROJECT"
@@ -44,8 +42,6 @@ def body(argv: Sequence[str]) -> int:
     """Write the report or the export, and print its path."""
     name = argv[0] if argv and argv[0] in COMMANDS else "report"
     parsed = _parser(name).parse_args(argv if name == "report" else argv[1:])
-    if name == "report" and parsed.more:
-        raise UserError(f"{parsed.more[0]}: is a second study; {PROG} across A B C: one table over several datasets")
     asked = Asked.of_flags(parsed, shlex.join([PROG, *argv]))
     os.environ["MPLBACKEND"] = "Agg"  # no window, and nothing of a notebook around us
     from analysis import commands
@@ -60,8 +56,6 @@ def _parser(name: str) -> Parser:
     studies = "STUDY STUDY..." if name in SEVERAL else "STUDY DIR" if name == "export" else "STUDY"
     parser = Parser(prog, description=COMMANDS[name], usage=f"{prog} {studies} [options]")
     parser.add_argument("sources", metavar="STUDY", type=folder, nargs="+" if name in SEVERAL else 1, help=SOURCE)
-    if name == "report":
-        parser.add_argument("more", nargs="*", default=[], help=SUPPRESS)
     if name == "export":
         about = "folder of the export; replaces an earlier one of the same runs"
         parser.add_argument("out", metavar="DIR", help=about)

@@ -1,13 +1,52 @@
 """Make the report of one study: ask every question, and put what they say in order."""
 
+from collections.abc import Callable
+
 from analysis import words
 from analysis.figures.style import use_math
 from analysis.findings import Findings
-from analysis.questions import ORDER
+from analysis.questions import (
+    conditions,
+    conduct,
+    cost,
+    factors,
+    looks,
+    methods,
+    metrics,
+    models,
+    pairs,
+    provenance,
+    records,
+    results,
+    table8,
+    tuning,
+)
 from analysis.runs.held_fixed import varying
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.write.document import Document, Section, Warn
+
+Question = Callable[[Findings], Section | None]
+ORDER: tuple[Question, ...] = (
+    conduct.question,
+    factors.question,  # first: then come the combinations of their levels
+    results.question,
+    pairs.question,
+    table8.question,
+    factors.untested,
+    conditions.question,
+    metrics.curves,
+    tuning.question,
+    cost.question,
+    metrics.question,
+    models.question,
+    looks.question,
+    methods.question,
+    provenance.question,
+    provenance.reproduce,
+    records.question,
+)
+"""The order of the sections, of what they say in the answer, and of their warnings."""
 
 
 def study_document(findings: Findings) -> Document:
@@ -52,12 +91,12 @@ def summary(findings: Findings) -> str:
     seeds = study.of(*ENDED)["variant"].value_counts().reindex(study.variants, fill_value=0)
     counted = words.seeds(seeds, findings.counted)
     data = "" if "data.name" in varying(study) else study.base.get("data.name", "")
-    margin, tuned, looks = variants.margin, study.plan.tuning, findings.policy.looks
+    margin, tuned, looks = study.margin, study.plan.tuning, findings.policy.looks
     parts = [
         f"{name(study)}.",
         f"{words.plural(len(variants.names), 'variant')} × {counted}{f' on {data}' if data else ''}.",
         f"Baseline: {variants.name(variants.baseline)}.",
-        "" if margin is None else f"Differences within ±{words.margin(margin, variants.metric)} count as equal.",
+        "" if margin is None else f"Differences within ±{words.margin(margin, study.metric)} count as equal.",
         f"{conduct.finished} of {conduct.planned} runs finished.",
         f"An early look, at {len(looks.seeds)} seeds: looks are planned at {words.listing(looks.plan)}."
         * bool(looks and looks.next),

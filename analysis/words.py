@@ -79,11 +79,6 @@ def value(shown: Estimate | float, metric: Metric, places: int | None = None) ->
     return number(estimate.value * metric.scale, _places(estimate, metric, places)) + (" %" if metric.is_share else "")
 
 
-def named_mean(name: str, mean: Estimate, metric: Metric) -> str:
-    """Format a mean with its interval and number of seeds: `none: 66.2 ± 3.4 % (n = 3)`."""
-    return f"{plain(name)}: {with_interval(mean, metric)}{' %' if metric.is_share else ''} (n = {mean.n})"
-
-
 def bounds(estimate: Estimate, metric: Metric, places: int | None = None) -> str:
     """Format the interval of a difference alone, `[−0.30, +1.21]`, rounded as in `with_interval`."""
     if not math.isfinite(half_width(estimate)):
@@ -126,11 +121,6 @@ def places_range(places: Sequence[int] | None) -> str:
     return " to ".join(dict.fromkeys(map(str, places or ())))
 
 
-def rough(count: float) -> str:
-    """Format a count that is known roughly, with two significant digits: `61`, or `5,200`."""
-    return f"{float(f'{count:.2g}'):,.0f}"
-
-
 def percent(share: float) -> str:
     """Format a rate or a level: `5 %`."""
     return f"{100 * share:.3g} %"
@@ -147,12 +137,6 @@ def capital(text: str) -> str:
 def titled(metric: Metric) -> str:
     """Return the label of a metric at the start of a sentence. The name of a user's column keeps its case."""
     return metric.label if metric.is_column or metric.is_renamed else capital(metric.label)
-
-
-def alone(planned: bool) -> str:
-    """Say which level the intervals of single differences have, as the end of a sentence about them."""
-    level = "have the level of the planned look," if planned else "are"
-    return f"{level} for each difference alone"
 
 
 def seeds(counts: Iterable[int], unit: str = "seed") -> str:

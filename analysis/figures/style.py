@@ -113,7 +113,7 @@ class Plot:
     """A figure with the name of its file and its caption. It is drawn when it is needed, since that takes time.
 
     `alt`: its alternative text, where no table holds it. `beside`: whether it is only a file beside the page, which
-    shows a table with bars. `on`: draws it on axes, where it can be. The ids of artists that belong to the variant with
+    shows a table with bars. The ids of artists that belong to the variant with
     index i start with "vi-".
     """
 
@@ -122,14 +122,8 @@ class Plot:
     caption: str
     alt: str = ""
     beside: bool = False
-    on: Callable[[Axes | None], Axes] | None = None
 
     @cached_property
     def figure(self) -> Drawing:
         """The drawing."""
         return self.draw()
-
-    def drawn_on(self, axes: Axes | None) -> Axes:
-        """Draw on these axes, or in a new figure of pyplot, and return its (first) axes; for a plot that has `on`."""
-        assert self.on is not None
-        return self.on(axes)

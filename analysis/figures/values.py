@@ -125,7 +125,8 @@ def draw_costs(
         costs = cost[kind].astype(float).dropna()
         for (variant, place), apart in zip(costs.items(), _apart(costs.to_numpy()), strict=True):
             mean, look = means[variant], styles.by_variant[variant]
-            tips = [f"{words.named_mean(styles.names[variant], mean, metric)}, {label}: {words.magnitude(place)}"]
+            value = f"{words.with_interval(mean, metric)}{' %' if metric.is_share else ''} (n = {mean.n})"
+            tips = [f"{styles.names[variant]}: {value}, {label}: {words.magnitude(place)}"]
             id, size = f"{styles.id(variant)}-{kind}", 3 if look.colour == FAINT else 6
             handles[variant] = intervals(axes, [mean], np.array([apart]), metric, look, id, tips, size=size)
         low, high = axes.get_xlim()

@@ -10,11 +10,11 @@ import pandas as pd
 
 from analysis import words
 from analysis.findings import Findings
+from analysis.findings.policy import Policy
 from analysis.findings.rows import VariantRow
 from analysis.findings.variants import Variants
 from analysis.runs.settings import in_order
 from analysis.verdicts import UNKNOWN, Comparison, Estimate
-from analysis.verdicts.study import Policy
 from analysis.write.table import Bars, Column, Key, Table, Value
 from experiments.metric import Metric
 

@@ -1,6 +1,5 @@
 """How a study was carried out: which runs count, how often it was looked at, what was changed."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,6 @@ from analysis import verdicts
 from analysis.runs.held_fixed import plan_changes
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
-from analysis.verdicts.comparisons import Values
 from experiments.errors import UserError, first_few, say
 from experiments.metric import Metric
 from experiments.runs.history import Look, add_look
@@ -101,16 +99,14 @@ class Conduct:
         return names
 
 
-def two_scales(values: Values, metric: Metric) -> list[str]:
+def two_scales(values: pd.DataFrame, metric: Metric) -> list[str]:
     """What is said where one variant is within 0 to 1 and another in percent: higher is better, and the mean of the one
-    times 100 is within a factor of two of that of the other.
+    times 100 is within a factor of two of that of the other. `values`: see `Means`.
     """
     if metric.lower_is_better or not metric.is_column:
         return []
-    finite = {variant: [run for run in runs.values() if math.isfinite(run)] for variant, runs in values.items()}
-    known = {variant: runs for variant, runs in finite.items() if runs and min(runs) >= 0}
-    shares = {variant: sum(runs) / len(runs) for variant, runs in known.items() if max(runs) <= 1}
-    percents = {variant: sum(runs) / len(runs) for variant, runs in known.items() if 1.5 < max(runs) <= 100}
+    means, most = values.mean()[values.min() >= 0], values.max()
+    shares, percents = means[most <= 1], means[(most > 1.5) & (most <= 100)]
     return [
         f"{share} is from 0 to 1 ({a:g}) and {percent} seems to be in percent ({b:g}): write both in one unit."
         for share, a in shares.items()

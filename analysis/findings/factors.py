@@ -2,17 +2,16 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from analysis import verdicts
-from analysis.findings.means import Means
+from analysis.findings.policy import Outcomes, Policy
 from analysis.findings.variants import levels_by_variant
-from analysis.runs.runs import Runs, factor_levels
+from analysis.runs.runs import Runs
 from analysis.runs.settings import in_order
-from analysis.runs.source_run import ENDED
 from analysis.verdicts.factorial import cover_failed
-from analysis.verdicts.study import Policy
-from experiments.errors import UserError
+from experiments.errors import first_few
 
 
 @dataclass(frozen=True)
@@ -20,10 +19,11 @@ class Factors:
     """The factors of a study. All but `skipped_reason` is empty for a study of one factor."""
 
     model: verdicts.Factorial | None = None  # the effects. They share alpha with the pairs
+    seeds_left_out: tuple[int, ...] = ()  # for lack of a finished run in some combination
     skipped_reason: str = ""  # why a study of several factors has no `model`
 
 
-def study_factors(study: Runs, means: Means, policy: Policy) -> Factors:
+def study_factors(study: Runs, outcomes: Outcomes, policy: Policy) -> Factors:
     """The effects of a study's factors."""
     if len(study.factors) < 2 or study.plan.one_change:
         return Factors()
@@ -33,38 +33,38 @@ def study_factors(study: Runs, means: Means, policy: Policy) -> Factors:
         )
     if policy.looks.waiting:
         return Factors(skipped_reason=f"the first planned look is at {policy.looks.next} seeds")
-    try:
-        model = _model(study.of("finished"), study, policy)
-    except UserError as error:
-        return Factors(skipped_reason=str(error).replace("factors: ", ""))
-    return Factors(cover_failed(model, _counted(study, means, policy)) if policy.chance.failed else model)
+    levels, tested = _by_levels(study), outcomes.at(policy.looks)
+    values, paired = tested.values[levels.index].dropna(how="all"), policy.unit == "seed"
+    if reason := _incomplete(levels, values, paired):
+        return Factors(skipped_reason=reason)
+
+    def model(frame: pd.DataFrame) -> verdicts.Factorial:
+        columns = {factor: cells.tolist() for factor, cells in levels.items()}
+        cells = frame.loc[values.index, levels.index].to_numpy().T
+        return verdicts.factorial(cells, columns, policy.families, policy.looks, paired)
+
+    found = model(values)
+    if outcomes.has_failed:
+        found = cover_failed(found, None if outcomes.chance_unknown else model(tested.counted))
+    return Factors(found, tuple(values.index[list(found.left_out)]))
 
 
-def _model(runs: pd.DataFrame, study: Runs, policy: Policy) -> verdicts.Factorial:
-    runs = runs.loc[[policy.looks.may_test(seed) for seed in runs["seed"]]]
-    order = {variant: place for place, variant in enumerate(_by_levels(study))}
-    runs = runs.sort_values("variant", key=lambda variant: variant.map(order), kind="stable")
-    frame = runs[["seed", study.metric]].copy()
-    for factor in study.factors:
-        frame[factor] = factor_levels(runs, factor)
-    paired, factors = policy.unit == "seed", list(study.factors)
-    return verdicts.factorial(frame, study.metric, factors, policy.families, policy.looks, paired)
-
-
-def _by_levels(study: Runs) -> list[str]:
-    """The variants by the levels of the first factor, then of the next one: as planned, but numbers as numbers."""
+def _by_levels(study: Runs) -> pd.DataFrame:
+    """The levels of variants by those of the first factor, then of the next one: as planned, but numbers as numbers."""
     levels = levels_by_variant(study)
-    places = {factor: {level: at for at, level in enumerate(in_order(levels[factor]))} for factor in levels}
-    return sorted(levels.index, key=lambda variant: [of[levels.at[variant, factor]] for factor, of in places.items()])
+    places = levels.apply(lambda column: column.map(in_order(column).index))
+    return levels.loc[places.sort_values(list(places), kind="stable").index]
 
 
-def _counted(study: Runs, means: Means, policy: Policy) -> verdicts.Factorial | None:
-    """The effects where failed runs count at chance level; None where that is unknown, or leaves no complete grid."""
-    if policy.chance.unknown:
-        return None
-    runs, counted = study.of(*ENDED), policy.chance.counted(means.values)
-    metric = [counted[variant][int(seed)] for variant, seed in zip(runs["variant"], runs["seed"])]
-    try:
-        return _model(runs.assign(**{study.metric: metric}).dropna(subset=[study.metric]), study, policy)
-    except UserError:
-        return None
+def _incomplete(levels: pd.DataFrame, values: pd.DataFrame, paired: bool) -> str:
+    """What a grid lacks; "" if nothing: half of the seeds or more have every cell; of unpaired runs, each has two."""
+    finite = np.isfinite(values)
+    least, few = (len(values) / 2, "half of the seeds have a") if paired else (2, "two")
+    missing = levels[(finite.sum() < least).to_numpy()]
+    if len(missing):
+        cells = (", ".join(f"{factor} = {level}" for factor, level in cell.items()) for _, cell in missing.iterrows())
+        return f"fewer than {few} finished run{'s' * (not paired)} of {first_few(cells, '; ')}"
+    if paired and (complete := int(finite.all(axis=1).sum())) < 2:
+        every = " and ".join(levels)
+        return f"seeds with a finished run of every combination of {every}: {complete} of {len(values)}; two are needed"
+    return ""

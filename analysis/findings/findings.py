@@ -10,15 +10,16 @@ import pandas as pd
 
 from analysis.asked import Asked
 from analysis.figures.styles import Styles, styles_of
+from analysis.findings.comparisons import Comparisons, compare_variants
 from analysis.findings.conduct import Conduct
 from analysis.findings.factors import Factors, study_factors
 from analysis.findings.means import Means, study_means
-from analysis.findings.rows import PairRow, VariantRow, pair_rows, variant_rows
+from analysis.findings.policy import Outcomes, Policy, study_policy
+from analysis.findings.rows import PairRow, VariantRow, variant_rows
 from analysis.findings.variants import Variants, own_names, study_variants
 from analysis.runs.by_dataset import check_alike
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
-from analysis.verdicts.study import Comparisons, Policy, compare_variants
 from analysis.words import checked_math, without_math
 from experiments.errors import UserError
 from vit.registry import nearest
@@ -37,6 +38,7 @@ class Findings:
     study: Runs
     policy: Policy
     variants: Variants
+    outcomes: Outcomes
     means: Means
     comparisons: Comparisons
     asked: Asked = NOTHING_ASKED
@@ -56,7 +58,8 @@ class Findings:
     @cached_property
     def pairs(self) -> list[PairRow]:
         """A row for each pair that is tested."""
-        return pair_rows(self.rows, self.comparisons)
+        of = {row.variant: row for row in self.rows}
+        return [PairRow(of[a], of[b], compared) for (a, b), compared in self.comparisons.family.items()]
 
     @property
     def counted(self) -> str:
@@ -81,7 +84,7 @@ class Findings:
     @cached_property
     def factors(self) -> Factors:
         """The effects of the factors, where there are several."""
-        return study_factors(self.study, self.means, self.policy)
+        return study_factors(self.study, self.outcomes, self.policy)
 
     @cached_property
     def cost(self) -> pd.DataFrame:
@@ -100,47 +103,39 @@ class Findings:
         return styles_of(self.variants.typed, self.variants.baseline, known)
 
 
-def analyze(
-    study: Runs,
-    asked: Asked = NOTHING_ASKED,
-    datasets: int = 1,
-    dataset: str = "",
-    names: Mapping[str, str] | None = None,
-) -> Findings:
-    """The findings of a study of `dataset`, one of so many `datasets` on a page. `names`: new ones, by the old.
-
-    Raises `UserError` where no run has ended."""
-    if study.of(*ENDED).empty:
-        raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
-    if names is None:
-        names = _new_names(asked.rename, [*own_names(study), str(study.metric)])
-    if study.metric in names:
-        of_metric = {str(study.metric): without_math(names[study.metric])}
-        study = replace(study, plan=study.plan.changed(names={**study.names, **of_metric}))
-    (policy, values), variants = study.for_verdicts(), study_variants(study, names)
-    policy = replace(policy, datasets=datasets)
-    comparisons = compare_variants(values, variants.baseline, policy)
-    return Findings(study, policy, variants, study_means(study, values), comparisons, asked, dataset)
+def analyze(study: Runs, asked: Asked = NOTHING_ASKED) -> Findings:
+    """The findings of one study, see `analyze_each`."""
+    (findings,) = analyze_each({"": study}, asked).values()
+    return findings
 
 
 def analyze_each(studies: Mapping[str, Runs], asked: Asked = NOTHING_ASKED, datasets: int = 0) -> dict[str, Findings]:
     """Dataset -> the findings of its study; the pairs of all datasets together are one family.
 
-    `datasets`: how many share the level, if these are a part of them. Studies without an ended run are left out, but
-    have their share of the level. Raises `UserError`, see `check_alike`, and naming what is to be renamed and is no
-    variant, metric or dataset.
+    `datasets`: how many share the level, if these are a part of them. Raises `UserError`, see `check_alike`, where no
+    run has ended, and naming what is to be renamed and is no variant, metric or dataset.
     """
     check_alike(studies)
-    every = list(studies.values())
-    variants = [name for study in every for name in own_names(study)]
-    names = _new_names(asked.rename, [*variants, *(str(study.metric) for study in every), *studies])
-    started = {name: study for name, study in studies.items() if not study.of(*ENDED).empty} or studies
-    shown = {name: without_math(names[name]) if name in names and name not in variants else name for name in started}
+    variants = [name for study in studies.values() for name in own_names(study)]
+    names = _new_names(asked.rename, [*variants, *(str(study.metric) for study in studies.values()), *studies])
+    shown = {name: without_math(names[name]) if name in names and name not in variants else name for name in studies}
     if len({*shown.values()}) < len(shown):
         raise UserError(f"--rename: two datasets would have the same name: {', '.join(shown.values())}")
     return {
-        shown[name]: analyze(study, asked, datasets or len(studies), name, names) for name, study in started.items()
+        shown[name]: _findings(study, asked, datasets or len(studies), name, names) for name, study in studies.items()
     }
+
+
+def _findings(study: Runs, asked: Asked, datasets: int, dataset: str, names: Mapping[str, str]) -> Findings:
+    if study.of(*ENDED).empty:
+        raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
+    if study.metric in names:
+        of_metric = {str(study.metric): without_math(names[study.metric])}
+        study = replace(study, plan=study.plan.changed(names={**study.names, **of_metric}))
+    (policy, outcomes), variants = study_policy(study, datasets), study_variants(study, names)
+    comparisons = compare_variants(outcomes, variants.baseline, policy)
+    means = study_means(study, outcomes.values)
+    return Findings(study, policy, variants, outcomes, means, comparisons, asked, dataset)
 
 
 def _new_names(renamed: Sequence[str], known: Sequence[str]) -> dict[str, str]:

@@ -4,10 +4,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from analysis import verdicts, words
 from analysis.runs.runs import Runs
-from analysis.verdicts.comparisons import Values
+from analysis.verdicts.estimates import moments
 from experiments.metric import Metric
 
 
@@ -16,9 +17,11 @@ class Means:
     """Values and estimates, in the data's units (accuracies as fractions)."""
 
     metric: Metric
-    values: Values  # variant -> seed -> the study's metric; NaN for runs that did not finish
+    values: pd.DataFrame  # the study's metric of each seed (rows) and variant (columns); NaN without a result
     by_metric: dict[str, dict[str, verdicts.Estimate]]
     """metric -> variant -> its mean; the metrics that some run has measured, and the study's"""
+    deviations: dict[str, dict[str, float]]
+    """metric -> variant -> the standard deviation of its runs; NaN for one run, and for equal values"""
 
     @property
     def of_variants(self) -> dict[str, verdicts.Estimate]:
@@ -45,16 +48,16 @@ class Means:
         return next(iter(self.best_of(self.values)), None)
 
 
-def study_means(study: Runs, values: Values) -> Means:
-    """The means over finished runs. `values`: variant -> seed -> the study's metric."""
+def study_means(study: Runs, values: pd.DataFrame) -> Means:
+    """The means over finished runs. `values`: see `Means`."""
     finished, metric = study.of("finished"), study.metric
     measured = [other for other in study.metrics if finished[other].notna().any()]
     row = finished["variant"].map({variant: place for place, variant in enumerate(values)}).to_numpy(dtype=int)
     column = finished.groupby("variant").cumcount().to_numpy()
-    by_metric: dict[str, dict[str, verdicts.Estimate]] = {}
+    by_metric, deviations = dict[str, dict[str, verdicts.Estimate]](), dict[str, dict[str, float]]()
     for other in dict.fromkeys([*measured, metric]):
-        runs = np.full((len(values), max(column, default=0) + 1), np.nan)  # (variants, runs of one)
+        runs = np.full((len(values.columns), max(column, default=0) + 1), np.nan)  # (variants, runs of one)
         runs[row, column] = finished[other]
-        means = verdicts.means(runs)
-        by_metric[other] = dict(zip(values, means, strict=True))
-    return Means(metric, values, by_metric)
+        by_metric[other] = dict(zip(values, verdicts.means(runs), strict=True))
+        deviations[other] = dict(zip(values, moments(runs)[1].tolist(), strict=True))
+    return Means(metric, values, by_metric, deviations)

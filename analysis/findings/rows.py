@@ -7,11 +7,11 @@ from typing import Literal
 
 import pandas as pd
 
+from analysis.findings.comparisons import Comparisons
 from analysis.findings.means import Means
 from analysis.findings.variants import Variants
 from analysis.verdicts import Comparison, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
-from analysis.verdicts.study import Comparisons
 
 COUNTED = ("params", "params_fixed", "peak_memory_bytes")  # costs that are whole numbers
 Mark = Literal["best", "tied", "untested", ""]
@@ -84,9 +84,3 @@ def _mark(variant: str, best: Sequence[str], comparisons: Comparisons) -> Mark:
         if compared and compared.verdict != NOT_TESTED:
             return "" if compared.verdict == lost else "tied"
     return "untested"
-
-
-def pair_rows(rows: Sequence[VariantRow], comparisons: Comparisons) -> list[PairRow]:
-    """A row for each pair of the family."""
-    of = {row.variant: row for row in rows}
-    return [PairRow(of[a], of[b], compared) for (a, b), compared in comparisons.family.items()]

@@ -9,7 +9,6 @@ import pandas as pd
 from analysis.runs.runs import Runs
 from analysis.words import checked_math, factor_name, level_name, quoted, without_math
 from experiments.errors import UserError
-from experiments.metric import Metric
 
 
 @dataclass(frozen=True)
@@ -18,8 +17,6 @@ class Variants:
 
     names: list[str]  # every planned variant, in the plan's order
     baseline: str
-    metric: Metric
-    margin: float | None
     brief: dict[str, str]
     """variant -> its levels, numbers with the name of the factor (`none, depth = 2`); its name if they are ambiguous"""
     typed: dict[str, str]  # the same for figures and LaTeX: math is between "$", as the user has typed it
@@ -46,14 +43,14 @@ def study_variants(study: Runs, renamed: Mapping[str, str] = MappingProxyType({}
     """
     names, factors = study.variants, {factor: factor_name(factor, study.names) for factor in study.factors}
     brief, own = _brief(study), own_names(study)
-    labels = {**study.labels, **{own[old]: new for old, new in renamed.items() if old in own}}
+    labels = {**study.plan.labels, **{own[old]: new for old, new in renamed.items() if old in own}}
     labels = {variant: checked_math(label, "labels") for variant, label in labels.items() if variant in brief}
     typed = {variant: name.replace("$", r"\$") if labels else name for variant, name in brief.items()} | labels
     brief |= {variant: without_math(label) for variant, label in labels.items()}
     if len(set(brief.values())) < len(brief):
         raise UserError(f"--rename: two variants would have the same name: {', '.join(brief.values())}")
     grid = _grid(study)
-    return Variants(names, study.baseline, study.metric, study.margin, brief, typed, factors, grid, bool(labels))
+    return Variants(names, study.baseline, brief, typed, factors, grid, bool(labels))
 
 
 def own_names(study: Runs) -> dict[str, str]:
@@ -68,20 +65,14 @@ def _brief(study: Runs) -> dict[str, str]:
         return {variant: variant for variant in variants}
     if len(heads) == 1:
         return {variant: level_name(heads[0], variant) for variant in variants}
-    brief = names_by_levels(levels_by_variant(study), factors)
+    levels = levels_by_variant(study)
+    brief = {variant: ", ".join(map(level_name, heads, map(str, of))) for variant, *of in levels.itertuples()}
     return brief if len(set(brief.values())) == len(brief) else dict(zip(variants, variants))
 
 
 def levels_by_variant(study: Runs) -> pd.DataFrame:
     """A row for each planned variant, a column for each factor."""
     return study.levels(study.factors).reindex(study.variants)
-
-
-def names_by_levels(levels: pd.DataFrame, factors: Mapping[str, str]) -> dict[str, str]:
-    """Variant -> its levels as a name. `factors`: factor -> what the study calls it."""
-    heads = [factors[factor] for factor in levels]
-    names = (", ".join(map(level_name, heads, map(str, row))) for row in levels.itertuples(index=False))
-    return dict(zip(levels.index, names))
 
 
 def _grid(study: Runs) -> pd.DataFrame | None:

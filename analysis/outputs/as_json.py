@@ -6,10 +6,10 @@ from typing import Any
 
 from analysis.findings import Findings
 from analysis.findings.columns import n_of
+from analysis.findings.policy import Policy
 from analysis.report import study_sections, warnings
 from analysis.studies.over_studies import across_rows
 from analysis.verdicts import ALPHA, Comparison, Estimate
-from analysis.verdicts.study import Policy
 from analysis.words import plain
 from analysis.write.document import Warn
 

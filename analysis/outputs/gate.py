@@ -6,7 +6,6 @@ from typing import Literal
 from analysis import words
 from analysis.findings import Findings
 from analysis.findings.conduct import two_scales
-from analysis.verdicts.comparisons import Pair
 from experiments.errors import UserError
 from vit.registry import did_you_mean
 
@@ -36,17 +35,17 @@ def gate(findings: Findings, text: str) -> tuple[Literal[0, 1], str]:
     return 0 if shown else 1, f"{'shown' if shown else 'not shown'}: {text}; the verdict is {why}"
 
 
-def _check_values(findings: Findings, pair: Pair) -> None:
+def _check_values(findings: Findings, pair: tuple[str, str]) -> None:
     """Raise `UserError` where the first variant lacks a seed that the second has, and for values of two scales."""
-    values, policy = findings.means.values, findings.policy
-    first, second = (policy.looks.limit(values)[variant] for variant in pair)
-    lost = sorted(second.keys() - first.keys())
+    policy, tested = findings.policy, findings.outcomes.at(findings.policy.looks)
+    first, second = (tested.ended[variant] for variant in pair)
+    lost = sorted(tested.ended.index[second & ~first])
     if lost and policy.unit == "seed" and not policy.looks.waiting:
         missing = ", ".join(map(str, lost))
         raise UserError(
             f"--gate: {findings.variants.brief[pair[0]]} lacks {findings.counted} {missing}; train it first"
         )
-    if said := two_scales({variant: values[variant] for variant in pair}, findings.means.metric):
+    if said := two_scales(findings.means.values[list(pair)], findings.means.metric):
         raise UserError(f"--gate: {said[0]}")
 
 

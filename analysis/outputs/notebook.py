@@ -1,8 +1,7 @@
 """The results of a study in Python: what `analysis.compare` and `analysis.read` return."""
 
-from abc import ABC, abstractmethod
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,17 +10,17 @@ from typing import Any
 import pandas as pd
 
 from analysis.asked import Asked, names_of
+from analysis.figures.forest import plot_forest
 from analysis.figures.style import Axes
 from analysis.findings import Findings, analyze_each
 from analysis.findings.columns import difference
 from analysis.findings.conduct import record_looks
 from analysis.outputs.as_json import across_dict, as_dict, warning_texts
 from analysis.outputs.paper_table import table_of
-from analysis.questions.results import forest_plot
-from analysis.report import study_document
+from analysis.questions.results import forests
 from analysis.runs.by_dataset import by_dataset
 from analysis.runs.runs import Runs
-from analysis.studies.over_studies import across_document
+from analysis.studies.over_studies import document_of
 from analysis.words import places_range
 from analysis.write import files, latex
 from analysis.write.document import Document
@@ -40,23 +39,34 @@ PAIR_FIELDS: dict[Key, Value] = {
 """What the table of pairs holds."""
 
 
-class _Results(ABC):
-    """What results on one dataset and on several have."""
+EFFECT_FIELDS: dict[Key, Value] = {
+    **{"factor": "term", "level": "level", "reference": "reference"},
+    **{end: f"adjusted.{end}" for end in ("value", "low", "high")},
+    **{"p": "p_adjusted", "verdict": "verdict"},
+}
+"""What the table of effects holds."""
 
-    table: pd.DataFrame
+
+@dataclass(frozen=True, repr=False)
+class Results:
+    """The results of a study. Those on several datasets, whose pairs are one family, have the dataset in each frame."""
+
+    found: dict[str, Findings]  # dataset -> its findings
+    sources: tuple[Runs, ...]
 
     @property
-    @abstractmethod
-    def _found(self) -> dict[str, Findings]:
-        """Dataset -> its findings."""
+    def studies(self) -> dict[str, "Results"]:
+        """Dataset -> its results."""
+        return {name: Results({name: findings}, (findings.study,)) for name, findings in self.found.items()}
 
-    @abstractmethod
-    def _made(self) -> Document:
-        """The report."""
+    @property
+    def findings(self) -> Findings:
+        """Those of the study, or on the first dataset."""
+        return next(iter(self.found.values()))
 
     @cached_property
     def _document(self) -> Document:
-        return self._made()
+        return document_of(self.found, self.sources)
 
     @property
     def answer(self) -> str:
@@ -68,19 +78,65 @@ class _Results(ABC):
         """What the report warns of."""
         return warning_texts(self._document.warnings)
 
+    @property
+    def runs(self) -> pd.DataFrame:
+        """A row for each run: what is known of its variant, seed, status, metrics, cost and settings."""
+        return self._frame(lambda findings: findings.runs.loc[:, (findings.runs.notna() & (findings.runs != "")).any()])
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each variant, in the unit of the metric: its mean, and its difference from the baseline.
+
+        The intervals of differences hold for all pairs together. `rank`: the possible places, such as "1 to 2".
+        """
+        return self._frame(lambda findings: _data(findings.rows, FIELDS).set_index("variant"))
+
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """A row for each pair (variant, reference) in both orders: the difference variant - reference, its adjusted
+        interval, n, adjusted p, verdict and reason.
+        """
+
+        def both(findings: Findings) -> pd.DataFrame:
+            turned = [replace(row, a=row.b, b=row.a, comparison=row.comparison.reversed) for row in findings.pairs]
+            return _data([*findings.pairs, *turned], PAIR_FIELDS).set_index(["variant", "reference"])
+
+        return self._frame(both)
+
+    @property
+    def effects(self) -> pd.DataFrame:
+        """A row for each effect of the factors of a grid, with its adjusted interval; empty without a grid."""
+
+        def of_factors(findings: Findings) -> pd.DataFrame:
+            model = findings.factors.model
+            return _data(model.effects, EFFECT_FIELDS) if model else pd.DataFrame()
+
+        return self._frame(of_factors)
+
+    def _frame(self, of: Callable[[Findings], pd.DataFrame]) -> pd.DataFrame:
+        frames = {name: of(findings) for name, findings in self.found.items()}
+        return pd.concat(frames, names=["dataset"]) if len(frames) > 1 else next(iter(frames.values()))
+
     def to_latex(self, columns: Sequence[str] | None = None, rename: Any = ()) -> str:
         """What `vit-report --table FILE.tex` writes; see its flags. `rename`: {"OLD": "NEW"}."""
-        return latex.table(table_of(_renamed(self._found, rename), None if columns is None else names_of(columns)))
+        asked = Asked.of_flags(Namespace(rename=rename or None), "")
+        datasets = self.findings.policy.datasets
+        found = analyze_each({name: findings.study for name, findings in self.found.items()}, asked, datasets)
+        return latex.table(table_of(found, None if columns is None else names_of(columns)))
 
     def plot(self, ax: Axes | None = None, width: float = 6.5) -> Axes:
         """Draw the forest plot and return its axes. `ax`: the axes to draw on; `width`: of a new figure, in inches."""
-        return forest_plot(self._found, width).drawn_on(ax)
+        return plot_forest(forests(self.found if len(self.found) > 1 else {"": self.findings}), width, ax)
 
     def page(self, folder: str | Path) -> Path:
         """Write the report into a new folder, as `vit-report` does, note the look, and return the path of its page."""
-        page = files.write(files.make(self._made()), Path(folder))
-        record_looks(findings.study for findings in self._found.values())
+        page = files.write(files.make(document_of(self.found, self.sources)), Path(folder))
+        record_looks(self.sources)
         return page
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `vit-report --json` prints."""
+        return across_dict(self.found) if len(self.found) > 1 else as_dict(self.findings)
 
     def __repr__(self) -> str:
         return f"{self.answer}\n{self.table}"
@@ -89,107 +145,10 @@ class _Results(ABC):
         return f"<p>{files.escape(self.answer)}</p>{self.table.to_html()}"
 
 
-@dataclass(frozen=True, repr=False)
-class Results(_Results):
-    """The results of a study."""
-
-    findings: Findings
-
-    @property
-    def _found(self) -> dict[str, Findings]:
-        return {"": self.findings}
-
-    def _made(self) -> Document:
-        return study_document(self.findings)
-
-    @property
-    def runs(self) -> pd.DataFrame:
-        """A row for each run: what is known of its variant, seed, status, metrics, cost and settings."""
-        runs = self.findings.runs
-        return runs.loc[:, (runs.notna() & (runs != "")).any()]
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """A row for each variant, in the unit of the metric: its mean, and its difference from the baseline.
-
-        The intervals of differences hold for all pairs together. `rank`: the possible places, such as "1 to 2".
-        """
-        return Table("variants", "", self.findings.rows, (), FIELDS).data.set_index("variant")
-
-    @property
-    def pairs(self) -> pd.DataFrame:
-        """A row for each pair (variant, reference) in both orders: the difference variant - reference, its adjusted
-        interval, n, adjusted p, verdict and reason.
-        """
-        turned = [replace(row, a=row.b, b=row.a, comparison=row.comparison.reversed) for row in self.findings.pairs]
-        rows = Table("pairs", "", [*self.findings.pairs, *turned], (), PAIR_FIELDS).data
-        return rows.set_index(["variant", "reference"])
-
-    @property
-    def effects(self) -> pd.DataFrame:
-        """A row for each effect of the factors of a grid, with its adjusted interval; empty without a grid."""
-        model = self.findings.factors.model
-        if model is None:
-            return pd.DataFrame()
-        effects = pd.concat([model.contrasts.rename(columns={"diff": "effect"}), model.interactions])
-        ends = {end: [getattr(one, end) for one in effects["adjusted"]] for end in ("value", "low", "high")}
-        return effects[["factor", "level", "reference"]].assign(
-            **ends, p=effects["p_adjusted"], verdict=effects["verdict"]
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """What `vit-report --json` prints."""
-        return as_dict(self.findings)
-
-
-@dataclass(frozen=True, repr=False)
-class ResultsByDataset(_Results):
-    """The results on each dataset, whose pairs are one family."""
-
-    studies: dict[str, Results]
-    sources: tuple[Runs, ...]
-
-    @property
-    def _found(self) -> dict[str, Findings]:
-        return {name: part.findings for name, part in self.studies.items()}
-
-    def _made(self) -> Document:
-        return across_document(self._found, self.sources)
-
-    def _frames(self, name: str) -> pd.DataFrame:
-        return pd.concat({dataset: getattr(part, name) for dataset, part in self.studies.items()}, names=["dataset"])
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """The table of each dataset, see `Results`."""
-        return self._frames("table")
-
-    @property
-    def runs(self) -> pd.DataFrame:
-        """The runs of each dataset, see `Results`."""
-        return self._frames("runs")
-
-    @property
-    def pairs(self) -> pd.DataFrame:
-        """The pairs of each dataset, see `Results`."""
-        return self._frames("pairs")
-
-    def as_dict(self) -> dict[str, Any]:
-        """What `vit-report --json` prints."""
-        return across_dict(self._found)
-
-
-def results(studies: Sequence[Runs]) -> Results | ResultsByDataset:
+def results(studies: Sequence[Runs]) -> Results:
     """The results of studies, or of one on several datasets. Raises `UserError` where no run has ended."""
-    parts = by_dataset(studies)
-    found = {name: Results(findings) for name, findings in analyze_each(parts).items()}
-    return found.popitem()[1] if len(parts) == 1 else ResultsByDataset(found, tuple(studies))
+    return Results(analyze_each(by_dataset(studies)), tuple(studies))
 
 
-def _renamed(found: Mapping[str, Findings], rename: Any) -> Mapping[str, Findings]:
-    """The findings on each dataset with other names, see the flag --rename."""
-    if not rename:
-        return found
-    asked = Asked.of_flags(Namespace(rename=rename), "")
-    datasets = max(findings.policy.datasets for findings in found.values())
-    return analyze_each({name: findings.study for name, findings in found.items()}, asked, datasets)
+def _data(rows: Sequence[Any], fields: Mapping[Key, Value]) -> pd.DataFrame:
+    return Table("", "", rows, (), fields).data

@@ -12,10 +12,8 @@ from analysis.findings.rows import VariantRow
 from analysis.questions.cost import cost_table
 from analysis.questions.metrics import metrics_table
 from analysis.questions.results import variants_table
-from analysis.studies.over_studies import studies_table
 from analysis.verdicts import UNKNOWN, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
-from analysis.verdicts.estimates import moments
 from analysis.write import latex, markdown
 from analysis.write.table import Column, Key, Table, Value, chosen
 from experiments.errors import UserError, say, writing
@@ -27,17 +25,14 @@ SHORT_NAME = 11  # characters of the baseline's name up to which the head of the
 VARIANT = "variant"
 
 
-def is_across(found: Mapping[str, Findings]) -> bool:
-    """Whether the findings are of several datasets, if only one of them may have runs."""
-    return any(findings.policy.datasets > 1 for findings in found.values())
-
-
 def table_of(
     found: Mapping[str, Findings], names: Sequence[str] | None, spread: Spread | None = None, typed: bool = True
 ) -> Table:
     """The table of the findings on each dataset. `typed`: with the names as they are typed."""
     shown = {name: findings.as_typed if typed else findings for name, findings in found.items()}
-    if is_across(found):
+    if len(found) > 1:
+        from analysis.studies.over_studies import studies_table
+
         return studies_table(shown, names, spread)
     (findings,) = shown.values()
     return paper_table(findings, names, spread)
@@ -86,16 +81,13 @@ def _tested_difference(row: VariantRow) -> Estimate:
 
 def _with_deviations(column: Column, metric: Metric, findings: Findings) -> tuple[Column, Value]:
     """The column of means with the standard deviation of the runs for the interval, and that of a row."""
-    runs = findings.study.of("finished")
-    deviations = {variant: float(moments(values)[1]) for variant, values in runs.groupby("variant")[metric]}
+    means, deviations = findings.means.by_metric[metric], findings.means.deviations[metric]
 
-    def mean(row: VariantRow) -> float:
-        return findings.means.by_metric[metric][row.variant].value
+    def both(row: VariantRow) -> tuple[float, float]:
+        return means[row.variant].value, deviations[row.variant]
 
-    def sd(row: VariantRow) -> float:
-        return deviations.get(row.variant, float("nan"))
-
-    return replace(column, value=lambda row: (mean(row), sd(row)), sort=mean, show=words.deviations(metric)), sd
+    show = words.deviations(metric)
+    return replace(column, value=both, sort=lambda row: both(row)[0], show=show), lambda row: both(row)[1]
 
 
 def _caption(findings: Findings, keys: Sequence[Key], spread: Spread | None) -> str:

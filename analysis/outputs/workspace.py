@@ -47,9 +47,10 @@ def workspace(findings: Findings, document: Document, folder: Path, entity: str,
     )
 
 
-def save(findings: Findings, document: Document, folder: Path) -> str:
+def save(findings: Findings, document: Document) -> str:
     """Create or update the workspace. Returns its URL, which is kept beside the token of the folder."""
-    entity, project, _ = place(Tracking())
+    folder, (entity, project, _) = findings.study.folder, place(Tracking())
+    assert folder is not None  # see `commands`
     token(folder)
     page, note = workspace(findings, document, folder, entity, project), read_json(folder / TOKEN)
     if url := note.get(PAGE):

@@ -164,12 +164,11 @@ def _stretching(profile: Profile, findings: Findings) -> Table | None:
     study, policy = findings.study, findings.policy
     if INTERPOLATED not in profile.panels or policy.looks.waiting:
         return None
-    tested, kinds, trained = (
-        study.tested(policy.looks),
-        study.one_run_each().reindex(columns=[KIND])[KIND],
-        _trained_size(study),
-    )
-    sizes = {at: one for at, one in profile.panels[INTERPOLATED].items() if at != trained and one in tested}
+    tested, kinds = study.of("finished"), study.one_run_each().reindex(columns=[KIND])[KIND]
+    tested = tested[tested["seed"].isin(findings.outcomes.at(policy.looks).values.index)]
+    sizes = {
+        at: one for at, one in profile.panels[INTERPOLATED].items() if at != _trained_size(study) and one in tested
+    }
     gains: dict[str, dict[int, verdicts.Estimate]] = {}
     for variant in kinds.index:
         if kinds[variant] not in REGISTRY or REGISTRY[kinds[variant]].is_rotary:
@@ -185,7 +184,8 @@ def _stretching(profile: Profile, findings: Findings) -> Table | None:
     about = "Accuracy with interpolated positions − with positions as they are, of the same weights"
     seeds = words.seeds(gain.n for of_variant in gains.values() for gain in of_variant.values())
     caption = f"{about}: mean and {words.CONFIDENCE} interval, {seeds}."
-    notes = (f"Intervals {words.alone(policy.looks.several)}.",)
+    hold = "have the level of the planned look," if policy.looks.several else "are"
+    notes = (f"Intervals {hold} for each difference alone.",)
     rows = [row for row in findings.rows if row.variant in gains]
     return variant_table("interpolated", caption, findings, list(map(column, *zip(*sizes.items()))), notes, rows)
 

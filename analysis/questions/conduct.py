@@ -1,6 +1,5 @@
 """What must a reader know before the numbers? Warnings on the runs, the plan, the code and the machines."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,7 +44,7 @@ def _settings(conduct: Conduct) -> list[Warn]:
 
 
 def _near_chance(findings: Findings) -> list[Warn]:
-    near = [findings.variants.brief[variant] for variant in sorted(findings.policy.chance.near(findings.means.values))]
+    near = [findings.variants.brief[variant] for variant in sorted(findings.outcomes.near_chance(findings.policy))]
     return [Warn(f"Near chance: {_some(near)}.", "Variants that learn nothing say nothing of what they vary.")] * bool(
         near
     )
@@ -103,16 +102,14 @@ def _fewer(findings: Findings) -> list[Warn]:
     Failed runs are none of them: they have warnings of their own, and verdicts cover them.
     """
     policy, brief = findings.policy, findings.variants.brief
-    tested, failed = policy.looks.limit(findings.means.values), policy.chance.failed
-    known = {
-        variant: [seed for seed, value in runs.items() if math.isfinite(value) or seed in failed.get(variant, [])]
-        for variant, runs in tested.items()
-    }
+    tested = findings.outcomes.at(policy.looks)
+    has_ended = tested.values.notna() | tested.failed
+    known = {variant: list(tested.values.index[has_ended[variant]]) for variant in has_ended}
     said = []
     most = max(map(len, known.values()))
     everywhere = sorted({seed for seeds in known.values() for seed in seeds})
     for variant, seeds in known.items():
-        expected = sorted(tested[variant]) if policy.looks.plan else everywhere
+        expected = sorted(tested.values.index) if policy.looks.plan else everywhere
         lost = [str(seed) for seed in expected if seed not in seeds]
         if policy.unit == "run" and len(seeds) < most:
             said.append(f"{brief[variant]} has {words.plural(len(seeds), 'run')}")
@@ -133,7 +130,7 @@ def _covered(findings: Findings) -> str:
     )
     if not findings.variants.others:
         return ""
-    return unknown if findings.policy.chance.unknown else covered
+    return unknown if findings.outcomes.chance_unknown else covered
 
 
 def _code_and_machines(conduct: Conduct) -> list[Warn]:

@@ -1,6 +1,6 @@
 """Which factors matter, and do their effects depend on each other?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -12,10 +12,9 @@ from analysis.figures.style import Plot
 from analysis.figures.values import draw_grid
 from analysis.findings import Findings
 from analysis.findings.columns import bars, signed_column, verdict_mark
-from analysis.verdicts import Factorial
+from analysis.verdicts import Effect, Factorial
 from analysis.write.document import Section
 from analysis.write.table import Column, Key, Table, Value
-from experiments.metric import Metric
 
 HEADING = "Factors and interactions"
 MOST_INTERVALS = 2  # factors up to which the answer has the interval of each
@@ -30,14 +29,12 @@ CAPTIONS = {
 
 def question(findings: Findings) -> Section | None:
     """The effects of the factors; nothing where they are not tested."""
-    model = findings.factors.model
-    if model is None:
+    if findings.factors.model is None:
         return None
-    contrasts, interactions = factor_tables(model, findings)
+    contrasts, interactions = factor_tables(findings)
     effects = Plot("main-effects", lambda: draw_forest(contrasts.forests), "The rows of the table.", beside=True)
-    brief = _brief(findings, len(model.factors) <= MOST_INTERVALS)
     items = [contrasts, effects, *_grid(findings), interactions]
-    return Section("factors", HEADING, items, [_interactions(findings)], [brief], title=title(findings))
+    return Section("factors", HEADING, items, [_interactions(findings)], [_brief(findings)], title=title(findings))
 
 
 def untested(findings: Findings) -> Section | None:
@@ -66,40 +63,40 @@ def _grid(findings: Findings) -> list[Any]:
 
 def title(findings: Findings) -> str:
     """The finding in one line: the largest shown effect of each factor."""
-    model, names, metric = findings.factors.model, findings.variants.factors, findings.means.metric
-    assert model is not None
-    shown = [effect for factor in model.factors if (effect := _largest(model, factor))["verdict"] == "shown"]
-    places = words.shared_places([effect["adjusted"] for effect in shown], metric)
-    said = [f"{_of(one, names)} {words.points(one['diff'], metric, True, places)}" for one in shown]
-    return "; ".join(said) or f"No effect of {words.listing(list(names.values()), 'or')} is shown"
+    names, metric = _names(findings.variants.factors), findings.means.metric
+    shown = [effect for effect in _largest(findings) if effect.verdict == "shown"]
+    places = words.shared_places([effect.adjusted for effect in shown], metric)
+    said = [f"{_of(effect, names)} {words.points(effect.alone, metric, True, places)}" for effect in shown]
+    return "; ".join(said) or f"No effect of {words.listing(list(findings.variants.factors.values()), 'or')} is shown"
 
 
-def _brief(findings: Findings, intervals: bool) -> str:
+def _brief(findings: Findings) -> str:
     """The answer in one sentence: the main effects, and which depend on each other."""
-    model, names = findings.factors.model, _names(findings.variants.factors)
-    assert model is not None
-    shown = [pair for pair in combinations(model.factors, 2) if model.verdicts["+".join(pair)] == "shown"]
-    depends = [f"{names[a]} depends on {names[b]}" for a, b in shown]
-    said = [f"the effect of {' and of '.join(depends)}"] if depends else []
-    return f"{'; '.join([*_main_effects(findings, intervals), *said])}."
+    names = findings.variants.factors
+    depends = [f"{names[a]} depends on {names[b]}" for a, b in _pairs(findings, "shown")]
+    said = [f"the effect of {' and of '.join(depends)}"] * bool(depends)
+    return f"{'; '.join([*_main_effects(findings), *said])}."
 
 
-def _main_effects(findings: Findings, intervals: bool) -> list[str]:
+def _main_effects(findings: Findings) -> list[str]:
     """Clauses on the main effects."""
-    model, names, metric = findings.factors.model, _names(findings.variants.factors), findings.means.metric
-    assert model is not None
-    largest = [_largest(model, factor) for factor in model.factors]
-    places = words.shared_places([effect["adjusted"] for effect in largest], metric)
-    heads = {"shown": f"Main effects on {metric.label}", "not shown": "undecided"}
-    effects = {
-        head: [_effect(e, names, metric, places, intervals) for e in largest if e["verdict"] == word]
-        for word, head in heads.items()
-    }
-    parts = [f"{head}: {', '.join(texts)}" for head, texts in effects.items() if texts]
-    if parts and not effects[heads["shown"]]:
-        parts[0] = f"{heads['shown']}, {parts[0]}"
-    if model.seeds_left_out:
-        lost = ", ".join(map(str, model.seeds_left_out))
+    model, names, metric = _model(findings), _names(findings.variants.factors), findings.means.metric
+    largest, head = _largest(findings), f"Main effects on {metric.label}"
+    places = words.shared_places([effect.adjusted for effect in largest], metric)
+
+    def text(effect: Effect) -> str:
+        """`depth 2 → 4 +1.2 points (largest of 3 differences, 95 % CI 0.5 to 1.9)`"""
+        count = sum(other.term == effect.term for other in model.contrasts)
+        most = f"largest of {count} differences, " if count > 1 else ""
+        interval = f" ({most}{words.interval(effect.adjusted, metric, True, places)})"
+        size = words.points(effect.alone, metric, True, places)
+        return f"{_of(effect, names)} {size}" + interval * (len(largest) <= MOST_INTERVALS)
+
+    shown, not_shown = (", ".join(text(e) for e in largest if e.verdict == word) for word in ("shown", "not shown"))
+    parts = [f"{head}: {shown}"] if shown else []
+    parts += [f"{'' if shown else f'{head}, '}undecided: {not_shown}"] if not_shown else []
+    if left_out := findings.factors.seeds_left_out:
+        lost = ", ".join(map(str, left_out))
         parts.append(f"seeds left out for lack of a finished run in some combination: {lost}")
     if sensitive := [names[term] for term in model.failure_sensitive]:
         why = "counted at chance level"
@@ -111,77 +108,63 @@ def _main_effects(findings: Findings, intervals: bool) -> list[str]:
 
 def _reason(findings: Findings) -> str:
     """Why there is no interval of an effect."""
-    chance, none = findings.policy.chance, f"no spread over the {findings.policy.unit}s"
-    if chance.unknown:
+    outcomes, none = findings.outcomes, f"no spread over the {findings.policy.unit}s"
+    if outcomes.chance_unknown:
         return "failed runs, chance level unknown"
-    return f"failed runs or {none}" if chance.failed else none
+    return f"failed runs or {none}" if outcomes.has_failed else none
 
 
-def _effect(effect: Mapping[str, Any], names: Mapping[str, str], metric: Metric, places: int, interval: bool) -> str:
-    """`depth 2 → 4 +1.2 points (largest of 3 differences, 95 % CI 0.5 to 1.9)`"""
-    most = f"largest of {effect['count']} differences, " if effect["count"] > 1 else ""
-    size = f"{_of(effect, names)} {words.points(effect['diff'], metric, True, places)}"
-    return size + f" ({most}{words.interval(effect['adjusted'], metric, True, places)})" * interval
-
-
-def _of(effect: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    return f"{names[effect['factor']]} {effect['reference']} → {effect['level']}"
+def _of(effect: Effect, names: Mapping[str, str]) -> str:
+    return f"{names[effect.term]} {effect.reference} → {effect.level}"
 
 
 def _interactions(findings: Findings) -> str:
     """Which effects depend on each other, and which pairs of factors are undecided."""
-    model, names = findings.factors.model, findings.variants.factors
-    assert model is not None
-    pairs = {pair: model.verdicts["+".join(pair)] for pair in combinations(model.factors, 2)}
-    said = [
-        f"the effect of {names[a]} depends on {names[b]}" for (a, b), verdict in pairs.items() if verdict == "shown"
-    ]
+    names = findings.variants.factors
+    said = [f"the effect of {names[a]} depends on {names[b]}" for a, b in _pairs(findings, "shown")]
     if said:
         said[-1] += ", so its main effect is only an average over different effects"
-    missing = [f"{names[a]} and {names[b]}" for (a, b), verdict in pairs.items() if verdict == "not shown"]
+    missing = [f"{names[a]} and {names[b]}" for a, b in _pairs(findings, "not shown")]
     said += [f"no interaction is shown: {', '.join(missing)}"] if missing else []
     return f"{words.capital('; '.join(said))}." if said else ""
 
 
-def factor_tables(model: Factorial, findings: Findings) -> list[Table]:
+def _pairs(findings: Findings, verdict: str) -> list[tuple[str, str]]:
+    """The pairs of factors whose interaction has this verdict."""
+    verdicts = _model(findings).verdicts
+    return [pair for pair in combinations(findings.variants.factors, 2) if verdicts["+".join(pair)] == verdict]
+
+
+def factor_tables(findings: Findings) -> list[Table]:
     """The tables of the section: the differences between levels, and the interactions."""
-    metric, names = findings.means.metric, _names(findings.variants.factors)
-    name, levels = (
-        partial(Column, value=lambda row: names[row["factor"]], key=True),
-        partial(Column, value=_levels, key=True),
-    )
-    difference, effect = (signed_column(metric, label, "adjusted") for label in ("difference", "effect"))
-    verdict = Column("verdict", "verdict", mark=lambda row: verdict_mark(row["verdict"]))
+    model, metric, names = _model(findings), findings.means.metric, _names(findings.variants.factors)
+    name = partial(Column, value=lambda effect: names[effect.term], key=True)
+    levels = partial(Column, value=_levels, key=True)
+    difference, beyond = (signed_column(metric, label, "adjusted") for label in ("difference", "effect"))
+    verdict = Column("verdict", "verdict", mark=lambda effect: verdict_mark(effect.verdict))
     p = Column("p (adjusted)", "p_adjusted", words.p_values, detail=True)
     drawn = replace(bars(findings.policy, findings.variants), estimate="adjusted", verdict="verdict", zero="0")
-    rows = model.contrasts.to_dict("records")
-    rows.sort(key=lambda row: (row["verdict"] != "shown", -abs(row["diff"].value)))
-    effects = model.interactions.to_dict("records")
-    shown = {
-        "contrasts": (rows, (name("factor"), levels("from → to"), replace(difference, bars=drawn), verdict, p)),
-        "interactions": (effects, (name("factors"), levels("levels"), effect, verdict, p)),
+    rows = sorted(model.contrasts, key=lambda effect: (effect.verdict != "shown", -abs(effect.alone.value)))
+    difference = replace(difference, bars=drawn)
+    tested: dict[Key, Value] = {
+        **{name: name for name in ("p", "p_adjusted", "verdict", "verdict_of_finished")},
+        **{"adjusted_low": "adjusted.low", "adjusted_high": "adjusted.high"},
     }
-    zero = "An effect is zero for all combinations if there is no interaction."
-    notes = {"contrasts": (ADJUSTED,), "interactions": (f"{zero} {ADJUSTED}",)}
-    return [
-        Table(table, CAPTIONS[table], rows, columns, _fields(rows), notes[table], folded=table == "interactions")
-        for table, (rows, columns) in shown.items()
-    ]
+    fields: dict[Key, Value] = {"factor": "term", "level": "level"}
+    of_levels = {**fields, "reference": "reference", "diff": "alone", **tested}
+    columns = (name("factor"), levels("from → to"), difference, verdict, p)
+    contrasts = Table("contrasts", CAPTIONS["contrasts"], rows, columns, of_levels, (ADJUSTED,))
+    columns = (name("factors"), levels("levels"), beyond, verdict, p)
+    notes = (f"An effect is zero for all combinations if there is no interaction. {ADJUSTED}",)
+    beyond_both, fields = model.interactions, {**fields, "effect": "alone", **tested}
+    about = CAPTIONS["interactions"]
+    return [contrasts, Table("interactions", about, beyond_both, columns, fields, notes, folded=True)]
 
 
-def _levels(row: Mapping[str, Any]) -> str:
+def _levels(effect: Effect) -> str:
     """`2 → 4`, or the levels of a combination."""
-    level = str(row["level"]).replace(" x ", " × ")
-    return f"{row['reference']} → {level}" if "reference" in row else level
-
-
-def _fields(rows: Sequence[Mapping[str, Any]]) -> dict[Key, Value]:
-    """What the CSV of effects holds: of the interval for all effects together, its ends."""
-    ends: dict[Key, Value] = {
-        "adjusted_low": lambda row: row["adjusted"].low,
-        "adjusted_high": lambda row: row["adjusted"].high,
-    }
-    return {name: name for row in rows[:1] for name in row if name != "adjusted"} | ends
+    level = effect.level.replace(" x ", " × ")
+    return f"{effect.reference} → {level}" if effect.reference else level
 
 
 def _names(factors: Mapping[str, str]) -> dict[str, str]:
@@ -189,10 +172,16 @@ def _names(factors: Mapping[str, str]) -> dict[str, str]:
     return {**factors, **{f"{a}+{b}": f"{factors[a]} × {factors[b]}" for a, b in combinations(factors, 2)}}
 
 
-def _largest(model: Factorial, factor: str) -> dict[str, Any]:
-    """The largest difference of two levels; of those that are shown if there are any. `count`: of how many."""
-    contrasts = model.contrasts[model.contrasts["factor"] == factor].to_dict("records")
-    shown = [contrast for contrast in contrasts if contrast["verdict"] == "shown"]
-    tested = [contrast for contrast in contrasts if contrast["verdict"] != "not tested"]
-    largest = max(shown or tested or contrasts, key=lambda contrast: abs(contrast["diff"].value))
-    return largest | {"count": len(contrasts)}
+def _model(findings: Findings) -> Factorial:
+    assert findings.factors.model is not None  # see `question`
+    return findings.factors.model
+
+
+def _largest(findings: Findings) -> list[Effect]:
+    """The largest difference of two levels of each factor; of those that are shown, or else tested, if there are."""
+    order = ("shown", "not shown", "not tested").index
+    best: dict[str, Effect] = {}
+    for effect in sorted(_model(findings).contrasts, key=lambda effect: -abs(effect.alone.value)):
+        if effect.term not in best or order(effect.verdict) < order(best[effect.term].verdict):
+            best[effect.term] = effect
+    return [best[factor] for factor in findings.variants.factors]

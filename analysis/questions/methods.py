@@ -69,7 +69,9 @@ def _differences(findings: Findings) -> dict[str, str]:
         "Looks": planned if looks else "",
         "Minimum detectable difference": "What such an interval would show with 80 % power if the observed spread were "
         "the true one.",
-        "Diverged runs": (unknown if policy.chance.unknown else covered) if policy.chance.failed else "",
+        "Diverged runs": (unknown if findings.outcomes.chance_unknown else covered)
+        if findings.outcomes.has_failed
+        else "",
     }
 
 

@@ -60,7 +60,7 @@ def metrics_table(findings: Findings) -> Table:
     show = words.numbers(words.shared_places(means.of_variants.values(), metric), metric.scale)
     spread = Column(
         f"standard deviation of {metric.label}{metric.difference_unit}",
-        lambda row: pd.Series(means.values[row.variant], dtype=float).std(),
+        lambda row: means.values[row.variant].std(),
         show,
         "sd",
     )

@@ -195,8 +195,8 @@ def limits(findings: Findings) -> str:
     said = f"By the spread of these runs, a difference of about {size}{metric.points} would be noticed {often}"
     if margin is None or smallest <= margin:
         return f"{said}."
-    needed = words.rough(median.needed(margin))
-    return f"{said}; for one of {words.margin(margin, metric)}, it takes about {needed} {unit}s."
+    needed = float(f"{median.needed(margin):.2g}")
+    return f"{said}; for one of {words.margin(margin, metric)}, it takes about {needed:,.0f} {unit}s."
 
 
 def without_comparison(findings: Findings) -> list[str]:

@@ -77,15 +77,15 @@ def runs_table(findings: Findings, linked: bool = True) -> Table:
 
 
 def _rows(findings: Findings, runs: pd.DataFrame, linked: bool) -> list[RunRow]:
-    values, baseline = findings.means.values, findings.means.values[findings.variants.baseline]
+    values = findings.means.values
+    differences = values.sub(values[findings.variants.baseline], axis=0).to_dict()
     by_variant, rows = dict(list(runs.groupby("variant"))), list[RunRow]()
     for row in findings.rows:
         for run in by_variant[row.variant].to_dict("records"):
-            own, other = (of.get(run["seed"], math.nan) for of in (values[row.variant], baseline))
             is_there = run["status"] in ENDED and pd.isna(run["reused_from"])
             recorded = linked and findings.study.folder is not None and is_there
             link = f"../{quote(run['run'])}/summary.json" if recorded else ""  # from the report's folder
-            rows.append(RunRow(row, run, own - other, link))
+            rows.append(RunRow(row, run, differences[row.variant].get(run["seed"], math.nan), link))
     return rows
 
 

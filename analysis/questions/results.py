@@ -1,12 +1,10 @@
 """How does each variant do? Its mean, its difference from the baseline, the verdict, and its cost."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 from analysis import words
-from analysis.figures.forest import MOST_DRAWN, WIDTH, draw_forest, plot_forest
+from analysis.figures.forest import MOST_DRAWN, Forest, draw_forest
 from analysis.figures.style import Plot
 from analysis.findings import Findings, columns
 from analysis.findings.rows import VariantRow
@@ -30,17 +28,24 @@ def question(findings: Findings) -> Section:
     return Section("result", heading, items, answer=[] if several else [_alone(findings)])
 
 
-def forest_plot(studies: Mapping[str, Findings], width: float = WIDTH) -> Plot:
-    """The differences of variants from the baseline, the best mean first: a panel for each study, by its title.
+def forests(studies: Mapping[str, Findings]) -> dict[str, Forest]:
+    """The differences of variants from the baseline, the best mean first: a forest plot for each study, by its title.
 
-    What they share is read from the first. `width`: in inches. Raises `UserError` where each has only one variant.
+    Raises `UserError` where each study has only one variant.
     """
-    studies = {title: findings for title, findings in studies.items() if findings.variants.others}
-    if not studies:
+    tables = {title: variants_table(one.as_typed) for title, one in studies.items() if one.variants.others}
+    if not tables:
         raise UserError("figure: one variant has no differences to draw")
-    findings = next(iter(studies.values()))
+    return {title: next(iter(table.forests.values())) for title, table in tables.items()}
+
+
+def forest_plot(studies: Mapping[str, Findings]) -> Plot:
+    """The figure of `forests`, below each other. What its caption says is read from the first."""
+    findings = next(findings for findings in studies.values() if findings.variants.others)
     variants, margin = findings.variants, findings.policy.margin
-    band = "" if margin is None else f" Shaded band: equivalence margin, ±{words.margin(margin, variants.metric)}."
+    band = (
+        "" if margin is None else f" Shaded band: equivalence margin, ±{words.margin(margin, findings.means.metric)}."
+    )
     many = f" Of more than {MOST_DRAWN} variants, the first and the last are drawn." * (
         len(variants.names) > MOST_DRAWN
     )
@@ -49,10 +54,7 @@ def forest_plot(studies: Mapping[str, Findings], width: float = WIDTH) -> Plot:
         f"{columns.held_for(findings)}.{band} Colour and shape of a marker: the verdict. Grey dots: runs, minus the "
         f"mean of {variants.name(variants.baseline)}.{many}"
     )
-    tables = {title: variants_table(one.as_typed) for title, one in studies.items()}
-    forests = {title: next(iter(table.forests.values())) for title, table in tables.items()}
-    on = partial(plot_forest, forests, width)
-    return Plot("forest", lambda: draw_forest(forests, width), caption, beside=True, on=on)
+    return Plot("forest", lambda: draw_forest(forests(studies)), caption, beside=True)
 
 
 def _alone(findings: Findings) -> str:
@@ -72,7 +74,7 @@ def _alone(findings: Findings) -> str:
 def variants_table(findings: Findings) -> Table:
     """The main table, by mean, with a bar for each difference. It shows how many runs diverged where any did."""
     variants, policy, comparisons = findings.variants, findings.policy, findings.comparisons
-    metric, divergence, rows = variants.metric, findings.conduct.divergence, findings.by_mean
+    metric, divergence, rows = findings.means.metric, findings.conduct.divergence, findings.by_mean
     versus = [row.comparison for row in rows if row.variant != variants.baseline]
     rate_note = f"share of the ended runs, with the exact {words.CONFIDENCE} interval"
     right = f"in at least {words.CONFIDENCE} of such studies, all are right"
@@ -122,7 +124,7 @@ def _how_to_read(findings: Findings) -> str:
     verdicts = {one.verdict for one in findings.comparisons.versus.values()}
     parts = [
         f"Grey dots: runs, minus the mean of {variants.name(variants.baseline)}.",
-        "" if margin is None else f"Shaded band: differences within ±{words.margin(margin, variants.metric)}.",
+        "" if margin is None else f"Shaded band: differences within ±{words.margin(margin, findings.means.metric)}.",
         "“Better”, “worse”: the interval is on one side of zero, so chance is unlikely."
         * bool({"better", "worse"} & verdicts),
         "“Not shown”: these runs cannot tell." * ("not shown" in verdicts),
@@ -133,10 +135,10 @@ def _how_to_read(findings: Findings) -> str:
 def _bars(findings: Findings) -> Bars:
     """The bars of the differences from the baseline. Of very many runs there are no dots."""
     means, values = findings.means, findings.means.values
-    few, base = sum(map(len, values.values())) <= MOST_DOTS, means.of(findings.variants.baseline).value
+    few, base = values.count().sum() <= MOST_DOTS, means.of(findings.variants.baseline).value
 
     def runs(row: VariantRow) -> dict[str, float]:
-        own = {seed: value for seed, value in values[row.variant].items() if math.isfinite(value) and few}
+        own = values[row.variant].dropna() if few else {}
         unit, metric = findings.policy.unit, means.metric
         return {f"{unit} {seed}: {words.value(value, metric)}": value - base for seed, value in own.items()}
 

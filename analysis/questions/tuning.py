@@ -9,10 +9,8 @@ from analysis.figures.style import Plot
 from analysis.figures.values import draw_trials
 from analysis.findings import Findings
 from analysis.findings.columns import variant_table
-from analysis.runs.runs import Runs
-from analysis.write.document import Section, Warn, about, present
+from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
-from experiments.config import DEFAULTS, LOCATIONS
 from experiments.metric import Metric
 from experiments.tuned import Range, Tuned
 
@@ -30,8 +28,8 @@ def question(findings: Findings) -> Section | None:
         return None
     trials = trials_of(plan)
     items = present(choices_table(plan, trials, findings), _plot(plan, trials, findings))
-    frames, warnings = {"tuning-trials": trials}, about("tuning", _warnings(plan, findings.study))
-    return Section("tuning", "Tuning", items, [_about(plan, trials)], warnings=warnings, frames=frames)
+    frames = {"tuning-trials": trials}
+    return Section("tuning", "Tuning", items, [_about(plan, trials)], frames=frames)
 
 
 def trials_of(plan: Tuned) -> pd.DataFrame:
@@ -61,26 +59,6 @@ def _about(plan: Tuned, trials: pd.DataFrame) -> str:
         f"{words.plural(plan.budget, 'trial')} of {words.plural(plan.seeds_per_trial, 'seed')}, {stopped} of them "
         f"stopped early. The trials used {used}, which this comparison does not use."
     )
-
-
-def _warnings(plan: Tuned, study: Runs) -> list[Warn]:
-    """Where a choice lies at an end of its range or may be luck, and trials with other settings."""
-    variants, warnings = [variant for variant in study.variants if variant in plan.variants], list[Warn]()
-    for path, tried in plan.space.items():
-        if at_edge := [v for v in variants if tried.edge(plan.variants[v].settings[path])]:
-            line = f"Tuning: the {_name(path)} chosen for {words.names(at_edge)} is at or near an end of its range."
-            warnings.append(Warn(line, f"Tried: {_range(tried)}. Values outside it may be better; widen it."))
-    won = words.plural(len({str(plan.variants[variant].settings) for variant in variants}), "setting")
-    of_seeds = "one seed" if plan.seeds_per_trial == 1 else f"the mean of {plan.seeds_per_trial} seeds"
-    line = f"Tuning: {won} won for {words.plural(len(variants), 'variant')}; a trial is {of_seeds}."
-    warnings.append(Warn(line, "A choice may be luck."))
-    ignored = {*plan.space, *study.varied, *LOCATIONS, "seed"}
-    paths = [path for path in DEFAULTS if path not in ignored and not path.startswith("eval.")]
-    pairs = {path: [of.get(path, DEFAULTS[path]) for of in (plan.base, study.base)] for path in paths}
-    show = words.setting
-    if differing := [f"{path} {show(a)} instead of {show(b)}" for path, (a, b) in pairs.items() if a != b]:
-        warnings.append(Warn("Tuning: the trials had other settings than the runs.", f"{', '.join(differing)}."))
-    return warnings
 
 
 def _plot(plan: Tuned, trials: pd.DataFrame, findings: Findings) -> Plot | None:

@@ -6,16 +6,13 @@ from typing import Any
 
 from analysis.asked import FLAGS, Asked
 from analysis.runs import wandb_project
-from analysis.runs.exported import is_export, read_export
-from analysis.runs.folder import read_folder
-from analysis.runs.held_fixed import check_pooling
 from analysis.runs.runs import Runs
 from analysis.runs.table import FORMATS, TABLE, file_of, read_file, read_table
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
-from experiments.study import REFERENCE, STUDY
-from vit.registry import did_you_mean, nearest
+from experiments.study import STUDY
+from vit.registry import nearest
 
 
 def is_imported(source: str) -> bool:
@@ -48,6 +45,10 @@ def read_each(source: str, asked: Asked) -> list[Runs]:
         return _read_wandb(source, asked)
     if others := [name for name in asked.given if FLAGS[name][1].of_tables]:
         raise UserError(f"{others[0]}: is for a table of runs, such as runs.csv, and {source} is none")
+    from analysis.runs.exported import is_export, read_export  # a table needs none
+    from analysis.runs.folder import read_folder
+    from analysis.runs.held_fixed import check_pooling
+
     folder, metric = Path(source), asked.metric
     if metric is not None and not is_metric(metric) and not is_export(folder):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
@@ -76,11 +77,7 @@ def locate(source: str) -> str:
         if is_imported(source) or has_plan(source):
             return source
         if not path.exists():
-            beside = sorted(item.name for item in path.parent.iterdir()) if path.parent.is_dir() else []
-            near = did_you_mean(path.name, beside) or "give the folder of a study, OUT/STUDY, or a table"
-            if (REFERENCE / source).is_dir():
-                near = f"did you mean analysis/reference/{source}?"
-            raise UserError(f"{source}: does not exist; {near}")
+            raise UserError(f"{source}: does not exist; give the folder of a study, OUT/STUDY, or a table")
         if path.is_file():
             if source.lower().endswith(FORMATS):
                 return f"{TABLE}{source}"

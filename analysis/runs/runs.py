@@ -12,9 +12,6 @@ import pandas as pd
 
 from analysis.runs.settings import leaves, level_text
 from analysis.runs.source_run import COLUMNS, ENDED, NUMBERS, SourceRun
-from analysis.verdicts.comparisons import Values
-from analysis.verdicts.looks import Looks
-from analysis.verdicts.study import Policy, columns, from_rows
 from experiments.config import completed
 from experiments.files import RecordError
 from experiments.metric import Metric, known_metrics
@@ -58,21 +55,26 @@ class Runs:
 
     @classmethod
     def of_rows(cls, plan: Compared, rows: list[dict[str, Any]], curves: list[dict[str, Any]], **parts: Any) -> Runs:
-        """A table from the rows of runs and epochs.
+        """A table from the rows of runs and epochs."""
+        return cls.of_frames(plan, pd.DataFrame(rows, dtype=object), pd.DataFrame(curves, dtype=object), **parts)
+
+    @classmethod
+    def of_frames(cls, plan: Compared, runs: pd.DataFrame, curves: pd.DataFrame | None = None, **parts: Any) -> Runs:
+        """A table from the frames of runs and epochs, which get the columns that they lack, and numbers as numbers.
 
         The base of a study gets the defaults of settings that are newer than the plan. Raises
-        `RecordError` where a value of an epoch is no number.
+        `RecordError` where the value of a number is none.
         """
         if isinstance(plan, Study):
             plan = plan.changed(base=completed(plan.base))
-        runs, epochs = _frame((*COLUMNS, plan.metric), rows), _frame(EPOCH, curves)
-        numbers = list(dict.fromkeys([*NUMBERS, *known_metrics(runs.columns), plan.metric]))
-        runs[numbers] = runs[numbers].apply(pd.to_numeric)
-        for name in epochs.columns[3:]:
-            try:
-                epochs[name] = pd.to_numeric(epochs[name])
-            except (ValueError, TypeError, OverflowError) as error:
-                raise RecordError(f"{plan.name}: the epochs have a {name} that is no number: {error}") from error
+        runs, epochs = _with((*COLUMNS, plan.metric), runs), _with(EPOCH, pd.DataFrame() if curves is None else curves)
+        numbers = [*NUMBERS, *known_metrics(runs.columns), plan.metric]
+        for frame, names in ((runs, dict.fromkeys(numbers)), (epochs, epochs.columns[3:])):
+            for name in names:
+                try:
+                    frame[name] = pd.to_numeric(frame[name])
+                except (ValueError, TypeError, OverflowError) as error:
+                    raise RecordError(f"{plan.name}: the epochs have a {name} that is no number: {error}") from error
         return cls(plan, runs, epochs.infer_objects(), **parts)
 
     @property
@@ -170,16 +172,6 @@ class Runs:
         runs = self.runs.drop_duplicates("variant").set_index("variant")
         return pd.DataFrame({factor: factor_levels(runs, factor) for factor in factors}, index=runs.index)
 
-    def for_verdicts(self) -> tuple[Policy, Values]:
-        """How verdicts are reached, and variant -> seed -> the study's metric; see `from_rows`."""
-        known = [name for name in columns(self.metric) if name in self.runs]
-        return from_rows(self.plan, self.runs[known].to_dict("records"), self.margin)
-
-    def tested(self, looks: Looks) -> pd.DataFrame:
-        """The finished runs that tests may use: with planned looks, those of the seeds of the last look."""
-        finished = self.of("finished")
-        return finished.loc[[looks.may_test(seed) for seed in finished["seed"]]]
-
     def of(self, *statuses: str) -> pd.DataFrame:
         """The runs with one of these statuses."""
         return self.runs[self.runs["status"].isin(statuses)]
@@ -194,9 +186,7 @@ def factor_levels(runs: pd.DataFrame, factor: str) -> pd.Series:
     return pd.Series(levels, index=runs.index, dtype=object)
 
 
-def _frame(first: Iterable[str], rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """The columns `first`, then every other key in the order of the rows; None where a row lacks one. Values stay as
-    they are: pandas would make a column of integers with a missing one floats.
-    """
-    names = dict.fromkeys([*first, *(name for row in rows for name in row)])
-    return pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names})
+def _with(first: Iterable[str], frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns `first`, of None where there is none, then all others."""
+    empty = pd.Series(None, frame.index, dtype=object)
+    return pd.DataFrame({name: frame.get(name, empty) for name in dict.fromkeys([*first, *frame])})

@@ -5,33 +5,31 @@ possible, the table is refused in one line that lists its columns.
 """
 
 import csv
-import gzip
 import io
 import json
 import math
 import re
 import shlex
-import zlib
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from analysis.asked import Asked
 from analysis.runs.runs import Runs
-from analysis.runs.settings import DATASET, leaves, level_text
+from analysis.runs.settings import DATASET, in_order, leaves
 from analysis.runs.source_run import apart
 from experiments.errors import UserError, first_few
-from experiments.files import RecordError, read_bytes, reading
+from experiments.files import RecordError, read_bytes
 from experiments.metric import LARGEST, SMALLEST, Metric, is_metric, metric_of_column
 from experiments.stated import amount, variant_name
 from experiments.study import Compared
 from vit.registry import did_you_mean, nearest
 
 TABLE = "csv:"  # before the path of a table, as a source
-FORMATS = (".csv", ".parquet", ".jsonl", ".csv.gz", ".tsv")
+FORMATS = (".csv", ".parquet", ".jsonl", ".tsv")
 ARROWS = {"↓": True, "⬇": True, "▼": True, "↑": False, "⬆": False, "▲": False}
 LOWER = {
     *("loss", "losses", "error", "err", "wer", "cer", "rmse", "mse", "mae", "mape", "nll", "perplexity", "ppl", "bpb"),
@@ -42,8 +40,10 @@ HIGHER = {
     *("acc", "accuracy", "auc", "auroc", "f1", "score", "reward", "return", "returns", "precision", "recall", "map"),
     *("bleu", "psnr", "iou", "dice", "throughput"),
 }
-TURNED = {"neg", "negative", "minus", "inverse", "reduction", "improvement", "gain", "saved"}
-TURNED |= {"drop", "decrease", "diff", "difference", "delta"}
+TURNED = {
+    *("neg", "negative", "minus", "inverse", "reduction", "improvement", "gain", "saved", "drop", "decrease", "diff"),
+    *("difference", "delta"),
+}
 """Words with which a name means the opposite, as in scikit-learn's `neg_mean_squared_error`."""
 ENDED = {"finished", "complete", "completed", "success", "succeeded", "terminated", "passed", "done", "ok", "published"}
 FLAGS = {"failed", "crashed", "diverged", "done"}
@@ -51,6 +51,9 @@ NOT_ENDED = {"failed", "fail", "error", "crashed", "killed", "running", "pruned"
 SUMMARY = {"mean", "std", "sd", "sem", "average", "avg", "median", "min", "max", "best", "total", "all", "overall"}
 LOSSES = {"loss", "losses", "nll", "perplexity", "ppl", "bpb", "bpc"}  # what has no percent
 WIDE = 0.1  # a margin of a metric from 0 to 1 that is as large may be meant in percent
+
+
+VALUE, EMPTY, FAILED, SEED, RUN = range(5)  # columns beside those of the user, whose names are texts
 
 
 class Columns(NamedTuple):
@@ -67,45 +70,24 @@ def file_of(source: str) -> Path | None:
     return Path(source.removeprefix(TABLE)).expanduser() if source.startswith(TABLE) else None
 
 
-def ending_of(file: Path) -> str:
-    """The ending of the file's name that is one of `FORMATS`; "" for another file."""
-    return next((ending for ending in FORMATS if file.name.lower().endswith(ending)), "")
-
-
 def read_file(path: Path) -> pd.DataFrame:
     """The table in a file; which format it has follows from its ending. Raises `UserError`."""
-    ending = ending_of(path)
-    with reading(path):
-        try:
-            body = read_bytes(path, gzip.open if ending.endswith(".gz") else open)
-            if ending == ".parquet":
-                return pd.read_parquet(io.BytesIO(body))
-            if ending == ".jsonl":
-                rows = [
-                    json.loads(line, parse_constant=str)
-                    for line in body.decode("utf-8-sig").splitlines()
-                    if line.strip()
-                ]
-                return pd.DataFrame([dict(leaves(row)) for row in rows], dtype=object)
-            cells = pd.read_csv(
-                io.StringIO(body.decode("utf-8-sig")),
-                header=None,
-                dtype=str,
-                keep_default_na=False,
-                sep="\t" if ending == ".tsv" else ",",
-            )
-        except (UserError, OSError):
-            raise
-        except pd.errors.EmptyDataError:
-            return pd.DataFrame()
-        except (ImportError, ValueError, TypeError, AttributeError, RecursionError, EOFError, zlib.error) as error:
-            raise RecordError(f"{path}: cannot be read: {error}") from error
-    lines = csv.reader(io.StringIO(body.decode("utf-8-sig"), newline=""), delimiter="\t" if ending == ".tsv" else ",")
-    if short := next((number for number, row in enumerate(lines) if 0 < len(row) < len(cells.columns)), 0):
-        raise RecordError(f"{path}: row {short} has fewer cells than the header")
-    if len(cells.columns) == 1 and {";", "\t", ",", "|"} & {*cells.iat[0, 0]}:
-        raise RecordError(f"{path}: the header is one cell, {cells.iat[0, 0]!r}; cells are separated by commas")
-    return cells.iloc[1:].set_axis([name.strip() for name in cells.iloc[0]], axis=1).reset_index(drop=True)
+    body, ending = read_bytes(path), path.suffix.lower()
+    try:
+        if ending == ".parquet":
+            return pd.read_parquet(io.BytesIO(body))
+        text = io.StringIO(body.decode("utf-8-sig"), newline="")
+        if ending == ".jsonl":
+            lines = [json.loads(line, parse_constant=str) for line in text if line.strip()]
+            return pd.DataFrame([dict(leaves(line)) for line in lines], dtype=object)
+        head, *rows = [row for row in csv.reader(text, delimiter="\t" if ending == ".tsv" else ",") if row] or [[]]
+    except (ImportError, ValueError, TypeError, AttributeError, RecursionError, csv.Error) as error:
+        raise RecordError(f"{path}: cannot be read: {error}") from error
+    if odd := next((number for number, row in enumerate(rows, 1) if len(row) != len(head)), 0):
+        raise RecordError(f"{path}: row {odd} has {len(rows[odd - 1])} cells, and the header {len(head)}")
+    if len(head) == 1 and {*";\t,|"} & {*head[0]}:
+        raise RecordError(f"{path}: the header is one cell, {head[0]!r}; cells are separated by commas")
+    return pd.DataFrame(rows, columns=[name.strip() for name in head])
 
 
 def read_table(frame: Any, source: str, asked: Asked, notes: Sequence[str] = ()) -> list[Runs]:
@@ -117,40 +99,31 @@ def read_table(frame: Any, source: str, asked: Asked, notes: Sequence[str] = ())
     for condition in asked.where:
         text = text[_meets(text, source, "where", condition)]
     columns = _columns(text, source, asked)
-    metric = _metric(columns.metric, asked)
-    variant = [*columns.factors, *filter(None, [columns.dataset])]
+    metric, variant = _metric(columns.metric, asked), [*columns.factors, *filter(None, [columns.dataset])]
     for name in variant:
         text[name] = _levels(text[name], f"{source}: {name}")
-    rows = pd.DataFrame({"value": _values(text[columns.metric], f"{source}: {columns.metric}", metric)})
-    rows["empty"], rows["failed"] = text[columns.metric] == "", rows["value"].isna()
-    said, unmatched = [], []
-    for condition in asked.failed:
-        meets = _meets(text, source, "failed", condition)
-        rows["failed"] |= meets
-        if not meets.any():
-            said.append(f"No row has {condition}.")
-            unmatched.append(_column(condition))
-    rows["seed"] = _seeds(text[columns.seed], f"{source}: {columns.seed}") if columns.seed else range(len(rows))
-    rows["run"] = [", ".join(of) for of in zip(*(text[name] for name in variant), "seed " + rows["seed"].astype(str))]
+    value = _values(text[columns.metric], f"{source}: {columns.metric}", metric)
+    failing = {condition: _meets(text, source, "failed", condition) for condition in asked.failed}
+    rows = text.copy()
+    rows[VALUE], rows[EMPTY] = value, text[columns.metric] == ""
+    rows[FAILED] = np.any([value.isna(), *failing.values()], axis=0)
+    rows[SEED] = _seeds(text[columns.seed], f"{source}: {columns.seed}") if columns.seed else range(len(text))
+    rows[RUN] = [", ".join(cells) for cells in zip(*(text[name] for name in variant), "seed " + rows[SEED].astype(str))]
+    unmatched = [condition for condition, meets in failing.items() if not meets.any()]
     conditions = map(_column, [*asked.where, *asked.failed])
     named = {columns.metric, *variant, columns.seed, asked.last, asked.mean_over, *conditions}
-    unused = text[[name for name in text if name not in named and text[name].nunique() > 1]]
-    _check_ended(text[[name for name in text if name not in named or name in unmatched]], source)
-    said += [f"Not used: {', '.join(unused)}."] * bool(len(unused.columns))
+    unused = [name for name in text if name not in named and text[name].nunique() > 1]
+    _check_ended(text[[name for name in text if name not in named or name in map(_column, unmatched)]], source)
+    said = [*notes, *(f"No row has {condition}." for condition in unmatched)]
+    said += [f"Not used: {', '.join(unused)}."] * bool(unused)
     if asked.last:
-        rows, early = _last(
-            rows, text[asked.last], asked.mean_over and text[asked.mean_over], f"{source}: {asked.last}"
-        )
+        rows, early = _last(rows, asked.last, asked.mean_over, source)
         said += early
     if asked.mean_over:
-        rows = _means(rows, text, columns.dataset, asked.mean_over, source)
+        rows = _means(rows, columns.dataset, asked.mean_over, source)
     _check_one_row_each(rows, unused, source)
-    studies, text = [], text.loc[rows.index]
-    datasets = text[columns.dataset] if columns.dataset else pd.Series("", rows.index)
-    for dataset in dict.fromkeys(datasets):
-        part = rows[datasets == dataset]
-        studies.append(_study(part, text.loc[part.index], columns, metric, source, asked, [*notes, *said]))
-    return studies
+    parts = rows.groupby(columns.dataset, sort=False) if columns.dataset else [("", rows)]
+    return [_study(part, columns, metric, source, asked, said) for _, part in parts]
 
 
 def _as_text(frame: Any, source: str) -> pd.DataFrame:
@@ -162,7 +135,6 @@ def _as_text(frame: Any, source: str) -> pd.DataFrame:
         raise UserError(f"{source}: two columns are called {twice[0]!r}")
     if frame.empty:
         raise UserError(f"{source}: holds no runs")
-
     return frame.set_axis(names, axis=1).map(_cell).reset_index(drop=True)
 
 
@@ -234,11 +206,9 @@ def _words(name: str) -> set[str]:
 def _metric(column: str, asked: Asked) -> Metric:
     """The metric, which knows whether lower values are better. Raises `UserError` where nothing says it."""
     if is_metric(column):
-        metric = metric_of_column(column, asked.lower_is_better)
-        if asked.higher_is_better if metric.lower_is_better else asked.lower_is_better:
-            better = "lower" if metric.lower_is_better else "higher"
-            raise UserError(f"{column}: {better} values of this metric are better; rename the column for another one")
-        return metric
+        metric = metric_of_column(column, False)
+        if not (asked.higher_is_better if metric.lower_is_better else asked.lower_is_better):
+            return metric
     arrows, words = {lower for sign, lower in ARROWS.items() if sign in column}, _words(column)
     low, high = bool(words & LOWER), bool(words & HIGHER)
     if asked.lower_is_better or asked.higher_is_better:
@@ -254,28 +224,27 @@ def _metric(column: str, asked: Asked) -> Metric:
 
 def _values(cells: pd.Series, line: str, metric: Metric) -> pd.Series:
     """The metric of each row, NaN where it is missing or not finite; true is 1. Raises `UserError`."""
-    values = []
-    for row, cell in cells.items():
-        value = {"true": 1.0, "false": 0.0}.get(cell, _number(cell or "nan"))
-        if value is None:
-            raise UserError(f"{line}: {cell!r} in row {row + 1} is not a number, such as 0.5 (empty: a failed run)")
-        if math.isfinite(value) and value and not SMALLEST <= abs(value) <= LARGEST:
-            raise UserError(f"{line}: {cell} in row {row + 1} is not between 1e-100 and 1e100; use another unit")
-        if metric.is_share and not (0 <= value <= 1 or not math.isfinite(value)):
-            raise UserError(f"{line}: {cell} in row {row + 1} is not a fraction; rename the column, such as to acc")
-        values.append(value if math.isfinite(value) else math.nan)
-    return pd.Series(values, cells.index, dtype=float)
+    values = cells.replace({"true": "1", "false": "0", "": "nan"}).map(_number)
+    size = values.abs().replace(math.inf, math.nan)
+    is_odd = values.isna() & ~cells.str.lower().isin(["nan", ""])
+    for odd, expected in (
+        (is_odd, "a number, such as 0.5 (empty: a failed run)"),
+        ((size > LARGEST) | (size < SMALLEST) & (size > 0), "between 1e-100 and 1e100; use another unit"),
+        (((values < 0) | (size > 1)) & metric.is_share, "a fraction; rename the column, such as to acc"),
+    ):
+        if odd.any():
+            raise UserError(f"{line}: {cells[odd.idxmax()]!r} in row {odd.idxmax() + 1} is not {expected}")
+    return values.where(size.notna())
 
 
 def _levels(cells: pd.Series, line: str) -> pd.Series:
     """The levels, a whole number in one spelling. Raises `UserError` for empty cells and two spellings of a number."""
     if (empty := cells == "").any():
-        raise UserError(f"{line}: row {int(empty.idxmax()) + 1} is empty; a run has a level of every factor")
+        raise UserError(f"{line}: row {empty.idxmax() + 1} is empty; a run has a level of every factor")
     levels = cells.str.replace(r"^(-?\d+)\.0*$", r"\1", regex=True)
-    spelled: dict[float, str] = {}
-    for level in dict.fromkeys(levels):
-        if (value := _number(level)) is not None and spelled.setdefault(value, level) != level:
-            raise UserError(f"{line}: {spelled[value]!r} and {level!r} are the same number; write it in one way")
+    spelled = levels.drop_duplicates().groupby(levels.map(_number)).agg(list)
+    if twice := [texts for texts in spelled if len(texts) > 1]:
+        raise UserError(f"{line}: {twice[0][0]!r} and {twice[0][1]!r} are the same number; write it in one way")
     return levels
 
 
@@ -292,146 +261,124 @@ def _check_ended(unused: pd.DataFrame, source: str) -> None:
 
 def _seeds(cells: pd.Series, line: str) -> pd.Series:
     """The seed of each row as a number: that of the text, else in order of appearance. Raises `UserError`."""
-    texts = list(dict.fromkeys(cells))
-    if all(re.fullmatch(r"\d+(\.0*)?", text) for text in texts):
+    if cells.str.fullmatch(r"\d+(\.0*)?").all():
         return cells.map(lambda text: int(text.partition(".")[0]))
-    if odd := [text for text in texts if SUMMARY & {*re.findall("[a-z]+", text.lower())} or not text]:
+    if odd := [text for text in cells if SUMMARY & {*re.findall("[a-z]+", text.lower())} or not text]:
         raise UserError(f"{line}: {odd[0]!r} is no seed, as of a row with a summary; leave such rows out by --where")
-    return cells.map(texts.index)
+    return pd.Series(pd.factorize(cells)[0], cells.index)
 
 
-def _last(rows: pd.DataFrame, cells: pd.Series, parts: pd.Series | None, line: str) -> tuple[pd.DataFrame, list[str]]:
+def _check_once(rows: pd.DataFrame, key: pd.Series, column: str, source: str) -> None:
+    """Raise `UserError` where two rows of a run have the same value of a column."""
+    if (again := pd.DataFrame({"key": key, "of": rows[column]}).duplicated()).any():
+        at = again.idxmax()
+        raise UserError(f"{source}: {column}: two rows of {key[at]} have {rows.at[at, column]}")
+
+
+def _last(rows: pd.DataFrame, column: str, over: str | None, source: str) -> tuple[pd.DataFrame, list[str]]:
     """The row with the last value of each run, or of each of its parts, and which runs end earlier.
 
     Empty cells are skipped. A run with a row that is marked as failed, or without any value, has failed.
     """
-    steps = cells.map(_number)
+    steps = rows[column].map(_number)
     if (odd := steps.isna()).any():
-        raise UserError(f"{line}: {cells[odd.idxmax()]!r} in row {int(odd.idxmax()) + 1} is not a number")
-    key = rows["run"] if parts is None else rows["run"] + ", " + parts
-    if (again := pd.DataFrame({"key": key, "step": steps})[~rows["empty"]].duplicated()).any():
-        raise UserError(f"{line}: two rows of {key[again.idxmax()]} have {cells[again.idxmax()]}")
-    failed = (rows["failed"] & ~rows["empty"]).groupby(key).transform("any") | rows["empty"].groupby(key).transform(
-        "all"
-    )
-    last = steps.mask(rows["empty"], -math.inf).groupby(key, sort=False).idxmax()
-    kept, ends = rows.assign(failed=failed).loc[last], steps.loc[last]
-    early = first_few(kept["run"][ends < ends.max()], "; ")
+        raise UserError(
+            f"{source}: {column}: {rows.at[odd.idxmax(), column]!r} in row {odd.idxmax() + 1} is not a number"
+        )
+    key, skipped = rows[RUN] + (", " + rows[over] if over else ""), rows[EMPTY]
+    _check_once(rows[~skipped], key[~skipped], column, source)
+    rows[FAILED] = (rows[FAILED] & ~skipped).groupby(key).transform("any") | skipped.groupby(key).transform("all")
+    kept = rows.loc[steps.mask(skipped, -math.inf).groupby(key, sort=False).idxmax()]
+    ends = steps[kept.index]
+    early = first_few(kept[RUN][ends < ends.max()], "; ")
     return kept, [f"The last value is at an earlier step than {ends.max():g}: {early}."] * bool(early)
 
 
-def _means(rows: pd.DataFrame, text: pd.DataFrame, dataset: str, over: str, source: str) -> pd.DataFrame:
+def _means(rows: pd.DataFrame, dataset: str, over: str, source: str) -> pd.DataFrame:
     """The mean over a column for each run; one that lacks a part, or has a failed one, has failed."""
-    parts, run = text.loc[rows.index, over], rows["run"]
-    if (again := pd.DataFrame({"run": run, "part": parts}).duplicated()).any():
-        raise UserError(f"{source}: {over}: two rows of {run[again.idxmax()]} have {parts[again.idxmax()]}")
-    every = parts.groupby(text.loc[rows.index, dataset]).transform("nunique") if dataset else parts.nunique()
-    failed = rows["failed"].groupby(run).transform("any") | (parts.groupby(run).transform("nunique") < every)
-    return rows.assign(value=rows["value"].groupby(run).transform("mean"), failed=failed)[~run.duplicated()]
+    run, parts = rows[RUN], rows[over]
+    _check_once(rows, run, over, source)
+    every = parts.groupby(rows[dataset]).transform("nunique") if dataset else parts.nunique()
+    rows[FAILED] = rows[FAILED].groupby(run).transform("any") | (parts.groupby(run).transform("nunique") < every)
+    rows[VALUE] = rows[VALUE].groupby(run).transform("mean")
+    return rows[~run.duplicated()]
 
 
-def _check_one_row_each(rows: pd.DataFrame, unused: pd.DataFrame, source: str) -> None:
+def _check_one_row_each(rows: pd.DataFrame, unused: Sequence[str], source: str) -> None:
     """Raise `UserError` where a run has several rows, naming the columns that vary within it."""
-    if (again := rows["run"].duplicated()).any():
-        run = rows.at[again.idxmax(), "run"]
-        of_run = unused.loc[rows.index[rows["run"] == run]]
+    if (again := rows[RUN].duplicated()).any():
+        run = rows.at[again.idxmax(), RUN]
+        of_run = rows.loc[rows[RUN] == run, unused]
         vary = ", ".join(name for name in of_run if of_run[name].nunique() > 1) or "no column"
         ways = "--last COLUMN takes the last, --mean-over COLUMN the mean, --where COLUMN=VALUE keeps some"
         raise UserError(f"{source}: several rows of one run ({run}), in which {vary} vary: {ways}, or name a factor")
 
 
 def _study(
-    rows: pd.DataFrame,
-    text: pd.DataFrame,
-    columns: Columns,
-    metric: Metric,
-    source: str,
-    asked: Asked,
-    notes: list[str],
+    rows: pd.DataFrame, columns: Columns, metric: Metric, source: str, asked: Asked, notes: Sequence[str]
 ) -> Runs:
-    """The study of one dataset."""
-    levels = {apart(factor, "config"): _typed(text[factor]) for factor in columns.factors}
-    order = {name: _in_order(of) for name, of in levels.items()}
-    combined = list(zip(*levels.values()))
-    variants = {of: variant_name(levels, map(level_text, of)) for of in combined}
-    if len({*variants.values()}) < len(variants):
-        raise UserError(
-            f"{source}: two combinations of {', '.join(columns.factors)} have the same name; rename a level"
-        )
-    if len(variants) < 2 and not columns.dataset:
-        raise UserError(f"{source}: {', '.join(columns.factors)}: every row holds the same; a factor has two levels")
-    baseline = _cell(asked.baseline) if asked.baseline else variants[combined[rows.index.get_loc(rows.index.min())]]
-    if baseline not in variants.values():
-        names = list(variants.values())
+    """The study of the rows of one dataset, one for each run."""
+    levels = rows[columns.factors].rename(columns=lambda factor: apart(factor, "config"))
+    variants = levels.apply(lambda row: variant_name(levels, row), axis=1)
+    names, order = list(dict.fromkeys(variants)), {name: in_order(levels[name]) for name in levels}
+    listed = ", ".join(columns.factors)
+    if len(levels.drop_duplicates()) > len(names):
+        raise UserError(f"{source}: two combinations of {listed} have the same name; rename a level")
+    if len(names) < 2 and not columns.dataset:
+        raise UserError(f"{source}: {listed}: every row holds the same; a factor has two levels")
+    baseline = _cell(asked.baseline) if asked.baseline else variants[rows.index.min()]
+    if baseline not in names:
         raise UserError(f"{source}: baseline: {baseline!r} is not a variant; {nearest(baseline, names)}")
-    place = {of: (name != baseline, [order[n].index(v) for n, v in zip(levels, of)]) for of, name in variants.items()}
-    dataset = {DATASET: text[columns.dataset].iloc[0]} if columns.dataset else {}
-    numbers = Counter[str]()
-    runs = []
-    for row, of in sorted(zip(rows.index, combined), key=lambda pair: (place[pair[1]], rows.at[pair[0], "seed"])):
-        variant, failed = variants[of], bool(rows.at[row, "failed"])
-        seed = numbers[variant] if asked.unpaired else int(rows.at[row, "seed"])
-        numbers[variant] += 1
-        known = {"run": f"row {row + 1}", "run_id": None, "variant": variant, "seed": seed, **dataset}
-        status, value = ("diverged", None) if failed else ("finished", float(rows.at[row, "value"]))
-        runs.append({**known, "status": status, **dict(zip(levels, of)), metric: value})
+    places = {f"at {name}": levels[name].map(of.index) for name, of in order.items()}
+    sorting = pd.DataFrame({"other": variants != baseline, **places, "seed": rows[SEED]})
+    rows = rows.loc[sorting.sort_values(list(sorting), kind="stable").index]
+    levels, variants = levels.loc[rows.index], variants[rows.index]
+    failed = rows[FAILED]
+    runs = levels.assign(
+        run=[f"row {row + 1}" for row in rows.index],
+        variant=variants,
+        seed=rows.groupby(variants).cumcount() if asked.unpaired else rows[SEED],
+        status=np.where(failed, "diverged", "finished"),
+        **{metric: rows[VALUE].mask(failed), **({DATASET: rows[columns.dataset]} if columns.dataset else {})},
+    )
+    planned = runs[["run", "variant", "seed"]].to_dict("records")
     file = file_of(source)
     tree = {
-        "name": file.name[: len(file.name) - len(ending_of(file))] if file else source.rpartition("/")[2],
+        "name": file.stem if file else source.rpartition("/")[2],
         "factors": order,
         "baseline": baseline,
         "metric": str(metric),
-        "margin": _margin(asked.margin, rows["value"][~rows["failed"]], metric, source),
+        "margin": _margin(asked.margin, rows[VALUE][~failed], metric, source),
         "variance": asked.rule,
         "family": asked.family,
         "source": source,
-        "notes": [*notes, *_failed_note(runs, columns.seed, text)],
+        "notes": [*notes, *_failed_note(rows[failed], variants[failed], columns.seed)],
         "command": asked.command or None,
         "names": {"seed": columns.seed} if columns.seed.lower() not in ("", "seed") else {},
-        "runs": [
-            {"run": run["run"], "run_id": "", "variant": run["variant"], "seed": run["seed"]}
-            | {"levels": {name: run[name] for name in levels}}
-            for run in runs
-        ],
+        "runs": [{"run_id": "", **run, "levels": of} for run, of in zip(planned, levels.to_dict("records"))],
         **({} if is_metric(str(metric)) else {"lower_is_better": metric.lower_is_better}),
     }
-    return Runs.of_rows(Compared.parse(tree, source), runs, [])
+    return Runs.of_frames(Compared.parse(tree, source), runs)
 
 
-def _typed(cells: pd.Series) -> list[Any]:
-    """The levels as numbers where all are numbers, else as text."""
-    numbers = [_number(cell) for cell in cells]
-    if any(number is None or not math.isfinite(number) for number in numbers):
-        return list(cells)
-    return [int(cell) if re.fullmatch(r"-?\d+", cell) else number for cell, number in zip(cells, numbers)]
-
-
-def _in_order(levels: Iterable[Any]) -> list[Any]:
-    """Different levels: numbers in their order, text in that of the file."""
-    different = list(dict.fromkeys(levels))
-    return different if any(isinstance(level, str) for level in different) else sorted(different)
-
-
-def _failed_note(runs: Sequence[Mapping[str, Any]], seed: str, text: pd.DataFrame) -> list[str]:
+def _failed_note(failed: pd.DataFrame, variants: pd.Series, seed: str) -> list[str]:
     """What to do about failed runs: nothing on their variants is tested."""
-    failed = [run for run in runs if run["status"] == "diverged"]
-    way = ""
-    if failed and seed:
-        first = text.at[int(failed[0]["run"].partition(" ")[2]) - 1, seed]
-        way = f", or leave the seed out for all by --where {seed}!={shlex.quote(first)}"
-    lost = first_few(dict.fromkeys(run["variant"] for run in failed))
-    return [f"Not tested because of failed runs: {lost}. Train the failed runs again{way}."] * bool(failed)
+    if failed.empty:
+        return []
+    way = f", or leave the seed out for all by --where {seed}!={shlex.quote(failed[seed].iloc[0])}" if seed else ""
+    return [
+        f"Not tested because of failed runs: {first_few(dict.fromkeys(variants))}. Train the failed runs again{way}."
+    ]
 
 
-def _margin(given: float | str | None, values: Iterable[float], metric: Metric, source: str) -> float | None:
+def _margin(given: float | str | None, values: pd.Series, metric: Metric, source: str) -> float | None:
     """The margin in the unit of the metric: "0.5 points" are hundredths of one from 0 to 1, units of one in percent.
 
     Raises `UserError` for a margin of another scale: part of 1 that may be meant in percent, or beyond every value.
     """
-    finite = [value for value in values if math.isfinite(value)]
-    if given is None or not finite:
+    if given is None or values.empty:
         return None
-    low, high, (margin, in_points) = min(finite), max(finite), amount(given)
+    low, high, (margin, in_points) = values.min(), values.max(), amount(given)
     is_loss = bool(LOSSES & _words(metric))
     is_share = metric.is_share or (0 <= low <= high <= 1 and not is_loss)
     line = f"{source}: margin: {given} is not allowed: "
@@ -442,6 +389,6 @@ def _margin(given: float | str | None, values: Iterable[float], metric: Metric, 
     if is_share and margin >= WIDE and not in_points:
         raise UserError(f"{line}{metric} is from 0 to 1; write '{margin:g} points' or '{100 * margin:g} points'")
     margin *= 0.01 if in_points and is_share else 1
-    if margin >= (largest := max(map(abs, finite))) > 0:
+    if margin >= (largest := values.abs().max()) > 0:
         raise UserError(f"{line}{metric} has no value as large, {largest:g} at most, so all would be equivalent")
     return margin

@@ -20,11 +20,9 @@ from analysis.findings.rows import VariantRow
 from analysis.questions.provenance import commands, origin
 from analysis.questions.results import forest_plot
 from analysis.report import headline, study_document, study_sections, summary, warnings
-from analysis.runs.by_dataset import by_dataset
 from analysis.runs.runs import Runs
 from analysis.verdicts import UNKNOWN, Comparison, Estimate
 from analysis.verdicts.comparisons import NOT_TESTED
-from analysis.verdicts.estimates import moments
 from analysis.write.document import Code, Document, Item, Section, Warn, present
 from analysis.write.table import SIGNS, Column, Key, Table, Value, chosen
 from experiments.errors import MOST_NAMED, first_few
@@ -34,29 +32,17 @@ NO_RUN = Comparison(diff=UNKNOWN, verdict=NOT_TESTED, verdict_of_finished=NOT_TE
 COUNTED = {"better": "better than", "worse": "worse than", "equivalent": "equivalent to"}  # verdict -> how it is said
 
 
-def across_document(
+def document_of(
     studies: Mapping[str, Findings], sources: Sequence[Runs], command: str = "", spread: Spread | None = None
 ) -> Document:
-    """Make the report over datasets, or of the only one with ended runs; `studies`: dataset -> its part of `sources`.
+    """The report of one study, or over datasets; `studies`: dataset -> its part of `sources`.
 
     `command`: the command that makes it, if any.
     """
-    parts = by_dataset(sources)
-    shown = {findings.dataset for findings in studies.values()}
-    missing = [
-        Warn(f"{name} is left out: none of its runs has ended.", topic="datasets")
-        for name in parts
-        if name not in shown
-    ]
-    excluded = [(f"{study.name}: {run}", why) for study in sources for run, why in sorted(study.troubles.items())]
-    several = len(studies) > 1
-    document = _document(studies, command, spread) if several else study_document(next(iter(studies.values())))
-    about = sources[0].plan.description if len(sources) == 1 else ""
-    return replace(document, description=about, warnings=[*missing, *document.warnings], excluded=excluded)
-
-
-def _document(studies: Mapping[str, Findings], command: str, spread: Spread | None) -> Document:
-    metric = next(iter(studies.values())).means.metric
+    first = next(iter(studies.values()))
+    if len(studies) == 1:
+        return study_document(first)
+    metric = first.means.metric
     use_math(name for f in studies.values() if f.variants.labelled for name in f.variants.typed.values())
     table = studies_table(studies, spread=spread)
     counts = [f"{name}: {findings.conduct.counted}" for name, findings in studies.items()]
@@ -77,11 +63,12 @@ def _document(studies: Mapping[str, Findings], command: str, spread: Spread | No
     return Document(
         title="".join(_told(studies)[:1]).removesuffix(".")
         or f"{words.titled(metric)} over {words.listing(list(studies))}",
-        description="",
+        description=sources[0].plan.description if len(sources) == 1 else "",
         summary=" ".join(f"{name}: {summary(findings)}" for name, findings in studies.items()),
         headline=tuple(answer(studies)),
         warnings=_warnings(studies),
         sections=sections,
+        excluded=[(f"{study.name}: {run}", why) for study in sources for run, why in sorted(study.troubles.items())],
     )
 
 
@@ -127,7 +114,7 @@ def across_rows(studies: Mapping[str, Findings]) -> list[AcrossRow]:
 def answer(studies: Mapping[str, Findings]) -> list[str]:
     """On how many datasets each variant is shown to differ from the baseline, and what is not tested."""
     rows = across_rows(studies)
-    if len(rows) == 1 or len(studies) == 1:
+    if len(rows) == 1:
         return [f"{name}: {headline(study_sections(findings))[0]}" for name, findings in studies.items()]
     untested = [
         f"{words.quoted(row.name)} on {name} ({one.comparison.reason})"
@@ -164,7 +151,7 @@ def _said(row: AcrossRow, first: Findings) -> str:
             than, of = (verdict, "") if parts else (f"{COUNTED[verdict]} {baseline}", f" of {len(row.on)} datasets")
             some = f"at least {len(on)}{of}" if len(on) < len(row.on) else f"all {len(on)} datasets"
             parts.append(f"{than} on {some} ({words.listing(on)})")
-    either = words.listing(list(COUNTED.values())[: 2 if first.variants.margin is None else 3], "or")
+    either = words.listing(list(COUNTED.values())[: 2 if first.policy.margin is None else 3], "or")
     return ", ".join(parts) or f"not shown to be {either} {baseline} on any dataset"
 
 
@@ -206,13 +193,13 @@ def _count(verdict: str) -> Callable[[AcrossRow], int | None]:
 
 def _of_dataset(dataset: str, findings: Findings, metric: Metric, sd: bool) -> tuple[Column, dict[Key, Value]]:
     """The column of a dataset, its mean marked with its verdict, and what the CSV holds of it."""
-    values = findings.means.values
+    deviations = findings.means.deviations[metric]
 
     def mean(row: AcrossRow) -> Estimate:
         return row.on[dataset].mean
 
     def both(row: AcrossRow) -> tuple[float, float]:
-        return mean(row).value, float(moments([*values.get(row.variant, {0: math.nan}).values()])[1])
+        return mean(row).value, deviations.get(row.variant, math.nan)
 
     def mark(row: AcrossRow) -> str:
         own = row.on[dataset]

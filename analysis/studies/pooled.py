@@ -106,22 +106,15 @@ def _effect(name: str, findings: Findings, a: Settings, b: Settings) -> Effect:
     apart = {(x, y): _other_changes(settings[x], settings[y], {*a, *b}) for x in has_a for y in has_b if x != y}
     pairs = [pair for pair, others in apart.items() if not others]
     if len(pairs) != 1:
-        closest = min(apart.values(), key=len, default=set())
         several = "; ".join(f"{x!r} - {y!r}" for x, y in pairs)
-        why = f"several pairs: {several}; add settings" if pairs else "no pair of these settings"
-        more = f" that differs in nothing else; the closest differs in {', '.join(sorted(closest))}" * bool(closest)
-        raise UserError(f"pool: {name} has {why}{more}")
+        why = f"several pairs: {several}; add settings" if pairs else "no pair that differs in these settings alone"
+        raise UserError(f"pool: {name} has {why}")
     ((x, y),) = pairs
-    values = findings.means.values
-    lost = [s for s in {**values[x], **values[y]} if not (_known(values[x], s) and _known(values[y], s))]
-    if lost:
+    values = findings.means.values[[x, y]][findings.outcomes.ended[[x, y]].any(axis=1)]
+    if lost := list(values.index[values.isna().any(axis=1)]):
         raise UserError(f"pool: {name}: seed {lost[0]} of {x!r} or {y!r} has no value; leave the study out")
     rate = settings[x].get("optim.lr", DEFAULTS["optim.lr"])
-    return Effect(name, x, y, rate, {seed: values[x][seed] - values[y][seed] for seed in values[x]})
-
-
-def _known(values: Mapping[int, float], seed: int) -> bool:
-    return not words.is_unknown(values.get(seed))
+    return Effect(name, x, y, rate, (values[x] - values[y]).to_dict())
 
 
 def _has(settings: Settings, side: Settings) -> bool:

@@ -28,15 +28,6 @@ SETTING = {
 }  # a setting that the index shows of a study -> its text
 
 
-ODD = (ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
-"""What a study with values of a wrong type can raise: it is one line of the index, and the others are shown."""
-
-
-def odd(place: object, error: Exception) -> UserError:
-    """What is said of a study that cannot be read."""
-    return UserError(f"{place}: cannot be read: {type(error).__name__}: {error}")
-
-
 def index_document(folder: Path, studies: Mapping[Path, Runs | UserError], out: Path) -> Document:
     """Make the index of studies; `studies`: folder -> runs, or why it cannot be read."""
     rows, left, links = [], list[str](), dict[str, str]()
@@ -71,8 +62,6 @@ def _index_row(study: Runs | UserError) -> tuple[dict[str, str], bool]:
         return row | {"answer": headline(study_sections(analyze(study)))[0]}, complete
     except UserError as error:
         return row | {"state": f"Not read: {error}"}, False
-    except ODD as error:
-        return row | {"state": f"Not read: {odd('its records', error)}"}, False
 
 
 def _state(conduct: Conduct) -> str:

@@ -7,7 +7,7 @@ and to be smaller than the margin; the margin says what would matter, so the ver
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -17,7 +17,6 @@ from analysis.verdicts.differences import Differences, Variance, differences
 from analysis.verdicts.estimates import ALPHA, UNKNOWN, Estimate
 from analysis.verdicts.looks import NO_PLAN, Looks
 from analysis.verdicts.power import detectable, needed_seeds
-from experiments.stated import Family
 
 Verdict = Literal["better", "worse", "equivalent", "both at the ceiling", "not shown", "not tested", "baseline"]
 Reason = Literal[
@@ -38,9 +37,7 @@ NOT_TESTED: Verdict = "not tested"
 NO_SPREAD: tuple[Reason, ...] = ("no spread over the seeds", "no spread over the runs")
 SHOWN: tuple[Verdict, ...] = ("better", "worse", "equivalent")
 FEW_SEEDS = 5  # common seeds below which a pair with the baseline is judged as one of all pairs
-Values = Mapping[str, Mapping[int, float]]
-"""variant -> seed, or number of an unpaired run -> the metric's value, not finite where the run diverged"""
-Pair = tuple[str, str]
+Pair = tuple[int, int]  # rows of an array
 
 
 @dataclass(frozen=True)
@@ -53,10 +50,11 @@ class Rule:
     datasets: int = 1  # how many share `ALPHA`, where a page has the pairs of several
     looks: Looks = NO_PLAN
     """the planned looks, where the study plans any: the seeds are then those of the current look, in planned order"""
-    family: Family = "all"
+    family: Literal["all", "baseline"] = "all"
     """which pairs are compared; of those with the baseline, one with fewer than `FEW_SEEDS` common seeds has the level
     of all pairs, since its level does not hold otherwise"""
     variance: Variance = "shared"  # where standard errors come from, and whether runs are paired by their seed
+    ceiling: float = np.inf  # a variant whose values all reach it has no room above it
 
     @property
     def families(self) -> int:
@@ -152,20 +150,48 @@ class Comparison:
         return replace(self, diff=-self.diff, adjusted=-self.adjusted, runs=self.runs[::-1], **verdicts)
 
 
-def compare(values: Values, pairs: Sequence[Pair], rule: Rule) -> dict[Pair, Comparison]:
-    """Each pair (a, b) as a - b; these pairs are the family, also those that lost their runs."""
+def compare(
+    x: np.ndarray,
+    pairs: Sequence[Pair],
+    rule: Rule,
+    ended: np.ndarray | None = None,
+    failed: np.ndarray | None = None,
+    chance: np.ndarray | None = None,
+) -> list[Comparison]:
+    """Each pair (a, b) of rows of x as a - b; these pairs are the family, also those that lost their runs.
+
+    `x`: values (variants, seeds), or of unpaired runs, NaN where there is none; with planned looks, the seeds of this
+    look in their order. `ended`: which runs have ended, by default those with a value. `failed`: which of them failed;
+    they count as `chance` (variants,). Where that is NaN for one of them, no variant with failed runs is tested.
+    """
     if not pairs:
-        return {}
-    x, present, first, second = _table(values, pairs)
+        return []
+    x = np.where(np.isfinite(x), x, np.nan)
+    ended = np.isfinite(x) if ended is None else ended
+    compared = _of_values(x, ended, pairs, rule)
+    if failed is not None and chance is not None and failed.any():
+        lost = np.any(failed, axis=1, keepdims=False)
+        known, counted = np.isfinite(chance[lost]).all(), np.where(failed, chance[:, None], x)
+        for i, other in enumerate(_of_values(counted, ended, pairs, rule)):
+            if lost[[*pairs[i]]].any():
+                unknown = without_test(other, "failed runs, chance level unknown")
+                compared[i] = covering(compared[i], other if known else unknown, rule)
+    least = np.where(np.isfinite(x), x, np.inf).min(axis=1, initial=np.inf)
+    full = np.isfinite(least) & (least >= rule.ceiling)
+    return [at_ceiling(one) if full[a] and full[b] else one for one, (a, b) in zip(compared, pairs, strict=True)]
+
+
+def _of_values(x: np.ndarray, ended: np.ndarray, pairs: Sequence[Pair], rule: Rule) -> list[Comparison]:
+    first, second = np.array(pairs, dtype=int).T
     at_looks = [differences(x[:, :seeds], first, second, rule.variance) for seeds in rule.looks.reached]
-    n, sides = at_looks[-1].n, [present[side] for side in (first, second)]
+    n, sides = at_looks[-1].n, [ended[side] for side in (first, second)]
     runs, dropped = [n, n], np.logical_or(*sides).sum(axis=-1) - n
     if rule.variance == "unpaired":  # no looks are planned
         runs = [np.isfinite(x[side]).sum(axis=-1) for side in (first, second)]
         dropped = np.add(*sides, dtype=int).sum(axis=-1) - np.add(*runs)
-    most = max(len(pairs), math.comb(len(values), 2)) if rule.family == "baseline" else len(pairs)
+    most = max(len(pairs), math.comb(len(x), 2)) if rule.family == "baseline" else len(pairs)
     counts = np.array([*runs, dropped, np.logical_and(*sides).sum(axis=-1)])
-    return dict(zip(pairs, _judge(at_looks, counts, (len(pairs), most), rule), strict=True))
+    return _judge(at_looks, counts, (len(pairs), most), rule)
 
 
 def _judge(at_looks: Sequence[Differences], counts: np.ndarray, tests: tuple[int, int], rule: Rule) -> list[Comparison]:
@@ -242,19 +268,10 @@ def _intervals(at_look: Differences, level: np.ndarray, rule: Rule) -> list[Esti
     ]
 
 
-def with_failed(
-    compared: Mapping[Pair, Comparison], counted: Mapping[Pair, Comparison], rule: Rule
-) -> dict[Pair, Comparison]:
-    """The results. Those in `counted`, where failed runs count as runs at chance level, cover both: the interval holds
-    what either shows, and the verdict is read from it. Where one of them is not tested, neither is the result.
+def covering(comparison: Comparison, other: Comparison, rule: Rule) -> Comparison:
+    """The comparison, whose interval also holds what `other` shows, where failed runs count as runs at chance level,
+    and from which the verdict is read. Where one of them is not tested, neither is the result.
     """
-    return {
-        pair: _covering(comparison, counted[pair], rule) if pair in counted else comparison
-        for pair, comparison in compared.items()
-    }
-
-
-def _covering(comparison: Comparison, other: Comparison, rule: Rule) -> Comparison:
     if not (comparison.tested and other.tested):
         return without_test(comparison, comparison.reason or other.reason or "failed runs")
     both = comparison.adjusted.covering(other.adjusted)
@@ -265,40 +282,24 @@ def _covering(comparison: Comparison, other: Comparison, rule: Rule) -> Comparis
     return covered if both == comparison.adjusted else replace(covered, detectable=np.nan, noise=Noise())
 
 
-def at_ceiling(compared: Mapping[Pair, Comparison], variants: Collection[str]) -> dict[Pair, Comparison]:
-    """The results; pairs of these `variants` are called `CEILING`, and not equivalent.
+def at_ceiling(comparison: Comparison) -> Comparison:
+    """The comparison of two variants at the ceiling: called so, and not equivalent.
 
-    Those of which every run has finished are not called "not shown" either: more seeds show no more.
+    If every run has finished, it is not called "not shown" either: more seeds show no more.
     """
 
-    def named(comparison: Comparison, verdict: Verdict) -> Verdict:
+    def named(verdict: Verdict) -> Verdict:
         unclear = verdict == "not shown" and not comparison.dropped
         equal = verdict == NOT_TESTED and comparison.reason in NO_SPREAD
         return CEILING if unclear or equal or verdict == "equivalent" else verdict
 
-    results = dict(compared)
-    for pair in (pair for pair in compared if {*variants}.issuperset(pair)):
-        one, verdict = compared[pair], named(compared[pair], compared[pair].verdict)
-        finished, reason = named(one, one.verdict_of_finished), None if verdict == CEILING else one.reason
-        results[pair] = replace(one, verdict=verdict, verdict_of_finished=finished, reason=reason)
-    return results
+    verdict, finished = named(comparison.verdict), named(comparison.verdict_of_finished)
+    reason = None if verdict == CEILING else comparison.reason
+    return replace(comparison, verdict=verdict, verdict_of_finished=finished, reason=reason)
 
 
-def against_baseline(compared: Mapping[Pair, Comparison], values: Values, baseline: str) -> dict[str, Comparison]:
-    """Of some pairs, each variant's comparison with the baseline, and the baseline's own, which has nothing tested."""
-    runs = values[baseline]
-    zero = Estimate(0.0, 0.0, 0.0, int(np.isfinite([*runs.values()]).sum()))
-    itself = Comparison(
-        diff=zero, adjusted=zero, dropped=len(runs) - zero.n, verdict="baseline", verdict_of_finished="baseline"
-    )
-    return {variant: itself if variant == baseline else compared[variant, baseline] for variant in values}
-
-
-def _table(values: Values, pairs: Iterable[Pair]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The values (variants, seeds), whether each has a run, and the rows of both sides of each pair (pairs,)."""
-    variants, seeds = list(values), list(dict.fromkeys(seed for runs in values.values() for seed in runs))
-    row = {variant: i for i, variant in enumerate(variants)}
-    present = np.array([[seed in values[variant] for seed in seeds] for variant in variants], dtype=bool)
-    table = np.array([[values[variant].get(seed, np.nan) for seed in seeds] for variant in variants], dtype=float)
-    first, second = np.array([(row[a], row[b]) for a, b in pairs], dtype=int).reshape(-1, 2).T
-    return np.where(np.isfinite(table), table, np.nan), present, first, second
+def of_baseline(values: np.ndarray) -> Comparison:
+    """The baseline's comparison with itself, in which nothing is tested, from its values, NaN where a run failed."""
+    zero = Estimate(0.0, 0.0, 0.0, int(np.isfinite(values).sum()))
+    dropped = len(values) - zero.n
+    return Comparison(diff=zero, adjusted=zero, dropped=dropped, verdict="baseline", verdict_of_finished="baseline")

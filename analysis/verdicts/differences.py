@@ -14,14 +14,15 @@ Applications in Genetics and Molecular Biology 3 (2004), article 3), upward only
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
 from analysis.verdicts.estimates import RELATIVE_ROUNDING, Estimate, estimates, moments
-from experiments.stated import Variance
 
+Variance = Literal["shared", "paired", "unpaired"]  # see `experiments.stated.Variance`
 OTHERS = 2  # parts of the average of all variants in a variance; its own is one part
 
 
@@ -41,15 +42,6 @@ class Differences:
     """whether neither side varies over two seeds or more, or both are equal on each (..., pairs): there is no spread,
     so a rare failure may be missed
     """
-
-    def __getitem__(self, pairs: np.ndarray) -> "Differences":
-        """The differences of some pairs of a single study."""
-        return Differences(**{name: part[..., pairs] for name, part in vars(self).items()})
-
-    @property
-    def known(self) -> np.ndarray:
-        """Whether there is a standard error, so that a pair can be tested (..., pairs)."""
-        return np.isfinite(self.error)
 
     def t_test(self, null: ArrayLike = 0.0) -> np.ndarray:
         """Two-sided p-values (..., pairs) of a mean difference of `null`."""

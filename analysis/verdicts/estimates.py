@@ -58,14 +58,6 @@ def moments(x: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return centre, np.where((n < 2) | (deviation == 0), np.nan, deviation), n
 
 
-def t_interval(
-    centre: ArrayLike, error: ArrayLike, df: ArrayLike, level: float = LEVEL
-) -> tuple[np.ndarray, np.ndarray]:
-    """Student's interval, centre ± t error, elementwise; NaN where `df` is below 1 or the error is not known."""
-    half = -special.stdtrit(df, (1 - level) / 2) * np.asarray(error)
-    return np.asarray(centre) - half, np.asarray(centre) + half
-
-
 def mean(x: ArrayLike, level: float = LEVEL) -> Estimate:
     """Mean of x (values,) with Student's t interval."""
     return means(np.ravel(x)[None], level)[0]
@@ -74,7 +66,8 @@ def mean(x: ArrayLike, level: float = LEVEL) -> Estimate:
 def means(x: ArrayLike, level: float = LEVEL) -> list[Estimate]:
     """The mean of each row of x (rows, values) with Student's t interval."""
     centre, deviation, n = moments(x)
-    return estimates(centre, *t_interval(centre, deviation / np.sqrt(np.maximum(n, 1)), n - 1, level), n)
+    half = -special.stdtrit(n - 1, (1 - level) / 2) * (deviation / np.sqrt(np.maximum(n, 1)))
+    return estimates(centre, centre - half, centre + half, n)
 
 
 def estimates(value: np.ndarray, low: np.ndarray, high: np.ndarray, n: np.ndarray) -> list[Estimate]:

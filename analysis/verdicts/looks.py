@@ -7,8 +7,6 @@ Source of the shares: Kim and DeMets, Biometrika 74 (1987), 149-154. They also u
 correlated; at the last of 5, 8, 12 and 20 seeds, intervals would be 1 to 4 % narrower.
 """
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,17 +52,6 @@ class Looks:
     def seeds(self) -> tuple[int, ...]:
         """The seeds of the look that is reached; empty without a plan."""
         return () if self.waiting or not self.plan else self.complete[: self.reached[-1]]
-
-    def may_test(self, seed: int) -> bool:
-        """Whether tests may use this seed."""
-        return not self.plan or seed in self.seeds
-
-    def limit(self, values: Mapping[str, Mapping[int, float]]) -> dict[str, dict[int, float]]:
-        """The values (variant -> seed -> value) that may be tested, at this look; NaN for its seeds that lack one."""
-        return {
-            variant: {seed: runs.get(seed, math.nan) for seed in (self.seeds if self.plan else runs)}
-            for variant, runs in values.items()
-        }
 
     @property
     def shares(self) -> tuple[float, ...]:

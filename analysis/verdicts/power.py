@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from analysis.verdicts.differences import OTHERS
-from experiments.study import Variance
+from analysis.verdicts.differences import OTHERS, Variance
 
 POWER = 0.8  # the probability with which a true difference is to be found
 

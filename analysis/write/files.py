@@ -104,24 +104,14 @@ def write(files: dict[str, bytes], folder: Path) -> Path:
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with temporary_folder(folder) as temporary:
-            new, old = temporary / "new", temporary / "old"
+            new = temporary / "new"
             for name, body in {**files, MANIFEST: manifest.encode()}.items():
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
                 (new / name).write_bytes(body)
-            _swap(new, folder, old)
+            if folder.exists():
+                os.replace(folder, temporary / "old")
+            os.replace(new, folder)  # there is never half a report
     return folder / "report.html"
-
-
-def _swap(new: Path, folder: Path, old: Path) -> None:
-    """Move `folder` to `old` and `new` to `folder`: there is never half a report."""
-    if folder.exists():
-        os.replace(folder, old)
-    try:
-        os.replace(new, folder)
-    except OSError:
-        if old.exists():
-            os.replace(old, folder)
-        raise
 
 
 def check_unchanged(folder: Path) -> None:

@@ -105,10 +105,6 @@ class Grid(NamedTuple):
     columns: list[Column]
     rows: list[tuple[Shown, ...]]
 
-    def only(self, wanted: list[bool]) -> Grid:
-        rows = [tuple(compress(row, wanted)) for row in self.rows]
-        return Grid(list(compress(self.columns, wanted)), rows)
-
 
 @dataclass(frozen=True)
 class Table:
@@ -134,10 +130,9 @@ class Table:
     def shown(self) -> Grid:
         """The columns that hold a text in any row, and those that identify a row."""
         cells = [self._cells(column) for column in self.columns]
-        rows = list(zip(*cells, strict=True))
-        has_text = [any(cell.text not in ("", DASH) for cell in column) for column in cells]
-        wanted = [column.key or has or not rows for column, has in zip(self.columns, has_text)]
-        return Grid(list(self.columns), rows).only(wanted)
+        has_text = [any(cell.text not in ("", DASH) for cell in column) or not column for column in cells]
+        wanted = [column.key or has for column, has in zip(self.columns, has_text)]
+        return Grid([*compress(self.columns, wanted)], [*zip(*compress(cells, wanted), strict=True)])
 
     @property
     def forests(self) -> dict[str, Forest]:

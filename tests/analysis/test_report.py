@@ -12,7 +12,7 @@ from analysis.report import headline, study_document, study_sections
 from analysis.runs.by_dataset import by_dataset, datasets_of
 from analysis.runs.folder import read_folder
 from analysis.runs.read import read
-from analysis.studies.over_studies import across_document
+from analysis.studies.over_studies import document_of
 from analysis.write import files as write
 
 TWO = {"none": 0.7, "learned-1d": 0.9}
@@ -65,7 +65,7 @@ def test_a_loss_is_not_tested_for_equivalence_at_the_margin_of_an_accuracy(tmp_p
     both = [read(str(at), metric="test/loss") for at in sources]
     one = analyze(both[0])
     assert {c.verdict for c in one.comparisons.pairs.values()} <= {"better", "worse", "not shown"}
-    for document in (study_document(one), across_document(analyze_each(by_dataset(both)), both)):
+    for document in (study_document(one), document_of(analyze_each(by_dataset(both)), both)):
         page = write.make(document)["report.md"].decode().partition("## Reproduce")[0]  # its file states a margin
         said = [line for line in page.splitlines() if re.search("equivalen|margin", line, re.IGNORECASE)]
         assert said and all("stated for test accuracy" in x or "nothing is called equivalent" in x for x in said)

@@ -42,11 +42,13 @@ def of_study(name, found):
         ends = (one.diff.value, one.adjusted.low, one.adjusted.high)
         yield (name, "pair", a, b, *ends, one.p_adjusted, one.n, one.verdict)
     if model := found.findings.factors.model:
-        for frame, key in ((model.contrasts, "diff"), (model.interactions, "effect")):
-            for row in frame.to_dict("records"):
-                at, ends = row["adjusted"], (row[key].value, row["adjusted"].low, row["adjusted"].high)
-                place = f"{row['factor']}: {row['level']}"
-                yield (name, "effect", place, row.get("reference", ""), *ends, row["p_adjusted"], at.n, row["verdict"])
+        for effect in (*model.contrasts, *model.interactions):
+            place, ends = (
+                f"{effect.term}: {effect.level}",
+                (effect.alone.value, effect.adjusted.low, effect.adjusted.high),
+            )
+            at = effect.adjusted
+            yield (name, "effect", place, effect.reference, *ends, effect.p_adjusted, at.n, effect.verdict)
 
 
 def rows():

@@ -166,7 +166,7 @@ def ranks_hold(cell: Cell, means: ArrayLike, studies: int) -> np.ndarray:
 
 def _levels(found: Differences, cell: Cell, n: int) -> np.ndarray:
     """The level of each test (studies, pairs): Bonferroni's for the pairs of a page, at the level of the look."""
-    tests = np.broadcast_to(np.maximum(found.known.sum(axis=-1, keepdims=True), 1), found.n.shape)
+    tests = np.broadcast_to(np.maximum(np.isfinite(found.error).sum(axis=-1, keepdims=True), 1), found.n.shape)
     if cell.family == "baseline":
         tests = np.where(found.n < FEW_SEEDS, math.comb(cell.variants, 2), tests)
     return ALPHA * Looks(cell.plan, tuple(range(n))).share / (cell.datasets * tests)

@@ -7,7 +7,6 @@ tested for a reason that is said. One line a table and a total; where the outcom
 """
 
 import contextlib
-import gzip
 import io
 import json
 import os
@@ -200,7 +199,6 @@ right("across two files", acc, "--metric acc", level=0.975, file="across")
 for name, cell in {"percent": "90.6%", "±": "90.6±0.1", "units": "90.6 ms", "decimal comma": '"90,6"'}.items():
     refused(f"cells: {name}", acc.replace("90.6", cell), "--metric acc", cell.strip('"'))
 right("tabs", acc.replace(",", "\t"), "--metric acc", file="t.tsv")
-right("gz", gzip.compress(acc.encode()), "--metric acc", file="t.csv.gz")
 if find_spec("pyarrow"):
     right("Parquet", pd.read_csv(io.StringIO(acc)).to_parquet(), "--metric acc", file="t.parquet")
 for cell in ("NaN", "-inf", ""):

@@ -16,9 +16,9 @@ import pandas as pd
 from scipy import stats
 
 from analysis.findings import analyze
+from analysis.findings.comparisons import compare_variants
 from analysis.runs.read import read
 from analysis.studies.pooled import pool
-from analysis.verdicts.study import compare_variants
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "analysis" / "reference"
@@ -156,13 +156,13 @@ def at_both_rates(before, after):
     many are the same at the other rate, how many are new there."""
     pairs = []
     both = [results(before), results(after)]
-    seeds, variants = (
-        set.intersection(*(set(of(one)) for one in both)) for of in (_seeds, lambda one: one.means.values)
-    )
+    seeds, variants = (set.intersection(*(set(axis) for axis in axes)) for axes in zip(*(_axes(one) for one in both)))
     for one in both:
-        values = {v: {s: runs[s] for s in seeds} for v, runs in one.means.values.items() if v in variants}
+        names, outcomes = [v for v in one.means.values if v in variants], one.outcomes
+        parts = {name: getattr(outcomes, name).loc[sorted(seeds), names] for name in ("values", "ended", "failed")}
+        outcomes = replace(outcomes, **parts, chance=outcomes.chance[names])
         policy = replace(one.policy, family=both[1].policy.family)
-        family = compare_variants(values, both[1].study.baseline, policy).family
+        family = compare_variants(outcomes, both[1].study.baseline, policy).family
         pairs.append({frozenset(pair): _sided(pair, compared) for pair, compared in family.items()})
     old, new = pairs
     shown = [pair for pair in old if old[pair][0] != "not shown"]
@@ -171,8 +171,8 @@ def at_both_rates(before, after):
     return np.array([len(old), len(shown), sum(old[pair] == new[pair] for pair in shown), fresh])
 
 
-def _seeds(one):
-    return next(iter(one.means.values.values()))
+def _axes(one):
+    return one.means.values.index, one.means.values.columns
 
 
 def _sided(pair, one):

@@ -37,7 +37,7 @@ for (const box of boxes) {
 }
 const fit = () => boxes.forEach((box) => {
   box.firstElementChild.classList.remove("list");
-  const wide = box.scrollWidth > box.clientWidth + 1, list = wide && narrow.matches && box.querySelector(".verdict, .long") !== null && !box.querySelector(".forest, #table-matrix");
+  const wide = box.scrollWidth > box.clientWidth + 1, list = wide && narrow.matches && box.querySelector(".verdict, .long") !== null && !box.querySelector(".forest");
   box.firstElementChild.classList.toggle("list", list);
   box.hint.hidden = list || !wide;
 });

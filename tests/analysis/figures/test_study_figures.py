@@ -14,10 +14,11 @@ from scipy import stats
 from synthetic import results_of
 
 from analysis.figures import style
+from analysis.figures.forest import plot_forest
 from analysis.figures.styles import LONGEST, shorts, styles_of
 from analysis.figures.values import draw_costs, draw_trials
 from analysis.questions import cost, metrics
-from analysis.questions.results import forest_plot, question, variants_table
+from analysis.questions.results import forest_plot, forests, question, variants_table
 from analysis.write.files import inline, saved
 from experiments.errors import UserError
 from experiments.metric import Metric
@@ -47,10 +48,10 @@ def contrast(a, b):
 def test_the_forest_has_a_point_for_each_seed_the_number_of_each_row_and_the_margin(tmp_path):
     results = results_of(tmp_path, statuses={("learned-1d", 1): "diverged"}, margin=0.02)
     (axes,) = forest(results).figure.axes
-    base = np.mean([*results.means.values["none"].values()])
+    base = results.means.values["none"].mean()
     dots = [line for line in axes.lines if line.get_marker() == "o" and len(line.get_xdata()) > 1]
     for dot, row in zip(dots, variants_table(results).rows, strict=True):
-        finite = [value for value in results.means.values[row.variant].values() if math.isfinite(value)]
+        finite = [value for value in results.means.values[row.variant] if math.isfinite(value)]
         assert sorted(dot.get_xdata()) == pytest.approx(sorted(100 * (value - base) for value in finite), rel=1e-12)
     assert sum(len(dot.get_xdata()) for dot in dots) == 19
     numbers = [row["difference from none [interval], points"] for row in shown.rows(variants_table(results))]
@@ -130,7 +131,7 @@ def test_figures_are_readable_in_the_users_style_which_stays(tmp_path, look):
     results = results_of(tmp_path)
     with pyplot.style.context(look):
         users = dict(matplotlib.rcParams)
-        axes, plot = forest(results).drawn_on(None), plots(results)["curves"]
+        axes, plot = plot_forest(forests({"": results})), plots(results)["curves"]
         page = inline(saved(plot, "svg"), plot)
         assert dict(matplotlib.rcParams) == users
         assert axes.figure.get_figwidth() == 6.5 and pyplot.get_fignums() == [axes.figure.number]
@@ -144,9 +145,9 @@ def test_figures_are_readable_in_the_users_style_which_stays(tmp_path, look):
 def test_a_forest_is_drawn_on_given_axes(tmp_path):
     results = results_of(tmp_path)
     figure, (left, right) = pyplot.subplots(1, 2)
-    assert forest(results).drawn_on(right) is right and len(right.texts) == 4 and not left.texts
+    assert plot_forest(forests({"": results}), axes=right) is right and len(right.texts) == 4 and not left.texts
     with pytest.raises(UserError, match="2 datasets need a figure of their own"):
-        forest_plot({"a": results, "b": results}).drawn_on(left)
+        plot_forest(forests({"a": results, "b": results}), axes=left)
     pyplot.close(figure)
 
 

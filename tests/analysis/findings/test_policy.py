@@ -9,9 +9,9 @@ from shown import warnings
 from synthetic import add_metrics, results_of, write_factorial, write_study
 
 from analysis.findings import analyze
+from analysis.findings.chance import chance_level
+from analysis.findings.comparisons import compare_variants
 from analysis.runs.read import read
-from analysis.verdicts.chance import chance_level
-from analysis.verdicts.study import compare_variants
 from experiments.metric import Metric
 
 
@@ -28,7 +28,7 @@ def test_a_diverged_run_counts_as_chance_among_the_classes_of_the_metric(tmp_pat
     names = ("fewshot/digits/5", "fewshot/cifar100/5", "shift/1")
     add_metrics(folder, lambda _, kind, seed: dict.fromkeys(names, 0.5 + len(kind) * seed**2 / 1000))
     results = analyze(read(str(folder), metric=metric))
-    counted = results.policy.chance.counted(results.means.values)["sinusoidal"][1]
+    counted = results.outcomes.counted["sinusoidal"][1]
     assert counted == pytest.approx(level, nan_ok=True)
     one = results.comparisons.versus["sinusoidal"]
     assert (one.reason == "failed runs, chance level unknown") == math.isnan(level)
@@ -70,7 +70,7 @@ def test_pairs_share_alpha_with_the_factors_of_the_plan_whatever_has_finished(lo
     results = analyze(read(str(write_factorial(tmp_path, spread=0.05, statuses=lost))))
     assert (results.factors.model is None) == bool(lost)
     policy, baseline = replace(results.policy, has_grid=False), results.comparisons.baseline
-    alone = compare_variants(results.means.values, baseline, policy).pairs
+    alone = compare_variants(results.outcomes, baseline, policy).pairs
     tested = {pair: compared for pair, compared in results.comparisons.pairs.items() if compared.n > 1}
     shared = {pair: compared.p_adjusted for pair, compared in tested.items()}
     assert shared == pytest.approx({pair: min(1, 2 * alone[pair].p_adjusted) for pair in tested})

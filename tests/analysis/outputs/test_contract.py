@@ -131,7 +131,7 @@ def of_verdicts(tmp_path_factory):
         versus=findings.comparisons.versus | versus,
         pairs=findings.comparisons.pairs | {(name, "a"): one for name, one in versus.items()},
     )
-    changed = Results(replace(findings, comparisons=comparisons))
+    changed = Results({"": replace(findings, comparisons=comparisons)}, (findings.study,))
     return changed, cells_of(changed, tmp_path_factory.mktemp("verdicts"))
 
 

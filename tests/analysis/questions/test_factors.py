@@ -1,14 +1,15 @@
 """Factors: the tables against a case by hand, and what the answer says of effects and interactions."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
+from simulation import factorial as effects_of
 from synthetic import write_factorial
 
-from analysis import verdicts
 from analysis.findings import analyze
 from analysis.questions.factors import _largest, factor_tables, question, untested
 from analysis.runs.folder import read_folder
@@ -18,14 +19,10 @@ def factorial(tmp_path, *accuracies, **options):
     return analyze(read_folder(write_factorial(tmp_path, *accuracies, **options)))
 
 
-def tables_of(findings):
-    return factor_tables(findings.factors.model, findings)
-
-
 def test_tables_against_a_case_by_hand(tmp_path):
     # cells 80 70 / 90 75 without scatter: rows 75 and 82.5, columns 85 and 72.5, interaction +-1.25
     findings = factorial(tmp_path, spread=1e-7)
-    tables = tables_of(findings)
+    tables = factor_tables(findings)
     contrasts, interactions = (table.data for table in tables)
     assert interactions["effect"].tolist() == pytest.approx([-0.0125, 0.0125, 0.0125, -0.0125], abs=1e-5)
     assert contrasts[["factor", "level", "reference"]].to_numpy().tolist() == [
@@ -49,12 +46,12 @@ def test_effects_and_interactions_that_are_shown_have_their_differences(tmp_path
     ).groups()
     model = findings.factors.model
     assert [float(depth), float(head)] == pytest.approx(
-        [100 * diff.value for diff in model.contrasts["diff"]], abs=0.06
+        [100 * effect.alone.value for effect in model.contrasts], abs=0.06
     )
     only = "so its main effect is only an average over different effects."
     assert interactions == f"The effect of depth depends on head, {only}"
-    adjusted = np.minimum(2 * 3 * model.contrasts["p"], 1)  # pairs and factors share alpha, and there are three terms
-    assert model.contrasts["p_adjusted"].tolist() == pytest.approx(adjusted.tolist())
+    for effect in model.contrasts:  # pairs and factors share alpha, and there are three terms
+        assert effect.p_adjusted == pytest.approx(min(2 * 3 * effect.p, 1))
 
 
 def test_the_interval_of_an_effect_is_the_one_of_which_its_verdict_is_read(tmp_path):
@@ -65,11 +62,11 @@ def test_the_interval_of_an_effect_is_the_one_of_which_its_verdict_is_read(tmp_p
         r"Main effects on test accuracy, undecided: depth 1 → 2 .*?CI (\S+) to (\S+?)\).*, head logits → softmax "
     )
     low, high = re.match(undecided, main).groups()
-    effect = findings.factors.model.contrasts.iloc[0]
-    assert effect["diff"].low > 0 and float(low.replace("−", "-")) < 0
-    assert float(high) == pytest.approx(100 * effect["adjusted"].high, abs=0.06)
+    effect = findings.factors.model.contrasts[0]
+    assert effect.alone.low > 0 and float(low.replace("−", "-")) < 0
+    assert float(high) == pytest.approx(100 * effect.adjusted.high, abs=0.06)
     assert interactions == "No interaction is shown: depth and head."
-    for table in tables_of(findings):
+    for table in factor_tables(findings):
         if adjusted := [name for name in table.data if name.endswith("p_adjusted")]:
             shown = [row[-1].text for row in table.shown().rows]
             assert shown == [f"{p:.3f}" for p in table.data[adjusted[0]]]
@@ -87,20 +84,24 @@ def test_the_largest_of_the_differences_that_are_shown_is_named():
         for i, level in enumerate(levels)
         for seed in range(5)
     )
-    model = verdicts.factorial(frame, "test/acc", ["kind", "depth"])
-    effect = _largest(model, "kind")
+
+    def largest(frame):
+        model = effects_of(frame, ["kind", "depth"], "test/acc")
+        variants = SimpleNamespace(factors={"kind": "kind", "depth": "depth"})
+        return model, _largest(SimpleNamespace(factors=SimpleNamespace(model=model), variants=variants))[0]
+
+    _, effect = largest(frame)
     means = frame.groupby(["seed", "kind"])["test/acc"].mean().unstack()
     assert means.mean().idxmax() == "c"
     diffs = means["b"] - means["a"]
     interval = scipy_stats.t.interval(0.95, 4, diffs.mean(), scipy_stats.sem(diffs))
-    assert (effect["level"], effect["reference"], effect["verdict"] == "shown", effect["count"]) == ("b", "a", True, 3)
-    assert (effect["diff"].low, effect["diff"].high) == pytest.approx(interval)
-    assert effect["diff"].value == pytest.approx(diffs.mean())
-    none_shown = verdicts.factorial(frame[frame["seed"] < 2], "test/acc", ["kind", "depth"])
-    assert set(none_shown.contrasts["verdict"]) == {"not shown"}
-    largest = _largest(none_shown, "kind")
-    assert (largest["level"], largest["reference"]) == ("c", "a")
-    assert largest["diff"].value == pytest.approx((means["c"] - means["a"])[:2].mean())
+    assert (effect.level, effect.reference, effect.verdict) == ("b", "a", "shown")
+    assert (effect.alone.low, effect.alone.high) == pytest.approx(interval)
+    assert effect.alone.value == pytest.approx(diffs.mean())
+    none_shown, other = largest(frame[frame["seed"] < 2])
+    assert {one.verdict for one in none_shown.contrasts} == {"not shown"}
+    assert (other.level, other.reference) == ("c", "a")
+    assert other.alone.value == pytest.approx((means["c"] - means["a"])[:2].mean())
 
 
 @pytest.mark.parametrize("status", ["diverged", "pruned"])
@@ -129,7 +130,7 @@ HEADS = ("logits", "softmax")
         (
             {(f"depth=2, head={head}", seed) for head in HEADS for seed in range(5)},
             "diverged",
-            "model.depth takes only 1 in these runs; two levels or more are needed",
+            "a finished run of model.depth = 2, model.head = logits; model.depth = 2, model.head = softmax",
             0,
         ),
         ({(f"depth={d}, head={head}", s) for d in (1, 2) for head in HEADS for s in range(5)}, "diverged", "", 0),

@@ -31,7 +31,7 @@ def answer(findings):
 
 def by_hand(values, a, b, pairs):
     """The mean of a - b over seeds, and its t interval for so many pairs together (Bonferroni), in points."""
-    diffs = [100 * (values[a][seed] - values[b][seed]) for seed in values[a]]
+    diffs = [100 * (values[a][seed] - values[b][seed]) for seed in values.index]
     low, high = stats.t.interval(1 - 0.05 / pairs, len(diffs) - 1, np.mean(diffs), stats.sem(diffs))
     return np.mean(diffs), low, high
 
@@ -136,7 +136,7 @@ def test_nothing_finished_is_an_error(tmp_path):
 
 
 def test_too_many_variants_are_compared_with_the_baseline_only(tmp_path, monkeypatch):
-    monkeypatch.setattr("analysis.verdicts.study.MOST_PAIRS", 3)
+    monkeypatch.setattr("analysis.findings.policy.MOST_PAIRS", 3)
     findings = results_of(tmp_path, seeds=3)
     assert findings.comparisons.pairs == {} and list(findings.comparisons.versus) == findings.variants.names
     assert "With so many variants, pairs without the baseline are not compared." in answer(findings)

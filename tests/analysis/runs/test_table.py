@@ -1,6 +1,5 @@
 """A table of anyone's runs is read strictly: each rule gives the values that one writes down by hand, or a line."""
 
-import gzip
 import importlib.util
 import math
 from functools import partial
@@ -25,7 +24,12 @@ def table(values, **columns):
 
 def values(frame, **asked):
     """variant -> seed -> value; not finite where the run has failed."""
-    return analysis.compare(frame, **asked).findings.means.values
+    return of_runs(analysis.compare(frame, **asked))
+
+
+def of_runs(results):
+    runs = results.findings.study.runs
+    return {name: dict(zip(of["seed"], of[results.findings.means.metric])) for name, of in runs.groupby("variant")}
 
 
 def notes(frame, **asked):
@@ -52,11 +56,10 @@ def test_every_format_holds_the_same_runs(tmp_path):
     frame.to_csv(tmp_path / "runs.csv", index=False)
     frame.to_csv(tmp_path / "runs.tsv", index=False, sep="\t")
     frame.to_json(tmp_path / "runs.jsonl", orient="records", lines=True, double_precision=15)
-    (tmp_path / "runs.csv.gz").write_bytes(gzip.compress((tmp_path / "runs.csv").read_bytes()))
     if importlib.util.find_spec("pyarrow"):
         frame.to_parquet(tmp_path / "runs.parquet")
     for path in tmp_path.iterdir():
-        assert analyze(read(str(path), metric="score")).means.values == {
+        assert analyze(read(str(path), metric="score")).means.values.to_dict() == {
             "none": {0: 0.1, 1: 0.2, 2: pytest.approx(1 / 3)},
             "NA": {0: 0.3, 1: 1e-3, 2: 0.5},
         }, path
@@ -131,10 +134,9 @@ def test_what_can_be_read_in_two_ways_or_in_none_is_refused(frame, asked, said):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("short.csv", "method,seed,score\na,0\n", "row 1 has fewer cells than the header"),
+        ("short.csv", "method,seed,score\na,0\n", "row 1 has 2 cells, and the header 3"),
         ("semicolons.csv", "method;seed;score\na;0;1\n", "cells are separated by commas"),
         ("empty.csv", "", "holds no runs"),
-        ("runs.csv.gz", "method,seed,score\n", "cannot be read"),
         ("runs.jsonl", "{\n", "cannot be read"),
         ("runs.parquet", "method\n", "cannot be read"),
         ("runs.xlsx", "", "save a table as .csv"),
@@ -286,7 +288,4 @@ def test_which_values_are_better_follows_from_a_flag_an_arrow_or_a_word(name, as
 def test_datasets_may_have_equal_values_and_runs():
     one = AB.assign(task="one")
     results = analysis.compare(pd.concat([one, one.assign(task="two")]), "score", "method", dataset="task")
-    assert {name: part.findings.means.values for name, part in results.studies.items()} == {
-        "one": AB_VALUES,
-        "two": AB_VALUES,
-    }
+    assert {name: of_runs(part) for name, part in results.studies.items()} == {"one": AB_VALUES, "two": AB_VALUES}

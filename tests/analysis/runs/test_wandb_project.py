@@ -29,7 +29,8 @@ def project(monkeypatch):
 
 
 def values(**asked):
-    return analysis.read("wandb:me/theirs", factor="kind", **asked).findings.means.values
+    runs = analysis.read("wandb:me/theirs", factor="kind", **asked).findings.study
+    return {name: dict(zip(of["seed"], of[runs.metric])) for name, of in runs.runs.groupby("variant", sort=False)}
 
 
 def test_a_project_read_with_the_real_api_has_the_records_numbers(server, tmp_path):
@@ -41,7 +42,9 @@ def test_a_project_read_with_the_real_api_has_the_records_numbers(server, tmp_pa
         for seed in (0, 1):
             original = record.read_run(tmp_path / folder / f"s{seed}")
             depth = original.config["model"]["depth"]
-            (row,) = study.runs[(study.runs["seed"] == seed) & (study.runs["model.depth"] == depth)].to_dict("records")
+            (row,) = study.runs[(study.runs["seed"] == seed) & (study.runs["model.depth"] == str(depth))].to_dict(
+                "records"
+            )
             assert row["test/acc"] == pytest.approx(original.summary["test/acc"], rel=1e-12)
     with pytest.raises(UserError, match="wandb:tester/other: the runs could not be read from W&B"):
         read("wandb:tester/other")

@@ -18,7 +18,7 @@ from analysis.findings import analyze_each
 from analysis.outputs.as_json import across_dict
 from analysis.runs.by_dataset import by_dataset
 from analysis.runs.folder import read_folder
-from analysis.studies.over_studies import across_document, studies_table
+from analysis.studies.over_studies import document_of, studies_table
 from analysis.write import files as write
 from experiments.errors import UserError
 from experiments.runs import record
@@ -36,8 +36,8 @@ def of(*studies):
     return analyze_each(by_dataset(studies))
 
 
-def document_of(*studies, **options):
-    return across_document(of(*studies), studies, **options)
+def report_on(*studies, **options):
+    return document_of(of(*studies), studies, **options)
 
 
 def table_of_runs(methods=METHODS, seeds=5):
@@ -180,7 +180,7 @@ def test_the_best_mean_on_a_dataset_is_bold(studies, recorded):
 
 
 def test_it_is_a_report_and_a_table_for_a_paper(studies):
-    document = document_of(*studies, command="vit-report across a b")
+    document = report_on(*studies, command="vit-report across a b")
     files = write.make(document)
     assert {"report.html", "report.md", "tables/across.csv", "tables/runs.csv", "tables/curves.csv"} <= set(files)
     assert b"vit-report across a b" in files["report.html"] and not re.search(rb"(?i)\b(nan|inf)\b", files["report.md"])
@@ -220,7 +220,7 @@ def test_a_baseline_without_a_run_on_a_dataset_is_refused():
 
 def report_of(tmp_path, **options):
     """The report of a study whose factors are the dataset and the positional embedding."""
-    return document_of(read_folder(write_by_dataset(tmp_path, **options)))
+    return report_on(read_folder(write_by_dataset(tmp_path, **options)))
 
 
 def absent(dataset=None, seeds=range(5), kinds=("none", "cpe")):
@@ -248,20 +248,13 @@ def test_a_dataset_on_which_nothing_can_be_tested_is_marked_as_not_tested(tmp_pa
     assert [[cell.sign for cell in row[1:3]] for row in rows] == [["", ""], ["×", "▲"]]
 
 
-def test_with_runs_of_one_dataset_only_it_is_the_report_of_that_dataset(tmp_path):
-    document = report_of(tmp_path, statuses=absent("digits"))
-    assert "variants" in [table.name for table in document.tables] and "on mnist." in document.summary
-    assert [warning.line for warning in document.warnings] == ["digits is left out: none of its runs has ended."]
-    assert document.headline[0].startswith("Higher test accuracy than “none” (80.18 %): cpe by ")
-
-
 def test_a_plan_that_was_kept_is_not_called_changed(tmp_path):
     folder = write_by_dataset(tmp_path)
-    assert document_of(read_folder(folder)).warnings == []
+    assert report_on(read_folder(folder)).warnings == []
     plan = study_file.read_study(folder)
     earlier = [{"runs": 10, "stated": {"margin": 0.01}}]
     study_file.write_study(folder, {**plan, "margin": 0.02, "earlier": earlier})
-    lines = [warning.line for warning in document_of(read_folder(folder)).warnings]
+    lines = [warning.line for warning in report_on(read_folder(folder)).warnings]
     assert lines == ["The margin was changed after 10 runs had started: from 0.01 to 0.02."]
 
 
@@ -269,5 +262,5 @@ def test_an_excluded_record_is_listed_with_its_study(tmp_path):
     folder = write_by_dataset(tmp_path)
     (folder / "v3-s4" / record.METRICS).write_text("epoch\n")
     shutil.copytree(folder / "v0-s0", folder / "extra")
-    excluded = document_of(read_folder(folder, skip_unreadable=True)).excluded
+    excluded = report_on(read_folder(folder, skip_unreadable=True)).excluded
     assert [run for run, _ in excluded] == ["position: extra", "position: v3-s4"]

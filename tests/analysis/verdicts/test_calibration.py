@@ -3,9 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from simulation import ALPHA, SD, at_most
+from simulation import ALPHA, SD, at_most, factorial
 
-from analysis import verdicts
 from analysis.verdicts import Looks
 
 SEEDS = (3, 10)
@@ -27,9 +26,8 @@ def test_factors_keep_their_level_whatever_varies_with_the_seed(n, crossed):
         noise = rng.normal(0, SD, (3, 2, n)) + rng.normal(0, 0.02, n)
         noise += crossed * (rng.normal(0, SD, (3, 1, n)) + rng.normal(0, SD, (1, 2, n)))
         frame["acc"] = frame["kind"].map(shift) + noise.ravel()
-        found = verdicts.factorial(frame, "acc", ["kind", "site"])
-        contrasts = found.contrasts[["level", "reference", "diff"]].itertuples(index=False)
-        covered += [diff.low <= true[level, reference] <= diff.high for level, reference, diff in contrasts]
+        found = factorial(frame, ["kind", "site"])
+        covered += [one.alone.low <= true[one.level, one.reference] <= one.alone.high for one in found.contrasts]
         false.append("shown" in (found.verdicts["site"], found.verdicts["kind+site"]))
     assert np.mean(covered) >= 0.93
     assert at_most(ALPHA, np.array(false))
@@ -47,10 +45,10 @@ def test_levels_that_do_not_differ_are_rarely_told_apart_beside_levels_that_do(l
     shift, false, power = np.array(levels)[frame[factors]].sum(axis=1), [], []
     for _ in range(250):
         frame["acc"] = shift + rng.normal(0, 1, len(frame))
-        found = verdicts.factorial(frame, "acc", factors, families=2)
-        shown = found.contrasts["verdict"].to_numpy() == "shown"
-        true = np.diff(np.array(levels)[found.contrasts[["reference", "level"]].to_numpy(dtype=int)])[:, 0] != 0
-        false.append(any(shown & ~true) or "shown" in set(found.interactions["verdict"]))
+        found = factorial(frame, factors, families=2)
+        shown = np.array([one.verdict == "shown" for one in found.contrasts])
+        true = np.array([levels[int(one.level)] != levels[int(one.reference)] for one in found.contrasts])
+        false.append(any(shown & ~true) or "shown" in {one.verdict for one in found.interactions})
         power.append(np.mean(shown[true]))
     assert at_most(ALPHA, np.array(false))
     assert np.mean(power) > (0.98 if len(levels) == 3 else 0.75)
@@ -66,8 +64,7 @@ def test_effects_of_factors_over_two_planned_looks():
         )
         frame["acc"] = noise.ravel()
         found = [
-            verdicts.factorial(frame[frame["seed"] < n], "acc", ["kind", "site"], looks=Looks(plan, tuple(range(n))))
-            for n in plan
+            factorial(frame[frame["seed"] < n], ["kind", "site"], looks=Looks(plan, tuple(range(n)))) for n in plan
         ]
         false.append(any("shown" in each.verdicts.values() for each in found))
     assert at_most(ALPHA, np.array(false))

@@ -12,7 +12,7 @@ from statsmodels.stats.multitest import multipletests
 
 from analysis import verdicts
 from analysis.verdicts import Rule
-from analysis.verdicts.comparisons import with_failed, without_test
+from analysis.verdicts.comparisons import of_baseline
 from analysis.verdicts.power import detectable
 
 NAN = float("nan")
@@ -28,7 +28,16 @@ def by_seed(*values: float) -> dict[int, float]:
 def against(values: dict, baseline: str, rule: Rule | None = None) -> dict[str, verdicts.Comparison]:
     """Every other variant minus the baseline, as one family."""
     pairs = [(variant, baseline) for variant in values if variant != baseline]
-    return {a: found for (a, _), found in verdicts.compare(values, pairs, rule or Rule()).items()}
+    return {a: found for (a, _), found in compare(values, pairs, rule or Rule()).items()}
+
+
+def compare(values: dict, pairs: list, rule: Rule, **more) -> dict[tuple[str, str], verdicts.Comparison]:
+    """As in the code under test, of variant -> seed -> value."""
+    names, seeds = list(values), sorted({seed for runs in values.values() for seed in runs})
+    x = np.array([[values[name].get(seed, NAN) for seed in seeds] for name in names])
+    ended = np.array([[seed in values[name] for seed in seeds] for name in names])
+    rows = [(names.index(a), names.index(b)) for a, b in pairs]
+    return dict(zip(pairs, verdicts.compare(x, rows, rule, ended, **more)))
 
 
 def shifted(diffs: list[float]) -> dict[str, dict[int, float]]:
@@ -41,7 +50,7 @@ def test_the_interval_of_which_a_verdict_is_read_is_bonferronis(families):
     rng = np.random.default_rng(0)
     values = {f"v{i}": by_seed(*rng.normal(0.9 + 0.004 * i, 0.005, 6)) for i in range(6)}
     pairs = list(itertools.combinations(values, 2))
-    family = verdicts.compare(values, pairs, Rule(has_grid=families == 2, variance="paired"))
+    family = compare(values, pairs, Rule(has_grid=families == 2, variance="paired"))
     p = [scipy_stats.ttest_rel([*values[a].values()], [*values[b].values()]).pvalue for a, b in pairs]
     adjusted = multipletests(p, method="bonferroni")[1]
     assert [c.p_adjusted for c in family.values()] == pytest.approx(np.minimum(families * adjusted, 1), **CLOSE)
@@ -57,7 +66,7 @@ def test_pairs_with_the_baseline_share_the_level_and_those_with_few_seeds_have_t
     values = {f"v{i}": by_seed(*rng.normal(0.9 + 0.004 * i, 0.005, seeds)) for i in range(6)}
     values["v1"] = {seed: value for seed, value in values["v1"].items() if seed or seeds != 5}
     pairs = [(f"v{i}", "v0") for i in range(1, 6)]
-    found = verdicts.compare(values, pairs, Rule(family="baseline", variance="paired"))
+    found = compare(values, pairs, Rule(family="baseline", variance="paired"))
     for (a, b), number in zip(pairs, tests, strict=True):
         test = scipy_stats.ttest_rel([values[a][seed] for seed in values[a]], [values[b][seed] for seed in values[a]])
         low, high = test.confidence_interval(1 - 0.05 / number)
@@ -71,7 +80,7 @@ def test_a_verdict_says_what_its_interval_shows_and_p_agrees(seed):
     runs = rng.normal(rng.normal(0, 2, (6, 1)), 1, (6, 5))
     values = {f"v{i}": by_seed(*row) for i, row in enumerate(runs)}
     pairs = [(f"v{i}", f"v{j}") for i in range(6) for j in range(i)]
-    for compared in verdicts.compare(values, pairs, Rule(margin)).values():
+    for compared in compare(values, pairs, Rule(margin)).values():
         low, high = compared.adjusted.low, compared.adjusted.high
         inside, beyond = -margin <= low and high <= margin, low > 0 or high < 0
         expected = "equivalent" if inside else "not shown" if not beyond else "better" if low > 0 else "worse"
@@ -81,12 +90,10 @@ def test_a_verdict_says_what_its_interval_shows_and_p_agrees(seed):
 
 def test_seeds_are_paired_and_the_rest_counted():
     values = {"base": {0: 0.1, 1: 0.2, 2: 0.3, 7: 0.4, 8: NAN}, "v": {2: 0.35, 1: 0.22, 0: 0.11, 3: 0.9, 7: math.inf}}
-    pairs = verdicts.compare(values, [("v", "base")], Rule())
-    found = verdicts.against_baseline(pairs, values, "base")
-    assert found["v"] is pairs["v", "base"]
+    found = against(values, "base")
     assert (found["v"].n, found["v"].dropped) == (3, 3)  # used 0, 1, 2; not 3 (no partner), 7 and 8 (diverged)
     assert found["v"].diff.value == pytest.approx((0.01 + 0.02 + 0.05) / 3, **CLOSE)
-    itself = found["base"]
+    itself = of_baseline(np.array([*values["base"].values()]))
     assert (itself.verdict, itself.n, itself.dropped, itself.diff.value) == ("baseline", 4, 1, 0)
     assert math.isnan(itself.p)
 
@@ -154,34 +161,26 @@ def test_an_open_comparison_says_which_difference_its_seeds_would_find():
 
 
 @pytest.mark.parametrize(
-    ("counted", "verdict"),
-    [
-        ([0.1, 0.11, 0.09, 0.1, 0.1], "better"),
-        ([-0.1, -0.11, -0.09, -0.1, -0.1], "not shown"),
-        ([0.1, 0.11, 0.09, 0.1, -0.8], "not shown"),
-        (None, "not tested"),
-    ],
+    ("lost", "chance", "verdict"),
+    [(1, 0.6, "better"), (1, 0.1, "not shown"), (2, 0.1, "not shown"), (1, NAN, "not tested")],
 )
-def test_a_verdict_also_holds_where_failed_runs_count_at_chance_level(counted, verdict):
+def test_a_verdict_also_holds_where_failed_runs_count_at_chance_level(lost, chance, verdict):
     """The interval covers both; without a known chance level there is none."""
-    rule, pair = Rule(), ("b", "a")
-    found = verdicts.compare(shifted([0.1, 0.12, 0.09, 0.1, 0.11]), [pair], rule)
-    assert found[pair].verdict == "better"
-    other = without_test(found[pair], "failed runs, chance level unknown")
-    if counted is not None:
-        other = verdicts.compare(shifted(counted), [pair], rule)[pair]
-    both = with_failed(found, {pair: other}, rule)[pair]
+    whole, (_, pair) = shifted([0.1, 0.12, 0.09, 0.1, 0.11, *[NAN] * lost]), ("", ("b", "a"))
+    failed = np.isnan([[*runs.values()] for runs in whole.values()])
+    failed[0] = False
+    whole["a"] |= dict.fromkeys(range(5, 5 + lost), 0.5)
+    counted = {**whole, "b": {seed: chance if math.isnan(value) else value for seed, value in whole["b"].items()}}
+    found, other = (compare(values, [pair], Rule())[pair] for values in (whole, counted))
+    assert found.verdict == "better"
+    both = compare(whole, [pair], Rule(), failed=failed, chance=np.array([NAN, chance]))[pair]
     assert (both.verdict, both.verdict_of_finished) == (verdict, "better")
     assert both.depends_on_failed == (verdict != "better")
-    ends = [(c.adjusted.low, c.adjusted.high) for c in (found[pair], other)]
-    assert (both.adjusted.low, both.adjusted.high) == pytest.approx(
-        (np.min(ends), np.max(ends)) if counted is not None else (NAN, NAN), nan_ok=True
-    )
-    assert both.p_adjusted == pytest.approx(
-        max(found[pair].p_adjusted, other.p_adjusted) if verdict == "better" else NAN if counted is None else 1,
-        nan_ok=True,
-    )
-    assert with_failed(found, {}, rule) == found
+    ends, unknown = [(c.adjusted.low, c.adjusted.high) for c in (found, other)], math.isnan(chance)
+    expected = (NAN, NAN) if unknown else (np.min(ends), np.max(ends))
+    assert (both.adjusted.low, both.adjusted.high) == pytest.approx(expected, nan_ok=True)
+    p = max(found.p_adjusted, other.p_adjusted) if verdict == "better" else NAN if unknown else 1
+    assert both.p_adjusted == pytest.approx(p, nan_ok=True)
 
 
 def test_a_rare_failure_that_no_run_shows_is_not_called_equivalent():

@@ -9,7 +9,7 @@ import pytest
 from error_rates import GROUPS, KINDS, PLANS, UNPAIRED, Cell, drawn, ranks_hold, rates
 from simulation import ALPHA, at_most
 
-from analysis.verdicts.comparisons import Rule, compare, with_failed
+from analysis.verdicts.comparisons import Rule, compare
 from analysis.verdicts.differences import differences
 from analysis.verdicts.looks import Looks
 
@@ -70,7 +70,7 @@ def test_the_rates_of_the_simulation_are_those_of_the_verdicts():
     plan = (3, 5)
     cell = Cell("equal", 4, 5, plan)
     x = cell.runs(60)
-    pairs = [(f"v{b}", f"v{a}") for a in range(4) for b in range(a + 1, 4)]
+    pairs = [(b, a) for a in range(4) for b in range(a + 1, 4)]
     margin = 1.0
     shift = np.where(np.arange(4) >= 2, margin, 0.0)
     x[:, 2] *= 0.05  # so that some verdicts are wrong
@@ -80,8 +80,7 @@ def test_the_rates_of_the_simulation_are_those_of_the_verdicts():
         verdicts = set()
         for n in plan:
             rule = Rule(1e-9, looks=Looks(plan, tuple(range(n))))
-            values = {f"v{i}": dict(enumerate(row[:n])) for i, row in enumerate(study)}
-            verdicts |= {one.verdict for one in compare(values, pairs, rule).values()}
+            verdicts |= {one.verdict for one in compare(study[:, :n], pairs, rule)}
         wrong.append(bool(verdicts & {"better", "worse"}))
     assert found.difference.tolist() == wrong and 0 < np.mean(wrong) < 1
     equivalent = []
@@ -89,9 +88,8 @@ def test_the_rates_of_the_simulation_are_those_of_the_verdicts():
         verdicts = set()
         for n in plan:
             rule = Rule(margin, looks=Looks(plan, tuple(range(n))))
-            values = {f"v{i}": dict(enumerate(row[:n])) for i, row in enumerate(study)}
-            compared = compare(values, pairs, rule)
-            verdicts |= {compared[f"v{b}", f"v{a}"].adjusted.high < margin for a in (0, 1) for b in (2, 3)}
+            compared = dict(zip(pairs, compare(study[:, :n], pairs, rule)))
+            verdicts |= {compared[b, a].adjusted.high < margin for a in (0, 1) for b in (2, 3)}
         equivalent.append(True in verdicts)
     assert found.equivalence.tolist() == equivalent
 
@@ -122,17 +120,16 @@ def test_accuracies_in_steps_of_one_image_make_no_false_differences(n, spread):
 def test_a_variant_whose_unluckiest_runs_diverge_is_not_simply_better(seeds, variants):
     """The worst 40 % of the last variant's runs diverge; all variants are alike. Its survivors look better."""
     rng, rule, finished, verdicts = np.random.default_rng([4, variants]), Rule(0.01), [], []
-    pairs = [(f"v{variants - 1}", f"v{i}") for i in range(variants - 1)]
+    pairs = [(variants - 1, i) for i in range(variants - 1)]
     for _ in range(100):
         x = 0.9 + 0.006 * rng.normal(size=(variants, seeds))
         worst = np.argsort(np.argsort(x[-1])) < round(0.4 * seeds)
-        survivors, at_chance = x.copy(), x.copy()
-        survivors[-1][worst], at_chance[-1][worst] = np.nan, 0.1
-        both = [{f"v{i}": dict(enumerate(row)) for i, row in enumerate(given)} for given in (survivors, at_chance)]
-        first, counted = (compare(values, pairs, rule) for values in both)
-        covered = with_failed(first, counted, rule)
-        finished.append(any(one.verdict == "better" for one in first.values()))
-        verdicts.append(any(one.verdict == "better" for one in covered.values()))
+        failed = np.vstack([np.zeros((variants - 1, seeds), bool), worst])
+        survivors = np.where(failed, np.nan, x)
+        first = compare(survivors, pairs, rule)
+        covered = compare(survivors, pairs, rule, failed=failed, chance=np.full(variants, 0.1))
+        finished.append(any(one.verdict == "better" for one in first))
+        verdicts.append(any(one.verdict == "better" for one in covered))
     assert at_most(ALPHA, np.array(verdicts))
     if (seeds, variants) == (10, 2):  # fewer survivors, or more pairs, leave little power for any verdict
         assert np.mean(finished) > 0.07  # without counting diverged runs

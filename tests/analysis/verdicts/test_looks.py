@@ -37,12 +37,9 @@ def test_normal_tests_at_all_looks_reject_at_most_at_the_overall_level(plan):
 def test_a_pair_is_judged_at_its_last_look_and_says_where_an_earlier_one_showed_it():
     """Five seeds differ by 1, the next five by less than nothing; of the second pair all ten seeds differ."""
     early = [1.0, 1.01, 0.99, 1.0, 1.005, -3.0, 2.0, -1.0, 0.5, -1.5]
-    values = {"a": dict.fromkeys(range(10), 0.0), "b": dict(enumerate(early)), "c": dict(enumerate(early[:5] * 2))}
-    compared = {
-        n: compare(rule.looks.limit(values), [("b", "a"), ("c", "a")], rule)
-        for n in (5, 10)
-        for rule in [Rule(margin=0.1, looks=Looks((5, 10), tuple(range(n))), variance="paired")]
-    }
-    found = {n: {pair[0]: (c.verdict, c.shown_at) for pair, c in of.items()} for n, of in compared.items()}
+    x = np.array([[0.0] * 10, early, early[:5] * 2])
+    rules = {n: Rule(margin=0.1, looks=Looks((5, 10), tuple(range(n))), variance="paired") for n in (5, 10)}
+    compared = {n: compare(x[:, :n], [(1, 0), (2, 0)], rule) for n, rule in rules.items()}
+    found = {n: {name: (c.verdict, c.shown_at) for name, c in zip("bc", of)} for n, of in compared.items()}
     assert found[5] == {"b": ("better", None), "c": ("better", None)}
     assert found[10] == {"b": ("not shown", 5), "c": ("better", None)}
