@@ -151,7 +151,7 @@ def test_sentences_on_site_head_dropout_depth_and_pooling():
 
 def test_one_change_at_a_time_has_its_own_rates_and_verdicts():
     found, runs = results("flags-cifar10"), finished("flags-cifar10")
-    tuned, names = found.study.plan.tuned, found.variants.brief
+    tuned, names = found.study.plan.tuning, found.variants.brief
     tried = {v: sorted(one.settings["optim.lr"] for one in tuned.trials if one.variant == v) for v in names}
     rates = tried[found.study.baseline]
     chosen = [one.settings["optim.lr"] for one in tuned.variants.values()]
