@@ -111,7 +111,11 @@ def check(server: WandbServer, run_dir: Path, wandb_id: str | None = None) -> Ru
 def write_plan(study: Path, runs: Sequence[RunSpec]) -> None:
     """A study.json with these runs."""
     entries = [run.model_dump(by_alias=True) for run in runs]
-    fields = {"name": study.name, "factors": {"model.pos_embed": ["learned-1d"]}, "base": runs[0].config.model_dump()}
+    fields = {
+        "name": study.name[:80],
+        "factors": {"model.pos_embed": ["learned-1d"]},
+        "base": runs[0].config.model_dump(),
+    }
     study.mkdir(parents=True, exist_ok=True)
     study_file.plan({"learned-1d": {}}, runs=entries, **fields).write(study)
 
