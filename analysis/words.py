@@ -64,30 +64,19 @@ def with_interval(estimate: Estimate, metric: Metric, signed: bool = False, plac
     value = number(estimate.value * metric.scale, places, signed)
     if not math.isfinite(half) or value == DASH:
         return value
-    return f"{value} {bounds(estimate, metric, places)}" if signed else f"{value} ± {number(half, places)}"
+    low, high = _ends(estimate.low, estimate.high, metric, places, True)
+    return f"{value} [{low}, {high}]" if signed else f"{value} ± {number(half, places)}"
 
 
-def limits(metric: Metric, difference: bool = False) -> tuple[float, float]:
-    """Return the smallest and largest value of a metric, in the data's units; a `difference` has none."""
-    lowest = 0.0 if not difference and (metric.is_share or metric.is_loss) else -math.inf
-    return lowest, 1.0 if not difference and metric.is_share else math.inf
+def limits(metric: Metric) -> tuple[float, float]:
+    """Return the smallest and largest value of a metric, in the data's units."""
+    return 0.0 if metric.is_share or metric.is_loss else -math.inf, 1.0 if metric.is_share else math.inf
 
 
 def value(shown: Estimate | float, metric: Metric, places: int | None = None) -> str:
     """Format one value or a mean, with `places` decimals or rounded by its interval: `72.4 %`."""
     estimate = shown if isinstance(shown, Estimate) else Estimate(shown, math.nan, math.nan, 1)
     return number(estimate.value * metric.scale, _places(estimate, metric, places)) + (" %" if metric.is_share else "")
-
-
-def bounds(estimate: Estimate, metric: Metric, places: int | None = None) -> str:
-    """Format the interval of a difference alone, `[−0.30, +1.21]`, rounded as in `with_interval`."""
-    if not math.isfinite(half_width(estimate)):
-        return DASH
-    places = _places(estimate, metric, places)
-    low, high = (
-        number(end * metric.scale, _seen(end * metric.scale, places), True) for end in (estimate.low, estimate.high)
-    )
-    return f"[{low}, {high}]"
 
 
 def p_value(p: float) -> str:
@@ -224,8 +213,7 @@ def without_math(text: str) -> str:
 
 def points(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:
     """Format the size of a difference: `23.6 points`; `+23.6 points` if signed."""
-    value = diff.value if signed else abs(diff.value)
-    return _with_unit(number(value * metric.scale, _places(diff, metric, places), signed), metric)
+    return points_range([diff], metric, signed, places)
 
 
 def points_range(diffs: Sequence[Estimate], metric: Metric, signed: bool = False, places: int | None = None) -> str:
@@ -234,23 +222,22 @@ def points_range(diffs: Sequence[Estimate], metric: Metric, signed: bool = False
     low, *_, high = sorted((*diffs, *diffs), key=lambda diff: size(diff.value))
     places = min(_places(low, metric, places), _places(high, metric, places))
     ends = dict.fromkeys(number(size(diff.value) * metric.scale, places, signed) for diff in (low, high))
-    return _with_unit(" to ".join(ends), metric)
-
-
-def _with_unit(size: str, metric: Metric) -> str:
-    """The size of a difference with its unit: `1 point`, `1.0 points`."""
-    return size + (" point" if metric.is_share and size.lstrip("+" + MINUS) == "1" else metric.points)
+    text = " to ".join(ends)
+    return text + (" point" if metric.is_share and text.lstrip("+" + MINUS) == "1" else metric.points)
 
 
 def interval(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:
     """Format the interval of the size of a difference, of the difference itself if signed: `95 % CI 20.2 to 27.0`."""
-    half = half_width(diff)
-    if not math.isfinite(half):
+    if not math.isfinite(half_width(diff)):
         return "no interval"
     ends = (diff.low, diff.high) if signed or diff.value >= 0 else (-diff.high, -diff.low)
-    places = _places(diff, metric, places)
-    low, high = (number(end * metric.scale, _seen(end * metric.scale, places)) for end in ends)
+    low, high = _ends(*ends, metric, _places(diff, metric, places))
     return f"{CONFIDENCE} CI {low} to {high}"
+
+
+def _ends(low: float, high: float, metric: Metric, places: int, signed: bool = False) -> list[str]:
+    """The ends of an interval, with as many decimals as show on which side of zero they are."""
+    return [number(end, _seen(end, places), signed) for end in (low * metric.scale, high * metric.scale)]
 
 
 def _places(estimate: Estimate, metric: Metric, places: int | None = None) -> int:

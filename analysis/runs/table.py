@@ -206,9 +206,10 @@ def _words(name: str) -> set[str]:
 def _metric(column: str, asked: Asked) -> Metric:
     """The metric, which knows whether lower values are better. Raises `UserError` where nothing says it."""
     if is_metric(column):
-        metric = metric_of_column(column, False)
-        if not (asked.higher_is_better if metric.lower_is_better else asked.lower_is_better):
-            return metric
+        metric = metric_of_column(column, asked.lower_is_better)
+        if asked.higher_is_better and metric.lower_is_better:
+            raise UserError(f"{column}: lower values of this metric are better; rename the column for another one")
+        return metric
     arrows, words = {lower for sign, lower in ARROWS.items() if sign in column}, _words(column)
     low, high = bool(words & LOWER), bool(words & HIGHER)
     if asked.lower_is_better or asked.higher_is_better:

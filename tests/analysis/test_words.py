@@ -37,7 +37,7 @@ def test_rounding_follows_the_interval(value, half, text):
 def test_a_value_without_interval_claims_none():
     assert words.with_interval(Estimate(0.9712, math.nan, math.nan, 1), ACCURACY) == "97.12"
     assert words.with_interval(Estimate(math.nan, math.nan, math.nan, 0), ACCURACY) == "–"
-    assert words.bounds(Estimate(1.0, math.nan, math.nan, 1), ACCURACY) == "–"
+    assert words.interval(Estimate(1.0, math.nan, math.nan, 1), ACCURACY) == "no interval"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_the_interval_of_a_negative_difference_rises(signed, text):
     ],
 )
 def test_the_end_of_an_interval_shows_on_which_side_of_zero_it_is(low, high, text):
-    assert words.bounds(Estimate(1.0, low, high, 5), metric_of_column("score"), places=1) == text
+    assert words.with_interval(Estimate(1.0, low, high, 5), metric_of_column("score"), True, places=1) == f"+1.0 {text}"
 
 
 @pytest.mark.parametrize(
