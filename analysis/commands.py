@@ -42,6 +42,8 @@ def report(sources: Sequence[str], asked: Asked) -> int:
 
 def _index(source: str, folders: Sequence[Path], asked: Asked) -> int:
     """Write the index of the studies in a folder."""
+    from analysis.studies.several import ODD, index_document
+
     out = _out(source, "report", asked)
     studies: dict[Path, Runs | UserError] = {}
     for folder in folders:
@@ -49,11 +51,11 @@ def _index(source: str, folders: Sequence[Path], asked: Asked) -> int:
             studies[folder] = read(str(folder), skip_unreadable=asked.skip_unreadable)
         except UserError as error:
             studies[folder] = error
+        except ODD as error:
+            studies[folder] = UserError(f"{folder}: cannot be read: {type(error).__name__}: {error}")
     readable = [study for study in studies.values() if isinstance(study, Runs)]
     if not readable:
         raise UserError(f"{source}: holds no study that can be read: {studies[folders[0]]}")
-    from analysis.studies.several import index_document
-
     return _finish(index_document(Path(source), studies, out), readable, out, asked)
 
 

@@ -11,8 +11,8 @@ from analysis.runs.table import FORMATS, TABLE, file_of, read_file, read_table
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
-from experiments.study import STUDY
-from vit.registry import nearest
+from experiments.study import REFERENCE, STUDY
+from vit.registry import did_you_mean, nearest
 
 
 def is_imported(source: str) -> bool:
@@ -77,7 +77,11 @@ def locate(source: str) -> str:
         if is_imported(source) or has_plan(source):
             return source
         if not path.exists():
-            raise UserError(f"{source}: does not exist; give the folder of a study, OUT/STUDY, or a table")
+            beside = sorted(item.name for item in path.parent.iterdir()) if path.parent.is_dir() else []
+            near = did_you_mean(path.name, beside) or "give the folder of a study, OUT/STUDY, or a table"
+            if (REFERENCE / source).is_dir():
+                near = f"did you mean analysis/reference/{source}?"
+            raise UserError(f"{source}: does not exist; {near}")
         if path.is_file():
             if source.lower().endswith(FORMATS):
                 return f"{TABLE}{source}"

@@ -63,6 +63,11 @@ BAD = [
     (("study", "--rename", "sinusoidal=none"), "--rename: two variants would have the same name: none, none"),
     (("study", "--rename", "sinusoidal"), "--rename: 'sinusoidal' is not allowed: expected NAME=VALUE"),
     (("study", "--rename", r"none=$\nothing$"), r"labels: '$\\nothing$' is not allowed: expected math"),
+    # files
+    *(
+        ((typed, *ACC), f"{typed}: does not exist; did you mean {meant!r}?")
+        for typed, meant in {"runs.cvs": "runs.csv", "Empty": "empty", "emtpy": "empty"}.items()
+    ),
 ]  # fmt: skip
 
 
