@@ -168,7 +168,8 @@ def test_a_folder_with_one_study_has_an_index_and_is_that_study_for_what_is_of_o
 
 
 def test_a_folder_with_several_studies_has_an_index(tmp_path, vit_report):
-    one, two = write_study(tmp_path, "a b", seeds=3), write_study(tmp_path, "two", seeds=2)
+    one = write_study(tmp_path, "ab", seeds=3).rename(tmp_path / "a b")
+    two = write_study(tmp_path, "two", seeds=2)
     new = write_study(
         tmp_path, "new", seeds=2, statuses={(kind, seed): "absent" for kind in ACCURACY for seed in (0, 1)}
     )
