@@ -85,6 +85,21 @@ def name(study: Runs) -> str:
     return f"{study.name}: {study.metric.label}{f' by {factors}' if factors else ''}"
 
 
+def compared(study: Runs) -> str:
+    """What all runs share: `ViT of width 32, 2 layers, 30 epochs, rate 0.005, 360 test images.`; empty for a table."""
+    shared = {path: value for path, value in study.base.items() if path not in varying(study)}
+    images = {int(n) for n in study.runs["test_images"].dropna()} if study.recorded else set()
+    texts = {
+        "model.embed_dim": "ViT of width {}",
+        "model.depth": "{} layers",
+        "train.epochs": "{} epochs",
+        "optim.lr": "rate {:.3g}",
+    }
+    parts = [text.format(shared[path]) for path, text in texts.items() if path in shared]
+    parts += [f"{words.count(*images)} test images"] * (len(images) == 1)
+    return f"{', '.join(parts)}." if parts and study.recorded else ""
+
+
 def summary(findings: Findings) -> str:
     """The study in one line."""
     study, variants, conduct = findings.study, findings.variants, findings.conduct
@@ -96,8 +111,9 @@ def summary(findings: Findings) -> str:
         f"{name(study)}.",
         f"{words.plural(len(variants.names), 'variant')} × {counted}{f' on {data}' if data else ''}.",
         f"Baseline: {variants.name(variants.baseline)}.",
-        "" if margin is None else f"Differences within ±{words.margin(margin, study.metric)} count as equal.",
-        f"{conduct.finished} of {conduct.planned} runs finished.",
+        compared(study),
+        "" if margin is None else f"Equal: the whole interval lies within ±{words.margin(margin, study.metric)}.",
+        "" if conduct.finished == conduct.planned else f"{conduct.finished} of {conduct.planned} runs finished.",
         f"An early look, at {len(looks.seeds)} seeds: looks are planned at {words.listing(looks.plan)}."
         * bool(looks and looks.next),
         f"Each variant was tuned by {words.plural(tuned.budget, 'trial')}." if tuned else "",

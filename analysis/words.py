@@ -306,6 +306,8 @@ def _text(value: Any) -> str:
 
 texts = each(_text)
 """The text as it is, aligned to the left; empty where there is none."""
+verdicts = each(lambda value: _text(value).replace("not shown", "undecided"))
+"""Verdicts as a reader sees them; code and files say "not shown"."""
 digits = each(_text)
 """The same, aligned to the right."""
 counts = each(count)

@@ -94,7 +94,7 @@ def verdict_mark(verdict: str) -> str:
     return verdict.replace(" ", "-")
 
 
-VERDICT = Column("verdict", lambda row: verdict_text(row.comparison), field="verdict")
+VERDICT = Column("verdict", lambda row: verdict_text(row.comparison), words.verdicts, "verdict")
 VERDICT = replace(VERDICT, mark=lambda row: verdict_mark(row.comparison.verdict))
 """The column of verdicts, for rows with a `comparison`."""
 DIFFERENCE: dict[Key, Value] = {

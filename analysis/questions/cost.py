@@ -20,13 +20,14 @@ def question(findings: Findings) -> Section | None:
     known = cost.loc[[variant for variant in findings.variants.names if means.of(variant).n]]
     drawn = known[known.index.isin(styles.drawn)]
     mixed = len(findings.conduct.hardware) > 1  # then times say more about the machine than about the variant
+    equal = (known[["params", "flops_per_image"]].max() <= 1.01 * known[["params", "flops_per_image"]].min()).all()
     kinds = {n: COST[n][0] for n in DRAWN if known[n].nunique() > 1 and not (mixed and n == "device_seconds")}
     caption = (
         f"{words.titled(means.metric)} against cost: mean and {words.CONFIDENCE} interval of each variant. "
         f"Marks at nearly the same cost are drawn side by side.{styles.note}"
     )
     plot = Plot("cost", lambda: draw_costs(drawn, kinds, means.of_variants, means.metric, styles), caption)
-    items = present(plot if kinds else None, cost_table(findings))
+    items = present(plot if kinds and not equal else None, cost_table(findings))
     return Section("cost", "Cost", items, warnings=_slow(findings))
 
 

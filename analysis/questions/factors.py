@@ -62,12 +62,12 @@ def _grid(findings: Findings) -> list[Any]:
 
 
 def title(findings: Findings) -> str:
-    """The finding in one line: the largest shown effect of each factor."""
+    """The finding in one line: the largest shown effect of each factor; empty where none is shown."""
     names, metric = _names(findings.variants.factors), findings.means.metric
     shown = [effect for effect in _largest(findings) if effect.verdict == "shown"]
     places = words.shared_places([effect.adjusted for effect in shown], metric)
     said = [f"{_of(effect, names)} {words.points(effect.alone, metric, True, places)}" for effect in shown]
-    return "; ".join(said) or f"No effect of {words.listing(list(findings.variants.factors.values()), 'or')} is shown"
+    return "; ".join(said)
 
 
 def _brief(findings: Findings) -> str:
@@ -141,7 +141,7 @@ def factor_tables(findings: Findings) -> list[Table]:
     name = partial(Column, value=lambda effect: names[effect.term], key=True)
     levels = partial(Column, value=_levels, key=True)
     difference, beyond = (signed_column(metric, label, "adjusted") for label in ("difference", "effect"))
-    verdict = Column("verdict", "verdict", mark=lambda effect: verdict_mark(effect.verdict))
+    verdict = Column("verdict", "verdict", words.verdicts, mark=lambda effect: verdict_mark(effect.verdict))
     p = Column("p (adjusted)", "p_adjusted", words.p_values, detail=True)
     drawn = replace(bars(findings.policy, findings.variants), estimate="adjusted", verdict="verdict", zero="0")
     rows = sorted(model.contrasts, key=lambda effect: (effect.verdict != "shown", -abs(effect.alone.value)))

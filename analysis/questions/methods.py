@@ -82,7 +82,7 @@ def _verdict(findings: Findings) -> str:
         NOT_TESTED: '"Not tested": there is no interval, for the reason given.',
     }
     more = [text for word, text in said.items() if word in findings.comparisons.verdicts]
-    rest = '"better" or "worse" beyond zero, else "not shown" (in the answer: undecided), which does not mean equal.'
+    rest = '"better" or "worse" beyond zero, else "undecided" (in files: not shown), which does not mean equal.'
     if policy.margin is None:
         none = f"No margin is stated in the unit of the {policy.metric.label}, so nothing is called equivalent."
         return " ".join([f"Read from the interval: {rest} {none}", *more])

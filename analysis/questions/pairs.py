@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from analysis import words
 from analysis.findings import Findings, columns
+from analysis.findings.rows import VariantRow
 from analysis.runs.source_run import ENDED
 from analysis.verdicts import Comparison
 from analysis.verdicts.comparisons import CEILING, NOT_TESTED
@@ -29,48 +30,57 @@ def question(findings: Findings) -> Section | None:
     whole = without_comparison(findings)
     factorial = findings.factors.model is not None  # its effects are the answer
     pairs, many = pairs_table(findings), len(variants.names) > MOST_IN_TABLE
-    items = present(baseline_table(findings), None if many else pairs)
+    items = present(baseline_table(findings), triangle(findings) if pairs and many else pairs)
     frames = {"pairs": pairs.data} if pairs and many else {}
     if whole:
         return Section("differences", HEADING, items, answer=whole, frames=frames)
     against, best, more = against_baseline(findings), best_and_pairs(findings), limits(findings)
-    answer = [best] * bool(findings.comparisons.ranked) if factorial else [against, best]
-    titled = "" if factorial else title(findings)
-    return Section("differences", HEADING, items, [more] * bool(more), answer, frames=frames, title=titled)
+    decided = {"better", "worse"} & {one.verdict for one in findings.comparisons.versus.values()}
+    answer = [against] * (not factorial or bool(decided)) + [best] * (
+        not factorial or bool(findings.comparisons.ranked)
+    )
+    return Section("differences", HEADING, items, [more] * bool(more), answer, frames=frames, title=title(findings))
 
 
 def title(findings: Findings) -> str:
-    """The finding in one line: the largest shown difference up, and down; else what is shown, if anything."""
+    """The finding in one line: how many variants are better than the baseline, else worse, by how much, and whether one
+    is shown to be the best; else what is shown, if anything.
+    """
     variants, metric, versus = findings.variants, findings.means.metric, findings.comparisons.versus
     places, base = (
         words.shared_places([one.adjusted for one in versus.values()], metric),
         variants.name(variants.baseline),
     )
-    by_verdict: dict[str, list[str]] = {}
-    for variant in sorted(variants.others, key=lambda variant: -abs(versus[variant].diff.value)):
-        by_verdict.setdefault(versus[variant].verdict, []).append(variant)
-
-    def size(variant: str, unit: str = "") -> str:
-        return words.number(versus[variant].diff.value * metric.scale, places, signed=True) + unit
-
-    better, worse, equal = (by_verdict.get(verdict, []) for verdict in ("better", "worse", "equivalent"))
-    if better:
-        rest = f"; {variants.name(worse[0])} {size(worse[0])}" if worse else ""
-        return f"{variants.name(better[0])} is better than {base}, {size(better[0], metric.points)}{rest}"
-    if worse:
-        rest = "" if len(variants.others) == 1 else "; no variant is shown to be better"
-        return f"{variants.name(worse[0])} is worse than {base}, {size(worse[0], metric.points)}{rest}"
+    better, worse, equal = (
+        [variant for variant in variants.others if versus[variant].verdict == verdict]
+        for verdict in ("better", "worse", "equivalent")
+    )
+    if decided := better or worse:
+        word, diffs = "better" if better else "worse", [versus[variant].diff for variant in decided]
+        who = (
+            f"{len(decided)} of {len(variants.others)} variants are"
+            if variants.others[1:]
+            else f"{variants.name(decided[0])} is"
+        )
+        said = f"{who} {word} than {base}, by {words.points_range(diffs, metric, places=min(places, 1))}"
+        said += f"; {len(worse)} {'is' if len(worse) == 1 else 'are'} worse" if better and worse else ""
+        first = [row for row in findings.by_mean if row.rank and row.rank[0] == 1]
+        best = [variants.name(row.variant) for row in first if row.mark in ("best", "tied")]
+        if not variants.others[1:] or not best:
+            return said
+        return f"{said}; {f'{best[0]} is the best' if len(best) == 1 else 'no variant is shown to be the best'}"
     if equal:
         some = words.names(variants.brief[v] for v in equal) if len(equal) <= MOST_LISTED else f"{len(equal)} variants"
         verb, margin = "is" if len(equal) == 1 else "are", words.margin(findings.policy.margin, metric)
         return f"{words.capital(some)} {verb} equivalent to {base}, within ±{margin}"
-    return f"No difference from {base} is shown" if "not shown" in by_verdict else ""
+    return f"No difference from {base} is shown" if "not shown" in findings.comparisons.verdicts else ""
 
 
 def against_baseline(findings: Findings) -> str:
     """How the variants compare with the baseline, verdict by verdict, and which were not tested and why."""
     variants, metric = findings.variants, findings.means.metric
-    versus = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in variants.others}
+    by_mean = [row.variant for row in findings.by_mean if row.variant != variants.baseline]
+    versus = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in by_mean}
     if all(one.verdict == NOT_TESTED for one in versus.values()):
         return " ".join(not_testable(findings))
     up, down = ("lower", "higher") if metric.lower_is_better else ("higher", "lower")
@@ -108,7 +118,9 @@ def _sizes(verdict: str, chosen: Mapping[str, Comparison], versus: Mapping[str, 
         most = [name for name, one in chosen.items() if abs(one.diff.value) == largest]
         if differs:
             return f"{counted}, by {spread}{f' (most: {words.names(most)})' if len(most) <= MOST_LISTED else ''}"
-        return f"{counted} ({spread})" if undecided else counted
+        reach = max(abs(end) for one in diffs for end in (one.adjusted.low, one.adjusted.high))
+        to = f"intervals to ±{words.number(reach * metric.scale, places)}"
+        return f"{counted} (means {spread}, {to})" if undecided else counted
     if not (differs or undecided):
         return words.names(chosen)
     shown = {name: _size(one, metric, places, len(versus) <= MOST_INTERVALS) for name, one in chosen.items()}
@@ -258,6 +270,40 @@ def baseline_table(findings: Findings) -> Table:
     rows = [row for row in findings.rows if row.variant != findings.variants.baseline]
     fields = {**columns.variant_fields(findings.variants), **columns.pair_fields(findings.policy)}
     return Table("differences", "", rows, (), fields)
+
+
+def triangle(findings: Findings) -> Table:
+    """Every tested pair of many variants, by sign and colour: row minus column, the best mean first."""
+    rows, names = [row for row in findings.by_mean if row.mean.n], findings.variants
+    compared = {(pair.a.variant, pair.b.variant): pair.comparison for pair in findings.pairs}
+    compared |= {(b, a): one.reversed for (a, b), one in compared.items()}
+    metric, place = findings.means.metric, {row.variant: number for number, row in enumerate(rows)}
+
+    def cell(other: VariantRow) -> Column:
+        def of(row: VariantRow) -> Comparison | None:
+            return compared.get((row.variant, other.variant)) if place[row.variant] < place[other.variant] else None
+
+        def tip(row: VariantRow) -> str:
+            size = words.with_interval(one.adjusted, metric, signed=True) if (one := of(row)) else ""
+            return f"{row.name} − {other.name}: {size}{metric.points}, {one.verdict}" if one else ""
+
+        return Column(
+            str(place[other.variant] + 1),
+            lambda row: "\u00a0" * (of(row) is not None),  # the style sheet draws the sign
+            note=other.name,
+            mark=lambda row: columns.verdict_mark(one.verdict) if (one := of(row)) else "",
+            tip=tip,
+        )
+
+    equal = [f"{pair.a.name} and {pair.b.name}" for pair in findings.pairs if pair.comparison.verdict == "equivalent"]
+    caption = (
+        f"All {len(findings.pairs)} pairs that are compared, row − column: ▲ better, ▼ worse, ■ equal, ● undecided"
+    )
+    caption += f". Equal: {first_few(equal, '; ')}." if equal else "; no two are shown to be equal."
+    name = Column(
+        "variant", lambda row: f"{place[row.variant] + 1} {names.brief[row.variant]}", key=True, link="anchor"
+    )
+    return Table("pairs", caption, rows, (name, *map(cell, rows[1:])), folded=True, listing=True)
 
 
 def pairs_table(findings: Findings) -> Table | None:

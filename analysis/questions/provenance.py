@@ -16,16 +16,24 @@ from analysis.runs.settings import PLACES
 from analysis.runs.source_run import ENDED
 from analysis.write.document import Code, Facts, Section, Warn, present
 from analysis.write.table import Column, Table
+from experiments.config import DEFAULTS, flatten
 from experiments.errors import MOST_NAMED, duration_text, printable, setting_text, shell_words
 from experiments.files import NAME
+from experiments.presets import PRESETS, preset
 
 
 def question(findings: Findings) -> Section:
     """Code, versions, hardware, time and settings; `origin` is the first item."""
     study = findings.study
     varied = {*varying(study), *PLACES}
-    shared = tuple((path, setting_text(value)) for path, value in study.base.items() if path not in varied)
-    settings = [Facts(shared, "Settings of all runs")] * bool(shared)
+    name = getattr(study.plan, "preset", "")
+    usual = dict(flatten(preset(name).model_dump())) if name in PRESETS else DEFAULTS
+    differ = {path: value for path, value in study.base.items() if path not in varied and value != usual.get(path)}
+    shared = tuple((path, setting_text(value)) for path, value in differ.items())
+    settings = [
+        Facts(shared, f"Settings of all runs, beside {f'the preset {name}' if name in PRESETS else 'defaults'}")
+    ]
+    settings *= bool(shared)
     items = present(origin(study), trained_on(findings), *settings)
     return Section("provenance", "Provenance", items, warnings=[*_reused(study), *_across_machines(findings)])
 

@@ -103,6 +103,9 @@ def variants_table(findings: Findings) -> Table:
     held = f"{columns.held_for(findings)} (pairs: {len(findings.pairs)})"
     notes: tuple[str, ...] = (
         f"Rank: {rank_note}." if has_ranks else "",
+        ""
+        if has_ranks or len(rows) < 3
+        else "The order is by mean only: the variants are not compared with each other.",
         f"Intervals of differences hold for {held}, and verdicts are read from them." if versus else "",
         EARLY if any(one.decided_early for one in versus) else "",
         findings.conduct.counted,
@@ -127,7 +130,7 @@ def _how_to_read(findings: Findings) -> str:
         "" if margin is None else f"Shaded band: differences within ±{words.margin(margin, findings.means.metric)}.",
         "“Better”, “worse”: the interval is on one side of zero, so chance is unlikely."
         * bool({"better", "worse"} & verdicts),
-        "“Not shown”: these runs cannot tell." * ("not shown" in verdicts),
+        "“Undecided”: these runs cannot tell." * ("not shown" in verdicts),
     ]
     return " " + " ".join(filter(None, parts))
 

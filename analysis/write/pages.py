@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup, escape
@@ -13,7 +14,7 @@ from analysis.figures.style import Plot
 from analysis.words import plain
 from analysis.write import bars, latex, markdown
 from analysis.write.document import Code, Document, Facts
-from analysis.write.table import Column, Table, label_lines
+from analysis.write.table import Column, Table, as_csv, label_lines
 
 UNIT = re.compile(r"(?<=\d) (?=%|points?\b|seeds?\b)|(?<=%) (?=CI\b)|(?<=±) ")
 
@@ -47,6 +48,12 @@ def _unbroken(text: object) -> str:
     return UNIT.sub("\u00a0", plain(text))
 
 
+def _data_link(document: Document, table: Table) -> str:
+    """A table as a link that holds its CSV, so that a page that is sent alone has no dead one."""
+    text = as_csv(document.frames[table.name]) if table.listing else table.csv()
+    return f"data:text/csv;charset=utf-8,{quote(text)}"
+
+
 def _class(column: Column) -> str:
     """What the style sheet calls the cells of a column."""
     kind = "number" if column.numeric else "verdict" if column.mark else ""
@@ -69,7 +76,7 @@ def _environment(html: bool) -> jinja2.Environment:
     kinds: dict[str, Any] = {"table": Table, "plot": Plot, "facts": Facts, "code": Code}
     for name, kind in kinds.items():  # `item is table`
         environment.tests[name] = lambda item, kind=kind: isinstance(item, kind)
-    environment.filters |= {"label_lines": label_lines, "class": _class}
+    environment.filters |= {"label_lines": label_lines, "class": _class, "data": _data_link}
     environment.filters |= {"copies": _copies, "bar": bars.bar, "axis": bars.axis, "head": bars.head}
     environment.filters["lines"] = lambda code: (escape if html else markdown.fenced)(_lines(code))
     environment.filters["markdown_table"] = markdown.table

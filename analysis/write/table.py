@@ -57,7 +57,8 @@ class Column:
     the value. `note`: shown under the pointer. `key`: whether the column identifies the row, as the name of a variant
     does. `detail`: whether the page folds it away. `link`: an address for each row. `mark`: "tied" (a dagger),
     "untested" (a double dagger) or a verdict (a colour, only in HTML), or "best" (bold), also after a verdict. `math`:
-    whether what stands between "$" in its texts is math. `bars`: what the page draws before its numbers.
+    whether what stands between "$" in its texts is math. `tip`: shown under the pointer of each cell. `bars`: what the
+    page draws before its numbers.
     """
 
     label: str
@@ -70,13 +71,14 @@ class Column:
     detail: bool = False
     link: Value | None = None
     mark: Value | None = None
+    tip: Value | None = None
     math: bool = False
     bars: Bars | None = None
 
     @property
     def numeric(self) -> bool:
         """Whether the column is aligned to the right, and ordered by its values and not by its text."""
-        return self.show is not words.texts
+        return self.show not in (words.texts, words.verdicts)
 
 
 class Shown(NamedTuple):
@@ -87,6 +89,7 @@ class Shown(NamedTuple):
     mark: str
     sort: str | None
     sign: str
+    tip: str
 
     @property
     def bold(self) -> bool:
@@ -179,12 +182,18 @@ class Table:
     def _cells(self, column: Column) -> list[Shown]:
         unknown = [None] * len(self.rows)
         order = column.sort or (column.value if column.numeric else None)
-        fields = [self._values(value) if value else unknown for value in (column.link, column.mark, order)]
+        wanted = (column.link, column.mark, order, column.tip)
+        fields = [self._values(value) if value else unknown for value in wanted]
         return [
             Shown(
-                plain(text), _known(link), _known(mark), _sort(value) if order else None, _sign(mark) * column.numeric
+                plain(text),
+                _known(link),
+                _known(mark),
+                _sort(value) if order else None,
+                _sign(mark) * column.numeric,
+                _known(tip),
             )
-            for text, link, mark, value in zip(column.show(self._values(column.value)), *fields, strict=True)
+            for text, link, mark, value, tip in zip(column.show(self._values(column.value)), *fields, strict=True)
         ]
 
 
