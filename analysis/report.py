@@ -96,7 +96,7 @@ def compared(study: Runs) -> str:
         "optim.lr": "rate {:.3g}",
     }
     parts = [text.format(shared[path]) for path, text in texts.items() if path in shared]
-    parts += [f"{words.count(*images)} test images"] * (len(images) == 1)
+    parts += [f"{words.count(n)} test images" for n in images if len(images) == 1]
     return f"{', '.join(parts)}." if parts and study.recorded else ""
 
 

@@ -127,6 +127,7 @@ class Compared(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
     `source`: where the table is; "" for a study. `notes`: what a reader must know of it.
     """
 
+    format: Literal[2] = Field(2, alias="schema")
     name: str
     description: str = ""
     factors: dict[str, list[Any]]
@@ -234,7 +235,6 @@ class Study(Compared, frozen=True, extra="forbid"):
     as the configuration parses them, and adds the others. `base`: dotted settings in the file, nested ones after that.
     """
 
-    format: Literal[2] = Field(2, alias="schema")
     name: Name = Field(description="also the name of its folder")
     description: str = ""
     plugins: list[str] = Field(

@@ -277,7 +277,11 @@ def triangle(findings: Findings) -> Table:
     rows, names = [row for row in findings.by_mean if row.mean.n], findings.variants
     compared = {(pair.a.variant, pair.b.variant): pair.comparison for pair in findings.pairs}
     compared |= {(b, a): one.reversed for (a, b), one in compared.items()}
-    metric, place = findings.means.metric, {row.variant: number for number, row in enumerate(rows)}
+    metric, places = (
+        findings.means.metric,
+        min(1, words.shared_places([one.adjusted for one in compared.values()], findings.means.metric)),
+    )
+    place = {row.variant: number for number, row in enumerate(rows)}
 
     def cell(other: VariantRow) -> Column:
         def of(row: VariantRow) -> Comparison | None:
@@ -289,7 +293,7 @@ def triangle(findings: Findings) -> Table:
 
         return Column(
             str(place[other.variant] + 1),
-            lambda row: "\u00a0" * (of(row) is not None),  # the style sheet draws the sign
+            lambda row: words.number(one.diff.value * metric.scale, places, True) if (one := of(row)) else "",
             note=other.name,
             mark=lambda row: columns.verdict_mark(one.verdict) if (one := of(row)) else "",
             tip=tip,

@@ -143,7 +143,8 @@ def test_a_verdict_is_shown_in_every_output(verdict, of_verdicts):
             rows = [
                 [*map(str.strip, texts[at + 1 : at + 9])] for at, text in enumerate(texts) if text.strip() == verdict
             ]
-            assert any(text.startswith(verdict) for row in rows for text in row), output
+            word = "undecided" if verdict == "not shown" and output in ("html", "markdown", "latex", "W&B") else verdict
+            assert any(text.startswith(word) for row in rows for text in row), output
     assert results.table.loc[verdict, "verdict"] == verdict
     (said,) = [
         one for one in as_dict(results.findings)["comparisons"] if (one["variant"], one["reference"]) == (verdict, "a")

@@ -59,7 +59,7 @@ def test_a_name_of_the_paper_stands_in_tables_and_figures(tmp_path):
     drawn = files.make(study_document(findings))
     assert b"no &amp; none" in drawn["figures/forest.svg"] and b"learned-1d" not in drawn["figures/forest.svg"]
     assert findings.study.plan == study.plan and "learned-1d" in findings.comparisons.versus  # only what is shown
-    labelled = results_of(tmp_path / "labels", study={"labels": {"sinusoidal": "fixed sines"}})
+    labelled = results_of(tmp_path / "labels", labels={"sinusoidal": "fixed sines"})
     assert labelled.variants.brief["sinusoidal"] == "fixed sines" and labelled.conduct.changes == {}
 
 

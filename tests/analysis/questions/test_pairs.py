@@ -84,8 +84,8 @@ def test_lower_is_better_for_a_loss(tmp_path):
 def test_the_section_on_a_grid_of_factors_names_the_best_combination(tmp_path):
     """depth=1, logits is the baseline; both levels of the head differ by 10 points at depth 2 only."""
     section = question(analyze(read_folder(write_factorial(tmp_path, (0.80, 0.80, 0.90, 0.80)))))
-    (said,) = section.answer  # the effects are those of another section
-    assert said.startswith("Best: “depth = 2, logits”")
+    against, said = section.answer  # the effects are those of another section
+    assert against.startswith("Higher test accuracy than") and said.startswith("Best: “depth = 2, logits”")
 
 
 @pytest.mark.parametrize("far", [False, True])

@@ -35,7 +35,10 @@ def test_each_commit_has_its_runs_and_the_settings_are_those_of_all_runs(tmp_pat
         "not in a git checkout (2 runs, seeds 3)",
     ]
     assert facts["Date"] == "2025-01-01T00:00:00+00:00 to 2025-01-01T00:00:04+00:00" and "Plug-in source" not in facts
-    assert settings["model.depth"] and not settings.keys() & {"model.pos_embed", "seed", "data.root"}
+    assert not settings.keys() & {"model.pos_embed", "seed", "data.root"}  # those of the preset are not listed
+    base = {**study.plan.base, "model": {**study.plan.base["model"], "depth": 7}}
+    _, settings = facts_of(replace(study, plan=study.plan.changed(base=base)))
+    assert settings["model.depth"] == "7"
 
 
 def test_the_runs_of_a_cohort_share_its_time_and_the_most_frequent_hardware_is_first(tmp_path):
