@@ -143,7 +143,7 @@ right("W&B export, all finished", wandb, flags, ACC, "Not used: Name, Created, R
 refused("W&B export, a crash without a flag", crash, flags, "State", "crashed")
 untested("W&B export, --failed", crash, f"{flags} --failed State=crashed", "seed!=3", "Runtime")
 right("W&B export, --where", crash, f"{flags} --where State=finished", LEFT_OUT, "Runtime")
-refused("W&B export, --failed of no row", crash, f"{flags} --failed State=Crashed", "Crashed")
+refused("W&B export, --failed of no row", crash, f"{flags} --failed State=Crashed", "crashed, finished")
 refused("W&B export, all running", wandb.replace("finished", "running"), flags, "State", "running")
 rerun = crash + "misty-sun-10,finished,2024-05-02T10:00:00.000Z,70,adam,3,91.1\n"
 right("W&B export, a run again", rerun, f"{flags} --where State=finished")
@@ -203,7 +203,7 @@ if find_spec("pyarrow"):
     right("Parquet", pd.read_csv(io.StringIO(acc)).to_parquet(), "--metric acc", file="t.parquet")
 for cell in ("NaN", "-inf", ""):
     untested(f"failed: {cell or 'an empty cell'}", acc.replace(",91.1", f",{cell}"), "", "seed!=3")
-right("failed, the advice", swapped(acc.replace(",91.1", ","), ",3,", ",3.0,"), "--where seed!=3", LEFT_OUT)
+right("failed, the advice", swapped(acc.replace(",91.1", ","), ",3,", ",3.0,"), "--where seed!=3.0", LEFT_OUT)
 named = grid("method,run,acc", "$m,run_$s,$v")
 right("seeds named run_0", named, "--seed run")
 untested("failed, seeds named run_0", named.replace(",91.1", ","), "--metric acc --seed run", "run!=run_3")
@@ -239,7 +239,7 @@ for metric, verdict in {
     "Top-1 accuracy [%]": "better",
 }.items():
     right(f"direction: {metric}", plain(metric), verdict=verdict)
-right("direction: val/loss, flag", plain("val/loss", LOSS), "--higher-is-better", LOSS, verdict="worse")
+refused("direction: val/loss, flag", plain("val/loss", LOSS), "--higher-is-better", "val/loss")
 right("test/acc as fractions", plain("test/acc", FRACTION), "", FRACTION)
 refused("test/acc in percent", plain("test/acc"), "", "test/acc", "90.1")
 refused("two columns of numbers", grid("method,seed,acc,loss", "$m,$s,$v,0.$i"), "", "method, seed, acc, loss")
