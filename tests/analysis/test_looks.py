@@ -135,7 +135,7 @@ def test_a_difference_that_a_later_look_does_not_show_is_said_with_the_seeds_tha
     assert (found.verdict, found.shown_at) == ("not shown", 5)
     said = answer(results)
     assert "; shown at an earlier look, but not at this one: learned-1d (at 5 seeds)." in said
-    assert "not shown (shown at 5 seeds)" in write.make(study_document(results))["report.md"].decode()
+    assert "undecided (shown at 5 seeds)" in write.make(study_document(results))["report.md"].decode()
 
 
 def test_beyond_the_last_look_there_are_no_new_verdicts(tmp_path):
