@@ -1,19 +1,21 @@
 """The tables of `vit-train presets`, `settings`, `variants` and `data`."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import get_args, get_origin
 
 from rich.console import Console
 from rich.table import Column, Table
 
 from experiments.config import SETTINGS, RunConfig, Setting, flatten
-from experiments.errors import UserError, line_width, printable, say, setting_text
+from experiments.errors import UserError, line_width, printable, say, setting_text, writing
 from experiments.presets import PRESETS, preset
 from vit.registry import REGISTRY, did_you_mean
 
 TEXTS = {"data.root": "folder", "data.split_seed": "integer >= 0, or per-seed"}  # what is allowed
 LIMITS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}  # of JSON Schema
 LARGE = 1e6  # a limit that is no news
+SAMPLES = 8  # images of a class in a figure
 
 
 def presets() -> int:
@@ -79,8 +81,11 @@ def allowed(setting: Setting) -> str:
     return " ".join(filter(None, [kind, " and ".join(limits), "or none" * setting.optional]))
 
 
-def data(config: RunConfig) -> int:
-    """Print the images that a run of this configuration gets: their number by class and part, copies, sizes."""
+def data(config: RunConfig, figure: str = "") -> int:
+    """Print the images that a run of this configuration gets: their number by class and part, copies, sizes.
+
+    `figure`: a PNG to write, with the first `SAMPLES` training images of each class in a row.
+    """
     from experiments.data.images import copies
     from experiments.data.loading import load
 
@@ -93,6 +98,15 @@ def data(config: RunConfig) -> int:
     channels, side = config.data.image_shape
     note = f"{len(splits.classes)} classes. Images for the model: {side} x {side} pixels, {channels} channel(s)."
     _print(["class", *(Column(name, justify="right") for name in parts)], table, note)
+    if figure:
+        from torch import cat
+        from torch.nn.functional import pad
+        from torchvision.utils import save_image
+
+        by_class = (splits.train.x[splits.train.y == label][:SAMPLES] for label in range(len(splits.classes)))
+        rows_of_images = [pad(of, (0, 0, 0, 0, 0, 0, 0, SAMPLES - len(of))) for of in by_class]
+        with writing(Path(figure)), open(figure, "xb") as file:
+            save_image(splits.scaled(cat(rows_of_images)), file, nrow=SAMPLES, format="png")
     return 0
 
 

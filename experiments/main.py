@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PROG = "vit-train"
 USAGE = f"""{PROG} [--preset NAME] [--SETTING VALUE ...] [--out DIR] [--device DEVICE] [--threads N] [--tracking MODE]
-       {PROG} data [--SETTING VALUE ...]
+       {PROG} data [--SETTING VALUE ...] [--figure FILE]
        {PROG} presets
        {PROG} settings [WORD]
        {PROG} variants"""
@@ -57,6 +57,8 @@ def _parser() -> Parser:
     parser.add_argument("--threads", type=threads, metavar="N", help=about)
     about = "evaluate the test images at the end; false for a search, which must not use them (default: true)"
     parser.add_argument("--test", choices=("true", "false"), default="true", help=about)
+    about = "with data: a new PNG file for a row of training images of each class"
+    parser.add_argument("--figure", metavar="FILE", default="", help=about)
     add_tracking_arguments(parser)
     add_settings(parser)
     return parser
@@ -74,6 +76,8 @@ def _body(argv: Sequence[str]) -> int:
     from experiments.config import override
     from experiments.presets import preset
 
+    if arguments.figure and arguments.command != "data":
+        raise UserError(f"--figure: {arguments.figure!r} is allowed only after `{PROG} data`")
     if arguments.word and arguments.command != "settings":
         raise UserError(f"WORD: {arguments.word!r} is allowed only after `{PROG} settings`")
     if arguments.command in ("presets", "variants"):
@@ -81,7 +85,7 @@ def _body(argv: Sequence[str]) -> int:
     config = override(preset(arguments.preset), given_settings(arguments))
     if arguments.command == "settings":
         return listing.settings(config, arguments.word or "")
-    return listing.data(config) if arguments.command else _train(arguments, config)
+    return listing.data(config, arguments.figure) if arguments.command else _train(arguments, config)
 
 
 def _train(arguments: argparse.Namespace, config: RunConfig) -> int:

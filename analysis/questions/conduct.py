@@ -13,6 +13,7 @@ from analysis.write.document import Section, Warn, about
 from experiments.errors import MOST_NAMED, first_few
 
 BY_VALUE = ("metric", "margin", "baseline")  # fields of which a change shows both values
+WILD = 4  # times; see "How often it errs" in analysis/verdicts/README.md
 LEFT_OUT = "Runs that failed and are left out make a variant look better than it is."
 
 
@@ -29,6 +30,7 @@ def question(findings: Findings) -> Section:
         *about("failed runs", _excluded(findings), changes=True),
         *about("chance", _near_chance(findings)),
         *about("missing runs", _fewer(findings), changes=True),
+        *about("spread", _wild(findings), changes=True),
         *_code_and_machines(conduct),
     ]
     return Section("conduct", "Conduct", warnings=warnings)
@@ -41,6 +43,18 @@ def _settings(conduct: Conduct) -> list[Warn]:
         for path, values in not_held_fixed(conduct.study).items()
     ]
     return warnings
+
+
+def _wild(findings: Findings) -> list[Warn]:
+    """A variant whose standard deviation is above `WILD` times the median of the others."""
+    spreads = findings.means.values.std().dropna()
+    if findings.policy.variance != "shared" or len(spreads) < 3:
+        return []
+    wild = [name for name, sd in spreads.items() if sd > WILD * spreads.drop(name).median() > 0]
+    names = _some([findings.variants.brief[str(name)] for name in wild])
+    line = f"More than {WILD} times the standard deviation of the others (median): {names}."
+    why = "Up to 10 % of such studies show a difference that is not there; with variance: paired, 5 %."
+    return [Warn(line, why)] * bool(wild)
 
 
 def _near_chance(findings: Findings) -> list[Warn]:

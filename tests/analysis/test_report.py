@@ -3,10 +3,12 @@
 import re
 from functools import cache
 
+import pandas as pd
 import pytest
 from page import STUDIES, results, study
 from synthetic import on_dataset, results_of, write_factorial, write_study
 
+from analysis import compare
 from analysis.findings import analyze, analyze_each
 from analysis.report import headline, study_document, study_sections
 from analysis.runs.by_dataset import by_dataset, datasets_of
@@ -77,3 +79,15 @@ def test_a_study_of_several_factors_starts_with_them_and_another_with_its_varian
     assert one[:4] == ["result", "differences", "curves", "cost"]
     assert several[:3] == ["factors", "result", "differences"]
     assert several[-4:] == ["methods", "provenance", "reproduce", "runs"]
+
+
+@pytest.mark.parametrize(("far", "said"), [(1.0, 1), (0.1, 0)])
+def test_a_variant_that_scatters_more_than_four_times_as_much_as_the_others_is_named(far, said):
+    values = {"a": [0.50, 0.51, 0.52], "b": [0.60, 0.61, 0.62], "c": [0.7 - 0.05 * far, 0.7, 0.7 + 0.05 * far]}
+    rows = [
+        {"method": name, "seed": seed, "acc": value} for name, of in values.items() for seed, value in enumerate(of)
+    ]
+    for variance, notes in (("shared", said), ("paired", 0)):
+        results = compare(pd.DataFrame(rows), "acc", variance=variance)
+        found = [warning for warning in results.warnings if "4 times the standard deviation" in warning]
+        assert len(found) == notes and all("c" in warning and "variance: paired" in warning for warning in found)

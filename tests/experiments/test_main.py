@@ -8,6 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from commands import PLUGIN, ROOT, run
 from pictures import paint
@@ -163,7 +164,15 @@ def test_data_shows_what_a_run_gets(tmp_path, capsys):
         ["all", "18", "2", "4"],
     ]
     assert "2 classes. Images for the model: 8 x 8 pixels, 3 channel(s)." in printed
-    assert not (tmp_path / "runs").exists()
+    figure = tmp_path / "samples.png"
+    assert vit_train("data", *data, "--figure", figure) == 0
+    drawn = np.array(Image.open(figure))  # a row for each class, with lines of 2 pixels between
+    assert drawn.shape == (2 * 10 + 2, 8 * 10 + 2, 3)
+    of_dogs = drawn[2:10, 2:10].reshape(64, 3)
+    assert (of_dogs == of_dogs[0]).all() and of_dogs[0].tolist() != drawn[12, 2].tolist()
+    body = figure.read_bytes()
+    assert vit_train("data", *data, "--figure", figure) == 2 and figure.read_bytes() == body
+    assert vit_train("--figure", figure) == 2 and not (tmp_path / "runs").exists()
 
 
 def test_a_run_whose_images_have_moved_is_the_same_run(tmp_path, monkeypatch, capsys):
