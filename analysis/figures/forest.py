@@ -19,6 +19,7 @@ from analysis.figures.drawing import identify, legend, panels
 from analysis.figures.style import FAINT, INK, VERDICTS, Drawing, ink, style
 from analysis.figures.styles import shorts
 from analysis.verdicts import Estimate
+from analysis.words import verdicts
 from experiments.errors import UserError
 from experiments.metric import Metric
 
@@ -91,7 +92,8 @@ def draw_forest(forests: Mapping[str, Forest], width: float = WIDTH, new: Callab
     for number, (axes, (title, forest)) in enumerate(zip(below, shown.items(), strict=True)):
         axes.set_title(title, loc="left")
         marks |= _draw(axes, forest, f"bar-{number}")
-    legend(figure, {verdict: marks[verdict] for verdict in VERDICTS if verdict in marks})
+    drawn = [verdict for verdict in VERDICTS if verdict in marks]
+    legend(figure, dict(zip(verdicts(drawn), map(marks.__getitem__, drawn))))
     return figure
 
 
@@ -105,7 +107,7 @@ def plot_forest(forests: Mapping[str, Forest], width: float = WIDTH, axes: Axes 
     if len(forests) > 1:
         raise UserError(f"plot: ax: {len(forests)} datasets need a figure of their own; expected one dataset")
     marks = _draw(axes, next(iter(forests.values())).shortened, "bar-0")
-    axes.legend([*marks.values()], [*marks], loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
+    axes.legend([*marks.values()], verdicts([*marks]), loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
     return axes
 
 

@@ -65,9 +65,9 @@ def variant_table(
 
 
 def baseline_name(variants: Variants) -> str:
-    """What the head of a column calls the baseline: its name, unless that is long or has commas."""
+    """What the head of a column calls the baseline: its name, unless that is long."""
     name = variants.brief[variants.baseline]
-    return name if len(name) <= LONG_NAME and "," not in name else "the baseline"
+    return "the baseline" if len(name) > LONG_NAME else variants.name(variants.baseline) if "," in name else name
 
 
 def mean_column(metric: Metric, findings: Findings, detail: bool = False) -> Column:
