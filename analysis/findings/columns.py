@@ -90,7 +90,7 @@ def verdict_text(compared: Comparison) -> str:
 
 
 def verdict_mark(verdict: str) -> str:
-    """The mark of a verdict, or of the outcome of a claim."""
+    """The mark of a verdict: its class in the style sheet."""
     return verdict.replace(" ", "-")
 
 

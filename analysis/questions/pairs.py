@@ -277,10 +277,8 @@ def triangle(findings: Findings) -> Table:
     rows, names = [row for row in findings.by_mean if row.mean.n], findings.variants
     compared = {(pair.a.variant, pair.b.variant): pair.comparison for pair in findings.pairs}
     compared |= {(b, a): one.reversed for (a, b), one in compared.items()}
-    metric, places = (
-        findings.means.metric,
-        min(1, words.shared_places([one.adjusted for one in compared.values()], findings.means.metric)),
-    )
+    metric = findings.means.metric
+    places = min(1, words.shared_places([one.adjusted for one in compared.values()], metric))
     place = {row.variant: number for number, row in enumerate(rows)}
 
     def cell(other: VariantRow) -> Column:

@@ -1,1 +1,1 @@
-"""What speaks of several studies: their index, the ledger of claims, one table over datasets."""
+"""What speaks of several studies: their index, one table over datasets, pooled effects."""

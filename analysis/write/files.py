@@ -38,14 +38,14 @@ def make(document: Document, kinds: Iterable[str] = ()) -> dict[str, bytes]:
     drawn = {plot.name: saved(plot, "svg") for plot in document.plots}
     figures = {plot.name: inline(drawn[plot.name], plot) for plot in document.plots if not plot.beside}
     shown = document.as_shown()
+    tables = {table.name: table.csv() for table in document.tables}
+    tables |= {name: as_csv(frame) for name, frame in document.frames.items()}
     files = {
-        "report.html": pages.page(shown, figures).encode(),
+        "report.html": pages.page(shown, figures, tables).encode(),
         "report.md": pages.readme(shown).encode(),
         **{f"figures/{name}.svg": body for name, body in drawn.items()},
         **{f"figures/{plot.name}.{kind}": saved(plot, kind) for plot in document.plots for kind in kinds},
     }
-    tables = {table.name: table.csv() for table in document.tables}
-    tables |= {name: as_csv(frame) for name, frame in document.frames.items()}
     return files | {f"tables/{name}.csv": text.encode() for name, text in tables.items()}
 
 

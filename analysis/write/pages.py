@@ -14,15 +14,15 @@ from analysis.figures.style import Plot
 from analysis.words import plain
 from analysis.write import bars, latex, markdown
 from analysis.write.document import Code, Document, Facts
-from analysis.write.table import Column, Table, as_csv, label_lines
+from analysis.write.table import Column, Table, label_lines
 
 UNIT = re.compile(r"(?<=\d) (?=%|points?\b|seeds?\b)|(?<=%) (?=CI\b)|(?<=±) ")
 
 
-def page(document: Document, figures: Mapping[str, Markup]) -> str:
-    """Return the page: one file that loads nothing. `figures`: name -> drawing."""
+def page(document: Document, figures: Mapping[str, Markup], tables: Mapping[str, str]) -> str:
+    """Return the page: one file that loads nothing. `figures`: name -> drawing; `tables`: name -> CSV."""
     template = _environment(True).get_template("report.html.j2")
-    return template.render(document=document, figures=figures)
+    return template.render(document=document, figures=figures, tables=tables)
 
 
 def readme(document: Document) -> str:
@@ -48,12 +48,6 @@ def _unbroken(text: object) -> str:
     return UNIT.sub("\u00a0", plain(text))
 
 
-def _data_link(document: Document, table: Table) -> str:
-    """A table as a link that holds its CSV, so that a page that is sent alone has no dead one."""
-    text = as_csv(document.frames[table.name]) if table.listing else table.csv()
-    return f"data:text/csv;charset=utf-8,{quote(text)}"
-
-
 def _class(column: Column) -> str:
     """What the style sheet calls the cells of a column."""
     kind = "number" if column.numeric else "verdict" if column.mark else ""
@@ -76,7 +70,7 @@ def _environment(html: bool) -> jinja2.Environment:
     kinds: dict[str, Any] = {"table": Table, "plot": Plot, "facts": Facts, "code": Code}
     for name, kind in kinds.items():  # `item is table`
         environment.tests[name] = lambda item, kind=kind: isinstance(item, kind)
-    environment.filters |= {"label_lines": label_lines, "class": _class, "data": _data_link}
+    environment.filters |= {"label_lines": label_lines, "class": _class, "quote": quote}
     environment.filters |= {"copies": _copies, "bar": bars.bar, "axis": bars.axis, "head": bars.head}
     environment.filters["lines"] = lambda code: (escape if html else markdown.fenced)(_lines(code))
     environment.filters["markdown_table"] = markdown.table

@@ -61,7 +61,8 @@ def numbers(texts):
 def cells_of(results, folder):
     """Output -> the texts of the cells of its tables."""
     document = study_document(results.findings)
-    page = pages.page(document.as_shown(), {plot.name: Markup() for plot in document.plots})
+    csvs = dict.fromkeys([*document.frames, *(table.name for table in document.tables)], "")
+    page = pages.page(document.as_shown(), {plot.name: Markup() for plot in document.plots}, csvs)
     made = workspace.workspace(results.findings, document, folder, "team", "project")
     panels = [panel.markdown for section in made.sections for panel in section.panels if hasattr(panel, "markdown")]
     tex = latex.table(paper_table(results.findings.as_typed, None)).replace(r"\\", "&").replace("{}", "")

@@ -157,7 +157,7 @@ def test_a_note_is_shown_at_its_first_table_and_warnings_are_one_line_that_opens
     tables = [Table(name, "Caption.", [{"a": "b"}], (Column("a", "a"),), notes=("A note.",)) for name in "xy"]
     warnings, empty = [Warn("A.", "More.", "code"), Warn("B.", topic="plan", changes=True)], Section("empty", "Nothing")
     document = Document("t", "", "s", (), warnings, [Section("result", "Results", tables), empty]).as_shown()
-    page = pages.page(document, {})
+    page = pages.page(document, {}, {table.name: table.csv() for table in document.tables})
     assert page.count("A note.") == pages.readme(document).count("A note.") == 1
     (box,) = re.findall(r'<details class="notes warnings changing">.*?</details>', page, re.DOTALL)
     assert "<summary>2 notes: plan, code (1 can change a verdict)</summary>" in box
