@@ -15,8 +15,8 @@ from experiments.tracking import add_tracking_arguments
 from vit.registry import nearest
 
 if TYPE_CHECKING:
+    from experiments.compared import RunSpec
     from experiments.config import RunConfig
-    from experiments.study import RunSpec
     from experiments.tracker import Tracker
 
 PROG = "vit-train"
@@ -92,9 +92,9 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     import torch
 
     from experiments.checks import warn_of_no_effect
+    from experiments.compared import RunSpec
     from experiments.runs.record import is_finished
     from experiments.runs.run import train
-    from experiments.study import RunSpec
     from experiments.tracker import Tracker
     from experiments.tracking import Tracking, agent_run
 

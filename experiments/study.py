@@ -7,32 +7,21 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    Field,
-    PrivateAttr,
-    StrictInt,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, Field, StrictInt, ValidationInfo, field_validator, model_validator
 
-from experiments.config import SECTIONS, RunConfig, changed_settings, flatten, override, run_id, unplaced
-from experiments.errors import first_line, format_level
+from experiments.compared import KIND, SCHEMA, Compared, RunSpec, check_names, runs_of
+from experiments.config import SECTIONS, RunConfig, changed_settings, flatten, override, unplaced
+from experiments.errors import format_level
 from experiments.files import RecordError, read_json, write_json
-from experiments.metric import EXPECTED, Metric, is_metric
-from experiments.stated import MAX_RUNS, Family, Levels, Looks, Margin, MetricName, Name, Seeds, Variance, read_margin
-from experiments.tuned import Tuned
+from experiments.metric import Metric
+from experiments.stated import MAX_RUNS, Family, Levels, Looks, MetricName, Name, Seeds, read_margin
 from vit.registry import REGISTRY, nearest
 
 STUDY = "study.json"
-SCHEMA = 2  # of study.json
 OLDER = "5882561a"  # the last commit that reads and resumes studies of the schema before
 REFERENCE = Path(__file__).resolve().parents[1] / "analysis" / "reference"  # of a checkout: exports of its authors
 GRID = ("tuning", "base", "factors", "extra")  # fields that decide which runs a study has
@@ -41,55 +30,6 @@ OTHER_FOLDERS = ("locks", "report", "tuning", "wandb")  # in a study's folder, b
 OTHER_FILES = (".db", ".json", ".jsonl", ".lock", ".log", ".yaml")  # endings of the files there
 WHY_OTHER = "another version trained it, or the source of its plug-in was changed or is not recorded there"
 """Why a run of study.json has another run id here, though its settings are the same."""
-KIND = "model.pos_embed"
-MAX_SLUG = 60  # characters of a variant's label in the name of a folder
-
-
-class RunSpec(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
-    """One run of a study: its name, which is also that of its folder, its variant, the variant's levels, its seed.
-
-    `levels` are by dotted path. A run of a sweep has its configuration, too.
-    """
-
-    name: str = Field(alias="run")
-    run_id: str
-    variant: str
-    levels: Levels = {}
-    seed: StrictInt
-    _config: RunConfig | None = PrivateAttr(None)
-
-    @classmethod
-    def of(cls, name: str, config: RunConfig, variant: str = "", levels: Mapping[str, Any] | None = None) -> RunSpec:
-        """The run of a configuration. In the name, `{}` is the place of the first 8 digits of the run id."""
-        digits = run_id(config)
-        name = name.replace("{}", digits[:8])
-        spec = cls(name=name, run_id=digits, variant=variant, levels=dict(levels or {}), seed=config.seed)
-        return spec.configured(config)
-
-    def configured(self, config: RunConfig) -> RunSpec:
-        """The run with this configuration."""
-        run = self.model_copy()
-        run._config = config
-        return run
-
-    @property
-    def config(self) -> RunConfig:
-        """The configuration of a run of a sweep."""
-        assert self._config is not None, f"{self.name} is of a study that was read for a report"
-        return self._config
-
-
-def runs_of(variants: Iterable[RunSpec], seeds: Iterable[int]) -> list[RunSpec]:
-    """The runs of these variants, each given by one run, with these seeds: ordered by seed, so that early results are
-    paired. The name of a run's folder shows the variant, the seed and the run id.
-    """
-    runs, variants = [], list(variants)
-    for seed in seeds:
-        for run in variants:
-            slug = re.sub(r"[^A-Za-z0-9._=,+-]+", "-", run.variant.replace(", ", ","))[:MAX_SLUG].strip(".-,")
-            config = run.config.model_copy(update={"seed": seed})  # validated: the variant by its run, the seed before
-            runs.append(RunSpec.of(f"{slug or 'variant'}-s{seed}-{{}}", config, run.variant, run.levels))
-    return runs
 
 
 class Reuse(BaseModel, frozen=True, extra="forbid"):
@@ -118,113 +58,6 @@ class Earlier(BaseModel, frozen=True, extra="forbid"):
 
     runs: StrictInt
     stated: dict[str, Any]
-
-
-class Compared(BaseModel, frozen=True, extra="forbid", populate_by_name=True):
-    """What a report compares: the runs of a table, or of a study.
-
-    `base`: the nested settings that every run starts from. `lower_is_better`: of a metric that is a column of a table.
-    `source`: where the table is; "" for a study. `notes`: what a reader must know of it.
-    """
-
-    format: Literal[2] = Field(2, alias="schema")
-    name: str
-    description: str = ""
-    factors: dict[str, list[Any]]
-    extra: list[Levels] = []
-    base: dict[str, Any] = {}
-    baseline: str
-    metric: str
-    lower_is_better: bool | None = None
-    margin: Margin | None
-    looks: Looks = []
-    variance: Variance = "shared"
-    family: Family = "all"
-    names: dict[str, str] = {}
-    labels: dict[str, str] = {}
-    tuning: Tuned | None = None
-    command: str | None = None
-    source: str = ""
-    notes: list[str] = []
-    runs: list[RunSpec] = []
-
-    @field_validator("runs")
-    @classmethod
-    def _check_runs(cls, runs: list[RunSpec]) -> list[RunSpec]:
-        """No two runs may be counted as one."""
-        known: dict[Any, str] = {}
-        for run in runs:
-            _check_names(run.levels)
-            for key, what in ((run.name, "is listed twice"), ((run.variant, run.seed), "has the variant and seed of")):
-                if key in known:
-                    raise ValueError(f"{run.name} {what}{f' {known[key]}' if key != run.name else ''}")
-                known[key] = run.name
-        return runs
-
-    @model_validator(mode="after")
-    def _check_compared(self) -> Self:
-        if self.runs and self.baseline not in self.variants:
-            raise ValueError(f"baseline: no run has the variant {self.baseline!r}")
-        if self.tuning and (untuned := [label for label in self.variants if label not in self.tuning.variants]):
-            raise ValueError(f"tuning.variants: has no settings for {untuned[0]!r}")
-        if self.lower_is_better is None and not is_metric(self.metric):
-            raise ValueError(f"metric: {self.metric!r} is not allowed: {EXPECTED}")
-        return self
-
-    @classmethod
-    def parse(cls, tree: Any, source: str) -> Self:
-        """What is compared, from its plain form. Raises `RecordError` naming source and field."""
-        try:
-            return cls.model_validate(tree)
-        except ValidationError as error:
-            raise RecordError(f"{source}: {first_line(error, known=FIELDS if cls is Study else ())}") from error
-
-    def changed(self, **fields: Any) -> Self:
-        """The same with other fields, which the caller has checked."""
-        return self.model_copy(update=fields)
-
-    def tree(self) -> dict[str, Any]:
-        """The plain form: the fields that were given."""
-        tree = {"schema": SCHEMA, **self.model_dump(by_alias=True, exclude_unset=True)}
-        return {**tree, "tuning": self.tuning.tree()} if self.tuning else tree
-
-    @property
-    def compared_by(self) -> Metric:
-        """The metric, which knows what is better."""
-        return Metric(self.metric, {True: "lower", False: "higher", None: ""}[self.lower_is_better])
-
-    @property
-    def tuned_settings(self) -> tuple[str, ...]:
-        """The settings that were tuned for each variant; empty for a study that was not tuned."""
-        return tuple(self.tuning.space) if self.tuning else ()
-
-    def settings(self, run: RunSpec) -> dict[str, Any]:
-        """The settings of a run without its seed, by dotted path: those that differ from the defaults, its levels, and
-        those that were tuned for its variant.
-        """
-        tuned = self.tuning.variants[run.variant].settings if self.tuning else {}
-        return {**changed_settings(self.base), **run.levels, **tuned}
-
-    @property
-    def one_change(self) -> bool:
-        """Whether all variants but one come from `extra`: names then say only what differs from that one."""
-        return bool(self.extra) and all(len(levels) == 1 for levels in self.factors.values())
-
-    @property
-    def has_grid(self) -> bool:
-        """Whether the variants are every combination of two levels or more of two factors or more."""
-        paths, levels = [factor.split("+") for factor in self.factors], [run.levels for run in self.variants.values()]
-        rows = {tuple(str([of.get(path) for path in linked]) for linked in paths) for of in levels}
-        numbers = [len(set(column)) for column in zip(*rows, strict=True)]
-        return len(numbers) > 1 and min(numbers) > 1 and len(rows) == math.prod(numbers)
-
-    @property
-    def variants(self) -> dict[str, RunSpec]:
-        """Variant -> its first run, in the order of the runs."""
-        first: dict[str, RunSpec] = {}
-        for run in self.runs:
-            first.setdefault(run.variant, run)
-        return first
 
 
 class Study(Compared, frozen=True, extra="forbid"):
@@ -301,7 +134,7 @@ class Study(Compared, frozen=True, extra="forbid"):
         for name in SECTIONS & base.keys():
             if not isinstance(base[name], dict):
                 raise ValueError(f"{name}: {str(base[name])[:60]!r} is not a section of settings")
-        _check_names(changed_settings(base))
+        check_names(changed_settings(base))
         return base
 
     @field_validator("runs")
@@ -430,13 +263,6 @@ class Study(Compared, frozen=True, extra="forbid"):
         return dict(flatten({**{field: getattr(self, field) for field in GRID}, "base": base, "tuning": tuned}))
 
 
-def _check_names(settings: Mapping[str, Any]) -> None:
-    """The two names by which reports look settings up are text. Other values may be of earlier versions."""
-    for path in ("data.name", KIND):
-        if not isinstance(settings.get(path, ""), str):
-            raise ValueError(f"{path}: {str(settings[path])[:60]!r} is not a name")
-
-
 def _check_level(factor: str, level: Any) -> None:
     count = len(factor.split("+"))
     if count > 1 and not (isinstance(level, list) and len(level) == count):
@@ -447,4 +273,4 @@ def _check_level(factor: str, level: Any) -> None:
 
 
 OURS = ("format", "preset", "lower_is_better", "source", "notes", "tuning", "sources", "command", "runs", "earlier")
-FIELDS = tuple(name for name in Study.model_fields if name not in OURS)  # of the YAML file
+FIELDS = Study.stated = tuple(name for name in Study.model_fields if name not in OURS)  # of the YAML file

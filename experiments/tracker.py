@@ -15,11 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from experiments.compared import RunSpec
 from experiments.errors import UserError, plural, say
 from experiments.files import check_name, delete_folders, own_folder, write_json
 from experiments.metric import METRICS, last_and_best
 from experiments.runs import record, resume
-from experiments.study import STUDY, RunSpec, Study
+from experiments.study import STUDY, Study
 from experiments.tracking import (
     ANSWER_SECONDS,
     FOLDER,

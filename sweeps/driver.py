@@ -13,12 +13,12 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, assert_never
 
+from experiments.compared import RunSpec
 from experiments.errors import UserError, duration_text
 from experiments.files import RecordError, own_folder, write_text
 from experiments.metric import Metric
 from experiments.runs import record
 from experiments.runs.resume import epochs_done
-from experiments.study import RunSpec
 from experiments.tracker import Tracker
 from sweeps.engines.contract import Done, Engine, Epoch, Event, Failed, Task, Worker
 from sweeps.progress import ProgressDisplay, result_text

@@ -5,12 +5,13 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from experiments.checks import check_plugin, missing_need
+from experiments.compared import RunSpec, runs_of
 from experiments.config import RunConfig, flatten, override, run_id
 from experiments.errors import UserError, format_level
 from experiments.metric import Metric
 from experiments.presets import PRESETS, preset
 from experiments.stated import Levels, baseline_of
-from experiments.study import RunSpec, Study, runs_of
+from experiments.study import Study
 from experiments.tuned import Tuned
 from vit.registry import nearest
 

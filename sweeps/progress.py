@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from experiments.compared import RunSpec
 from experiments.errors import printable
 from experiments.metric import Metric
-from experiments.study import RunSpec, Study
+from experiments.study import Study
 
 
 class ProgressDisplay:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from experiments.catalogue import DATASETS
+from experiments.compared import RunSpec
 from experiments.config import run_id
 from experiments.errors import UserError, writing
 from experiments.files import check_own
@@ -16,7 +17,7 @@ from experiments.locks import DRIVER_LOCK, lock
 from experiments.runs import record
 from experiments.runs.history import Look, add_look
 from experiments.runs.reused import ReusedRuns, merged, reused_runs
-from experiments.study import OTHER_FOLDERS, STUDY, WHY_OTHER, RunSpec, Study
+from experiments.study import OTHER_FOLDERS, STUDY, WHY_OTHER, Study
 from vit import plugins
 
 DRIVER_SECONDS = 1.0  # in which a driver that is ending ends, and one that only looks at the lock has looked

@@ -5,9 +5,9 @@ import math
 from collections.abc import Container, Sequence
 from typing import Any
 
+from experiments.compared import RunSpec
 from experiments.config import cohort_key
 from experiments.runs.resume import read_members
-from experiments.study import RunSpec
 from experiments.tracker import Tracker
 from sweeps.driver import Driver
 from sweeps.engines.contract import Engine, Task

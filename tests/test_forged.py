@@ -23,6 +23,7 @@ import analysis.main
 import experiments.main
 import sweeps.main
 from analysis.write import files
+from experiments.compared import RunSpec
 from experiments.data.folder import read_folder
 from experiments.errors import UserError, writing
 from experiments.files import open_own
@@ -30,7 +31,7 @@ from experiments.runs import record, resume
 from experiments.runs.run import train
 from experiments.runs.trained import load_model
 from experiments.sections import DataConfig
-from experiments.study import RunSpec, Study
+from experiments.study import Study
 from sweeps.commands.status import read_states
 from sweeps.study_folder import LOG, the_only_driver
 from sweeps.tuning.journal import open_journal

@@ -21,13 +21,14 @@ from analysis.runs.held_fixed import without_locations
 from analysis.runs.runs import Runs
 from analysis.runs.settings import leaves, nested
 from analysis.runs.source_run import COLUMNS, ENDED, TEXTS, check_row
+from experiments.compared import Compared
 from experiments.config import DEFAULTS, completed, unplaced
 from experiments.errors import UserError, writing
 from experiments.files import UNUSABLE, RecordError, finite, read_bytes, write_bytes
 from experiments.metric import is_metric
 from experiments.runs import exports
 from experiments.runs.exports import CURVES, FILES, PLUGINS, RUNS, Export, is_export
-from experiments.study import STUDY, Compared, Study
+from experiments.study import STUDY, Study
 
 PATH = re.compile(r"""(?<![\w./~-])(?:~[\w.-]*)?/(?!/)[^\s,;:\])"']+""")  # an absolute one, not that of a URL
 SOURCES = TypeAdapter(dict[str, dict[str, str]])  # digest -> file -> its text

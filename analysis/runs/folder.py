@@ -15,12 +15,13 @@ from analysis.runs.exported import read_export
 from analysis.runs.runs import Runs
 from analysis.runs.settings import leaves, level_text
 from analysis.runs.source_run import COLUMNS, ENDED, SourceRun, check_row
+from experiments.compared import RunSpec
 from experiments.config import DEFAULTS, LOCATIONS, completed, plain
 from experiments.runs import record
 from experiments.runs.exports import is_export
 from experiments.runs.history import read_looks
 from experiments.runs.reused import reused_runs
-from experiments.study import STUDY, Reuse, RunSpec, Study
+from experiments.study import STUDY, Reuse, Study
 from vit.plugins import digest
 
 

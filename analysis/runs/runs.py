@@ -12,11 +12,12 @@ import pandas as pd
 
 from analysis.runs.settings import leaves, level_text
 from analysis.runs.source_run import COLUMNS, ENDED, NUMBERS, SourceRun
+from experiments.compared import Compared
 from experiments.config import completed
 from experiments.files import RecordError
 from experiments.metric import Metric, known_metrics
 from experiments.runs.history import Look
-from experiments.study import Compared, Study
+from experiments.study import Study
 
 EPOCH = ("run", "variant", "seed", "epoch")  # the first columns of curves
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
+from experiments.compared import Compared
 from experiments.errors import first_line
 from experiments.files import RecordError, read_json
 from experiments.runs.history import Look
-from experiments.study import STUDY, Compared, Study
+from experiments.study import STUDY, Study
 
 RUNS, CURVES, PLUGINS = "runs.csv", "curves.csv", "plugins.json"
 FILES = (RUNS, CURVES, PLUGINS, STUDY)

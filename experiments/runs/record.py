@@ -25,10 +25,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, create_model
 
 from experiments import files
+from experiments.compared import RunSpec
 from experiments.errors import first_line
 from experiments.files import RecordError, canonical, finite, read_json, reading, write_json
 from experiments.metric import LARGEST, is_metric
-from experiments.study import RunSpec
 
 SCHEMA = 1
 CONFIG, METRICS, SUMMARY = "config.json", "metrics.csv", "summary.json"

@@ -14,6 +14,7 @@ import torch
 
 from experiments.catalogue import DATASETS
 from experiments.checks import check_plugin
+from experiments.compared import RunSpec
 from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.data.folder import files_digest
@@ -24,7 +25,6 @@ from experiments.files import read_json
 from experiments.locks import lock_runs
 from experiments.runs import predictions, provenance, record, resume
 from experiments.runs.state import RunState, is_finite, remove_temporary_files, summary_of
-from experiments.study import RunSpec
 from experiments.training.fit import Row, fit
 from experiments.training.stacked import Stacked
 from experiments.training.trainer import GRID_LIMIT, Solo

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from safetensors.torch import save
 from torch import Tensor
 
+from experiments.compared import RunSpec
 from experiments.config import load, run_id
 from experiments.data.images import Splits
 from experiments.errors import UserError, first_line, writing
@@ -23,7 +24,6 @@ from experiments.files import PART, check_own, delete_file, own_folder, write_by
 from experiments.metric import Metric
 from experiments.runs import provenance, record, resume
 from experiments.runs.provenance import source_files
-from experiments.study import RunSpec
 from experiments.training.fit import Row
 from experiments.training.stacked import Stacked
 from experiments.training.trainer import Solo

@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from experiments.compared import RunSpec
 from experiments.errors import UserError, say
 from experiments.runs.record import ERROR
-from experiments.study import RunSpec, Study
+from experiments.study import Study
 from experiments.tracker import Tracker
 from experiments.tracking import add_tracking_arguments, agent_run
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_study

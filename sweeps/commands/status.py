@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from experiments.compared import RunSpec
 from experiments.config import DEFAULTS
 from experiments.errors import duration_text, printable, say
 from experiments.files import UNUSABLE, read_bytes
@@ -22,7 +23,7 @@ from experiments.runs import record
 from experiments.runs.resume import NAME as RESUME
 from experiments.runs.resume import read_note
 from experiments.runs.reused import reused_runs
-from experiments.study import STUDY, RunSpec, Study
+from experiments.study import STUDY, Study
 from experiments.version import now
 from sweeps.commands.arguments import add_study_dir_command, existing_study
 from sweeps.tuning.tuning_plan import JOURNAL, RUNS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
-from experiments.study import RunSpec
+from experiments.compared import RunSpec
 
 
 @dataclass(frozen=True)

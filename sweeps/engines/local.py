@@ -16,10 +16,10 @@ from multiprocessing.connection import Connection, wait
 from typing import cast
 
 from experiments.cli import INTERRUPTS
+from experiments.compared import RunSpec
 from experiments.devices import CORES
 from experiments.errors import UserError, say, writing
 from experiments.files import open_own
-from experiments.study import RunSpec
 from sweeps.engines.contract import Event, Failed, Slot, Task
 from sweeps.engines.training import Training, failure, redirect_output
 

@@ -22,8 +22,8 @@ import ray
 from ray.exceptions import RayError
 
 from experiments.cli import INTERRUPTS
+from experiments.compared import RunSpec
 from experiments.errors import UserError, say
-from experiments.study import RunSpec
 from sweeps.engines.contract import Event, Failed, Slot, Task
 from sweeps.engines.ray_actor import Actor, versions
 from sweeps.engines.training import DOWNLOAD, failure

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import ray
 
+from experiments.compared import RunSpec
 from experiments.errors import UserError
-from experiments.study import RunSpec
 from sweeps.engines.contract import Event, Failed, Slot, Task
 from sweeps.engines.training import Training, failure, redirect_output
 from vit.plugins import OWN_PACKAGES, digest

@@ -18,9 +18,9 @@ from sweeps.engines.contract import Done, Epoch, Event, Failed, Slot, Task
 if TYPE_CHECKING:
     import torch
 
+    from experiments.compared import RunSpec
     from experiments.config import RunConfig
     from experiments.data.images import Splits
-    from experiments.study import RunSpec
 
 DOWNLOAD = "VIT_DOWNLOAD"  # in the environment: 1 where the user, and not only a study, says `data.download`
 MAX_REASON = 500  # characters of an error in one line

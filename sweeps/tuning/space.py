@@ -8,9 +8,9 @@ from itertools import product
 from typing import Any
 
 from experiments.checks import missing_need
+from experiments.compared import RunSpec
 from experiments.config import SETTINGS, RunConfig, flatten, override
 from experiments.errors import UserError, format_level
-from experiments.study import RunSpec
 from experiments.tuned import Range
 from vit.registry import nearest
 

@@ -12,10 +12,10 @@ from typing import Any
 import optuna
 from optuna.trial import Trial, TrialState
 
+from experiments.compared import RunSpec
 from experiments.errors import UserError, say
 from experiments.files import RecordError, own_folder, write_text
 from experiments.runs import record, resume
-from experiments.study import RunSpec
 from experiments.tracker import Tracker
 from experiments.tuned import TunedTrial, best_trial
 from sweeps.driver import Driver

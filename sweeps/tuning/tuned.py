@@ -11,11 +11,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from experiments.compared import RunSpec
 from experiments.config import unplaced
 from experiments.errors import UserError, first_line
 from experiments.files import write_text
 from experiments.runs.record import read_ended
-from experiments.study import RunSpec, Study
+from experiments.study import Study
 from experiments.tuned import Range, Tuned, TunedTrial, TunedVariant, best_trial
 from experiments.version import code
 from experiments.yaml_file import read_mapping

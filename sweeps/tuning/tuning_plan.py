@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from experiments.catalogue import DATASETS
+from experiments.compared import RunSpec, runs_of
 from experiments.config import changed_settings, override, run_id
 from experiments.errors import UserError
 from experiments.files import canonical
 from experiments.sections import PER_SEED
-from experiments.study import STUDY, RunSpec, Study, runs_of
+from experiments.study import STUDY, Study
 from sweeps.tuning.space import Space
 
 FIRST_SEED = 1_000_000  # trial n of each variant has the seed FIRST_SEED + n, so the variants share their seeds

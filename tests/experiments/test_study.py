@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import tiny
 
+from experiments.compared import RunSpec
 from experiments.files import RecordError
-from experiments.study import RunSpec, Study
+from experiments.study import Study
 
 REFERENCE = sorted((Path(__file__).parents[2] / "analysis" / "reference").rglob("study.json"))
 RUN = {"run": "a-s0", "run_id": "0123", "variant": "a", "levels": {"model.depth": 1}, "seed": 0}

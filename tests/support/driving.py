@@ -7,7 +7,7 @@ from typing import Any
 
 import tiny
 
-from experiments.study import RunSpec
+from experiments.compared import RunSpec
 from sweeps.engines.contract import Done, Engine, Event, Failed, Task, Worker
 from sweeps.study_folder import LOG
 

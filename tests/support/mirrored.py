@@ -12,9 +12,9 @@ import study_file
 import tiny
 from wandb_server import Run, WandbServer
 
+from experiments.compared import RunSpec
 from experiments.runs import record
 from experiments.runs.run import train
-from experiments.study import RunSpec
 from experiments.tracker import Tracker
 from experiments.tracking import Tracking
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from stubbed import finish
 
+from experiments.compared import RunSpec
 from experiments.data.folder import files_digest
-from experiments.study import RunSpec
 from sweeps.engines.contract import Done, Epoch, Event, Failed, Task
 from sweeps.engines.training import failure
 

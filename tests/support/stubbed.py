@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.compared import RunSpec
 from experiments.files import write_text
 from experiments.runs import record
-from experiments.study import RunSpec, Study
+from experiments.study import Study
 from sweeps.builtin import parse_study
 from sweeps.plan import make_plan
 from sweeps.study_folder import StudyFolder

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from experiments.compared import RunSpec
 from experiments.config import RunConfig, override
 from experiments.runs import record
 from experiments.runs.run import train
-from experiments.study import RunSpec
 from experiments.training import stacked
 from experiments.training.stacked import Stacked
 from experiments.training.trainer import Solo

@@ -5,12 +5,12 @@ import tiny
 import torch
 from safetensors.torch import load_file
 
+from experiments.compared import RunSpec
 from experiments.config import run_id
 from experiments.evaluation import measure
 from experiments.metric import Metric, is_metric, metric_of_column
 from experiments.runs import record
 from experiments.runs.run import train
-from experiments.study import RunSpec
 
 CONSTANT = {"optim__schedule": "constant", "eval__fewshot": "digits", "eval__shots": "2"}
 LENGTHS = {**CONSTANT, "eval__epochs": "1,2,3"}

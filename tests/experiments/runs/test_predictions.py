@@ -9,10 +9,10 @@ import tiny
 import torch
 from safetensors.torch import load_file
 
+from experiments.compared import RunSpec
 from experiments.data import loading
 from experiments.runs import predictions, record
 from experiments.runs.run import train
-from experiments.study import RunSpec
 from experiments.training.trainer import initial_model
 
 

@@ -13,11 +13,11 @@ from commands import run
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.compared import RunSpec
 from experiments.errors import UserError
 from experiments.files import write_bytes, write_text
 from experiments.runs import record
 from experiments.runs.record import RecordError
-from experiments.study import RunSpec
 
 ROWS = [{"epoch": 1, "lr": 0.1, "train/loss": 1 / 3}, {"epoch": 2, "lr": 1e-300, "train/loss": math.nan}]
 

@@ -17,12 +17,12 @@ import tiny
 import torch
 from safetensors.torch import load_file
 
+from experiments.compared import RunSpec
 from experiments.errors import UserError
 from experiments.locks import lock
 from experiments.runs import record, resume
 from experiments.runs.resume import read_note
 from experiments.runs.run import train
-from experiments.study import RunSpec
 
 ROOT = Path(__file__).resolve().parents[3]
 

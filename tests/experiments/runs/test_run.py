@@ -18,6 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from experiments import version
+from experiments.compared import RunSpec
 from experiments.config import RunConfig, override, run_id
 from experiments.data import loading
 from experiments.errors import UserError
@@ -25,7 +26,6 @@ from experiments.files import RecordError
 from experiments.runs import record
 from experiments.runs.provenance import model_cost
 from experiments.runs.run import pick_device, train
-from experiments.study import RunSpec
 from experiments.training.trainer import Solo
 from vit import ViT, ViTConfig
 from vit.registry import REGISTRY

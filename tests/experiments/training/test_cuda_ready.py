@@ -18,12 +18,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from experiments.compared import RunSpec
 from experiments.config import RunConfig, override
 from experiments.data import loading
 from experiments.data.loading import Images, Splits
 from experiments.presets import preset
 from experiments.runs.run import train
-from experiments.study import RunSpec
 from experiments.training import fit, stacked
 from experiments.training import step as step_module
 from experiments.training import trainer as trainers

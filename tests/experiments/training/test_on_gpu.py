@@ -9,10 +9,10 @@ import pytest
 import tiny
 import torch
 
+from experiments.compared import RunSpec
 from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.runs.run import train
-from experiments.study import RunSpec
 from experiments.training.fit import fit
 from vit import kernels
 from vit.registry import REGISTRY

@@ -9,12 +9,12 @@ import pytest
 import tiny
 import torch
 
+from experiments.compared import RunSpec
 from experiments.config import RunConfig, cohort_key, override
 from experiments.data import loading
 from experiments.runs import run as run_module
 from experiments.runs.provenance import model_cost
 from experiments.runs.run import cohort_sizes, train
-from experiments.study import RunSpec
 from experiments.training.fit import evaluate, fit
 from experiments.training.stacked import Stacked
 from experiments.training.trainer import Solo, step_key

@@ -8,9 +8,9 @@ import pytest
 import torch
 from stubbed import STUDY
 
+from experiments.compared import RunSpec
 from experiments.config import RunConfig, override
 from experiments.data import loading
-from experiments.study import RunSpec
 from sweeps.engines.contract import Slot, Task
 from sweeps.engines.local import local_slots
 from sweeps.engines.training import Training

@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 from stubbed import finish
 
+from experiments.compared import RunSpec
 from experiments.config import load
 from experiments.errors import UserError
 from experiments.files import write_json
 from experiments.runs import record, resume
-from experiments.study import RunSpec
 from experiments.tuned import best_trial
 from sweeps.builtin import parse_study
 from sweeps.plan import apply_tuned, make_plan
