@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from analysis.outputs.notebook import Results
 
 
-from analysis.asked import Asked, described
+from analysis.options import ReportOptions, described
 from experiments.errors import UserError
 
 
@@ -31,8 +31,8 @@ def compare(frame: pd.DataFrame, metric: str = "", factor: Any = (), **asked: An
     from analysis.outputs.notebook import results
     from analysis.runs.table import read_table
 
-    stated = Asked.of(**{"metric": metric or None, "factor": factor, **asked})
-    return results(read_table(frame, "the table", stated.called("compare", "frame")))
+    options = ReportOptions.of(**{"metric": metric or None, "factor": factor, **asked})
+    return results(read_table(frame, "the table", options.called("compare", "frame")))
 
 
 def read(source: str | Path, metric: str | None = None, **asked: Any) -> Results:
@@ -48,8 +48,8 @@ def read(source: str | Path, metric: str | None = None, **asked: Any) -> Results
 
     if not isinstance(source, str | Path):
         raise UserError(f"read: expected a folder or a file, not a {type(source).__name__}; compare takes a DataFrame")
-    stated = Asked.of(**{"metric": metric, **asked})
-    return results(read_each(str(source), stated.called("read", repr(str(source)))))
+    options = ReportOptions.of(**{"metric": metric, **asked})
+    return results(read_each(str(source), options.called("read", repr(str(source)))))
 
 
 read.__doc__ = f"{read.__doc__}{described()}"

@@ -8,9 +8,9 @@ import webbrowser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from analysis.asked import Asked, flag_of
 from analysis.findings import Findings, analyze, analyze_each
 from analysis.findings.conduct import record_looks
+from analysis.options import ReportOptions, flag_of
 from analysis.outputs.paper_table import check_file, table_of, write_table
 from analysis.runs.by_dataset import ADVICE, by_dataset
 from analysis.runs.read import has_plan, is_imported, locate, read, read_each, studies_in
@@ -26,29 +26,29 @@ OF_INDEX = {"skip_unreadable", "out", "figures", "open"}
 """The flags that an index takes. With another one, a folder that holds one study means that study."""
 
 
-def report(sources: Sequence[str], asked: Asked) -> int:
+def report(sources: Sequence[str], options: ReportOptions) -> int:
     """The report of one study, or the index of the studies in a folder."""
-    check_file(asked.table)
-    folders, of_one = studies_in(sources[0]), [name for name in asked.given if name not in OF_INDEX]
+    check_file(options.table)
+    folders, of_one = studies_in(sources[0]), [name for name in options.given if name not in OF_INDEX]
     if folders and not of_one:
-        return _index(sources[0], folders, asked)
+        return _index(sources[0], folders, options)
     if len(folders) > 1:
         several = f"{sources[0]} holds {len(folders)}: {', '.join(map(str, folders))}"
         raise UserError(f"{flag_of(of_one[0])}: is for one study; {several}")
     source = _located(sources[0])
-    explored = has_plan(source) and (asked.metric or asked.baseline)
-    return _answer([source], "report-exploratory" if explored else "report", asked)
+    explored = has_plan(source) and (options.metric or options.baseline)
+    return _answer([source], "report-exploratory" if explored else "report", options)
 
 
-def _index(source: str, folders: Sequence[Path], asked: Asked) -> int:
+def _index(source: str, folders: Sequence[Path], options: ReportOptions) -> int:
     """Write the index of the studies in a folder."""
-    from analysis.studies.several import ODD, index_document
+    from analysis.outputs.several import ODD, index_document
 
-    out = _out(source, "report", asked)
+    out = _out(source, "report", options)
     studies: dict[Path, Runs | UserError] = {}
     for folder in folders:
         try:
-            studies[folder] = read(str(folder), skip_unreadable=asked.skip_unreadable)
+            studies[folder] = read(str(folder), skip_unreadable=options.skip_unreadable)
         except UserError as error:
             studies[folder] = error
         except ODD as error:
@@ -56,71 +56,71 @@ def _index(source: str, folders: Sequence[Path], asked: Asked) -> int:
     readable = [study for study in studies.values() if isinstance(study, Runs)]
     if not readable:
         raise UserError(f"{source}: holds no study that can be read: {studies[folders[0]]}")
-    return _finish(index_document(Path(source), studies, out), readable, out, asked)
+    return _finish(index_document(Path(source), studies, out), readable, out, options)
 
 
-def across(sources: Sequence[str], asked: Asked) -> int:
+def across(sources: Sequence[str], options: ReportOptions) -> int:
     """The same for studies of several datasets together."""
-    check_file(asked.table)
-    return _answer(list(map(_located, sources)), "report-across", asked)
+    check_file(options.table)
+    return _answer(list(map(_located, sources)), "report-across", options)
 
 
-def _answer(sources: Sequence[str], name: str, asked: Asked) -> int:
+def _answer(sources: Sequence[str], name: str, options: ReportOptions) -> int:
     """A report, called `name`, or one of `INSTEAD`. Each is a look at the studies."""
-    instead = next((output for flag, output in INSTEAD.items() if flag in asked.given), None)
-    out = None if instead else _out(sources[0], name, asked)
-    studies = [study for source in sources for study in read_each(source, asked)]
+    instead = next((output for flag, output in INSTEAD.items() if flag in options.given), None)
+    out = None if instead else _out(sources[0], name, options)
+    studies = [study for source in sources for study in read_each(source, options)]
     parts = by_dataset(studies)
-    _check_number(parts, name, asked)
-    if asked.wandb:
+    _check_number(parts, name, options)
+    if options.wandb:
         _check_workspace(studies[0])
-    found = analyze_each(parts, asked.model_copy(update={"out": out}))
+    found = analyze_each(parts, options.model_copy(update={"out": out}))
     if instead:
         say(*(f"Note: {note}" for note in dict.fromkeys(note for study in studies for note in study.notes)), error=True)
-        status, lines = instead(found, asked)
+        status, lines = instead(found, options)
         record_looks(studies)
         say(*lines)
         return status
-    from analysis.studies.over_studies import document_of
+    from analysis.outputs.over_studies import document_of
 
     assert out is not None
-    document = document_of(found, studies, asked.command * (name == "report-across"), asked.spread)
-    _finish(document, studies, out, asked)
-    if asked.wandb:
+    document = document_of(found, studies, options.command * (name == "report-across"), options.spread)
+    _finish(document, studies, out, options)
+    if options.wandb:
         say(save_workspace(next(iter(found.values())), document))
     return 0
 
 
-def _check_number(parts: Mapping[str, Runs], name: str, asked: Asked) -> None:
+def _check_number(parts: Mapping[str, Runs], name: str, options: ReportOptions) -> None:
     """Raise `UserError` for a flag of one dataset with several, and the reverse."""
     several = len(parts) > 1
-    if several and (of_one := [flag for flag in ("gate", "wandb") if flag in asked.given]):
+    if several and (of_one := [flag for flag in ("gate", "wandb") if flag in options.given]):
         raise UserError(f"{flag_of(of_one[0])}: is for one dataset, not for {', '.join(parts)}; {ADVICE}")
     if not several and name == "report-across":
         raise UserError("across: one dataset is not enough; give two or more studies, of different datasets")
-    if asked.spread and not (several or asked.table):
+    if options.spread and not (several or options.table):
         raise UserError("--spread: is allowed only with --table, or over several datasets")
 
 
-def _gate(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
+def _gate(found: Mapping[str, Findings], options: ReportOptions) -> tuple[int, list[str]]:
     from analysis.outputs.as_json import warning_texts
     from analysis.outputs.gate import gate
     from analysis.report import study_document
 
     (findings,) = found.values()
     notes = [note for note in warning_texts(study_document(findings).warnings) if note not in findings.study.notes]
-    status, said = gate(findings, asked.gate or "")
+    status, said = gate(findings, options.gate or "")
     say(*(f"Note: {note}" for note in notes), error=True)
     return status, [said]
 
 
-def _table(found: Mapping[str, Findings], asked: Asked) -> tuple[int, list[str]]:
-    assert asked.table is not None
-    write_table(table_of(found, asked.columns, asked.spread, typed=asked.table.suffix == ".tex"), asked.table)
-    return 0, [str(asked.table)]
+def _table(found: Mapping[str, Findings], options: ReportOptions) -> tuple[int, list[str]]:
+    assert options.table is not None
+    write_table(table_of(found, options.columns, options.spread, typed=options.table.suffix == ".tex"), options.table)
+    return 0, [str(options.table)]
 
 
-def _json(found: Mapping[str, Findings], _: Asked) -> tuple[int, list[str]]:
+def _json(found: Mapping[str, Findings], _: ReportOptions) -> tuple[int, list[str]]:
     from analysis.outputs.as_json import across_dict, as_dict
 
     return 0, json.dumps(across_dict(found) if len(found) > 1 else as_dict(*found.values()), indent=1).splitlines()
@@ -130,38 +130,38 @@ INSTEAD = {"gate": _gate, "table": _table, "json": _json}
 """A flag -> what is made instead of a report: the exit status and the lines to print."""
 
 
-def pool(sources: Sequence[str], asked: Asked) -> int:
+def pool(sources: Sequence[str], options: ReportOptions) -> int:
     """The report of one pair of settings over studies."""
-    from analysis.studies import pooled
+    from analysis.outputs import pooled
 
-    if asked.pair is None:
+    if options.pair is None:
         raise UserError("--pair: is required; " + pooled.EXPECTED)
     located = list(map(_located, sources))
-    out = _out(located[0], "report-pool", asked)
-    studies = {source: read_each(source, asked)[0] for source in located}
-    found = pooled.pool({source: analyze(study) for source, study in studies.items()}, asked.pair)
-    return _finish(pooled.pooled_document(found, asked.command), [*studies.values()], out, asked)
+    out = _out(located[0], "report-pool", options)
+    studies = {source: read_each(source, options)[0] for source in located}
+    found = pooled.pool({source: analyze(study) for source, study in studies.items()}, options.pair)
+    return _finish(pooled.pooled_document(found, options.command), [*studies.values()], out, options)
 
 
-def export(sources: Sequence[str], asked: Asked) -> int:
+def export(sources: Sequence[str], options: ReportOptions) -> int:
     """The export. It holds what was planned, so it takes no other metric or baseline than the plan's."""
     source = _located(sources[0])
     for flag in ("metric", "baseline"):
-        if has_plan(source) and flag in asked.given:
+        if has_plan(source) and flag in options.given:
             raise UserError(f"--{flag}: is not allowed: the plan of {source} states it")
-    (study,) = read_each(source, asked)
+    (study,) = read_each(source, options)
     from analysis.runs import exported
 
-    assert asked.out is not None  # DIR is required
-    say(exported.export(study, asked.out))
+    assert options.out is not None  # DIR is required
+    say(exported.export(study, options.out))
     return 0
 
 
-def check(sources: Sequence[str], asked: Asked) -> int:
+def check(sources: Sequence[str], options: ReportOptions) -> int:
     """The runs of equal ids in two studies. Returns 1 if a metric differs."""
     if len(sources) != 2:
         raise UserError(f"check: {plural(len(sources), 'study', 'studies')}: expected two")
-    studies = [read_each(_located(source), asked)[0] for source in sources]
+    studies = [read_each(_located(source), options)[0] for source in sources]
     from analysis.outputs.check import check as compared
 
     equal, lines = compared(*studies)
@@ -198,13 +198,13 @@ def _located(source: str) -> str:
     return study
 
 
-def _out(source: str, name: str, asked: Asked) -> Path:
+def _out(source: str, name: str, options: ReportOptions) -> Path:
     """The folder of the report, free or a report's: `name` in the study's folder, unless --out says where."""
-    out = asked.out or Path(source) / name
-    if asked.out is None and (file := file_of(source)):
-        metric = f"-{asked.metric}".replace("/", "-") if asked.metric else ""
+    out = options.out or Path(source) / name
+    if options.out is None and (file := file_of(source)):
+        metric = f"-{options.metric}".replace("/", "-") if options.metric else ""
         out = file.with_name(f"{file.stem}{metric}-{name}")
-    elif asked.out is None and is_imported(source):
+    elif options.out is None and is_imported(source):
         raise UserError(f"{source}: give the folder of the report with --out DIR")
     from analysis.write import files
 
@@ -212,13 +212,13 @@ def _out(source: str, name: str, asked: Asked) -> Path:
     return out
 
 
-def _finish(document: Document, studies: Sequence[Runs], out: Path, asked: Asked) -> int:
+def _finish(document: Document, studies: Sequence[Runs], out: Path, options: ReportOptions) -> int:
     """Write and open the report, record the look at the studies, and print the headline and the path of the page."""
     from analysis.write import files
 
-    page = files.write(files.make(document, asked.figures), out)
+    page = files.write(files.make(document, options.figures), out)
     record_looks(studies)
-    if asked.open:
+    if options.open:
         webbrowser.open(page.resolve().as_uri())
     width = min(shutil.get_terminal_size((100, 24)).columns, 100)
     for paragraph in (*(f"Note: {warning.line}" for warning in document.warnings), *document.headline):

@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Sequence
 
-from analysis.asked import Asked, add_flags
+from analysis.options import ReportOptions, add_flags
 from experiments.cli import Parser, folder, run_command
 
 PROG = "vit-report"
@@ -42,11 +42,11 @@ def body(argv: Sequence[str]) -> int:
     """Write the report or the export, and print its path."""
     name = argv[0] if argv and argv[0] in COMMANDS else "report"
     parsed = _parser(name).parse_args(argv if name == "report" else argv[1:])
-    asked = Asked.of_flags(parsed, shlex.join([PROG, *argv]))
+    options = ReportOptions.of_flags(parsed, shlex.join([PROG, *argv]))
     os.environ["MPLBACKEND"] = "Agg"  # no window, and nothing of a notebook around us
     from analysis import commands
 
-    status: int = getattr(commands, name)(parsed.sources, asked)
+    status: int = getattr(commands, name)(parsed.sources, options)
     return status
 
 

@@ -289,7 +289,7 @@ def deviations(metric: Metric) -> Format:
     def shown(pairs: Sequence[tuple[float, float]]) -> list[str]:
         known = [Estimate(mean, mean - sd, mean + sd, 0) for mean, sd in pairs]
         places = shared_places(known, metric)
-        means, sds = ([number(one * metric.scale, places) for one in values] for values in zip(*pairs))
+        means, sds = ([number(value * metric.scale, places) for value in values] for values in zip(*pairs))
         return [mean if sd == DASH else f"{mean} ± {sd}" for mean, sd in zip(means, sds)]
 
     return shown

@@ -84,7 +84,7 @@ def first_line(error: ValidationError, sections: Collection[str] = (), known: Co
     An unknown name comes first, because it explains the rest; `known` are the names to suggest. A validator of a whole
     model, or of one of these `sections` of it, raises `ValueError("FIELD: ...")`.
     """
-    errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
+    errors = sorted(error.errors(include_url=False), key=lambda fault: fault["type"] != "extra_forbidden")
     first, field = errors[0], _field(errors[0]["loc"])
     if first["type"] == "value_error":
         return f"{field}{'.' if field in sections else ': ' if field else ''}{first['ctx']['error']}"
@@ -94,8 +94,8 @@ def first_line(error: ValidationError, sections: Collection[str] = (), known: Co
         return f"{field}: is required"
     if first["type"] == "too_short":
         return f"{field}: {first['input']} is not allowed: expected at least {first['ctx']['min_length']}"
-    messages = [one["msg"] for one in errors if _field(one["loc"]) == field]  # several for alternatives
-    others = (one.removeprefix("Input should be ") for one in messages[1:])
+    messages = [fault["msg"] for fault in errors if _field(fault["loc"]) == field]  # several for alternatives
+    others = (text.removeprefix("Input should be ") for text in messages[1:])
     allowed = [messages[0][0].lower() + messages[0][1:], *others]
     given = "none" if first["input"] is None else repr(first["input"])[:200]
     return f"{field or 'input'}: {given} is not allowed: {', or '.join(allowed)}"

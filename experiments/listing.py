@@ -55,12 +55,12 @@ def variants() -> int:
 
 def settings(config: RunConfig, word: str) -> int:
     """Print the settings with this word in their name or description: default, what is allowed, description."""
-    found = [one for one in SETTINGS.values() if word.lower() in f"{one.path} {one.description}".lower()]
-    if not found:
+    matches = [s for s in SETTINGS.values() if word.lower() in f"{s.path} {s.description}".lower()]
+    if not matches:
         hint = did_you_mean(word, list(SETTINGS), "`vit-train settings` lists all")
         raise UserError(f"WORD: {word!r} is in no name or description of a setting; {hint}")
     values = dict(flatten(config.model_dump()))
-    rows = ((one.path, setting_text(values[one.path]), allowed(one), one.description) for one in found)
+    rows = ((s.path, setting_text(values[s.path]), allowed(s), s.description) for s in matches)
     note = "Each is a flag, such as --optim.lr 0.01, a key of `base` in a study file, and can be a factor of a study."
     _print(["setting", "default", "allowed", "description"], rows, note)
     return 0

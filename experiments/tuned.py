@@ -121,8 +121,8 @@ class Tuned(_Part):
             best = best_trial([trial for trial in self.trials if trial.variant == label])
             if best is None or any(getattr(best, of) != getattr(chosen, of) for of in ("trial", "settings", "val_acc")):
                 given, said = (
-                    f"trial {one.trial} with {one.settings} and val/acc {one.val_acc}" if one else "none has finished"
-                    for one in (chosen, best)
+                    f"trial {t.trial} with {t.settings} and val/acc {t.val_acc}" if t else "none has finished"
+                    for t in (chosen, best)
                 )
                 raise ValueError(f"variants.{label}: {given} is not the best of its `trials`: {said}")
         return self

@@ -101,7 +101,7 @@ class StudyFolder:
             run, files = next((pair for pair in recorded if pair[1]), (of_root[0], ""))
             check_unchanged(run.config, files, self.dir / run.name)
             held = [self.reused[run.run_id] for run in of_root if run.run_id in self.reused]
-            for known, source in {(one.summary.get("data") or {}).get("files"): one.source for one in held}.items():
+            for known, source in {(run.summary.get("data") or {}).get("files"): run.source for run in held}.items():
                 check_unchanged(of_root[0].config, known, Path(source.folder))
 
     def write(self, command: str) -> Study:

@@ -10,7 +10,7 @@ from page import REFERENCE, ROOT, compared, finished, results
 from scipy import stats
 
 from analysis import compare
-from analysis.studies.pooled import independent_groups
+from analysis.outputs.pooled import independent_groups
 from experiments.config import override, run_id
 from experiments.presets import PRESETS, preset
 from vit import ViT, ViTConfig

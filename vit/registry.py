@@ -187,13 +187,13 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     They have the same letters, else the same last part, as of `optim.lr` and `lr`; else the closest one by `difflib`.
     """
 
-    def plain(one: str) -> str:
-        return re.sub(r"[\W_]", "", one).lower()
+    def plain(word: str) -> str:
+        return re.sub(r"[\W_]", "", word).lower()
 
-    others = {one.lower(): one for one in known if one != name}
-    same = [one for one in others.values() if plain(one) == plain(name)]
-    end = [one for one in others.values() if plain(re.split("[./: ]", one)[-1]) == plain(name)]
-    close = same or end or [others[one] for one in difflib.get_close_matches(name.lower(), others, n=1)]
+    others = {word.lower(): word for word in known if word != name}
+    same = [word for word in others.values() if plain(word) == plain(name)]
+    end = [word for word in others.values() if plain(re.split("[./: ]", word)[-1]) == plain(name)]
+    close = same or end or [others[word] for word in difflib.get_close_matches(name.lower(), others, n=1)]
     return f"did you mean {' or '.join(map(repr, close[:3]))}?" if close else otherwise
 
 

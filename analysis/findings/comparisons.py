@@ -34,7 +34,9 @@ class Comparisons:
     @cached_property
     def untested(self) -> list[str]:
         """The variants of which no comparison has a verdict, so that nothing is known of their place."""
-        known = {variant for pair, one in self.family.items() if one.verdict != NOT_TESTED for variant in pair}
+        known = {
+            variant for pair, comparison in self.family.items() if comparison.verdict != NOT_TESTED for variant in pair
+        }
         return [variant for variant in self.versus if variant not in known]
 
     @property
@@ -64,7 +66,9 @@ class Comparisons:
     @cached_property
     def family(self) -> dict[tuple[str, str], Comparison]:
         """The pairs that are tested together: all, or those with the baseline."""
-        return self.pairs or {(v, self.baseline): one for v, one in self.versus.items() if v != self.baseline}
+        return self.pairs or {
+            (v, self.baseline): comparison for v, comparison in self.versus.items() if v != self.baseline
+        }
 
 
 def compare_variants(outcomes: Outcomes, baseline: str, policy: Policy) -> Comparisons:

@@ -8,7 +8,6 @@ from functools import cached_property
 
 import pandas as pd
 
-from analysis.asked import Asked
 from analysis.figures.styles import Styles, styles_of
 from analysis.findings.comparisons import Comparisons, compare_variants
 from analysis.findings.conduct import Conduct
@@ -17,6 +16,7 @@ from analysis.findings.means import Means, study_means
 from analysis.findings.policy import Outcomes, Policy, study_policy
 from analysis.findings.rows import PairRow, VariantRow, variant_rows
 from analysis.findings.variants import Variants, own_names, study_variants
+from analysis.options import ReportOptions
 from analysis.runs.by_dataset import check_alike
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
@@ -28,7 +28,7 @@ SIZES = ("params", "params_fixed", "flops_per_image", "peak_memory_bytes")
 TIMES = ("device_seconds", "images_per_second")
 
 
-NOTHING_ASKED = Asked()
+NOTHING_ASKED = ReportOptions()
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Findings:
     outcomes: Outcomes
     means: Means
     comparisons: Comparisons
-    asked: Asked = NOTHING_ASKED
+    options: ReportOptions = NOTHING_ASKED
     dataset: str = ""  # what a report on several calls it
 
     @cached_property
@@ -103,13 +103,15 @@ class Findings:
         return styles_of(self.variants.typed, self.variants.baseline, known)
 
 
-def analyze(study: Runs, asked: Asked = NOTHING_ASKED) -> Findings:
+def analyze(study: Runs, options: ReportOptions = NOTHING_ASKED) -> Findings:
     """The findings of one study, see `analyze_each`."""
-    (findings,) = analyze_each({"": study}, asked).values()
+    (findings,) = analyze_each({"": study}, options).values()
     return findings
 
 
-def analyze_each(studies: Mapping[str, Runs], asked: Asked = NOTHING_ASKED, datasets: int = 0) -> dict[str, Findings]:
+def analyze_each(
+    studies: Mapping[str, Runs], options: ReportOptions = NOTHING_ASKED, datasets: int = 0
+) -> dict[str, Findings]:
     """Dataset -> the findings of its study; the pairs of all datasets together are one family.
 
     `datasets`: how many share the level, if these are a part of them. Raises `UserError`, see `check_alike`, where no
@@ -117,16 +119,16 @@ def analyze_each(studies: Mapping[str, Runs], asked: Asked = NOTHING_ASKED, data
     """
     check_alike(studies)
     variants = [name for study in studies.values() for name in own_names(study)]
-    names = _new_names(asked.rename, [*variants, *(str(study.metric) for study in studies.values()), *studies])
+    names = _new_names(options.rename, [*variants, *(str(study.metric) for study in studies.values()), *studies])
     shown = {name: without_math(names[name]) if name in names and name not in variants else name for name in studies}
     if len({*shown.values()}) < len(shown):
         raise UserError(f"--rename: two datasets would have the same name: {', '.join(shown.values())}")
     return {
-        shown[name]: _findings(study, asked, datasets or len(studies), name, names) for name, study in studies.items()
+        shown[name]: _findings(study, options, datasets or len(studies), name, names) for name, study in studies.items()
     }
 
 
-def _findings(study: Runs, asked: Asked, datasets: int, dataset: str, names: Mapping[str, str]) -> Findings:
+def _findings(study: Runs, options: ReportOptions, datasets: int, dataset: str, names: Mapping[str, str]) -> Findings:
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
     if study.metric in names:
@@ -135,7 +137,7 @@ def _findings(study: Runs, asked: Asked, datasets: int, dataset: str, names: Map
     (policy, outcomes), variants = study_policy(study, datasets), study_variants(study, names)
     comparisons = compare_variants(outcomes, variants.baseline, policy)
     means = study_means(study, outcomes.values)
-    return Findings(study, policy, variants, outcomes, means, comparisons, asked, dataset)
+    return Findings(study, policy, variants, outcomes, means, comparisons, options, dataset)
 
 
 def _new_names(renamed: Sequence[str], known: Sequence[str]) -> dict[str, str]:

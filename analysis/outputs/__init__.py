@@ -1,1 +1,1 @@
-"""What a study gives to others: a table for a paper, JSON, a notebook, a workspace in W&B."""
+"""What a study, or several, give to others: pages of several studies, a table for a paper, JSON, a notebook."""

@@ -7,8 +7,8 @@ from typing import Any
 from analysis.findings import Findings
 from analysis.findings.columns import n_of
 from analysis.findings.policy import Policy
+from analysis.outputs.over_studies import across_rows
 from analysis.report import study_sections, warnings
-from analysis.studies.over_studies import across_rows
 from analysis.verdicts import ALPHA, Comparison, Estimate
 from analysis.words import plain
 from analysis.write.document import Warn
@@ -75,10 +75,14 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
     return {"value": _known(estimate.value), **ends, "n": estimate.n}
 
 
-def _comparison(one: Comparison, policy: Policy) -> dict[str, Any]:
-    verdict: dict[str, Any] = {"verdict": one.verdict, "reason": one.reason}
-    p, smallest = (_known(value) if one.tested else None for value in (one.p_adjusted, one.detectable))
-    return _estimate(one.adjusted) | n_of(one, policy) | {"p_adjusted": p, **verdict, "detectable": smallest}
+def _comparison(comparison: Comparison, policy: Policy) -> dict[str, Any]:
+    verdict: dict[str, Any] = {"verdict": comparison.verdict, "reason": comparison.reason}
+    p, smallest = (
+        _known(value) if comparison.tested else None for value in (comparison.p_adjusted, comparison.detectable)
+    )
+    return (
+        _estimate(comparison.adjusted) | n_of(comparison, policy) | {"p_adjusted": p, **verdict, "detectable": smallest}
+    )
 
 
 def _known(value: float) -> float | None:

@@ -27,11 +27,12 @@ def gate(findings: Findings, text: str) -> tuple[Literal[0, 1], str]:
     if pair not in family and pair[::-1] not in family:
         raise UserError(f"--gate: {a!r} and {b!r} are not compared: expected two variants of a pair that is tested")
     _check_values(findings, pair)
-    one = family[pair] if pair in family else family[pair[::-1]].reversed
-    metric, shown = findings.means.metric, one.verdict == relation
-    places = words.shared_places([one.adjusted], metric)
-    size = f"{words.points(one.diff, metric, True, places)}, {words.interval(one.adjusted, metric, True, places)}"
-    why = f"{one.verdict} ({one.reason})" if one.reason else f"{one.verdict} ({size})"
+    comparison = family[pair] if pair in family else family[pair[::-1]].reversed
+    metric, shown = findings.means.metric, comparison.verdict == relation
+    places = words.shared_places([comparison.adjusted], metric)
+    interval = words.interval(comparison.adjusted, metric, True, places)
+    size = f"{words.points(comparison.diff, metric, True, places)}, {interval}"
+    why = f"{comparison.verdict} ({comparison.reason})" if comparison.reason else f"{comparison.verdict} ({size})"
     return 0 if shown else 1, f"{'shown' if shown else 'not shown'}: {text}; the verdict is {why}"
 
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.asked import Asked, names_of
 from analysis.figures.forest import plot_forest
 from analysis.figures.style import Axes
 from analysis.findings import Findings, analyze_each
 from analysis.findings.columns import difference
 from analysis.findings.conduct import record_looks
+from analysis.options import ReportOptions, names_of
 from analysis.outputs.as_json import across_dict, as_dict, warning_texts
+from analysis.outputs.over_studies import document_of
 from analysis.outputs.paper_table import table_of
 from analysis.questions.results import forests
 from analysis.runs.by_dataset import by_dataset
 from analysis.runs.runs import Runs
-from analysis.studies.over_studies import document_of
 from analysis.words import places_range
 from analysis.write import files, latex
 from analysis.write.document import Document
@@ -119,9 +119,9 @@ class Results:
 
     def to_latex(self, columns: Sequence[str] | None = None, rename: Any = ()) -> str:
         """What `vit-report --table FILE.tex` writes; see its flags. `rename`: {"OLD": "NEW"}."""
-        asked = Asked.of_flags(Namespace(rename=rename or None), "")
+        options = ReportOptions.of_flags(Namespace(rename=rename or None), "")
         datasets = self.findings.policy.datasets
-        found = analyze_each({name: findings.study for name, findings in self.found.items()}, asked, datasets)
+        found = analyze_each({name: findings.study for name, findings in self.found.items()}, options, datasets)
         return latex.table(table_of(found, None if columns is None else names_of(columns)))
 
     def plot(self, ax: Axes | None = None, width: float = 6.5) -> Axes:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from analysis import words
-from analysis.asked import Spread
 from analysis.findings import Findings
 from analysis.findings.columns import baseline_name, difference, key_columns, mark_note, variant_fields
 from analysis.findings.rows import VariantRow
+from analysis.options import Spread
 from analysis.questions.cost import cost_table
 from analysis.questions.metrics import metrics_table
 from analysis.questions.results import variants_table
@@ -31,7 +31,7 @@ def table_of(
     """The table of the findings on each dataset. `typed`: with the names as they are typed."""
     shown = {name: findings.as_typed if typed else findings for name, findings in found.items()}
     if len(found) > 1:
-        from analysis.studies.over_studies import studies_table
+        from analysis.outputs.over_studies import studies_table
 
         return studies_table(shown, names, spread)
     (findings,) = shown.values()

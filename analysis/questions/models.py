@@ -34,10 +34,10 @@ POOLED = {
 
 def question(findings: Findings) -> Section | None:
     """Position embeddings and attention of one model for each variant; nothing without checkpoints. Imports torch."""
-    if findings.study.folder is None or not findings.asked.models:
+    if findings.study.folder is None or not findings.options.models:
         return None
     styles, best = findings.styles, (findings.means.best, findings.variants.baseline)
-    inspected, missing = inspect_models(findings.study, styles.coloured, findings.asked.skip_unreadable)
+    inspected, missing = inspect_models(findings.study, styles.coloured, findings.options.skip_unreadable)
     items: list[Item] = [*_position_plots(inspected)]
     if distances := {model.variant: model.distance for model in inspected if model.distance is not None}:
         means = {v: ", ".join(words.number(heads.mean(), 1) for heads in layers) for v, layers in distances.items()}

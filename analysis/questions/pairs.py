@@ -35,7 +35,7 @@ def question(findings: Findings) -> Section | None:
     if whole:
         return Section("differences", HEADING, items, answer=whole, frames=frames)
     against, best, more = against_baseline(findings), best_and_pairs(findings), limits(findings)
-    decided = {"better", "worse"} & {one.verdict for one in findings.comparisons.versus.values()}
+    decided = {"better", "worse"} & {comparison.verdict for comparison in findings.comparisons.versus.values()}
     answer = [against] * (not factorial or bool(decided)) + [best] * (
         not factorial or bool(findings.comparisons.ranked)
     )
@@ -48,7 +48,7 @@ def title(findings: Findings) -> str:
     """
     variants, metric, versus = findings.variants, findings.means.metric, findings.comparisons.versus
     places, base = (
-        words.shared_places([one.adjusted for one in versus.values()], metric),
+        words.shared_places([comparison.adjusted for comparison in versus.values()], metric),
         variants.name(variants.baseline),
     )
     better, worse, equal = (
@@ -81,7 +81,7 @@ def against_baseline(findings: Findings) -> str:
     variants, metric = findings.variants, findings.means.metric
     by_mean = [row.variant for row in findings.by_mean if row.variant != variants.baseline]
     versus = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in by_mean}
-    if all(one.verdict == NOT_TESTED for one in versus.values()):
+    if all(comparison.verdict == NOT_TESTED for comparison in versus.values()):
         return " ".join(not_testable(findings))
     up, down = ("lower", "higher") if metric.lower_is_better else ("higher", "lower")
     heads = {
@@ -93,7 +93,7 @@ def against_baseline(findings: Findings) -> str:
     }
     parts = list[str]()
     for verdict, head in heads.items():
-        if chosen := {name: one for name, one in versus.items() if one.verdict == verdict}:
+        if chosen := {name: comparison for name, comparison in versus.items() if comparison.verdict == verdict}:
             parts.append(f"{head}: {_sizes(verdict, chosen, versus, metric)}")
     baseline = f"{variants.name(variants.baseline)} ({findings.means.text(variants.baseline)})"
     if parts[0].startswith((f"{up}: ", f"{down}: ")):
@@ -109,38 +109,46 @@ def against_baseline(findings: Findings) -> str:
 
 def _sizes(verdict: str, chosen: Mapping[str, Comparison], versus: Mapping[str, Comparison], metric: Metric) -> str:
     """The variants with one verdict: each with its difference, or how many."""
-    places, diffs = words.shared_places([one.adjusted for one in versus.values()], metric), [*chosen.values()]
+    places, diffs = (
+        words.shared_places([comparison.adjusted for comparison in versus.values()], metric),
+        [*chosen.values()],
+    )
     differs, undecided = verdict in ("better", "worse"), verdict == "not shown"
     if len(chosen) > MOST_LISTED:
-        counted = f"{len(chosen)} of {sum(one.verdict != NOT_TESTED for one in versus.values())} variants"
-        spread = words.points_range([one.diff for one in diffs], metric, not differs, places)
-        largest = max(abs(one.diff.value) for one in diffs)
-        most = [name for name, one in chosen.items() if abs(one.diff.value) == largest]
+        counted = f"{len(chosen)} of {sum(comparison.verdict != NOT_TESTED for comparison in versus.values())} variants"
+        spread = words.points_range([comparison.diff for comparison in diffs], metric, not differs, places)
+        largest = max(abs(comparison.diff.value) for comparison in diffs)
+        most = [name for name, comparison in chosen.items() if abs(comparison.diff.value) == largest]
         if differs:
             return f"{counted}, by {spread}{f' (most: {words.names(most)})' if len(most) <= MOST_LISTED else ''}"
-        reach = max(abs(end) for one in diffs for end in (one.adjusted.low, one.adjusted.high))
+        reach = max(abs(end) for comparison in diffs for end in (comparison.adjusted.low, comparison.adjusted.high))
         to = f"intervals to ±{words.number(reach * metric.scale, places)}"
         return f"{counted} (means {spread}, {to})" if undecided else counted
     if not (differs or undecided):
         return words.names(chosen)
-    shown = {name: _size(one, metric, places, len(versus) <= MOST_INTERVALS) for name, one in chosen.items()}
+    shown = {
+        name: _size(comparison, metric, places, len(versus) <= MOST_INTERVALS) for name, comparison in chosen.items()
+    }
     if undecided:
         return words.listing([f"{words.quoted(name)} ({size})" for name, size in shown.items()])
     return ", ".join(f"{words.quoted(name)} by {size}" for name, size in shown.items())
 
 
-def _size(one: Comparison, metric: Metric, places: int, interval: bool) -> str:
+def _size(comparison: Comparison, metric: Metric, places: int, interval: bool) -> str:
     """`1.41 points (95 % CI 0.46 to 2.36)`; of one that is not shown `+0.63 points, 95 % CI −0.04 to 1.29`."""
-    signed = one.verdict == "not shown"
-    size = words.points(one.diff, metric, signed, places)
-    about = [words.interval(one.adjusted, metric, signed, places)] * interval
-    about += ["at an early look"] * bool(one.decided_early)
+    signed = comparison.verdict == "not shown"
+    size = words.points(comparison.diff, metric, signed, places)
+    about = [words.interval(comparison.adjusted, metric, signed, places)] * interval
+    about += ["at an early look"] * bool(comparison.decided_early)
     return ", ".join([size, *about]) if signed else size + f" ({', '.join(about)})" * bool(about)
 
 
 def _not_tested(versus: Mapping[str, Comparison], than: str = "") -> list[str]:
     """A clause for each reason. `versus`: brief name of a variant -> its comparison with the baseline."""
-    reasons = {one.reason: [n for n, c in versus.items() if c.reason == one.reason] for one in versus.values()}
+    reasons = {
+        comparison.reason: [n for n, c in versus.items() if c.reason == comparison.reason]
+        for comparison in versus.values()
+    }
     return [f"not tested{than} ({reason}): {words.names(names)}" for reason, names in reasons.items() if reason]
 
 
@@ -165,9 +173,9 @@ def best_and_pairs(findings: Findings) -> str:
 def _at_most(findings: Findings) -> list[str]:
     """By how much two variants differ at most, where no pair is shown to differ; rounded up."""
     metric, pairs = findings.means.metric, findings.comparisons.family.values()
-    if any(one.verdict not in ("not shown", "equivalent") for one in pairs):
+    if any(comparison.verdict not in ("not shown", "equivalent") for comparison in pairs):
         return []
-    size = metric.scale * max(one.at_most for one in pairs)
+    size = metric.scale * max(comparison.at_most for comparison in pairs)
     places = words.decimals(size)
     up = words.number(math.ceil(size * 10**places) / 10**places, places)
     return [f"any two of the {len(findings.variants.names)} differ by at most {up}{metric.points}"]
@@ -177,7 +185,7 @@ def _other_pairs(findings: Findings) -> list[str]:
     """How many of the pairs without the baseline differ, are equivalent, undecided or not tested."""
     others = findings.comparisons.other_pairs
     counts = Counter("differ" if c.verdict in ("better", "worse") else c.verdict for c in others.values())
-    reasons = "; ".join(dict.fromkeys(str(one.reason) for one in others.values() if one.reason))
+    reasons = "; ".join(dict.fromkeys(str(comparison.reason) for comparison in others.values() if comparison.reason))
     names = {word: word for word in ("differ", "equivalent", CEILING)}
     names |= {"not shown": "undecided", NOT_TESTED: f"{NOT_TESTED} ({reasons})"}
     without = f"without {findings.variants.name(findings.variants.baseline)}"
@@ -234,7 +242,7 @@ def not_testable(findings: Findings) -> list[str]:
         said = f"Nothing can be compared with the baseline {name}: no run of it has {words.article(metric.label)}."
         return [said, *_without_baseline(findings)]
     compared = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in variants.others}
-    reasons = {one.reason for one in compared.values()}
+    reasons = {comparison.reason for comparison in compared.values()}
     said = words.capital("; ".join(_not_tested(compared, f" against {name}"))) + "."
     few = {"one common seed", "no common seed", "one run", "no run"}
     if reasons <= few and (known := [v for v in variants.others if means.of(v).n]):
@@ -276,9 +284,9 @@ def triangle(findings: Findings) -> Table:
     """Every tested pair of many variants, by sign and colour: row minus column, the best mean first."""
     rows, names = [row for row in findings.by_mean if row.mean.n], findings.variants
     compared = {(pair.a.variant, pair.b.variant): pair.comparison for pair in findings.pairs}
-    compared |= {(b, a): one.reversed for (a, b), one in compared.items()}
+    compared |= {(b, a): comparison.reversed for (a, b), comparison in compared.items()}
     metric = findings.means.metric
-    places = min(1, words.shared_places([one.adjusted for one in compared.values()], metric))
+    places = min(1, words.shared_places([comparison.adjusted for comparison in compared.values()], metric))
     place = {row.variant: number for number, row in enumerate(rows)}
 
     def cell(other: VariantRow) -> Column:
@@ -286,14 +294,16 @@ def triangle(findings: Findings) -> Table:
             return compared.get((row.variant, other.variant)) if place[row.variant] < place[other.variant] else None
 
         def tip(row: VariantRow) -> str:
-            size = words.with_interval(one.adjusted, metric, signed=True) if (one := of(row)) else ""
-            return f"{row.name} − {other.name}: {size}{metric.points}, {one.verdict}" if one else ""
+            size = words.with_interval(comparison.adjusted, metric, signed=True) if (comparison := of(row)) else ""
+            return f"{row.name} − {other.name}: {size}{metric.points}, {comparison.verdict}" if comparison else ""
 
         return Column(
             str(place[other.variant] + 1),
-            lambda row: words.number(one.diff.value * metric.scale, places, True) if (one := of(row)) else "",
+            lambda row: (
+                words.number(comparison.diff.value * metric.scale, places, True) if (comparison := of(row)) else ""
+            ),
             note=other.name,
-            mark=lambda row: columns.verdict_mark(one.verdict) if (one := of(row)) else "",
+            mark=lambda row: columns.verdict_mark(comparison.verdict) if (comparison := of(row)) else "",
             tip=tip,
         )
 

@@ -29,7 +29,7 @@ MOST_LISTED = 2000  # runs that the page lists
 
 def question(findings: Findings) -> Section:
     """Every run; a seed links to its record where the report lies in the study's folder."""
-    folder, out = findings.study.folder, findings.asked.out
+    folder, out = findings.study.folder, findings.options.out
     linked = folder is not None and (out is None or out.absolute().parent == folder.absolute())
     said = (
         ("A seed links to the record of its run. " if linked else "")

@@ -33,7 +33,11 @@ def forests(studies: Mapping[str, Findings]) -> dict[str, Forest]:
 
     Raises `UserError` where each study has only one variant.
     """
-    tables = {title: variants_table(one.as_typed) for title, one in studies.items() if one.variants.others}
+    tables = {
+        title: variants_table(comparison.as_typed)
+        for title, comparison in studies.items()
+        if comparison.variants.others
+    }
     if not tables:
         raise UserError("figure: one variant has no differences to draw")
     return {title: next(iter(table.forests.values())) for title, table in tables.items()}
@@ -92,7 +96,7 @@ def variants_table(findings: Findings) -> Table:
     has_ranks = len(rows) > 2 and bool(comparisons.pairs)
     diverged = [replace(rate, note=rate_note)] if any(rate.value > 0 for rate in divergence.values()) else []
     ranks = [replace(rank, sort=lambda row: row.rank[0])] if has_ranks else []
-    differs = policy.unit == "seed" and any(one.dropped for one in versus)
+    differs = policy.unit == "seed" and any(comparison.dropped for comparison in versus)
     shown = (
         *(n, *diverged, mean, difference, columns.VERDICT, *ranks),
         *([replace(common, label="n of both", detail=True)] if differs else []),
@@ -107,7 +111,7 @@ def variants_table(findings: Findings) -> Table:
         if has_ranks or len(rows) < 3
         else "The order is by mean only: the variants are not compared with each other.",
         f"Intervals of differences hold for {held}, and verdicts are read from them." if versus else "",
-        EARLY if any(one.decided_early for one in versus) else "",
+        EARLY if any(comparison.decided_early for comparison in versus) else "",
         findings.conduct.counted,
     )
     seeds = (
@@ -124,7 +128,7 @@ def variants_table(findings: Findings) -> Table:
 def _how_to_read(findings: Findings) -> str:
     """What the bars, their colours and the band are."""
     variants, margin = findings.variants, findings.policy.margin
-    verdicts = {one.verdict for one in findings.comparisons.versus.values()}
+    verdicts = {comparison.verdict for comparison in findings.comparisons.versus.values()}
     parts = [
         f"Grey dots: runs, minus the mean of {variants.name(variants.baseline)}.",
         "" if margin is None else f"Shaded band: differences within ±{words.margin(margin, findings.means.metric)}.",

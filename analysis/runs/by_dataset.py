@@ -1,5 +1,6 @@
 """One study for each dataset: from several studies, or from one that has the dataset among its factors."""
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +27,8 @@ def by_dataset(studies: Sequence[Runs]) -> dict[str, Runs]:
     A study that does not state its dataset, such as a table, is called by its name, or by its source where two have the
     same name. Raises `UserError` for two studies of one dataset.
     """
-    parts = [one for study in studies for one in (split_by_dataset(study) if len(datasets_of(study)) > 1 else [study])]
+    split = (split_by_dataset(study) if len(datasets_of(study)) > 1 else [study] for study in studies)
+    parts = list(itertools.chain.from_iterable(split))
     unstated = Counter(part.name for part in parts if not datasets_of(part))
     named: dict[str, Runs] = {}
     for part in parts:

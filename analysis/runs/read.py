@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from analysis.asked import FLAGS, Asked
+from analysis.options import FLAGS, ReportOptions
 from analysis.runs import wandb_project
 from analysis.runs.runs import Runs
 from analysis.runs.table import FORMATS, TABLE, file_of, read_file, read_table
@@ -25,13 +25,13 @@ def has_plan(source: str) -> bool:
     return not is_imported(source) and (Path(source) / STUDY).exists()
 
 
-def read(source: str, **asked: Any) -> Runs:
-    """Read a source that holds one study, see `read_each`. `asked`: fields of `Asked`."""
-    (study,) = read_each(source, Asked.of(**asked))
+def read(source: str, **options: Any) -> Runs:
+    """Read a source that holds one study, see `read_each`. `asked`: fields of `ReportOptions`."""
+    (study,) = read_each(source, ReportOptions.of(**options))
     return study
 
 
-def read_each(source: str, asked: Asked) -> list[Runs]:
+def read_each(source: str, options: ReportOptions) -> list[Runs]:
     """Read a study from a folder, a table (see `locate`) or "wandb:ENTITY/PROJECT".
 
     A table with a column for the dataset has a study for each. A metric and a baseline that differ from the plan's make
@@ -40,31 +40,31 @@ def read_each(source: str, asked: Asked) -> list[Runs]:
     """
     source = locate(source)
     if (file := file_of(source)) is not None:
-        return read_table(read_file(file), source, asked)
+        return read_table(read_file(file), source, options)
     if source.startswith(wandb_project.WANDB):
-        return _read_wandb(source, asked)
-    if others := [name for name in asked.given if FLAGS[name][1].of_tables]:
+        return _read_wandb(source, options)
+    if others := [name for name in options.given if FLAGS[name][1].of_tables]:
         raise UserError(f"{others[0]}: is for a table of runs, such as runs.csv, and {source} is none")
     from analysis.runs.exported import is_export, read_export  # a table needs none
     from analysis.runs.folder import read_folder
     from analysis.runs.held_fixed import check_pooling
 
-    folder, metric = Path(source), asked.metric
+    folder, metric = Path(source), options.metric
     if metric is not None and not is_metric(metric) and not is_export(folder):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
-    study = read_export(folder) if is_export(folder) else read_folder(folder, asked.skip_unreadable)
-    return [check_pooling(explore(study, metric, asked.baseline), asked.skip_unreadable)]
+    study = read_export(folder) if is_export(folder) else read_folder(folder, options.skip_unreadable)
+    return [check_pooling(explore(study, metric, options.baseline), options.skip_unreadable)]
 
 
-def _read_wandb(source: str, asked: Asked) -> list[Runs]:
+def _read_wandb(source: str, options: ReportOptions) -> list[Runs]:
     """Runs of W&B as a table. Unless the user says which ended, finished ones did, and running ones are left out."""
     frame, notes = wandb_project.read_project(source), list[str]()
     state = wandb_project.STATE
-    if not any(condition.startswith((f"{state}=", f"{state}!=")) for condition in (*asked.failed, *asked.where)):
+    if not any(condition.startswith((f"{state}=", f"{state}!=")) for condition in (*options.failed, *options.where)):
         frame, notes = wandb_project.without_unended(frame) if len(frame) else (frame, notes)
         if len(frame) and (frame[state] != "finished").any():
-            asked = asked.model_copy(update={"failed": (*asked.failed, f"{state}!=finished")})
-    return read_table(frame, source, asked, notes)
+            options = options.model_copy(update={"failed": (*options.failed, f"{state}!=finished")})
+    return read_table(frame, source, options, notes)
 
 
 def locate(source: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.asked import Asked
+from analysis.options import ReportOptions
 from analysis.runs.runs import Runs
 from analysis.runs.settings import DATASET, in_order, leaves
 from analysis.runs.source_run import apart
@@ -90,40 +90,40 @@ def read_file(path: Path) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[name.strip() for name in head])
 
 
-def read_table(frame: Any, source: str, asked: Asked, notes: Sequence[str] = ()) -> list[Runs]:
+def read_table(frame: Any, source: str, options: ReportOptions, notes: Sequence[str] = ()) -> list[Runs]:
     """A study from a table, or one for each value of the column `dataset`. `source`: what messages call the table.
 
     Raises `UserError` naming the column and what it holds.
     """
     text = _as_text(frame, source)
-    for condition in asked.where:
+    for condition in options.where:
         text = text[_meets(text, source, "where", condition)]
-    columns = _columns(text, source, asked)
-    metric, variant = _metric(columns.metric, asked), [*columns.factors, *filter(None, [columns.dataset])]
+    columns = _columns(text, source, options)
+    metric, variant = _metric(columns.metric, options), [*columns.factors, *filter(None, [columns.dataset])]
     for name in variant:
         text[name] = _levels(text[name], f"{source}: {name}")
     value = _values(text[columns.metric], f"{source}: {columns.metric}", metric)
-    failing = {condition: _meets(text, source, "failed", condition) for condition in asked.failed}
+    failing = {condition: _meets(text, source, "failed", condition) for condition in options.failed}
     rows = text.copy()
     rows[VALUE], rows[EMPTY] = value, text[columns.metric] == ""
     rows[FAILED] = np.any([value.isna(), *failing.values()], axis=0)
     rows[SEED] = _seeds(text[columns.seed], f"{source}: {columns.seed}") if columns.seed else range(len(text))
     rows[RUN] = [", ".join(cells) for cells in zip(*(text[name] for name in variant), "seed " + rows[SEED].astype(str))]
     unmatched = [condition for condition, meets in failing.items() if not meets.any()]
-    conditions = map(_column, [*asked.where, *asked.failed])
-    named = {columns.metric, *variant, columns.seed, asked.last, asked.mean_over, *conditions}
+    conditions = map(_column, [*options.where, *options.failed])
+    named = {columns.metric, *variant, columns.seed, options.last, options.mean_over, *conditions}
     unused = [name for name in text if name not in named and text[name].nunique() > 1]
     _check_ended(text[[name for name in text if name not in named or name in map(_column, unmatched)]], source)
     said = [*notes, *(f"No row has {condition}." for condition in unmatched)]
     said += [f"Not used: {', '.join(unused)}."] * bool(unused)
-    if asked.last:
-        rows, early = _last(rows, asked.last, asked.mean_over, source)
+    if options.last:
+        rows, early = _last(rows, options.last, options.mean_over, source)
         said += early
-    if asked.mean_over:
-        rows = _means(rows, columns.dataset, asked.mean_over, source)
+    if options.mean_over:
+        rows = _means(rows, columns.dataset, options.mean_over, source)
     _check_one_row_each(rows, unused, source)
     parts = rows.groupby(columns.dataset, sort=False) if columns.dataset else [("", rows)]
-    return [_study(part, columns, metric, source, asked, said) for _, part in parts]
+    return [_study(part, columns, metric, source, options, said) for _, part in parts]
 
 
 def _as_text(frame: Any, source: str) -> pd.DataFrame:
@@ -169,26 +169,28 @@ def _meets(text: pd.DataFrame, source: str, field: str, condition: str) -> pd.Se
     return ~has if is_other else has
 
 
-def _columns(text: pd.DataFrame, source: str, asked: Asked) -> Columns:
+def _columns(text: pd.DataFrame, source: str, options: ReportOptions) -> Columns:
     """The columns that are named, else the only ones that fit."""
     listed = f"its columns: {', '.join(text)}"
-    seed = asked.seed or ("seed" if "seed" in text else "")
-    named = list(filter(None, [asked.metric, *asked.factor, seed, asked.dataset, asked.last, asked.mean_over]))
+    seed = options.seed or ("seed" if "seed" in text else "")
+    named = list(
+        filter(None, [options.metric, *options.factor, seed, options.dataset, options.last, options.mean_over])
+    )
     for name in named:
         if name not in text:
             raise UserError(f"{source}: has no column {name!r}; {did_you_mean(name, text)} {listed}")
-    if len({*named}) < len(named) or any("+" in factor for factor in asked.factor):
+    if len({*named}) < len(named) or any("+" in factor for factor in options.factor):
         raise UserError(f"{source}: expected different columns without '+' in their names, not {', '.join(named)}")
-    if not seed and (asked.last or asked.mean_over or not asked.unpaired):
+    if not seed and (options.last or options.mean_over or not options.unpaired):
         raise UserError(f"{source}: --seed is required, or --unpaired for one row a run without seeds; {listed}")
-    taken = {*named, *map(_column, [*asked.failed, *asked.where])}
+    taken = {*named, *map(_column, [*options.failed, *options.where])}
     numbers = [name for name in text if name not in taken and _holds_numbers(text[name])]
-    if not asked.metric and len(numbers) != 1:
+    if not options.metric and len(numbers) != 1:
         raise UserError(f"{source}: --metric is required: a column of numbers; {listed}")
     texts = [name for name in text if name not in {*taken, *numbers} and 1 < text[name].nunique() < len(text)]
-    if not asked.factor and len(texts) != 1:
+    if not options.factor and len(texts) != 1:
         raise UserError(f"{source}: --factor is required: a column of levels; {listed}")
-    return Columns(asked.metric or numbers[0], [*asked.factor] or texts, seed, asked.dataset or "")
+    return Columns(options.metric or numbers[0], [*options.factor] or texts, seed, options.dataset or "")
 
 
 def _holds_numbers(cells: pd.Series) -> bool:
@@ -203,17 +205,17 @@ def _words(name: str) -> set[str]:
     return {word.lower() for part in parts for word in (part, *re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", part))}
 
 
-def _metric(column: str, asked: Asked) -> Metric:
+def _metric(column: str, options: ReportOptions) -> Metric:
     """The metric, which knows whether lower values are better. Raises `UserError` where nothing says it."""
     if is_metric(column):
-        metric = metric_of_column(column, asked.lower_is_better)
-        if asked.higher_is_better and metric.lower_is_better:
+        metric = metric_of_column(column, options.lower_is_better)
+        if options.higher_is_better and metric.lower_is_better:
             raise UserError(f"{column}: lower values of this metric are better; rename the column for another one")
         return metric
     arrows, words = {lower for sign, lower in ARROWS.items() if sign in column}, _words(column)
     low, high = bool(words & LOWER), bool(words & HIGHER)
-    if asked.lower_is_better or asked.higher_is_better:
-        lower = asked.lower_is_better
+    if options.lower_is_better or options.higher_is_better:
+        lower = options.lower_is_better
     elif len(arrows) == 1:
         (lower,) = arrows
     elif low == high or words & TURNED or re.match(r"(1\s*)?[-−]", column):
@@ -316,7 +318,7 @@ def _check_one_row_each(rows: pd.DataFrame, unused: Sequence[str], source: str) 
 
 
 def _study(
-    rows: pd.DataFrame, columns: Columns, metric: Metric, source: str, asked: Asked, notes: Sequence[str]
+    rows: pd.DataFrame, columns: Columns, metric: Metric, source: str, options: ReportOptions, notes: Sequence[str]
 ) -> Runs:
     """The study of the rows of one dataset, one for each run."""
     levels = rows[columns.factors].rename(columns=lambda factor: apart(factor, "config"))
@@ -327,7 +329,7 @@ def _study(
         raise UserError(f"{source}: two combinations of {listed} have the same name; rename a level")
     if len(names) < 2 and not columns.dataset:
         raise UserError(f"{source}: {listed}: every row holds the same; a factor has two levels")
-    baseline = _cell(asked.baseline) if asked.baseline else variants[rows.index.min()]
+    baseline = _cell(options.baseline) if options.baseline else variants[rows.index.min()]
     if baseline not in names:
         raise UserError(f"{source}: baseline: {baseline!r} is not a variant; {nearest(baseline, names)}")
     places = {f"at {name}": levels[name].map(of.index) for name, of in order.items()}
@@ -338,7 +340,7 @@ def _study(
     runs = levels.assign(
         run=[f"row {row + 1}" for row in rows.index],
         variant=variants,
-        seed=rows.groupby(variants).cumcount() if asked.unpaired else rows[SEED],
+        seed=rows.groupby(variants).cumcount() if options.unpaired else rows[SEED],
         status=np.where(failed, "diverged", "finished"),
         **{metric: rows[VALUE].mask(failed), **({DATASET: rows[columns.dataset]} if columns.dataset else {})},
     )
@@ -349,12 +351,12 @@ def _study(
         "factors": order,
         "baseline": baseline,
         "metric": str(metric),
-        "margin": _margin(asked.margin, rows[VALUE][~failed], metric, source),
-        "variance": asked.rule,
-        "family": asked.family,
+        "margin": _margin(options.margin, rows[VALUE][~failed], metric, source),
+        "variance": options.rule,
+        "family": options.family,
         "source": source,
         "notes": [*notes, *_failed_note(rows[failed], variants[failed], columns.seed)],
-        "command": asked.command or None,
+        "command": options.command or None,
         "names": {"seed": columns.seed} if columns.seed.lower() not in ("", "seed") else {},
         "runs": [{"run_id": "", **run, "levels": of} for run, of in zip(planned, levels.to_dict("records"))],
         **({} if is_metric(str(metric)) else {"lower_is_better": metric.lower_is_better}),

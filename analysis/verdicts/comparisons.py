@@ -178,7 +178,10 @@ def compare(
                 compared[i] = covering(compared[i], other if known else unknown, rule)
     least = np.where(np.isfinite(x), x, np.inf).min(axis=1, initial=np.inf)
     full = np.isfinite(least) & (least >= rule.ceiling)
-    return [at_ceiling(one) if full[a] and full[b] else one for one, (a, b) in zip(compared, pairs, strict=True)]
+    return [
+        at_ceiling(comparison) if full[a] and full[b] else comparison
+        for comparison, (a, b) in zip(compared, pairs, strict=True)
+    ]
 
 
 def _of_values(x: np.ndarray, ended: np.ndarray, pairs: Sequence[Pair], rule: Rule) -> list[Comparison]:

@@ -23,13 +23,13 @@ SIDE = 0.25  # of the axis at its ends, where a name does not stand in the middl
 
 def bar(forest: Forest, row: int) -> Markup:
     """A row: the margin, zero, the runs, the interval and the estimate. Its numbers are text beside it."""
-    one = forest.bars[row]
-    value, low, high = (forest.place(end) for end in (one.estimate.value, one.estimate.low, one.estimate.high))
+    marks = forest.bars[row]
+    value, low, high = (forest.place(end) for end in (marks.estimate.value, marks.estimate.low, marks.estimate.high))
     margin = [forest.place(end) for end in (-(forest.margin or 0), forest.margin or 0)]
     parts = [_part("rect", "band", x=margin[0], width=margin[1] - margin[0], height=1)] * bool(forest.margin)
     parts += [_line("edge", end, end, 0, 1) for end in margin if forest.margin]
     parts.append(_line("zero", forest.place(0), forest.place(0), 0, 1))
-    for said, run in one.runs.items():
+    for said, run in marks.runs.items():
         parts.append(
             _part(
                 "circle",
@@ -43,9 +43,9 @@ def bar(forest: Forest, row: int) -> Markup:
     if math.isfinite(low):
         parts.append(_line("interval", low, high, 0.5, 0.5))
     if math.isfinite(value):
-        shape = Markup('<path d="{}"/>').format(SHAPES[VERDICTS[one.verdict][1]])
+        shape = Markup('<path d="{}"/>').format(SHAPES[VERDICTS[marks.verdict][1]])
         parts.append(_part("svg", "mark", {"overflow": "visible"}, shape, x=value, y=0.5))
-    return _drawing(one.verdict.replace(" ", "-"), parts)
+    return _drawing(marks.verdict.replace(" ", "-"), parts)
 
 
 def axis(forest: Forest) -> Markup:

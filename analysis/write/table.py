@@ -162,12 +162,12 @@ class Table:
         if fields is None:
             fields = {name: name for name in dict.fromkeys(name for row in self.rows for name in row)}
         values = {key: self._values(value) for key, value in fields.items()}
-        ends = {key: ENDS if any(isinstance(one, Estimate) for one in of) else ("",) for key, of in values.items()}
+        ends = {key: ENDS if any(isinstance(value, Estimate) for value in of) else ("",) for key, of in values.items()}
         columns: dict[str, list[Any]] = {}
         for key, name in names_of(ends).items():
             parts = {end: values[key] for end in ends[key]}
             if len(parts) > 1:
-                parts = {end: [getattr(one, part) for one in values[key]] for end, part in ENDS.items()}
+                parts = {end: [getattr(value, part) for value in values[key]] for end, part in ENDS.items()}
             columns |= {name + end: of for end, of in parts.items()}
         return pd.DataFrame(columns)
 

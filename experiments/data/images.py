@@ -191,7 +191,7 @@ def _keys(images: Images) -> Iterator[int]:
     """A number for each image. Of a compressed file, size and end are enough: any other image has another end."""
     files = [item for item in getattr(images.x, "items", ()) if isinstance(item, str)]
     for pixels, _ in () if files else images.batches(CHUNK):
-        yield from (hash(one.tobytes()) for one in pixels.numpy())
+        yield from (hash(image.tobytes()) for image in pixels.numpy())
     for path in files:
         with reading(Path(path)), open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)

@@ -78,7 +78,7 @@ def _autoaugment() -> Choices:
         [[(name, int(level), 9, sign if name in DIRECTED else 1) for sign in (1, -1)] for name, _, level in pair]
         for pair in parts
     ]
-    operations = list(dict.fromkeys([IDENTITY, *(one for pair in signed for both in pair for one in both)]))
+    operations = list(dict.fromkeys([IDENTITY, *(name for pair in signed for both in pair for name in both)]))
     numbers = torch.tensor([[[0, *map(operations.index, both)] for both in pair] for pair in signed])  # [25, 2, 3]
     probability = torch.tensor([[float(part[1]) for part in pair] for pair in parts])  # [25, 2]
 

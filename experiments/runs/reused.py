@@ -46,7 +46,7 @@ def find_source(given: str, where: Path) -> str:
     study = Path(os.path.normpath(REFERENCE / given))
     if study.is_relative_to(REFERENCE) and (study / STUDY).is_file():
         return str(study)
-    known = [one.parent.relative_to(REFERENCE).as_posix() for one in sorted(REFERENCE.rglob(STUDY))]
+    known = [file.parent.relative_to(REFERENCE).as_posix() for file in sorted(REFERENCE.rglob(STUDY))]
     way = f"{nearest(given, known)}; or give a folder, ./{given}" if known else "a clone of the project has that folder"
     raise UserError(f"reuse: {given!r} is no study of analysis/reference; {way}")
 

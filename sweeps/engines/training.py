@@ -106,7 +106,7 @@ def _without_download(run: RunSpec) -> RunSpec:
 
 def failure(error: BaseException) -> Failed:
     """What a worker tells of an error. The user can mend bad input and a full disk; a record's error is of one run."""
-    is_full = any(isinstance(one, OSError) and one.errno in FULL for one in (error, error.__cause__))
+    is_full = any(isinstance(fault, OSError) and fault.errno in FULL for fault in (error, error.__cause__))
     users = is_full or (isinstance(error, UserError) and not isinstance(error, RecordError))
     line = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_REASON]
     return Failed(str(error) if users else line, "".join(traceback.format_exception(error)), users)

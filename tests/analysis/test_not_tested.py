@@ -13,13 +13,13 @@ from synthetic import change_summary, results_of, write_factorial, write_study
 import analysis
 from analysis.findings import analyze
 from analysis.outputs.as_json import as_dict
+from analysis.outputs.over_studies import studies_table
 from analysis.outputs.paper_table import paper_table
 from analysis.questions.factors import question as factors
 from analysis.questions.methods import question as methods
 from analysis.questions.pairs import question as differences
 from analysis.questions.results import question, variants_table
 from analysis.runs.folder import read_folder
-from analysis.studies.over_studies import studies_table
 from analysis.write import latex, markdown
 from analysis.write.table import Table
 

@@ -10,11 +10,11 @@ from synthetic import on_dataset, results_of, write_factorial, write_study
 
 from analysis import compare
 from analysis.findings import analyze, analyze_each
+from analysis.outputs.over_studies import document_of
 from analysis.report import headline, study_document, study_sections
 from analysis.runs.by_dataset import by_dataset, datasets_of
 from analysis.runs.folder import read_folder
 from analysis.runs.read import read
-from analysis.studies.over_studies import document_of
 from analysis.write import files as write
 
 TWO = {"none": 0.7, "learned-1d": 0.9}

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import analysis
 from analysis.findings import analyze
+from analysis.outputs.pooled import pool
 from analysis.runs.read import read
-from analysis.studies.pooled import pool
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "analysis" / "reference"

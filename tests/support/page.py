@@ -17,8 +17,8 @@ from scipy import stats
 
 from analysis.findings import analyze
 from analysis.findings.comparisons import compare_variants
+from analysis.outputs.pooled import pool
 from analysis.runs.read import read
-from analysis.studies.pooled import pool
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "analysis" / "reference"

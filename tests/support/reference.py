@@ -17,8 +17,8 @@ import torch
 import analysis.main
 import experiments.main
 import sweeps.main
-from analysis.asked import FLAGS, flag_of
 from analysis.findings import analyze
+from analysis.options import FLAGS, flag_of
 from analysis.outputs.as_json import as_dict
 from analysis.report import study_document
 from analysis.runs.read import read

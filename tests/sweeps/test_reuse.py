@@ -15,8 +15,8 @@ from commands import refusal
 from study_file import read_study, write_study
 
 import analysis.main
+from analysis.outputs.pooled import independent_groups
 from analysis.runs.read import read
-from analysis.studies.pooled import independent_groups
 from experiments.errors import UserError
 from experiments.runs.trained import load_model
 from sweeps.main import main

@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file, save
 from synthetic import results_of, write_study
 
-from analysis.asked import Asked
 from analysis.figures import models as figures
 from analysis.findings import analyze
+from analysis.options import ReportOptions
 from analysis.questions import models
 from analysis.runs import inspect
 from analysis.runs.folder import read_folder
@@ -78,7 +78,7 @@ def test_a_mosaic_has_each_patchs_tile_in_its_place():
 
 def test_the_section_has_the_figures_of_every_variant_and_the_attention_of_baseline_and_best(study_dir):
     study = read_folder(study_dir)
-    names = {plot.name for plot in models.question(analyze(study, Asked(models=True))).items}
+    names = {plot.name for plot in models.question(analyze(study, ReportOptions(models=True))).items}
     of_variants = {"position-similarity", "position-logits", "attention-distance"}
     assert names == of_variants | {"attention-v0-s0", "attention-v3-s0"}
     assert models.question(analyze(study)) is None  # unless it is asked for
@@ -118,5 +118,5 @@ def test_a_checkpoint_that_cannot_be_used_is_named(tmp_path):
 def test_without_the_data_the_section_has_a_reason(tmp_path):
     levels = lambda variant: {"model.pos_embed": variant, "data.name": "cifar10", "model.patch_size": 8}  # noqa: E731
     results = results_of(tmp_path, accuracy=ACCURACY, seeds=1, levels=levels, weights=untrained)
-    section = models.question(replace(results, asked=Asked(models=True)))
+    section = models.question(replace(results, options=ReportOptions(models=True)))
     assert section.items == [] and "data.root" in section.paragraphs[0]

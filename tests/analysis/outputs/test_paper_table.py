@@ -12,8 +12,8 @@ from shown import rows
 from synthetic import exact, results_of, write_study
 
 import analysis
-from analysis.asked import Asked
 from analysis.findings import analyze
+from analysis.options import ReportOptions
 from analysis.outputs.paper_table import paper_table
 from analysis.report import study_document
 from analysis.runs.folder import read_folder
@@ -53,7 +53,7 @@ def test_standard_deviations_are_those_of_the_runs(tmp_path):
 
 def test_a_name_of_the_paper_stands_in_tables_and_figures(tmp_path):
     study = read_folder(write_study(tmp_path))
-    findings = analyze(study, Asked(rename=(r"learned-1d=$\theta_{1D}$", "none=no & none")))
+    findings = analyze(study, ReportOptions(rename=(r"learned-1d=$\theta_{1D}$", "none=no & none")))
     body = latex.table(paper_table(findings.as_typed, None))
     assert "\n$\\theta_{1D}$ &" in body and "\nno \\& none &" in body and "learned-1d" not in body
     drawn = files.make(study_document(findings))
@@ -75,19 +75,19 @@ def test_a_name_of_the_paper_stands_in_tables_and_figures(tmp_path):
     ],
 )
 def test_math_of_the_user_is_math_in_latex_and_the_rest_is_text(name, shown, tmp_path):
-    findings = analyze(read_folder(write_study(tmp_path)), Asked(rename=(f"none={name}",)))
+    findings = analyze(read_folder(write_study(tmp_path)), ReportOptions(rename=(f"none={name}",)))
     body = latex.table(paper_table(findings.as_typed, None))
     assert f"\n{shown} & 5 &" in body if shown else r"$\input" not in body
 
 
 def test_the_head_has_the_math_of_the_baseline(tmp_path):
-    findings = analyze(read_folder(write_study(tmp_path)), Asked(rename=(r"none=$\theta_{1D}$",)))
+    findings = analyze(read_folder(write_study(tmp_path)), ReportOptions(rename=(r"none=$\theta_{1D}$",)))
     assert r"difference from $\theta_{1D}$" in latex.table(paper_table(findings.as_typed, None))
 
 
 def test_math_in_a_name_is_text_on_pages_and_in_markdown(tmp_path):
     renamed = (r"none=$\alpha$ net", r"learned-1d=$\lambda_{\mathrm{1D}}$", r"sinusoidal=5\$ or 6\$")
-    findings = analyze(read_folder(write_study(tmp_path)), Asked(rename=renamed))
+    findings = analyze(read_folder(write_study(tmp_path)), ReportOptions(rename=renamed))
     drawn = files.make(study_document(findings))
     for name in ("report.html", "report.md"):
         page = re.sub('<svg.*?</svg>|data-text="[^"]*"', "", drawn[name].decode(), flags=re.DOTALL)

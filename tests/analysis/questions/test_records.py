@@ -6,8 +6,8 @@ import pytest
 import shown
 from synthetic import results_of
 
-from analysis.asked import Asked
 from analysis.findings import analyze
+from analysis.options import ReportOptions
 from analysis.questions.records import question, runs_table
 
 
@@ -26,7 +26,7 @@ def test_a_run_has_its_own_difference_from_the_baseline(findings):
 @pytest.mark.parametrize(("place", "linked"), [("report", True), ("elsewhere/report", False)])
 def test_a_seed_links_to_its_record_where_the_report_lies_in_the_studys_folder(findings, place, linked):
     study = findings.study
-    section = question(analyze(study, Asked(out=str(Path(study.folder, place)))))
+    section = question(analyze(study, ReportOptions(out=str(Path(study.folder, place)))))
     rows = [row for row in section.items[0].shown().rows if row[0].text == "learned-1d"]
     links = [cell.link for row in rows for cell in row if cell.link]
     assert links == (["../v2-s0/summary.json", "../v2-s2/summary.json"] if linked else [])

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from analysis import words
-from analysis.asked import Spread
 from analysis.figures.style import use_math
 from analysis.findings import Findings
 from analysis.findings.columns import difference, held_for, verdict_mark, verdict_text
 from analysis.findings.rows import VariantRow
+from analysis.options import Spread
 from analysis.questions.provenance import commands, origin
 from analysis.questions.results import forest_plot
 from analysis.report import headline, study_document, study_sections, summary, warnings
@@ -117,10 +117,10 @@ def answer(studies: Mapping[str, Findings]) -> list[str]:
     if len(rows) == 1:
         return [f"{name}: {headline(study_sections(findings))[0]}" for name, findings in studies.items()]
     untested = [
-        f"{words.quoted(row.name)} on {name} ({one.comparison.reason})"
+        f"{words.quoted(row.name)} on {name} ({outcome.comparison.reason})"
         for row in rows
-        for name, one in row.on.items()
-        if row.shown and one.comparison.verdict == NOT_TESTED
+        for name, outcome in row.on.items()
+        if row.shown and outcome.comparison.verdict == NOT_TESTED
     ]
     left_out = f"Not tested: {first_few(untested)}." if untested else ""
     return [*filter(None, [" ".join(_told(studies)), left_out])]
@@ -131,7 +131,7 @@ def _told(studies: Mapping[str, Findings]) -> list[str]:
     first, groups = next(iter(studies.values())), dict[str, list[str]]()
     rows = [row for row in across_rows(studies) if row.shown]
     for row in sorted(rows, key=lambda row: -len(row.shown["better"])):
-        if any(one.comparison.verdict != NOT_TESTED for one in row.on.values()):
+        if any(outcome.comparison.verdict != NOT_TESTED for outcome in row.on.values()):
             groups.setdefault(_said(row, first), []).append(row.name)
     told = [(text, names) for text, names in groups.items()][: 1 if len(groups) > 2 else 2]
     said = [

@@ -189,5 +189,5 @@ def pooled_document(pooled: Pooled, command: str) -> Document:
     return Document(title, "", over, (said, AFTER), [], sections)
 
 
-def _text(one: Estimate, metric: Metric) -> str:
-    return f"{words.points(one, metric, signed=True)} ({words.interval(one, metric, signed=True)})"
+def _text(estimate: Estimate, metric: Metric) -> str:
+    return f"{words.points(estimate, metric, signed=True)} ({words.interval(estimate, metric, signed=True)})"

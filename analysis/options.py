@@ -1,4 +1,4 @@
-"""What is asked of a report: `Asked`, whose fields are the flags of `vit-report` and the arguments of Python."""
+"""What a report is to show: `ReportOptions`, whose fields are the flags of `vit-report` and the arguments of Python."""
 
 import argparse
 import re
@@ -91,8 +91,8 @@ def _flag(group: Group, metavar: str | None = None, default: Any = None) -> Any:
     return Field(default, title=metavar, json_schema_extra=extra)
 
 
-class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribute_docstrings=True):
-    """What is asked of a report: which runs, compared how, and shown how. Checked once, for the shell and for Python.
+class ReportOptions(Section, alias_generator=lambda name: name.rstrip("_"), use_attribute_docstrings=True):
+    """What a report is to show: which runs, compared how, and shown how. Checked once, for the shell and for Python.
 
     A field is a flag of the commands of its group (`lower_is_better` is --lower-is-better); an argument of
     `analysis.read` and `analysis.compare`, if its group is; and what the code that answers reads. To add one, add a
@@ -216,7 +216,7 @@ class Asked(Section, alias_generator=lambda name: name.rstrip("_"), use_attribut
         return self.model_copy(update={"command": f"analysis.{function}({words})"})
 
 
-_FIELDS: dict[str, Any] = Asked.model_fields
+_FIELDS: dict[str, Any] = ReportOptions.model_fields
 FLAGS: dict[str, tuple[Any, Group]] = {
     name.rstrip("_"): (field, field.json_schema_extra["group"]) for name, field in _FIELDS.items() if name != "command"
 }

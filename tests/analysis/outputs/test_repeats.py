@@ -3,8 +3,8 @@
 import pytest
 from synthetic import write_study
 
+from analysis.outputs.pooled import independent_groups
 from analysis.runs.read import read
-from analysis.studies.pooled import independent_groups
 
 KINDS = {"none": 0.7, "learned-1d": 0.9}
 

@@ -5,7 +5,7 @@ import pytest
 from commands import refusal
 
 import analysis
-from analysis.asked import Asked, add_flags
+from analysis.options import ReportOptions, add_flags
 from experiments.cli import Parser
 
 FRAME = pd.DataFrame({"m": list("aabb"), "lr": [1, 2, 1, 2], "seed": [0, 0, 0, 0], "acc": [1.0, 2.0, 3.0, 4.0]})
@@ -14,7 +14,7 @@ FRAME = pd.DataFrame({"m": list("aabb"), "lr": [1, 2, 1, 2], "seed": [0, 0, 0, 0
 def by_flags(*words):
     parser = Parser("vit-report")
     add_flags(parser, "report")
-    return Asked.of_flags(parser.parse_args(words), "")
+    return ReportOptions.of_flags(parser.parse_args(words), "")
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,10 @@ def by_flags(*words):
     ],
 )
 def test_the_shell_and_python_ask_the_same(words, asked):
-    one, other = by_flags(*words), Asked.of(**asked, **({"skip_unreadable": True} if "--dataset" in words else {}))
+    one, other = (
+        by_flags(*words),
+        ReportOptions.of(**asked, **({"skip_unreadable": True} if "--dataset" in words else {})),
+    )
     assert one == other and one.given == other.given
 
 

@@ -6,7 +6,7 @@ from page import REFERENCE, results, study
 from scipy import stats
 
 from analysis.main import body
-from analysis.studies.pooled import pool
+from analysis.outputs.pooled import pool
 from experiments.errors import UserError
 
 NONE = "model.pos_embed=none - model.pos_embed=learned-1d"

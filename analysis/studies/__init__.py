@@ -1,1 +1,0 @@
-"""What speaks of several studies: their index, one table over datasets, pooled effects."""
