@@ -1,10 +1,9 @@
-"""Which runs are there? Every run, with a link to its record."""
+"""Which runs are there? Every run, with the name of its folder."""
 
 import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import pandas as pd
 
@@ -12,7 +11,6 @@ from analysis import words
 from analysis.findings import Findings
 from analysis.findings.columns import baseline_name, key_columns
 from analysis.findings.rows import VariantRow
-from analysis.runs.source_run import ENDED
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from experiments.metric import METRICS, Metric
@@ -28,29 +26,21 @@ MOST_LISTED = 2000  # runs that the page lists
 
 
 def question(findings: Findings) -> Section:
-    """Every run; a seed links to its record where the report lies in the study's folder."""
-    folder, out = findings.study.folder, findings.options.out
-    linked = folder is not None and (out is None or out.absolute().parent == folder.absolute())
-    said = (
-        ("A seed links to the record of its run. " if linked else "")
-        + (PAIRED if findings.policy.unit == "seed" else "")
-        + ABOUT
-    )
-    frames = {"runs": findings.runs}
-    return Section("runs", "Runs", [runs_table(findings, linked)], [said], frames=frames)
+    """Every run. The page has no link to a run's folder, so it can be sent without the study."""
+    said = (PAIRED if findings.policy.unit == "seed" else "") + ABOUT
+    return Section("runs", "Runs", [runs_table(findings)], [said], frames={"runs": findings.runs})
 
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run and its variant. `record`: the link to its record."""
+    """A run and its variant."""
 
     of: VariantRow
     run: Mapping[Hashable, Any]  # its row of `Runs.runs`
     difference: float  # from the baseline's run with the same seed; NaN where there is none
-    record: str
 
 
-def runs_table(findings: Findings, linked: bool = True) -> Table:
+def runs_table(findings: Findings) -> Table:
     """All runs, variant by variant, with their differences from the baseline's run on the same seed."""
     variants, metric, runs = findings.variants, findings.means.metric, findings.study.runs
     runs, others = runs[runs["variant"].isin(variants.names)], [m for m in METRICS if m in findings.means.by_metric]
@@ -60,7 +50,7 @@ def runs_table(findings: Findings, linked: bool = True) -> Table:
         caption = f"The first {most} runs of each variant, of {words.count(len(runs))} runs."
         runs = runs.groupby("variant", sort=False).head(most)
     paired, head = findings.policy.unit == "seed", f"difference from {baseline_name(variants)}{metric.difference_unit}"
-    seed = Column("seed", _of("seed"), words.digits, key=True, link="record")
+    seed = Column("seed", _of("seed"), words.digits, key=True)
     columns = (
         *(*key_columns(variants, "of.", link=False), *([seed] if paired else [])),
         Column("status", _of("status"), mark=lambda row: "" if row.run["status"] == "finished" else row.run["status"]),
@@ -72,20 +62,17 @@ def runs_table(findings: Findings, linked: bool = True) -> Table:
         Column("run", _of("run"), detail=paired),
         Column("run id", _of("run_id"), detail=True),
     )
-    rows, folded = _rows(findings, runs[[*FIELDS, *{metric: 0, **dict.fromkeys(others)}]], linked), len(runs) > FOLDED
+    rows, folded = _rows(findings, runs[[*FIELDS, *{metric: 0, **dict.fromkeys(others)}]]), len(runs) > FOLDED
     return Table("runs", caption, rows, columns, folded=folded, group=lambda row: row.of.anchor[1:], listing=True)
 
 
-def _rows(findings: Findings, runs: pd.DataFrame, linked: bool) -> list[RunRow]:
+def _rows(findings: Findings, runs: pd.DataFrame) -> list[RunRow]:
     values = findings.means.values
     differences = values.sub(values[findings.variants.baseline], axis=0).to_dict()
     by_variant, rows = dict(list(runs.groupby("variant"))), list[RunRow]()
     for row in findings.rows:
         for run in by_variant[row.variant].to_dict("records"):
-            is_there = run["status"] in ENDED and pd.isna(run["reused_from"])
-            recorded = linked and findings.study.folder is not None and is_there
-            link = f"../{quote(run['run'])}/summary.json" if recorded else ""  # from the report's folder
-            rows.append(RunRow(row, run, differences[row.variant].get(run["seed"], math.nan), link))
+            rows.append(RunRow(row, run, differences[row.variant].get(run["seed"], math.nan)))
     return rows
 
 
