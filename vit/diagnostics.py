@@ -63,26 +63,35 @@ def first_position(modules: Iterable[nn.Module]) -> PosEmbed:
 
     Of a table that each layer normalises, the table.
     """
-    found = [module for module in modules if isinstance(module, PosEmbed)]
-    first = next((module for module in found if type(module) is not PosEmbed), found[0])
+    embeddings = [module for module in modules if isinstance(module, PosEmbed)]
+    first = next((module for module in embeddings if type(module) is not PosEmbed), embeddings[0])
     return first.table if isinstance(first, LayerNormed) else first
 
 
 @torch.no_grad()
-def position_similarity(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
-    """Cosine similarity between the positions of all pairs of patches (arXiv 2010.11929, Figure 7 centre): [G, G, G,
-    G].
+def position_table(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
+    """What is added to the patches, [N, D]. None if nothing is added (see `position_logits`), or what depends on them.
 
-    `pos` is one module of `vit.pos_embed.build(cfg)` or of a trained model's `pos`. Entry [r, c] is the grid of
-    similarities with the patch in row r, column c; with a zero vector it is 0. None if nothing is added to the tokens
-    (see `position_logits`), or what depends on them.
+    `pos` is one module of `vit.pos_embed.build(cfg)` or of a trained model's `pos`.
     """
     blank = torch.zeros(1, cfg.num_tokens, cfg.embed_dim, **_like(pos))
     other = torch.randn(blank.shape, generator=torch.Generator().manual_seed(0)).to(blank)
     table = pos.add(blank)
     if not table.any() or not torch.allclose(pos.add(other) - other, table, rtol=1e-4, atol=1e-5):
         return None
-    unit = F.normalize(table[0, cfg.num_prefix_tokens :], dim=-1)  # [N, D]
+    return table[0, cfg.num_prefix_tokens :]
+
+
+def position_similarity(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
+    """Cosine similarity between the positions of all pairs of patches (arXiv 2010.11929, Figure 7 centre): [G, G, G,
+    G].
+
+    Entry [r, c] is the grid of similarities with the patch in row r, column c; with a zero vector it is 0. None if
+    there is no `position_table`.
+    """
+    if (table := position_table(pos, cfg)) is None:
+        return None
+    unit = F.normalize(table, dim=-1)  # [N, D]
     return (unit @ unit.T).reshape((cfg.grid_size,) * 4)
 
 

@@ -19,6 +19,7 @@ TITLE_LINE = 24  # characters of the title of a heat map
 CLASS_NAME = 9  # characters of a class that fit above an image
 KINDS: dict[str, tuple[dict[str, Any], tuple[str, str, str]]] = {
     "similarity": ({"vmin": -1, "vmax": 1, "cmap": "PuOr"}, (f"{MINUS}1", "0", "1")),
+    "table": ({"cmap": "PuOr", "aspect": "auto"}, ("lowest", "", "highest")),
     "logits": ({"cmap": "viridis"}, ("lowest", "", "highest")),
 }
 """A kind of heat map -> its options, and what the ends and the middle of its scale of colours are called."""
@@ -34,7 +35,7 @@ def mosaic(tiles: np.ndarray) -> np.ndarray:
 
 @style()
 def heat_maps(values: Mapping[str, np.ndarray], kind: str) -> Drawing:
-    """Draw a heat map of tiles [G, G, G, G] for each variant; `kind`: "similarity" or "logits".
+    """Draw a heat map for each variant. `kind`: "similarity" or "logits", of tiles [G, G, G, G], or "table", [N, D].
 
     A title states the values at the ends of the scale of colours, but for similarities, which end at -1 and 1.
     """
@@ -47,7 +48,7 @@ def heat_maps(values: Mapping[str, np.ndarray], kind: str) -> Drawing:
     for axes in grid.flat:
         axes.set_axis_off()
     for axes, (variant, array) in zip(grid.flat, values.items()):
-        image = axes.imshow(mosaic(array), interpolation="none", **options)
+        image = axes.imshow(mosaic(array) if array.ndim == 4 else array, interpolation="none", **options)
         low, high = image.get_clim()
         limits = "" if kind == "similarity" else f"\n{low:.3g} to {high:.3g}".replace("-", MINUS)
         axes.set_title(names[variant] + limits, loc="left", fontsize="small")

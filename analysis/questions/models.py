@@ -13,6 +13,10 @@ from analysis.write.document import Item, Section
 
 MOST_REASONS = 3  # runs without figures that the page names
 CAPTIONS = {
+    "table": (
+        "Position embeddings as added to the patches: a row for each patch in raster order, a column for each "
+        "channel, in the first layer that adds one. Only embeddings that do not depend on the image are shown."
+    ),
     "similarity": (
         "Similarity of position embeddings (as in arXiv 2010.11929, Figure 7). Each tile belongs to one patch and "
         "shows the cosine similarity between its position embedding and that of every other patch, in the first layer "

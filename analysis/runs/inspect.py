@@ -24,11 +24,12 @@ AVERAGED = 128  # test images over which attention distances are averaged
 class ModelInspection:
     """What was read from one trained model; None where the model has no such thing.
 
-    S: pixels per side, G: patches per side, H: heads, n: images.
+    S: pixels per side, G: patches per side, D: width, H: heads, n: images.
     """
 
     variant: str
     run: str
+    table: np.ndarray | None  # what is added to the patches, [G * G, D]
     similarity: np.ndarray | None  # cosine similarities of the patches' position embeddings, [G, G, G, G]
     logits: np.ndarray | None  # what position adds to the attention logits, mean over heads, [G, G, G, G]
     distance: np.ndarray | None  # mean attention distance in pixels, [depth, H]
@@ -88,6 +89,7 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
     return ModelInspection(
         variant=variant,
         run=folder.name,
+        table=_optional(diagnostics.position_table(pos, cfg)),
         similarity=_optional(diagnostics.position_similarity(pos, cfg)),
         logits=None if logits is None else _array(logits.nanmean(0)),
         distance=_array(diagnostics.mean_attention_distance(maps, cfg)) if cfg.grid_size > 1 else None,

@@ -61,6 +61,7 @@ def test_each_kind_has_the_arrays_that_apply_to_it(inspections):
     none, learned, rope = (inspections[kind] for kind in ("none", "learned-2d", "rope-2d"))
     assert none.similarity is None and none.logits is None
     assert learned.similarity.shape == (4, 4, 4, 4)
+    assert none.table is None and rope.table is None and learned.table.shape == (16, 32)
     assert rope.similarity is None and rope.logits.shape == (4, 4, 4, 4)
     to_itself = [inspections["learned-1d"].similarity[r, c, r, c] for r in range(4) for c in range(4)]
     assert to_itself == pytest.approx([1] * 16, abs=1e-6)
@@ -79,7 +80,7 @@ def test_a_mosaic_has_each_patchs_tile_in_its_place():
 def test_the_section_has_the_figures_of_every_variant_and_the_attention_of_baseline_and_best(study_dir):
     study = read_folder(study_dir)
     names = {plot.name for plot in models.question(analyze(study, ReportOptions(models=True))).items}
-    of_variants = {"position-similarity", "position-logits", "attention-distance"}
+    of_variants = {"position-table", "position-similarity", "position-logits", "attention-distance"}
     assert names == of_variants | {"attention-v0-s0", "attention-v3-s0"}
     assert models.question(analyze(study)) is None  # unless it is asked for
 
