@@ -107,7 +107,15 @@ def test_sentences_on_embeddings():
     table = {row[0]: row[1:] for row in rows("kinds")}
     assert [*table] == ["none", "sinusoidal", "sincos-2d", "learned-2d", "rope-2d", "relative-2d-kv"]
     assert "With PyTorch's weights the sine is worse" in SENTENCES and not table["sinusoidal"][0].endswith("*")
-    assert table["sinusoidal"][1].endswith("*") and table["rope-2d"][0].endswith("*")
+    assert table["sinusoidal"][2].endswith("*") and table["rope-2d"][0].endswith("*")
+    values = {
+        init: finished("init-cifar10").query("`model.init` == @init").groupby("model.pos_embed")["test/acc"].mean()
+        for init in ("torch", "xavier")
+    }
+    from_table = {init: 100 * (of - of["learned-1d"]) for init, of in values.items()}
+    assert (from_table["xavier"] - from_table["torch"]).abs().max() < 0.3
+    assert interaction("torch", "xavier", "timm") == pytest.approx(0.004, abs=5e-4)
+    assert interaction("torch", "xavier") == pytest.approx(0.9, abs=0.05)
     model = results("init-cifar10").factors.model
     assert model.verdicts["model.init+model.pos_embed"] == "not shown"
     above = []
@@ -136,7 +144,18 @@ def test_sentences_on_embeddings():
     assert all(-5 < float(gap.split()[0].replace("−", "-")) < -3 for gap in gaps)
 
 
-def test_of_ten_pairs_of_kinds_how_many_have_one_verdict_with_both_initial_weights():
+def interaction(*inits):
+    """The p value of the interaction of kind and weights by the F test of a two-way analysis of variance."""
+    runs = finished("init-cifar10").query("`model.init` in @inits")
+    values, axes = runs["test/acc"], ("model.init", "model.pos_embed")
+    cell = values.groupby([runs[axis] for axis in axes]).transform("mean")
+    of_init, of_kind = (values.groupby(runs[axis]).transform("mean") for axis in axes)
+    left, freedom = ((values - cell) ** 2).sum(), (4 * (len(inits) - 1), 20 * len(inits))
+    ratio = ((cell - of_init - of_kind + values.mean()) ** 2).sum() / freedom[0] / (left / freedom[1])
+    return stats.f.sf(ratio, *freedom)
+
+
+def test_of_ten_pairs_of_kinds_how_many_have_one_verdict_with_all_initial_weights():
     kinds = ("none", "sinusoidal", "learned-1d", "learned-2d", "rope-2d")
     pairs = [(a, b) for i, a in enumerate(kinds) for b in kinds[i + 1 :]]
     words = [
@@ -144,11 +163,18 @@ def test_of_ten_pairs_of_kinds_how_many_have_one_verdict_with_both_initial_weigh
             compared("init-cifar10", "", f"init={init}, pos_embed={a}", f"init={init}, pos_embed={b}")[1]
             for a, b in pairs
         ]
-        for init in ("torch", "timm")
+        for init in ("torch", "xavier", "timm")
     ]
-    same = sum(one == other for one, other in zip(*words))
+    same = [{*verdicts} for verdicts in zip(*words) if len({*verdicts}) == 1]
     said = re.search(r"Of ten pairs of five kinds, (\d+) have the same verdict", SENTENCES)
-    assert len(pairs) == 10 and same == int(said[1])
+    assert len(pairs) == 10 and len(same) == int(said[1])
+    assert same.count({"undecided"}) == 4 and "four of them are undecided" in SENTENCES
+    gains = [
+        compared("init-cifar10", "", f"init={init}, pos_embed={kind}", f"init=timm, pos_embed={kind}")
+        for init in ("torch", "xavier")
+        for kind in kinds
+    ]
+    assert {gain[1] for gain in gains} == {"better"} and "xavier's are better than timm's" in SENTENCES
 
 
 def test_sentences_on_rates_scale_and_site():

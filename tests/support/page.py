@@ -34,8 +34,14 @@ AT_BOTH_RATES = [
 INVERSE = {"better": "worse", "worse": "better"}
 WORDS = {"not shown": "undecided"}  # as pages say it
 KIND = "model.pos_embed"
-TORCH, TIMM = (("init-cifar10", f"init={init}, pos_embed=") for init in ("torch", "timm"))
-KINDS = ([TORCH], [("kinds-cifar10", ""), TIMM], [("positions-64", ""), ("larger-64", "")], [("s-chh-cifar10", "")])
+TORCH, TIMM, XAVIER = (("init-cifar10", f"init={init}, pos_embed=") for init in ("torch", "timm", "xavier"))
+KINDS = (
+    [TORCH],
+    [XAVIER],
+    [("kinds-cifar10", ""), TIMM],
+    [("positions-64", ""), ("larger-64", "")],
+    [("s-chh-cifar10", "")],
+)
 """For each column, where a kind is looked for: the study, and what stands before a kind in the name of a variant."""
 POOLED = {
     "none": ["positions-64", "kinds-cifar10", "s-chh-cifar10", "table-8-cifar10", "table-8-tuned"],
@@ -120,7 +126,7 @@ def kinds(_, row):
         site = ",model.pos_site=stem" * (row[0] == "learned-2d")
         over = pool({n: results(n) for n in names}, f"{KIND}={row[0]}{site} - {KIND}=learned-1d{site}").studies
         cells.append(points([100 * over.value, 100 * over.low, 100 * over.high]))
-    return [row[0], *cells, *["–"] * (5 - len(cells))]
+    return [row[0], *cells, *["–"] * (6 - len(cells))]
 
 
 def means(spec, row):
