@@ -83,6 +83,7 @@ def test_the_table_shows_the_settings_of_each_variant_and_counts_its_trials(fold
 def test_the_figure_shows_every_trial(folder):
     findings = analyze(read(str(folder)))
     (trials,) = question(findings).items[1].figure.axes
+    assert "At an end of what was tried: “none”." in question(findings).items[1].caption  # 0.0995 of 0.1
     tuning, drawn = trials_of(findings.study.plan.tuning), {marks.get_gid(): marks for marks in trials.collections}
     assert trials.get_xscale() == "log" and len([tick for tick in trials.get_xticklabels() if tick.get_text()]) > 2
     for index, variant in enumerate(BEST):
