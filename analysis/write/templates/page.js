@@ -129,8 +129,5 @@ const unfold = () => {
 addEventListener("hashchange", unfold);
 unfold();
 
-// Notes of tables, and those that can change a verdict, are printed.
-addEventListener("beforeprint", () => all("details.notes:not(.warnings), .changing").forEach((notes) => { notes.open = true; }));
-
-// What is folded is printed.
-addEventListener("beforeprint", () => all("details").forEach((part) => { part.open = true; }));
+// What is folded is printed, but wide columns and long tables, of which a line says that the page has them.
+addEventListener("beforeprint", () => all("details:not(.more, .folded)").forEach((part) => { part.open = true; }));
