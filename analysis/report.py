@@ -22,8 +22,7 @@ from analysis.questions import (
     tuning,
 )
 from analysis.runs.held_fixed import varying
-from analysis.runs.runs import Runs
-from analysis.runs.source_run import ENDED
+from analysis.runs.runs import ENDED, Runs
 from analysis.write.document import Document, Section, Warn
 
 Question = Callable[[Findings], Section | None]

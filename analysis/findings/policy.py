@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.findings.chance import DATA, chance_level
-from analysis.runs.runs import Runs
-from analysis.runs.source_run import ENDED
+from analysis.runs.runs import ENDED, Runs
 from analysis.verdicts import Looks, Rule
 from experiments.metric import Metric
 from experiments.stated import MOST_PAIRS

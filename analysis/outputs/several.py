@@ -11,8 +11,7 @@ from analysis.findings.conduct import Conduct
 from analysis.outputs.over_studies import answer
 from analysis.report import headline, study_sections
 from analysis.runs.by_dataset import by_dataset, datasets_of
-from analysis.runs.runs import Runs
-from analysis.runs.source_run import ENDED
+from analysis.runs.runs import ENDED, Runs
 from analysis.write.document import Document, Section
 from analysis.write.table import Column, Table
 from experiments.errors import UserError, shell_words

@@ -7,8 +7,7 @@ from analysis import words
 from analysis.findings import Findings
 from analysis.findings.conduct import Conduct, two_scales
 from analysis.runs.held_fixed import changed_images, not_held_fixed, unrecorded_plugins
-from analysis.runs.runs import Runs
-from analysis.runs.source_run import ENDED
+from analysis.runs.runs import ENDED, Runs
 from analysis.write.document import Section, Warn, about
 from experiments.errors import MOST_NAMED, first_few
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from analysis import words
 from analysis.findings import Findings, columns
 from analysis.findings.rows import VariantRow
-from analysis.runs.source_run import ENDED
+from analysis.runs.runs import ENDED
 from analysis.verdicts import Comparison
 from analysis.verdicts.comparisons import CEILING, NOT_TESTED
 from analysis.write.document import Section, present

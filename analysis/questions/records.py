@@ -12,7 +12,7 @@ from analysis import words
 from analysis.findings import Findings
 from analysis.findings.columns import baseline_name, key_columns
 from analysis.findings.rows import VariantRow
-from analysis.runs.source_run import ENDED
+from analysis.runs.runs import ENDED
 from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from experiments.metric import METRICS, Metric

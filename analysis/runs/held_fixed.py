@@ -5,9 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.runs.runs import Runs, factor_levels
+from analysis.runs.runs import ENDED, IMAGES, Runs, factor_levels
 from analysis.runs.settings import PLACES, level_text, nested
-from analysis.runs.source_run import ENDED, IMAGES
 from experiments.catalogue import DATASETS
 from experiments.config import DEFAULTS, LOCATIONS, unplaced
 from experiments.errors import UserError
