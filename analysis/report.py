@@ -7,13 +7,13 @@ from analysis.figures.style import use_math
 from analysis.findings import Findings
 from analysis.questions import (
     conditions,
-    conduct,
     cost,
     factors,
     looks,
     methods,
     metrics,
     models,
+    notes,
     pairs,
     provenance,
     records,
@@ -27,7 +27,7 @@ from analysis.write.document import Document, Section, Warn
 
 Question = Callable[[Findings], Section | None]
 ORDER: tuple[Question, ...] = (
-    conduct.question,
+    notes.question,
     factors.question,  # first: then come the combinations of their levels
     results.question,
     pairs.question,

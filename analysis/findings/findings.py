@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from analysis.figures.styles import Styles, styles_of
+from analysis.figures.drawing import Styles, styles_of
 from analysis.findings.comparisons import Comparisons, compare_variants
 from analysis.findings.conduct import Conduct
 from analysis.findings.factors import Factors, study_factors

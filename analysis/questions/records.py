@@ -17,6 +17,7 @@ from analysis.write.document import Section
 from analysis.write.table import Column, Table
 from experiments.metric import METRICS, Metric
 
+LINKED = "A seed links to the record of its run. "
 PAIRED = "Differences are from the baseline's run with the same seed. "
 ABOUT = (
     "runs.csv has a row for each run, with its settings, "
@@ -31,13 +32,8 @@ def question(findings: Findings) -> Section:
     """Every run; a seed links to its record where the report lies in the study's folder."""
     folder, out = findings.study.folder, findings.options.out
     linked = folder is not None and (out is None or out.absolute().parent == folder.absolute())
-    said = (
-        ("A seed links to the record of its run. " if linked else "")
-        + (PAIRED if findings.policy.unit == "seed" else "")
-        + ABOUT
-    )
-    frames = {"runs": findings.runs}
-    return Section("runs", "Runs", [runs_table(findings, linked)], [said], frames=frames)
+    said = LINKED * linked + PAIRED * (findings.policy.unit == "seed") + ABOUT
+    return Section("runs", "Runs", [runs_table(findings, linked)], [said], frames={"runs": findings.runs})
 
 
 @dataclass(frozen=True)
