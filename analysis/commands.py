@@ -11,7 +11,6 @@ from pathlib import Path
 from analysis.findings import Findings, analyze, analyze_each
 from analysis.findings.conduct import record_looks
 from analysis.options import ReportOptions, flag_of
-from analysis.outputs.paper_table import check_file, table_of, write_table
 from analysis.runs.by_dataset import ADVICE, by_dataset
 from analysis.runs.read import has_plan, is_imported, locate, read, read_each, studies_in
 from analysis.runs.runs import Runs
@@ -19,7 +18,6 @@ from analysis.runs.table import TABLE, file_of
 from analysis.words import plain
 from analysis.write.document import Document
 from experiments.errors import UserError, plural, say
-from experiments.tracking import Unreachable, wandb_in_use
 from vit.registry import REGISTRY
 
 OF_INDEX = {"skip_unreadable", "out", "figures", "open"}
@@ -28,7 +26,6 @@ OF_INDEX = {"skip_unreadable", "out", "figures", "open"}
 
 def report(sources: Sequence[str], options: ReportOptions) -> int:
     """The report of one study, or the index of the studies in a folder."""
-    check_file(options.table)
     folders, of_one = studies_in(sources[0]), [name for name in options.given if name not in OF_INDEX]
     if folders and not of_one:
         return _index(sources[0], folders, options)
@@ -42,7 +39,7 @@ def report(sources: Sequence[str], options: ReportOptions) -> int:
 
 def _index(source: str, folders: Sequence[Path], options: ReportOptions) -> int:
     """Write the index of the studies in a folder."""
-    from analysis.outputs.several import ODD, index_document
+    from analysis.outputs.several import index_document
 
     out = _out(source, "report", options)
     studies: dict[Path, Runs | UserError] = {}
@@ -51,8 +48,6 @@ def _index(source: str, folders: Sequence[Path], options: ReportOptions) -> int:
             studies[folder] = read(str(folder), skip_unreadable=options.skip_unreadable)
         except UserError as error:
             studies[folder] = error
-        except ODD as error:
-            studies[folder] = UserError(f"{folder}: cannot be read: {type(error).__name__}: {error}")
     readable = [study for study in studies.values() if isinstance(study, Runs)]
     if not readable:
         raise UserError(f"{source}: holds no study that can be read: {studies[folders[0]]}")
@@ -61,7 +56,6 @@ def _index(source: str, folders: Sequence[Path], options: ReportOptions) -> int:
 
 def across(sources: Sequence[str], options: ReportOptions) -> int:
     """The same for studies of several datasets together."""
-    check_file(options.table)
     return _answer(list(map(_located, sources)), "report-across", options)
 
 
@@ -115,6 +109,8 @@ def _gate(found: Mapping[str, Findings], options: ReportOptions) -> tuple[int, l
 
 
 def _table(found: Mapping[str, Findings], options: ReportOptions) -> tuple[int, list[str]]:
+    from analysis.outputs.paper_table import table_of, write_table
+
     assert options.table is not None
     write_table(table_of(found, options.columns, options.spread, typed=options.table.suffix == ".tex"), options.table)
     return 0, [str(options.table)]
@@ -162,9 +158,9 @@ def check(sources: Sequence[str], options: ReportOptions) -> int:
     if len(sources) != 2:
         raise UserError(f"check: {plural(len(sources), 'study', 'studies')}: expected two")
     studies = [read_each(_located(source), options)[0] for source in sources]
-    from analysis.outputs.check import check as compared
+    from analysis.outputs.check import compare_runs
 
-    equal, lines = compared(*studies)
+    equal, lines = compare_runs(*studies)
     record_looks(studies)
     say(*lines)
     return 0 if equal else 1
@@ -180,6 +176,8 @@ def _check_workspace(study: Runs) -> None:
 
 def save_workspace(findings: Findings, document: Document) -> str:
     """Save the workspace of a study; what to tell the user."""
+    from experiments.tracking import Unreachable, wandb_in_use
+
     try:
         with wandb_in_use():
             from analysis.outputs import workspace

@@ -20,6 +20,7 @@ Spread = Literal["interval", "sd"]
 PAGES = ("report", "across")
 REPORT_ONLY = ("out", "figures", "open", "wandb", "models")
 OUTPUTS = ("table", "json", "gate")  # in place of a report
+ENDINGS = (".tex", ".md", ".csv")  # of a table for a paper
 
 
 class Group(NamedTuple):
@@ -77,12 +78,19 @@ def _path(value: str) -> str:
         raise ValueError(str(error)) from error
 
 
+def _table(value: str) -> str:
+    if not value.endswith(ENDINGS):
+        raise ValueError(f"{value!r} is not allowed: expected a file that ends with {', '.join(ENDINGS)}")
+    return _path(value)
+
+
 Text = Annotated[str, BeforeValidator(_text)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Names = Annotated[tuple[str, ...], BeforeValidator(names_of)]
 Equations = Annotated[tuple[str, ...], BeforeValidator(_equations)]
 Switch = Annotated[bool, Field(strict=True)]
 File = Annotated[Path, BeforeValidator(_path)]
+TableFile = Annotated[Path, BeforeValidator(_table)]
 
 
 def _flag(group: Group, metavar: str | None = None, default: Any = None) -> Any:
@@ -146,7 +154,7 @@ class ReportOptions(Section, alias_generator=lambda name: name.rstrip("_"), use_
     """also look into trained models; needs the dataset"""
     wandb: Switch = _flag(STUDY, default=False)
     """also save a workspace in Weights & Biases"""
-    table: File | None = _flag(TABLE, "FILE")
+    table: TableFile | None = _flag(TABLE, "FILE")
     """write a table for a paper: .tex, .md or .csv"""
     columns: Names | None = _flag(TABLE, "NAME,NAME")
     """columns of the table; a wrong name lists them all"""

@@ -7,13 +7,13 @@ from analysis.figures.style import use_math
 from analysis.findings import Findings
 from analysis.questions import (
     conditions,
-    conduct,
     cost,
     factors,
     looks,
     methods,
     metrics,
     models,
+    notes,
     pairs,
     provenance,
     records,
@@ -22,13 +22,12 @@ from analysis.questions import (
     tuning,
 )
 from analysis.runs.held_fixed import varying
-from analysis.runs.runs import Runs
-from analysis.runs.source_run import ENDED
+from analysis.runs.runs import ENDED, Runs
 from analysis.write.document import Document, Section, Warn
 
 Question = Callable[[Findings], Section | None]
 ORDER: tuple[Question, ...] = (
-    conduct.question,
+    notes.question,
     factors.question,  # first: then come the combinations of their levels
     results.question,
     pairs.question,

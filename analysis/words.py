@@ -202,13 +202,12 @@ def checked_math(text: str, field: str) -> str:
 def without_math(text: str) -> str:
     """Return math between "$" as text: `θ_1D` for `$\\theta_{1D}$`; what is neither Greek nor a font stays as typed."""
 
-    def command(match: re.Match[str]) -> str:
-        return GREEK.get(match[1], "" if match[1].startswith(("math", "text")) else match[0])
+    def in_words(match: re.Match[str]) -> str:
+        command = match[1] or "math"  # a brace has no command
+        return GREEK.get(command, "" if command.startswith(("math", "text")) else match[0])
 
-    def shown(math: str) -> str:
-        return re.sub(r"\\([A-Za-z]+)|[{}]", lambda m: command(m) if m[1] else "", math)
-
-    return "".join(shown(part) if at % 2 else part for at, part in enumerate(math_parts(text)))
+    parts = enumerate(math_parts(text))
+    return "".join(re.sub(r"\\([A-Za-z]+)|[{}]", in_words, part) if at % 2 else part for at, part in parts)
 
 
 def points(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:
@@ -236,8 +235,11 @@ def interval(diff: Estimate, metric: Metric, signed: bool = False, places: int |
 
 
 def _ends(low: float, high: float, metric: Metric, places: int, signed: bool = False) -> list[str]:
-    """The ends of an interval, with as many decimals as show on which side of zero they are."""
-    return [number(end, _seen(end, places), signed) for end in (low * metric.scale, high * metric.scale)]
+    """The ends of an interval, with as many decimals as show on which side of zero they are: the verdict is read so."""
+    ends = low * metric.scale, high * metric.scale
+    more = range(places, MOST_PLACES)
+    seen = [next((n for n in more if round(end, n) or not math.isfinite(end)), places) for end in ends]
+    return [number(end, n, signed) for end, n in zip(ends, seen)]
 
 
 def _places(estimate: Estimate, metric: Metric, places: int | None = None) -> int:
@@ -245,11 +247,6 @@ def _places(estimate: Estimate, metric: Metric, places: int | None = None) -> in
     if places is not None:
         return places
     return decimals(half_width(estimate) * metric.scale, _without_interval([estimate.value], metric))
-
-
-def _seen(end: float, places: int) -> int:
-    """The decimals that show on which side of zero the end of an interval is: a verdict is read from it."""
-    return next((more for more in range(places, MOST_PLACES) if round(end, more) or not math.isfinite(end)), places)
 
 
 def _without_interval(values: Iterable[float], metric: Metric) -> int:

@@ -1,7 +1,8 @@
-"""What figures share: panels, means with their intervals, the legend, and the ids and tips of marks."""
+"""How figures name and draw variants, and what figures share: panels, means with their intervals, legend, ids, tips."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -9,12 +10,86 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 
 from analysis import words
-from analysis.figures.style import WIDTH, Drawing
-from analysis.figures.styles import Styles, VariantStyle
+from analysis.figures.style import FAINT, MARKERS, WIDTH, Drawing, ink, palette, style
 from analysis.verdicts import Estimate
 from experiments.metric import Metric
 
+LONGEST, LONGEST_APART = 34, 54  # characters of a name that a figure shows; where more are needed to tell names apart
+MOST_DRAWN = 200  # variants up to which each has a place in a figure
+ONLY_COLOURED = "Drawn: the baseline and the variants with the highest and lowest means. The tables have all."
 LEGEND_LINE, LEGEND_ROW = 12.6, 0.19  # characters of an inch of a legend, with 8 for each mark; its rows in inches
+
+
+class VariantStyle(NamedTuple):
+    """How figures draw a variant."""
+
+    colour: str
+    marker: str
+    dashes: str = "-"
+
+
+@dataclass(frozen=True)
+class Styles:
+    """The variants in the figures of a study.
+
+    `by_variant`: every variant, in order; those without a colour of their own are grey. `names`: their short names, cut
+    to what a figure has room for. `coloured`: the variants with a colour, in order.
+    """
+
+    by_variant: dict[str, VariantStyle]
+    names: dict[str, str]
+    coloured: list[str]
+
+    def id(self, variant: str) -> str:
+        """What the ids of the variant's artists start with: `v3`."""
+        return f"v{list(self.by_variant).index(variant)}"
+
+    @property
+    def drawn(self) -> list[str]:
+        """The variants that have a place of their own in a figure: all, or of very many those with a colour."""
+        return list(self.by_variant) if len(self.by_variant) <= MOST_DRAWN else self.coloured
+
+    @property
+    def note(self) -> str:
+        """What a caption says where there are more variants than colours, with a leading space."""
+        if len(self.drawn) < len(self.by_variant):
+            return f" {ONLY_COLOURED}"
+        return " Grey: variants without a colour of their own." if len(self.coloured) < len(self.drawn) else ""
+
+
+@style()
+def styles_of(names: Mapping[str, str], baseline: str, means: Mapping[str, float]) -> Styles:
+    """Give each variant a colour if there are enough; else only the baseline, the best and the worst have one.
+
+    `names`: variant -> its brief name, in order. `means`: those that are known.
+    """
+    colours, coloured = palette(), list(names)
+    if len(names) > len(colours):
+        by_mean = sorted((v for v in names if v in means and v != baseline), key=means.__getitem__)
+        half = len(colours) // 2
+        extremes = {baseline, *by_mean[: half - 1], *by_mean[-half:]}
+        coloured = [variant for variant in names if variant in extremes]
+    styles = dict.fromkeys(names, VariantStyle(FAINT, "o"))
+    others = [variant for variant in coloured if variant != baseline]
+    looks = zip(colours, MARKERS, ("-", "--", "-.", ":") * 2, strict=True)
+    styles.update((variant, VariantStyle(*look)) for variant, look in zip(others, looks))
+    styles[baseline] = VariantStyle(ink(), "D")
+    return Styles(styles, dict(zip(names, shorts(list(names.values())), strict=True)), coloured)
+
+
+def short(name: str, longest: int = LONGEST) -> str:
+    """Return a name that fits into a figure: the middle of a long one is left out. Tables show it in full."""
+    name, end = words.plain(name), 2 * longest // 5
+    return name if len(name) <= longest else f"{name[: longest - end - 1]}…{name[-end:]}"
+
+
+def shorts(names: Sequence[str]) -> list[str]:
+    """Return the names as `short` does, and longer where two different names would look the same."""
+    for longest in (LONGEST, *range(LONGEST_APART, max(map(len, names), default=0), 4)):
+        cut = [short(name, longest) for name in names]
+        if len(set(cut)) == len(set(names)):
+            return cut
+    return [words.plain(name) for name in names]
 
 
 def panels(*heights: float, width: float = WIDTH, new: Callable[..., Any] = Drawing) -> tuple[Drawing, list[Axes]]:

@@ -15,9 +15,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from analysis.figures.drawing import identify, legend, panels
+from analysis.figures.drawing import identify, legend, panels, shorts
 from analysis.figures.style import FAINT, INK, VERDICTS, Drawing, ink, style
-from analysis.figures.styles import shorts
 from analysis.verdicts import Estimate
 from analysis.words import verdicts
 from experiments.errors import UserError

@@ -8,9 +8,8 @@ import matplotlib
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from analysis.figures.drawing import legend, panels
+from analysis.figures.drawing import Styles, legend, panels, short
 from analysis.figures.style import VERDICTS, WIDTH, Drawing, style
-from analysis.figures.styles import Styles, short
 from analysis.words import MINUS
 
 ACROSS = 2  # heat maps side by side

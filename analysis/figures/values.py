@@ -10,9 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from analysis import verdicts, words
-from analysis.figures.drawing import identify, intervals, legend, panels
+from analysis.figures.drawing import Styles, VariantStyle, identify, intervals, legend, panels, shorts
 from analysis.figures.style import FAINT, Drawing, style
-from analysis.figures.styles import Styles, VariantStyle, shorts
 from analysis.runs.settings import in_order
 from analysis.verdicts import Estimate
 from experiments.metric import Metric

@@ -185,11 +185,11 @@ def share_text(share: Estimate) -> str:
 
 def mark_note(findings: Findings) -> str:
     """What the marks of the best means mean, see `rows.Mark`."""
-    marks, best = {row.mark for row in findings.rows}, findings.all_best
+    marks, best = {row.mark for row in findings.rows}, {*findings.all_best[:1]}
     tested = ", of the variants that are tested" if findings.comparisons.untested else ""
-    equal = ""
-    if best and findings.comparisons.with_verdict(best[0], "equivalent"):
-        equal = f"equivalent to it (within ±{words.margin(findings.policy.margin, findings.means.metric)}), or "
+    has_equal = any(c.verdict == "equivalent" for pair, c in findings.comparisons.family.items() if best & {*pair})
+    margin = words.margin(findings.policy.margin, findings.means.metric)
+    equal = f"equivalent to it (within ±{margin}), or " * has_equal
     parts = {
         "best": f"Bold: the best mean{tested}.",
         "tied": f"†: {equal}not shown to be worse.",

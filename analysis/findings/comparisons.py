@@ -8,7 +8,7 @@ from itertools import combinations
 from analysis import verdicts
 from analysis.findings.policy import Outcomes, Policy
 from analysis.verdicts import Comparison
-from analysis.verdicts.comparisons import NOT_TESTED, Verdict, of_baseline
+from analysis.verdicts.comparisons import NOT_TESTED, of_baseline
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,6 @@ class Comparisons:
         """
         above, below = (Counter(pair[side] for pair in self.ranked) for side in (1, 0))
         return {v: (1 + above[v], len(self.versus) - below[v]) for v in self.versus} if self.pairs else {}
-
-    def with_verdict(self, variant: str | None, *verdicts: Verdict) -> frozenset[str]:
-        """The variants with which this one has one of these verdicts."""
-        return frozenset(
-            (set(pair) - {variant}).pop()
-            for pair, compared in self.family.items()
-            if variant in pair and compared.verdict in verdicts
-        )
 
     @cached_property
     def family(self) -> dict[tuple[str, str], Comparison]:

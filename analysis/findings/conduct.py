@@ -9,8 +9,7 @@ import pandas as pd
 
 from analysis import verdicts
 from analysis.runs.held_fixed import plan_changes
-from analysis.runs.runs import Runs
-from analysis.runs.source_run import ENDED
+from analysis.runs.runs import ENDED, Runs
 from experiments.errors import UserError, first_few, say
 from experiments.metric import Metric
 from experiments.runs.history import Look, add_look

@@ -33,7 +33,9 @@ def study_factors(study: Runs, outcomes: Outcomes, policy: Policy) -> Factors:
         )
     if policy.looks.waiting:
         return Factors(skipped_reason=f"the first planned look is at {policy.looks.next} seeds")
-    levels, tested = _by_levels(study), outcomes.at(policy.looks)
+    levels, tested = levels_by_variant(study), outcomes.at(policy.looks)
+    places = levels.apply(lambda column: column.map(in_order(column).index))
+    levels = levels.loc[places.sort_values(list(places), kind="stable").index]  # first by those of the first factor
     values, paired = tested.values[levels.index].dropna(how="all"), policy.unit == "seed"
     if reason := _incomplete(levels, values, paired):
         return Factors(skipped_reason=reason)
@@ -47,13 +49,6 @@ def study_factors(study: Runs, outcomes: Outcomes, policy: Policy) -> Factors:
     if outcomes.has_failed:
         found = cover_failed(found, None if outcomes.chance_unknown else model(tested.counted))
     return Factors(found, tuple(values.index[list(found.left_out)]))
-
-
-def _by_levels(study: Runs) -> pd.DataFrame:
-    """The levels of variants by those of the first factor, then of the next one: as planned, but numbers as numbers."""
-    levels = levels_by_variant(study)
-    places = levels.apply(lambda column: column.map(in_order(column).index))
-    return levels.loc[places.sort_values(list(places), kind="stable").index]
 
 
 def _incomplete(levels: pd.DataFrame, values: pd.DataFrame, paired: bool) -> str:

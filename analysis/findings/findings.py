@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from analysis.figures.styles import Styles, styles_of
+from analysis.figures.drawing import Styles, styles_of
 from analysis.findings.comparisons import Comparisons, compare_variants
 from analysis.findings.conduct import Conduct
 from analysis.findings.factors import Factors, study_factors
@@ -18,8 +18,7 @@ from analysis.findings.rows import PairRow, VariantRow, variant_rows
 from analysis.findings.variants import Variants, own_names, study_variants
 from analysis.options import ReportOptions
 from analysis.runs.by_dataset import check_alike
-from analysis.runs.runs import Runs
-from analysis.runs.source_run import ENDED
+from analysis.runs.runs import ENDED, Runs
 from analysis.words import checked_math, without_math
 from experiments.errors import UserError
 from vit.registry import nearest

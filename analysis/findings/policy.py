@@ -1,19 +1,21 @@
 """How the verdicts of a study are reached, and what its runs have reached. The only reading of a study for them."""
 
-from collections.abc import Collection
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.findings.chance import DATA, chance_level
-from analysis.runs.runs import Runs
-from analysis.runs.source_run import ENDED
+from analysis.runs.runs import ENDED, Runs
 from analysis.verdicts import Looks, Rule
+from experiments.catalogue import DATASETS
 from experiments.metric import Metric
+from experiments.sections import OTHER_CLASSES
 from experiments.stated import MOST_PAIRS
 
+DATA = ["data.name", "data.classes", "data.num_classes"]  # the settings that say how many classes there are
 FAILED = ("diverged", "pruned")
 
 
@@ -60,11 +62,6 @@ class Outcomes:
         """The values, where failed runs count at chance level."""
         return self.values.where(~self.failed, self.chance, axis=1)
 
-    def near_chance(self, policy: Policy) -> Collection[str]:
-        """The variants with a mean near guessing: at most the margin or, for an accuracy c, c (1 - c) / 4 away."""
-        room = (self.chance * (1 - self.chance) / 4 * policy.metric.is_share).clip(lower=policy.margin or 0.0)
-        return list(self.chance.index[(self.values.mean() - self.chance).abs() <= room])
-
 
 def study_policy(study: Runs, datasets: int = 1) -> tuple[Policy, Outcomes]:
     """How the verdicts of a study are reached, one of so many `datasets`, and what its runs have reached."""
@@ -83,7 +80,7 @@ def study_policy(study: Runs, datasets: int = 1) -> tuple[Policy, Outcomes]:
         metric=metric,
         margin=study.margin,
         lower_is_better=metric.lower_is_better,
-        ceiling=1 - 1.0000001 * _one_image(study, metric) if metric.is_share else np.inf,
+        ceiling=_ceiling(study, metric),
         looks=Looks(tuple(plan.looks), _complete(runs)),
         variance=plan.variance,
         family="baseline" if len(variants) > MOST_PAIRS else plan.family,
@@ -101,7 +98,32 @@ def _complete(runs: pd.DataFrame) -> tuple[int, ...]:
     return tuple(map(int, seeds[:first]))
 
 
-def _one_image(study: Runs, metric: Metric) -> float:
-    """The share of one image of the metric's split; 0 where the size is not recorded."""
+def _ceiling(study: Runs, metric: Metric) -> float:
+    """The accuracy of a run that errs on one image of the metric's split; 1 where their number is not recorded."""
     sizes: Any = study.of("finished").get(f"{metric.partition('/')[0]}_images", pd.Series(dtype=float)).dropna()
-    return 1 / float(sizes.min()) if len(sizes) and sizes.min() > 0 else 0.0
+    one_image = 1 / float(sizes.min()) if len(sizes) and sizes.min() > 0 else 0.0
+    return 1 - 1.0000001 * one_image if metric.is_share else np.inf
+
+
+def chance_level(row: Mapping[str, Any], metric: Metric) -> float | None:
+    """What guessing reaches on the images of a run: an accuracy of 1 / k for k classes, a cross-entropy of log k.
+
+    `row`: its settings by dotted path. A few-shot metric names its dataset; every other metric is about a run's own
+    data. None where the classes are not known, and for consistency under shifts, which has no such level.
+    """
+    if metric.is_consistency or not (metric.is_share or metric.is_loss) or not (classes := _classes(row, metric)):
+        return None
+    return 1 / classes if metric.is_share else math.log(classes)
+
+
+def _classes(row: Mapping[str, Any], metric: Metric) -> int:
+    """The number of classes that are guessed among; 0 where it is not known."""
+    own, chosen = row.get("data.name"), row.get("data.classes")
+    name, trained = metric.fewshot_dataset or own, len(str(chosen).split(",")) if chosen else 0
+    if trained and name == own:
+        return trained
+    dataset = DATASETS.get(str(own if name == OTHER_CLASSES else name))
+    classes = (dataset and dataset.num_classes) or row.get("data.num_classes")
+    if classes is None or classes != classes:
+        return 0
+    return int(classes) - trained * (name == OTHER_CLASSES)

@@ -66,14 +66,13 @@ def variant_rows(
             comparison=comparisons.versus[variant],
             rank=ranks.get(variant),
             mark=_mark(variant, best, comparisons) if means.of(variant).n else "",
-            cost={name: _whole(name, float(value)) for name, value in costs[variant].items()},
+            cost={
+                name: int(value) if name in COUNTED and math.isfinite(value) else float(value)
+                for name, value in costs[variant].items()
+            },
         )
         for place, variant in enumerate(variants.names)
     ]
-
-
-def _whole(name: str, value: float) -> float:
-    return int(value) if name in COUNTED and math.isfinite(value) else value
 
 
 def _mark(variant: str, best: Sequence[str], comparisons: Comparisons) -> Mark:

@@ -19,9 +19,10 @@ SCHEMA = 1
 def as_dict(findings: Findings) -> dict[str, Any]:
     """Metric, margin, means, warnings and every comparison, with what the seeds can detect; None: what is not known.
 
+    `look`: the planned looks, the seeds of the one that is reached, and the next one; None where none are planned.
     Values, intervals and differences are in the unit of the metric: accuracies are fractions.
     """
-    policy, metric = findings.policy, findings.means.metric
+    policy, metric, looks = findings.policy, findings.means.metric, findings.policy.looks
     failed = findings.conduct.counts[["diverged", "pruned"]].sum(axis=1)
     return {
         "schema": SCHEMA,
@@ -32,7 +33,7 @@ def as_dict(findings: Findings) -> dict[str, Any]:
         "margin": policy.margin,
         "level": 1 - ALPHA,
         "family": policy.family,
-        "look": _look(findings),
+        "look": {"planned": list(looks.plan), "look": len(looks.seeds), "next": looks.next} if looks else None,
         "warnings": warning_texts(warnings(study_sections(findings))),
         "variants": [
             {
@@ -64,25 +65,21 @@ def across_dict(studies: Mapping[str, Findings]) -> dict[str, Any]:
     return {**shared, "against_baseline": counted, "datasets": datasets}
 
 
-def _look(findings: Findings) -> dict[str, Any] | None:
-    """The planned looks, the seeds of the look that is reached, and the `next` one; None: no looks are planned."""
-    looks = findings.policy.looks
-    return {"planned": list(looks.plan), "look": len(looks.seeds), "next": looks.next} if looks else None
-
-
 def _estimate(estimate: Estimate) -> dict[str, Any]:
     ends = {"low": _known(estimate.low), "high": _known(estimate.high)}
     return {"value": _known(estimate.value), **ends, "n": estimate.n}
 
 
 def _comparison(comparison: Comparison, policy: Policy) -> dict[str, Any]:
-    verdict: dict[str, Any] = {"verdict": comparison.verdict, "reason": comparison.reason}
-    p, smallest = (
-        _known(value) if comparison.tested else None for value in (comparison.p_adjusted, comparison.detectable)
-    )
-    return (
-        _estimate(comparison.adjusted) | n_of(comparison, policy) | {"p_adjusted": p, **verdict, "detectable": smallest}
-    )
+    tested = comparison.tested
+    return {
+        **_estimate(comparison.adjusted),
+        **n_of(comparison, policy),
+        "p_adjusted": _known(comparison.p_adjusted) if tested else None,
+        "verdict": comparison.verdict,
+        "reason": comparison.reason,
+        "detectable": _known(comparison.detectable) if tested else None,
+    }
 
 
 def _known(value: float) -> float | None:

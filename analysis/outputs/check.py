@@ -8,7 +8,7 @@ from experiments.runs.record import STATUSES
 CIRCUMSTANCES = ("hardware", "versions", "commit")
 
 
-def check(a: Runs, b: Runs) -> tuple[bool, list[str]]:
+def compare_runs(a: Runs, b: Runs) -> tuple[bool, list[str]]:
     """Whether runs of equal ids ended alike with equal metrics; and what differs, as lines.
 
     Raises `UserError` where no run of an id has ended in both.

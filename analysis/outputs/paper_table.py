@@ -20,7 +20,6 @@ from experiments.errors import UserError, say, writing
 from experiments.files import read_bytes, write_bytes
 from experiments.metric import Metric
 
-ENDINGS = (".tex", ".md", ".csv")
 SHORT_NAME = 11  # characters of the baseline's name up to which the head of the differences has it
 VARIANT = "variant"
 
@@ -108,12 +107,6 @@ def _caption(findings: Findings, keys: Sequence[Key], spread: Spread | None) -> 
     if "difference" in keys and any(row.comparison.verdict == NOT_TESTED for row in findings.rows):
         parts.append(f"Variants that are not tested against {baseline} have no difference.")
     return " ".join(filter(None, parts))
-
-
-def check_file(table: Path | None) -> None:
-    """Raise `UserError` for a file of another type."""
-    if table and table.suffix not in ENDINGS:
-        raise UserError(f"--table: {str(table)!r} is not allowed: expected a file that ends with {', '.join(ENDINGS)}")
 
 
 def write_table(table: Table, file: Path) -> None:

@@ -102,9 +102,13 @@ def _sides(pair: str) -> tuple[dict[str, str], dict[str, str]]:
 def _effect(name: str, findings: Findings, a: Settings, b: Settings) -> Effect:
     """The difference of a - b in a study."""
     settings = {variant: changed for variant, _, changed in computed(findings.study)}
-    has_a, has_b = ([v for v, of in settings.items() if _has(of, side)] for side in (a, b))
-    apart = {(x, y): _other_changes(settings[x], settings[y], {*a, *b}) for x in has_a for y in has_b if x != y}
-    pairs = [pair for pair, others in apart.items() if not others]
+    x_variants, y_variants = ([v for v, of in settings.items() if _has(of, side)] for side in (a, b))
+    pairs = [
+        (x, y)
+        for x in x_variants
+        for y in y_variants
+        if x != y and not _other_changes(settings[x], settings[y], {*a, *b})
+    ]
     if len(pairs) != 1:
         several = "; ".join(f"{x!r} - {y!r}" for x, y in pairs)
         why = f"several pairs: {several}; add settings" if pairs else "no pair that differs in these settings alone"
@@ -134,7 +138,7 @@ def independent_groups(studies: Mapping[str, Runs]) -> list[list[str]]:
     """
     groups: list[tuple[list[str], set[Any]]] = []
     for name, study in studies.items():
-        names, runs = [name], _runs(study)
+        names, runs = [name], {(s, frozenset((p, str(v)) for p, v in of.items())) for _, s, of in computed(study)}
         for group in [group for group in groups if group[1] & runs]:
             names, runs = [*group[0], *names], group[1] | runs
             groups.remove(group)
@@ -150,11 +154,6 @@ def computed(study: Runs) -> list[tuple[str, int, dict[str, Any]]]:
     rows = finished[paths].to_dict("records")
     changed = [{p: v for p, v in plain(row).items() if v not in (None, DEFAULTS[p])} for row in rows]
     return [*zip(finished["variant"], finished["seed"], changed, strict=True)]
-
-
-def _runs(study: Runs) -> set[Any]:
-    """What each finished run computes, and its seed."""
-    return {(seed, frozenset((p, str(v)) for p, v in changed.items())) for _, seed, changed in computed(study)}
 
 
 def pooled_document(pooled: Pooled, command: str) -> Document:

@@ -11,8 +11,7 @@ from analysis.findings.conduct import Conduct
 from analysis.outputs.over_studies import answer
 from analysis.report import headline, study_sections
 from analysis.runs.by_dataset import by_dataset, datasets_of
-from analysis.runs.runs import Runs
-from analysis.runs.source_run import ENDED
+from analysis.runs.runs import ENDED, Runs
 from analysis.write.document import Document, Section
 from analysis.write.table import Column, Table
 from experiments.errors import UserError, shell_words
@@ -26,10 +25,6 @@ SETTING = {
     "model.depth": "depth {}",
     "train.epochs": "{} epochs",
 }  # a setting that the index shows of a study -> its text
-
-
-ODD = (ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
-"""What a study with values of a wrong type can raise: it is one line of the index, and the others are shown."""
 
 
 def index_document(folder: Path, studies: Mapping[Path, Runs | UserError], out: Path) -> Document:
@@ -66,8 +61,6 @@ def _index_row(study: Runs | UserError) -> tuple[dict[str, str], bool]:
         return row | {"answer": headline(study_sections(analyze(study)))[0]}, complete
     except UserError as error:
         return row | {"state": f"Not read: {error}"}, False
-    except ODD as error:
-        return row | {"state": f"Not read: its records: {type(error).__name__}: {error}"}, False
 
 
 def _state(conduct: Conduct) -> str:

@@ -166,9 +166,8 @@ def _stretching(profile: Profile, findings: Findings) -> Table | None:
         return None
     tested, kinds = study.of("finished"), study.one_run_each().reindex(columns=[KIND])[KIND]
     tested = tested[tested["seed"].isin(findings.outcomes.at(policy.looks).values.index)]
-    sizes = {
-        at: one for at, one in profile.panels[INTERPOLATED].items() if at != _trained_size(study) and one in tested
-    }
+    others = {at: metric for at, metric in profile.panels[INTERPOLATED].items() if at != _trained_size(study)}
+    sizes = {at: metric for at, metric in others.items() if metric in tested}
     gains: dict[str, dict[int, verdicts.Estimate]] = {}
     for variant in kinds.index:
         if kinds[variant] not in REGISTRY or REGISTRY[kinds[variant]].is_rotary:

@@ -58,10 +58,11 @@ def _differences(findings: Findings) -> dict[str, str]:
     planned = f"The planned looks share the {alpha}; a pair is judged at the last look that is reached."
     unknown = "Their chance level is not known, so nothing is shown of a pair with diverged runs."
     covered = "An interval also covers what the runs of a pair show if failed runs count at chance level."
+    paired = "Means over the seeds that both variants have."
+    unpaired = "Of the means of both variants: runs are not paired, and their order changes nothing."
+    failed = unknown if findings.outcomes.chance_unknown else covered
     return {
-        "Differences": "Means over the seeds that both variants have."
-        if policy.unit == "seed"
-        else "Of the means of both variants: runs are not paired, and their order changes nothing.",
+        "Differences": paired if policy.unit == "seed" else unpaired,
         "Standard errors": STANDARD_ERRORS[policy.variance],
         "Intervals of differences": f"For {held_for(findings)} (Bonferroni): in at least {words.CONFIDENCE} of "
         "studies, all hold.",
@@ -69,9 +70,7 @@ def _differences(findings: Findings) -> dict[str, str]:
         "Looks": planned if looks else "",
         "Minimum detectable difference": "What such an interval would show with 80 % power if the observed spread were "
         "the true one.",
-        "Diverged runs": (unknown if findings.outcomes.chance_unknown else covered)
-        if findings.outcomes.has_failed
-        else "",
+        "Diverged runs": failed if findings.outcomes.has_failed else "",
     }
 
 

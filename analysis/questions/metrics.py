@@ -3,8 +3,8 @@
 import pandas as pd
 
 from analysis import words
+from analysis.figures.drawing import ONLY_COLOURED
 from analysis.figures.style import Plot
-from analysis.figures.styles import ONLY_COLOURED
 from analysis.figures.values import FEWEST_FOR_BAND, draw_curves
 from analysis.findings import Findings
 from analysis.findings.columns import mean_column, variant_table
@@ -58,11 +58,7 @@ def metrics_table(findings: Findings) -> Table:
     columns = [mean_column(other, findings, detail=other.startswith("train/")) for other in measured]
     n = Column("n", "mean.n", words.counts, "n", detail=len({row.mean.n for row in findings.rows}) == 1)
     show = words.numbers(words.shared_places(means.of_variants.values(), metric), metric.scale)
-    spread = Column(
-        f"standard deviation of {metric.label}{metric.difference_unit}",
-        lambda row: means.values[row.variant].std(),
-        show,
-        "sd",
-    )
+    head = f"standard deviation of {metric.label}{metric.difference_unit}"
+    spread = Column(head, lambda row: means.values[row.variant].std(), show, "sd")
     caption = f"All metrics after the last epoch: mean and {words.CONFIDENCE} confidence interval."
     return variant_table("metrics", caption, findings, (n, *columns, spread))

@@ -4,11 +4,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from analysis import words
 from analysis.findings import Findings, columns
 from analysis.findings.rows import VariantRow
-from analysis.runs.source_run import ENDED
+from analysis.runs.runs import ENDED
 from analysis.verdicts import Comparison
 from analysis.verdicts.comparisons import CEILING, NOT_TESTED
 from analysis.write.document import Section, present
@@ -36,9 +37,8 @@ def question(findings: Findings) -> Section | None:
         return Section("differences", HEADING, items, answer=whole, frames=frames)
     against, best, more = against_baseline(findings), best_and_pairs(findings), limits(findings)
     decided = {"better", "worse"} & {comparison.verdict for comparison in findings.comparisons.versus.values()}
-    answer = [against] * (not factorial or bool(decided)) + [best] * (
-        not factorial or bool(findings.comparisons.ranked)
-    )
+    answer = [against] * bool(decided or not factorial)
+    answer += [best] * bool(findings.comparisons.ranked or not factorial)
     return Section("differences", HEADING, items, [more] * bool(more), answer, frames=frames, title=title(findings))
 
 
@@ -47,21 +47,15 @@ def title(findings: Findings) -> str:
     is shown to be the best; else what is shown, if anything.
     """
     variants, metric, versus = findings.variants, findings.means.metric, findings.comparisons.versus
-    places, base = (
-        words.shared_places([comparison.adjusted for comparison in versus.values()], metric),
-        variants.name(variants.baseline),
-    )
+    places, base = _places(versus, metric), variants.name(variants.baseline)
     better, worse, equal = (
         [variant for variant in variants.others if versus[variant].verdict == verdict]
         for verdict in ("better", "worse", "equivalent")
     )
     if decided := better or worse:
         word, diffs = "better" if better else "worse", [versus[variant].diff for variant in decided]
-        who = (
-            f"{len(decided)} of {len(variants.others)} variants are"
-            if variants.others[1:]
-            else f"{variants.name(decided[0])} is"
-        )
+        who = f"{len(decided)} of {len(variants.others)} variants are"
+        who = who if variants.others[1:] else f"{variants.name(decided[0])} is"
         said = f"{who} {word} than {base}, by {words.points_range(diffs, metric, places=min(places, 1))}"
         said += f"; {len(worse)} {'is' if len(worse) == 1 else 'are'} worse" if better and worse else ""
         first = [row for row in findings.by_mean if row.rank and row.rank[0] == 1]
@@ -109,10 +103,7 @@ def against_baseline(findings: Findings) -> str:
 
 def _sizes(verdict: str, chosen: Mapping[str, Comparison], versus: Mapping[str, Comparison], metric: Metric) -> str:
     """The variants with one verdict: each with its difference, or how many."""
-    places, diffs = (
-        words.shared_places([comparison.adjusted for comparison in versus.values()], metric),
-        [*chosen.values()],
-    )
+    places, diffs = _places(versus, metric), [*chosen.values()]
     differs, undecided = verdict in ("better", "worse"), verdict == "not shown"
     if len(chosen) > MOST_LISTED:
         counted = f"{len(chosen)} of {sum(comparison.verdict != NOT_TESTED for comparison in versus.values())} variants"
@@ -126,12 +117,16 @@ def _sizes(verdict: str, chosen: Mapping[str, Comparison], versus: Mapping[str, 
         return f"{counted} (means {spread}, {to})" if undecided else counted
     if not (differs or undecided):
         return words.names(chosen)
-    shown = {
-        name: _size(comparison, metric, places, len(versus) <= MOST_INTERVALS) for name, comparison in chosen.items()
-    }
+    few = len(versus) <= MOST_INTERVALS
+    sizes = [(words.quoted(name), _size(comparison, metric, places, few)) for name, comparison in chosen.items()]
     if undecided:
-        return words.listing([f"{words.quoted(name)} ({size})" for name, size in shown.items()])
-    return ", ".join(f"{words.quoted(name)} by {size}" for name, size in shown.items())
+        return words.listing([f"{name} ({size})" for name, size in sizes])
+    return ", ".join(f"{name} by {size}" for name, size in sizes)
+
+
+def _places(comparisons: Mapping[Any, Comparison], metric: Metric) -> int:
+    """The decimals that the differences share."""
+    return words.shared_places([comparison.adjusted for comparison in comparisons.values()], metric)
 
 
 def _size(comparison: Comparison, metric: Metric, places: int, interval: bool) -> str:
@@ -145,11 +140,9 @@ def _size(comparison: Comparison, metric: Metric, places: int, interval: bool) -
 
 def _not_tested(versus: Mapping[str, Comparison], than: str = "") -> list[str]:
     """A clause for each reason. `versus`: brief name of a variant -> its comparison with the baseline."""
-    reasons = {
-        comparison.reason: [n for n, c in versus.items() if c.reason == comparison.reason]
-        for comparison in versus.values()
-    }
-    return [f"not tested{than} ({reason}): {words.names(names)}" for reason, names in reasons.items() if reason]
+    reasons = dict.fromkeys(comparison.reason for comparison in versus.values() if comparison.reason)
+    names = {reason: words.names(name for name, c in versus.items() if c.reason == reason) for reason in reasons}
+    return [f"not tested{than} ({reason}): {names[reason]}" for reason in reasons]
 
 
 def best_and_pairs(findings: Findings) -> str:
@@ -285,27 +278,19 @@ def triangle(findings: Findings) -> Table:
     rows, names = [row for row in findings.by_mean if row.mean.n], findings.variants
     compared = {(pair.a.variant, pair.b.variant): pair.comparison for pair in findings.pairs}
     compared |= {(b, a): comparison.reversed for (a, b), comparison in compared.items()}
-    metric = findings.means.metric
-    places = min(1, words.shared_places([comparison.adjusted for comparison in compared.values()], metric))
+    metric, places = findings.means.metric, min(1, _places(compared, findings.means.metric))
     place = {row.variant: number for number, row in enumerate(rows)}
 
     def cell(other: VariantRow) -> Column:
-        def of(row: VariantRow) -> Comparison | None:
-            return compared.get((row.variant, other.variant)) if place[row.variant] < place[other.variant] else None
-
-        def tip(row: VariantRow) -> str:
-            size = words.with_interval(comparison.adjusted, metric, signed=True) if (comparison := of(row)) else ""
-            return f"{row.name} − {other.name}: {size}{metric.points}, {comparison.verdict}" if comparison else ""
-
-        return Column(
-            str(place[other.variant] + 1),
-            lambda row: (
-                words.number(comparison.diff.value * metric.scale, places, True) if (comparison := of(row)) else ""
-            ),
-            note=other.name,
-            mark=lambda row: columns.verdict_mark(comparison.verdict) if (comparison := of(row)) else "",
-            tip=tip,
-        )
+        texts, marks, tips = dict[str, str](), dict[str, str](), dict[str, str]()
+        for row in rows[: place[other.variant]]:
+            if comparison := compared.get((row.variant, other.variant)):
+                size = words.with_interval(comparison.adjusted, metric, signed=True)
+                texts[row.variant] = words.number(comparison.diff.value * metric.scale, places, True)
+                marks[row.variant] = columns.verdict_mark(comparison.verdict)
+                tips[row.variant] = f"{row.name} − {other.name}: {size}{metric.points}, {comparison.verdict}"
+        text, mark, tip = (lambda row, of=of: of.get(row.variant, "") for of in (texts, marks, tips))
+        return Column(str(place[other.variant] + 1), text, note=other.name, mark=mark, tip=tip)
 
     equal = [f"{pair.a.name} and {pair.b.name}" for pair in findings.pairs if pair.comparison.verdict == "equivalent"]
     caption = (

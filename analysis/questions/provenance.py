@@ -11,9 +11,8 @@ from analysis.findings import Findings
 from analysis.findings.columns import variant_table
 from analysis.findings.rows import VariantRow
 from analysis.runs.held_fixed import varying
-from analysis.runs.runs import Runs
+from analysis.runs.runs import ENDED, Runs
 from analysis.runs.settings import PLACES
-from analysis.runs.source_run import ENDED
 from analysis.write.document import Code, Facts, Section, Warn, present
 from analysis.write.table import Column, Table
 from experiments.config import DEFAULTS, flatten
@@ -30,11 +29,8 @@ def question(findings: Findings) -> Section:
     usual = dict(flatten(preset(name).model_dump())) if name in PRESETS else DEFAULTS
     differ = {path: value for path, value in study.base.items() if path not in varied and value != usual.get(path)}
     shared = tuple((path, setting_text(value)) for path, value in differ.items())
-    settings = [
-        Facts(shared, f"Settings of all runs, beside {f'the preset {name}' if name in PRESETS else 'defaults'}")
-    ]
-    settings *= bool(shared)
-    items = present(origin(study), trained_on(findings), *settings)
+    about = f"Settings of all runs, beside {f'the preset {name}' if name in PRESETS else 'defaults'}"
+    items = present(origin(study), trained_on(findings), Facts(shared, about) if shared else None)
     return Section("provenance", "Provenance", items, warnings=[*_reused(study), *_across_machines(findings)])
 
 
@@ -122,8 +118,7 @@ def _counted(column: pd.Series) -> str:
     counts = column[column.notna() & (column != "")].value_counts()
     counts = counts.sort_index().sort_values(ascending=False, kind="stable")
     runs = [f" ({words.plural(n, 'run')})" * (len(counts) > 1) for n in counts]
-    texts = [f"{value}{n}" for value, n in zip(counts.index, runs)]
-    return "; ".join(texts) or words.DASH
+    return "; ".join(f"{value}{n}" for value, n in zip(counts.index, runs)) or words.DASH
 
 
 def _seeds(runs: pd.DataFrame) -> str:

@@ -16,6 +16,7 @@ EARLY = (
     "Differences that an early look decides are too large on average (in simulations 1.1 to 2.4 times true differences "
     "of 1 to 2 standard deviations)."
 )
+ONLY_BY_MEAN = "The order is by mean only: the variants are not compared with each other."
 MOST_DOTS = 1500  # runs up to which each has a dot
 SHOWN_COST = ("params", "flops_per_image", "device_seconds")
 
@@ -33,26 +34,19 @@ def forests(studies: Mapping[str, Findings]) -> dict[str, Forest]:
 
     Raises `UserError` where each study has only one variant.
     """
-    tables = {
-        title: variants_table(comparison.as_typed)
-        for title, comparison in studies.items()
-        if comparison.variants.others
-    }
-    if not tables:
+    several = {title: findings.as_typed for title, findings in studies.items() if findings.variants.others}
+    if not several:
         raise UserError("figure: one variant has no differences to draw")
-    return {title: next(iter(table.forests.values())) for title, table in tables.items()}
+    return {title: next(iter(variants_table(findings).forests.values())) for title, findings in several.items()}
 
 
 def forest_plot(studies: Mapping[str, Findings]) -> Plot:
     """The figure of `forests`, below each other. What its caption says is read from the first."""
     findings = next(findings for findings in studies.values() if findings.variants.others)
     variants, margin = findings.variants, findings.policy.margin
-    band = (
-        "" if margin is None else f" Shaded band: equivalence margin, ±{words.margin(margin, findings.means.metric)}."
-    )
-    many = f" Of more than {MOST_DRAWN} variants, the first and the last are drawn." * (
-        len(variants.names) > MOST_DRAWN
-    )
+    within, is_cut = words.margin(margin, findings.means.metric), len(variants.names) > MOST_DRAWN
+    band = "" if margin is None else f" Shaded band: equivalence margin, ±{within}."
+    many = f" Of more than {MOST_DRAWN} variants, the first and the last are drawn." * is_cut
     caption = (
         f"Differences from {variants.name(variants.baseline)} with {words.CONFIDENCE} intervals that hold for "
         f"{columns.held_for(findings)}.{band} Colour and shape of a marker: the verdict. Grey dots: runs, minus the "
@@ -105,23 +99,14 @@ def variants_table(findings: Findings) -> Table:
     fields = {column.field: column.value for column in (n, *diverged, mean)} | columns.DIFFERENCE
     fields |= {column.field: column.value for column in (columns.VERDICT, *ranks, *cost)}
     held = f"{columns.held_for(findings)} (pairs: {len(findings.pairs)})"
-    notes: tuple[str, ...] = (
-        f"Rank: {rank_note}." if has_ranks else "",
-        ""
-        if has_ranks or len(rows) < 3
-        else "The order is by mean only: the variants are not compared with each other.",
-        f"Intervals of differences hold for {held}, and verdicts are read from them." if versus else "",
-        EARLY if any(comparison.decided_early for comparison in versus) else "",
-        findings.conduct.counted,
-    )
-    seeds = (
-        f"n = {words.plural(max(counts), findings.counted)}"
-        if len(counts) == 1
-        else f"n: number of {findings.counted}s"
-    )
+    order = f"Rank: {rank_note}." if has_ranks else ONLY_BY_MEAN if len(rows) > 2 else ""
+    tested = f"Intervals of differences hold for {held}, and verdicts are read from them." if versus else ""
+    early = EARLY if any(comparison.decided_early for comparison in versus) else ""
+    notes = tuple(filter(None, (order, tested, early, findings.conduct.counted)))
+    same_n, several_n = f"n = {words.plural(max(counts), findings.counted)}", f"n: number of {findings.counted}s"
+    seeds = same_n if len(counts) == 1 else several_n
     caption = f"{words.titled(metric)}: mean and {words.CONFIDENCE} interval; {seeds}. {columns.mark_note(findings)}"
     caption += _how_to_read(findings) if versus else ""
-    notes = tuple(filter(None, notes))
     return columns.variant_table("variants", caption, findings, shown, notes, rows, fields)
 
 
@@ -129,11 +114,11 @@ def _how_to_read(findings: Findings) -> str:
     """What the bars, their colours and the band are."""
     variants, margin = findings.variants, findings.policy.margin
     verdicts = {comparison.verdict for comparison in findings.comparisons.versus.values()}
+    decided = "“Better”, “worse”: the interval is on one side of zero, so chance is unlikely."
     parts = [
         f"Grey dots: runs, minus the mean of {variants.name(variants.baseline)}.",
         "" if margin is None else f"Shaded band: differences within ±{words.margin(margin, findings.means.metric)}.",
-        "“Better”, “worse”: the interval is on one side of zero, so chance is unlikely."
-        * bool({"better", "worse"} & verdicts),
+        decided * bool({"better", "worse"} & verdicts),
         "“Undecided”: these runs cannot tell." * ("not shown" in verdicts),
     ]
     return " " + " ".join(filter(None, parts))

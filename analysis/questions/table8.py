@@ -79,9 +79,8 @@ def paper_table(places: dict[tuple[str, str], str], findings: Findings) -> Table
         "differences between rows, not absolute accuracies. Relative attention acts in every layer; as in the paper, "
         "it is listed under Default/Stem."
     )
-    return Table(
-        "table8", caption, list(dict.fromkeys(kind for kind, _ in PAPER_TABLE_8)), tuple(columns), fields, (note,)
-    )
+    kinds = list(dict.fromkeys(kind for kind, _ in PAPER_TABLE_8))
+    return Table("table8", caption, kinds, tuple(columns), fields, (note,))
 
 
 def _site(site: str, own: Mapping[str, VariantRow]) -> tuple[Column, dict[Key, Value]]:
@@ -97,12 +96,6 @@ def _site(site: str, own: Mapping[str, VariantRow]) -> tuple[Column, dict[Key, V
         verdict = own[kind].comparison.verdict if kind in own else "baseline"
         return "" if verdict == "baseline" else verdict_mark(verdict)
 
-    def link(kind: str) -> str:
-        return own[kind].anchor if kind in own else ""
-
-    def cell(kind: str) -> tuple[float, Estimate]:
-        return paper(kind), mean(kind)
-
     fields: dict[Key, Value] = {
         f"{site}_paper": paper,
         f"{site}_ours": lambda kind: mean(kind).value,
@@ -110,7 +103,8 @@ def _site(site: str, own: Mapping[str, VariantRow]) -> tuple[Column, dict[Key, V
         f"{site}_high": lambda kind: mean(kind).high,
         f"{site}_n": lambda kind: mean(kind).n if kind in own else None,
     }
-    return Column("", cell, sort=fields[f"{site}_ours"], link=link, mark=mark), fields
+    links, ours = {kind: row.anchor for kind, row in own.items()}, fields[f"{site}_ours"]
+    return Column("", lambda kind: (paper(kind), mean(kind)), sort=ours, link=links.get, mark=mark), fields
 
 
 def _cells(metric: Metric) -> words.Format:

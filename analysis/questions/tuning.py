@@ -1,5 +1,6 @@
 """How were the settings of each variant tuned, and which choices may be luck?"""
 
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -9,6 +10,7 @@ from analysis.figures.style import Plot
 from analysis.figures.values import draw_trials
 from analysis.findings import Findings
 from analysis.findings.columns import variant_table
+from analysis.findings.rows import VariantRow
 from analysis.write.document import Section, present
 from analysis.write.table import Column, Table
 from experiments.metric import Metric
@@ -87,10 +89,8 @@ def _plot(plan: Tuned, trials: pd.DataFrame, findings: Findings) -> Plot | None:
 def _tip(plan: Tuned, trial: dict[Any, Any]) -> str:
     """`trial 3: 93.1 %, finished after 30 epochs; lr = 0.004, ...`"""
     settings = ", ".join(f"{path.rpartition('.')[2]} = {words.setting(trial[path])}" for path in plan.space)
-    value = words.value(trial[plan.objective], Metric(plan.objective))
-    return (
-        f"trial {trial['trial']}: {value}, {trial['status']} after {words.plural(trial['epochs'], 'epoch')}; {settings}"
-    )
+    value, epochs = words.value(trial[plan.objective], Metric(plan.objective)), words.plural(trial["epochs"], "epoch")
+    return f"trial {trial['trial']}: {value}, {trial['status']} after {epochs}; {settings}"
 
 
 def choices_table(plan: Tuned, trials: pd.DataFrame, findings: Findings) -> Table:
@@ -105,16 +105,12 @@ def choices_table(plan: Tuned, trials: pd.DataFrame, findings: Findings) -> Tabl
     def count(status: str) -> Column:
         return Column(status, lambda row: int(counts.loc[row.variant, status]), words.counts, status)
 
-    accuracy = Column(
-        f"{metric.label}{metric.unit}",
-        lambda row: plan.variants[row.variant].val_acc,
-        words.numbers(scale=metric.scale),
-        metric,
-        note="of the trial that was chosen",
-    )
-    epochs = Column(
-        "epochs", lambda row: plan.variants[row.variant].epochs, words.counts, "epochs", note="of all trials"
-    )
+    def of_variant(name: str) -> Callable[[VariantRow], Any]:
+        return lambda row: getattr(plan.variants[row.variant], name)
+
+    show, label = words.numbers(scale=metric.scale), f"{metric.label}{metric.unit}"
+    accuracy = Column(label, of_variant("val_acc"), show, metric, note="of the trial that was chosen")
+    epochs = Column("epochs", of_variant("epochs"), words.counts, "epochs", note="of all trials")
     settings = (setting(path, tried) for path, tried in plan.space.items())
     columns = (*settings, accuracy, *map(count, counts), epochs)
     caption = f"Settings chosen for each variant: those of the finished trial with the highest {metric.label}."

@@ -18,9 +18,8 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from analysis.runs.held_fixed import without_locations
-from analysis.runs.runs import Runs
+from analysis.runs.runs import COLUMNS, ENDED, TEXTS, Runs, check_row
 from analysis.runs.settings import leaves, nested
-from analysis.runs.source_run import COLUMNS, ENDED, TEXTS, check_row
 from experiments.compared import Compared
 from experiments.config import DEFAULTS, completed, unplaced
 from experiments.errors import UserError, writing

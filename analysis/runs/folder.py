@@ -12,17 +12,21 @@ from typing import Any
 import pandas as pd
 
 from analysis.runs.exported import read_export
-from analysis.runs.runs import Runs
+from analysis.runs.runs import COLUMNS, ENDED, FROM_SUMMARY, Runs, check_row
 from analysis.runs.settings import leaves, level_text
-from analysis.runs.source_run import COLUMNS, ENDED, SourceRun, check_row
 from experiments.compared import RunSpec
 from experiments.config import DEFAULTS, LOCATIONS, completed, plain
+from experiments.metric import known_metrics
 from experiments.runs import record
 from experiments.runs.exports import is_export
-from experiments.runs.history import read_looks
+from experiments.runs.history import Look, read_looks
 from experiments.runs.reused import reused_runs
 from experiments.study import STUDY, Reuse, Study
 from vit.plugins import digest
+
+NO_RECORD: dict[str, Any] = {"run_id": None, "epochs": 0, "hardware": "", "versions": ""}
+"""What the row of a run without a record holds."""
+VERSION = "provenance.versions."  # before the name of a package in a flat summary
 
 
 def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Runs:
@@ -33,59 +37,57 @@ def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Runs:
     """
     study_dir = Path(study_dir)
     plan = Study.read(study_dir)
-    reader, looks = _Reader(study_dir, skip_unreadable), tuple(read_looks(study_dir))
-    return Runs.of_runs(plan, reader.planned_and_others(plan, _Sources(plan)), looks=looks, **reader.parts())
+    reader, sources = _Reader(study_dir, skip_unreadable), _Sources(plan)
+    for planned in plan.runs:
+        taken = sources.run(planned)
+        if taken and not record.is_finished(study_dir / planned.name):
+            reader.take(*taken, planned, plan.settings(planned))
+        else:
+            reader.read(planned)
+    names = {planned.name for planned in plan.runs}
+    for folder in sorted(study_dir.iterdir()):
+        if folder.name not in names and (folder / record.CONFIG).is_file():
+            reader.troubles[folder.name] = f"is not in {STUDY}, so it is not used"
+            reader.rows.append({"run": folder.name, "variant": "", "status": "unplanned", **NO_RECORD})
+    return reader.study(plan, tuple(read_looks(study_dir)))
 
 
 class _Reader:
-    """Reads run folders one by one. What a `Runs` holds besides its frames is collected in the attributes."""
+    """Reads run folders one by one, and collects what a `Runs` holds."""
 
     def __init__(self, folder: Path, skip: bool) -> None:
         self.folder, self.skip = folder, skip
+        self.rows: list[dict[str, Any]] = []
+        self.curves: list[dict[str, Any]] = []
         self.troubles: dict[str, str] = {}
         self.sources: dict[str, dict[str, str]] = {}
 
-    def parts(self) -> dict[str, Any]:
-        """The fields of the `Runs`."""
-        return {"folder": self.folder, "troubles": self.troubles, "sources": self.sources}
+    def study(self, plan: Study, looks: tuple[Look, ...] = ()) -> Runs:
+        """The study of all runs so far."""
+        parts = {"folder": self.folder, "troubles": self.troubles, "sources": self.sources, "looks": looks}
+        return Runs.of_rows(plan, self.rows, self.curves, **parts)
 
-    def planned_and_others(self, plan: Study, sources: "_Sources") -> Iterator[SourceRun]:
-        """The runs of a plan, also those that it reuses, and then those of the folder that are not in it."""
-        names = {planned.name for planned in plan.runs}
-        for planned in plan.runs:
-            taken = sources.run(planned)
-            if taken and not record.is_finished(self.folder / planned.name):
-                yield self._taken(*taken, planned, plan.settings(planned))
-            else:
-                yield self.read(planned)
-        for folder in sorted(self.folder.iterdir()):
-            if folder.name not in names and (folder / record.CONFIG).is_file():
-                self.troubles[folder.name] = f"is not in {STUDY}, so it is not used"
-                yield SourceRun(folder.name, "unplanned")
-
-    def read(self, planned: RunSpec) -> SourceRun:
-        """A planned run. One that has not ended has its settings from the plan."""
-        name, folder = planned.name, self.folder / planned.name
+    def read(self, planned: RunSpec) -> None:
+        """Read a planned run. One that has not ended has its settings from the plan."""
+        folder, without = self.folder / planned.name, {**dict(leaves(planned.levels)), **NO_RECORD}
+        row, epochs = {**without, "status": "incomplete"}, list[dict[str, Any]]()
         try:
-            if not record.is_finished(folder):
-                return SourceRun(name, "incomplete")
-            run = record.read_run(folder, run_id=planned.run_id)
-            held = SourceRun(name, run.summary["status"], completed(run.config), "", run.summary, run.rows)
-            check_row(held.row, folder / record.SUMMARY)
-            _check_plan(folder / record.CONFIG, held.row, planned)
-            self._read_plugin(run, held.row["plugin_digest"])
+            if record.is_finished(folder):
+                run = record.read_run(folder, run_id=planned.run_id)
+                row, epochs = _row(run), run.rows
+                check_row({**row, "run": run.name, "variant": planned.variant}, folder / record.SUMMARY)
+                _check_plan(folder / record.CONFIG, row, planned)
+                self._read_plugin(run, row["plugin_digest"])
         except record.RecordError as error:
             if not self.skip:
                 with record.advising(", or report without it by --skip-unreadable"):
                     raise
-            self.troubles[name] = str(error)
-            return SourceRun(name, "unreadable")
-        return held
+            self.troubles[planned.name] = str(error)
+            row, epochs = {**without, "status": "unreadable"}, []
+        self._add(planned, row, epochs)
 
-    def _taken(
-        self, source: str, study: Runs, row: dict[str, Any], planned: RunSpec, stated: dict[str, Any]
-    ) -> SourceRun:
-        """A run that the study reuses. `stated`: the settings that differ from the defaults.
+    def take(self, source: str, study: Runs, row: dict[str, Any], planned: RunSpec, stated: dict[str, Any]) -> None:
+        """Add a run that the study reuses. `stated`: the settings that differ from the defaults.
 
         Raises `RecordError` where its settings are not those of the plan, which may write them in another way.
         """
@@ -98,9 +100,13 @@ class _Reader:
         if (digest := row["plugin_digest"]) in study.sources:
             self.sources[digest] = study.sources[digest]
         epochs = study.curves[study.curves["run"] == row["run"]].drop(columns=["run", "variant", "seed"])
-        known = {path: value for path, value in row.items() if path in (*COLUMNS, *DEFAULTS) or pd.notna(value)}
-        held = {**known, **settings, "run": planned.name, "reused_from": source}
-        return SourceRun(planned.name, row["status"], held=held, rows=epochs.to_dict("records"))
+        values = {path: value for path, value in row.items() if path in (*COLUMNS, *DEFAULTS) or pd.notna(value)}
+        self._add(planned, {**values, **settings, "reused_from": source}, epochs.to_dict("records"))
+
+    def _add(self, planned: RunSpec, row: dict[str, Any], epochs: list[dict[str, Any]]) -> None:
+        names = {"run": planned.name, "variant": planned.variant, "seed": planned.seed}
+        self.rows.append({**row, **names, "run_id": row["run_id"] or planned.run_id or None})
+        self.curves += [{**names, **epoch} for epoch in epochs]
 
     def _read_plugin(self, run: record.RunRecord, expected: str | None) -> None:
         """Keep the source of a run's plug-in. Raises `RecordError` where the copy was changed."""
@@ -136,7 +142,37 @@ class _Sources:
 def _own_runs(folder: Path) -> Runs:
     """The runs of a study's folder without those that it reuses."""
     plan, reader = Study.read(folder), _Reader(folder, False)
-    return Runs.of_runs(plan, (reader.read(run) for run in plan.runs), **reader.parts())
+    for planned in plan.runs:
+        reader.read(planned)
+    return reader.study(plan)
+
+
+def _row(run: record.RunRecord) -> dict[str, Any]:
+    """The row of `Runs.runs`, without what a plan says of the run."""
+    summary, settings = dict(leaves(run.summary)), dict(leaves(completed(run.config)))
+    versions = sorted((path, value) for path, value in summary.items() if path.startswith(VERSION))
+    return {
+        **settings,
+        "run_id": summary.get("run_id") or None,
+        "status": run.summary["status"],
+        "epochs": summary.get("epochs", 0),
+        **{metric: summary.get(metric) for metric in known_metrics(summary)},
+        **{column: summary.get(path) for column, path in FROM_SUMMARY.items()},
+        "hardware": ", then ".join(dict.fromkeys(_devices(run.summary))),
+        "versions": ", ".join(f"{path.removeprefix(VERSION)} {value}" for path, value in versions),
+        "digest": summary.get("digest"),
+        "reused_from": None,
+    }
+
+
+def _devices(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What each session of a run was trained on. An interrupted run may go on elsewhere."""
+    provenance = summary.get("provenance") or {}
+    for session in (*provenance.get("sessions", ()), provenance):
+        hardware = session.get("hardware") or {}
+        device, threads = hardware.get("device"), hardware.get("threads")
+        name = str(hardware.get("name") or device or "")
+        yield f"{name} ({device}, {threads} thread{'s' * (threads != 1)})" if threads else name
 
 
 def _check_plan(source: object, row: Mapping[str, Any], planned: RunSpec) -> None:

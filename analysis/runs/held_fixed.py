@@ -5,14 +5,12 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.runs.runs import Runs, factor_levels
+from analysis.runs.runs import ENDED, IMAGES, Runs, factor_levels
 from analysis.runs.settings import PLACES, level_text, nested
-from analysis.runs.source_run import ENDED, IMAGES
 from experiments.catalogue import DATASETS
 from experiments.config import DEFAULTS, LOCATIONS, unplaced
 from experiments.errors import UserError
 from experiments.study import Study
-from vit.registry import BUILTIN
 
 CHOOSE_IMAGES = tuple(
     f"data.{name}" for name in ("name", "root", "classes", "split_seed", "val_fraction", "test_fraction", "train_limit")
@@ -20,7 +18,7 @@ CHOOSE_IMAGES = tuple(
 """The settings that determine which images a run uses."""
 
 
-def check_pooling(study: Runs, skip: bool = False) -> Runs:
+def check_one_model(study: Runs, skip: bool = False) -> Runs:
     """The study, if the ended runs of each variant are of one model: one parameter count, one source of a plug-in.
 
     Raises `UserError` where they are not. With `skip`, the runs that differ from most of their variant are excluded
@@ -52,13 +50,6 @@ def _models(ended: pd.DataFrame) -> pd.Series:
             parts.append(f"plug-in source {digest[:12] if isinstance(digest, str) else 'not recorded'}")
         texts[run] = " and ".join(parts)
     return pd.Series({run: text for run, text in texts.items() if text}, dtype=object)
-
-
-def unrecorded_plugins(study: Runs) -> pd.DataFrame:
-    """The ended runs that use a plug-in whose source is in no record, as in records of older versions."""
-    ended = study.of(*ENDED)
-    kinds = ended.get("model.pos_embed", ended["plugin_digest"])  # without kinds, no run is returned
-    return ended[kinds.notna() & ~kinds.isin(BUILTIN) & ended["plugin_digest"].isna()]
 
 
 def changed_images(study: Runs) -> list[str]:

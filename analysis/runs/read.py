@@ -47,13 +47,13 @@ def read_each(source: str, options: ReportOptions) -> list[Runs]:
         raise UserError(f"{others[0]}: is for a table of runs, such as runs.csv, and {source} is none")
     from analysis.runs.exported import is_export, read_export  # a table needs none
     from analysis.runs.folder import read_folder
-    from analysis.runs.held_fixed import check_pooling
+    from analysis.runs.held_fixed import check_one_model
 
     folder, metric = Path(source), options.metric
     if metric is not None and not is_metric(metric) and not is_export(folder):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
     study = read_export(folder) if is_export(folder) else read_folder(folder, options.skip_unreadable)
-    return [check_pooling(explore(study, metric, options.baseline), options.skip_unreadable)]
+    return [check_one_model(explore(study, metric, options.baseline), options.skip_unreadable)]
 
 
 def _read_wandb(source: str, options: ReportOptions) -> list[Runs]:

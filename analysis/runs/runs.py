@@ -1,8 +1,12 @@
-"""The type that every source returns: a study's plan, one row for each run, one row for each run and epoch."""
+"""The type that every source returns: a study's plan, one row for each run, one row for each run and epoch.
+
+Last: what the values of a row may be.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,15 +14,43 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.runs.settings import leaves, level_text
-from analysis.runs.source_run import COLUMNS, ENDED, NUMBERS, SourceRun
+from analysis.runs.settings import PLACES, leaves, level_text
 from experiments.compared import Compared
 from experiments.config import completed
 from experiments.files import RecordError
-from experiments.metric import Metric, known_metrics
+from experiments.metric import LARGEST, METRICS, Metric, known_metrics
+from experiments.runs import record
 from experiments.runs.history import Look
 from experiments.study import Study
 
+ENDED = record.STATUSES
+SPEED = ("wall_seconds", "device_seconds", "images_per_second")
+COST = ("params", "params_fixed", "flops_per_image", *SPEED, "peak_memory_bytes", "cohort")
+IMAGES = ("train_images", "val_images", "test_images")
+FROM_SUMMARY = {
+    **{name: f"cost.{name}" for name in COST},
+    **{name: f"data.{name}" for name in IMAGES},
+    "image_files": "data.files",
+    "test_copies": "data.copies.test",  # test images that are training images as well
+    **{name: f"provenance.{name}" for name in ("commit", "dirty", "started", "finished", "command")},
+    **{f"plugin_{name}": f"provenance.plugin.{name}" for name in ("modules", "digest", "committed")},
+}
+"""A column -> its place in summary.json."""
+COLUMNS = (
+    *("run", "run_id", "variant", "seed", "status", "epochs"),
+    *METRICS,
+    *FROM_SUMMARY,
+    *("hardware", "versions", "digest", "reused_from"),
+)
+"""The columns of `Runs.runs` that every source gives. Then come, in any order, the settings by dotted path
+("model.depth") and the metrics that only some runs measure ("fewshot/mnist/5")."""
+NUMBERS = ("epochs", *COST, *IMAGES, "test_copies")
+STATUSES = (*ENDED, "incomplete", "unreadable", "unplanned")
+FLAGS = ("dirty", "plugin_committed")
+GIVEN = ("run", "variant", "hardware", "versions")  # texts that every row has
+_OTHERS = {*METRICS, *NUMBERS, *FLAGS, "status", "seed"}
+TEXTS = {name: "" if name in GIVEN else None for name in COLUMNS if name not in _OTHERS}
+"""A column of texts -> its value where that is missing."""
 EPOCH = ("run", "variant", "seed", "epoch")  # the first columns of curves
 
 
@@ -39,20 +71,6 @@ class Runs:
     folder: Path | None = None  # of the run folders, if any
     stated: Compared | None = None  # the plan that the runs state, if `plan` is of a part or exploratory
     noted: tuple[str, ...] = ()  # what a reader must know beside the notes of the plan
-
-    @classmethod
-    def of_runs(cls, plan: Compared, runs: Iterable[SourceRun], **parts: Any) -> Runs:
-        """A table of these runs, in their order; those not ended have planned settings. `parts`: the other fields."""
-        rows, curves, planned = list[dict[str, Any]](), list[dict[str, Any]](), {run.name: run for run in plan.runs}
-        for run in runs:
-            spec = planned.get(run.name)
-            if spec is None:
-                rows.append(run.row)
-                continue
-            known = {"run_id": run.row["run_id"] or spec.run_id or None, "variant": spec.variant, "seed": spec.seed}
-            rows.append({**({} if run.config or run.held else dict(leaves(spec.levels))), **run.row, **known})
-            curves += [{"run": run.name, "variant": spec.variant, "seed": spec.seed, **row} for row in run.rows]
-        return cls.of_rows(plan, rows, curves, **parts)
 
     @classmethod
     def of_rows(cls, plan: Compared, rows: list[dict[str, Any]], curves: list[dict[str, Any]], **parts: Any) -> Runs:
@@ -130,11 +148,6 @@ class Runs:
         return self.plan.names
 
     @property
-    def labels(self) -> dict[str, str]:
-        """The names that the study gives to variants in tables and figures: variant -> name."""
-        return self.plan.labels
-
-    @property
     def varied(self) -> list[str]:
         """The settings that the factors vary: those that a factor links count one by one."""
         return list(dict.fromkeys(path for factor in self.factors for path in factor.split("+")))
@@ -191,3 +204,38 @@ def _with(first: Iterable[str], frame: pd.DataFrame) -> pd.DataFrame:
     """The columns `first`, of None where there is none, then all others."""
     empty = pd.Series(None, frame.index, dtype=object)
     return pd.DataFrame({name: frame.get(name, empty) for name in dict.fromkeys([*first, *frame])})
+
+
+def column_name(name: str, kind: str) -> str:
+    """What `Runs.runs` calls a column of a user's table: `KIND.NAME` where the name means something else there."""
+    return f"{kind}.{name}" if name in (*COLUMNS, *FROM_SUMMARY.values(), *PLACES) else name
+
+
+def check_row(row: Mapping[str, Any], source: object) -> None:
+    """Raise `RecordError` where a value has another type or cannot be, such as an accuracy of 70.
+
+    Every source checks its rows: a digest shows that values are unchanged, not that they are possible.
+    """
+    if missing := [name for name in ("run", "variant", "seed", "status") if name not in row]:
+        raise RecordError(f"{source}: {missing[0]}: is required")
+    metrics: dict[str, Metric] = {str(metric): metric for metric in known_metrics(row)}
+    for name, value in row.items():
+        may_lack = value is None and name not in (*GIVEN, "status")
+        if not may_lack and (expected := _expected(name, value, metrics.get(name))):
+            shown = f"{value:g}" if type(value) in (int, float) else repr(str(value)[:60])
+            raise RecordError(f"{source}: {name}: {shown} is not allowed: expected {expected}")
+
+
+def _expected(name: str, value: Any, metric: Metric | None) -> str:
+    """What a column holds, where the value is something else; else nothing."""
+    size = abs(value) if type(value) in (int, float) else math.nan
+    if metric is not None and metric.is_share and not math.isnan(size) and not 0 <= value <= 1:
+        return "a fraction from 0 to 1; divide percent by 100, or give the column another name, such as acc"
+    if metric is not None or name in NUMBERS:
+        return "" if size <= LARGEST and (metric is not None or value >= 0) else "a number"
+    if name == "status":
+        return "" if value in STATUSES else ", ".join(STATUSES)
+    if name in (*TEXTS, *FLAGS, "seed"):
+        kind = str if name in TEXTS else bool if name in FLAGS else int
+        return "" if type(value) is kind else kind.__name__
+    return "one value" if isinstance(value, dict | list) else ""

@@ -18,9 +18,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.options import ReportOptions
-from analysis.runs.runs import Runs
+from analysis.runs.runs import Runs, column_name
 from analysis.runs.settings import DATASET, in_order, leaves
-from analysis.runs.source_run import apart
 from experiments.compared import Compared
 from experiments.errors import UserError, first_few
 from experiments.files import RecordError, read_bytes
@@ -222,7 +221,7 @@ def _metric(column: str, options: ReportOptions) -> Metric:
         raise UserError(f"{column}: which values are better? Give --lower-is-better or --higher-is-better")
     else:
         lower = low
-    return metric_of_column(apart(column, "metric"), lower)
+    return metric_of_column(column_name(column, "metric"), lower)
 
 
 def _values(cells: pd.Series, line: str, metric: Metric) -> pd.Series:
@@ -321,7 +320,7 @@ def _study(
     rows: pd.DataFrame, columns: Columns, metric: Metric, source: str, options: ReportOptions, notes: Sequence[str]
 ) -> Runs:
     """The study of the rows of one dataset, one for each run."""
-    levels = rows[columns.factors].rename(columns=lambda factor: apart(factor, "config"))
+    levels = rows[columns.factors].rename(columns=lambda factor: column_name(factor, "config"))
     variants = levels.apply(lambda row: variant_name(levels, row), axis=1)
     names, order = list(dict.fromkeys(variants)), {name: in_order(levels[name]) for name in levels}
     listed = ", ".join(columns.factors)

@@ -1,4 +1,4 @@
-"""Means and proportions with their intervals, and Student's tests of means. Arrays in, estimates out.
+"""Means and proportions with their intervals. Arrays in, estimates out.
 
 A value that is not finite (a diverged run) is left out, and `Estimate.n` says how many values were used.
 """
@@ -86,9 +86,3 @@ def proportion(hits: ArrayLike, n: ArrayLike) -> list[Estimate]:
     high = np.where(hits < n, special.betaincinv(hits + 1, np.maximum(n - hits, 1), 1 - ALPHA / 2), 1.0)
     share, low, high = np.where(n > 0, [hits / np.maximum(n, 1), low, high], np.nan)
     return estimates(share, low, high, n)
-
-
-def t_test(diffs: ArrayLike) -> np.ndarray:
-    """p-values of Student's two-sided test that diffs (..., seeds) have mean 0; NaN where the spread is not known."""
-    centre, deviation, n = moments(diffs)
-    return 2 * special.stdtr(n - 1, -np.abs(centre / (deviation / np.sqrt(n))))

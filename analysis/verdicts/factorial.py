@@ -19,8 +19,8 @@ from itertools import combinations, product
 
 import numpy as np
 
-from analysis.verdicts.differences import weighted_sums
-from analysis.verdicts.estimates import ALPHA, RELATIVE_ROUNDING, UNKNOWN, Estimate, means, t_test
+from analysis.verdicts.differences import Differences, weighted_sums
+from analysis.verdicts.estimates import ALPHA, RELATIVE_ROUNDING, UNKNOWN, Estimate, moments
 from analysis.verdicts.looks import NO_PLAN, Looks
 
 
@@ -89,7 +89,6 @@ def factorial(
     """
     columns = {factor: np.array([str(level) for level in cells]) for factor, cells in levels.items()}
     of = {factor: list(dict.fromkeys(cells.tolist())) for factor, cells in columns.items()}
-    complete = np.isfinite(x).all(axis=0)
 
     def at(**chosen: str) -> np.ndarray:
         """Weights (cells,) of the mean at these levels."""
@@ -109,13 +108,17 @@ def factorial(
         rows = np.array([row for *_, row in term])
         tests[term[0][0]] = different = _different(rows)
         factor_of_p = families * len(terms) * different / looks.share
-        tested = _Sums(x, rows, complete, paired)
-        alone, adjusted, p = tested.estimates(looks.confidence), tested.estimates(1 - ALPHA / factor_of_p), tested.p()
+        tested = _sums(x, rows, paired)
+        alone, adjusted, p = (
+            tested.estimates(looks.confidence),
+            tested.estimates(1 - ALPHA / factor_of_p),
+            tested.t_test(),
+        )
         for i, (name, level, reference, _) in enumerate(term):
             at_most_one, verdict = float(np.minimum(factor_of_p * p[i], 1.0)), _verdict(adjusted[i])
             numbers = (alone[i], adjusted[i], float(p[i]), at_most_one)
             effects.append(Effect(name, level, reference, *numbers, verdict, verdict))
-    left_out = np.flatnonzero(~complete) if paired else ()
+    left_out = np.flatnonzero(~np.isfinite(x).all(axis=0)) if paired else ()
     return Factorial(tuple(effects), tuple(map(int, left_out)), tests)
 
 
@@ -150,26 +153,12 @@ def cover_failed(model: Factorial, counted: Factorial | None) -> Factorial:
     return replace(model, effects=tuple(map(covered, model.effects, others)))
 
 
-@dataclass(frozen=True)
-class _Sums:
-    """Weighted sums `rows` (sums, cells) of the values x (cells, seeds)."""
-
-    x: np.ndarray
-    rows: np.ndarray
-    complete: np.ndarray
-    paired: bool
-
-    @property
-    def samples(self) -> np.ndarray:
-        """Each weighted sum for each seed (sums, seeds), NaN where a cell is missing."""
-        complete = np.where(self.complete, self.x, np.nan)
-        samples = self.rows @ complete
-        return np.where(np.abs(samples) <= RELATIVE_ROUNDING * np.nanmax(np.abs(complete)), 0.0, samples)
-
-    def estimates(self, level: float) -> list[Estimate]:
-        """Each weighted sum with its t interval over the seeds, or of unpaired runs."""
-        return means(self.samples, level) if self.paired else weighted_sums(self.x, self.rows).estimates(level)
-
-    def p(self) -> np.ndarray:
-        """The p-value of each weighted sum (sums,)."""
-        return t_test(self.samples) if self.paired else weighted_sums(self.x, self.rows).t_test()
+def _sums(x: np.ndarray, rows: np.ndarray, paired: bool) -> Differences:
+    """Weighted sums `rows` (sums, cells) of the values x (cells, seeds): over the seeds that have every cell."""
+    if not paired:
+        return weighted_sums(x, rows)
+    complete = np.where(np.isfinite(x).all(axis=0), x, np.nan)
+    samples = rows @ complete
+    samples = np.where(np.abs(samples) <= RELATIVE_ROUNDING * np.nanmax(np.abs(complete)), 0.0, samples)
+    mean, deviation, n = moments(samples)
+    return Differences(mean, n, deviation / np.sqrt(np.maximum(n, 1)), n - 1.0, np.isnan(deviation))

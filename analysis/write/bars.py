@@ -30,16 +30,8 @@ def bar(forest: Forest, row: int) -> Markup:
     parts += [_line("edge", end, end, 0, 1) for end in margin if forest.margin]
     parts.append(_line("zero", forest.place(0), forest.place(0), 0, 1))
     for said, run in marks.runs.items():
-        parts.append(
-            _part(
-                "circle",
-                "run",
-                {"r": "2.5"},
-                Markup("<title>{}</title>").format(plain(said)),
-                cx=forest.place(run),
-                cy=0.76,
-            )
-        )
+        tip = Markup("<title>{}</title>").format(plain(said))
+        parts.append(_part("circle", "run", {"r": "2.5"}, tip, cx=forest.place(run), cy=0.76))
     if math.isfinite(low):
         parts.append(_line("interval", low, high, 0.5, 0.5))
     if math.isfinite(value):
@@ -50,9 +42,8 @@ def bar(forest: Forest, row: int) -> Markup:
 
 def axis(forest: Forest) -> Markup:
     """The values of the axis."""
-    return _drawing(
-        "axis", [_text(forest.place(value), text, 0.7, side=0.02) for value, text in forest.ticks().items()]
-    )
+    texts = [_text(forest.place(value), text, 0.7, side=0.02) for value, text in forest.ticks().items()]
+    return _drawing("axis", texts)
 
 
 def head(forest: Forest) -> Markup:

@@ -113,17 +113,15 @@ class Document:
     def as_shown(self) -> Document:
         """Return what the page shows: the excluded records as its last section, each note only at its first table."""
         excluded = [Section("excluded", "Excluded records", [Facts(tuple(self.excluded))])] if self.excluded else []
-        seen: set[str] = set()
-
-        def with_new_notes(item: Item) -> Item:
-            if not isinstance(item, Table):
-                return item
-            notes = tuple(note for note in item.notes if note not in seen)
-            seen.update(notes)
-            return replace(item, notes=notes)
-
-        def without_files(items: list[Item]) -> list[Item]:
-            return [with_new_notes(item) for item in items if not isinstance(item, Table) or item.columns]
-
-        sections = [replace(section, items=without_files(section.items)) for section in (*self.sections, *excluded)]
-        return replace(self, sections=[section for section in sections if section.items or section.paragraphs])
+        seen, sections = set[str](), list[Section]()
+        for section in (*self.sections, *excluded):
+            items = list[Item]()
+            for item in section.items:
+                if isinstance(item, Table):
+                    notes = tuple(note for note in item.notes if note not in seen)
+                    seen.update(notes)
+                    item = replace(item, notes=notes)
+                if not isinstance(item, Table) or item.columns:
+                    items.append(item)
+            sections += [replace(section, items=items)] * bool(items or section.paragraphs)
+        return replace(self, sections=sections)

@@ -27,10 +27,11 @@ REM = 7.4  # of the page for an inch of a figure: text of 10 points is as large 
 PAGE_COLOURS: dict[Any, str] = {"text.color": "ink", "figure.facecolor": "paper", "grid.color": "band"}
 """A setting of figures -> the colour of the style sheet that takes its place."""
 METADATA = {
-    "svg": {"Date": None, "Format": None, "Type": None},
-    "png": {},
-    "pdf": {"CreationDate": None, "Producer": None},
+    "svg": ("Creator", "Date", "Format", "Type"),
+    "png": ("Software",),
+    "pdf": ("Creator", "CreationDate", "Producer"),
 }
+"""What Matplotlib notes in a file unless it is told not to: its version, and the time."""
 
 
 def make(document: Document, kinds: Iterable[str] = ()) -> dict[str, bytes]:
@@ -49,9 +50,9 @@ def make(document: Document, kinds: Iterable[str] = ()) -> dict[str, bytes]:
     return files | {f"tables/{name}.csv": text.encode() for name, text in tables.items()}
 
 
-def saved(plot: Plot, kind: str, creator: str | None = None) -> bytes:
-    """Return the figure as a file of its own; `kind`: "svg", "png" or "pdf". `creator`: a note in the file."""
-    body, metadata = io.BytesIO(), {**METADATA[kind], "Software" if kind == "png" else "Creator": creator}
+def saved(plot: Plot, kind: str) -> bytes:
+    """Return the figure as a file of its own; `kind`: "svg", "png" or "pdf"."""
+    body, metadata = io.BytesIO(), dict.fromkeys(METADATA[kind])
     with style.style(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the SVG shows such names all the same
         plot.figure.savefig(body, format=kind, metadata=metadata, transparent=True)

@@ -180,21 +180,15 @@ class Table:
         return [row.get(value) if isinstance(row, Mapping) and get is not value else get(row) for row in self.rows]
 
     def _cells(self, column: Column) -> list[Shown]:
-        unknown = [None] * len(self.rows)
-        order = column.sort or (column.value if column.numeric else None)
-        wanted = (column.link, column.mark, order, column.tip)
-        fields = [self._values(value) if value else unknown for value in wanted]
-        return [
-            Shown(
-                plain(text),
-                _known(link),
-                _known(mark),
-                _sort(value) if order else None,
-                _sign(mark) * column.numeric,
-                _known(tip),
-            )
-            for text, link, mark, value, tip in zip(column.show(self._values(column.value)), *fields, strict=True)
-        ]
+        order, count = column.sort or (column.value if column.numeric else None), len(self.rows)
+        link, mark, tip = (
+            ["" if words.is_unknown(text) else text for text in self._values(value)] if value else [""] * count
+            for value in (column.link, column.mark, column.tip)
+        )
+        sort = list(map(_sort, self._values(order))) if order else [None] * count
+        signs = [next((SIGNS[part] for part in text.split() if part in SIGNS), "") * column.numeric for text in mark]
+        texts = map(plain, column.show(self._values(column.value)))
+        return list(map(Shown, texts, link, mark, sort, signs, tip))
 
 
 ENDS = {"": "value", "_low": "low", "_high": "high"}
@@ -233,15 +227,6 @@ def label_lines(label: str) -> list[str]:
     if not splits or len(label) <= SHORT_LABEL:
         return [" ".join(words)]
     return min(splits, key=lambda lines: max(map(len, lines)))
-
-
-def _sign(mark: Any) -> str:
-    return next((SIGNS[part] for part in str(mark).split() if part in SIGNS), "")
-
-
-def _known(value: Any) -> Any:
-    """The value; empty where it is missing."""
-    return "" if words.is_unknown(value) else value
 
 
 def _sort(value: Any) -> str:

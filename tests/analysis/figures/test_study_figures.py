@@ -14,8 +14,8 @@ from scipy import stats
 from synthetic import results_of
 
 from analysis.figures import style
+from analysis.figures.drawing import LONGEST, shorts, styles_of
 from analysis.figures.forest import plot_forest
-from analysis.figures.styles import LONGEST, shorts, styles_of
 from analysis.figures.values import draw_costs, draw_trials
 from analysis.questions import cost, metrics
 from analysis.questions.results import forest_plot, forests, question, variants_table

@@ -9,8 +9,8 @@ from shown import warnings
 from synthetic import add_metrics, results_of, write_factorial, write_study
 
 from analysis.findings import analyze
-from analysis.findings.chance import chance_level
 from analysis.findings.comparisons import compare_variants
+from analysis.findings.policy import chance_level
 from analysis.runs.read import read
 from experiments.metric import Metric
 

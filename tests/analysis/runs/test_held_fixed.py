@@ -8,7 +8,7 @@ from synthetic import change_summary, write_study
 
 from analysis.runs.exported import export, read_export
 from analysis.runs.folder import read_folder
-from analysis.runs.held_fixed import changed_images, not_held_fixed, plan_changes, unrecorded_plugins
+from analysis.runs.held_fixed import changed_images, not_held_fixed, plan_changes
 from analysis.runs.read import read
 from experiments.errors import UserError
 from experiments.runs import record
@@ -46,12 +46,6 @@ def test_other_sources_of_one_plugin_are_refused(folder):
     study = read(str(folder), skip_unreadable=True)
     assert set(study.troubles) == {"v1-s4", "v1-s5"}
     assert sorted(text for files in study.sources.values() for text in files.values()) == ["scale = 1\n", "scale = 2\n"]
-
-
-def test_a_plugin_without_source_is_known_also_from_an_export(folder, tmp_path):
-    study = read(str(folder))
-    assert set(unrecorded_plugins(study)["variant"]) == {"row-only"}
-    assert len(unrecorded_plugins(read(str(export(study, tmp_path / "kept"))))) == 6
 
 
 def test_settings_that_were_not_held_fixed_are_found(tmp_path):

@@ -6,9 +6,8 @@ from typing import Any
 from analysis import words
 from analysis.findings import Findings
 from analysis.findings.conduct import Conduct, two_scales
-from analysis.runs.held_fixed import changed_images, not_held_fixed, unrecorded_plugins
-from analysis.runs.runs import Runs
-from analysis.runs.source_run import ENDED
+from analysis.runs.held_fixed import changed_images, not_held_fixed
+from analysis.runs.runs import ENDED, Runs
 from analysis.write.document import Section, Warn, about
 from experiments.errors import MOST_NAMED, first_few
 
@@ -38,11 +37,10 @@ def question(findings: Findings) -> Section:
 
 def _settings(conduct: Conduct) -> list[Warn]:
     cause = "It may explain a difference between variants."
-    warnings = [
+    return [
         Warn(f"{path} was not held fixed ({_some(values)}) and is no factor.", cause)
         for path, values in not_held_fixed(conduct.study).items()
     ]
-    return warnings
 
 
 def _wild(findings: Findings) -> list[Warn]:
@@ -58,10 +56,12 @@ def _wild(findings: Findings) -> list[Warn]:
 
 
 def _near_chance(findings: Findings) -> list[Warn]:
-    near = [findings.variants.brief[variant] for variant in sorted(findings.outcomes.near_chance(findings.policy))]
-    return [Warn(f"Near chance: {_some(near)}.", "Variants that learn nothing say nothing of what they vary.")] * bool(
-        near
-    )
+    """The variants with a mean near guessing: at most the margin or, for an accuracy c, c (1 - c) / 4 away."""
+    chance, policy, brief = findings.outcomes.chance, findings.policy, findings.variants.brief
+    room = (chance * (1 - chance) / 4 * policy.metric.is_share).clip(lower=policy.margin or 0.0)
+    near = chance.index[(findings.outcomes.values.mean() - chance).abs() <= room]
+    line = f"Near chance: {_some([brief[variant] for variant in sorted(near)])}."
+    return [Warn(line, "Variants that learn nothing say nothing of what they vary.")] * bool(len(near))
 
 
 def _images(study: Runs) -> list[Warn]:
@@ -149,10 +149,11 @@ def _covered(findings: Findings) -> str:
 
 def _code_and_machines(conduct: Conduct) -> list[Warn]:
     ended, hardware, where = conduct.study.of(*ENDED), conduct.hardware, "See Provenance."
-    plugins, commits = unrecorded_plugins(conduct.study).get("model.pos_embed", []), ended["commit"].nunique()
+    commits = ended["commit"].nunique()
     torch = sorted(ended["versions"].str.extract(r"\btorch ([^,]+)")[0].dropna().unique())
-    lost = f"{words.plural(len(plugins), 'run')} of the plug-in {words.listing(sorted(set(plugins)))}"
-    copied = "Reproduce shows the copy in the records."
+    copied = Warn(
+        "The source of a plug-in is not committed to git.", "Reproduce shows the copy in the records.", "code"
+    )
     shared = "a difference between variants that did not share it may come from it."
     weights = f"With the same seed, another version can draw other initial weights, so {shared}"
     times = f"Times are comparable only between runs on the same hardware, and {shared}"
@@ -161,11 +162,7 @@ def _code_and_machines(conduct: Conduct) -> list[Warn]:
     known = (
         (commits > 1, Warn(f"The runs come from {commits} different commits.", where, "code")),
         (ended["dirty"].eq(True).any(), Warn("Some runs come from code with uncommitted changes.", where, "code")),
-        (len(plugins), Warn(f"{lost}: source not recorded.", "They may have trained different code.", "code", True)),
-        (
-            ended["plugin_committed"].eq(False).any(),
-            Warn("The source of a plug-in is not committed to git.", copied, "code"),
-        ),
+        (ended["plugin_committed"].eq(False).any(), copied),
         (len(hardware) > 1, Warn(machines, times, "hardware")),
         (len(torch) > 1, Warn(versions, weights, "versions")),
     )
