@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments.config import RunConfig, flatten, override
 from experiments.errors import UserError
-from experiments.yaml_file import read_mapping
+from experiments.files import read_mapping
 from vit.registry import nearest
 
 

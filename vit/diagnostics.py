@@ -63,8 +63,8 @@ def first_position(modules: Iterable[nn.Module]) -> PosEmbed:
 
     Of a table that each layer normalises, the table.
     """
-    found = [module for module in modules if isinstance(module, PosEmbed)]
-    first = next((module for module in found if type(module) is not PosEmbed), found[0])
+    embeddings = [module for module in modules if isinstance(module, PosEmbed)]
+    first = next((module for module in embeddings if type(module) is not PosEmbed), embeddings[0])
     return first.table if isinstance(first, LayerNormed) else first
 
 

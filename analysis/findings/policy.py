@@ -11,8 +11,8 @@ from analysis.findings.chance import DATA, chance_level
 from analysis.runs.runs import Runs
 from analysis.runs.source_run import ENDED
 from analysis.verdicts import Looks, Rule
+from experiments.compared import MOST_PAIRS
 from experiments.metric import Metric
-from experiments.stated import MOST_PAIRS
 
 FAILED = ("diverged", "pruned")
 

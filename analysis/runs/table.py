@@ -21,11 +21,10 @@ from analysis.options import ReportOptions
 from analysis.runs.runs import Runs
 from analysis.runs.settings import DATASET, in_order, leaves
 from analysis.runs.source_run import apart
-from experiments.compared import Compared
+from experiments.compared import Compared, amount, variant_name
 from experiments.errors import UserError, first_few
 from experiments.files import RecordError, read_bytes
 from experiments.metric import LARGEST, SMALLEST, Metric, is_metric, metric_of_column
-from experiments.stated import amount, variant_name
 from vit.registry import did_you_mean, nearest
 
 TABLE = "csv:"  # before the path of a table, as a source
