@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args, get_orig
 from pydantic import BeforeValidator, Field, ValidationError
 
 from experiments.cli import folder
+from experiments.compared import ColumnMargin, Family, Variance
 from experiments.errors import UserError, first_line
 from experiments.sections import Section
-from experiments.stated import ColumnMargin, Family, Variance
 from vit.registry import nearest
 
 Spread = Literal["interval", "sd"]

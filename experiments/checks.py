@@ -1,11 +1,10 @@
 """Checks of a whole configuration: settings that have an effect only together with others, and plug-ins."""
 
-from collections.abc import Callable, Iterable, Mapping
-from operator import attrgetter
+from collections.abc import Callable, Iterable
 
 from experiments.catalogue import DATASETS
-from experiments.config import DEFAULTS, RunConfig, flatten, override, run_id
-from experiments.errors import UserError, say
+from experiments.config import RunConfig
+from experiments.errors import UserError
 from experiments.sections import OTHER_CLASSES
 from vit.registry import REGISTRY, PluginError
 
@@ -36,26 +35,6 @@ def missing_need(path: str, configs: Iterable[RunConfig]) -> str:
         return ""
     has_effect, need = NEEDS[path]
     return "" if any(map(has_effect, configs)) else need
-
-
-def warn_of_no_effect(paths: Iterable[str], config: RunConfig, prog: str) -> None:
-    """Print a line for each of these settings that has no effect on a run. One that is 0 asks for none."""
-    values = dict(flatten(config.model_dump()))
-    for path in paths:
-        if values[path] and (need := missing_need(path, [config])):
-            say(f"{prog}: warning: {path}: has no effect on this run; it needs {need}", error=True)
-
-
-def warn_of_equal_variants(variants: Mapping[str, RunConfig], prog: str) -> None:
-    """Print a line for each variant that differs from an earlier one only in settings without an effect on both."""
-    known: dict[str, str] = {}
-    for label, config in variants.items():
-        unused = {path: DEFAULTS[path] for path, (has_effect, _) in NEEDS.items() if not has_effect(config)}
-        other = known.setdefault(run_id(override(config, unused)), label)
-        if other != label:
-            path = next(path for path in NEEDS if attrgetter(path)(config) != attrgetter(path)(variants[other]))
-            why = f"{path} has no effect there; it needs {NEEDS[path][1]}"
-            say(f"{prog}: warning: {label!r} and {other!r} train the same: {why}", error=True)
 
 
 def check_plugin(config: RunConfig) -> None:

@@ -51,9 +51,9 @@ class Parser(argparse.ArgumentParser):
     def _known_flag(self, word: str) -> str:
         """A flag with `-` for `_`. An unknown one is an error."""
         name, equals, value = word.partition("=")
-        flag, known = name.replace("_", "-"), list(self._option_string_actions)
-        if flag not in ("--", *known):
-            self.error(f"{flag}: no such flag; {did_you_mean(flag, known, f'{self.prog} --help lists all flags')}")
+        flag, flags = name.replace("_", "-"), list(self._option_string_actions)
+        if flag not in ("--", *flags):
+            self.error(f"{flag}: no such flag; {did_you_mean(flag, flags, f'{self.prog} --help lists all flags')}")
         return flag + equals + value
 
     def error(self, message: str) -> NoReturn:

@@ -199,10 +199,10 @@ def run_id(config: RunConfig) -> str:
 
     A hash of the settings that differ from `RunConfig()`, so a new setting whose default changes nothing keeps all ids.
     For the same reason a published default must never change. Where files are stored is left out, see `unplaced`.
-    Settings count as in `plain_settings`. The source of a plug-in counts: a
-    changed class is another run.
+    Settings count as in `plain_settings`. The source of a plug-in counts: a changed class is another run.
     """
-    changed = {path: value for path, value in unplaced(plain_settings(config)).items() if value != DEFAULTS[path]}
+    settings = unplaced(plain_settings(dict(flatten(config.model_dump()))))
+    changed = {path: value for path, value in settings.items() if value != DEFAULTS[path]}
     if plugin := REGISTRY[config.model.pos_embed].plugin:
         changed["plugin"] = plugin.digest
     if plugin := DATASETS[config.data.name].plugin:
@@ -210,12 +210,7 @@ def run_id(config: RunConfig) -> str:
     return hashlib.sha256(canonical(changed)).hexdigest()[:16]
 
 
-def plain_settings(config: RunConfig) -> dict[str, Any]:
-    """All settings of a configuration by dotted path, as `plain` has them."""
-    return plain(dict(flatten(config.model_dump())))
-
-
-def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by dotted path, equal for equal meanings: a natural site is the site that it stands for, and a kind's
     own default is None.
     """
@@ -265,9 +260,9 @@ def completed(tree: Mapping[str, Any]) -> dict[str, Any]:
 
     Unlike `load` it validates nothing: a record stays readable when the allowed values change.
     """
-    known = {name: defaults for name, defaults in _DEFAULT_TREE.items() if isinstance(defaults, dict)}
-    sections = {name: {**known[name], **tree[name]} for name in known if isinstance(tree.get(name), Mapping)}
+    ours = {name: defaults for name, defaults in _DEFAULT_TREE.items() if isinstance(defaults, dict)}
+    sections = {name: {**ours[name], **tree[name]} for name in ours if isinstance(tree.get(name), Mapping)}
     if sections.keys() >= {"data", "model", "optim", "train"}:  # a record of ours: a whole section may be newer
-        sections = {name: sections.get(name, known[name]) for name in known if name in sections or name not in tree}
-        sections |= {name: value for name, value in _DEFAULT_TREE.items() if name not in {*known, *tree, "seed"}}
+        sections = {name: sections.get(name, ours[name]) for name in ours if name in sections or name not in tree}
+        sections |= {name: value for name, value in _DEFAULT_TREE.items() if name not in {*ours, *tree, "seed"}}
     return {**_without_removed(tree), **sections}

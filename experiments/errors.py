@@ -31,14 +31,14 @@ def say(*lines: object, error: bool = False, hang: int | None = None) -> None:
 
     `hang`: wrap lines at the width of the terminal; what continues a line is indented by so many spaces.
     """
-    shown = list(map(printable, lines))
+    texts = list(map(printable, lines))
     if hang is not None:
         wrap = textwrap.TextWrapper(
             line_width(), subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
         )
-        shown = [part for line in shown for part in wrap.wrap(line) or [""]]
-    if shown:
-        print("\n".join(shown), file=sys.stderr if error else sys.stdout, flush=True)
+        texts = [part for line in texts for part in wrap.wrap(line) or [""]]
+    if texts:
+        print("\n".join(texts), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def line_width() -> int:
@@ -78,7 +78,7 @@ class UserError(ValueError):
         return [f"{type(self).__name__}: {self}"]
 
 
-def first_line(error: ValidationError, sections: Collection[str] = (), known: Collection[str] = ()) -> str:
+def first_line(error: ValidationError, sections: Collection[str] = (), names: Collection[str] = ()) -> str:
     """The first error of a validation as one line: field, value, what is allowed.
 
     An unknown name comes first, because it explains the rest; `known` are the names to suggest. A validator of a whole
@@ -89,7 +89,7 @@ def first_line(error: ValidationError, sections: Collection[str] = (), known: Co
     if first["type"] == "value_error":
         return f"{field}{'.' if field in sections else ': ' if field else ''}{first['ctx']['error']}"
     if first["type"] == "extra_forbidden":
-        return f"{field}: no such setting" + (f"; {nearest(field, known)}" if known else "")
+        return f"{field}: no such setting" + (f"; {nearest(field, names)}" if names else "")
     if first["type"] == "missing":
         return f"{field}: is required"
     if first["type"] == "too_short":
@@ -97,8 +97,8 @@ def first_line(error: ValidationError, sections: Collection[str] = (), known: Co
     messages = [fault["msg"] for fault in errors if _field(fault["loc"]) == field]  # several for alternatives
     others = (text.removeprefix("Input should be ") for text in messages[1:])
     allowed = [messages[0][0].lower() + messages[0][1:], *others]
-    given = "none" if first["input"] is None else repr(first["input"])[:200]
-    return f"{field or 'input'}: {given} is not allowed: {', or '.join(allowed)}"
+    value = "none" if first["input"] is None else repr(first["input"])[:200]
+    return f"{field or 'input'}: {value} is not allowed: {', or '.join(allowed)}"
 
 
 def _field(loc: tuple[int | str, ...]) -> str:

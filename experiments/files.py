@@ -1,4 +1,4 @@
-"""Files of a folder that somebody else may have made: the only module that opens, writes and deletes them. And JSON.
+"""Files of a folder that somebody else may have made: the only module that opens, writes and deletes them.
 
 The rule. Formats are safe: JSON, CSV, npz without pickle, safetensors, YAML of plain values. A name becomes part of a
 path only after `check_name`. Files are written by rename, in no linked folder, and locks and logs are opened by
@@ -19,6 +19,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from experiments.errors import UserError, writing
 
@@ -86,8 +88,8 @@ def open_own(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int:
     if os.path.lexists(check_own(path)) and not stat.S_ISREG(os.lstat(path).st_mode):
         raise refused  # to open a device may do something
     file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-    found = os.fstat(file)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+    info = os.fstat(file)
+    if not stat.S_ISREG(info.st_mode) or info.st_nlink > 1:
         os.close(file)
         raise refused
     return file
@@ -186,3 +188,39 @@ def finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite(item) for item in value]
     return value
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, of plain values. Two more things are errors: a repeated key (PyYAML keeps the last), and a
+    number that is not decimal (PyYAML reads 010 as 8 and 1:30 as 90).
+    """
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen = set[str]()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):  # PyYAML refuses other keys
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(None, None, f"{key.value!r} occurs twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        is_number = isinstance(node, yaml.ScalarNode) and node.tag.endswith((":int", ":float"))
+        if is_number and re.match(r"[-+]?0\w|.*:", node.value):
+            what = f"{node.value} is not allowed: a number has neither a leading zero nor a colon; a text needs quotes"
+            raise yaml.MarkedYAMLError(None, None, what, node.start_mark)
+        return super().construct_object(node, deep)
+
+
+def read_mapping(path: Path, fields: str) -> dict[str, Any]:
+    """Read a YAML file that holds a mapping with these `fields`. Raises `UserError` naming file, line and reason."""
+    try:
+        tree = yaml.load(read_bytes(path).decode(), _Loader)
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise UserError(f"{path}: is not valid YAML: {line}{error.problem}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a date such as 2024-99-99
+        raise UserError(f"{path}: is not valid YAML: {error}") from error
+    if not isinstance(tree, dict):
+        kind = "nothing" if tree is None else type(tree).__name__
+        raise UserError(f"{path}: expected a mapping with {fields}, got {kind}")
+    return tree

@@ -86,14 +86,14 @@ def data(config: RunConfig, figure: str = "") -> int:
 
     `figure`: a PNG to write, with the first `SAMPLES` training images of each class in a row.
     """
-    from experiments.data.images import copies
+    from experiments.data.images import count_copies
     from experiments.data.loading import load
 
     splits = load(config)
     parts = {name: getattr(splits, name) for name in ("train", "val", "test")}
     counts = zip(*(part.y.bincount(minlength=len(splits.classes)).tolist() for part in parts.values()), strict=True)
     rows = [*zip(splits.classes, counts, strict=True), ("all", map(len, parts.values()))]
-    copied = "-", *(f"{copies(splits.train, parts[name]):,}" for name in ("val", "test"))
+    copied = "-", *(f"{count_copies(splits.train, parts[name]):,}" for name in ("val", "test"))
     table = [*((name, *(f"{count:,}" for count in of_parts)) for name, of_parts in rows), ("also in train", *copied)]
     channels, side = config.data.image_shape
     note = f"{len(splits.classes)} classes. Images for the model: {side} x {side} pixels, {channels} channel(s)."

@@ -39,8 +39,8 @@ def is_locked(path: Path) -> bool:
     if not path.is_file() or path.is_symlink():
         return False
     try:
-        with lock(path) as held:
-            return not held
+        with lock(path) as is_held:
+            return not is_held
     except UserError:  # the folder may only be read
         return False
 

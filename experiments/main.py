@@ -91,7 +91,6 @@ def _body(argv: Sequence[str]) -> int:
 def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     import torch
 
-    from experiments.checks import warn_of_no_effect
     from experiments.compared import RunSpec
     from experiments.runs.record import is_finished
     from experiments.runs.run import train
@@ -107,7 +106,6 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     trained_before, said = is_finished(out / name), list[str]()
     is_mirrored = agent or not trained_before
     tracking = Tracking(arguments.tracking if is_mirrored else "off", arguments.project, arguments.entity, agent=agent)
-    warn_of_no_effect(given_settings(arguments), config, PROG)
     test = arguments.test == "true"
     with Tracker(tracking, out, show=said.append) as tracker:
         on_row = _on_row(run, tracker, agent is not None)

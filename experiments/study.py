@@ -13,12 +13,23 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, StrictInt, ValidationInfo, field_validator, model_validator
 
-from experiments.compared import KIND, SCHEMA, Compared, RunSpec, check_names, runs_of
+from experiments.compared import (
+    KIND,
+    MAX_RUNS,
+    SCHEMA,
+    Compared,
+    Levels,
+    Name,
+    RunSpec,
+    Seeds,
+    check_names,
+    read_margin,
+    runs_of,
+)
 from experiments.config import SECTIONS, RunConfig, changed_settings, flatten, override, unplaced
 from experiments.errors import format_level
 from experiments.files import RecordError, read_json, write_json
 from experiments.metric import Metric
-from experiments.stated import MAX_RUNS, Family, Levels, Looks, MetricName, Name, Seeds, read_margin
 from vit.registry import REGISTRY, nearest
 
 STUDY = "study.json"
@@ -69,7 +80,6 @@ class Study(Compared, frozen=True, extra="forbid"):
     """
 
     name: Name = Field(description="also the name of its folder")
-    description: str = ""
     plugins: list[str] = Field(
         [], exclude=True, description="files with classes and datasets of your own, relative to the study's"
     )
@@ -82,15 +92,11 @@ class Study(Compared, frozen=True, extra="forbid"):
     )
     baseline: Any = Field(None, description="a label, a level or levels; default: the first variant")
     seeds: Seeds = Field([0, 1, 2, 3, 4], description="n for 0..n-1, or a list")
-    metric: MetricName = "test/acc"
+    metric: str = "test/acc"
     margin: float = Field(0.01, description="margin of the equivalence tests")
-    looks: Looks = Field([], description="numbers of seeds at which the study is tested; the last is the maximum")
     variance: Literal["shared", "paired"] = Field(
         "shared",
         description="standard errors of differences: shared (the variant's own and the average of all), or paired",
-    )
-    family: Family = Field(
-        "all", description="the pairs that are tested: all, or baseline: those with the baseline only, which shows more"
     )
     tuned: str | None = Field(
         None,
@@ -100,10 +106,8 @@ class Study(Compared, frozen=True, extra="forbid"):
     reuse: list[str] = Field(
         [], exclude=True, description="exports whose runs are taken as they are: paths, or names in analysis/reference"
     )
-    names: dict[str, str] = Field({}, description="factor -> its name in labels")
-    labels: dict[str, str] = Field({}, description="variant -> its name in tables and figures; may change at any time")
     preset: str = ""
-    sources: list[Reuse] = []  # what `reuse` names; only the study's own folder is read with it, see `runs.reused`
+    sources: list[Reuse] = []  # what `reuse` names; only the study's own folder is read with it, see `runs.exports`
     earlier: list[Earlier] = []
 
     @field_validator("factors", "names", "base", "baseline", "extra", mode="before")
@@ -161,15 +165,15 @@ class Study(Compared, frozen=True, extra="forbid"):
                 raise ValueError(f"factors: {path!r} {'occurs twice' if path else 'is not a setting'}")
         if "seed" in paths:
             raise ValueError("factors: seed cannot be a factor; list the seeds in `seeds`")
-        for field, given, what in (("names", self.names, "factors"), ("labels", self.labels, "variants")):
-            if len(set(given.values())) < len(given):
-                raise ValueError(f"{field}: {', '.join(given.values())}: two {what} have the same name")
+        for field, shown_names, what in (("names", self.names, "factors"), ("labels", self.labels, "variants")):
+            if len(set(shown_names.values())) < len(shown_names):
+                raise ValueError(f"{field}: {', '.join(shown_names.values())}: two {what} have the same name")
         baseline = self.baseline if isinstance(self.baseline, Mapping) else {}
         for field, named in (("names", self.names), ("baseline", baseline), *(("extra", of) for of in self.extra)):
             if unknown := [factor for factor in named if factor not in self.factors]:
                 raise ValueError(f"{field}: {unknown[0]} is not a factor; {nearest(unknown[0], list(self.factors))}")
-        stated = [(factor, level) for factor, levels in self.factors.items() for level in levels]
-        for factor, level in (*stated, *(item for levels in (baseline, *self.extra) for item in levels.items())):
+        listed = [(factor, level) for factor, levels in self.factors.items() for level in levels]
+        for factor, level in (*listed, *(item for levels in (baseline, *self.extra) for item in levels.items())):
             _check_level(factor, level)
         if self.runs and {*self.seeds} != (seeds := {run.seed for run in self.runs}):
             raise ValueError(f"seeds: {str(self.seeds)[:60]} are not the seeds of the runs, {str(sorted(seeds))[:60]}")
@@ -236,8 +240,8 @@ class Study(Compared, frozen=True, extra="forbid"):
 
         It may have more seeds, levels and factors. Until a run has `finished` it may also be compared otherwise.
         """
-        known, why = {run.run_id for run in new.runs}, ""
-        if lost := [run for run in self.runs if run.run_id not in known]:
+        ids, why = {run.run_id for run in new.runs}, ""
+        if lost := [run for run in self.runs if run.run_id not in ids]:
             before, after = self._grid, new._grid
         elif finished:
             before, after = self._stated(COMPARISON, new), new._stated(COMPARISON, new)
@@ -258,7 +262,7 @@ class Study(Compared, frozen=True, extra="forbid"):
     @property
     def _grid(self) -> dict[str, Any]:
         """What decides which runs a study has, in one level."""
-        tuned = {label: chosen.settings for label, chosen in self.tuning.variants.items()} if self.tuning else {}
+        tuned = {label: variant.settings for label, variant in self.tuning.variants.items()} if self.tuning else {}
         base = unplaced(dict(flatten(self.base)))
         return dict(flatten({**{field: getattr(self, field) for field in GRID}, "base": base, "tuning": tuned}))
 
@@ -273,4 +277,4 @@ def _check_level(factor: str, level: Any) -> None:
 
 
 OURS = ("format", "preset", "lower_is_better", "source", "notes", "tuning", "sources", "command", "runs", "earlier")
-FIELDS = Study.stated = tuple(name for name in Study.model_fields if name not in OURS)  # of the YAML file
+FIELDS = Study.file_fields = tuple(name for name in Study.model_fields if name not in OURS)  # of the YAML file

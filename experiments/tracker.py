@@ -149,8 +149,8 @@ class OpenRun:
         """Send the epochs and the results that the record of the ended run holds."""
         self.log(whole.rows)
         summary, cost = whole.summary, whole.summary.get("cost") or {}
-        known = {key: cost[key] for key in ("params", "params_fixed", "flops_per_image") if key in cost}
-        self.run.config.update({"run_id": summary["run_id"], **known}, allow_val_change=True)
+        costs = {key: cost[key] for key in ("params", "params_fixed", "flops_per_image") if key in cost}
+        self.run.config.update({"run_id": summary["run_id"], **costs}, allow_val_change=True)
         others = {key: value for key, value in summary.items() if key not in (*NOT_IN_SUMMARY, *whole.rows[-1])}
         self.run.summary.update({**others, **last_and_best(whole.rows)})
 

@@ -157,11 +157,11 @@ def kill_wandb() -> None:
         wandb.teardown()
 
 
-def project(given: str | None) -> str:
+def project(name: str | None) -> str:
     """The project: the given one, the one of the user's W&B settings, or `PROJECT`."""
     import wandb
 
-    return given or wandb.setup().settings.project or PROJECT
+    return name or wandb.setup().settings.project or PROJECT
 
 
 def place(tracking: Tracking) -> tuple[str, str, str]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
+CHOSEN = ("trial", "settings", "val_acc")  # of the best trial of a variant
 EDGE = 0.05  # share of a range, on its scale, that counts as its edge
 
 
@@ -114,17 +115,17 @@ class Tuned(_Part):
 
     @model_validator(mode="after")
     def _check_settings(self) -> Tuned:
-        for label, chosen in self.variants.items():
-            for path in sorted(set(self.space) ^ set(chosen.settings)):
-                given = "is not in `space`" if path in chosen.settings else "is missing"
-                raise ValueError(f"variants.{label}.settings: {path} {given}; expected {', '.join(self.space)}")
+        for label, variant in self.variants.items():
+            for path in sorted(set(self.space) ^ set(variant.settings)):
+                problem = "is not in `space`" if path in variant.settings else "is missing"
+                raise ValueError(f"variants.{label}.settings: {path} {problem}; expected {', '.join(self.space)}")
             best = best_trial([trial for trial in self.trials if trial.variant == label])
-            if best is None or any(getattr(best, of) != getattr(chosen, of) for of in ("trial", "settings", "val_acc")):
-                given, said = (
+            if best is None or any(getattr(best, of) != getattr(variant, of) for of in CHOSEN):
+                problem, said = (
                     f"trial {t.trial} with {t.settings} and val/acc {t.val_acc}" if t else "none has finished"
-                    for t in (chosen, best)
+                    for t in (variant, best)
                 )
-                raise ValueError(f"variants.{label}: {given} is not the best of its `trials`: {said}")
+                raise ValueError(f"variants.{label}: {problem} is not the best of its `trials`: {said}")
         return self
 
     def tree(self) -> dict[str, Any]:

@@ -21,10 +21,10 @@ def describe() -> str:
         installed = version(PACKAGE)
     except PackageNotFoundError:
         installed = "(not installed)"
-    found = code()
-    if found["commit"] is None:
+    running = code()
+    if running["commit"] is None:
         return installed
-    return f"{installed} (commit {found['commit'][:12]}{', modified' if found['dirty'] else ''})"
+    return f"{installed} (commit {running['commit'][:12]}{', modified' if running['dirty'] else ''})"
 
 
 def code() -> dict[str, Any]:

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from experiments.errors import UserError
+from experiments.files import read_mapping
 from experiments.presets import PRESETS, preset
-from experiments.runs.reused import find_source
+from experiments.runs.exports import find_source
 from experiments.study import FIELDS, STUDY, Study
-from experiments.yaml_file import read_mapping
 from vit import plugins
 from vit.registry import did_you_mean, nearest
 
@@ -33,7 +33,8 @@ def load_study(name: str, **changes: Any) -> Study:
     here = [path.name for path in sorted(Path().glob("*.y*ml"))]
     hints = [did_you_mean(name, [*FILES, *PRESETS, *here]), f"files here: {', '.join(here[:9])};" * bool(here)]
     hint = " ".join([*filter(None, hints), "`vit-sweep list` and `vit-train presets` list all"])
-    raise UserError(f"study: {name!r} {'is missing' if _is_path(name) else 'is not known'}; {hint}")
+    is_path = "/" in name or name.endswith((".yaml", ".yml"))
+    raise UserError(f"study: {name!r} {'is missing' if is_path else 'is not known'}; {hint}")
 
 
 def read_study_file(path: Path, **changes: Any) -> Study:
@@ -68,19 +69,10 @@ def parse_study(tree: dict[str, Any], source: str) -> Study:
     if named not in FILES:
         raise UserError(f"{source}: base.study: {named!r} is not a built-in study; {nearest(str(named), FILES)}")
     below, factors = load_study(named).base, {path for factor in study.factors for path in factor.split("+")}
-    own = {path: value for path, value in study.base.items() if path != "study"}
-    return study.changed(base={path: value for path, value in below.items() if path not in factors} | own)
+    settings = {path: value for path, value in study.base.items() if path != "study"}
+    return study.changed(base={path: value for path, value in below.items() if path not in factors} | settings)
 
 
 def _texts(value: Any) -> list[str]:
     """The value where it is a list of texts, else none: `Study` refuses it."""
     return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else []
-
-
-def _is_path(name: str) -> bool:
-    return "/" in name or name.endswith((".yaml", ".yml"))
-
-
-def is_study(name: str) -> bool:
-    """Whether a name is that of a built-in study, a preset or a study file."""
-    return name in FILES or name in PRESETS or _is_path(name) or os.path.isfile(name)

@@ -49,8 +49,8 @@ class Source(Protocol):
     def ended(self, run: RunSpec, summary: dict[str, Any]) -> None:
         """A run has ended, with a record."""
 
-    def stopped(self, run: RunSpec, reason: str, given_up: bool) -> None:
-        """An attempt at a run has ended without a record. `given_up`: it was the last one of this command."""
+    def given_up(self, run: RunSpec) -> None:
+        """The last attempt of this command at a run has ended without a record."""
 
 
 @dataclass
@@ -158,7 +158,7 @@ class Driver:
         work = self.assigned[worker]
         run, now = work.cohorts[0][event.index], time.monotonic()
         work.since, work.longest = now, max(work.longest, now - work.since)
-        self.display.row(worker, run, event.row)
+        self.display.row(worker, event.row)
         if self.tracker:
             self.tracker.epoch(run, event.row)
         prune = self.source.epoch(run, event.row)
@@ -205,9 +205,9 @@ class Driver:
         folder = self.task.folder / run.name
         with contextlib.suppress(OSError, UserError):  # the display shows the reason
             write_text(own_folder(folder) / record.ERROR, trace or reason + "\n")
-        self.source.stopped(run, reason, given_up)
         self.display.failed(run, reason, given_up)
         if given_up:
+            self.source.given_up(run)
             self.failed[run.name] = reason
         else:
             self.again.add(run.name)
@@ -230,6 +230,4 @@ class Driver:
                 self.display.note(
                     f"{runs[0].name}: no epoch for {duration_text(round(silence))}; its worker hangs and is stopped"
                 )
-                for run in runs:
-                    self.source.stopped(run, "interrupted", False)
                 self._remove(worker)

@@ -7,12 +7,11 @@ from typing import NoReturn
 
 from experiments.cli import Parser, run_command
 from experiments.errors import UserError
-from sweeps.builtin import is_study
-from sweeps.commands import cell, run, show, status, sync, tune, wandb_sweep
+from sweeps.commands import cell, run, show, status, tune, wandb_sweep
 from sweeps.commands.arguments import PROG
 from vit.registry import did_you_mean
 
-MODULES = (show, run, tune, cell, status, sync, wandb_sweep)  # in the order of --help
+MODULES = (show, run, tune, cell, status, wandb_sweep)  # in the order of --help
 RESUMES = ("run", "tune", "cell", "sync", "wandb")  # the same command again continues the work
 
 
@@ -28,11 +27,9 @@ def _body(argv: Sequence[str]) -> int:
     for module in MODULES:
         module.add(commands)
     commands.metavar = f"{{{','.join(commands.choices)}}}"
-    if argv and argv[0] not in commands.choices and is_study(argv[0]):
-        raise UserError(f"{argv[0]!r} is a study, not a command; did you mean: {PROG} run {shlex.quote(argv[0])}?")
     if argv and argv[0] not in commands.choices and not argv[0].startswith("-"):
-        known = f"the commands are {', '.join(commands.choices)}; `{PROG} --help` describes them"
-        raise UserError(f"{argv[0]!r} is no command; {did_you_mean(argv[0], commands.choices, known)}")
+        hint = f"the commands are {', '.join(commands.choices)}; `{PROG} --help` describes them"
+        raise UserError(f"{argv[0]!r} is no command; {did_you_mean(argv[0], commands.choices, hint)}")
     arguments = parser.parse_args(argv)
     status: int = arguments.execute(arguments, shlex.join([PROG, *argv]))
     return status

@@ -5,12 +5,11 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from experiments.checks import check_plugin, missing_need
-from experiments.compared import RunSpec, runs_of
+from experiments.compared import Levels, RunSpec, baseline_of, runs_of
 from experiments.config import RunConfig, flatten, override, run_id
 from experiments.errors import UserError, format_level
 from experiments.metric import Metric
 from experiments.presets import PRESETS, preset
-from experiments.stated import Levels, baseline_of
 from experiments.study import Study
 from experiments.tuned import Tuned
 from vit.registry import nearest
@@ -82,13 +81,13 @@ def apply_tuned(study: Study, tuned: Tuned) -> Study:
     _check_untried(study.seeds, tuned)
     first = []
     for label, run in variants.items():
-        chosen = tuned.variants[label]
-        if chosen.levels != run.levels:
+        tuned_variant = tuned.variants[label]
+        if tuned_variant.levels != run.levels:
             raise UserError(f"--tuned: variant {label!r}: has other levels than in {study.name}")
-        if factors := [path for path in chosen.settings if path in run.levels]:
+        if factors := [path for path in tuned_variant.settings if path in run.levels]:
             raise UserError(f"--tuned: {factors[0]} is a factor of {study.name}")
         try:
-            first.append(run.configured(override(run.config, chosen.settings)))
+            first.append(run.configured(override(run.config, tuned_variant.settings)))
         except UserError as error:
             raise UserError(f"--tuned: variant {label!r}: {error}") from error
     return study.changed(runs=runs_of(first, study.seeds), tuning=tuned)
@@ -174,18 +173,18 @@ def _check_variants(study: Study, variants: Sequence[Variant]) -> None:
 def _check_extra(study: Study, grid: Sequence[Variant], extra: Sequence[Variant]) -> None:
     """Raise `UserError` where a variant of `extra` differs from all others in a factor that it does not state."""
     for variant in extra:
-        stated = _split(variant.levels)
+        levels = _split(variant.levels)
         for path, value in variant.settings.items():
             follows = value in (None, "natural")  # from other settings
-            if path not in stated and not follows and all(other.settings[path] != value for other in grid):
+            if path not in levels and not follows and all(other.settings[path] != value for other in grid):
                 said = f"does not state {path}; its value would be {value!r}, which no other variant has"
                 raise UserError(f"{study.name}: extra: {variant.label!r} {said}")
 
 
 def _baseline(study: Study, variants: Sequence[Variant]) -> str:
     """The label of the variant that `study.baseline` gives by its label, its level or its levels."""
-    given = _split(study.baseline) if isinstance(study.baseline, dict) else study.baseline
+    baseline = _split(study.baseline) if isinstance(study.baseline, dict) else study.baseline
     try:
-        return baseline_of(given, {variant.label: variant.settings for variant in variants})
+        return baseline_of(baseline, {variant.label: variant.settings for variant in variants})
     except ValueError as error:
         raise UserError(f"{study.name}: {error}") from error

@@ -15,18 +15,22 @@ from experiments.errors import printable
 from experiments.metric import Metric
 from experiments.study import Study
 
+SPEED_SECONDS = 3600.0
+
 
 class ProgressDisplay:
-    """Shows the runs in training, in epochs. `epochs`: of each run; those of a tuning get their names later."""
+    """Shows how many of `number` runs have ended, and the epochs of those in training."""
 
-    def __init__(self, title: str, epochs: Sequence[int]) -> None:
+    def __init__(self, title: str, number: int) -> None:
         self.console = Console(stderr=True, highlight=False)
         text = TextColumn("{task.description}"), BarColumn(12), MofNCompleteColumn(), TextColumn("{task.fields[note]}")
-        shown = not self.console.is_terminal
-        self.progress = Progress(*text, TimeRemainingColumn(compact=True), console=self.console, disable=shown)
-        self.number, self.done = len(epochs), 0
-        self.left: dict[str, int] = {}  # epochs of the runs that have begun
-        self.whole = self.progress.add_task(f"[bold]{escape(printable(title))}", total=sum(epochs), note="")
+        is_hidden = not self.console.is_terminal
+        times = TimeRemainingColumn(compact=True)  # by the speed of the last hour
+        self.progress = Progress(
+            *text, times, console=self.console, disable=is_hidden, speed_estimate_period=SPEED_SECONDS
+        )
+        self.number, self.done = number, 0
+        self.whole = self.progress.add_task(f"[bold]{escape(printable(title))}", total=number, note="")
         self.tasks: dict[Hashable, TaskID] = {}
 
     def __enter__(self) -> ProgressDisplay:
@@ -38,9 +42,7 @@ class ProgressDisplay:
 
     def skip(self, runs: Sequence[RunSpec], said: bool = True) -> None:
         """Take note of runs that need no training: they have ended before, or nobody will train them."""
-        for run in runs:
-            self._set_left(run, 0)
-        self.done += len(runs)
+        self._add(len(runs))
         if runs and said:
             self.note(f"{len(runs)} of {self.number} runs are already done")
 
@@ -53,27 +55,20 @@ class ProgressDisplay:
             seeds = f"seed {runs[0].seed}" if len(runs) == 1 else f"{len(runs)} seeds"
             title = escape(printable(f"{runs[0].variant}, {seeds}"))
             self.tasks[worker] = self.progress.add_task(title, total=epochs, completed=epoch, note="")
-            for run in runs:
-                self._set_left(run, epochs - epoch)
 
-    def row(self, worker: Hashable, run: RunSpec, row: dict[str, float]) -> None:
+    def row(self, worker: Hashable, row: dict[str, float]) -> None:
         """Show that a worker has finished an epoch of a run."""
-        epoch = int(row["epoch"])
-        self.progress.update(self.tasks[worker], completed=epoch, note=f"val/acc {100 * row['val/acc']:.1f} %")
-        self.left[run.name] = run.config.train.epochs - epoch
-        self.progress.advance(self.whole)
+        note = f"val/acc {100 * row['val/acc']:.1f} %"
+        self.progress.update(self.tasks[worker], completed=int(row["epoch"]), note=note)
 
     def ended(self, run: RunSpec, result: str) -> None:
         """Show that a run has ended. `result`: its status and score in words."""
-        self._set_left(run, 0)
-        self.done += 1
+        self._add(1)
         self.note(f"[{self.done}/{self.number}] {run.name}: {result}")
 
     def failed(self, run: RunSpec, reason: str, given_up: bool = False) -> None:
         """Show that an attempt at a run has failed. `given_up`: it was the last one."""
-        if given_up:
-            self._set_left(run, 0)
-            self.done += 1
+        self._add(int(given_up))
         self.note(f"{run.name}: {reason}")
 
     def note(self, text: str) -> None:
@@ -85,12 +80,9 @@ class ProgressDisplay:
         except OSError:
             pass  # a full disk of the log does not stop the training: the records are elsewhere
 
-    def _set_left(self, run: RunSpec, epochs: int) -> None:
-        """Set the number of epochs that a run has left, without training. The bar is one of epochs to train."""
-        task, fewer = self.progress.tasks[0], self.left.get(run.name, run.config.train.epochs) - epochs
-        if fewer and task.total is not None:
-            self.progress.update(self.whole, total=task.total - fewer)
-        self.left[run.name] = epochs
+    def _add(self, ended: int) -> None:
+        self.done += ended
+        self.progress.update(self.whole, completed=self.done)
 
 
 def shown_metric(study: Study) -> Metric:

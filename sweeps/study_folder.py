@@ -15,8 +15,8 @@ from experiments.errors import UserError, writing
 from experiments.files import check_own
 from experiments.locks import DRIVER_LOCK, lock
 from experiments.runs import record
+from experiments.runs.exports import ReusedRuns, merged, reused_runs
 from experiments.runs.history import Look, add_look
-from experiments.runs.reused import ReusedRuns, merged, reused_runs
 from experiments.study import OTHER_FOLDERS, STUDY, WHY_OTHER, Study
 from vit import plugins
 
@@ -100,9 +100,9 @@ class StudyFolder:
             recorded = ((run, recorded_hash(self.dir / run.name)) for run in of_root)
             run, files = next((pair for pair in recorded if pair[1]), (of_root[0], ""))
             check_unchanged(run.config, files, self.dir / run.name)
-            held = [self.reused[run.run_id] for run in of_root if run.run_id in self.reused]
-            for known, source in {(run.summary.get("data") or {}).get("files"): run.source for run in held}.items():
-                check_unchanged(of_root[0].config, known, Path(source.folder))
+            reused = [self.reused[run.run_id] for run in of_root if run.run_id in self.reused]
+            for digest, source in {(run.summary.get("data") or {}).get("files"): run.source for run in reused}.items():
+                check_unchanged(of_root[0].config, digest, Path(source.folder))
 
     def write(self, command: str) -> Study:
         """Write the plan to study.json, together with what that has more. Returns it all.
@@ -129,8 +129,8 @@ def the_only_driver(study_dir: Path) -> Iterator[None]:
     with writing(study_dir):
         study_dir.mkdir(parents=True, exist_ok=True)
     path = study_dir / DRIVER_LOCK
-    with lock(path, DRIVER_SECONDS) as held:
-        if not held:
+    with lock(path, DRIVER_SECONDS) as is_held:
+        if not is_held:
             raise UserError(f"{study_dir}: another command trains this study")
         yield
 

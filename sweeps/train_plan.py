@@ -35,7 +35,7 @@ def train_plan(
     planned = [run for run in plan.runs if only is None or run.name in only]
     if cohort is None:
         cohort = math.ceil(len(planned) / max(engine.places, 1)) if engine.on_gpu else CPU_COHORT
-    with ProgressDisplay(plan.name, [run.config.train.epochs for run in planned]) as display:
+    with ProgressDisplay(plan.name, len(planned)) as display:
         display.skip([run for run in planned if run.name in folder.ended])
         runs = PlanRuns(planned, folder, cohort)
         task = Task(folder.dir, folder.dir / LOG, test=not plan.metric.startswith("val/"), most=runs.left)
@@ -97,5 +97,5 @@ class PlanRuns:
     def ended(self, run: RunSpec, summary: dict[str, Any]) -> None:
         self.folder.ended[run.name] = summary
 
-    def stopped(self, run: RunSpec, reason: str, given_up: bool) -> None:
+    def given_up(self, run: RunSpec) -> None:
         """See `Source`. The driver keeps the reasons."""

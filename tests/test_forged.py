@@ -34,7 +34,7 @@ from experiments.sections import DataConfig
 from experiments.study import Study
 from sweeps.commands.status import read_states
 from sweeps.study_folder import LOG, the_only_driver
-from sweeps.tuning.journal import open_journal
+from sweeps.tuning.optuna_studies import open_journal
 from sweeps.tuning.tuning_plan import JOURNAL
 from vit.plugins import PluginError
 
@@ -103,7 +103,7 @@ def sends(monkeypatch) -> list[str]:
             self.finish = lambda exit_code: sent.append(config["run"])
 
     monkeypatch.setattr("wandb.init", Opened)
-    monkeypatch.setattr("sweeps.commands.sync.wandb_in_use", contextlib.nullcontext)
+    monkeypatch.setattr("sweeps.commands.wandb_sweep.wandb_in_use", contextlib.nullcontext)
     return sent
 
 

@@ -114,8 +114,8 @@ class Architecture(BaseModel, frozen=True, extra="forbid"):
         if self.stem == "conv" and (self.patch_size < 2 or self.patch_size & (self.patch_size - 1)):
             raise ValueError(f"patch_size: {self.patch_size} is not allowed with stem conv; allowed: 2, 4, 8, 16, ...")
         if self.stem == "conv" and self.embed_dim % (divisor := self.patch_size // 2):  # a layer doubles the width
-            given = f"{self.embed_dim} with stem conv and patch_size {self.patch_size}"
-            raise ValueError(f"embed_dim: {given}; needs a multiple of {divisor}")
+            width = f"{self.embed_dim} with stem conv and patch_size {self.patch_size}"
+            raise ValueError(f"embed_dim: {width}; needs a multiple of {divisor}")
         return self
 
     @property

@@ -181,7 +181,7 @@ def _own_settings() -> dict[str, list[str]]:
     return {field: [name for name, kind in REGISTRY.items() if field in kind.defaults] for field in sorted(fields)}
 
 
-def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+def did_you_mean(name: str, names: Iterable[str], otherwise: str = "") -> str:
     """`did you mean 'optim.lr'?` of the known names that an unknown one may mean; `otherwise` where there is none.
 
     They have the same letters, else the same last part, as of `optim.lr` and `lr`; else the closest one by `difflib`.
@@ -190,18 +190,18 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     def plain(word: str) -> str:
         return re.sub(r"[\W_]", "", word).lower()
 
-    others = {word.lower(): word for word in known if word != name}
+    others = {word.lower(): word for word in names if word != name}
     same = [word for word in others.values() if plain(word) == plain(name)]
     end = [word for word in others.values() if plain(re.split("[./: ]", word)[-1]) == plain(name)]
     close = same or end or [others[word] for word in difflib.get_close_matches(name.lower(), others, n=1)]
     return f"did you mean {' or '.join(map(repr, close[:3]))}?" if close else otherwise
 
 
-def nearest(name: str, known: Iterable[str], listed: str = "allowed") -> str:
+def nearest(name: str, names: Iterable[str], listed: str = "allowed") -> str:
     """The end of an error line: what a name may mean, and all known names."""
-    known = list(known)
-    between = "; " if any(", " in each for each in known) else ", "
-    return f"{did_you_mean(name, known)} {listed}: {between.join(known)}".lstrip()
+    names = list(names)
+    between = "; " if any(", " in word for word in names) else ", "
+    return f"{did_you_mean(name, names)} {listed}: {between.join(names)}".lstrip()
 
 
 TABLE = {"pos_std": 0.02}  # the default of kinds with a table, as in the code of the ViT paper

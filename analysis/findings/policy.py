@@ -11,9 +11,9 @@ import pandas as pd
 from analysis.runs.runs import ENDED, Runs
 from analysis.verdicts import Looks, Rule
 from experiments.catalogue import DATASETS
+from experiments.compared import MOST_PAIRS
 from experiments.metric import Metric
 from experiments.sections import OTHER_CLASSES
-from experiments.stated import MOST_PAIRS
 
 DATA = ["data.name", "data.classes", "data.num_classes"]  # the settings that say how many classes there are
 FAILED = ("diverged", "pruned")

@@ -19,7 +19,7 @@ from analysis.verdicts import Estimate
 from analysis.verdicts.estimates import UNKNOWN, mean
 from analysis.write.document import Code, Document, Section
 from analysis.write.table import Bars, Column, Table
-from experiments.config import DEFAULTS, LOCATIONS, plain
+from experiments.config import DEFAULTS, LOCATIONS, plain_settings
 from experiments.errors import UserError, format_level
 from experiments.metric import Metric
 from vit.registry import nearest, site_of
@@ -152,7 +152,7 @@ def computed(study: Runs) -> list[tuple[str, int, dict[str, Any]]]:
     ignored = {*LOCATIONS, "seed", "train.precision", "train.compile"}
     paths = [p for p in finished.columns if p in DEFAULTS and p not in ignored and not p.startswith("eval.")]
     rows = finished[paths].to_dict("records")
-    changed = [{p: v for p, v in plain(row).items() if v not in (None, DEFAULTS[p])} for row in rows]
+    changed = [{p: v for p, v in plain_settings(row).items() if v not in (None, DEFAULTS[p])} for row in rows]
     return [*zip(finished["variant"], finished["seed"], changed, strict=True)]
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from analysis.runs.runs import Runs, factor_levels
 from analysis.runs.settings import DATASET, level_text
 from experiments.catalogue import DATASETS
+from experiments.compared import variant_name
 from experiments.errors import UserError
-from experiments.stated import variant_name
 
 ADVICE = "use one study for each dataset, and vit-report across A B"
 

@@ -83,7 +83,7 @@ def _last_parts(value: Any) -> Any:
 def read_export(folder: Path) -> Runs:
     """Read an exported study. Raises `RecordError` naming the file that is missing or something else."""
     folder = Path(folder)
-    plan, stated = exports.read_stated(folder)
+    plan, stated = exports.read_compared(folder)
     from_csv = partial(_from_csv, texts=_texts(plan))
     runs, curves = (_read(folder / name, from_csv) for name in (RUNS, CURVES))
     for row in runs:

@@ -15,12 +15,11 @@ from analysis.runs.exported import read_export
 from analysis.runs.runs import COLUMNS, ENDED, FROM_SUMMARY, Runs, check_row
 from analysis.runs.settings import leaves, level_text
 from experiments.compared import RunSpec
-from experiments.config import DEFAULTS, LOCATIONS, completed, plain
+from experiments.config import DEFAULTS, LOCATIONS, completed, plain_settings
 from experiments.metric import known_metrics
 from experiments.runs import record
-from experiments.runs.exports import is_export
+from experiments.runs.exports import is_export, reused_runs
 from experiments.runs.history import Look, read_looks
-from experiments.runs.reused import reused_runs
 from experiments.study import STUDY, Reuse, Study
 from vit.plugins import digest
 
@@ -92,7 +91,7 @@ class _Reader:
         Raises `RecordError` where its settings are not those of the plan, which may write them in another way.
         """
         settings = dict(leaves(json.loads(json.dumps({**DEFAULTS, **stated, "seed": planned.seed}))))
-        theirs, ours = (plain({path: of.get(path) for path in settings}) for of in (row, settings))
+        theirs, ours = (plain_settings({path: of.get(path) for path in settings}) for of in (row, settings))
         for path in settings:
             if path not in LOCATIONS and level_text(theirs[path]) != level_text(ours[path]):
                 what = f"{path} is {level_text(theirs[path])!r}, planned is {level_text(ours[path])!r}"

@@ -11,7 +11,7 @@ import numpy as np
 from analysis.runs.runs import Runs
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.reused import why_no_model
+from experiments.runs.exports import why_no_model
 
 if TYPE_CHECKING:
     import torch

@@ -20,11 +20,10 @@ import pandas as pd
 from analysis.options import ReportOptions
 from analysis.runs.runs import Runs, column_name
 from analysis.runs.settings import DATASET, in_order, leaves
-from experiments.compared import Compared
+from experiments.compared import Compared, amount, variant_name
 from experiments.errors import UserError, first_few
 from experiments.files import RecordError, read_bytes
 from experiments.metric import LARGEST, SMALLEST, Metric, is_metric, metric_of_column
-from experiments.stated import amount, variant_name
 from vit.registry import did_you_mean, nearest
 
 TABLE = "csv:"  # before the path of a table, as a source

@@ -22,7 +22,7 @@ from scipy import special
 
 from analysis.verdicts.estimates import RELATIVE_ROUNDING, Estimate, estimates, moments
 
-Variance = Literal["shared", "paired", "unpaired"]  # see `experiments.stated.Variance`
+Variance = Literal["shared", "paired", "unpaired"]  # see `experiments.compared.Variance`
 OTHERS = 2  # parts of the average of all variants in a variance; its own is one part
 
 

@@ -137,5 +137,5 @@ def mix(x: Tensor, y: Tensor, numbers: Tensor, count: Tensor) -> tuple[Tensor, T
     partner = torch.where(place < count, (place - 1) % count, place)
     pasted, weight = inside(numbers[:, :4], x.shape[-1]), numbers[:, 4, None, None]  # [R, S, S], [R, 1, 1]
     of_image = torch.where(pasted, 0.0, weight)  # [R, S, S]
-    own = of_image.to(x.dtype)[:, None, None]
-    return own * x + (1 - own) * x[:, partner], y[:, partner], of_image.mean((-2, -1)).to(x.dtype)
+    share = of_image.to(x.dtype)[:, None, None]
+    return share * x + (1 - share) * x[:, partner], y[:, partner], of_image.mean((-2, -1)).to(x.dtype)

@@ -65,8 +65,8 @@ def files_digest(folder: str) -> str:
     states = (f"{s.st_size}:{s.st_mtime_ns}:{s.st_ctime_ns}:{s.st_dev}:{s.st_ino}" for s in stats)
     kept = KEPT / _hash_lines([RULES, folder, *paths, *states])
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        if re.fullmatch("[0-9a-f]{16}", known := kept.read_text()):
-            return known
+        if re.fullmatch("[0-9a-f]{16}", digest := kept.read_text()):
+            return digest
     names = [Path(path).relative_to(folder).as_posix() for path in paths]
     digest = _hash_lines([*names, *_pixel_hashes(paths)])[:16]
     with contextlib.suppress(OSError, RecordError):  # where it cannot be kept, the next call decodes again

@@ -181,10 +181,10 @@ def fitted(x: Tensor, side: int) -> Tensor:
     return tv.center_crop(tv.resize(x, [side], antialias=True), [side, side])
 
 
-def copies(first: Images, second: Images) -> int:
+def count_copies(first: Images, second: Images) -> int:
     """The number of images of `second` that are in `first`, too: equal pixels or, if streamed, equal files."""
-    known = set(_keys(first))
-    return sum(key in known for key in _keys(second))
+    hashes = set(_keys(first))
+    return sum(key in hashes for key in _keys(second))
 
 
 def _keys(images: Images) -> Iterator[int]:

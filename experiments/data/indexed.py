@@ -73,8 +73,8 @@ def open_class(data: DataConfig) -> dict[str, Any]:
         what = f"data.name: {data.name!r} is not a class of torchvision.datasets"
         raise UserError(f"{what}; {nearest(name, datasets.__all__)}")
     usual = {"root": data.root, **({"download": True} if data.download else {})}
-    chosen = next((argument for argument in CHOICES if argument in inspect.signature(cls).parameters), None)
-    choices = [{chosen: value} for value in CHOICES[chosen]] if chosen else [{}]
+    argument = next((name for name in CHOICES if name in inspect.signature(cls).parameters), None)
+    choices = [{argument: value} for value in CHOICES[argument]] if argument else [{}]
     with FileLock(Path(data.root) / ".download.lock") if data.download else contextlib.nullcontext():
         try:
             return {part: cls(**usual, **choice) for part, choice in zip(("train", "test"), choices)}
@@ -122,10 +122,10 @@ def _parts(data: DataConfig, raw: Raw, names: Sequence[Any] = ()) -> Parts:
     return parts, tuple(map(str, names)), _digest(raw)
 
 
-def _labels(given: Any, count: int, where: str) -> np.ndarray:
+def _labels(values: Any, count: int, where: str) -> np.ndarray:
     """The labels as an array of `count` whole numbers from 0, or of names. Raises `UserError` for any others."""
     with _refusing(f"{where}: the labels"):
-        labels = np.asarray(given.tolist() if hasattr(given, "tolist") else given)
+        labels = np.asarray(values.tolist() if hasattr(values, "tolist") else values)
     expected = "expected a whole number from 0, or a name, for each image"
     if labels.shape != (count,) or labels.dtype.kind not in "iuU":
         raise UserError(f"{where}: {count} images and labels {list(labels.shape)} of type {labels.dtype}; {expected}")
@@ -155,8 +155,8 @@ def to_pixels(image: Any, channels: int, side: int) -> Tensor:
     if not isinstance(image, Image.Image):
         array = np.asarray(image)
         if array.dtype != np.uint8 or array.ndim not in (2, 3) or array.shape[2:] not in ((), (1,), (3,)):
-            given = f"an array of {array.dtype}, {list(array.shape)}"
-            raise ValueError(f"{given} is not allowed: expected uint8, [H, W], [H, W, 1] or [H, W, 3]")
+            what = f"an array of {array.dtype}, {list(array.shape)}"
+            raise ValueError(f"{what} is not allowed: expected uint8, [H, W], [H, W, 1] or [H, W, 3]")
         image = Image.fromarray(array.squeeze(2) if array.shape[2:] == (1,) else array)
     from torchvision.transforms.v2.functional import pil_to_tensor  # its import takes 2 s
 

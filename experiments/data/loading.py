@@ -12,7 +12,7 @@ from torch import Tensor
 from experiments.catalogue import DATASETS
 from experiments.config import RunConfig
 from experiments.data.folder import read_folder
-from experiments.data.images import CHUNK, Images, Parts, Splits, StreamedPixels, copies, fitted
+from experiments.data.images import CHUNK, Images, Parts, Splits, StreamedPixels, count_copies, fitted
 from experiments.data.indexed import open_class, read_class, read_plugin
 from experiments.data.probes import generate
 from experiments.errors import UserError
@@ -42,7 +42,7 @@ def load(config: RunConfig, other_classes: bool = False) -> Splits:
     copied = {}
     if DATASETS[data.name].source == "folder":
         parts = {"val": val, "test": test}
-        copied = {name: number for name, part in parts.items() if (number := copies(train, part))}
+        copied = {name: number for name, part in parts.items() if (number := count_copies(train, part))}
     if data.shuffle_patches:
         if isinstance(train.x, StreamedPixels):
             raise UserError("data.shuffle_patches: true is not allowed for images that do not fit into memory")
@@ -57,8 +57,8 @@ def _read(data: DataConfig, seed: int) -> Parts:
         generated, classes = generate(data.name, seed)
         parts, files = {name: Images(*images) for name, images in generated.items()}, ""
     else:
-        own = {"folder": read_folder, "class": read_class, "plugin": read_plugin}
-        parts, classes, files = {"sklearn": _read_sklearn, "torchvision": _read_torchvision, **own}[source](data)
+        users = {"folder": read_folder, "class": read_class, "plugin": read_plugin}
+        parts, classes, files = {"sklearn": _read_sklearn, "torchvision": _read_torchvision, **users}[source](data)
     if data.num_classes not in (None, len(classes)):
         raise UserError(f"data.num_classes: {data.num_classes}, but {data.name} in {data.root!r} has {len(classes)}")
     side = data.image_shape[1]
@@ -67,15 +67,15 @@ def _read(data: DataConfig, seed: int) -> Parts:
 
 
 def _of_classes(
-    parts: dict[str, Images], names: Sequence[str], chosen: Sequence[str], others: bool
+    parts: dict[str, Images], names: Sequence[str], selected: Sequence[str], others: bool
 ) -> tuple[dict[str, Images], tuple[str, ...]]:
-    """The images of the chosen classes, or of the others, with labels from 0."""
-    for name in chosen:
+    """The images of the selected classes, or of the others, with labels from 0."""
+    for name in selected:
         if name not in names:
             raise UserError(f"data.classes: {name!r} is not a class; {nearest(name, names)}")
-    labels = torch.tensor([(name in chosen) != others for name in names]).nonzero()[:, 0]
+    labels = torch.tensor([(name in selected) != others for name in names]).nonzero()[:, 0]
     if len(labels) < 2:
-        raise UserError(f"data.classes: {','.join(chosen)} leaves {len(labels)} classes; two are needed")
+        raise UserError(f"data.classes: {','.join(selected)} leaves {len(labels)} classes; two are needed")
     kept = {name: part.pick(torch.isin(part.y, labels).nonzero()[:, 0]) for name, part in parts.items()}
     renumbered = {name: Images(part.x, torch.searchsorted(labels, part.y)) for name, part in kept.items()}
     return renumbered, tuple(names[label] for label in labels)
@@ -135,9 +135,9 @@ def stratified_split(labels: np.ndarray, second: float, seed: int) -> tuple[np.n
     parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for label, count in enumerate(counts):
         members = np.flatnonzero(labels == label)[random.permutation(count)]
-        one, two = first_counts[label], second_counts[label]
-        parts[0].append(members[:one])
-        parts[1].append(members[one : one + two])
+        n_first, n_second = first_counts[label], second_counts[label]
+        parts[0].append(members[:n_first])
+        parts[1].append(members[n_first : n_first + n_second])
     return np.sort(np.concatenate(parts[0])), np.sort(np.concatenate(parts[1]))
 
 
@@ -150,9 +150,9 @@ def _proportional(counts: np.ndarray, total: int, random: np.random.RandomState)
         if missing <= 0:
             break
         equal = np.flatnonzero(remainders == value)
-        chosen = random.choice(equal, size=min(len(equal), missing), replace=False)
-        rounded[chosen] += 1
-        missing -= len(chosen)
+        raised = random.choice(equal, size=min(len(equal), missing), replace=False)
+        rounded[raised] += 1
+        missing -= len(raised)
     return rounded.astype(int)
 
 

@@ -50,9 +50,9 @@ def augmented(policy: str, images: Tensor, draws: Tensor) -> Tensor:
     """
     flat = images.flatten(0, -4).clone()  # [N, C, S, S]
     operations, choose = {"randaugment": _randaugment, "autoaugment": _autoaugment}[policy]()
-    for chosen in choose(draws.flatten(0, -2)).unbind(1):  # [N]
-        for number in chosen.unique().tolist():
-            index = (chosen == number).nonzero()[:, 0].to(flat.device, non_blocking=True)
+    for operation_numbers in choose(draws.flatten(0, -2)).unbind(1):  # [N]
+        for number in operation_numbers.unique().tolist():
+            index = (operation_numbers == number).nonzero()[:, 0].to(flat.device, non_blocking=True)
             flat[index] = _transform(operations[number], images.shape[-1])(flat[index])
     return flat.view_as(images)
 
@@ -83,9 +83,9 @@ def _autoaugment() -> Choices:
     probability = torch.tensor([[float(part[1]) for part in pair] for pair in parts])  # [25, 2]
 
     def choose(draws: Tensor) -> Tensor:
-        pair, each = (draws[:, 0] * len(parts)).long(), draws[:, 1:]
+        pair, uniform = (draws[:, 0] * len(parts)).long(), draws[:, 1:]
         rest = 1 - probability[pair]  # below it an operation is not applied; above it, half takes each direction
-        kind = (each >= rest).long() + (each >= rest + probability[pair] / 2)
+        kind = (uniform >= rest).long() + (uniform >= rest + probability[pair] / 2)
         return numbers[pair].gather(2, kind[..., None])[..., 0]
 
     return operations, choose

@@ -96,7 +96,7 @@ def _arrow_probes() -> tuple[Probe, ...]:
                 for base, name in zip(SIDES, arrows, strict=True):
                     placements[base][name].append(((centre[0], centre[1]), *(place[arrow] for arrow in SIDES)))
     return tuple(
-        Probe((f"base {base}", *SIDES), {name: tuple(each) for name, each in classes.items()})
+        Probe((f"base {base}", *SIDES), {name: tuple(cells) for name, cells in classes.items()})
         for base, classes in placements.items()
     )
 
@@ -145,9 +145,9 @@ def _part(probes: tuple[Probe, ...], cell: int, count: int, generator: Generator
         cells = torch.tensor(
             [[[r * GRID + c for r, c in cells] for cells in probe.placements[name]] for probe in probes]
         )
-        chosen = cells[version, torch.randint(cells.shape[1], (groups,), generator=generator)]  # [groups, marks]
+        marked = cells[version, torch.randint(cells.shape[1], (groups,), generator=generator)]  # [groups, marks]
         first = torch.arange(marks) - float(marks)  # below every other's, in the marks' order
-        turn[:, k].scatter_(1, chosen, first.expand(groups, -1))
+        turn[:, k].scatter_(1, marked, first.expand(groups, -1))
     target = turn.argsort(-1)[..., None, None].expand(-1, -1, -1, cell, cell)  # [groups, K, cells, p, p]
     x = torch.empty(target.shape, dtype=torch.uint8).scatter_(2, target, patches[:, None].expand_as(target))
     x = x.reshape(-1, GRID, GRID, cell, cell).transpose(2, 3).reshape(-1, 1, GRID * cell, GRID * cell)

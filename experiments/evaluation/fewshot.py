@@ -91,7 +91,7 @@ def support_sets(
     The images of a class are the first of a permutation by numpy's `default_rng(seed)`, class by class, as in
     big_vision. Raises `UserError` where a class has too few images.
     """
-    most, chosen = max(shots), []
+    most, sets = max(shots), []
     for number, label in enumerate(classes):
         if (count := int((labels == number).sum())) < most:
             raise UserError(
@@ -100,9 +100,9 @@ def support_sets(
             )
     for seed in SEEDS:
         rng = np.random.default_rng(seed)
-        chosen.append(np.stack([rng.permutation(np.where(labels == k)[0])[:most] for k in range(len(classes))]))
-    used = np.unique(np.concatenate(chosen))
-    return used, [np.searchsorted(used, images) for images in chosen]
+        sets.append(np.stack([rng.permutation(np.where(labels == k)[0])[:most] for k in range(len(classes))]))
+    used = np.unique(np.concatenate(sets))
+    return used, [np.searchsorted(used, images) for images in sets]
 
 
 def fewshot_metrics(

@@ -72,14 +72,14 @@ def size_metrics(model: Solo, splits: Splits, tasks: Iterable[SizeTask], test: b
     A kind that is not rotary has no positions to interpolate: its metrics of both ways are the same.
     """
     metrics: dict[str, float] = {}
-    found: dict[str, Evaluation] = {}
+    evaluations: dict[str, Evaluation] = {}
     for task, interpolated in itertools.product(tasks, model.config.interpolations):
         if REGISTRY[model.config.model.pos_embed].is_rotary or not interpolated:
             at_side = copy.copy(model)
             at_side.model = resized(model.model.eval(), task.side, interpolated)
             for part in ("val", "test") if test else ("val",):
-                (found[part],) = evaluate(at_side, splits, getattr(task, part))
-        for part, evaluation in found.items():
+                (evaluations[part],) = evaluate(at_side, splits, getattr(task, part))
+        for part, evaluation in evaluations.items():
             metrics[Metric(f"{part}/loss").at(task.side, interpolated)] = evaluation.loss
             metrics[Metric(f"{part}/acc").at(task.side, interpolated)] = evaluation.accuracy
     return metrics
@@ -179,8 +179,8 @@ def measure_finished(trainer: Solo | Stacked, tasks: Tasks, rows: Sequence[Row])
         if test:
             metrics.update(position_metrics(model, splits, permuted))
         if side in settings.img_sizes:  # nothing is evaluated again
-            own = {name: {**row, **metrics}[name] for name in REPEATED}
-            metrics.update({name.at(side, i): own[name] for i in config.interpolations for name in REPEATED})
+            trained = {name: {**row, **metrics}[name] for name in REPEATED}
+            metrics.update({name.at(side, i): trained[name] for i in config.interpolations for name in REPEATED})
     return results
 
 

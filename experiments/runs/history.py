@@ -40,17 +40,9 @@ class Look(BaseModel, frozen=True):
         return (self.fewest, self.most, self.metric) == (other.fewest, other.most, other.metric)
 
 
-def _file(place: Path) -> Path:
-    """The file of looks in the folder of a study, or the file itself."""
-    return place if place.suffix == ".jsonl" and not place.is_dir() else place / LOOKS
-
-
-def read_looks(place: Path) -> list[Look]:
-    """The recorded looks, in order; none without a file. Raises `RecordError` naming the line that is damaged.
-
-    `place`: the folder of a study, or a file of looks.
-    """
-    path, looks = _file(Path(place)), list[Look]()
+def read_looks(study_dir: Path) -> list[Look]:
+    """The recorded looks, in order; none without a file. Raises `RecordError` naming the line that is damaged."""
+    path, looks = Path(study_dir) / LOOKS, list[Look]()
     body = read_bytes(path) if path.exists() else b""
     whole = body[: body.rfind(b"\n") + 1]  # without the beginning of a line that a killed report left
     for number, line in enumerate(whole.splitlines(), 1):
@@ -62,11 +54,11 @@ def read_looks(place: Path) -> list[Look]:
     return looks
 
 
-def add_look(place: Path, look: Look) -> None:
+def add_look(study_dir: Path, look: Look) -> None:
     """Append a look, unless it is known or of fewer than two seeds. Raises `UserError` if it cannot be written."""
-    if look.most < 2 or any(look.same(other) for other in read_looks(place)):
+    if look.most < 2 or any(look.same(other) for other in read_looks(study_dir)):
         return
-    path = _file(Path(place))
+    path = Path(study_dir) / LOOKS
     try:
         with os.fdopen(open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab+") as file:
             file.seek(0)

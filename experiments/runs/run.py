@@ -70,11 +70,11 @@ def train(
         config = members[0].config
         splits = load(config, torch_device) if load else loading.load(config).to(torch_device)
         tasks = tasks_of(config, splits, torch_device, test)
-        with lock_runs(folder, [run.name for run in members], LOCK_SECONDS) as held:
+        with lock_runs(folder, [run.name for run in members], LOCK_SECONDS) as locked:
             states = {
                 i: RunState.open(run, folder / run.name)
                 for i, run in enumerate(runs)
-                if run in members and run.name in held and not record.is_finished(folder / run.name)
+                if run in members and run.name in locked and not record.is_finished(folder / run.name)
             }
             for group in _groups(states, torch_device):
                 _train_or_divide(group, tasks, torch_device, on_row, ended)

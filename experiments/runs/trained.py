@@ -21,7 +21,7 @@ from experiments.data.images import normalized
 from experiments.data.indexed import to_pixels
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.reused import why_no_model
+from experiments.runs.exports import why_no_model
 from experiments.training.trainer import DTYPES, EVAL_BATCH, autocast, initial_model, load_weights, probabilities
 from vit import ViT
 from vit.plugins import VARIABLE

@@ -60,18 +60,18 @@ def _random_numbers(config: RunConfig, n: int, epoch: int, steps: int) -> dict[s
     order [n], images; draws [n, used_draws], of flips and crops; operations [n, policies.DRAWS], which stay on the
     CPU; erasing [n, augment.DRAWS]; mixes [steps, 5]; keys [steps], int32, of dropout.
     """
-    data, own = config.data, lambda purpose: stream(config.seed, purpose, epoch)
-    numbers = {"order": torch.randperm(n, generator=own("order"))}
+    data, generator = config.data, lambda purpose: stream(config.seed, purpose, epoch)
+    numbers = {"order": torch.randperm(n, generator=generator("order"))}
     if used := augment.used_draws(data.hflip, data.crop_padding, data.rrc_scale):
-        numbers["draws"] = torch.rand(n, augment.DRAWS, generator=own("augment"))[:, :used]
+        numbers["draws"] = torch.rand(n, augment.DRAWS, generator=generator("augment"))[:, :used]
     if policy := policies.policy_of(data):
-        numbers["operations"] = torch.rand(n, policies.DRAWS[policy], generator=own(policy))
+        numbers["operations"] = torch.rand(n, policies.DRAWS[policy], generator=generator(policy))
     if data.random_erasing:
-        numbers["erasing"] = torch.rand(n, augment.DRAWS, generator=own("erasing"))
+        numbers["erasing"] = torch.rand(n, augment.DRAWS, generator=generator("erasing"))
     if data.mixup or data.cutmix:
-        seed, side = own("mixing").initial_seed(), data.image_shape[1]
+        seed, side = generator("mixing").initial_seed(), data.image_shape[1]
         numbers["mixes"] = augment.mixes(seed, steps, side, data.mixup, data.cutmix)
-    keys = torch.randint(2**31 - 1, (steps,), dtype=torch.int32, generator=own("dropout"))
+    keys = torch.randint(2**31 - 1, (steps,), dtype=torch.int32, generator=generator("dropout"))
     return {**numbers, "keys": keys}
 
 

@@ -22,9 +22,9 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.float32, "float64": torch.
 
 
 class MixedLabels(NamedTuple):
-    """Soft targets: the own label of each image [R, B] with the weight `share` [R], and another one with the rest."""
+    """Soft targets: the label of each image [R, B] with the weight `share` [R], and another one with the rest."""
 
-    own: Tensor
+    labels: Tensor
     others: Tensor
     share: Tensor
 
@@ -110,8 +110,8 @@ def losses(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> Tensor:
 def loss_and_hits(scores: Tensor, y: Labels, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
     """The mean loss and the number of correct predictions of a run. scores: [B, K]; y: [B]"""
     if isinstance(y, MixedLabels):  # the cross-entropy is linear in the target
-        pairs = zip(*(loss_and_hits(scores, labels, label_smoothing) for labels in (y.own, y.others)), strict=True)
-        loss, hits = (y.share * own + (1 - y.share) * other for own, other in pairs)
+        pairs = zip(*(loss_and_hits(scores, labels, label_smoothing) for labels in (y.labels, y.others)), strict=True)
+        loss, hits = (y.share * labelled + (1 - y.share) * other for labelled, other in pairs)
         return loss, hits
     return losses(scores, y, label_smoothing), (scores.detach().argmax(-1) == y).sum()
 
@@ -122,15 +122,15 @@ Step = Callable[[Mapping[str, Tensor], Mapping[str, Tensor], Tensor, Labels, Ten
 def step_function(model: ViT, label_smoothing: float) -> Step:
     """A function of a run's tensors that returns the mean loss and the number of correct predictions.
 
-    step(own, shared, x, y, key): `own` and `shared` replace all parameters and buffers of the model, by name. The two
-    are separate so that `vmap` can map over `own` and not over `shared`. x: [B, C, S, S]; y: [B]; key: int32 scalar or
+    step(run, shared, x, y, key): `run` and `shared` replace all parameters and buffers of the model, by name. The two
+    are separate so that `vmap` can map over `run` and not over `shared`. x: [B, C, S, S]; y: [B]; key: int32 scalar or
     None.
     """
 
     def step(
-        own: Mapping[str, Tensor], shared: Mapping[str, Tensor], x: Tensor, y: Labels, key: Tensor | None
+        run: Mapping[str, Tensor], shared: Mapping[str, Tensor], x: Tensor, y: Labels, key: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        return loss_and_hits(functional_call(model, {**own, **shared}, (x, key)), y, label_smoothing)
+        return loss_and_hits(functional_call(model, {**run, **shared}, (x, key)), y, label_smoothing)
 
     return step
 
@@ -141,12 +141,12 @@ EvalStep = Callable[[Mapping[str, Tensor], Mapping[str, Tensor], Tensor, Tensor]
 def eval_function(model: ViT, features: bool = False) -> EvalStep:
     """A function of a run's tensors that returns the mean loss, `predictions` for each image, and on request features.
 
-    eval(own, shared, x, y): the arguments are those of `step_function`. Features are the pre-logits, [B, D].
+    eval(run, shared, x, y): the arguments are those of `step_function`. Features are the pre-logits, [B, D].
     """
 
-    def evaluation(own: Mapping[str, Tensor], shared: Mapping[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    def evaluation(run: Mapping[str, Tensor], shared: Mapping[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         pre_logits: list[Tensor] | None = [] if features else None
-        scores = functional_call(model, {**own, **shared}, (x,), {"pre_logits": pre_logits})
+        scores = functional_call(model, {**run, **shared}, (x,), {"pre_logits": pre_logits})
         return losses(scores, y), *predictions(scores, y, model.cfg.head), *(pre_logits or ())
 
     return evaluation

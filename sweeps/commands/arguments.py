@@ -9,10 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from experiments.checks import warn_of_equal_variants
 from experiments.cli import add_settings, folder, given_settings
 from experiments.errors import UserError, shell_words
-from experiments.runs.reused import find_source, merged, take
+from experiments.runs.exports import find_source, merged, take
 from experiments.study import STUDY, Study
 from sweeps.builtin import load_study
 from sweeps.engines.training import DOWNLOAD
@@ -76,7 +75,7 @@ def _seeds(text: str) -> int | list[int]:
 
 
 def parse_plan(arguments: argparse.Namespace) -> Study:
-    """The plan of the study that the arguments name, with their changes. Raises `UserError`; may print a warning."""
+    """The plan of the study that the arguments name, with their changes. Raises `UserError`."""
     study = load_study(arguments.study, **({} if arguments.seeds is None else {"seeds": arguments.seeds}))
     if study.base.get("preset") == study.name != (arguments.preset or study.name):
         raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.name}")
@@ -84,20 +83,19 @@ def parse_plan(arguments: argparse.Namespace) -> Study:
     if "data.download" in changes:
         os.environ[DOWNLOAD] = "1"  # for the workers
     plan = make_plan(study, arguments.preset, changes)
-    given = study.tuned if arguments.tuned is None else arguments.tuned
-    if given not in (None, NOT_TUNED):
+    source = study.tuned if arguments.tuned is None else arguments.tuned
+    if source not in (None, NOT_TUNED):
         from sweeps.tuning.tuned import read_tuned, tuned_by_study
 
-        path = Path(given)
+        path = Path(source)
         tuned = tuned_by_study(path, plan) if path.is_dir() else read_tuned(path)
         if twice := [path for path in changes if path in tuned.space]:
             where = "with --tuned" if arguments.tuned else "without --tuned none"
-            raise UserError(f"{twice[0]}: is not allowed {where}: {given} sets it for each variant")
+            raise UserError(f"{twice[0]}: is not allowed {where}: {source} sets it for each variant")
         plan = apply_tuned(plan, tuned)
     if arguments.reuse is not None:
-        folders = [*study.reuse, *(find_source(given, Path()) for given in arguments.reuse)]
+        folders = [*study.reuse, *(find_source(name, Path()) for name in arguments.reuse)]
         plan = plan.changed(sources=take(folders)) if folders else plan
-    warn_of_equal_variants({label: run.config for label, run in plan.variants.items()}, PROG)
     return plan
 
 
@@ -125,7 +123,7 @@ def read_folder(arguments: argparse.Namespace) -> StudyFolder:
     plan = read_study(study_dir)
     if arguments.seeds is not None:
         plan = with_seeds(plan, arguments.seeds)
-    if new := take(find_source(given, Path()) for given in arguments.reuse):
+    if new := take(find_source(name, Path()) for name in arguments.reuse):
         plan = plan.changed(sources=merged(new, plan.sources))
     return StudyFolder.read(plan, study_dir)
 

@@ -69,10 +69,10 @@ def _at(index: str, plan: Study) -> RunSpec:
     return plan.runs[int(index)]
 
 
-def _named(given: str, plan: Study, study_dir: Path) -> RunSpec:
+def _named(word: str, plan: Study, study_dir: Path) -> RunSpec:
     """The run of a name. Raises `UserError`, which shows the nearest name only: there may be thousands."""
     runs = {run.name: run for run in plan.runs}
-    name = given if given in runs else given.removeprefix("run=")
+    name = word if word in runs else word.removeprefix("run=")
     if name not in runs:
         hint = did_you_mean(name, runs, f"`{PROG} status {study_dir} --all` lists them")
         raise UserError(f"RUN: {name!r} is not a run of {plan.name}; {hint}")

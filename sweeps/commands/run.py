@@ -11,8 +11,8 @@ from typing import Any
 from experiments.cli import positive
 from experiments.errors import UserError, plural, say
 from experiments.metric import Metric
+from experiments.runs.exports import counted
 from experiments.runs.record import ERROR, is_finished
-from experiments.runs.reused import counted
 from experiments.study import Study
 from experiments.tracker import Tracker
 from experiments.tracking import Tracking, add_tracking_arguments
@@ -121,8 +121,7 @@ def plan(arguments: argparse.Namespace, command: str) -> int:
     with the_only_driver(folder.dir):
         trains = command.replace(f"{PROG} plan", f"{PROG} run", 1)
         runs = folder.write(trains).runs
-    ended = {run.run_id for run in folder.plan.runs if run.name in folder.ended}
-    left = [i for i, run in enumerate(runs) if run.run_id not in ended and not is_finished(folder.dir / run.name)]
+    left = [i for i, run in enumerate(runs) if run.name not in folder.ended and not is_finished(folder.dir / run.name)]
     say(*counted(folder.plan, folder.reused), f"{plural(len(runs), 'run')}, {len(left)} left")
     for line in array_lines(left):
         say(line)
@@ -152,17 +151,19 @@ def _of_study(command: str) -> str:
     )
 
 
-def _names(plan: Study, given: Sequence[str]) -> set[str]:
+def _names(plan: Study, only: Sequence[str]) -> set[str]:
     """The names of the runs of these variants, each by its label or its short name; of all, if none is given.
 
     Raises `UserError`.
     """
     labels, short = list(plan.variants), plan.labels
-    known = {short.get(label, label): label for label in labels} | {label: label for label in labels}
-    if unknown := [name for name in given if name not in known]:
-        raise UserError(f"--only: {unknown[0]!r} is not a variant of {plan.name}; {nearest(unknown[0], known)}")
-    chosen = {known[name] for name in given or labels}
-    return {run.name for run in plan.runs if run.variant in chosen}
+    labels_by_name = {short.get(label, label): label for label in labels} | {label: label for label in labels}
+    if unknown := [name for name in only if name not in labels_by_name]:
+        raise UserError(
+            f"--only: {unknown[0]!r} is not a variant of {plan.name}; {nearest(unknown[0], labels_by_name)}"
+        )
+    variants = {labels_by_name[name] for name in only or labels}
+    return {run.name for run in plan.runs if run.variant in variants}
 
 
 def tracking_of(arguments: argparse.Namespace) -> Tracking:

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from experiments.compared import MOST_PAIRS
 from experiments.config import flatten
 from experiments.errors import UserError, format_level, plural, say
 from experiments.metric import Metric
 from experiments.presets import preset
-from experiments.runs.reused import counted
-from experiments.stated import MOST_PAIRS
+from experiments.runs.exports import counted
 from experiments.study import Study
 from sweeps.builtin import FILES, load_study
 from sweeps.commands.arguments import add_study_command, out_dir, parse_plan

@@ -20,9 +20,9 @@ from experiments.errors import duration_text, printable, say
 from experiments.files import UNUSABLE, read_bytes
 from experiments.locks import DRIVER_LOCK, LOCKS, is_locked
 from experiments.runs import record
+from experiments.runs.exports import reused_runs
 from experiments.runs.resume import NAME as RESUME
 from experiments.runs.resume import read_note
-from experiments.runs.reused import reused_runs
 from experiments.study import STUDY, Study
 from experiments.version import now
 from sweeps.commands.arguments import add_study_dir_command, existing_study
@@ -62,7 +62,7 @@ def status(arguments: argparse.Namespace, _: str) -> int:
     if (study_dir / STUDY).exists() or not journal.exists():
         _show_runs(existing_study(arguments), arguments)
     if journal.exists() and not arguments.json:
-        from sweeps.tuning.journal import tuning_status  # imports Optuna
+        from sweeps.tuning.optuna_studies import tuning_status  # imports Optuna
 
         _print(tuning_status(journal))
     return 0
@@ -92,9 +92,9 @@ def read_states(study: Study, study_dir: Path) -> list[dict[str, Any]]:
     settings = {label: study.settings(run) for label, run in study.variants.items()}
     for run in study.runs:
         epochs = settings[run.variant].get("train.epochs", DEFAULTS["train.epochs"])
-        known = {"epochs": epochs, "epochs_done": 0, "error": None, "last_epoch": None, "reused_from": None}
+        fields = {"epochs": epochs, "epochs_done": 0, "error": None, "last_epoch": None, "reused_from": None}
         source = reused.get(run.run_id)
-        runs.append({**run.model_dump(by_alias=True, include={"name", "variant", "seed"}), "state": "", **known})
+        runs.append({**run.model_dump(by_alias=True, include={"name", "variant", "seed"}), "state": "", **fields})
         try:
             summary = record.read_ended(study_dir, run)
         except record.RecordError as damage:

@@ -4,12 +4,13 @@ import argparse
 import contextlib
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from experiments.cli import given_settings, positive
 from experiments.config import load
-from experiments.errors import UserError, format_level, plural, say, setting_text
+from experiments.errors import format_level, plural, say, setting_text
 from experiments.runs.record import ERROR
 from experiments.tracker import Tracker
 from experiments.tracking import add_tracking_arguments
@@ -17,9 +18,8 @@ from experiments.tuned import TunedTrial, best_trial
 from sweeps.commands.arguments import PROG, add_study_command, out_dir, parse_plan
 from sweeps.commands.run import add_worker_arguments, engine_of, tracking_of
 from sweeps.study_folder import StudyFolder, the_only_driver
-from sweeps.tuning.space import make_space, range_text
 from sweeps.tuning.tuned import TUNED
-from sweeps.tuning.tuning_plan import MAX_SEEDS, MAX_TRIALS, RUNS, TuningPlan, check_data
+from sweeps.tuning.tuning_plan import MAX_SEEDS, MAX_TRIALS, RUNS, TuningPlan, check_data, make_space, range_text
 
 DESCRIPTION = """\
 Find settings for each variant: every variant gets the same number of trials, and the trial with the highest validation
@@ -53,8 +53,9 @@ def add(commands: Any) -> None:
         description=DESCRIPTION,
     )
     option = command.add_argument
-    option("--trials", type=positive, required=True, metavar="N", help="number of trials of each variant")
-    option("--seeds-per-trial", type=positive, default=1, metavar="N", help=SEEDS)
+    trials, seeds = partial(positive, most=MAX_TRIALS), partial(positive, most=MAX_SEEDS)
+    option("--trials", type=trials, required=True, metavar="N", help="number of trials of each variant")
+    option("--seeds-per-trial", type=seeds, default=1, metavar="N", help=SEEDS)
     option("--params", metavar="LIST", help=PARAMS)
     about = "Optuna's sampler (default: qmc for one or two settings, else tpe)"
     option("--sampler", choices=("tpe", "random", "qmc"), help=about)
@@ -88,9 +89,6 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
 
 def _plan(arguments: argparse.Namespace) -> TuningPlan:
     """The plan of the tuning that the arguments describe. Raises `UserError`."""
-    for flag, most in (("trials", MAX_TRIALS), ("seeds_per_trial", MAX_SEEDS)):
-        if (given := getattr(arguments, flag)) > most:
-            raise UserError(f"--{flag.replace('_', '-')}: {given} is not allowed: expected up to {most:,}")
     study = parse_plan(arguments)
     space = make_space(arguments.params, load(study.base), list(study.variants.values()))
     sampler = arguments.sampler or ("qmc" if len(space) <= MOST_QMC else "tpe")
@@ -113,10 +111,10 @@ def _report(
         if trial is None:
             say(f"not tuned: {label}: none of its {plan.trials} trials finished; try other --params")
             continue
-        chosen = ", ".join(f"{path}={format_level(value)}" for path, value in trial.settings.items())
+        settings = ", ".join(f"{path}={format_level(value)}" for path, value in trial.settings.items())
         cost = f"{sum(trial.epochs for trial in trials[label])} epochs in all"
         mean = f" (mean over {plan.seeds} seeds)" if plan.seeds > 1 else ""
-        say(f"{label}: validation accuracy {trial.val_acc:.1%}{mean} in trial {trial.trial}, {cost}: {chosen}")
+        say(f"{label}: validation accuracy {trial.val_acc:.1%}{mean} in trial {trial.trial}, {cost}: {settings}")
     if None in best.values():
         return 1
     say(f"result: {study_dir / TUNED}")
@@ -132,5 +130,5 @@ def _next_command(study_dir: Path, plan: TuningPlan, arguments: argparse.Namespa
     options = {"tuned": study_dir / TUNED, "out": arguments.out, "preset": arguments.preset, "seeds": seeds}
     settings = given_settings(arguments).items()
     options |= {path: setting_text(value) for path, value in settings if path not in plan.space}
-    given = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
-    return shlex.join([PROG, "run", arguments.study, *given])
+    words = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
+    return shlex.join([PROG, "run", arguments.study, *words])

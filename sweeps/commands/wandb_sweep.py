@@ -1,4 +1,4 @@
-"""`vit-sweep wandb`: make a study a sweep of Weights & Biases, which agents on any machines train."""
+"""`vit-sweep sync`: send runs to Weights & Biases; `vit-sweep wandb`: make a study a sweep that W&B agents train."""
 
 import argparse
 import contextlib
@@ -9,8 +9,11 @@ from typing import Any
 
 import yaml
 
-from experiments.errors import plural, say
+from experiments.cli import folder
+from experiments.errors import UserError, plural, say
 from experiments.files import write_text
+from experiments.runs import record
+from experiments.tracker import Sender
 from experiments.tracking import (
     ANSWER_SECONDS,
     Tracking,
@@ -26,6 +29,9 @@ from sweeps.study_folder import the_only_driver
 
 SPEC = "wandb-sweep.yaml"  # in the study's folder
 AGENT = "WANDB_AGENT_DISABLE_FLAPPING=true wandb agent --forward-signals"
+SYNC = """\
+Send the finished runs of a study to Weights & Biases from their records: metrics, summaries and files. What was sent is
+noted in STUDY_DIR/wandb/sent and not sent again. Run the same command again after an interruption."""
 DESCRIPTION = """\
 Write the plan of a study and a W&B sweep that trains it, STUDY_DIR/wandb-sweep.yaml, and register the sweep with the
 W&B server. STUDY may also be the folder of a study that has been started. The command prints how to start an agent. Any
@@ -42,12 +48,40 @@ Relative paths in the settings, such as data.root, start at the folder in which 
 
 
 def add(commands: Any) -> None:
-    """Add `wandb`."""
+    """Add `sync` and `wandb`."""
+    about = "send runs to Weights & Biases from their records"
+    command = commands.add_parser("sync", help=about, description=SYNC)
+    command.add_argument("folder", metavar="STUDY_DIR", type=folder, help="folder of a study, or of single runs")
+    add_tracking_arguments(command, "online")
+    command.set_defaults(execute=sync)
     command = add_study_command(
         commands, "wandb", wandb_sweep, help="train a study with agents of Weights & Biases", description=DESCRIPTION
     )
     command.add_argument("--device", default="auto", help=DEVICE)
     add_tracking_arguments(command)
+
+
+def sync(arguments: argparse.Namespace, _: str) -> int:
+    """Send the runs. Returns 1 if some of them cannot be sent. Raises `UserError` where W&B cannot be used."""
+    study_dir, tracking = Path(arguments.folder), tracking_of(arguments)
+    if not tracking.is_on:
+        raise UserError(f"--tracking: {arguments.tracking} sends nothing; expected auto, online or offline")
+    names = sorted(path.parent.name for path in study_dir.glob(f"*/{record.SUMMARY}"))
+    finished = [run for run in names if record.is_finished(study_dir / run)]
+    if not finished:
+        raise UserError(f"{study_dir}: holds no finished runs; give the folder of a study, OUT/STUDY")
+    sent = 0
+    with wandb_in_use():
+        sender = Sender(study_dir, tracking)
+        say(f"runs are mirrored to Weights & Biases: {sender.where}")
+        for run in finished:
+            try:
+                sender.complete(run)
+                sent += 1
+            except UserError as error:
+                say(f"{run}: is not sent ({error})")
+    say(f"W&B has {sent} of {plural(len(finished), 'finished run')}")
+    return 0 if sent == len(finished) else 1
 
 
 def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:

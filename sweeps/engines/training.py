@@ -91,8 +91,8 @@ class Training:
         from experiments.runs.run import LOCK_SECONDS
 
         folder = self.task.folder / run.name
-        with lock_runs(self.task.folder, [run.name], LOCK_SECONDS) as held:
-            note, state = (resume.read(check_own(folder)) if held else None) or ({"rows": []}, {})
+        with lock_runs(self.task.folder, [run.name], LOCK_SECONDS) as locked:
+            note, state = (resume.read(check_own(folder)) if locked else None) or ({"rows": []}, {})
             if note["rows"] and note["status"] == "running" and on_row(0, note["rows"][-1]):
                 resume.write(folder, {**note, "status": "pruned"}, state)
 

@@ -14,7 +14,7 @@ from optuna.trial import Trial, TrialState
 
 from experiments.compared import RunSpec
 from experiments.errors import UserError, say
-from experiments.files import RecordError, own_folder, write_text
+from experiments.files import own_folder, write_text
 from experiments.runs import record, resume
 from experiments.tracker import Tracker
 from experiments.tuned import TunedTrial, best_trial
@@ -22,8 +22,20 @@ from sweeps.driver import Driver
 from sweeps.engines.contract import Engine, Task
 from sweeps.progress import ProgressDisplay
 from sweeps.study_folder import LOG, Ended, StudyFolder
-from sweeps.tuning.journal import BUDGET, ENDED, NUMBER, RUN, open_journal, open_study, trials_in
-from sweeps.tuning.sampling import LAST_RUNG, distribution, make_pruner, make_sampler, qmc_point
+from sweeps.tuning.optuna_studies import (
+    BUDGET,
+    ENDED,
+    LAST_RUNG,
+    NUMBER,
+    RUN,
+    distribution,
+    make_pruner,
+    make_sampler,
+    open_journal,
+    open_study,
+    qmc_point,
+    trials_in,
+)
 from sweeps.tuning.tuned import TUNED, check_result, make_tuned, write_tuned
 from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan, rounded
 
@@ -48,8 +60,8 @@ def tune(
     rows = trials.rows()
     check_result(plan, rows, study_dir / TUNED)
     say(intro)
-    epochs = [variant.config.train.epochs for variant in plan.study.variants.values()] * plan.trials * plan.seeds
-    with ProgressDisplay(f"{plan.study.name} tuning", epochs) as display:
+    runs = len(plan.study.variants) * plan.trials * plan.seeds
+    with ProgressDisplay(f"{plan.study.name} tuning", runs) as display:
         display.skip([run for trial in trials.closed() for run in trial.runs])
         trials.drop = partial(display.skip, said=False)
         task = Task(study_dir / RUNS, study_dir / LOG, test=False, asks=True, most=trials.left)
@@ -61,11 +73,11 @@ def tune(
 
 
 @dataclass(eq=False)
-class SeveralSeeds:
+class TrialRuns:
     """A trial: its settings, and a run for each seed. The first run that does not finish ends it.
 
-    `live`: Optuna's trial, once it is open. `answers`: step -> whether the trial was pruned there. `error`: of a run
-    that was given up.
+    `live`: Optuna's trial, once it is open. `answers`: step -> whether the trial was pruned there. `failed`: a run was
+    given up.
     """
 
     label: str
@@ -74,7 +86,7 @@ class SeveralSeeds:
     runs: list[RunSpec] = field(default_factory=list)
     live: Trial | None = None
     answers: dict[int, bool] = field(default_factory=dict)
-    error: str = ""
+    failed: bool = False
 
     def ended(self, records: Ended) -> list[dict[str, Any]]:
         """The summaries of its runs with a record, up to the first that did not finish."""
@@ -89,7 +101,7 @@ class SeveralSeeds:
 
     def status(self, ended: Sequence[dict[str, Any]]) -> str | None:
         """How it ended, by the summaries that `ended` returns; None while it has runs to train."""
-        if self.error:
+        if self.failed:
             return "failed"
         if ended and ended[-1]["status"] != "finished":
             return str(ended[-1]["status"])
@@ -111,24 +123,24 @@ class Trials:
         self.distributions = {path: distribution(path, tried) for path, tried in plan.space.items()}
         self.storage = open_journal(folder)
         self.studies: dict[str, optuna.Study] = {}  # once they are written to: a tuning that is refused leaves none
-        self.trials: dict[str, dict[int, SeveralSeeds]] = {label: {} for label in self.variants}
-        self.again: deque[SeveralSeeds] = deque()  # begun by an earlier driver, and not ended
+        self.trials: dict[str, dict[int, TrialRuns]] = {label: {} for label in self.variants}
+        self.again: deque[TrialRuns] = deque()  # begun by an earlier driver, and not ended
         self.waiting: list[RunSpec] = []
-        self._trial_of: dict[str, SeveralSeeds] = {}
+        self._trial_of: dict[str, TrialRuns] = {}
         self.records: Ended = {}  # each is read once
         for label, variant in self.variants.items():
-            for number, known in trials_in(self.storage, plan.name(variant)).items():
-                trial = self._add(label, number, known.params)
+            for number, optuna_trial in trials_in(self.storage, plan.name(variant)).items():
+                trial = self._add(label, number, optuna_trial.params)
                 read = ((run.name, record.read_ended(self.folder, run)) for run in trial.runs)
                 self.records.update((name, summary) for name, summary in read if summary)
-                if not (known.state in ENDED and trial.status(trial.ended(self.records))):
+                if not (optuna_trial.state in ENDED and trial.status(trial.ended(self.records))):
                     self.again.append(trial)
         if (made := max(map(len, self.trials.values()))) > plan.trials:
             raise UserError(f"--trials: {plan.trials} is not allowed: there are {made} trials of a variant already")
 
-    def _add(self, label: str, number: int, settings: dict[str, Any]) -> SeveralSeeds:
+    def _add(self, label: str, number: int, settings: dict[str, Any]) -> TrialRuns:
         runs = self.plan.trial(self.variants[label], number, settings) if settings else []
-        trial = self.trials[label][number] = SeveralSeeds(label, number, settings, runs)
+        trial = self.trials[label][number] = TrialRuns(label, number, settings, runs)
         return trial
 
     @property
@@ -159,7 +171,7 @@ class Trials:
             study.set_user_attr(BUDGET, self.plan.trials)
         return self.studies[label]
 
-    def _ask(self, trial: SeveralSeeds) -> None:
+    def _ask(self, trial: TrialRuns) -> None:
         """Open Optuna's trial. A new one gets its settings; one that goes on keeps them, and tells its epochs again."""
         study = self._study(trial.label)
         study.sampler = make_sampler(self.plan.sampler, trial.number)
@@ -177,7 +189,7 @@ class Trials:
             for row in _rows(self.folder / run.name):
                 self._report(trial, place, row)
 
-    def _advance(self, trial: SeveralSeeds) -> None:
+    def _advance(self, trial: TrialRuns) -> None:
         """Queue the first run of a trial that has no record. Where a run did not finish, or all did, end the trial."""
         ended = trial.ended(self.records)
         status = trial.status(ended)
@@ -200,7 +212,7 @@ class Trials:
         trial = self._trial_of[run.name]
         return self._report(trial, [other.name for other in trial.runs].index(run.name), row)
 
-    def _report(self, trial: SeveralSeeds, place: int, row: dict[str, float]) -> bool:
+    def _report(self, trial: TrialRuns, place: int, row: dict[str, float]) -> bool:
         """Tell Optuna the objective after an epoch, once. Returns whether the run is pruned: decided once, too."""
         epoch, epochs = int(row["epoch"]), trial.runs[place].config.train.epochs
         step = place * epochs + epoch
@@ -215,14 +227,13 @@ class Trials:
         self.records[run.name] = summary
         self._advance(self._trial_of.pop(run.name))
 
-    def stopped(self, run: RunSpec, reason: str, given_up: bool) -> None:
-        """See `Source`. A run that was given up ends its trial."""
-        if given_up:
-            trial = self._trial_of.pop(run.name)
-            trial.error = reason
-            self._advance(trial)
+    def given_up(self, run: RunSpec) -> None:
+        """See `Source`. The trial ends."""
+        trial = self._trial_of.pop(run.name)
+        trial.failed = True
+        self._advance(trial)
 
-    def closed(self) -> list[SeveralSeeds]:
+    def closed(self) -> list[TrialRuns]:
         """The trials that have ended."""
         return [trial for trials in self.trials.values() for trial in trials.values() if trial not in self.again]
 
@@ -230,11 +241,11 @@ class Trials:
         """Variant -> its trials that have ended, by number."""
         rows: dict[str, list[TunedTrial]] = {}
         for label, trials in self.trials.items():
-            each = (self._row(trial) for _, trial in sorted(trials.items()))
-            rows[label] = [row for row in each if row]
+            results = (self._row(trial) for _, trial in sorted(trials.items()))
+            rows[label] = [row for row in results if row]
         return rows
 
-    def _row(self, trial: SeveralSeeds) -> TunedTrial | None:
+    def _row(self, trial: TrialRuns) -> TunedTrial | None:
         """The result of a trial, by the records of its runs; None while it has runs to train."""
         ended = trial.ended(self.records)
         status = trial.status(ended)
@@ -259,9 +270,7 @@ class Trials:
 
 def _rows(run_dir: Path) -> list[dict[str, float]]:
     """The epochs of a run so far: of its record, or of its resume file."""
-    try:
-        if record.is_finished(run_dir):
-            return record.read_rows(run_dir / record.METRICS)
-        return list(resume.read_note(run_dir)["rows"])
-    except (RecordError, ValueError, KeyError, TypeError):  # none yet, or one that the worker refuses
-        return []
+    if record.is_finished(run_dir):
+        return record.read_rows(run_dir / record.METRICS)
+    rows: list[dict[str, float]] = resume.noted(run_dir, "rows", [])
+    return rows

@@ -14,12 +14,11 @@ from pydantic import ValidationError
 from experiments.compared import RunSpec
 from experiments.config import unplaced
 from experiments.errors import UserError, first_line
-from experiments.files import write_text
+from experiments.files import read_mapping, write_text
 from experiments.runs.record import read_ended
 from experiments.study import Study
 from experiments.tuned import Range, Tuned, TunedTrial, TunedVariant, best_trial
 from experiments.version import code
-from experiments.yaml_file import read_mapping
 from sweeps.tuning.tuning_plan import OBJECTIVE, TuningPlan
 
 TUNED = "tuned.yaml"  # in the study's folder
@@ -52,14 +51,14 @@ def check_result(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]], p
         return
     old, advice = read_tuned(path), "move it, or give another --out"
     planned = {"study": plan.study.name, "base": unplaced(plan.base), "sampler": plan.sampler, "pruner": plan.pruner}
-    known = {**old.tree(), "base": unplaced(old.base)}
+    fields = {**old.tree(), "base": unplaced(old.base)}
     for field, value in {**planned, "space": plan.tried, "seeds_per_trial": plan.seeds}.items():
-        if known[field] != json.loads(json.dumps(value)):
+        if fields[field] != json.loads(json.dumps(value)):
             raise UserError(f"{path}: is of another tuning: {field} differs; {advice}")
     settings = {(label, trial.trial): trial.settings for label in trials for trial in trials[label]}
-    for label, chosen in old.variants.items():
-        if settings.get((label, chosen.trial)) != chosen.settings:
-            raise UserError(f"{path}: the settings of {label!r} are not those of trial {chosen.trial}; {advice}")
+    for label, variant in old.variants.items():
+        if settings.get((label, variant.trial)) != variant.settings:
+            raise UserError(f"{path}: the settings of {label!r} are not those of trial {variant.trial}; {advice}")
 
 
 def make_tuned(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]]) -> Tuned:

@@ -245,13 +245,3 @@ def test_a_plugin_that_cannot_be_used_is_one_line(source, name, said, tmp_path):
     status, out, err = run_plugin(tmp_path, name, "" if name == "json.py" else tmp_path)
     assert (status, out, err.count("\n")) == (2, "", 1) and not (tmp_path / "out").exists(), err
     assert re.match(f"vit-train: error: VIT_PLUGINS: {said}", err), err
-
-
-def test_a_setting_without_effect_is_a_warning(tmp_path, capsys):
-    given = flags(train__epochs=2, optim__name="adamw", optim__momentum=0.5, eval__shots="1")
-    assert vit_train(*given, "--out", tmp_path, "--tracking", "off") == 0
-    warned = [line.removeprefix("vit-train: warning: ") for line in capsys.readouterr().err.splitlines()]
-    assert warned == [
-        "optim.momentum: has no effect on this run; it needs optim.name sgd",
-        "eval.shots: has no effect on this run; it needs eval.fewshot",
-    ]

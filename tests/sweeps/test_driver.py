@@ -17,9 +17,8 @@ from sweeps.driver import Driver
 from sweeps.engines.contract import Task
 from sweeps.study_folder import StudyFolder
 from sweeps.train_plan import PlanRuns
-from sweeps.tuning.space import make_space
 from sweeps.tuning.trials import Trials
-from sweeps.tuning.tuning_plan import RUNS, TuningPlan
+from sweeps.tuning.tuning_plan import RUNS, TuningPlan, make_space
 
 
 def sweep(folder, script, places=1, cohort=1, asks=False, prune=False):

@@ -47,31 +47,6 @@ def test_show_says_that_the_folder_holds_another_study(vit_sweep, tmp_path):
     assert status == 0 and f"\nnote: {tmp_path}/tiny/study.json: holds another study: " in out
 
 
-@pytest.mark.parametrize(
-    ("factors", "unused"),
-    [
-        ({"model.mlp": ["plain", "swiglu"], "model.act": ["gelu", "gelu-tanh"]}, "model.act"),
-        ({"optim.name": ["adamw", "sgd"], "optim.momentum": [0.9, 0.5]}, "optim.momentum"),
-        ({"optim.schedule": ["cosine", "constant"], "optim.warmup_epochs": [0, 2]}, "optim.warmup_epochs"),
-        ({"optim.schedule": ["cosine", "constant"], "optim.min_lr": [0, 1e-4]}, "optim.min_lr"),
-        ({"model.depth": [2, 1], "model.drop_path_rate": [0, 0.1]}, "model.drop_path_rate"),
-        ({"model.mlp+model.act": [["plain", "gelu"], ["swiglu", "gelu"], ["swiglu", "gelu-tanh"]]}, "model.act"),
-        (
-            {"model.mlp": ["plain", "swiglu"], "model.pool": ["cls", "map"], "model.act": ["gelu", "gelu-tanh"]},
-            "model.act",
-        ),
-        ({"model.mlp": ["plain", "swiglu"], "model.depth": [1, 2]}, ""),
-        ({"model.mlp+model.act": [["plain", "gelu"], ["swiglu", "gelu-tanh"]]}, ""),
-    ],
-    ids=str,
-)
-def test_two_variants_that_train_the_same_are_said(factors, unused, vit_sweep, tmp_path):
-    """Wherever a setting has no effect in one variant and is varied there: one pair in each of these grids."""
-    status, _, err = vit_sweep("show", study(tmp_path, factors=factors), "--out", tmp_path)
-    assert status == 0 and err.count("\n") == bool(unused)
-    assert f" train the same: {unused} has no effect there; it needs " in err or not unused
-
-
 def test_a_dry_run_counts_runs_and_epochs_without_data_or_a_gpu(vit_sweep, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     base = {"data.name": "cifar10", "data.root": "nowhere", "model.patch_size": 8, "train.epochs": 7}
@@ -109,7 +84,6 @@ BAD = [
     (["rnu", "mine.yaml"], "'rnu' is no command; did you mean 'run'?"),
     (["help"], "'help' is no command; the commands are list, show, init, run, "),
     (["run", "runs/none/study.yaml"], "study: 'runs/none/study.yaml' is missing; "),
-    (["position"], "'position' is a study, not a command; did you mean: vit-sweep run position?"),
     (["wandb", "mine.yaml", "--project", "a/b"], "--project: 'a/b' is not allowed"),
     (["status", "nowhere"], "STUDY_DIR: 'nowhere' holds no study.json; `vit-sweep run` makes such a folder"),
     (["status", "tiny"], "did you mean runs/tiny?"),

@@ -18,13 +18,13 @@ class Screen:
         self.runs = {(run.variant, run.seed): run for run in tiny_plan().runs}
         console = Console(file=io.StringIO(), force_terminal=True, width=100, highlight=False)
         monkeypatch.setattr(progress, "Console", lambda **_: console)
-        self.display = ProgressDisplay("tiny", [3] * 6)
+        self.display = ProgressDisplay("tiny", 6)
 
     def begin(self, worker, variant, *seeds, epoch=0):
         self.display.begin(worker, [self.runs[variant, seed] for seed in seeds], epoch)
 
-    def row(self, worker, variant, seed, epoch, accuracy=0.5):
-        self.display.row(worker, self.runs[variant, seed], {"epoch": epoch, "val/acc": accuracy})
+    def row(self, worker, epoch, accuracy=0.5):
+        self.display.row(worker, {"epoch": epoch, "val/acc": accuracy})
 
     def lines(self):
         """The line of the whole sweep and those of the workers, without their bars and times."""
@@ -39,22 +39,23 @@ def screen(monkeypatch):
     return Screen(monkeypatch)
 
 
-def test_a_terminal_has_a_line_for_each_worker_and_one_for_all_epochs(screen):
+def test_a_terminal_has_a_line_for_each_worker_and_one_for_all_runs(screen):
     screen.begin("A", "logits", 0)
     screen.begin("B", "softmax", 0, 1, 2)
-    assert screen.lines() == ["tiny 0/18", "logits, seed 0 0/3", "softmax, 3 seeds 0/3"]
-    screen.row("A", "logits", 0, 1, 0.25)
-    screen.row("A", "logits", 0, 2, 0.5)
-    assert screen.lines() == ["tiny 2/18", "logits, seed 0 2/3 val/acc 50.0 %", "softmax, 3 seeds 0/3"]
+    assert screen.lines() == ["tiny 0/6", "logits, seed 0 0/3", "softmax, 3 seeds 0/3"]
+    screen.row("A", 1, 0.25)
+    screen.row("A", 2, 0.5)
+    assert screen.lines() == ["tiny 0/6", "logits, seed 0 2/3 val/acc 50.0 %", "softmax, 3 seeds 0/3"]
     screen.begin("A", "logits", 1)
     screen.begin("B", "softmax")
     assert screen.lines()[1:] == ["logits, seed 1 0/3"]
 
 
-def test_epochs_that_need_no_training_do_not_count(screen):
+def test_runs_that_have_ended_count_and_a_resumed_one_begins_after_its_last_epoch(screen):
     screen.display.skip([screen.runs["softmax", 1]])
     screen.begin("A", "logits", 0, epoch=1)
-    assert screen.lines()[0] == "tiny 0/14"
-    screen.row("A", "logits", 0, 2)
+    assert screen.lines() == ["tiny 1/6", "logits, seed 0 1/3"]
     screen.display.ended(screen.runs["logits", 0], "diverged")
-    assert screen.lines()[0] == "tiny 1/13"
+    screen.display.failed(screen.runs["logits", 1], "boom")
+    screen.display.failed(screen.runs["logits", 1], "boom", given_up=True)
+    assert screen.lines()[0] == "tiny 3/6"

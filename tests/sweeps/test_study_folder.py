@@ -14,15 +14,14 @@ from analysis.runs.folder import read_folder
 from analysis.runs.held_fixed import changed_images, not_held_fixed, plan_changes
 from experiments.data.folder import files_digest
 from experiments.errors import UserError
-from experiments.runs.reused import take
+from experiments.runs.exports import take
 from experiments.study import STUDY
 from experiments.tuned import Tuned
 from sweeps.builtin import FILES, load_study, parse_study, read_study_file
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.study_folder import StudyFolder, read_study
-from sweeps.tuning.space import make_space
 from sweeps.tuning.trials import Trials
-from sweeps.tuning.tuning_plan import TuningPlan
+from sweeps.tuning.tuning_plan import TuningPlan, make_space
 
 OWN = [
     {

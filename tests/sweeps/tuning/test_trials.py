@@ -14,11 +14,10 @@ from experiments.runs import record, resume
 from experiments.tuned import best_trial
 from sweeps.builtin import parse_study
 from sweeps.plan import apply_tuned, make_plan
-from sweeps.tuning.sampling import make_sampler
-from sweeps.tuning.space import make_space
+from sweeps.tuning.optuna_studies import make_sampler
 from sweeps.tuning.trials import Trials
 from sweeps.tuning.tuned import make_tuned, tuned_variant
-from sweeps.tuning.tuning_plan import FIRST_SEED, JOURNAL, TuningPlan
+from sweeps.tuning.tuning_plan import FIRST_SEED, JOURNAL, TuningPlan, make_space
 
 STUDY = {"name": "mine", "factors": {"model.pool": ["cls", "gap"]}, "seeds": 1, "base": {"train.epochs": 27}}
 
@@ -136,10 +135,9 @@ def test_a_file_that_is_no_journal_is_one_line_and_stays(tmp_path, body):
 def test_a_run_that_was_given_up_ends_its_trial_and_the_next_command_tries_it_again(tmp_path):
     trials = trials_of(tmp_path, trials=1)
     run = start(trials)
-    trials.stopped(run, "boom", False)
     trials.give_back([run], last=True)
     assert trials.left == 1 and start(trials) == run and trials.rows() == {"cls": []}
-    trials.stopped(run, "boom", True)
+    trials.given_up(run)
     assert trials.left == 0
     (trial,) = trials.rows()["cls"]
     assert (trial.status, trial.val_acc, best_trial([trial])) == ("failed", None, None)
@@ -244,7 +242,7 @@ def test_a_seed_without_an_accuracy_leaves_its_trial_without_one_and_drops_the_s
     run = start(trials)
     trials.epoch(run, row(1, 0.4))
     if status == "failed":
-        trials.stopped(run, "boom", True)
+        trials.given_up(run)
     else:
         end(trials, run, status, None, 1)
     assert trials.left == 0 and len(names) == 2 - place

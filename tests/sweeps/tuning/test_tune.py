@@ -157,8 +157,8 @@ def test_each_seed_of_a_trial_is_trained_once(tune, stubbed):
         ({"base": {"optim.schedule": "constant"}}, ["--params", "optim.warmup_epochs=0..2"], "has no effect"),
         ({"seeds": [0, 1_000_003]}, [], "seeds: 1000003 is not allowed"),
         ({"base": {"data.split_seed": "per-seed"}}, [], "data.split_seed: per-seed is not allowed with tune"),
-        ({}, ["--trials", "20000"], "--trials: 20000 is not allowed"),
-        ({}, ["--seeds-per-trial", "101"], "--seeds-per-trial: 101 is not allowed: expected up to 100"),
+        ({}, ["--trials", "20000"], "--trials: '20000' is not allowed"),
+        ({}, ["--seeds-per-trial", "101"], "--seeds-per-trial: '101' is not allowed: expected an integer from 1 to"),
     ],
 )
 def test_bad_input_is_one_line(refused, tmp_path, fields, options, said):

@@ -17,9 +17,8 @@ from experiments.study import Study
 from experiments.tuned import Tuned, TunedTrial, best_trial
 from sweeps.builtin import parse_study
 from sweeps.plan import make_plan
-from sweeps.tuning.space import make_space
 from sweeps.tuning.tuned import check_result, make_tuned, read_tuned, write_tuned
-from sweeps.tuning.tuning_plan import TuningPlan
+from sweeps.tuning.tuning_plan import TuningPlan, make_space
 
 STUDY = {
     "name": "mine",

@@ -4,8 +4,8 @@ import pytest
 from commands import refusal
 
 from experiments.errors import UserError
-from experiments.runs import reused
-from experiments.runs.reused import find_source
+from experiments.runs import exports
+from experiments.runs.exports import find_source
 from experiments.study import REFERENCE
 
 
@@ -32,6 +32,6 @@ def test_what_is_not_there_is_named_with_a_near_one(given, said, tmp_path):
 
 
 def test_without_a_checkout_a_line_says_where_studies_are(tmp_path, monkeypatch):
-    monkeypatch.setattr(reused, "REFERENCE", tmp_path / "none")
+    monkeypatch.setattr(exports, "REFERENCE", tmp_path / "none")
     with pytest.raises(UserError, match="no study of analysis/reference; a clone of the project has that folder"):
         find_source("positions-64", tmp_path)
