@@ -99,6 +99,15 @@ def compared(study: Runs) -> str:
     return f"{', '.join(parts)}." if parts and study.recorded else ""
 
 
+def _levels(findings: Findings) -> str:
+    """The levels of a baseline that the study gives a label, such as ` (pos_embed=learned-1d, depth=4)`."""
+    study, baseline = findings.study, findings.variants.baseline
+    if baseline not in study.plan.labels:
+        return ""
+    levels = study.levels(study.factors).loc[baseline]
+    return f" ({', '.join(f'{words.factor_name(path, study.names)}={level}' for path, level in levels.items())})"
+
+
 def summary(findings: Findings) -> str:
     """The study in one line."""
     study, variants, conduct = findings.study, findings.variants, findings.conduct
@@ -109,12 +118,17 @@ def summary(findings: Findings) -> str:
     parts = [
         f"{name(study)}.",
         f"{words.plural(len(variants.names), 'variant')} × {counted}{f' on {data}' if data else ''}.",
-        f"Baseline: {variants.name(variants.baseline)}.",
+        f"Baseline: {variants.name(variants.baseline)}{_levels(findings)}.",
         compared(study),
-        "" if margin is None else f"Equal: the whole interval lies within ±{words.margin(margin, study.metric)}.",
-        "" if conduct.finished == conduct.planned else f"{conduct.finished} of {conduct.planned} runs finished.",
+        ""
+        if margin is None
+        else f"Equivalent: the whole interval of a difference lies within ±{words.margin(margin, study.metric)}.",
+        f"{conduct.finished} of {conduct.planned} runs finished.",
         f"An early look, at {len(looks.seeds)} seeds: looks are planned at {words.listing(looks.plan)}."
         * bool(looks and looks.next),
-        f"Each variant was tuned by {words.plural(tuned.budget, 'trial')}." if tuned else "",
+        f"Tuned for each variant in {words.plural(tuned.budget, 'trial')}: {words.listing([*tuned.space])}; "
+        "intervals do not cover it."
+        if tuned
+        else "",
     ]
     return " ".join(filter(None, parts))

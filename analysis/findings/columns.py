@@ -192,8 +192,8 @@ def mark_note(findings: Findings) -> str:
     equal = f"equivalent to it (within ±{margin}), or " * has_equal
     parts = {
         "best": f"Bold: the best mean{tested}.",
-        "tied": f"†: {equal}not shown to be worse.",
-        "untested": "‡: not tested against it.",
+        "tied": f"†: {equal}not shown to be worse than it.",
+        "untested": "‡: not compared with it.",
     }
     return " ".join(text for name, text in parts.items() if name in marks)
 

@@ -17,7 +17,7 @@ from analysis.write.table import Column, Key, Table, Value
 from experiments.errors import first_few
 from experiments.metric import Metric
 
-HEADING = "Other pairs"
+HEADING, WITHOUT_PAIRS = "Other pairs", "Smallest difference"
 MOST_IN_TABLE = 7  # variants of which the page has a table of all pairs; of more, it is only written as a file
 MOST_LISTED = 3  # variants with a verdict that the answer names; of more, it says how many
 MOST_INTERVALS = 2  # variants up to which the answer has the interval of each
@@ -39,7 +39,8 @@ def question(findings: Findings) -> Section | None:
     decided = {"better", "worse"} & {comparison.verdict for comparison in findings.comparisons.versus.values()}
     answer = [against] * bool(decided or not factorial)
     answer += [best] * bool(findings.comparisons.ranked or not factorial)
-    return Section("differences", HEADING, items, [more] * bool(more), answer, frames=frames, title=title(findings))
+    heading, texts = HEADING if pairs else WITHOUT_PAIRS, [more] * bool(more)
+    return Section("differences", heading, items, texts, answer, frames=frames, title=title(findings))
 
 
 def title(findings: Findings) -> str:
@@ -54,7 +55,7 @@ def title(findings: Findings) -> str:
     )
     if decided := better or worse:
         word, diffs = "better" if better else "worse", [versus[variant].diff for variant in decided]
-        who = f"{len(decided)} of {len(variants.others)} variants are"
+        who = f"{len(decided)} of {len(variants.others)} variants {'is' if len(decided) == 1 else 'are'}"
         who = who if variants.others[1:] else f"{variants.name(decided[0])} is"
         said = f"{who} {word} than {base}, by {words.points_range(diffs, metric, places=min(places, 1))}"
         said += f"; {len(worse)} {'is' if len(worse) == 1 else 'are'} worse" if better and worse else ""
@@ -112,9 +113,9 @@ def _sizes(verdict: str, chosen: Mapping[str, Comparison], versus: Mapping[str, 
         most = [name for name, comparison in chosen.items() if abs(comparison.diff.value) == largest]
         if differs:
             return f"{counted}, by {spread}{f' (most: {words.names(most)})' if len(most) <= MOST_LISTED else ''}"
-        reach = max(abs(end) for comparison in diffs for end in (comparison.adjusted.low, comparison.adjusted.high))
-        to = f"intervals to ±{words.number(reach * metric.scale, places)}"
-        return f"{counted} (means {spread}, {to})" if undecided else counted
+        ends = min(c.adjusted.low for c in diffs), max(c.adjusted.high for c in diffs)
+        low, high = (words.number(end * metric.scale, places, True) for end in ends)
+        return f"{counted} (means {spread}, intervals from {low} to {high})" if undecided else counted
     if not (differs or undecided):
         return words.names(chosen)
     few = len(versus) <= MOST_INTERVALS
@@ -160,7 +161,7 @@ def best_and_pairs(findings: Findings) -> str:
     among = ", of the variants that are tested" if untested else ""
     head = f"Best{', or not shown to be worse than the best' if len(names) > 1 else ''}{among}: "
     named = [head + (words.names(names) if len(names) <= MOST_LISTED else counted)] * bool(names)
-    return words.capital("; ".join([*named, *_other_pairs(findings), *_at_most(findings)])) + "."
+    return words.capital("; ".join([*named, *_all_pairs(findings), *_at_most(findings)])) + "."
 
 
 def _at_most(findings: Findings) -> list[str]:
@@ -174,19 +175,15 @@ def _at_most(findings: Findings) -> list[str]:
     return [f"any two of the {len(findings.variants.names)} differ by at most {up}{metric.points}"]
 
 
-def _other_pairs(findings: Findings) -> list[str]:
-    """How many of the pairs without the baseline differ, are equivalent, undecided or not tested."""
-    others = findings.comparisons.other_pairs
-    counts = Counter("differ" if c.verdict in ("better", "worse") else c.verdict for c in others.values())
-    reasons = "; ".join(dict.fromkeys(str(comparison.reason) for comparison in others.values() if comparison.reason))
-    names = {word: word for word in ("differ", "equivalent", CEILING)}
+def _all_pairs(findings: Findings) -> list[str]:
+    """How many of all pairs differ, are equivalent, undecided or not tested."""
+    pairs = findings.comparisons.family.values()
+    counts = Counter("differ" if c.verdict in ("better", "worse") else c.verdict for c in pairs)
+    reasons = "; ".join(dict.fromkeys(str(comparison.reason) for comparison in pairs if comparison.reason))
+    names = {"differ": "differs" if counts["differ"] == 1 else "differ", "equivalent": "equivalent", CEILING: CEILING}
     names |= {"not shown": "undecided", NOT_TESTED: f"{NOT_TESTED} ({reasons})"}
-    without = f"without {findings.variants.name(findings.variants.baseline)}"
-    if len(others) == 1:
-        (word,) = counts
-        return [f"the other pair, {without}: {'differs' if word == 'differ' else names[word]}"]
     parts = ", ".join(f"{counts[word]} {name}" for word, name in names.items() if counts[word])
-    return [f"of the {words.plural(len(others), 'pair')} {without}: {parts}"]
+    return [f"of all {words.plural(len(pairs), 'pair')}: {parts}"]
 
 
 def limits(findings: Findings) -> str:
@@ -209,7 +206,7 @@ def limits(findings: Findings) -> str:
     if margin is None or smallest <= margin:
         return f"{said}."
     needed = float(f"{median.needed(margin):.2g}")
-    return f"{said}; for one of {words.margin(margin, metric)}, it takes about {needed:,.0f} {unit}s."
+    return f"{said}; for {words.margin(margin, metric)}, it takes about {needed:,.0f} {unit}s of each variant."
 
 
 def without_comparison(findings: Findings) -> list[str]:
@@ -292,11 +289,12 @@ def triangle(findings: Findings) -> Table:
         text, mark, tip = (lambda row, of=of: of.get(row.variant, "") for of in (texts, marks, tips))
         return Column(str(place[other.variant] + 1), text, note=other.name, mark=mark, tip=tip)
 
-    equal = [f"{pair.a.name} and {pair.b.name}" for pair in findings.pairs if pair.comparison.verdict == "equivalent"]
+    equal = [p for p in findings.pairs if p.comparison.verdict == "equivalent"]
+    texts = [f"{words.quoted(p.a.name)} and {words.quoted(p.b.name)}" for p in equal]
     caption = (
-        f"All {len(findings.pairs)} pairs that are compared, row − column: ▲ better, ▼ worse, ■ equal, ● undecided"
+        f"All {len(findings.pairs)} pairs that are compared, row − column: ▲ better, ▼ worse, ■ equivalent, ● undecided"
     )
-    caption += f". Equal: {first_few(equal, '; ')}." if equal else "; no two are shown to be equal."
+    caption += f". Equivalent: {first_few(texts, '; ')}." if texts else "; no two are shown to be equivalent."
     name = Column(
         "variant", lambda row: f"{place[row.variant] + 1} {names.brief[row.variant]}", key=True, link="anchor"
     )

@@ -99,7 +99,7 @@ def _across_machines(findings: Findings) -> list[Warn]:
     listed = "; ".join(crossing[:MOST_NAMED]) + "; ..." * (len(crossing) > MOST_NAMED)
     what = "runs of the same seed were trained on other hardware or by another version of PyTorch"
     line = f"In {len(crossing)} of {words.plural(len(findings.pairs), 'pair')}, {what}: {listed}."
-    why = "There the same seed is as good as another one, so it ties the two runs loosely. See Provenance."
+    why = "There, two runs of one seed are no more alike than two of different seeds. See Provenance."
     return [Warn(line, why)] if crossing else []
 
 

@@ -16,7 +16,7 @@ EARLY = (
     "Differences that an early look decides are too large on average (in simulations 1.1 to 2.4 times true differences "
     "of 1 to 2 standard deviations)."
 )
-ONLY_BY_MEAN = "The order is by mean only: the variants are not compared with each other."
+ONLY_BY_MEAN = " The order is by mean only: the variants are not compared with each other."
 MOST_DOTS = 1500  # runs up to which each has a dot
 SHOWN_COST = ("params", "flops_per_image", "device_seconds")
 
@@ -75,8 +75,8 @@ def variants_table(findings: Findings) -> Table:
     metric, divergence, rows = findings.means.metric, findings.conduct.divergence, findings.by_mean
     versus = [row.comparison for row in rows if row.variant != variants.baseline]
     rate_note = f"share of the ended runs, with the exact {words.CONFIDENCE} interval"
-    right = f"in at least {words.CONFIDENCE} of such studies, all are right"
-    rank_note = f"the places that the variant can have, of {len(rows)}; {right}"
+    right = f"right for all variants in at least {words.CONFIDENCE} of such studies"
+    rank_note = f"the places that a variant can have, of {len(rows)}; {right}"
     n_note = f"finished runs, one for each {findings.counted}" if policy.unit == "seed" else "finished runs"
     counts = {row.mean.n for row in rows}
     n = Column("n", "mean.n", words.counts, "n", note=n_note, detail=len(counts) == 1)
@@ -99,14 +99,15 @@ def variants_table(findings: Findings) -> Table:
     fields = {column.field: column.value for column in (n, *diverged, mean)} | columns.DIFFERENCE
     fields |= {column.field: column.value for column in (columns.VERDICT, *ranks, *cost)}
     held = f"{columns.held_for(findings)} (pairs: {len(findings.pairs)})"
-    order = f"Rank: {rank_note}." if has_ranks else ONLY_BY_MEAN if len(rows) > 2 else ""
+    order = f" Rank: {rank_note}." if has_ranks else ONLY_BY_MEAN if len(rows) > 2 else ""
     tested = f"Intervals of differences hold for {held}, and verdicts are read from them." if versus else ""
     early = EARLY if any(comparison.decided_early for comparison in versus) else ""
-    notes = tuple(filter(None, (order, tested, early, findings.conduct.counted)))
+    lost = findings.conduct.counted if findings.conduct.excluded else ""
+    notes = tuple(filter(None, (tested, early, lost)))
     same_n, several_n = f"n = {words.plural(max(counts), findings.counted)}", f"n: number of {findings.counted}s"
     seeds = same_n if len(counts) == 1 else several_n
     caption = f"{words.titled(metric)}: mean and {words.CONFIDENCE} interval; {seeds}. {columns.mark_note(findings)}"
-    caption += _how_to_read(findings) if versus else ""
+    caption += (_how_to_read(findings) if versus else "") + order
     return columns.variant_table("variants", caption, findings, shown, notes, rows, fields)
 
 

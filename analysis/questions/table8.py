@@ -71,8 +71,8 @@ def paper_table(places: dict[tuple[str, str], str], findings: Findings) -> Table
         fields |= held
     caption = (
         f"Table 8 of the ViT paper / this study ({metric.label}: mean and {words.CONFIDENCE} interval; in brackets: "
-        f"number of seeds). Marks against {variants.name(variants.baseline)}: + or ▲ better, − or ▼ worse, = or ■ "
-        "equivalent, × not tested."
+        f"number of seeds). Marks against {variants.name(variants.baseline)}: ▲ better, ▼ worse, ■ equivalent, × not "
+        "tested."
     )
     note = (
         "Paper: ViT-B/16 on ImageNet, 5-shot linear evaluation, one number for each cell, no intervals. Compare "

@@ -110,7 +110,7 @@ def choices_table(plan: Tuned, trials: pd.DataFrame, findings: Findings) -> Tabl
 
     show, label = words.numbers(scale=metric.scale), f"{metric.label}{metric.unit}"
     accuracy = Column(label, of_variant("val_acc"), show, metric, note="of the trial that was chosen")
-    epochs = Column("epochs", of_variant("epochs"), words.counts, "epochs", note="of all trials")
+    epochs = Column("epochs of all trials", of_variant("epochs"), words.counts, "epochs")
     settings = (setting(path, tried) for path, tried in plan.space.items())
     columns = (*settings, accuracy, *map(count, counts), epochs)
     caption = f"Settings chosen for each variant: those of the finished trial with the highest {metric.label}."

@@ -37,7 +37,9 @@ def test_the_best_is_bold_and_what_is_not_shown_to_differ_has_a_mark(tmp_path):
     body = latex.table(table)
     assert re.search(r"learned-2d & 5 & \\textbf\{90.38 \S+ 0.63\} &", body)
     assert re.search(r"learned-1d & 5 & 90.36 \S+ 0.69\$\^\\dagger\$ &", body) and body.count("dagger") == 1
-    assert "Bold: the best mean. †: equivalent to it (within ±1 point), or not shown to be worse." in table.caption
+    assert (
+        "Bold: the best mean. †: equivalent to it (within ±1 point), or not shown to be worse than it." in table.caption
+    )
     assert (
         "95 % intervals for all pairs together (Bonferroni; t tests with the spread of all variants)" in table.caption
     )

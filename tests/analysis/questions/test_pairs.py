@@ -50,7 +50,7 @@ def test_the_answer_compares_with_the_baseline_names_the_best_and_says_what_such
     among = [findings.comparisons.pairs[pair] for pair in itertools.combinations(findings.variants.others, 2)]
     assert {one.verdict for one in among} == {"not shown"}
     best = "Best, or not shown to be worse than the best: sinusoidal, learned-2d and learned-1d"
-    assert second == f"{best}; of the 3 pairs without “none”: 3 undecided."
+    assert second == f"{best}; of all 6 pairs: 3 differ, 3 undecided."
     typical = 100 * np.quantile([one.detectable for one in among], 0.5, method="lower")  # of those that are undecided
     said = f"By the spread of these runs, a difference of about {typical:.1f} points would be noticed in four of"
     assert third.startswith(said)
@@ -116,7 +116,10 @@ def test_pairs_are_tested_where_the_baseline_cannot_be(tmp_path):
     accuracy = {"none": 0.7, "cpe": 0.9, "relative": 0.7}
     first, second = paragraphs(results_of(tmp_path, accuracy=accuracy, spread=0.01, statuses=lost))
     assert first.startswith("Test accuracy: cpe ") and "no statistical test against “none” is possible" in first
-    assert second == "Best, of the variants that are tested: cpe; the other pair, without “none”: differs."
+    assert (
+        second
+        == "Best, of the variants that are tested: cpe; of all 3 pairs: 1 differs, 2 not tested (one common seed)."
+    )
 
 
 def test_variants_of_which_no_run_finished_keep_their_share_of_the_level(tmp_path):

@@ -38,17 +38,21 @@ CLOSE = [0.952, 0.955, 0.956, 0.953, 0.954]  # .001 below on average, with a spr
 @pytest.mark.parametrize(
     ("values", "expected", "notes"),
     [
-        ({"none": [0.70, 0.72, 0.74], "learned-1d": [0.71, 0.73, 0.71]}, ["best", "tied"], "not shown to be worse."),
+        (
+            {"none": [0.70, 0.72, 0.74], "learned-1d": [0.71, 0.73, 0.71]},
+            ["best", "tied"],
+            "not shown to be worse than it.",
+        ),
         # learned-2d is 1 point below learned-1d, but the differences scatter by 5 points: t = -0.45, p = 0.68
         (
             {"none": NONE, "learned-1d": [0.95] * 5, "learned-2d": [0.90, 1.00, 0.90, 0.99, 0.91]},
             ["best", "tied", ""],
-            "Bold: the best mean. †: not shown to be worse.",
+            "Bold: the best mean. †: not shown to be worse than it.",
         ),
         (
             {"none": NONE, "learned-1d": CLOSE, "learned-2d": RUNS},
             ["best", "tied", ""],
-            "equivalent to it (within ±1 point), or not shown to be worse.",
+            "equivalent to it (within ±1 point), or not shown to be worse than it.",
         ),
         (
             {"none": [0.5] * 3, "cpe": [1.0] * 3, "relative": [1.0] * 3},
