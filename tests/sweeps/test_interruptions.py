@@ -14,8 +14,7 @@ from stubbed import STUDY, lives, until
 
 from experiments.runs.record import METRICS, is_finished
 from experiments.runs.run import train
-from sweeps.builtin import parse_study
-from sweeps.plan import make_plan
+from sweeps.plan import make_plan, parse_study
 
 
 @pytest.mark.slow

@@ -14,8 +14,7 @@ from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
 from experiments.runs.history import read_looks
 from experiments.study import FIELDS
-from sweeps.builtin import load_study, parse_study, read_study_file
-from sweeps.plan import make_plan
+from sweeps.plan import load_study, make_plan, parse_study, read_study_file
 from sweeps.study_folder import StudyFolder
 from vit.registry import REGISTRY
 
