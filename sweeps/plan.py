@@ -14,7 +14,7 @@ from experiments.compared import Levels, RunSpec, baseline_of, runs_of
 from experiments.config import RunConfig, flatten, override, run_id
 from experiments.errors import UserError, format_level
 from experiments.files import read_mapping
-from experiments.metric import Metric
+from experiments.metric import EXPECTED
 from experiments.presets import PRESETS, preset
 from experiments.runs.exports import find_source
 from experiments.study import FIELDS, STUDY, Study
@@ -231,8 +231,7 @@ def _check_variants(study: Study, variants: Sequence[Variant]) -> None:
     labels: dict[str, str] = {}  # run id, or label -> label
     for label, _, _, config in variants:
         if study.metric not in config.metrics:
-            needed = f"set {Metric(study.metric).needed_settings} in `base`"
-            raise UserError(f"{study.name}: metric: variant {label!r} does not measure {study.metric}; {needed}")
+            raise UserError(f"{study.name}: metric: variant {label!r} does not measure {study.metric}; {EXPECTED}")
         for key in (run_id(config), label):
             if key in labels:
                 raise UserError(f"{study.name}: factors: the variants {labels[key]!r} and {label!r} are the same")

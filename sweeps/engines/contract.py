@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from experiments.compared import RunSpec
 from experiments.config import RunConfig, override
 from experiments.errors import UserError
-from experiments.files import RecordError, check_own, open_own
-from experiments.locks import lock_runs
+from experiments.files import RecordError, check_own, lock_runs, open_own
 
 if TYPE_CHECKING:
     import torch
