@@ -191,13 +191,6 @@ class Metric(str):
         text = f"{difference * self.scale:g}"
         return text + (self.points.removesuffix("s") if text == "1" else self.points)
 
-    @property
-    def needed_settings(self) -> str:
-        """The settings without which no run measures it, as text; "" if every run does."""
-        lengths, sizes = "eval.epochs" * (self.epochs is not None), "eval.img_sizes" * (self.img_size is not None)
-        positions = "eval.interpolated" * self.is_interpolated
-        return " and ".join(filter(None, (self._entry.needs, lengths, sizes, positions)))
-
     def at(self, side: int, interpolated: bool = False) -> Metric:
         """The same metric at another image size, in pixels, with positions as they are or interpolated."""
         return Metric(f"{self.base}@{side}px" + "/interpolated" * interpolated)

@@ -18,8 +18,7 @@ from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from experiments.errors import UserError
-from experiments.files import NAME, RecordError, check_name, own_folder, read_json, write_json
-from experiments.locks import LOCKS, lock
+from experiments.files import LOCKS, NAME, RecordError, check_name, lock, own_folder, read_json, write_json
 
 Mode = Literal["auto", "online", "offline", "off"]
 PROJECT = "vit-ablation"

@@ -15,7 +15,7 @@ from experiments.errors import printable
 from experiments.metric import Metric
 from experiments.study import Study
 
-SPEED_SECONDS = 3600.0
+SPEED_SECONDS = 3600.0  # from which the time left is estimated: long enough for several runs; rich takes 30 s
 
 
 class ProgressDisplay:
@@ -25,10 +25,8 @@ class ProgressDisplay:
         self.console = Console(stderr=True, highlight=False)
         text = TextColumn("{task.description}"), BarColumn(12), MofNCompleteColumn(), TextColumn("{task.fields[note]}")
         is_hidden = not self.console.is_terminal
-        times = TimeRemainingColumn(compact=True)  # by the speed of the last hour
-        self.progress = Progress(
-            *text, times, console=self.console, disable=is_hidden, speed_estimate_period=SPEED_SECONDS
-        )
+        columns = *text, TimeRemainingColumn(compact=True)
+        self.progress = Progress(*columns, console=self.console, disable=is_hidden, speed_estimate_period=SPEED_SECONDS)
         self.number, self.done = number, 0
         self.whole = self.progress.add_task(f"[bold]{escape(printable(title))}", total=number, note="")
         self.tasks: dict[Hashable, TaskID] = {}

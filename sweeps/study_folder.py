@@ -12,8 +12,7 @@ from experiments.catalogue import DATASETS
 from experiments.compared import RunSpec
 from experiments.config import run_id
 from experiments.errors import UserError, writing
-from experiments.files import check_own
-from experiments.locks import DRIVER_LOCK, lock
+from experiments.files import DRIVER_LOCK, check_own, lock
 from experiments.runs import record
 from experiments.runs.exports import ReusedRuns, merged, reused_runs
 from experiments.runs.history import Look, add_look

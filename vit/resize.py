@@ -39,11 +39,11 @@ def resized(model: ViT, img_size: int, interpolated: bool = False) -> ViT:
         new = ViT(cfg)
     state = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("pos.")}
     for number, module in enumerate(model.pos):
-        state, values = new.pos[number].state_dict(), cast(PosEmbed, module).resized(cfg)
+        new_state, values = new.pos[number].state_dict(), cast(PosEmbed, module).resized(cfg)
         if missing := [name for name, _ in module.named_parameters() if name not in values]:
             raise SizeError(cfg.pos_embed, img_size, f": its method `resized` leaves out {missing[0]}")
         for name, tensor in values.items():
-            if name not in state or state[name].shape != tensor.shape:
+            if name not in new_state or new_state[name].shape != tensor.shape:
                 why = f": its class does not override `resized(self, cfg)`, and {name} depends on the image size"
                 raise SizeError(cfg.pos_embed, img_size, why)
             state[f"pos.{number}.{name}"] = tensor

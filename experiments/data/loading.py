@@ -135,9 +135,9 @@ def stratified_split(labels: np.ndarray, second: float, seed: int) -> tuple[np.n
     parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for label, count in enumerate(counts):
         members = np.flatnonzero(labels == label)[random.permutation(count)]
-        n_first, n_second = first_counts[label], second_counts[label]
-        parts[0].append(members[:n_first])
-        parts[1].append(members[n_first : n_first + n_second])
+        first_count, second_count = first_counts[label], second_counts[label]
+        parts[0].append(members[:first_count])
+        parts[1].append(members[first_count : first_count + second_count])
     return np.sort(np.concatenate(parts[0])), np.sort(np.concatenate(parts[1]))
 
 

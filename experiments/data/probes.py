@@ -96,7 +96,7 @@ def _arrow_probes() -> tuple[Probe, ...]:
                 for base, name in zip(SIDES, arrows, strict=True):
                     placements[base][name].append(((centre[0], centre[1]), *(place[arrow] for arrow in SIDES)))
     return tuple(
-        Probe((f"base {base}", *SIDES), {name: tuple(cells) for name, cells in classes.items()})
+        Probe((f"base {base}", *SIDES), {name: tuple(places) for name, places in classes.items()})
         for base, classes in placements.items()
     )
 

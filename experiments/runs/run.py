@@ -21,8 +21,7 @@ from experiments.data.folder import files_digest
 from experiments.devices import free_memory, is_out_of_memory
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
-from experiments.files import read_json
-from experiments.locks import lock_runs
+from experiments.files import lock_runs, read_json
 from experiments.runs import predictions, provenance, record, resume
 from experiments.runs.state import RunState, is_finite, remove_temporary_files, summary_of
 from experiments.training.fit import Row, fit

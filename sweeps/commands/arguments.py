@@ -13,9 +13,8 @@ from experiments.cli import add_settings, folder, given_settings
 from experiments.errors import UserError, shell_words
 from experiments.runs.exports import find_source, merged, take
 from experiments.study import STUDY, Study
-from sweeps.builtin import load_study
-from sweeps.engines.training import DOWNLOAD
-from sweeps.plan import apply_tuned, make_plan, with_seeds
+from sweeps.engines.contract import DOWNLOAD
+from sweeps.plan import apply_tuned, load_study, make_plan, with_seeds
 from sweeps.study_folder import StudyFolder, read_study
 
 PROG = "vit-sweep"

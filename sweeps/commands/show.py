@@ -14,8 +14,8 @@ from experiments.metric import Metric
 from experiments.presets import preset
 from experiments.runs.exports import counted
 from experiments.study import Study
-from sweeps.builtin import FILES, load_study
 from sweeps.commands.arguments import add_study_command, out_dir, parse_plan
+from sweeps.plan import FILES, load_study
 from sweeps.study_folder import StudyFolder
 
 SPREADS = (0.2, 0.5, 1)  # standard deviations of a run, in margins

@@ -17,8 +17,7 @@ from rich.table import Table
 from experiments.compared import RunSpec
 from experiments.config import DEFAULTS
 from experiments.errors import duration_text, printable, say
-from experiments.files import UNUSABLE, read_bytes
-from experiments.locks import DRIVER_LOCK, LOCKS, is_locked
+from experiments.files import DRIVER_LOCK, LOCKS, UNUSABLE, is_locked, read_bytes
 from experiments.runs import record
 from experiments.runs.exports import reused_runs
 from experiments.runs.resume import NAME as RESUME

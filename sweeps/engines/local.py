@@ -20,8 +20,7 @@ from experiments.compared import RunSpec
 from experiments.devices import CORES
 from experiments.errors import UserError, say, writing
 from experiments.files import open_own
-from sweeps.engines.contract import Event, Failed, Slot, Task
-from sweeps.engines.training import Training, failure, redirect_output
+from sweeps.engines.contract import Event, Failed, Slot, Task, Training, failure, redirect_output
 
 # To a worker: runs to train; whether to prune the run of an epoch; None: end.
 Message = list[RunSpec] | bool | None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.errors import UserError
-from experiments.locks import is_locked, lock, lock_runs
+from experiments.files import is_locked, lock, lock_runs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def other(tmp_path):
     """A process that holds the lock `tmp_path`/a."""
-    code = "import sys, time; from pathlib import Path; from experiments.locks import lock\n"
+    code = "import sys, time; from pathlib import Path; from experiments.files import lock\n"
     code += "with lock(Path(sys.argv[1])): print(flush=True); time.sleep(600)"
     command = [sys.executable, "-c", code, str(tmp_path / "a"), "more"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)

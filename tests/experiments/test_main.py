@@ -17,7 +17,7 @@ from tiny import flags
 
 from experiments.config import SETTINGS, RunConfig, override
 from experiments.data.loading import load
-from experiments.locks import lock
+from experiments.files import lock
 from experiments.main import main
 from experiments.presets import PRESETS
 from vit.registry import REGISTRY

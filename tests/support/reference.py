@@ -30,8 +30,7 @@ from experiments.config import SETTINGS, RunConfig, flatten
 from experiments.errors import setting_text
 from experiments.metric import TABLE, Metric
 from experiments.runs import record
-from sweeps.builtin import FILES, load_study
-from sweeps.plan import make_plan
+from sweeps.plan import FILES, load_study, make_plan
 from vit import ViTConfig
 from vit.diagnostics import first_position, position_logits, position_similarity
 from vit.pos_embed import build

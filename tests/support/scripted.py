@@ -8,8 +8,7 @@ from stubbed import finish
 
 from experiments.compared import RunSpec
 from experiments.data.folder import files_digest
-from sweeps.engines.contract import Done, Epoch, Event, Failed, Task
-from sweeps.engines.training import failure
+from sweeps.engines.contract import Done, Epoch, Event, Failed, Task, failure
 
 KILLED = "the worker was killed by SIGKILL (possibly out of memory)"
 Events = list[tuple["Worker | None", Event | None]]

@@ -24,7 +24,7 @@ def note(*words):
 
 def train(runs, folder, *, on_row, **options):
     """As `experiments.runs.run.train`, with its locks. A lock of our own notes a run that two processes train."""
-    from experiments.locks import lock_runs
+    from experiments.files import lock_runs
     from experiments.runs import record
 
     left = [run.name for run in runs if not record.is_finished(folder / run.name)]

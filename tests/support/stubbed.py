@@ -16,8 +16,7 @@ from experiments.compared import RunSpec
 from experiments.files import write_text
 from experiments.runs import record
 from experiments.study import Study
-from sweeps.builtin import parse_study
-from sweeps.plan import make_plan
+from sweeps.plan import make_plan, parse_study
 from sweeps.study_folder import StudyFolder
 
 SUPPORT = Path(__file__).resolve().parent

@@ -14,8 +14,7 @@ from stubbed import STUDY, lives, until
 
 from experiments.runs.record import METRICS, is_finished
 from experiments.runs.run import train
-from sweeps.builtin import parse_study
-from sweeps.plan import make_plan
+from sweeps.plan import make_plan, parse_study
 
 
 @pytest.mark.slow
@@ -62,7 +61,7 @@ def test_a_run_that_another_process_trains_is_waited_for_and_goes_on_when_that_e
     """The kernel releases the lock of a process that is killed."""
     name = stubbed.write_plan()[0]
     (stubbed.dir / "locks").mkdir()
-    code = "import sys, time; from experiments.locks import lock; from pathlib import Path\n"
+    code = "import sys, time; from experiments.files import lock; from pathlib import Path\n"
     code += "with lock(Path(sys.argv[1])): Path(sys.argv[1] + '.held').touch(); time.sleep(600)"
     other = subprocess.Popen([sys.executable, "-c", code, str(stubbed.dir / "locks" / name)], cwd=commands.ROOT)
     until((stubbed.dir / "locks" / f"{name}.held").exists)

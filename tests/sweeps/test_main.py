@@ -9,7 +9,7 @@ import pytest
 from commands import start
 from stubbed import tiny_plan
 
-from sweeps.builtin import FILES
+from sweeps.plan import FILES
 from sweeps.study_folder import StudyFolder
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,8 +14,7 @@ from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
 from experiments.runs.history import read_looks
 from experiments.study import FIELDS
-from sweeps.builtin import load_study, parse_study, read_study_file
-from sweeps.plan import make_plan
+from sweeps.plan import load_study, make_plan, parse_study, read_study_file
 from sweeps.study_folder import StudyFolder
 from vit.registry import REGISTRY
 
@@ -124,7 +123,7 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"factor": {}}, "factor: no such setting; did you mean 'factors'?"),
         ({"factors": {"model.depth": 3}}, "factors.model.depth: 3 is not allowed"),
         ({"metric": "fewshot/mnist"}, "metric: 'fewshot/mnist' is not allowed: expected train/loss"),
-        ({"metric": "fewshot/digits/5"}, "'1' does not measure fewshot/digits/5; set eval.fewshot and eval.shots"),
+        ({"metric": "fewshot/digits/5"}, "'1' does not measure fewshot/digits/5; expected train/loss"),
         ({"margin": "1 point", "metric": "val/loss"}, "margin: '1 point' is not allowed"),
         ({"looks": [10, 5]}, "looks: [10, 5] is not allowed"),
         ({"name": "a/b"}, "name: 'a/b' is not allowed: expected at most 80 of a-z, A-Z, 0-9"),

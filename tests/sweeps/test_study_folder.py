@@ -17,8 +17,7 @@ from experiments.errors import UserError
 from experiments.runs.exports import take
 from experiments.study import STUDY
 from experiments.tuned import Tuned
-from sweeps.builtin import FILES, load_study, parse_study, read_study_file
-from sweeps.plan import apply_tuned, make_plan
+from sweeps.plan import FILES, apply_tuned, load_study, make_plan, parse_study, read_study_file
 from sweeps.study_folder import StudyFolder, read_study
 from sweeps.tuning.trials import Trials
 from sweeps.tuning.tuning_plan import TuningPlan, make_space

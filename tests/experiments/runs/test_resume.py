@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from experiments.compared import RunSpec
 from experiments.errors import UserError
-from experiments.locks import lock
+from experiments.files import lock
 from experiments.runs import record, resume
 from experiments.runs.resume import read_note
 from experiments.runs.run import train

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from stubbed import finish, tiny_plan
 
-from experiments.locks import lock_runs
+from experiments.files import lock_runs
 from experiments.runs import record
 from sweeps.study_folder import StudyFolder, the_only_driver
 

@@ -7,7 +7,7 @@ import tiny
 from driving import pid_of, runs
 from stubbed import lives, until
 
-from experiments.locks import lock_runs
+from experiments.files import lock_runs
 from experiments.runs import record, resume
 from sweeps.engines.contract import Done, Epoch, Failed
 

@@ -11,9 +11,8 @@ from stubbed import STUDY
 from experiments.compared import RunSpec
 from experiments.config import RunConfig, override
 from experiments.data import loading
-from sweeps.engines.contract import Slot, Task
+from sweeps.engines.contract import Slot, Task, Training
 from sweeps.engines.local import local_slots
-from sweeps.engines.training import Training
 
 GPUS = [f"cuda:{i}" for i in range(4)]
 

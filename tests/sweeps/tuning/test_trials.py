@@ -12,8 +12,7 @@ from experiments.errors import UserError
 from experiments.files import write_json
 from experiments.runs import record, resume
 from experiments.tuned import best_trial
-from sweeps.builtin import parse_study
-from sweeps.plan import apply_tuned, make_plan
+from sweeps.plan import apply_tuned, make_plan, parse_study
 from sweeps.tuning.optuna_studies import make_sampler
 from sweeps.tuning.trials import Trials
 from sweeps.tuning.tuned import make_tuned, tuned_variant

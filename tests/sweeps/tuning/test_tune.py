@@ -16,9 +16,8 @@ import yaml
 from scripted import KILLED
 
 from experiments.runs import record
-from sweeps.builtin import read_study_file
 from sweeps.engines.contract import Failed
-from sweeps.plan import make_plan
+from sweeps.plan import make_plan, read_study_file
 from sweeps.study_folder import StudyFolder
 from sweeps.tuning.tuned import read_tuned
 

@@ -15,8 +15,7 @@ from experiments.presets import preset
 from experiments.runs import record
 from experiments.study import Study
 from experiments.tuned import Tuned, TunedTrial, best_trial
-from sweeps.builtin import parse_study
-from sweeps.plan import make_plan
+from sweeps.plan import make_plan, parse_study
 from sweeps.tuning.tuned import check_result, make_tuned, read_tuned, write_tuned
 from sweeps.tuning.tuning_plan import TuningPlan, make_space
 
