@@ -19,11 +19,11 @@ def gate(findings: Findings, text: str) -> tuple[Literal[0, 1], str]:
     Raises `UserError` naming what the text lacks, a pair that is not compared, and one whose values do not tell.
     """
     a, relation, b = _parsed(text)
-    known = {name: variant for variant, name in findings.variants.brief.items()}
+    variant_of = {name: variant for variant, name in findings.variants.brief.items()}
     for name in (a, b):
-        if name not in known:
-            raise UserError(f"--gate: {name!r} is not a variant; {did_you_mean(name, known, EXPECTED)}")
-    pair, family = (known[a], known[b]), findings.comparisons.family
+        if name not in variant_of:
+            raise UserError(f"--gate: {name!r} is not a variant; {did_you_mean(name, variant_of, EXPECTED)}")
+    pair, family = (variant_of[a], variant_of[b]), findings.comparisons.family
     if pair not in family and pair[::-1] not in family:
         raise UserError(f"--gate: {a!r} and {b!r} are not compared: expected two variants of a pair that is tested")
     _check_values(findings, pair)

@@ -84,11 +84,11 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
         maps, pooling = model.attention_maps(inputs), model.pooling_weights(inputs[:EXAMPLES])
         predicted = model(inputs[:EXAMPLES]).argmax(-1)
     shown = [layer[:EXAMPLES] for layer in maps]
-    logits = diagnostics.position_logits(pos, cfg)
+    similarity, logits = diagnostics.position_similarity(pos, cfg), diagnostics.position_logits(pos, cfg)
     return ModelInspection(
         variant=variant,
         run=folder.name,
-        similarity=_optional(diagnostics.position_similarity(pos, cfg)),
+        similarity=None if similarity is None else _array(similarity),
         logits=None if logits is None else _array(logits.nanmean(0)),
         distance=_array(diagnostics.mean_attention_distance(maps, cfg)) if cfg.grid_size > 1 else None,
         images=_array(splits.scaled(x[:EXAMPLES]).permute(0, 2, 3, 1)),
@@ -102,7 +102,3 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().float().numpy()
-
-
-def _optional(tensor: torch.Tensor | None) -> np.ndarray | None:
-    return None if tensor is None else _array(tensor)

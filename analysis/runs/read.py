@@ -14,6 +14,8 @@ from experiments.metric import EXPECTED, METRICS, Metric, is_metric
 from experiments.study import REFERENCE, STUDY
 from vit.registry import did_you_mean, nearest
 
+CHOSEN = "A choice made after the results are known makes false differences more frequent."
+
 
 def is_imported(source: str) -> bool:
     """Whether the source is W&B or a table of runs, not a folder."""
@@ -114,15 +116,11 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
         raise UserError(f"--baseline: {baseline!r} is not a variant; {nearest(baseline, study.variants)}")
     if metric is not None and metric not in (*METRICS, study.metric, *study.measured):
         raise UserError(f"--metric: {metric!r} is not measured by any run; {nearest(metric, study.measured)}")
-    given = {"metric": metric, "baseline": baseline}
-    changes: dict[str, str | None] = {
-        key: value for key, value in given.items() if value not in (None, getattr(study.plan, key))
-    }
-    notes = [
-        f"This report is exploratory: its {field} is {value}, and the plan states {getattr(study.plan, field)}. "
-        "A choice made after the results are known makes false differences more frequent."
-        for field, value in changes.items()
-    ]
+    plan, changes, notes = study.plan, dict[str, str | None](), list[str]()
+    for field, value in (("metric", metric), ("baseline", baseline)):
+        if value not in (None, stated := getattr(plan, field)):
+            changes[field] = value
+            notes.append(f"This report is exploratory: its {field} is {value}, and the plan states {stated}. {CHOSEN}")
     if study.margin and metric is not None and (wanted := Metric(metric)).is_share != study.metric.is_share:
         stated = f"The margin {study.margin:g} is stated for {study.metric.label}"
         notes.append(f"{stated}, and {wanted.label} has another unit, so no equivalence is tested.")
@@ -132,4 +130,4 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
         changes["lower_is_better"] = None  # it is of another column
     if not changes:
         return study
-    return replace(study, plan=study.plan.changed(**changes), stated=study.stated_plan, noted=tuple(notes))
+    return replace(study, plan=plan.changed(**changes), stated=study.stated_plan, noted=tuple(notes))

@@ -129,8 +129,5 @@ const unfold = () => {
 addEventListener("hashchange", unfold);
 unfold();
 
-// Notes of tables, and those that can change a verdict, are printed.
-addEventListener("beforeprint", () => all("details.notes:not(.warnings), .changing").forEach((notes) => { notes.open = true; }));
-
 // What is folded is printed.
 addEventListener("beforeprint", () => all("details").forEach((part) => { part.open = true; }));
