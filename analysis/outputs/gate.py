@@ -9,7 +9,11 @@ from analysis.findings.conduct import two_scales
 from experiments.errors import UserError
 from vit.registry import did_you_mean
 
-RELATIONS = {("better", "than"): "better", ("worse", "than"): "worse", ("equivalent", "to"): "equivalent"}
+RELATIONS: dict[tuple[str, ...], str] = {
+    ("better", "than"): "better",
+    ("worse", "than"): "worse",
+    ("equivalent", "to"): "equivalent",
+}
 EXPECTED = "expected A better than B, A worse than B or A equivalent to B; a name with spaces in quotes"
 
 
@@ -52,9 +56,7 @@ def _check_values(findings: Findings, pair: tuple[str, str]) -> None:
 
 def _parsed(text: str) -> tuple[str, str, str]:
     try:
-        parts = shlex.split(text)
-    except ValueError as error:
+        a, *relation, b = shlex.split(text)
+        return a, RELATIONS[tuple(relation)], b
+    except (ValueError, KeyError) as error:
         raise UserError(f"--gate: {text!r} is not allowed: {EXPECTED}") from error
-    if len(parts) != 4 or (parts[1], parts[2]) not in RELATIONS:
-        raise UserError(f"--gate: {text!r} is not allowed: {EXPECTED}")
-    return parts[0], RELATIONS[parts[1], parts[2]], parts[3]

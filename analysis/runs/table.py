@@ -50,8 +50,6 @@ NOT_ENDED = {"failed", "fail", "error", "crashed", "killed", "running", "pruned"
 SUMMARY = {"mean", "std", "sd", "sem", "average", "avg", "median", "min", "max", "best", "total", "all", "overall"}
 LOSSES = {"loss", "losses", "nll", "perplexity", "ppl", "bpb", "bpc"}  # what has no percent
 WIDE = 0.1  # a margin of a metric from 0 to 1 that is as large may be meant in percent
-
-
 VALUE, EMPTY, FAILED, SEED, RUN = range(5)  # columns beside those of the user, whose names are texts
 
 
