@@ -11,7 +11,7 @@ from analysis.runs.table import FORMATS, TABLE, file_of, read_file, read_table
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
-from experiments.study import REFERENCE, STUDY
+from experiments.study import STUDY
 from vit.registry import did_you_mean, nearest
 
 CHOSEN = "A choice made after the results are known makes false differences more frequent."
@@ -81,17 +81,15 @@ def locate(source: str) -> str:
         if not path.exists():
             beside = sorted(item.name for item in path.parent.iterdir()) if path.parent.is_dir() else []
             near = did_you_mean(path.name, beside) or "give the folder of a study, OUT/STUDY, or a table"
-            if (REFERENCE / source).is_dir():
-                near = f"did you mean analysis/reference/{source}?"
             raise UserError(f"{source}: does not exist; {near}")
         if path.is_file():
             if source.lower().endswith(FORMATS):
                 return f"{TABLE}{source}"
             raise UserError(f"{source}: is a file; save a table as {', '.join(FORMATS)}")
         if len(studies := studies_in(source)) != 1:
-            held = f"{len(studies)} studies" if studies else f"no {STUDY}"
+            content = f"{len(studies)} studies" if studies else f"no {STUDY}"
             advice = f"one of them: {', '.join(map(str, studies))}" if studies else "the folder of a study, OUT/STUDY"
-            raise UserError(f"{source}: holds {held}; give {advice}")
+            raise UserError(f"{source}: holds {content}; give {advice}")
         return str(studies[0])
 
 
