@@ -13,15 +13,19 @@ from analysis.findings.conduct import record_looks
 from analysis.options import ReportOptions, flag_of
 from analysis.runs.by_dataset import ADVICE, by_dataset
 from analysis.runs.read import has_plan, is_imported, locate, read, read_each, studies_in
-from analysis.runs.runs import Runs
+from analysis.runs.runs import ENDED, Runs
 from analysis.runs.table import TABLE, file_of
 from analysis.words import plain
 from analysis.write.document import Document
-from experiments.errors import UserError, plural, say
+from experiments.errors import UserError, first_few, plural, say
+from experiments.metric import known_metrics
 from vit.registry import REGISTRY
 
 OF_INDEX = {"skip_unreadable", "out", "figures", "open"}
 """The flags that an index takes. With another one, a folder that holds one study means that study."""
+
+CIRCUMSTANCES = ("hardware", "versions", "commit")
+"""What `check` shows of runs beside their metrics."""
 
 
 def report(sources: Sequence[str], options: ReportOptions) -> int:
@@ -68,20 +72,20 @@ def _answer(sources: Sequence[str], name: str, options: ReportOptions) -> int:
     _check_number(parts, name, options)
     if options.wandb:
         _check_workspace(studies[0])
-    found = analyze_each(parts, options.model_copy(update={"out": out}))
+    results = analyze_each(parts, options.model_copy(update={"out": out}))
     if instead:
         say(*(f"Note: {note}" for note in dict.fromkeys(note for study in studies for note in study.notes)), error=True)
-        status, lines = instead(found, options)
+        status, lines = instead(results, options)
         record_looks(studies)
         say(*lines)
         return status
     from analysis.outputs.over_studies import document_of
 
     assert out is not None
-    document = document_of(found, studies, options.command * (name == "report-across"), options.spread)
+    document = document_of(results, studies, options.command * (name == "report-across"), options.spread)
     _finish(document, studies, out, options)
     if options.wandb:
-        say(save_workspace(next(iter(found.values())), document))
+        say(save_workspace(next(iter(results.values())), document))
     return 0
 
 
@@ -96,30 +100,31 @@ def _check_number(parts: Mapping[str, Runs], name: str, options: ReportOptions) 
         raise UserError("--spread: is allowed only with --table, or over several datasets")
 
 
-def _gate(found: Mapping[str, Findings], options: ReportOptions) -> tuple[int, list[str]]:
+def _gate(results: Mapping[str, Findings], options: ReportOptions) -> tuple[int, list[str]]:
     from analysis.outputs.as_json import warning_texts
     from analysis.outputs.gate import gate
     from analysis.report import study_document
 
-    (findings,) = found.values()
+    (findings,) = results.values()
     notes = [note for note in warning_texts(study_document(findings).warnings) if note not in findings.study.notes]
     status, said = gate(findings, options.gate or "")
     say(*(f"Note: {note}" for note in notes), error=True)
     return status, [said]
 
 
-def _table(found: Mapping[str, Findings], options: ReportOptions) -> tuple[int, list[str]]:
+def _table(results: Mapping[str, Findings], options: ReportOptions) -> tuple[int, list[str]]:
     from analysis.outputs.paper_table import table_of, write_table
 
     assert options.table is not None
-    write_table(table_of(found, options.columns, options.spread, typed=options.table.suffix == ".tex"), options.table)
+    write_table(table_of(results, options.columns, options.spread, typed=options.table.suffix == ".tex"), options.table)
     return 0, [str(options.table)]
 
 
-def _json(found: Mapping[str, Findings], _: ReportOptions) -> tuple[int, list[str]]:
+def _json(results: Mapping[str, Findings], _: ReportOptions) -> tuple[int, list[str]]:
     from analysis.outputs.as_json import across_dict, as_dict
 
-    return 0, json.dumps(across_dict(found) if len(found) > 1 else as_dict(*found.values()), indent=1).splitlines()
+    data = across_dict(results) if len(results) > 1 else as_dict(*results.values())
+    return 0, json.dumps(data, indent=1).splitlines()
 
 
 INSTEAD = {"gate": _gate, "table": _table, "json": _json}
@@ -135,8 +140,8 @@ def pool(sources: Sequence[str], options: ReportOptions) -> int:
     located = list(map(_located, sources))
     out = _out(located[0], "report-pool", options)
     studies = {source: read_each(source, options)[0] for source in located}
-    found = pooled.pool({source: analyze(study) for source, study in studies.items()}, options.pair)
-    return _finish(pooled.pooled_document(found, options.command), [*studies.values()], out, options)
+    results = pooled.pool({source: analyze(study) for source, study in studies.items()}, options.pair)
+    return _finish(pooled.pooled_document(results, options.command), [*studies.values()], out, options)
 
 
 def export(sources: Sequence[str], options: ReportOptions) -> int:
@@ -158,12 +163,36 @@ def check(sources: Sequence[str], options: ReportOptions) -> int:
     if len(sources) != 2:
         raise UserError(f"check: {plural(len(sources), 'study', 'studies')}: expected two")
     studies = [read_each(_located(source), options)[0] for source in sources]
-    from analysis.outputs.check import compare_runs
-
-    equal, lines = compare_runs(*studies)
+    equal, lines = _compared(*studies)
     record_looks(studies)
     say(*lines)
     return 0 if equal else 1
+
+
+def _compared(a: Runs, b: Runs) -> tuple[bool, list[str]]:
+    """Whether runs of equal ids ended alike with equal metrics; and what differs, as lines.
+
+    Raises `UserError` where no run of an id has ended in both.
+    """
+    ended = [study.of(*ENDED).drop_duplicates("run_id") for study in (a, b)]
+    both = ended[0].merge(ended[1], on="run_id", suffixes=(" a", " b"))
+    if both.empty:
+        raise UserError(f"check: no run of {a.name} that has ended has the run id of one of {b.name}")
+    metrics = known_metrics(name for name in a.runs if name in b.runs)
+    gaps = {metric: (both[f"{metric} a"] - both[f"{metric} b"]).abs().dropna() for metric in metrics}
+    others = list[str]()
+    for metric, gap in ((metric, gap) for metric, gap in gaps.items() if gap.any()):
+        most = f"{metric.size(float(f'{gap.max():.2g}'))} ({both['run a'][gap.idxmax()]})"
+        others.append(f"{metric}: {(gap == 0).sum()} of {len(gap)} equal; largest difference {most}")
+    alike = both["status a"].eq(both["status b"])
+    others += [] if alike.all() else [f"status: {alike.sum()} of {len(both)} equal"]
+    known, differ = sum(not gap.empty for gap in gaps.values()), f"{len(others)} differ" if others else "all equal"
+    said = f"{plural(len(both), 'run')} of equal ids in both, {plural(known, 'metric')}: {differ}"
+    lines = [said, *first_few(others, "\n").splitlines()]
+    for name in CIRCUMSTANCES:
+        sides = [", ".join(sorted({*both[f"{name} {side}"].dropna()})) or "unknown" for side in "ab"]
+        lines += [f"{name}: {sides[0]} | {sides[1]}"] * (sides[0] != sides[1])
+    return not others, lines
 
 
 def _check_workspace(study: Runs) -> None:

@@ -167,13 +167,13 @@ class ReportOptions(Section, alias_generator=lambda name: name.rstrip("_"), use_
     command: str = ""  # the line that asks it, which a report shows
 
     @classmethod
-    def of(cls, **given: Any) -> Self:
+    def of(cls, **arguments: Any) -> Self:
         """What Python asks. Raises `UserError` naming what is not allowed."""
-        known = [name for name, (_, group) in FLAGS.items() if group.in_python]
-        for name in given:
-            if name not in known:
-                raise UserError(f"{name}: no such argument; {nearest(name, known)}")
-        return cls._checked(given, str)
+        names = [name for name, (_, group) in FLAGS.items() if group.in_python]
+        for name in arguments:
+            if name not in names:
+                raise UserError(f"{name}: no such argument; {nearest(name, names)}")
+        return cls._checked(arguments, str)
 
     @classmethod
     def of_flags(cls, parsed: argparse.Namespace, command: str) -> Self:
@@ -183,27 +183,27 @@ class ReportOptions(Section, alias_generator=lambda name: name.rstrip("_"), use_
         return cls._checked({**given, "command": command}, flag_of)
 
     @classmethod
-    def _checked(cls, given: Mapping[str, Any], named: Callable[[str], str]) -> Self:
+    def _checked(cls, values: Mapping[str, Any], named: Callable[[str], str]) -> Self:
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(values)
         except ValidationError as error:
             field, colon, said = first_line(error).partition(": ")
             name = field.partition(".")[0]  # without the place in a list
             raise UserError(f"{named(name) if name in FLAGS else name}{colon}{said}") from error
 
     def _problems(self) -> Iterator[str]:
-        given = self.given.keys()
-        outputs = [flag for flag in OUTPUTS if flag in given]
-        if others := [*outputs[1:], *(flag for flag in REPORT_ONLY if outputs and flag in given)]:
+        flags = self.given.keys()
+        outputs = [flag for flag in OUTPUTS if flag in flags]
+        if others := [*outputs[1:], *(flag for flag in REPORT_ONLY if outputs and flag in flags)]:
             yield f"--{others[0]}: is not allowed with --{outputs[0]}, which writes no report"
-        if "wandb" in given and {"metric", "baseline"} & given:
+        if "wandb" in flags and {"metric", "baseline"} & flags:
             yield "--wandb: shows the planned comparison; --metric and --baseline are not allowed with it"
-        if {"rename", "json"} <= given:
+        if {"rename", "json"} <= flags:
             yield "--rename: is not allowed with --json"
-        if "columns" in given and "table" not in given:
+        if "columns" in flags and "table" not in flags:
             yield "--columns: is allowed only with --table"
         for name, other in (("lower_is_better", "higher_is_better"), ("unpaired", "variance")):
-            if {name, other} <= given:
+            if {name, other} <= flags:
                 yield f"{name}: is not allowed with {other}"
 
     @property

@@ -80,7 +80,7 @@ def warnings(sections: list[Section]) -> list[Warn]:
 
 def name(study: Runs) -> str:
     """What was studied: `position: test accuracy by pos_embed`. It is the title of a report without a finding."""
-    factors = words.listing([words.factor_name(factor, study.names) for factor in study.factors])
+    factors = words.listing([words.factor_name(factor, study.plan.names) for factor in study.factors])
     return f"{study.name}: {study.metric.label}{f' by {factors}' if factors else ''}"
 
 

@@ -31,10 +31,10 @@ def shared_places(estimates: Iterable[Estimate], metric: Metric) -> int:
     """Return the decimals of a column: the median half-width has two significant digits, the smallest at least one."""
     estimates = list(estimates)
     halves = (half_width(estimate) * metric.scale for estimate in estimates)
-    known = sorted(half for half in halves if math.isfinite(half) and half > 0)
-    if not known:
+    widths = sorted(half for half in halves if math.isfinite(half) and half > 0)
+    if not widths:
         return _without_interval([estimate.value for estimate in estimates], metric)
-    return max(decimals(known[(len(known) - 1) // 2]), decimals(known[0]) - 1, 0)
+    return max(decimals(widths[(len(widths) - 1) // 2]), decimals(widths[0]) - 1, 0)
 
 
 def number(value: float, places: int, signed: bool = False) -> str:
@@ -130,8 +130,8 @@ def titled(metric: Metric) -> str:
 
 def seeds(counts: Iterable[int], unit: str = "seed") -> str:
     """Format how many seeds estimates are from: `5 seeds`, or `4 to 5 seeds` where they differ; `unit`: of a policy."""
-    found = set(counts)
-    return plural(max(found), unit) if len(found) == 1 else f"{min(found)} to {max(found)} {unit}s"
+    distinct = set(counts)
+    return plural(max(distinct), unit) if len(distinct) == 1 else f"{min(distinct)} to {max(distinct)} {unit}s"
 
 
 def margin(value: float | None, metric: Metric) -> str:
@@ -284,8 +284,8 @@ def deviations(metric: Metric) -> Format:
     """Means with the standard deviation of the runs, pairs of numbers: `97.1 ± 0.4`. A column shares its decimals."""
 
     def shown(pairs: Sequence[tuple[float, float]]) -> list[str]:
-        known = [Estimate(mean, mean - sd, mean + sd, 0) for mean, sd in pairs]
-        places = shared_places(known, metric)
+        estimates = [Estimate(mean, mean - sd, mean + sd, 0) for mean, sd in pairs]
+        places = shared_places(estimates, metric)
         means, sds = ([number(value * metric.scale, places) for value in values] for values in zip(*pairs))
         return [mean if sd == DASH else f"{mean} ± {sd}" for mean, sd in zip(means, sds)]
 

@@ -15,7 +15,6 @@ from analysis.verdicts import Estimate
 from experiments.metric import Metric
 
 LONGEST, LONGEST_APART = 34, 54  # characters of a name that a figure shows; where more are needed to tell names apart
-MOST_DRAWN = 200  # variants up to which each has a place in a figure
 ONLY_COLOURED = "Drawn: the baseline and the variants with the highest and lowest means. The tables have all."
 LEGEND_LINE, LEGEND_ROW = 12.6, 0.19  # characters of an inch of a legend, with 8 for each mark; its rows in inches
 
@@ -45,16 +44,9 @@ class Styles:
         return f"v{list(self.by_variant).index(variant)}"
 
     @property
-    def drawn(self) -> list[str]:
-        """The variants that have a place of their own in a figure: all, or of very many those with a colour."""
-        return list(self.by_variant) if len(self.by_variant) <= MOST_DRAWN else self.coloured
-
-    @property
     def note(self) -> str:
         """What a caption says where there are more variants than colours, with a leading space."""
-        if len(self.drawn) < len(self.by_variant):
-            return f" {ONLY_COLOURED}"
-        return " Grey: variants without a colour of their own." if len(self.coloured) < len(self.drawn) else ""
+        return " Grey: variants without a colour of their own." * (len(self.coloured) < len(self.by_variant))
 
 
 @style()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -23,7 +23,6 @@ from experiments.errors import UserError
 from experiments.metric import Metric
 
 WIDTH = 6.5  # inches
-MOST_DRAWN = 200  # rows of a figure; of more, the first and the last half as many
 EDGE = 0.03  # of the axis: what is free at both ends
 ROW = 0.31  # inches of a row, two lines of its name
 NAME_LINE = 22  # characters of a line of a row's name
@@ -70,12 +69,6 @@ class Forest:
         values = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(low, high)
         return {value / self.metric.scale: f"{value:.6g}".replace("-", "−") for value in values if low <= value <= high}
 
-    @property
-    def shortened(self) -> Forest:
-        """The rows that a figure has room for."""
-        half = MOST_DRAWN // 2
-        return self if len(self.bars) <= MOST_DRAWN else replace(self, bars=(*self.bars[:half], *self.bars[-half:]))
-
     def place(self, value: float) -> float:
         """Where a value lies on the axis, from 0 to 1."""
         low, high = self.limits
@@ -85,10 +78,10 @@ class Forest:
 @style()
 def draw_forest(forests: Mapping[str, Forest], width: float = WIDTH, new: Callable[..., Any] = Drawing) -> Drawing:
     """Draw forest plots below each other. `forests`: title -> plot; `width`: in inches; `new`: makes the figure."""
-    shown = {title: forest.shortened for title, forest in forests.items()}
-    figure, below = panels(*(max(1.5, 0.9 + ROW * len(forest.bars)) for forest in shown.values()), width=width, new=new)
+    heights = (max(1.5, 0.9 + ROW * len(forest.bars)) for forest in forests.values())
+    figure, below = panels(*heights, width=width, new=new)
     marks = dict[str, Artist]()
-    for number, (axes, (title, forest)) in enumerate(zip(below, shown.items(), strict=True)):
+    for number, (axes, (title, forest)) in enumerate(zip(below, forests.items(), strict=True)):
         axes.set_title(title, loc="left")
         marks |= _draw(axes, forest, f"bar-{number}")
     drawn = [verdict for verdict in VERDICTS if verdict in marks]
@@ -105,7 +98,7 @@ def plot_forest(forests: Mapping[str, Forest], width: float = WIDTH, axes: Axes 
         return draw_forest(forests, width, partial(pyplot.figure, FigureClass=Drawing)).axes[0]
     if len(forests) > 1:
         raise UserError(f"plot: ax: {len(forests)} datasets need a figure of their own; expected one dataset")
-    marks = _draw(axes, next(iter(forests.values())).shortened, "bar-0")
+    marks = _draw(axes, next(iter(forests.values())), "bar-0")
     axes.legend([*marks.values()], verdicts([*marks]), loc="lower left", bbox_to_anchor=(0, 1), ncols=4)
     return axes
 

@@ -154,10 +154,9 @@ def pair_columns(policy: Policy, comparisons: Sequence[Comparison]) -> tuple[Col
         c: Comparison = row.comparison
         return " and ".join(map(str, n_of(c, policy).values())) + (f" ({c.dropped})" if c.dropped else "")
 
-    paired, smallest = policy.unit == "seed", f"minimum detectable difference{metric.difference_unit}"
-    note = (
-        "seeds with a result for both variants; in brackets: seeds without" if paired else "finished runs of each side"
-    )
+    smallest, note = f"minimum detectable difference{metric.difference_unit}", "finished runs of each side"
+    if policy.unit == "seed":
+        note = "seeds with a result for both variants; in brackets: seeds without"
     return (
         Column("n", used, words.digits, sort=lambda row: n_of(row.comparison, policy)["n"], note=note),
         Column("p (adjusted)", "comparison.p_adjusted", words.p_values, "p", detail=True),
@@ -225,7 +224,8 @@ def cost_columns(names: Iterable[str], detail: bool = False) -> tuple[Column, ..
     def cost(name: str) -> Callable[[VariantRow], Any]:
         return lambda row: row.cost[name]
 
-    shown = ((name, *COST[name]) for name in COST if name in names)
     return tuple(
-        Column(label, cost(name), words.each(show), name, note=note, detail=detail) for name, label, show, note in shown
+        Column(label, cost(name), words.each(show), name, note=note, detail=detail)
+        for name, (label, show, note) in COST.items()
+        if name in names
     )

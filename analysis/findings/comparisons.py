@@ -34,10 +34,10 @@ class Comparisons:
     @cached_property
     def untested(self) -> list[str]:
         """The variants of which no comparison has a verdict, so that nothing is known of their place."""
-        known = {
+        tested = {
             variant for pair, comparison in self.family.items() if comparison.verdict != NOT_TESTED for variant in pair
         }
-        return [variant for variant in self.versus if variant not in known]
+        return [variant for variant in self.versus if variant not in tested]
 
     @property
     def ranked(self) -> list[tuple[str, str]]:

@@ -45,10 +45,11 @@ def study_factors(study: Runs, outcomes: Outcomes, policy: Policy) -> Factors:
         cells = frame.loc[values.index, levels.index].to_numpy().T
         return verdicts.factorial(cells, columns, policy.families, policy.looks, paired)
 
-    found = model(values)
+    effects = model(values)
     if outcomes.has_failed:
-        found = cover_failed(found, None if outcomes.chance_unknown else model(tested.counted))
-    return Factors(found, tuple(values.index[list(found.left_out)]))
+        at_chance = tested.values.where(~tested.failed, tested.chance, axis=1)
+        effects = cover_failed(effects, None if outcomes.chance_unknown else model(at_chance))
+    return Factors(effects, tuple(values.index[list(effects.left_out)]))
 
 
 def _incomplete(levels: pd.DataFrame, values: pd.DataFrame, paired: bool) -> str:

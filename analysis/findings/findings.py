@@ -25,8 +25,6 @@ from vit.registry import nearest
 
 SIZES = ("params", "params_fixed", "flops_per_image", "peak_memory_bytes")
 TIMES = ("device_seconds", "images_per_second")
-
-
 NOTHING_ASKED = ReportOptions()
 
 
@@ -63,7 +61,7 @@ class Findings:
     @property
     def counted(self) -> str:
         """What runs of a variant are counted by: seeds, the name of the column that takes their place, or runs."""
-        return self.study.names.get("seed", "seed") if self.policy.unit == "seed" else self.policy.unit
+        return self.study.plan.names.get("seed", "seed") if self.policy.unit == "seed" else self.policy.unit
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -98,8 +96,8 @@ class Findings:
     @cached_property
     def styles(self) -> Styles:
         """How figures name and draw the variants."""
-        known = {variant: mean.value for variant, mean in self.means.of_variants.items() if mean.n}
-        return styles_of(self.variants.typed, self.variants.baseline, known)
+        means = {variant: mean.value for variant, mean in self.means.of_variants.items() if mean.n}
+        return styles_of(self.variants.typed, self.variants.baseline, means)
 
 
 def analyze(study: Runs, options: ReportOptions = NOTHING_ASKED) -> Findings:
@@ -132,20 +130,20 @@ def _findings(study: Runs, options: ReportOptions, datasets: int, dataset: str, 
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
     if study.metric in names:
         of_metric = {str(study.metric): without_math(names[study.metric])}
-        study = replace(study, plan=study.plan.changed(names={**study.names, **of_metric}))
+        study = replace(study, plan=study.plan.changed(names={**study.plan.names, **of_metric}))
     (policy, outcomes), variants = study_policy(study, datasets), study_variants(study, names)
     comparisons = compare_variants(outcomes, variants.baseline, policy)
     means = study_means(study, outcomes.values)
     return Findings(study, policy, variants, outcomes, means, comparisons, options, dataset)
 
 
-def _new_names(renamed: Sequence[str], known: Sequence[str]) -> dict[str, str]:
+def _new_names(renamed: Sequence[str], old_names: Sequence[str]) -> dict[str, str]:
     """Old name -> new name. Of OLD=NEW, OLD is the longest known name before a "=". Raises `UserError`."""
     names = {}
     for text in renamed:
-        olds = [name for name in known if text.startswith(f"{name}=") and text[len(name) + 1 :].strip()]
+        olds = [name for name in old_names if text.startswith(f"{name}=") and text[len(name) + 1 :].strip()]
         if not olds:
-            listed = nearest(text.rpartition("=")[0], list(dict.fromkeys(known)))
+            listed = nearest(text.rpartition("=")[0], list(dict.fromkeys(old_names)))
             raise UserError(f"--rename: {text!r} begins with no variant, metric or dataset; {listed}")
         old = max(olds, key=len)
         names[old] = checked_math(text[len(old) + 1 :], "rename")

@@ -38,9 +38,9 @@ class Means:
 
     def best_of(self, variants: Collection[str]) -> list[str]:
         """Those of the variants with the best mean of the study's metric; several where they are equal."""
-        known = {variant: mean.value for variant, mean in self.of_variants.items() if mean.n and variant in variants}
-        best = (min if self.metric.lower_is_better else max)(known.values(), default=None)
-        return [variant for variant, value in known.items() if value == best]
+        means = {variant: mean.value for variant, mean in self.of_variants.items() if mean.n and variant in variants}
+        best = (min if self.metric.lower_is_better else max)(means.values(), default=None)
+        return [variant for variant, value in means.items() if value == best]
 
     @property
     def best(self) -> str | None:

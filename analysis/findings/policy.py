@@ -57,11 +57,6 @@ class Outcomes:
         """Whether a failed run has no chance level, so that nothing is shown of variants with failed runs."""
         return bool(self.chance[self.failed.any()].isna().any())
 
-    @property
-    def counted(self) -> pd.DataFrame:
-        """The values, where failed runs count at chance level."""
-        return self.values.where(~self.failed, self.chance, axis=1)
-
 
 def study_policy(study: Runs, datasets: int = 1) -> tuple[Policy, Outcomes]:
     """How the verdicts of a study are reached, one of so many `datasets`, and what its runs have reached."""

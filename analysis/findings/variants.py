@@ -41,7 +41,7 @@ def study_variants(study: Runs, renamed: Mapping[str, str] = MappingProxyType({}
 
     Raises `UserError` for a name that two variants would have.
     """
-    names, factors = study.variants, {factor: factor_name(factor, study.names) for factor in study.factors}
+    names, factors = study.variants, {factor: factor_name(factor, study.plan.names) for factor in study.factors}
     brief, own = _brief(study), own_names(study)
     labels = {**study.plan.labels, **{own[old]: new for old, new in renamed.items() if old in own}}
     labels = {variant: checked_math(label, "labels") for variant, label in labels.items() if variant in brief}
@@ -59,7 +59,7 @@ def own_names(study: Runs) -> dict[str, str]:
 
 
 def _brief(study: Runs) -> dict[str, str]:
-    variants, factors = study.variants, {factor: factor_name(factor, study.names) for factor in study.factors}
+    variants, factors = study.variants, {factor: factor_name(factor, study.plan.names) for factor in study.factors}
     heads = list(factors.values())
     if not heads or study.plan.one_change:
         return {variant: variant for variant in variants}

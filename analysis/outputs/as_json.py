@@ -14,6 +14,7 @@ from analysis.words import plain
 from analysis.write.document import Warn
 
 SCHEMA = 1
+SHARED = ("schema", "metric", "lower_is_better", "baseline", "margin", "level")  # equal on all datasets
 
 
 def as_dict(findings: Findings) -> dict[str, Any]:
@@ -59,9 +60,8 @@ def warning_texts(warnings: Iterable[Warn]) -> list[str]:
 def across_dict(studies: Mapping[str, Findings]) -> dict[str, Any]:
     """Dataset -> `as_dict` of its study; and on which datasets each variant is shown to differ from the baseline."""
     datasets = {name: as_dict(findings) for name, findings in studies.items()}
-    same = ("schema", "metric", "lower_is_better", "baseline", "margin", "level")
     counted = [{"variant": row.variant, **row.shown} for row in across_rows(studies) if row.shown]
-    shared = {key: next(iter(datasets.values()))[key] for key in same}
+    shared = {key: next(iter(datasets.values()))[key] for key in SHARED}
     return {**shared, "against_baseline": counted, "datasets": datasets}
 
 

@@ -9,7 +9,11 @@ from analysis.findings.conduct import two_scales
 from experiments.errors import UserError
 from vit.registry import did_you_mean
 
-RELATIONS = {("better", "than"): "better", ("worse", "than"): "worse", ("equivalent", "to"): "equivalent"}
+RELATIONS: dict[tuple[str, ...], str] = {
+    ("better", "than"): "better",
+    ("worse", "than"): "worse",
+    ("equivalent", "to"): "equivalent",
+}
 EXPECTED = "expected A better than B, A worse than B or A equivalent to B; a name with spaces in quotes"
 
 
@@ -19,11 +23,11 @@ def gate(findings: Findings, text: str) -> tuple[Literal[0, 1], str]:
     Raises `UserError` naming what the text lacks, a pair that is not compared, and one whose values do not tell.
     """
     a, relation, b = _parsed(text)
-    known = {name: variant for variant, name in findings.variants.brief.items()}
+    variant_of = {name: variant for variant, name in findings.variants.brief.items()}
     for name in (a, b):
-        if name not in known:
-            raise UserError(f"--gate: {name!r} is not a variant; {did_you_mean(name, known, EXPECTED)}")
-    pair, family = (known[a], known[b]), findings.comparisons.family
+        if name not in variant_of:
+            raise UserError(f"--gate: {name!r} is not a variant; {did_you_mean(name, variant_of, EXPECTED)}")
+    pair, family = (variant_of[a], variant_of[b]), findings.comparisons.family
     if pair not in family and pair[::-1] not in family:
         raise UserError(f"--gate: {a!r} and {b!r} are not compared: expected two variants of a pair that is tested")
     _check_values(findings, pair)
@@ -52,9 +56,7 @@ def _check_values(findings: Findings, pair: tuple[str, str]) -> None:
 
 def _parsed(text: str) -> tuple[str, str, str]:
     try:
-        parts = shlex.split(text)
-    except ValueError as error:
+        a, *relation, b = shlex.split(text)
+        return a, RELATIONS[tuple(relation)], b
+    except (ValueError, KeyError) as error:
         raise UserError(f"--gate: {text!r} is not allowed: {EXPECTED}") from error
-    if len(parts) != 4 or (parts[1], parts[2]) not in RELATIONS:
-        raise UserError(f"--gate: {text!r} is not allowed: {EXPECTED}")
-    return parts[0], RELATIONS[parts[1], parts[2]], parts[3]

@@ -37,8 +37,6 @@ PAIR_FIELDS: dict[Key, Value] = {
     **{"p": "comparison.p_adjusted", "verdict": "comparison.verdict", "reason": "comparison.reason"},
 }
 """What the table of pairs holds."""
-
-
 EFFECT_FIELDS: dict[Key, Value] = {
     **{"factor": "term", "level": "level", "reference": "reference"},
     **{end: f"adjusted.{end}" for end in ("value", "low", "high")},

@@ -6,7 +6,7 @@ Reichart, Transactions of the Association for Computational Linguistics 5 (2017)
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -50,19 +50,18 @@ def document_of(
     if any(findings.variants.others for findings in studies.values()):
         items.append(replace(forest_plot(studies), beside=False))
     runs, curves = (pd.concat(frames) for frames in zip(*((f.runs, f.study.curves) for f in studies.values())))
-    origins = {name: origin(findings.study) for name, findings in studies.items()}
     made = dict.fromkeys(filter(None, [*(commands(f.study) for f in studies.values()), command]))
     sections = [
         Section("result", "Results", items, frames={"runs": runs, "curves": curves}),
         *(
-            Section(f"provenance-{number}", f"{name}: provenance", present(facts))
-            for number, (name, facts) in enumerate(origins.items())
+            Section(f"provenance-{number}", f"{name}: provenance", present(origin(findings.study)))
+            for number, (name, findings) in enumerate(studies.items())
         ),
         Section("reproduce", "Reproduce", list(map(Code, made))),
     ]
+    finding = "".join(_told(studies)[:1]).removesuffix(".")
     return Document(
-        title="".join(_told(studies)[:1]).removesuffix(".")
-        or f"{words.titled(metric)} over {words.listing(list(studies))}",
+        title=finding or f"{words.titled(metric)} over {words.listing(list(studies))}",
         description=sources[0].plan.description if len(sources) == 1 else "",
         summary=" ".join(f"{name}: {summary(findings)}" for name, findings in studies.items()),
         headline=tuple(answer(studies)),
@@ -102,10 +101,10 @@ def across_rows(studies: Mapping[str, Findings]) -> list[AcrossRow]:
     """A row for each variant of any dataset."""
     of = {name: {row.variant: row for row in findings.rows} for name, findings in studies.items()}
     baseline, rows = next(iter(studies.values())).variants.baseline, list[AcrossRow]()
-    for variant in dict.fromkeys(variant for known in of.values() for variant in known):
-        first = next(known[variant] for known in of.values() if variant in known)
+    for variant in dict.fromkeys(variant for rows_of in of.values() for variant in rows_of):
+        first = next(rows_of[variant] for rows_of in of.values() if variant in rows_of)
         lost = replace(first, levels={}, mean=UNKNOWN, comparison=NO_RUN, rank=None, mark="", cost={})
-        on = {name: known.get(variant) or replace(lost, dataset=name) for name, known in of.items()}
+        on = {name: rows_of.get(variant) or replace(lost, dataset=name) for name, rows_of in of.items()}
         named = {word: [name for name, row in on.items() if row.comparison.verdict == word] for word in COUNTED}
         rows.append(AcrossRow(variant, first.name, on, named if variant != baseline else {}))
     return rows
@@ -116,12 +115,9 @@ def answer(studies: Mapping[str, Findings]) -> list[str]:
     rows = across_rows(studies)
     if len(rows) == 1:
         return [f"{name}: {headline(study_sections(findings))[0]}" for name, findings in studies.items()]
-    untested = [
-        f"{words.quoted(row.name)} on {name} ({outcome.comparison.reason})"
-        for row in rows
-        for name, outcome in row.on.items()
-        if row.shown and outcome.comparison.verdict == NOT_TESTED
-    ]
+    on_each = [(row.name, name, outcome.comparison) for row in rows if row.shown for name, outcome in row.on.items()]
+    lost = [(variant, name, compared.reason) for variant, name, compared in on_each if compared.verdict == NOT_TESTED]
+    untested = [f"{words.quoted(variant)} on {name} ({reason})" for variant, name, reason in lost]
     left_out = f"Not tested: {first_few(untested)}." if untested else ""
     return [*filter(None, [" ".join(_told(studies)), left_out])]
 
@@ -133,14 +129,12 @@ def _told(studies: Mapping[str, Findings]) -> list[str]:
     for row in sorted(rows, key=lambda row: -len(row.shown["better"])):
         if any(outcome.comparison.verdict != NOT_TESTED for outcome in row.on.values()):
             groups.setdefault(_said(row, first), []).append(row.name)
-    told = [(text, names) for text, names in groups.items()][: 1 if len(groups) > 2 else 2]
-    said = [
-        f"{words.names(names) if len(names) <= MOST_NAMED else f'{len(names)} of {len(rows)} variants'} "
-        f"{'is' if len(names) == 1 else 'are'} {text}."
-        for text, names in told
-    ]
-    rest = sum(map(len, groups.values())) - sum(len(names) for _, names in told)
-    return [*said, *[f"The {words.plural(rest, 'other variant')}: see the table."] * bool(rest)]
+    said, rest = list[str](), sum(map(len, groups.values()))
+    for text, names in [*groups.items()][: 1 if len(groups) > 2 else 2]:
+        who = words.names(names) if len(names) <= MOST_NAMED else f"{len(names)} of {len(rows)} variants"
+        said.append(f"{who} {'is' if len(names) == 1 else 'are'} {text}.")
+        rest -= len(names)
+    return said + [f"The {words.plural(rest, 'other variant')}: see the table."] * bool(rest)
 
 
 def _said(row: AcrossRow, first: Findings) -> str:
@@ -167,10 +161,14 @@ def studies_table(
     metric, variants, sd, rows = first.means.metric, first.variants, spread == "sd", across_rows(studies)
     labelled = any(findings.variants.labelled for findings in studies.values())
     columns: dict[Key, Column] = {"variant": Column("variant", "name", key=True, math=labelled)}
-    fields: dict[Key, Value] = {"variant": "variant", **{word: _count(word) for word in COUNTED}}
+
+    def count(verdict: str) -> Value:
+        return lambda row: len(row.shown[verdict]) if row.shown else None
+
+    fields: dict[Key, Value] = {"variant": "variant", **{word: count(word) for word in COUNTED}}
     for dataset, findings in studies.items():
-        columns["dataset", dataset], own = _of_dataset(dataset, findings, metric, sd)
-        fields |= own
+        columns["dataset", dataset], of_dataset = _of_dataset(dataset, findings, metric, sd)
+        fields |= of_dataset
     columns |= {word: Column(f"{word} on", fields[word], words.counts) for word in COUNTED}
     keys = chosen(columns, names, [*columns][:-1])
     after = "standard deviation of the runs" if sd else f"{words.CONFIDENCE} interval"
@@ -187,10 +185,6 @@ def studies_table(
     return Table("across", caption, rows, tuple(columns[key] for key in keys), fields, (note,))
 
 
-def _count(verdict: str) -> Callable[[AcrossRow], int | None]:
-    return lambda row: len(row.shown[verdict]) if row.shown else None
-
-
 def _of_dataset(dataset: str, findings: Findings, metric: Metric, sd: bool) -> tuple[Column, dict[Key, Value]]:
     """The column of a dataset, its mean marked with its verdict, and what the CSV holds of it."""
     deviations = findings.means.deviations[metric]
@@ -202,9 +196,9 @@ def _of_dataset(dataset: str, findings: Findings, metric: Metric, sd: bool) -> t
         return mean(row).value, deviations.get(row.variant, math.nan)
 
     def mark(row: AcrossRow) -> str:
-        own = row.on[dataset]
-        sign = "" if own.comparison.verdict == "baseline" else verdict_mark(own.comparison.verdict)
-        return f"{sign} best" if own.mark == "best" else sign
+        outcome = row.on[dataset]
+        sign = "" if outcome.comparison.verdict == "baseline" else verdict_mark(outcome.comparison.verdict)
+        return f"{sign} best" if outcome.mark == "best" else sign
 
     value, show = (both, words.deviations(metric)) if sd else (mean, words.intervals(metric))
     shown = Column(f"{dataset}{metric.unit}", value, show, sort=lambda row: mean(row).value, mark=mark)

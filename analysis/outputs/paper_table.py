@@ -65,17 +65,17 @@ def _columns(findings: Findings) -> dict[Key, Column]:
     """The columns of the report's tables of variants that have a name."""
     tables = [variants_table(findings), metrics_table(findings), cost_table(findings)]
     baseline = baseline_name(findings.variants)
-    known = dict[Key, Column]()
+    columns = dict[Key, Column]()
     for column in (column for table in tables for column in table.columns if column.field):
-        known.setdefault(column.field, column)
-    shown = replace(known["difference"], value=_tested_difference, math=findings.variants.labelled)
+        columns.setdefault(column.field, column)
+
+    def tested(row: VariantRow) -> Estimate:
+        return UNKNOWN if row.comparison.verdict == NOT_TESTED else difference(row)
+
+    shown = replace(columns["difference"], value=tested, math=findings.variants.labelled)
     if len(words.without_math(baseline)) > SHORT_NAME:
         shown = replace(shown, label=shown.label.replace(f" from {baseline}", ""))
-    return known | {"difference": shown}
-
-
-def _tested_difference(row: VariantRow) -> Estimate:
-    return UNKNOWN if row.comparison.verdict == NOT_TESTED else difference(row)
+    return columns | {"difference": shown}
 
 
 def _with_deviations(column: Column, metric: Metric, findings: Findings) -> tuple[Column, Value]:

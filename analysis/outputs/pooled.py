@@ -103,12 +103,8 @@ def _effect(name: str, findings: Findings, a: Settings, b: Settings) -> Effect:
     """The difference of a - b in a study."""
     settings = {variant: changed for variant, _, changed in computed(findings.study)}
     x_variants, y_variants = ([v for v, of in settings.items() if _has(of, side)] for side in (a, b))
-    pairs = [
-        (x, y)
-        for x in x_variants
-        for y in y_variants
-        if x != y and not _other_changes(settings[x], settings[y], {*a, *b})
-    ]
+    both = [(x, y) for x in x_variants for y in y_variants if x != y]
+    pairs = [(x, y) for x, y in both if not _other_changes(settings[x], settings[y], {*a, *b})]
     if len(pairs) != 1:
         several = "; ".join(f"{x!r} - {y!r}" for x, y in pairs)
         why = f"several pairs: {several}; add settings" if pairs else "no pair that differs in these settings alone"
@@ -159,32 +155,26 @@ def computed(study: Runs) -> list[tuple[str, int, dict[str, Any]]]:
 def pooled_document(pooled: Pooled, command: str) -> Document:
     """The report: a row for each study and one for all, a figure, and the command."""
     metric, effects, seeds, studies = pooled.metric, pooled.effects, pooled.seeds, pooled.studies
-    above, known = sum(effect.above for effect in effects), studies.n > 0
+    above, has_studies = sum(effect.above for effect in effects), studies.n > 0
     rows = [(effect.study, f"{effect.rate:g}", f"{effect.above} of {effect.mean.n}", effect.mean) for effect in effects]
     rows.append(("these studies, over seeds", "", f"{above} of {seeds.n}", seeds))
-    rows += [("these studies, over studies", "", "", studies)] * known
+    rows += [("these studies, over studies", "", "", studies)] * has_studies
     records = [dict(zip(("study", "rate", "above", "difference"), row)) for row in rows]
     shown = Bars(metric, "difference", lambda row: "shown" if row["difference"].excludes_zero else "not shown")
-    columns = (
-        Column("study", "study", key=True),
-        Column("learning rate", "rate"),
-        Column("seeds above 0", "above"),
-        replace(signed_column(metric, "difference", "difference"), bars=shown),
-    )
+    names = (Column("study", "study", key=True), Column("learning rate", "rate"), Column("seeds above 0", "above"))
+    columns = (*names, replace(signed_column(metric, "difference", "difference"), bars=shown))
     caption = (
         f"{words.capital(metric.label)}, {pooled.pair}: mean over the seeds of each study and of these studies together"
-        f"{', and mean of the means of studies' * known}, with Student's {words.CONFIDENCE} intervals."
+        f"{', and mean of the means of studies' * has_studies}, with Student's {words.CONFIDENCE} intervals."
     )
     said = f"{pooled.pair}: {above} of {seeds.n} seeds above 0, {_text(seeds, metric)} in these studies"
-    said += f" and {_text(studies, metric)} over {studies.n} studies." if known else "."
+    said += f" and {_text(studies, metric)} over {studies.n} studies." if has_studies else "."
     table = Table("pooled", caption, records, columns)
     plot = Plot("pooled", lambda: draw_forest(table.forests), "The rows of the table.", beside=True)
-    sections = [
-        Section("pooled", "Pooled effect", [table, plot]),
-        Section("reproduce", "Reproduce", [Code(command)] * bool(command)),
-    ]
+    reproduce = Section("reproduce", "Reproduce", [Code(command)] * bool(command))
     over = f"{words.capital(metric.label)} over {words.plural(len(effects), 'study', 'studies')}."
     title = f"{pooled.pair}: {words.points(seeds, metric, signed=True)} in these studies"
+    sections = [Section("pooled", "Pooled effect", [table, plot]), reproduce]
     return Document(title, "", over, (said, AFTER), [], sections)
 
 

@@ -73,8 +73,8 @@ def _setting(study: Runs) -> str:
     """What the runs of a study share: dataset, images, size of the model, epochs; and its factors."""
     recorded = sorted({int(n) for n in study.runs["train_images"].dropna()})
     images = recorded or [n for n in [study.base.get("data.train_limit")] if n]
-    known = {path: study.base[path] for path in SETTING if path in study.base and path not in study.varied}
-    parts = {path: SETTING[path].format(value) for path, value in known.items()}
+    settings = {path: study.base[path] for path in SETTING if path in study.base and path not in study.varied}
+    parts = {path: SETTING[path].format(value) for path, value in settings.items()}
     counted = f"{words.listing([words.count(n) for n in images])} training images" if images else ""
     shown = filter(None, [parts.pop("data.name", ""), counted, *parts.values()])
     return f"{', '.join(shown)}; factors: {words.listing(list(study.factors))}"

@@ -17,16 +17,16 @@ def question(findings: Findings) -> Section | None:
     cost, means, styles = findings.cost, findings.means, findings.styles
     if cost.isna().all(axis=None):
         return None
-    known = cost.loc[[variant for variant in findings.variants.names if means.of(variant).n]]
-    drawn = known[known.index.isin(styles.drawn)]
+    measured = cost.loc[[variant for variant in findings.variants.names if means.of(variant).n]]
     mixed = len(findings.conduct.hardware) > 1  # then times say more about the machine than about the variant
-    equal = (known[["params", "flops_per_image"]].max() <= 1.01 * known[["params", "flops_per_image"]].min()).all()
-    kinds = {n: COST[n][0] for n in DRAWN if known[n].nunique() > 1 and not (mixed and n == "device_seconds")}
+    sizes = measured[["params", "flops_per_image"]]
+    equal = (sizes.max() <= 1.01 * sizes.min()).all()
+    kinds = {n: COST[n][0] for n in DRAWN if measured[n].nunique() > 1 and not (mixed and n == "device_seconds")}
     caption = (
         f"{words.titled(means.metric)} against cost: mean and {words.CONFIDENCE} interval of each variant. "
         f"Marks at nearly the same cost are drawn side by side.{styles.note}"
     )
-    plot = Plot("cost", lambda: draw_costs(drawn, kinds, means.of_variants, means.metric, styles), caption)
+    plot = Plot("cost", lambda: draw_costs(measured, kinds, means.of_variants, means.metric, styles), caption)
     items = present(plot if kinds and not equal else None, cost_table(findings))
     return Section("cost", "Cost", items, warnings=_slow(findings))
 

@@ -21,10 +21,8 @@ MOST_INTERVALS = 2  # factors up to which the answer has the interval of each
 ADJUSTED = (
     "Intervals hold for all effects of factors and all pairs of variants together, and verdicts are read from them."
 )
-CAPTIONS = {
-    "contrasts": "Effect of each factor, averaged over the other factors: the difference from one level to another.",
-    "interactions": "Interactions: what each combination of the levels of two factors has beyond the effects of both.",
-}
+CONTRASTS = "Effect of each factor, averaged over the other factors: the difference from one level to another."
+INTERACTIONS = "Interactions: what each combination of the levels of two factors has beyond the effects of both."
 
 
 def question(findings: Findings) -> Section | None:
@@ -153,12 +151,10 @@ def factor_tables(findings: Findings) -> list[Table]:
     fields: dict[Key, Value] = {"factor": "term", "level": "level"}
     of_levels = {**fields, "reference": "reference", "diff": "alone", **tested}
     columns = (name("factor"), levels("from → to"), difference, verdict, p)
-    contrasts = Table("contrasts", CAPTIONS["contrasts"], rows, columns, of_levels, (ADJUSTED,))
-    columns = (name("factors"), levels("levels"), beyond, verdict, p)
+    contrasts = Table("contrasts", CONTRASTS, rows, columns, of_levels, (ADJUSTED,))
+    columns, of_cells = (name("factors"), levels("levels"), beyond, verdict, p), {**fields, "effect": "alone", **tested}
     notes = (f"An effect is zero for all combinations if there is no interaction. {ADJUSTED}",)
-    beyond_both, fields = model.interactions, {**fields, "effect": "alone", **tested}
-    about = CAPTIONS["interactions"]
-    return [contrasts, Table("interactions", about, beyond_both, columns, fields, notes, folded=True)]
+    return [contrasts, Table("interactions", INTERACTIONS, model.interactions, columns, of_cells, notes, folded=True)]
 
 
 def _levels(effect: Effect) -> str:

@@ -21,17 +21,14 @@ def curves(findings: Findings) -> Section | None:
     if rows.empty:
         return Section("curves", "Learning curves", frames=frames)
     runs = rows.groupby(["metric", "variant"])["run"].nunique()
-    few, many = runs.min() < FEWEST_FOR_BAND, runs.max() >= FEWEST_FOR_BAND
-    both = few and many
-    labels = [Metric(name).label for name in rows["metric"].unique()]
-    caption = [
-        f"Learning curves: {words.listing(labels)} by epoch.",
-        f"{'Thick line' if few else 'Line'}: mean over the finished runs.",
-        f"Band: its {words.CONFIDENCE} interval{f', from {FEWEST_FOR_BAND} runs on' if both else ''}." if many else "",
-        f"Thin lines: the runs{f', where there are fewer than {FEWEST_FOR_BAND}' if both else ''}." if few else "",
-        ONLY_COLOURED if styles.note else "",
-    ]
-    plot = Plot("curves", lambda: draw_curves(rows, styles), " ".join(filter(None, caption)))
+    few, many = bool(runs.min() < FEWEST_FOR_BAND), bool(runs.max() >= FEWEST_FOR_BAND)
+    from_on, below = f", from {FEWEST_FOR_BAND} runs on", f", where there are fewer than {FEWEST_FOR_BAND}"
+    labels = words.listing([Metric(name).label for name in rows["metric"].unique()])
+    caption = f"Learning curves: {labels} by epoch. {'Thick line' if few else 'Line'}: mean over the finished runs."
+    caption += f" Band: its {words.CONFIDENCE} interval{from_on * few}." * many
+    caption += f" Thin lines: the runs{below * many}." * few
+    caption += f" {ONLY_COLOURED}" * bool(styles.note)
+    plot = Plot("curves", lambda: draw_curves(rows, styles), caption)
     return Section("curves", "Learning curves", [plot], frames=frames)
 
 

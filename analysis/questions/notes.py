@@ -118,12 +118,10 @@ def _fewer(findings: Findings) -> list[Warn]:
     policy, brief = findings.policy, findings.variants.brief
     tested = findings.outcomes.at(policy.looks)
     has_ended = tested.values.notna() | tested.failed
-    known = {variant: list(tested.values.index[has_ended[variant]]) for variant in has_ended}
-    said = []
-    most = max(map(len, known.values()))
-    everywhere = sorted({seed for seeds in known.values() for seed in seeds})
-    for variant, seeds in known.items():
-        expected = sorted(tested.values.index) if policy.looks.plan else everywhere
+    seeds_of = {variant: list(tested.values.index[has_ended[variant]]) for variant in has_ended}
+    said, most = [], max(map(len, seeds_of.values()))
+    expected = sorted(tested.values.index if policy.looks.plan else {seed for of in seeds_of.values() for seed in of})
+    for variant, seeds in seeds_of.items():
         lost = [str(seed) for seed in expected if seed not in seeds]
         if policy.unit == "run" and len(seeds) < most:
             said.append(f"{brief[variant]} has {words.plural(len(seeds), 'run')}")
@@ -135,16 +133,15 @@ def _fewer(findings: Findings) -> list[Warn]:
 
 def _covered(findings: Findings) -> str:
     """What failed runs do to the verdicts."""
-    comparisons = findings.comparisons
-    pairs = [*comparisons.versus.values(), *comparisons.other_pairs.values()]
-    unknown = " Their chance level is not known: their variants have means, but are not tested."
-    covered = (
-        " Intervals and verdicts also cover what the runs show if failed runs count at chance level; verdicts that "
-        f"this changes: {sum(compared.depends_on_failed for compared in pairs)}."
-    )
     if not findings.variants.others:
         return ""
-    return unknown if findings.outcomes.chance_unknown else covered
+    if findings.outcomes.chance_unknown:
+        return " Their chance level is not known: their variants have means, but are not tested."
+    changed = sum(comparison.depends_on_failed for comparison in findings.comparisons.family.values())
+    return (
+        " Intervals and verdicts also cover what the runs show if failed runs count at chance level; verdicts that "
+        f"this changes: {changed}."
+    )
 
 
 def _code_and_machines(conduct: Conduct) -> list[Warn]:
@@ -159,14 +156,14 @@ def _code_and_machines(conduct: Conduct) -> list[Warn]:
     times = f"Times are comparable only between runs on the same hardware, and {shared}"
     machines = f"The runs used {len(hardware)} kinds of hardware: {'; '.join(hardware)}."
     versions = f"The runs used {len(torch)} versions of PyTorch: {words.listing(torch)}."
-    known = (
+    warnings = (
         (commits > 1, Warn(f"The runs come from {commits} different commits.", where, "code")),
         (ended["dirty"].eq(True).any(), Warn("Some runs come from code with uncommitted changes.", where, "code")),
         (ended["plugin_committed"].eq(False).any(), copied),
         (len(hardware) > 1, Warn(machines, times, "hardware")),
         (len(torch) > 1, Warn(versions, weights, "versions")),
     )
-    return [warning for applies, warning in known if applies]
+    return [warning for applies, warning in warnings if applies]
 
 
 def _some(names: Sequence[str]) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 from analysis import words
 from analysis.findings import Findings, columns
 from analysis.findings.rows import VariantRow
-from analysis.runs.runs import ENDED
 from analysis.verdicts import Comparison
 from analysis.verdicts.comparisons import CEILING, NOT_TESTED
 from analysis.write.document import Section, present
@@ -88,8 +87,8 @@ def against_baseline(findings: Findings) -> str:
     }
     parts = list[str]()
     for verdict, head in heads.items():
-        if chosen := {name: comparison for name, comparison in versus.items() if comparison.verdict == verdict}:
-            parts.append(f"{head}: {_sizes(verdict, chosen, versus, metric)}")
+        if same := {name: comparison for name, comparison in versus.items() if comparison.verdict == verdict}:
+            parts.append(f"{head}: {_sizes(verdict, same, versus, metric)}")
     baseline = f"{variants.name(variants.baseline)} ({findings.means.text(variants.baseline)})"
     if parts[0].startswith((f"{up}: ", f"{down}: ")):
         parts[0] = words.capital(parts[0].replace(":", f" {metric.label} than {baseline}:", 1))
@@ -102,24 +101,24 @@ def against_baseline(findings: Findings) -> str:
     return "; ".join([*parts, *_not_tested(versus)]) + "."
 
 
-def _sizes(verdict: str, chosen: Mapping[str, Comparison], versus: Mapping[str, Comparison], metric: Metric) -> str:
+def _sizes(verdict: str, same: Mapping[str, Comparison], versus: Mapping[str, Comparison], metric: Metric) -> str:
     """The variants with one verdict: each with its difference, or how many."""
-    places, diffs = _places(versus, metric), [*chosen.values()]
+    places, diffs = _places(versus, metric), [*same.values()]
     differs, undecided = verdict in ("better", "worse"), verdict == "not shown"
-    if len(chosen) > MOST_LISTED:
-        counted = f"{len(chosen)} of {sum(comparison.verdict != NOT_TESTED for comparison in versus.values())} variants"
+    if len(same) > MOST_LISTED:
+        counted = f"{len(same)} of {sum(comparison.verdict != NOT_TESTED for comparison in versus.values())} variants"
         spread = words.points_range([comparison.diff for comparison in diffs], metric, not differs, places)
         largest = max(abs(comparison.diff.value) for comparison in diffs)
-        most = [name for name, comparison in chosen.items() if abs(comparison.diff.value) == largest]
+        most = [name for name, comparison in same.items() if abs(comparison.diff.value) == largest]
         if differs:
             return f"{counted}, by {spread}{f' (most: {words.names(most)})' if len(most) <= MOST_LISTED else ''}"
         ends = min(c.adjusted.low for c in diffs), max(c.adjusted.high for c in diffs)
         low, high = (words.number(end * metric.scale, places, True) for end in ends)
         return f"{counted} (means {spread}, intervals from {low} to {high})" if undecided else counted
     if not (differs or undecided):
-        return words.names(chosen)
+        return words.names(same)
     few = len(versus) <= MOST_INTERVALS
-    sizes = [(words.quoted(name), _size(comparison, metric, places, few)) for name, comparison in chosen.items()]
+    sizes = [(words.quoted(name), _size(comparison, metric, places, few)) for name, comparison in same.items()]
     if undecided:
         return words.listing([f"{name} ({size})" for name, size in sizes])
     return ", ".join(f"{name} by {size}" for name, size in sizes)
@@ -193,13 +192,13 @@ def limits(findings: Findings) -> str:
     """
     metric, margin, unit = findings.means.metric, findings.policy.margin, findings.counted
     family = findings.comparisons.family.values()
-    known = [c for c in family if math.isfinite(c.detectable) and c.verdict == c.verdict_of_finished == "not shown"]
-    if not known:
+    undecided = [c for c in family if math.isfinite(c.detectable) and c.verdict == c.verdict_of_finished == "not shown"]
+    if not undecided:
         return ""
-    median, often = sorted(known, key=lambda c: c.detectable)[(len(known) - 1) // 2], "in four of five studies"
+    median, often = sorted(undecided, key=lambda c: c.detectable)[(len(undecided) - 1) // 2], "in four of five studies"
     smallest = median.detectable
     if metric.is_share and smallest >= 1:
-        seeds = words.seeds((n for c in known for n in c.runs), unit)
+        seeds = words.seeds((n for c in undecided for n in c.runs), unit)
         return f"By the spread of these runs, {seeds} are too few to notice any difference {often}."
     size = words.number(smallest * metric.scale, words.decimals(smallest * metric.scale))
     said = f"By the spread of these runs, a difference of about {size}{metric.points} would be noticed {often}"
@@ -225,42 +224,24 @@ def without_comparison(findings: Findings) -> list[str]:
 
 
 def not_testable(findings: Findings) -> list[str]:
-    """Why nothing is tested against the baseline, and what to do."""
+    """Why nothing is tested against the baseline."""
     variants, means, baseline = findings.variants, findings.means, findings.variants.baseline
-    name, metric, unit, counted = words.quoted(baseline), means.metric, findings.policy.unit, findings.counted
+    name, metric, counted = words.quoted(baseline), means.metric, findings.counted
     if not means.of(baseline).n:
-        said = f"Nothing can be compared with the baseline {name}: no run of it has {words.article(metric.label)}."
-        return [said, *_without_baseline(findings)]
+        return [f"Nothing can be compared with the baseline {name}: no run of it has {words.article(metric.label)}."]
     compared = {variants.brief[variant]: findings.comparisons.versus[variant] for variant in variants.others}
     reasons = {comparison.reason for comparison in compared.values()}
     said = words.capital("; ".join(_not_tested(compared, f" against {name}"))) + "."
     few = {"one common seed", "no common seed", "one run", "no run"}
-    if reasons <= few and (known := [v for v in variants.others if means.of(v).n]):
-        best = means.best if means.best in known else known[0]
+    if reasons <= few and (measured := [v for v in variants.others if means.of(v).n]):
+        best = means.best if means.best in measured else measured[0]
         each = ", ".join(f"{words.quoted(variant)} {means.text(variant)}" for variant in (best, baseline))
-        single = means.of(baseline).n == 1 or all(means.of(variant).n == 1 for variant in known)
+        single = means.of(baseline).n == 1 or all(means.of(variant).n == 1 for variant in measured)
         untested = f"With a single {counted} no statistical test against {name} is possible." if single else said
         said = f"{words.titled(metric)}: {each}. {untested}"
-    if any(str(reason).startswith("failed runs") for reason in reasons):
-        return [said, f"Find out why runs failed before you train more {counted}s."]
     more = "For more runs, train more seeds" if counted == "seed" else "Train more runs of each variant"
     more += ": a test needs at least two, better five."
-    return [said, *([more] if reasons != {f"no spread over the {unit}s"} else [])]
-
-
-def _without_baseline(findings: Findings) -> list[str]:
-    """What to do where no run of the baseline has a result."""
-    means, counts = findings.means, findings.conduct.counts.loc[findings.variants.baseline]
-    no_help = f"More {findings.counted}s will not help"
-    if counts["finished"]:
-        others = words.listing([name for name in means.by_metric if name != means.metric]) or "none"
-        tested = " Runs that were trained with --test false have no test metrics." * means.metric.startswith("test/")
-        return [f"{no_help}; choose another metric with --metric. The runs have {others}.{tested}"]
-    if counts[list(ENDED)].sum() < counts.sum():
-        return []
-    known = sum(mean.n > 0 for mean in means.of_variants.values())
-    advice = "choose another baseline" if known > 1 else f"find out why {'all ' if not known else ''}runs failed"
-    return [f"All runs of the baseline ({counts.sum()}) ended without a result. {no_help}; {advice}."]
+    return [said, *([more] if reasons <= few else [])]
 
 
 def baseline_table(findings: Findings) -> Table:

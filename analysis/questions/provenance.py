@@ -69,20 +69,18 @@ def trained_on(findings: Findings) -> Table | None:
     def of(show: Callable[[pd.DataFrame], Any]) -> Callable[[VariantRow], Any]:
         return lambda row: show(ended[ended["variant"] == row.variant])
 
-    columns = (
-        Column("runs", of(len), words.counts, "runs"),
-        Column("reused", of(lambda runs: int(runs["reused_from"].notna().sum())), words.counts, "reused"),
-        Column("hardware", of(lambda runs: _counted(runs["hardware"])), field="hardware"),
-        Column("versions", of(lambda runs: _counted(runs["versions"])), field="versions"),
-    )
+    reused = of(lambda runs: int(runs["reused_from"].notna().sum()))
+    hardware, versions = of(lambda runs: _counted(runs["hardware"])), of(lambda runs: _counted(runs["versions"]))
+    numbers = (Column("runs", of(len), words.counts, "runs"), Column("reused", reused, words.counts, "reused"))
+    columns = (*numbers, Column("hardware", hardware, field="hardware"), Column("versions", versions, field="versions"))
     return variant_table("trained_on", "On what the runs of each variant were trained.", findings, columns)
 
 
 def _reused(study: Runs) -> list[Warn]:
-    taken = study.of(*ENDED)["reused_from"]
-    line = f"{taken.count()} of {words.plural(len(taken), 'run')} are reused, from {_counted(taken)}."
+    sources = study.of(*ENDED)["reused_from"]
+    line = f"{sources.count()} of {words.plural(len(sources), 'run')} are reused, from {_counted(sources)}."
     why = "They had ended when this study took them, so its margin and its looks may not precede their results."
-    return [Warn(line, why)] if taken.notna().any() else []
+    return [Warn(line, why)] if sources.notna().any() else []
 
 
 def _across_machines(findings: Findings) -> list[Warn]:
@@ -91,11 +89,11 @@ def _across_machines(findings: Findings) -> list[Warn]:
     torch = ended["versions"].str.extract(r"\btorch ([^,]+)")[0].fillna("")
     on = dict(zip(zip(ended["variant"], ended["seed"]), zip(ended["hardware"].fillna(""), torch)))
     seeds = {seed for _, seed in on if findings.policy.unit == "seed"}
-    crossing = [
-        f"{words.quoted(pair.a.name)} and {words.quoted(pair.b.name)}"
-        for pair in findings.pairs
-        if any(len({on[own] for own in ((pair.a.variant, s), (pair.b.variant, s)) if own in on}) > 1 for s in seeds)
-    ]
+    crossing = list[str]()
+    for a, b in ((pair.a, pair.b) for pair in findings.pairs):
+        both = [(on.get((a.variant, seed)), on.get((b.variant, seed))) for seed in seeds]
+        if any(first and second and first != second for first, second in both):
+            crossing.append(f"{words.quoted(a.name)} and {words.quoted(b.name)}")
     listed = "; ".join(crossing[:MOST_NAMED]) + "; ..." * (len(crossing) > MOST_NAMED)
     what = "runs of the same seed were trained on other hardware or by another version of PyTorch"
     line = f"In {len(crossing)} of {words.plural(len(findings.pairs), 'pair')}, {what}: {listed}."
@@ -136,7 +134,7 @@ def commands(study: Runs) -> str:
     if len(commits) > 1:
         checkout = ["# several commits: check out each one for the seeds listed under Provenance"]
     trained = [shell_words(study.plan.command)] if study.plan.command else []
-    report = ["vit-report", study.source.removeprefix("csv:") or f"runs/{study.name}"]
+    report = ["vit-report", study.plan.source.removeprefix("csv:") or f"runs/{study.name}"]
     stated = study.stated_plan if study.recorded else None
     for flag, value in (("metric", study.metric), ("baseline", study.baseline)):
         report += [] if stated and value == getattr(stated, flag) else [f"--{flag}", str(value)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from analysis import words
-from analysis.figures.forest import MOST_DRAWN, Forest, draw_forest
+from analysis.figures.forest import Forest, draw_forest
 from analysis.figures.style import Plot
 from analysis.findings import Findings, columns
 from analysis.findings.rows import VariantRow
@@ -44,13 +44,12 @@ def forest_plot(studies: Mapping[str, Findings]) -> Plot:
     """The figure of `forests`, below each other. What its caption says is read from the first."""
     findings = next(findings for findings in studies.values() if findings.variants.others)
     variants, margin = findings.variants, findings.policy.margin
-    within, is_cut = words.margin(margin, findings.means.metric), len(variants.names) > MOST_DRAWN
+    within = words.margin(margin, findings.means.metric)
     band = "" if margin is None else f" Shaded band: equivalence margin, ±{within}."
-    many = f" Of more than {MOST_DRAWN} variants, the first and the last are drawn." * is_cut
     caption = (
         f"Differences from {variants.name(variants.baseline)} with {words.CONFIDENCE} intervals that hold for "
         f"{columns.held_for(findings)}.{band} Colour and shape of a marker: the verdict. Grey dots: runs, minus the "
-        f"mean of {variants.name(variants.baseline)}.{many}"
+        f"mean of {variants.name(variants.baseline)}."
     )
     return Plot("forest", lambda: draw_forest(forests(studies)), caption, beside=True)
 

@@ -52,9 +52,9 @@ def paper_places(
     if KIND not in varied or not varied <= {KIND, SITE} or not metric.is_accuracy:
         return {}
     places = {}
-    for variant, chosen in settings.items():
-        kind = str(chosen.get(KIND))
-        site = site_of(kind, chosen.get(SITE))
+    for variant, values in settings.items():
+        kind = str(values.get(KIND))
+        site = site_of(kind, values.get(SITE))
         places[kind, "stem" if (kind, "stem") in PAPER_TABLE_8 and site == site_of(kind) else site] = variant
     return places if len(places) > 1 and all(kind in kinds for kind, _ in places) else {}
 
@@ -66,9 +66,9 @@ def paper_table(places: dict[tuple[str, str], str], findings: Findings) -> Table
     fields: dict[Key, Value] = {"kind": str}
     for site, head in SITES.items():
         own = {kind: of[variant] for (kind, at), variant in places.items() if at == site}
-        shown, held = _site(site, own)
-        columns.append(replace(shown, label=f"{head}: paper / this study{metric.unit}", show=_cells(metric)))
-        fields |= held
+        column, of_site = _site(site, own)
+        columns.append(replace(column, label=f"{head}: paper / this study{metric.unit}", show=_cells(metric)))
+        fields |= of_site
     caption = (
         f"Table 8 of the ViT paper / this study ({metric.label}: mean and {words.CONFIDENCE} interval; in brackets: "
         f"number of seeds). Marks against {variants.name(variants.baseline)}: ▲ better, ▼ worse, ■ equivalent, × not "
@@ -83,17 +83,17 @@ def paper_table(places: dict[tuple[str, str], str], findings: Findings) -> Table
     return Table("table8", caption, kinds, tuple(columns), fields, (note,))
 
 
-def _site(site: str, own: Mapping[str, VariantRow]) -> tuple[Column, dict[Key, Value]]:
-    """The column of a site, and its fields in CSV. `own`: kind -> the variant with this site. A row is a kind."""
+def _site(site: str, rows: Mapping[str, VariantRow]) -> tuple[Column, dict[Key, Value]]:
+    """The column of a site, and its fields in CSV. `rows`: kind -> the variant with this site. A row is a kind."""
 
     def paper(kind: str) -> float:
         return PAPER_TABLE_8.get((kind, site), math.nan)
 
     def mean(kind: str) -> Estimate:
-        return own[kind].mean if kind in own else UNKNOWN
+        return rows[kind].mean if kind in rows else UNKNOWN
 
     def mark(kind: str) -> str:
-        verdict = own[kind].comparison.verdict if kind in own else "baseline"
+        verdict = rows[kind].comparison.verdict if kind in rows else "baseline"
         return "" if verdict == "baseline" else verdict_mark(verdict)
 
     fields: dict[Key, Value] = {
@@ -101,9 +101,9 @@ def _site(site: str, own: Mapping[str, VariantRow]) -> tuple[Column, dict[Key, V
         f"{site}_ours": lambda kind: mean(kind).value,
         f"{site}_low": lambda kind: mean(kind).low,
         f"{site}_high": lambda kind: mean(kind).high,
-        f"{site}_n": lambda kind: mean(kind).n if kind in own else None,
+        f"{site}_n": lambda kind: mean(kind).n if kind in rows else None,
     }
-    links, ours = {kind: row.anchor for kind, row in own.items()}, fields[f"{site}_ours"]
+    links, ours = {kind: row.anchor for kind, row in rows.items()}, fields[f"{site}_ours"]
     return Column("", lambda kind: (paper(kind), mean(kind)), sort=ours, link=links.get, mark=mark), fields
 
 

@@ -32,7 +32,7 @@ def by_dataset(studies: Sequence[Runs]) -> dict[str, Runs]:
     unstated = Counter(part.name for part in parts if not datasets_of(part))
     named: dict[str, Runs] = {}
     for part in parts:
-        name = part.source.partition(":")[2] if unstated[part.name] > 1 else _dataset(part)
+        name = part.plan.source.partition(":")[2] if unstated[part.name] > 1 else _dataset(part)
         if name in named:
             raise UserError(f"{named[name].name} and {part.name} use the same dataset, {name}")
         named[name] = part
@@ -90,11 +90,10 @@ def _part(study: Runs, dataset: str, factors: dict[str, list[str]], renamed: Map
     runs = study.runs[study.runs[DATASET] == dataset]
     curves = study.curves[study.curves["run"].isin(set(runs["run"]))]
     runs, curves = (frame.assign(variant=frame["variant"].map(renamed)) for frame in (runs, curves))
-    baseline, own = renamed[study.baseline], set(runs["run"])
-    planned = [run for run in study.plan.runs if run.name in own]
-    names = {run.variant: renamed[run.variant] for run in planned}
-    parts = [run.model_copy(update={"variant": names[run.variant]}) for run in planned]
-    if baseline not in names.values():
+    baseline, names = renamed[study.baseline], set(runs["run"])
+    planned = [run for run in study.plan.runs if run.name in names]
+    parts = [run.model_copy(update={"variant": renamed[run.variant]}) for run in planned]
+    if baseline not in {part.variant for part in parts}:
         raise UserError(f"{study.name}: the baseline {baseline!r} has no run on {dataset}")
     order = list(dict.fromkeys(renamed.values()))
     base = {**study.plan.base, "data": {**study.plan.base.get("data", {}), "name": dataset}}
@@ -103,7 +102,7 @@ def _part(study: Runs, dataset: str, factors: dict[str, list[str]], renamed: Map
         study,
         plan=plan,
         stated=study.stated_plan,
-        runs=runs.sort_values("variant", key=lambda names: names.map(order.index), kind="stable"),
+        runs=runs.sort_values("variant", key=lambda variants: variants.map(order.index), kind="stable"),
         curves=curves,
-        troubles={run: why for run, why in study.troubles.items() if run in own},
+        troubles={run: why for run, why in study.troubles.items() if run in names},
     )

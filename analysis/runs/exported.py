@@ -20,7 +20,6 @@ from pydantic import TypeAdapter
 from analysis.runs.held_fixed import without_locations
 from analysis.runs.runs import COLUMNS, ENDED, TEXTS, Runs, check_row
 from analysis.runs.settings import leaves, nested
-from experiments.compared import Compared
 from experiments.config import DEFAULTS, completed, unplaced
 from experiments.errors import UserError, writing
 from experiments.files import UNUSABLE, RecordError, finite, read_bytes, write_bytes
@@ -84,14 +83,16 @@ def read_export(folder: Path) -> Runs:
     """Read an exported study. Raises `RecordError` naming the file that is missing or something else."""
     folder = Path(folder)
     plan, stated = exports.read_compared(folder)
-    from_csv = partial(_from_csv, texts=_texts(plan))
+    ours = DEFAULTS if isinstance(plan, Study) else {}  # the settings of other programs can have any type
+    texts = {**TEXTS, **dict.fromkeys(path for path, default in ours.items() if isinstance(default, str))}
+    from_csv = partial(_from_csv, texts=texts)
     runs, curves = (_read(folder / name, from_csv) for name in (RUNS, CURVES))
     for row in runs:
         check_row(row, f"{folder / RUNS}: {row.get('run')}")
     planned = {(run.name, run.variant, run.seed) for run in plan.runs}
-    held = {(row["run"], row["variant"], row["seed"]) for row in runs if row["status"] != "unplanned"}
-    if differing := sorted(map(str, planned ^ held)):
-        raise RecordError(f"{folder / RUNS}: its runs are not those of {STUDY}: {differing[0]}")
+    rows = {(row["run"], row["variant"], row["seed"]) for row in runs if row["status"] != "unplanned"}
+    if others := sorted(map(str, planned ^ rows)):
+        raise RecordError(f"{folder / RUNS}: its runs are not those of {STUDY}: {others[0]}")
     if isinstance(plan, Study):
         runs = [_completed(row) for row in runs]
     sources = _read(folder / PLUGINS, SOURCES.validate_json) if (folder / PLUGINS).is_file() else {}
@@ -121,8 +122,8 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
     """A row of an ended run with settings that are empty, or newer than the export, at their defaults."""
     if row["status"] not in ENDED:
         return row
-    known = {path: value for path, value in row.items() if value is not None}
-    settings = {path: value for path, value in known.items() if path not in COLUMNS and not is_metric(path)}
+    values = {path: value for path, value in row.items() if value is not None}
+    settings = {path: value for path, value in values.items() if path not in COLUMNS and not is_metric(path)}
     return {**row, **dict(leaves(completed(nested(settings))))}
 
 
@@ -141,12 +142,6 @@ def _identities(study: Runs) -> set[tuple[str, str]]:
     return set(zip(runs["run"], runs["digest"].fillna("")))
 
 
-def _texts(plan: Compared) -> dict[str, str | None]:
-    """A column whose values are texts -> its missing value. The settings of other programs can have any type."""
-    ours = DEFAULTS if isinstance(plan, Study) else {}
-    return {**TEXTS, **dict.fromkeys(path for path, default in ours.items() if isinstance(default, str))}
-
-
 def _to_csv(frame: pd.DataFrame) -> bytes:
     def cell(value: Any) -> str:
         if value is None or value != value:
@@ -157,6 +152,8 @@ def _to_csv(frame: pd.DataFrame) -> bytes:
 
 
 def _from_csv(body: bytes, texts: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """The rows of a file. `texts`: a column whose values are texts -> its missing value."""
+
     def value(name: str, cell: str) -> Any:
         return texts.get(name) if not cell else cell if name in texts else _value(cell)
 

@@ -123,19 +123,19 @@ class _Sources:
     """The sources of the runs that a study reuses, which are read where one of them is needed."""
 
     def __init__(self, plan: Study) -> None:
-        self.runs, self.known = reused_runs(plan), dict[Reuse, tuple[Runs, dict[str, dict[str, Any]]]]()
+        self.runs, self.studies = reused_runs(plan), dict[Reuse, tuple[Runs, dict[str, dict[str, Any]]]]()
 
     def run(self, planned: RunSpec) -> tuple[str, Runs, dict[str, Any]] | None:
         """Source, its runs, and the row of a run; None where no source has it."""
-        if not (held := self.runs.get(planned.run_id)):
+        if not (reused := self.runs.get(planned.run_id)):
             return None
-        if held.source not in self.known:
-            folder = Path(held.source.folder)
+        if reused.source not in self.studies:
+            folder = Path(reused.source.folder)
             study = read_export(folder) if is_export(folder) else _own_runs(folder)
             ended = study.of(*ENDED).drop_duplicates("run_id")
-            self.known[held.source] = study, ended.set_index("run_id", drop=False).to_dict("index")
-        study, rows = self.known[held.source]
-        return held.source.name, study, rows[held.summary["run_id"]]
+            self.studies[reused.source] = study, ended.set_index("run_id", drop=False).to_dict("index")
+        study, rows = self.studies[reused.source]
+        return reused.source.name, study, rows[reused.summary["run_id"]]
 
 
 def _own_runs(folder: Path) -> Runs:

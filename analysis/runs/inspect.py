@@ -85,12 +85,13 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
         maps, pooling = model.attention_maps(inputs), model.pooling_weights(inputs[:EXAMPLES])
         predicted = model(inputs[:EXAMPLES]).argmax(-1)
     shown = [layer[:EXAMPLES] for layer in maps]
-    logits = diagnostics.position_logits(pos, cfg)
+    of_position = diagnostics.position_table, diagnostics.position_similarity, diagnostics.position_logits
+    table, similarity, logits = (measure(pos, cfg) for measure in of_position)
     return ModelInspection(
         variant=variant,
         run=folder.name,
-        table=_optional(diagnostics.position_table(pos, cfg)),
-        similarity=_optional(diagnostics.position_similarity(pos, cfg)),
+        table=None if table is None else _array(table),
+        similarity=None if similarity is None else _array(similarity),
         logits=None if logits is None else _array(logits.nanmean(0)),
         distance=_array(diagnostics.mean_attention_distance(maps, cfg)) if cfg.grid_size > 1 else None,
         images=_array(splits.scaled(x[:EXAMPLES]).permute(0, 2, 3, 1)),
@@ -104,7 +105,3 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().float().numpy()
-
-
-def _optional(tensor: torch.Tensor | None) -> np.ndarray | None:
-    return None if tensor is None else _array(tensor)

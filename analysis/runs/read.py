@@ -11,8 +11,10 @@ from analysis.runs.table import FORMATS, TABLE, file_of, read_file, read_table
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
-from experiments.study import REFERENCE, STUDY
+from experiments.study import STUDY
 from vit.registry import did_you_mean, nearest
+
+CHOSEN = "A choice made after the results are known makes false differences more frequent."
 
 
 def is_imported(source: str) -> bool:
@@ -79,17 +81,15 @@ def locate(source: str) -> str:
         if not path.exists():
             beside = sorted(item.name for item in path.parent.iterdir()) if path.parent.is_dir() else []
             near = did_you_mean(path.name, beside) or "give the folder of a study, OUT/STUDY, or a table"
-            if (REFERENCE / source).is_dir():
-                near = f"did you mean analysis/reference/{source}?"
             raise UserError(f"{source}: does not exist; {near}")
         if path.is_file():
             if source.lower().endswith(FORMATS):
                 return f"{TABLE}{source}"
             raise UserError(f"{source}: is a file; save a table as {', '.join(FORMATS)}")
         if len(studies := studies_in(source)) != 1:
-            held = f"{len(studies)} studies" if studies else f"no {STUDY}"
+            content = f"{len(studies)} studies" if studies else f"no {STUDY}"
             advice = f"one of them: {', '.join(map(str, studies))}" if studies else "the folder of a study, OUT/STUDY"
-            raise UserError(f"{source}: holds {held}; give {advice}")
+            raise UserError(f"{source}: holds {content}; give {advice}")
         return str(studies[0])
 
 
@@ -114,15 +114,11 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
         raise UserError(f"--baseline: {baseline!r} is not a variant; {nearest(baseline, study.variants)}")
     if metric is not None and metric not in (*METRICS, study.metric, *study.measured):
         raise UserError(f"--metric: {metric!r} is not measured by any run; {nearest(metric, study.measured)}")
-    given = {"metric": metric, "baseline": baseline}
-    changes: dict[str, str | None] = {
-        key: value for key, value in given.items() if value not in (None, getattr(study.plan, key))
-    }
-    notes = [
-        f"This report is exploratory: its {field} is {value}, and the plan states {getattr(study.plan, field)}. "
-        "A choice made after the results are known makes false differences more frequent."
-        for field, value in changes.items()
-    ]
+    plan, changes, notes = study.plan, dict[str, str | None](), list[str]()
+    for field, value in (("metric", metric), ("baseline", baseline)):
+        if value not in (None, stated := getattr(plan, field)):
+            changes[field] = value
+            notes.append(f"This report is exploratory: its {field} is {value}, and the plan states {stated}. {CHOSEN}")
     if study.margin and metric is not None and (wanted := Metric(metric)).is_share != study.metric.is_share:
         stated = f"The margin {study.margin:g} is stated for {study.metric.label}"
         notes.append(f"{stated}, and {wanted.label} has another unit, so no equivalence is tested.")
@@ -132,4 +128,4 @@ def explore(study: Runs, metric: str | None, baseline: str | None) -> Runs:
         changes["lower_is_better"] = None  # it is of another column
     if not changes:
         return study
-    return replace(study, plan=study.plan.changed(**changes), stated=study.stated_plan, noted=tuple(notes))
+    return replace(study, plan=plan.changed(**changes), stated=study.stated_plan, noted=tuple(notes))

@@ -109,7 +109,7 @@ class Runs:
     @property
     def metric(self) -> Metric:
         """The metric by which variants are compared, with the name that the study gives to it."""
-        return Metric(self.plan.compared_by, label=self.names.get(self.plan.metric, ""))
+        return Metric(self.plan.compared_by, label=self.plan.names.get(self.plan.metric, ""))
 
     @property
     def margin(self) -> float | None:
@@ -133,19 +133,9 @@ class Runs:
         return self.plan if self.stated is None else self.stated
 
     @property
-    def source(self) -> str:
-        """Where the runs of a table are; "" for a planned study."""
-        return self.plan.source
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know of a table, of an exploratory report and of several tables."""
         return (*self.plan.notes, *self.noted)
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The names that the study gives to factors: factor -> name."""
-        return self.plan.names
 
     @property
     def varied(self) -> list[str]:

@@ -49,8 +49,6 @@ NOT_ENDED = {"failed", "fail", "error", "crashed", "killed", "running", "pruned"
 SUMMARY = {"mean", "std", "sd", "sem", "average", "avg", "median", "min", "max", "best", "total", "all", "overall"}
 LOSSES = {"loss", "losses", "nll", "perplexity", "ppl", "bpb", "bpc"}  # what has no percent
 WIDE = 0.1  # a margin of a metric from 0 to 1 that is as large may be meant in percent
-
-
 VALUE, EMPTY, FAILED, SEED, RUN = range(5)  # columns beside those of the user, whose names are texts
 
 
@@ -171,9 +169,8 @@ def _columns(text: pd.DataFrame, source: str, options: ReportOptions) -> Columns
     """The columns that are named, else the only ones that fit."""
     listed = f"its columns: {', '.join(text)}"
     seed = options.seed or ("seed" if "seed" in text else "")
-    named = list(
-        filter(None, [options.metric, *options.factor, seed, options.dataset, options.last, options.mean_over])
-    )
+    columns = (options.metric, *options.factor, seed, options.dataset, options.last, options.mean_over)
+    named = [name for name in columns if name]
     for name in named:
         if name not in text:
             raise UserError(f"{source}: has no column {name!r}; {did_you_mean(name, text)} {listed}")
@@ -182,19 +179,14 @@ def _columns(text: pd.DataFrame, source: str, options: ReportOptions) -> Columns
     if not seed and (options.last or options.mean_over or not options.unpaired):
         raise UserError(f"{source}: --seed is required, or --unpaired for one row a run without seeds; {listed}")
     taken = {*named, *map(_column, [*options.failed, *options.where])}
-    numbers = [name for name in text if name not in taken and _holds_numbers(text[name])]
+    distinct = {name: {*text[name]} - {""} for name in text if name not in taken}
+    numbers = [name for name, cells in distinct.items() if cells and None not in map(_number, cells)]
     if not options.metric and len(numbers) != 1:
         raise UserError(f"{source}: --metric is required: a column of numbers; {listed}")
     texts = [name for name in text if name not in {*taken, *numbers} and 1 < text[name].nunique() < len(text)]
     if not options.factor and len(texts) != 1:
         raise UserError(f"{source}: --factor is required: a column of levels; {listed}")
     return Columns(options.metric or numbers[0], [*options.factor] or texts, seed, options.dataset or "")
-
-
-def _holds_numbers(cells: pd.Series) -> bool:
-    """Whether every cell but the empty ones is a number."""
-    held = {*cells} - {""}
-    return bool(held) and all(_number(cell) is not None for cell in held)
 
 
 def _words(name: str) -> set[str]:
@@ -283,9 +275,8 @@ def _last(rows: pd.DataFrame, column: str, over: str | None, source: str) -> tup
     """
     steps = rows[column].map(_number)
     if (odd := steps.isna()).any():
-        raise UserError(
-            f"{source}: {column}: {rows.at[odd.idxmax(), column]!r} in row {odd.idxmax() + 1} is not a number"
-        )
+        at = odd.idxmax()
+        raise UserError(f"{source}: {column}: {rows.at[at, column]!r} in row {at + 1} is not a number")
     key, skipped = rows[RUN] + (", " + rows[over] if over else ""), rows[EMPTY]
     _check_once(rows[~skipped], key[~skipped], column, source)
     rows[FAILED] = (rows[FAILED] & ~skipped).groupby(key).transform("any") | skipped.groupby(key).transform("all")
@@ -367,9 +358,8 @@ def _failed_note(failed: pd.DataFrame, variants: pd.Series, seed: str) -> list[s
     if failed.empty:
         return []
     way = f", or leave the seed out for all by --where {seed}!={shlex.quote(failed[seed].iloc[0])}" if seed else ""
-    return [
-        f"Not tested because of failed runs: {first_few(dict.fromkeys(variants))}. Train the failed runs again{way}."
-    ]
+    line = f"Not tested because of failed runs: {first_few(dict.fromkeys(variants))}."
+    return [f"{line} Train the failed runs again{way}."]
 
 
 def _margin(given: float | str | None, values: pd.Series, metric: Metric, source: str) -> float | None:
@@ -384,9 +374,8 @@ def _margin(given: float | str | None, values: pd.Series, metric: Metric, source
     is_share = metric.is_share or (0 <= low <= high <= 1 and not is_loss)
     line = f"{source}: margin: {given} is not allowed: "
     if in_points and (is_loss or not (is_share or (low >= 0 and 1.5 < high <= 100))):
-        raise UserError(
-            f"{line}points are of a share, from 0 to 1 or in percent; give a number in the unit of {metric}"
-        )
+        unit = f"give a number in the unit of {metric}"
+        raise UserError(f"{line}points are of a share, from 0 to 1 or in percent; {unit}")
     if is_share and margin >= WIDE and not in_points:
         raise UserError(f"{line}{metric} is from 0 to 1; write '{margin:g} points' or '{100 * margin:g} points'")
     margin *= 0.01 if in_points and is_share else 1

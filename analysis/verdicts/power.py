@@ -11,7 +11,6 @@ from scipy import special
 from analysis.verdicts.differences import OTHERS, Variance
 
 POWER = 0.8  # the probability with which a true difference is to be found
-
 MOST_SEEDS = 1e6  # the largest number of seeds that is computed
 CLEAREST = 1e4  # the largest noncentrality that is computed
 

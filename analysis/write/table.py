@@ -24,8 +24,6 @@ SHORT_LABEL = 12  # characters of a column's label that stay on one line
 DAGGERS = {"tied": "†", "untested": "‡"}  # mark -> what follows the text
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "■", "not-tested": "×"}
 """verdict -> sign at a number; the style sheet of the page draws it itself"""
-
-
 Value = str | Callable[[Any], Any]
 """What a column takes of a row: a function of it, an attribute such as "comparison.diff", or the key of a mapping."""
 Key = str | tuple[str, str]

@@ -84,18 +84,10 @@ def test_an_untested_baseline_is_said_to_be_untested_and_nothing_else(reason, tm
     assert json.dumps(versus)
 
 
-@pytest.mark.parametrize(
-    ("reason", "advice"),
-    [
-        (FAILED, "Find out why runs failed"),
-        ("failed runs", "Find out why runs failed"),
-        ("one common seed", "train more seeds"),
-        ("no common seed", "train more seeds"),
-    ],
-)
-def test_the_advice_follows_from_the_reason(reason, advice, tmp_path):
+@pytest.mark.parametrize("reason", [FAILED, "failed runs", "one common seed", "no common seed"])
+def test_more_seeds_are_advised_where_few_are_the_reason(reason, tmp_path):
     said = " ".join(differences(CASES[reason](tmp_path)).answer)
-    assert advice in said and ("For more runs, train more seeds" in said) == (advice == "train more seeds")
+    assert ("For more runs, train more seeds" in said) == ("common seed" in reason)
 
 
 def test_pairs_that_are_not_tested_are_counted_as_such_among_the_others():
@@ -113,14 +105,6 @@ def test_a_run_that_did_not_finish_has_no_value_and_is_counted(status, tmp_path)
     one = findings.comparisons.versus["cpe"]
     assert np.isnan(findings.means.values["cpe"][1]) and (one.n, one.dropped) == (4, 1)
     assert any(said.lower().startswith(status) for said in shown.warnings(findings))
-
-
-@pytest.mark.parametrize("alive", [0, 1, 2, 3])
-def test_another_baseline_is_advice_only_where_two_variants_can_be_compared(alive):
-    lost = {(v, s) for v in ("sgd", "m1", "m2", "m3")[: 4 - alive] for s in range(5)}
-    said = shown.answer(compared(lost))
-    advice = {0: "find out why all runs failed", 1: "find out why runs failed"}.get(alive, "choose another baseline")
-    assert f"More seeds will not help; {advice}." in said
 
 
 def test_what_the_seeds_can_see_is_of_tested_pairs_only():

@@ -28,8 +28,8 @@ def test_a_diverged_run_counts_as_chance_among_the_classes_of_the_metric(tmp_pat
     names = ("fewshot/digits/5", "fewshot/cifar100/5", "shift/1")
     add_metrics(folder, lambda _, kind, seed: dict.fromkeys(names, 0.5 + len(kind) * seed**2 / 1000))
     results = analyze(read(str(folder), metric=metric))
-    counted = results.outcomes.counted["sinusoidal"][1]
-    assert counted == pytest.approx(level, nan_ok=True)
+    assert results.outcomes.failed["sinusoidal"][1]
+    assert results.outcomes.chance["sinusoidal"] == pytest.approx(level, nan_ok=True)
     one = results.comparisons.versus["sinusoidal"]
     assert (one.reason == "failed runs, chance level unknown") == math.isnan(level)
 
