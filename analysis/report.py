@@ -105,7 +105,7 @@ def _levels(findings: Findings) -> str:
     if baseline not in study.plan.labels:
         return ""
     levels = study.levels(study.factors).loc[baseline]
-    return f" ({', '.join(f'{words.factor_name(path, study.names)}={level}' for path, level in levels.items())})"
+    return f" ({', '.join(f'{words.factor_name(path, study.plan.names)}={level}' for path, level in levels.items())})"
 
 
 def summary(findings: Findings) -> str:
