@@ -43,7 +43,7 @@ def report(sources: Sequence[str], options: ReportOptions) -> int:
 
 def _index(source: str, folders: Sequence[Path], options: ReportOptions) -> int:
     """Write the index of the studies in a folder."""
-    from analysis.outputs.several import ODD, index_document
+    from analysis.outputs.several import index_document
 
     out = _out(source, "report", options)
     studies: dict[Path, Runs | UserError] = {}
@@ -52,8 +52,6 @@ def _index(source: str, folders: Sequence[Path], options: ReportOptions) -> int:
             studies[folder] = read(str(folder), skip_unreadable=options.skip_unreadable)
         except UserError as error:
             studies[folder] = error
-        except ODD as error:
-            studies[folder] = UserError(f"{folder}: cannot be read: {type(error).__name__}: {error}")
     readable = [study for study in studies.values() if isinstance(study, Runs)]
     if not readable:
         raise UserError(f"{source}: holds no study that can be read: {studies[folders[0]]}")

@@ -27,10 +27,6 @@ SETTING = {
 }  # a setting that the index shows of a study -> its text
 
 
-ODD = (ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
-"""What a study with values of a wrong type can raise: it is one line of the index, and the others are shown."""
-
-
 def index_document(folder: Path, studies: Mapping[Path, Runs | UserError], out: Path) -> Document:
     """Make the index of studies; `studies`: folder -> runs, or why it cannot be read."""
     rows, left, links = [], list[str](), dict[str, str]()
@@ -65,8 +61,6 @@ def _index_row(study: Runs | UserError) -> tuple[dict[str, str], bool]:
         return row | {"answer": headline(study_sections(analyze(study)))[0]}, complete
     except UserError as error:
         return row | {"state": f"Not read: {error}"}, False
-    except ODD as error:
-        return row | {"state": f"Not read: its records: {type(error).__name__}: {error}"}, False
 
 
 def _state(conduct: Conduct) -> str:
