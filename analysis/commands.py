@@ -79,7 +79,7 @@ def _answer(sources: Sequence[str], name: str, options: ReportOptions) -> int:
         record_looks(studies)
         say(*lines)
         return status
-    from analysis.outputs.over_studies import document_of
+    from analysis.outputs.across import document_of
 
     assert out is not None
     document = document_of(results, studies, options.command * (name == "report-across"), options.spread)

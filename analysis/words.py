@@ -96,13 +96,13 @@ def count(value: float) -> str:
     return DASH if value is None or not math.isfinite(value) else f"{round(value):,}"
 
 
-def magnitude(value: float, digits: int = 3) -> str:
-    """Format a number with so many significant digits and an SI prefix: `1.23 M`; a dash where it is unknown."""
+def magnitude(value: float) -> str:
+    """Format a number with three significant digits and an SI prefix: `1.23 M`; a dash where it is unknown."""
     if value is None or not math.isfinite(value):
         return DASH
-    rounded = float(f"{value:.{digits}g}")
+    rounded = float(f"{value:.3g}")
     size, prefix = next((item for item in PREFIXES if abs(rounded) >= item[0]), (1, ""))
-    return f"{rounded / size:.{digits}g} {prefix}".rstrip()
+    return f"{rounded / size:.3g} {prefix}".rstrip()
 
 
 def places_range(places: Sequence[int] | None) -> str:

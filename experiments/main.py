@@ -92,7 +92,7 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     import torch
 
     from experiments.compared import RunSpec
-    from experiments.runs.record import is_finished
+    from experiments.runs.record import has_ended
     from experiments.runs.run import train
     from experiments.tracker import Tracker
     from experiments.tracking import Tracking, agent_run
@@ -103,7 +103,7 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     run = RunSpec.of(f"{config.data.name.replace(':', '-')}-{kind}-s{config.seed}-{{}}", config, kind)
     name = run.name
     agent = agent_run()
-    trained_before, said = is_finished(out / name), list[str]()
+    trained_before, said = has_ended(out / name), list[str]()
     is_mirrored = agent or not trained_before
     tracking = Tracking(arguments.tracking if is_mirrored else "off", arguments.project, arguments.entity, agent=agent)
     test = arguments.test == "true"

@@ -71,7 +71,7 @@ class StudyFolder:
         """The plan together with what study.json has more. Raises `UserError` where that is another study."""
         if self.old is None:
             return self.plan
-        ended = sum(record.is_finished(self.dir / run.name) for run in self.old.runs)
+        ended = sum(record.has_ended(self.dir / run.name) for run in self.old.runs)
         whole = self.plan.extended(self.old, ended).changed(**_sources(self.plan, self.old))
         if difference := self.old.difference(whole, finished=ended > 0):
             path = self.dir / STUDY
@@ -94,7 +94,7 @@ class StudyFolder:
             from experiments.runs.run import check_unchanged, recorded_hash
         for root in {run.config.data.root: None for run in runs}:
             of_root = [run for run in runs if run.config.data.root == root]
-            if not all(run.run_id in self.reused or record.is_finished(self.dir / run.name) for run in of_root):
+            if not all(run.run_id in self.reused or record.has_ended(self.dir / run.name) for run in of_root):
                 files_digest(root)  # here, so that the workers find it and not every one decodes the files
             recorded = ((run, recorded_hash(self.dir / run.name)) for run in of_root)
             run, files = next((pair for pair in recorded if pair[1]), (of_root[0], ""))

@@ -232,7 +232,7 @@ def test_an_export_of_links_to_a_cache_and_a_study_behind_links_work(template, s
     assert not errors(on_export(folder))
     (tmp_path / "runs").symlink_to(tmp_path)
     assert not errors(on_study(tmp_path / "runs" / "study"))
-    assert record.is_finished(study / LEFT) and len(sends) == 3
+    assert record.has_ended(study / LEFT) and len(sends) == 3
 
 
 def test_only_commands_that_train_import_the_plug_ins_of_a_study(study, user, sends, capsys, monkeypatch):

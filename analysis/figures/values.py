@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from analysis import verdicts, words
 from analysis.figures.drawing import Styles, VariantStyle, identify, intervals, legend, panels, shorts
@@ -19,8 +19,6 @@ from experiments.metric import Metric
 FEWEST_FOR_BAND = 5  # runs from which a curve has a band; the interval of fewer can fill the panel
 MOST_POINTS = 40  # epochs of a curve whose values the page shows under the pointer
 DODGE = 0.25  # of the distance of two points: over how much of it the bars of several lines are spread
-ALIKE, SPREAD = 0.01, 0.08  # of the axis: costs that are drawn apart, and over how much of it
-SMALLEST_AXIS = 0.1  # of the largest cost: an axis that shows less of it makes noise look large
 MOST_ANNOTATED = 100  # cells of a heat map that show their values
 
 
@@ -111,39 +109,6 @@ def draw_along(
     below[-1].set_xlabel(labels[0])
     legend(figure, handles, styles)
     return figure
-
-
-@style()
-def draw_costs(
-    cost: pd.DataFrame, kinds: Mapping[str, str], means: Mapping[str, Estimate], metric: Metric, styles: Styles
-) -> Drawing:
-    """Draw the mean of each variant against each cost. `kinds`: columns of `cost` that vary, with their labels."""
-    figure, below = panels(*[1.9] * len(kinds))
-    handles = {}
-    for axes, (kind, label) in zip(below, kinds.items(), strict=True):
-        costs = cost[kind].astype(float).dropna()
-        for (variant, place), apart in zip(costs.items(), _apart(costs.to_numpy()), strict=True):
-            mean, look = means[variant], styles.by_variant[variant]
-            value = f"{words.with_interval(mean, metric)}{' %' if metric.is_share else ''} (n = {mean.n})"
-            tips = [f"{styles.names[variant]}: {value}, {label}: {words.magnitude(place)}"]
-            id, size = f"{styles.id(variant)}-{kind}", 3 if look.colour == FAINT else 6
-            handles[variant] = intervals(axes, [mean], np.array([apart]), metric, look, id, tips, size=size)
-        low, high = axes.get_xlim()
-        free = max(SMALLEST_AXIS * costs.max() - (high - low), 0) / 2
-        axes.set(xlim=(low - free, high + free), xlabel=label, ylabel=f"{metric.label}{metric.unit}")
-        axes.xaxis.set_major_locator(MaxNLocator(4))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: words.magnitude(value, 5)))
-        axes.grid()
-    legend(figure, handles, styles)
-    return figure
-
-
-def _apart(costs: np.ndarray) -> np.ndarray:
-    """The costs, those that are nearly equal side by side, since their marks would cover each other."""
-    places, width, order = costs.copy(), np.ptp(costs), np.argsort(costs)
-    for group in np.split(order, np.flatnonzero(np.diff(costs[order]) > ALIKE * width) + 1):
-        places[group] += SPREAD * width * ((np.arange(len(group)) + 0.5) / len(group) - 0.5)
-    return places
 
 
 @style()

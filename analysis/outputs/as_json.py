@@ -7,7 +7,7 @@ from typing import Any
 from analysis.findings import Findings
 from analysis.findings.columns import n_of
 from analysis.findings.policy import Policy
-from analysis.outputs.over_studies import across_rows
+from analysis.outputs.across import across_rows
 from analysis.report import study_sections, warnings
 from analysis.verdicts import ALPHA, Comparison, Estimate
 from analysis.words import plain

@@ -15,8 +15,8 @@ from analysis.findings import Findings, analyze_each
 from analysis.findings.columns import difference
 from analysis.findings.conduct import record_looks
 from analysis.options import ReportOptions, names_of
+from analysis.outputs.across import document_of
 from analysis.outputs.as_json import across_dict, as_dict, warning_texts
-from analysis.outputs.over_studies import document_of
 from analysis.outputs.paper_table import table_of
 from analysis.questions.results import forests
 from analysis.runs.by_dataset import by_dataset

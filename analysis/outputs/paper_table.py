@@ -6,7 +6,7 @@ from pathlib import Path
 
 from analysis import words
 from analysis.findings import Findings
-from analysis.findings.columns import baseline_name, difference, key_columns, mark_note, variant_fields
+from analysis.findings.columns import baseline_name, difference, held_for, key_columns, mark_note, variant_fields
 from analysis.findings.rows import VariantRow
 from analysis.options import Spread
 from analysis.questions.cost import cost_table
@@ -30,7 +30,7 @@ def table_of(
     """The table of the findings on each dataset. `typed`: with the names as they are typed."""
     shown = {name: findings.as_typed if typed else findings for name, findings in found.items()}
     if len(found) > 1:
-        from analysis.outputs.over_studies import studies_table
+        from analysis.outputs.across import studies_table
 
         return studies_table(shown, names, spread)
     (findings,) = shown.values()
@@ -94,7 +94,6 @@ def _caption(findings: Findings, keys: Sequence[Key], spread: Spread | None) -> 
     metric, variants, policy = findings.means.metric, findings.variants, findings.policy
     after = "standard deviation of the runs" if spread == "sd" else f"{words.CONFIDENCE} interval (Student's t)"
     tests = "paired t tests" if policy.variance == "paired" else "t tests with the spread of all variants"
-    look = ", at the level of the planned look" if policy.looks.several else ""
     baseline, tested = variants.name(variants.baseline), any(c.tested for c in findings.comparisons.family.values())
     compared = tested and {"difference", "p", "verdict"} & {*keys}
     seeds = words.seeds((mean.n for mean in findings.means.of_variants.values()), findings.counted)
@@ -102,7 +101,7 @@ def _caption(findings: Findings, keys: Sequence[Key], spread: Spread | None) -> 
     if ("metric", metric) in keys:
         parts.append(mark_note(findings))
     if compared:
-        held = f"{words.CONFIDENCE} intervals for all pairs together (Bonferroni{look}; {tests})"
+        held = f"{words.CONFIDENCE} intervals for {held_for(findings)} (Bonferroni; {tests})"
         parts.append(f"Differences from {baseline} have {held}.")
     if "difference" in keys and any(row.comparison.verdict == NOT_TESTED for row in findings.rows):
         parts.append(f"Variants that are not tested against {baseline} have no difference.")

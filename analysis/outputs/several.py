@@ -8,7 +8,7 @@ from urllib.parse import quote
 from analysis import words
 from analysis.findings import analyze, analyze_each
 from analysis.findings.conduct import Conduct
-from analysis.outputs.over_studies import answer
+from analysis.outputs.across import answer
 from analysis.report import headline, study_sections
 from analysis.runs.by_dataset import by_dataset, datasets_of
 from analysis.runs.runs import ENDED, Runs

@@ -263,10 +263,10 @@ def triangle(findings: Findings) -> Table:
         texts, marks, tips = dict[str, str](), dict[str, str](), dict[str, str]()
         for row in rows[: place[other.variant]]:
             if comparison := compared.get((row.variant, other.variant)):
-                size = words.with_interval(comparison.adjusted, metric, signed=True)
+                size = f"{words.with_interval(comparison.adjusted, metric, signed=True)}{metric.points}"
                 texts[row.variant] = words.number(comparison.diff.value * metric.scale, places, True)
                 marks[row.variant] = columns.verdict_mark(comparison.verdict)
-                tips[row.variant] = f"{row.name} − {other.name}: {size}{metric.points}, {comparison.verdict}"
+                tips[row.variant] = f"{row.name} − {other.name}: {size}, {words.verdicts(comparison.verdict)}"
         text, mark, tip = (lambda row, of=of: of.get(row.variant, "") for of in (texts, marks, tips))
         return Column(str(place[other.variant] + 1), text, note=other.name, mark=mark, tip=tip)
 

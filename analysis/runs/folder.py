@@ -39,7 +39,7 @@ def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Runs:
     reader, sources = _Reader(study_dir, skip_unreadable), _Sources(plan)
     for planned in plan.runs:
         taken = sources.run(planned)
-        if taken and not record.is_finished(study_dir / planned.name):
+        if taken and not record.has_ended(study_dir / planned.name):
             reader.take(*taken, planned, plan.settings(planned))
         else:
             reader.read(planned)
@@ -71,7 +71,7 @@ class _Reader:
         folder, without = self.folder / planned.name, {**dict(leaves(planned.levels)), **NO_RECORD}
         row, epochs = {**without, "status": "incomplete"}, list[dict[str, Any]]()
         try:
-            if record.is_finished(folder):
+            if record.has_ended(folder):
                 run = record.read_run(folder, run_id=planned.run_id)
                 row, epochs = _row(run), run.rows
                 check_row({**row, "run": run.name, "variant": planned.variant}, folder / record.SUMMARY)

@@ -111,7 +111,7 @@ def _sources(run_dir: Path) -> list[str]:
     return [name for path in paths if files.check_own(run_dir, name := path.relative_to(run_dir).as_posix())]
 
 
-def is_finished(run_dir: Path) -> bool:
+def has_ended(run_dir: Path) -> bool:
     """Whether the run has ended (finished, diverged or pruned): its summary is there. Raises `RecordError`."""
     path = Path(run_dir) / SUMMARY
     with reading(path.parent):
@@ -122,7 +122,7 @@ def read_ended(study_dir: Path, run: RunSpec) -> dict[str, Any] | None:
     """The summary of a run of a study; None where the run has not ended. Raises `RecordError`; see `read_run`."""
     folder = Path(study_dir) / run.name
     with advising():
-        return read_run(folder, run_id=run.run_id).summary if is_finished(folder) else None
+        return read_run(folder, run_id=run.run_id).summary if has_ended(folder) else None
 
 
 @contextlib.contextmanager

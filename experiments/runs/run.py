@@ -61,7 +61,7 @@ def train(
     `RecordError` where a folder holds another run or a record that was changed.
     """
     torch_device, ended = pick_device(device), dict[str, dict[str, Any]]()
-    left = [run for run in runs if not record.is_finished(folder / run.name)]
+    left = [run for run in runs if not record.has_ended(folder / run.name)]
     if left:
         check_plugin(runs[0].config)
     for split_seed in dict.fromkeys(run.config.split_seed for run in left):  # several where it is per-seed
@@ -73,7 +73,7 @@ def train(
             states = {
                 i: RunState.open(run, folder / run.name)
                 for i, run in enumerate(runs)
-                if run in members and run.name in locked and not record.is_finished(folder / run.name)
+                if run in members and run.name in locked and not record.has_ended(folder / run.name)
             }
             for group in _groups(states, torch_device):
                 _train_or_divide(group, tasks, torch_device, on_row, ended)
@@ -135,7 +135,7 @@ def _train_or_divide(
         if len(group) == 1 or not is_out_of_memory(error):
             raise
     free_memory()  # here, because the exception refers to the model
-    rest = {i: RunState.open(run.spec, run.dir) for i, run in group.items() if not record.is_finished(run.dir)}
+    rest = {i: RunState.open(run.spec, run.dir) for i, run in group.items() if not record.has_ended(run.dir)}
     numbers, size = list(rest), (len(group) + 1) // 2
     for half in filter(None, (numbers[:size], numbers[size:])):
         _train_group({i: rest[i] for i in half}, tasks, device, on_row, ended)
@@ -241,7 +241,7 @@ def _finish(
 
 def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any] | None:
     """The summary of a run; None if it has not finished. Raises `RecordError` where it cannot be used."""
-    if not record.is_finished(folder):
+    if not record.has_ended(folder):
         return None
     with record.advising():
         finished = record.read_run(folder, checkpoint=True, predictions=True, run_id=run.run_id)
@@ -252,7 +252,7 @@ def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any] | None:
 
 def recorded_hash(run_dir: Path) -> str:
     """The hash of the images that a finished or interrupted run was trained on; "" if no record tells."""
-    if not record.is_finished(run_dir):
+    if not record.has_ended(run_dir):
         return str(resume.noted(run_dir, "files", ""))
     with contextlib.suppress(ValueError, AttributeError):  # whoever uses the record says what is wrong
         return str(read_json(run_dir / record.SUMMARY).get("data", {}).get("files", ""))

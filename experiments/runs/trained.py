@@ -71,7 +71,7 @@ def read(folder: str, field: str) -> TrainedRun:
     where, path = f"{field}: {folder!r}", Path(folder)
     if not path.is_dir():
         raise UserError(f"{where} {why_no_model(path) or 'is no folder; expected that of a finished run'}")
-    if not record.is_finished(path):
+    if not record.has_ended(path):
         raise UserError(f"{where} is not finished: it has no {record.SUMMARY}")
     run = record.read_run(path, checkpoint=True)
     if run.summary["status"] != "finished":

@@ -12,7 +12,7 @@ from experiments.cli import positive
 from experiments.errors import UserError, plural, say
 from experiments.metric import Metric
 from experiments.runs.exports import counted
-from experiments.runs.record import ERROR, is_finished
+from experiments.runs.record import ERROR, has_ended
 from experiments.study import Study
 from experiments.tracker import Tracker
 from experiments.tracking import Tracking, add_tracking_arguments
@@ -121,7 +121,7 @@ def plan(arguments: argparse.Namespace, command: str) -> int:
     with the_only_driver(folder.dir):
         trains = command.replace(f"{PROG} plan", f"{PROG} run", 1)
         runs = folder.write(trains).runs
-    left = [i for i, run in enumerate(runs) if run.name not in folder.ended and not is_finished(folder.dir / run.name)]
+    left = [i for i, run in enumerate(runs) if run.name not in folder.ended and not has_ended(folder.dir / run.name)]
     say(*counted(folder.plan, folder.reused), f"{plural(len(runs), 'run')}, {len(left)} left")
     for line in array_lines(left):
         say(line)

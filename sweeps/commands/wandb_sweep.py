@@ -67,7 +67,7 @@ def sync(arguments: argparse.Namespace, _: str) -> int:
     if not tracking.is_on:
         raise UserError(f"--tracking: {arguments.tracking} sends nothing; expected auto, online or offline")
     names = sorted(path.parent.name for path in study_dir.glob(f"*/{record.SUMMARY}"))
-    finished = [run for run in names if record.is_finished(study_dir / run)]
+    finished = [run for run in names if record.has_ended(study_dir / run)]
     if not finished:
         raise UserError(f"{study_dir}: holds no finished runs; give the folder of a study, OUT/STUDY")
     sent = 0

@@ -270,7 +270,7 @@ class Trials:
 
 def _rows(run_dir: Path) -> list[dict[str, float]]:
     """The epochs of a run so far: of its record, or of its resume file."""
-    if record.is_finished(run_dir):
+    if record.has_ended(run_dir):
         return record.read_rows(run_dir / record.METRICS)
     rows: list[dict[str, float]] = resume.noted(run_dir, "rows", [])
     return rows

@@ -12,8 +12,8 @@ from synthetic import change_summary, results_of, write_factorial, write_study
 
 import analysis
 from analysis.findings import analyze
+from analysis.outputs.across import studies_table
 from analysis.outputs.as_json import as_dict
-from analysis.outputs.over_studies import studies_table
 from analysis.outputs.paper_table import paper_table
 from analysis.questions.factors import question as factors
 from analysis.questions.methods import question as methods

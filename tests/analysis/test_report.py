@@ -10,7 +10,7 @@ from synthetic import on_dataset, results_of, write_factorial, write_study
 
 from analysis import compare
 from analysis.findings import analyze, analyze_each
-from analysis.outputs.over_studies import document_of
+from analysis.outputs.across import document_of
 from analysis.report import headline, study_document, study_sections
 from analysis.runs.by_dataset import by_dataset, datasets_of
 from analysis.runs.folder import read_folder

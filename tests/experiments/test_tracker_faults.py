@@ -144,7 +144,7 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path):
     lines = mirrored.trained(tmp_path, [mirrored.spec()], "offline")
     assert "wandb' cannot be written: File exists; training goes on" in lines[-2]
     assert lines[-1].startswith("tracking: W&B lacks 1 run;")
-    assert record.is_finished(tmp_path / "s0")
+    assert record.has_ended(tmp_path / "s0")
 
 
 def test_a_damaged_record_is_named_and_the_other_runs_are_sent(server, tmp_path):

@@ -27,17 +27,17 @@ def train(runs, folder, *, on_row, **options):
     from experiments.files import lock_runs
     from experiments.runs import record
 
-    left = [run.name for run in runs if not record.is_finished(folder / run.name)]
+    left = [run.name for run in runs if not record.has_ended(folder / run.name)]
     with lock_runs(folder, left, STUB.get("lock", 2.0)) as held:
         for i, run in enumerate(runs):
-            if run.name in held and not record.is_finished(folder / run.name):
+            if run.name in held and not record.has_ended(folder / run.name):
                 with open(f"{STUB['log']}.alone.{run.name}", "w") as guard:
                     try:
                         fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     except OSError:
                         note("twice", run.name, os.getpid())
                     train_one(i, run, folder / run.name, on_row)
-    return [{} if record.is_finished(folder / run.name) else None for run in runs]
+    return [{} if record.has_ended(folder / run.name) else None for run in runs]
 
 
 def train_one(i, run, run_dir, on_row):

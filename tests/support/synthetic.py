@@ -172,7 +172,7 @@ def add_metrics(study_dir: Path, value: Callable[[dict[str, Any], str, int], dic
     """Give the finished runs of a study more metrics: value(summary, variant, seed)."""
     for entry in study_file.read_study(study_dir)["runs"]:
         folder = study_dir / entry["run"]
-        if record.is_finished(folder):
+        if record.has_ended(folder):
             change_summary(folder, **value(record.read_summary(folder), entry["variant"], entry["seed"]))
 
 

@@ -12,7 +12,7 @@ import commands
 import pytest
 from stubbed import STUDY, lives, until
 
-from experiments.runs.record import METRICS, is_finished
+from experiments.runs.record import METRICS, has_ended
 from experiments.runs.run import train
 from sweeps.plan import make_plan, parse_study
 
@@ -32,7 +32,7 @@ def test_killed_at_any_moment_it_ends_with_the_numbers_of_an_uninterrupted_one(t
     time.sleep(random.uniform(0, 0.5))
     os.kill(sweep.pid, signal.SIGKILL)
     sweep.wait()
-    before = {run.name: is_finished(tmp_path / "real" / run.name) for run in plan.runs}
+    before = {run.name: has_ended(tmp_path / "real" / run.name) for run in plan.runs}
     status, _, err = commands.run(*command, 1)
     assert status == 0, err
     for run in plan.runs:

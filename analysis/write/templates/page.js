@@ -45,20 +45,6 @@ addEventListener("resize", fit);
 addEventListener("toggle", fit, true); // a folded table has no width
 fit();
 
-// A field above the table of runs shows only the rows that contain all its words.
-const runs = document.getElementById("table-runs");
-if (runs) {
-  const rows = [...runs.tBodies[0].rows], label = make("label", { className: "filter", textContent: "Filter" });
-  const field = make("input", { type: "search", placeholder: "such as: learned-1d diverged" }), count = make("output");
-  field.addEventListener("input", () => {
-    const words = field.value.toLowerCase().split(/\s+/);
-    for (const row of rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
-    count.textContent = field.value.trim() ? `${rows.filter((row) => !row.hidden).length} of ${rows.length} runs` : "";
-  });
-  label.append(field, count);
-  runs.parentElement.before(label);
-}
-
 // The mark nearest to the pointer shows its value.
 const tip = make("div", { className: "tip", hidden: true });
 document.body.append(tip);

@@ -16,7 +16,7 @@ from synthetic import results_of
 from analysis.figures import style
 from analysis.figures.drawing import LONGEST, shorts, styles_of
 from analysis.figures.forest import plot_forest
-from analysis.figures.values import draw_costs, draw_trials
+from analysis.figures.values import draw_trials
 from analysis.questions import cost, metrics
 from analysis.questions.results import forest_plot, forests, question, variants_table
 from analysis.write.files import inline, saved
@@ -76,33 +76,15 @@ def test_a_curve_has_a_band_of_students_intervals_or_from_below_five_seeds_its_r
         assert high.max() > 100 and (reached.min(), reached.max()) == pytest.approx((low.min(), 100))
 
 
-def test_a_variant_has_the_same_colour_everywhere_and_without_a_result_no_legend(tmp_path):
-    drawn = plots(results_of(tmp_path, statuses={("learned-2d", seed): "diverged" for seed in range(5)}))
+def test_a_variant_has_one_colour_and_without_a_result_no_legend(tmp_path):
+    curves = plots(results_of(tmp_path, statuses={("learned-2d", seed): "diverged" for seed in range(5)}))[
+        "curves"
+    ].figure
+    legend = [text.get_text() for text in curves.legends[0].get_texts()]
     for index, name in enumerate(["none", "sinusoidal", "learned-1d", "learned-2d"]):
-        parts = [
-            drawn[figure].figure.findobj(lambda part, i=index: str(part.get_gid()).startswith(f"v{i}-"))
-            for figure in ("curves", "cost")
-        ]
-        colours = [{to_hex(part.get_color()) for part in of if hasattr(part, "get_ydata")} for of in parts]
-        assert colours[0] == colours[1] and len(colours[0]) == (name != "learned-2d")
-        legends = [[text.get_text() for text in drawn[figure].figure.legends[0].get_texts()] for figure in drawn]
-        assert [name in legend for legend in legends[1:]] == [name != "learned-2d"] * 2
-
-
-def test_marks_at_one_cost_are_side_by_side_and_costs_that_hardly_differ_not_enlarged(tmp_path):
-    results = results_of(tmp_path, accuracy={"none": 0.7, "cpe": 0.8, "alibi-2d": 0.9})
-
-    def axes_of(*params):
-        costs = pd.DataFrame({"params": params}, index=results.variants.names)
-        (axes,) = draw_costs(
-            costs, {"params": ""}, results.means.of_variants, results.study.metric, results.styles
-        ).axes
-        return axes
-
-    first, second, third = (line.get_xdata()[0] for line in axes_of(100, 100, 200).lines if line.get_marker() in "Dos")
-    assert first < 100 < second and (first + second) / 2 == pytest.approx(100)
-    assert second - first == pytest.approx(4) and third == 200  # 4 % of the axis
-    assert np.ptp(axes_of(3.11, 3.16, 3.13).get_xlim()) == pytest.approx(0.316)  # a tenth of the largest
+        parts = curves.findobj(lambda part, i=index: str(part.get_gid()).startswith(f"v{i}-"))
+        colours = {to_hex(part.get_color()) for part in parts if hasattr(part, "get_ydata")}
+        assert len(colours) == (name in legend) == (name != "learned-2d")
 
 
 def test_trials_are_filled_hollow_where_stopped_and_large_where_chosen():

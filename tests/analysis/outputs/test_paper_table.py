@@ -41,7 +41,8 @@ def test_the_best_is_bold_and_what_is_not_shown_to_differ_has_a_mark(tmp_path):
         "Bold: the best mean. †: equivalent to it (within ±1 point), or not shown to be worse than it." in table.caption
     )
     assert (
-        "95 % intervals for all pairs together (Bonferroni; t tests with the spread of all variants)" in table.caption
+        "95 % intervals for all pairs of variants together (Bonferroni; t tests with the spread of all variants)"
+        in table.caption
     )
 
 

@@ -112,7 +112,7 @@ def test_characters_in_latex():
 def test_every_character_of_a_table_for_a_paper_has_a_form_in_latex():
     folder = Path(analysis.__file__).parent
     questions = [folder / "questions" / f"{name}.py" for name in ("results", "pairs", "metrics", "cost")]
-    others = ("words", "findings/columns", "outputs/paper_table", "outputs/over_studies")
+    others = ("words", "findings/columns", "outputs/paper_table", "outputs/across")
     files = [*questions, *(folder / f"{name}.py" for name in others)]
     forms = latex.escaped("".join(sorted(set("".join(file.read_text() for file in files)))))
     assert "×" in "".join(file.read_text() for file in files) and not re.search(r"\{\[\}[0-9A-F]{4}", forms)

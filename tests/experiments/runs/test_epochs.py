@@ -65,7 +65,7 @@ def test_full_disk_is_reported_and_the_run_can_be_resumed(epoch, interrupted, tm
         with pytest.raises(record.RecordError, match=r"resume.*: cannot be written: No space left on device$"):
             tiny.run(tmp_path / "cut", on_row)
     assert heard == list(range(1, epoch + 1))  # the failed epoch is heard of, and no later one
-    assert not record.is_finished(tmp_path / "cut")
+    assert not record.has_ended(tmp_path / "cut")
     tiny.run(tmp_path / "cut")
     assert tiny.results(tmp_path / "cut") == tiny.results(tmp_path / "whole")
 

@@ -53,7 +53,7 @@ def test_a_run_reads_back_as_it_was_written(folder):
     assert run.rows[1]["lr"] == 1e-300
     assert math.isnan(run.rows[1]["train/loss"])
     assert (run.summary["status"], run.summary["test/acc"], run.summary["cost"]) == ("diverged", None, {"params": 7})
-    assert record.is_finished(folder)
+    assert record.has_ended(folder)
 
 
 def test_digests_are_what_sha256sum_says(folder):
@@ -91,7 +91,7 @@ def test_an_altered_checkpoint_is_refused_where_it_matters(folder):
 def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()
     assert "cannot be read: No such file" in refusal(folder / name, checkpoint=True)
-    assert record.is_finished(folder) == (name != record.SUMMARY)
+    assert record.has_ended(folder) == (name != record.SUMMARY)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"3", b"\xff\xfe", b"null", b"[" * 5000])

@@ -49,7 +49,7 @@ def test_interrupted_after_any_epoch_ends_with_the_same_bytes(changes, tmp_path)
     for epoch in (1, 2, 3):
         folder, heard = tmp_path / str(epoch), []
         tiny.cut(folder, epoch, **changes)
-        assert not record.is_finished(folder)
+        assert not record.has_ended(folder)
         summary = tiny.run(folder, lambda job, row, heard=heard: heard.append(row["epoch"]), **changes)
         assert heard == list(range(epoch + 1, 4))  # no epoch twice
         assert tiny.results(folder) == tiny.results(tmp_path / "whole")
@@ -114,7 +114,7 @@ def test_kill_9_then_the_same_command_ends_with_the_same_bytes(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     folder = states[0].parent
-    assert not record.is_finished(folder)
+    assert not record.has_ended(folder)
     whole = tiny.run(tmp_path / "whole", **changes)
     assert tiny.run(folder, **changes)["test/loss"] == whole["test/loss"]
     assert tiny.results(folder) == tiny.results(tmp_path / "whole")

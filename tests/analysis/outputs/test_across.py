@@ -15,8 +15,8 @@ from synthetic import on_dataset, write_by_dataset, write_study
 
 import analysis
 from analysis.findings import analyze_each
+from analysis.outputs.across import document_of, studies_table
 from analysis.outputs.as_json import across_dict
-from analysis.outputs.over_studies import document_of, studies_table
 from analysis.runs.by_dataset import by_dataset
 from analysis.runs.folder import read_folder
 from analysis.write import files as write
