@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import PLUGIN, ROOT, run
-from pictures import paint
 from PIL import Image
 from tiny import flags
 
@@ -173,33 +172,6 @@ def test_data_shows_what_a_run_gets(tmp_path, capsys):
     body = figure.read_bytes()
     assert vit_train("data", *data, "--figure", figure) == 2 and figure.read_bytes() == body
     assert vit_train("--figure", figure) == 2 and not (tmp_path / "runs").exists()
-
-
-def test_a_run_whose_images_have_moved_is_the_same_run(tmp_path, monkeypatch, capsys):
-    """Under other spellings and on another disk. Another name is another run; other images of that name are refused."""
-    monkeypatch.chdir(tmp_path)
-    paint(tmp_path / "names", 9)
-    for copy in ("disk/names", "other", "changed/names"):
-        shutil.copytree(tmp_path / "names", tmp_path / copy)
-    Image.new("RGB", (8, 8), (9, 9, 255)).save(tmp_path / "changed" / "names" / "a" / "0.png")
-
-    def runs(root, *words, status=0):
-        data = ["--data.name", "imagefolder", "--data.img-size", "8", "--data.root", root]
-        with pytest.raises(SystemExit) as ended:
-            main([*flags(data__train_limit="none"), *data, "--tracking", "off", *words])
-        assert ended.value.code == status, capsys.readouterr().err
-        return {path.parent.name for path in tmp_path.glob("runs/single/*/summary.json")}
-
-    first = runs("names")
-    for root in ("names/", "./names", str(tmp_path / "names"), "disk/names"):
-        assert runs(root) == first and "already finished" in capsys.readouterr().out
-    shutil.rmtree(tmp_path / "names")
-    assert runs("disk/names") == first
-    assert runs("changed/names", status=2) == first
-    assert (
-        "data.root: the files of 'changed/names' are not those of the run in 'runs/single/" in capsys.readouterr().err
-    )
-    assert len(runs("other")) == 2
 
 
 def run_plugin(folder, name, path=""):

@@ -117,12 +117,6 @@ def test_records_made_without_tracking_are_sent_afterwards(tmp_path, monkeypatch
         assert (found.project, found.settings["variant"]) == ("other", "learned-1d")
 
 
-def test_sync_refuses_a_folder_without_finished_runs(tmp_path):
-    for folder in (tmp_path, tmp_path / "none"):
-        reason = "holds no finished runs; give the folder of a study, OUT/STUDY"
-        assert mirrored.sync(folder) == (2, "", f"vit-sweep: error: {folder}: {reason}\n")
-
-
 def test_after_the_first_error_one_line_is_said_and_training_goes_on(server, tmp_path):
     """The process of wandb dies in the middle."""
 

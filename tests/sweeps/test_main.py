@@ -51,15 +51,9 @@ def test_show_says_that_the_folder_holds_another_study(vit_sweep, tmp_path):
     ("factors", "unused"),
     [
         ({"model.mlp": ["plain", "swiglu"], "model.act": ["gelu", "gelu-tanh"]}, "model.act"),
-        ({"optim.name": ["adamw", "sgd"], "optim.momentum": [0.9, 0.5]}, "optim.momentum"),
-        ({"optim.schedule": ["cosine", "constant"], "optim.warmup_epochs": [0, 2]}, "optim.warmup_epochs"),
         ({"optim.schedule": ["cosine", "constant"], "optim.min_lr": [0, 1e-4]}, "optim.min_lr"),
         ({"model.depth": [2, 1], "model.drop_path_rate": [0, 0.1]}, "model.drop_path_rate"),
         ({"model.mlp+model.act": [["plain", "gelu"], ["swiglu", "gelu"], ["swiglu", "gelu-tanh"]]}, "model.act"),
-        (
-            {"model.mlp": ["plain", "swiglu"], "model.pool": ["cls", "map"], "model.act": ["gelu", "gelu-tanh"]},
-            "model.act",
-        ),
         ({"model.mlp": ["plain", "swiglu"], "model.depth": [1, 2]}, ""),
         ({"model.mlp+model.act": [["plain", "gelu"], ["swiglu", "gelu-tanh"]]}, ""),
     ],

@@ -189,7 +189,6 @@ def test_convolutional_stem_is_that_of_its_source(patch_size, widths):
             "embed_dim: 36 with stem conv and patch_size 16; .* of 8",
         ),
         ({"embed_dim": 50}, "embed_dim: 50 is not divisible by num_heads, 4"),
-        ({"patch_size": 3}, "patch_size: 3 does not divide the image side, 32 px"),
         ({"pool": "cls", "class_token": False}, "pool: 'cls' needs class_token"),
         ({"mlp_ratio": 0.02}, "mlp_ratio: 0.02 with embed_dim 48 gives an MLP without hidden units"),
     ],

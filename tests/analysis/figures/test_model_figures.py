@@ -57,19 +57,6 @@ def test_predictions_are_the_models_own(study_dir, inspections):
     assert inspected.images[0, :, :, 0] == pytest.approx(x[0, 0].numpy() / 255)
 
 
-def test_each_kind_has_the_arrays_that_apply_to_it(inspections):
-    none, learned, rope = (inspections[kind] for kind in ("none", "learned-2d", "rope-2d"))
-    assert none.similarity is None and none.logits is None
-    assert learned.similarity.shape == (4, 4, 4, 4)
-    assert rope.similarity is None and rope.logits.shape == (4, 4, 4, 4)
-    to_itself = [inspections["learned-1d"].similarity[r, c, r, c] for r in range(4) for c in range(4)]
-    assert to_itself == pytest.approx([1] * 16, abs=1e-6)
-    for model in inspections.values():
-        assert model.attention.shape == model.rollout.shape == (inspect.EXAMPLES, 8, 8)
-        assert model.distance.shape == (2, 4) and model.distance.min() > 0
-        assert model.distance.max() < 6 * np.sqrt(2)  # at most corner to corner: three patches of 2 px
-
-
 def test_a_mosaic_has_each_patchs_tile_in_its_place():
     gap = np.nan
     expected = [[0, 1, gap, 4, 5], [2, 3, gap, 6, 7], [gap] * 5, [8, 9, gap, 12, 13], [10, 11, gap, 14, 15]]

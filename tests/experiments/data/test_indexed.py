@@ -121,14 +121,6 @@ def test_a_function_of_the_user_gives_images_and_names(plugged):
     assert sizes(load("mine", side=10, classes="cat,dog")) == [12, 4, 4]
 
 
-def test_images_of_several_sizes_are_resized_and_cropped(plugged):
-    wide = np.zeros((12, 8, 24), np.uint8)
-    wide[:, :, 8:16] = 200  # the centre
-    plugged(lambda root: ((list(wide), [0, 1] * 6), None))
-    splits = load("mine", side=8)
-    assert sizes(splits) == [6, 3, 3] and bool((splits.train.x == 200).all())
-
-
 @pytest.mark.parametrize(
     ("read", "line"),
     [

@@ -12,13 +12,12 @@ import study_file
 from experiments.config import load
 from experiments.errors import UserError
 from experiments.presets import preset
-from experiments.runs import record
 from experiments.study import Study
 from experiments.tuned import Tuned, TunedTrial, best_trial
 from sweeps.builtin import parse_study
 from sweeps.plan import make_plan
 from sweeps.tuning.space import make_space
-from sweeps.tuning.tuned import check_result, make_tuned, read_tuned, write_tuned
+from sweeps.tuning.tuned import check_result, make_tuned, write_tuned
 from sweeps.tuning.tuning_plan import TuningPlan
 
 STUDY = {
@@ -58,16 +57,6 @@ def run(vit_sweep, study):
     return lambda *words: vit_sweep("run", study, *options, *words)
 
 
-def rates(study_dir: Path) -> dict[str, set[float]]:
-    """Variant -> the learning rates that its records state."""
-    entries = json.loads((study_dir / "study.json").read_text())["runs"]
-    found: dict[str, set[float]] = {}
-    for entry in entries:
-        config = json.loads((study_dir / entry["run"] / record.CONFIG).read_text())
-        found.setdefault(entry["variant"], set()).add(config["optim"]["lr"])
-    return found
-
-
 @pytest.mark.parametrize(
     ("dataset", "root", "is_other"),
     [("imagefolder", "disk/images", False), ("imagefolder", "others", True), ("cifar10", "disk", False)],
@@ -83,17 +72,6 @@ def test_a_tuning_goes_on_where_its_data_are_now(dataset, root, is_other, tmp_pa
     write_tuned(tmp_path / "tuned.yaml", make_tuned(tuning("images"), trials))
     with pytest.raises(UserError, match="of another tuning: base differs") if is_other else contextlib.nullcontext():
         check_result(tuning(root), trials, tmp_path / "tuned.yaml")
-
-
-def test_each_variant_is_trained_with_its_own_settings_and_the_plan_says_so(run, study):
-    path = tuned_file(study.parent)
-    status, _, err = run("--tuned", path)
-    assert status == 0, err
-    folder = study.parent / "mine"
-    assert rates(folder) == {"cls": {0.002}, "gap": {0.03}}
-    assert json.loads((folder / "study.json").read_text())["tuning"] == read_tuned(path).tree()
-    again = run("--tuned", folder / "study.json")  # a tuned study's own plan states the same
-    assert again[0] == 0 and ", 0 runs to train; " in again[1]
 
 
 def test_a_study_file_says_what_is_tuned_and_the_command_line_may_say_otherwise(vit_sweep, study, monkeypatch):
