@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 
 import commands
 import mirrored
@@ -51,27 +50,6 @@ def check_sync(server: WandbServer, study, count: int) -> None:
     calls = server.calls["file_stream"]
     assert mirrored.synced(study) == said
     assert server.calls["file_stream"] == calls
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("fault", "seconds"), [("hang", 4), ("500", 4), ("hang", 20)])
-def test_a_server_that_comes_back_has_every_row_of_every_run_after_sync(fault, seconds, tmp_path, monkeypatch):
-    """After a short fault, W&B gets all within the command; after a long one, the last runs at the next `sync`."""
-    study, runs, ends = tmp_path / "study", [mirrored.spec(seed, train__epochs=6) for seed in (0, 1)], []
-
-    def break_for_a_time(_: int, row: dict[str, float]) -> None:
-        if row["epoch"] == 3 and server.fault == "none":
-            until(lambda: server.runs)
-            server.fault = fault
-            threading.Timer(seconds, server.mend).start()
-
-    with WandbServer().used_here(monkeypatch) as server:
-        lines = mirrored.trained(study, runs, on_row=break_for_a_time, ended=ends)
-        print(f"{fault} for {seconds} s: an epoch waited {ends[1] * 1e3:.2f} ms, the end {ends[0]:.1f} s; {lines}")
-        assert ends[1] < 1 and ends[0] < 15
-        until(lambda: server.fault == "none", 60)
-        check_sync(server, study, 2)
-        assert len(server.runs) == 2
 
 
 def test_a_server_that_never_answers_is_not_waited_for_and_leaves_no_process(tmp_path, monkeypatch):

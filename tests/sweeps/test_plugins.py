@@ -48,13 +48,6 @@ def test_a_study_with_its_plugin_is_planned_anywhere_and_trained_where_it_was_mo
     plugin = json.loads((study / mine / "summary.json").read_text())["provenance"]["plugin"]
     assert plugin["modules"] == "mine.py" and (study / mine / "plugin" / "mine.py").read_text() == PLUGIN
 
-    load = f"import experiments\nexperiments.load_model({str(study / mine)!r})"
-    _, _, err = run(load)
-    variable = f"VIT_PLUGINS={study / mine / 'plugin' / 'mine.py'}"
-    assert err.endswith(f"needs the plug-in of model.pos_embed 'mine'; start again with {variable}\n")
-    name, _, value = variable.partition("=")
-    assert run(load, **{name: value})[0] == 0
-
 
 @pytest.mark.parametrize(
     ("fields", "said"),

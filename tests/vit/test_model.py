@@ -134,8 +134,6 @@ def test_heads(head):
     ("name", "trainable", "fixed"),
     [
         ("tintn-cifar10", 119_098, 0),  # printed by Lodha's notebook for the same model
-        ("lodha-cifar10", 119_098, 0),
-        ("owen-cifar10", 119_098, 0),
         ("pulfer-mnist", 1_642, 400),  # 50 x 8 fixed sinusoids
         ("vit-lite-6-4", 3_190_538, 0),  # those of vit_6_4_32 and vit_7_4_32 in SHI-Labs/Compact-Transformers
         ("vit-lite-7-4", 3_716_874, 0),

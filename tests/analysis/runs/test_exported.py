@@ -103,14 +103,6 @@ def test_exporting_twice_gives_the_same_bytes(tmp_path):
     assert contents(again) == first
 
 
-@pytest.mark.parametrize("name", ["runs.csv", "curves.csv", "study.json"])
-def test_a_missing_file_of_an_export_is_named(tmp_path, name):
-    folder = export(read_folder(write_study(tmp_path, seeds=2)), tmp_path / "exported")
-    (folder / name).unlink()
-    with pytest.raises(UserError, match=name):
-        read(str(folder))
-
-
 @pytest.mark.parametrize(
     ("table", "values", "reason"),
     [

@@ -307,14 +307,3 @@ def test_a_stack_in_bfloat16_computes_what_a_single_run_computes(kind):
     exact = losses("float32", together=True)
     for together in (False, True):
         assert (losses("bfloat16", together) - exact).abs().max() < 5e-3
-
-
-def test_unused_parameters_get_no_gradient_through_the_cast():
-    used, spare = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
-    cast = stacked.to_bfloat16({"used": used, "spare": spare})
-    assert {t.dtype for t in cast.values()} == {torch.bfloat16}
-    (cast["used"] * 3).sum().backward()
-    assert used.grad is not None
-    assert used.grad.dtype == torch.float32
-    assert used.grad.tolist() == [3, 3]
-    assert spare.grad is None
