@@ -1,6 +1,5 @@
 """Looks at a study: what is recorded, what the report says of it, and which seeds the tests of a planned look use."""
 
-import json
 import shutil
 from dataclasses import replace
 
@@ -17,8 +16,6 @@ from analysis.report import study_document
 from analysis.runs.exported import export, read_export
 from analysis.runs.folder import read_folder
 from analysis.write import files as write
-from experiments.errors import UserError
-from experiments.runs import record
 from experiments.runs.history import LOOKS, Look, add_look, read_looks
 
 ACCURACY = {"none": 0.72, "learned-1d": 0.95, "learned-2d": 0.951}
@@ -62,16 +59,6 @@ def test_a_report_at_five_and_at_ten_seeds_says_that_it_is_the_second_look(tmp_p
     assert len(read_looks(second)) == len(analyze(again).conduct.looks) == 2
 
 
-def test_a_folder_that_cannot_be_written_does_not_stop_the_report(tmp_path, capsys, monkeypatch):
-    def refuse(*_):
-        raise record.RecordError("looks.jsonl: cannot be written: Read-only file system")
-
-    monkeypatch.setattr("analysis.findings.conduct.add_look", refuse)
-    record_looks([read_folder(study_at(tmp_path / "a", 5))])
-    said = capsys.readouterr().err
-    assert said == "vit-report: this look is not recorded: looks.jsonl: cannot be written: Read-only file system\n"
-
-
 def test_an_exported_study_carries_its_looks_and_is_not_changed_by_a_report(tmp_path):
     folder = study_at(tmp_path / "a", 10)
     add_look(folder, Look(time="2026-01-01T00:00:00+00:00", fewest=5, most=5, metric="test/acc", command="vit-report"))
@@ -81,13 +68,6 @@ def test_an_exported_study_carries_its_looks_and_is_not_changed_by_a_report(tmp_
     record_looks([read_export(exported)])
     assert warnings(analyze(read_export(exported)))[0].startswith("The study was tested 2 times, first at 5 seeds")
     assert {path.name: path.read_bytes() for path in exported.iterdir()} == before
-
-
-def test_a_damaged_file_of_looks_is_named_with_its_line(tmp_path):
-    folder = study_at(tmp_path, 5)
-    (folder / LOOKS).write_text(json.dumps({"time": "now", "most": 5}) + "\n")
-    with pytest.raises(UserError, match=r"looks\.jsonl: line 1: is not a look"):
-        read_folder(folder)
 
 
 def test_the_beginning_of_a_line_that_was_cut_off_is_no_look(tmp_path):

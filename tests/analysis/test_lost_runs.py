@@ -1,7 +1,5 @@
 """What runs do that are lost, whatever the cause: nothing that the others show comes of their absence."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -33,27 +31,10 @@ def test_seeds_without_a_result_are_named_whatever_the_cause(status, tmp_path):
     assert sum(LACKS in line for line in warnings(findings)) == 1
 
 
-@pytest.mark.parametrize(("unpaired", "said"), [(False, LACKS), (True, "cpe has 3 runs; the others have 5.")])
-def test_runs_of_wandb_that_have_not_ended_are_named(unpaired, said, monkeypatch):
-    runs = [
-        SimpleNamespace(
-            name=f"{kind}-{seed}", id=f"{kind}-{seed}", group=kind, job_type="", commit="c0ffee",
-            state="running" if kind == "cpe" and seed > 2 else "finished", config={"kind": kind, "seed": seed},
-            summary={"test/acc": accuracy + 0.01 * (seed * 7 % 5)}, history=lambda **_: [],
-        )
-        for kind, accuracy in KINDS.items() for seed in range(5)
-    ]  # fmt: skip
-    if unpaired:
-        for run in runs:
-            del run.config["seed"]
-    monkeypatch.setattr("wandb.Api", lambda timeout: SimpleNamespace(runs=lambda path, order: runs))
-    findings = analyze(read("wandb:me/theirs", factor="kind", unpaired=unpaired, baseline="none"))
-    assert sum(said in line for line in warnings(findings)) == 1
-
-
-def test_runs_that_failed_have_a_warning_of_their_own(tmp_path):
-    said = warnings(results_of(tmp_path, accuracy=KINDS, statuses=lost("diverged")))
-    assert sum("cpe" in line for line in said) == 1 and "Diverged: 2 runs of cpe." in " ".join(said)
+def test_a_variant_with_fewer_unpaired_runs_is_named():
+    rows = [(kind, 0.01 * (n * 7 % 5)) for kind in KINDS for n in range(3 if kind == "cpe" else 5)]
+    findings = analysis.compare(pd.DataFrame(rows, columns=["kind", "acc"]), "acc", "kind", unpaired=True).findings
+    assert sum("cpe has 3 runs; the others have 5." in line for line in warnings(findings)) == 1
 
 
 def test_what_the_seeds_can_see_is_not_known_where_failed_runs_make_the_interval_wider(tmp_path):

@@ -4,10 +4,8 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-from commands import run
-from synthetic import ACCURACY, on_dataset, write_study
+from synthetic import ACCURACY, write_study
 
 from analysis.runs.read import studies_in
 
@@ -16,23 +14,6 @@ def damaged(folder):
     file = folder / "v1-s1" / "metrics.csv"
     file.write_text(file.read_text().replace("1", "2", 1))
     return folder
-
-
-def test_several_datasets_in_one_report_or_table(tmp_path, vit_report):
-    lost = {("none", 1): "diverged"}
-    one, two = (
-        write_study(tmp_path / name, seeds=3, statuses=lost, **on_dataset(name)) for name in ("digits", "mnist")
-    )
-    status, out, err = vit_report("across", one, two)
-    page = one / "report-across" / "report.html"
-    assert (status, out.splitlines()[-1], err) == (0, str(page), "")
-    assert f"vit-report across {one} {two}" in page.read_text()
-    file = tmp_path / "t.md"
-    assert vit_report("across", one, two, "--table", file, "--spread", "sd")[:2] == (0, f"{file}\n")
-    accuracies = [json.loads((one / f"v0-s{seed}" / "summary.json").read_text())["test/acc"] for seed in (0, 2)]
-    mean, sd = 100 * np.mean(accuracies), 100 * np.std(accuracies, ddof=1)
-    head, _, none, *_ = file.read_text().splitlines()
-    assert head == "| variant | digits, % | mnist, % | better on | worse on |" and f"{mean:.2f} ± {sd:.2f}" in none
 
 
 def test_a_study_with_the_dataset_as_a_factor_is_reported_by_dataset(tmp_path, vit_report):
@@ -139,18 +120,6 @@ def test_an_exported_study_gives_the_report_of_its_run_folders(tmp_path, vit_rep
     assert len(names) == 8
     for name in names:
         assert (tmp_path / "report" / name).read_bytes() == (tmp_path / "exported" / "report" / name).read_bytes(), name
-
-
-def test_a_report_of_an_exported_study_needs_no_torch(tmp_path):
-    folder, exported = write_study(tmp_path, seeds=3), tmp_path / "exported"
-    code = (
-        "import sys\nfrom analysis.main import main\ntry:\n main()\nexcept SystemExit as stopped:\n assert not "
-        "stopped.code\n"
-        "print('torch' in sys.modules)"
-    )
-    for arguments in (["export", folder, exported], [exported]):
-        _, out, err = run(code, *arguments)
-        assert out.splitlines()[-1:] == ["False"], err
 
 
 def test_a_folder_with_one_study_has_an_index_and_is_that_study_for_what_is_of_one_study(tmp_path, vit_report):

@@ -127,22 +127,6 @@ def bench(*words: object) -> int:
 SMALL = ("--device", "cpu", "--threads", 1, "--batches", 1, "--rounds", 1, "--runs", 2)
 
 
-@pytest.mark.parametrize(
-    ("code", "seconds", "note"),
-    [
-        ("raise MemoryError('80 GiB\\nmore')", 60, "MemoryError: 80 GiB"),
-        ("import os; os.kill(os.getpid(), 9)", 60, "its process ended: status -9"),
-        ("import time; time.sleep(600)", 1, "time limit of 1 s"),
-    ],
-)
-def test_failing_contender_gets_a_note(code, seconds, note, tmp_path, monkeypatch):
-    (tmp_path / "vit_pytorch.py").write_text(code)  # the package that the contender imports in its process
-    monkeypatch.syspath_prepend(tmp_path)
-    assert bench(*SMALL, "--seconds", seconds, "--only", "vit-pytorch", "--out", tmp_path / "x.json") == 0
-    (row,) = json.loads((tmp_path / "x.json").read_text())["contenders"].values()
-    assert (row["note"], row["turns"], row["images_per_second"]) == (note, [], None)
-
-
 def test_file_is_complete_after_each_turn(tmp_path, monkeypatch, capsys):
     out, written, names = tmp_path / "bench.json", [], ["timm", "ours", "ours-bf16-stacked"]
     write = record.write_json

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 
 import commands
 import mirrored
@@ -53,27 +52,6 @@ def check_sync(server: WandbServer, study, count: int) -> None:
     assert server.calls["file_stream"] == calls
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("fault", "seconds"), [("hang", 4), ("500", 4), ("hang", 20)])
-def test_a_server_that_comes_back_has_every_row_of_every_run_after_sync(fault, seconds, tmp_path, monkeypatch):
-    """After a short fault, W&B gets all within the command; after a long one, the last runs at the next `sync`."""
-    study, runs, ends = tmp_path / "study", [mirrored.spec(seed, train__epochs=6) for seed in (0, 1)], []
-
-    def break_for_a_time(_: int, row: dict[str, float]) -> None:
-        if row["epoch"] == 3 and server.fault == "none":
-            until(lambda: server.runs)
-            server.fault = fault
-            threading.Timer(seconds, server.mend).start()
-
-    with WandbServer().used_here(monkeypatch) as server:
-        lines = mirrored.trained(study, runs, on_row=break_for_a_time, ended=ends)
-        print(f"{fault} for {seconds} s: an epoch waited {ends[1] * 1e3:.2f} ms, the end {ends[0]:.1f} s; {lines}")
-        assert ends[1] < 1 and ends[0] < 15
-        until(lambda: server.fault == "none", 60)
-        check_sync(server, study, 2)
-        assert len(server.runs) == 2
-
-
 def test_a_server_that_never_answers_is_not_waited_for_and_leaves_no_process(tmp_path, monkeypatch):
     monkeypatch.setattr(tracker, "END_SECONDS", 1.0)
     ends: list[float] = []
@@ -115,12 +93,6 @@ def test_records_made_without_tracking_are_sent_afterwards(tmp_path, monkeypatch
         assert len({run.sessions for run in server.runs.values()}) == 1
         found = mirrored.check(server, study / "s0")
         assert (found.project, found.settings["variant"]) == ("other", "learned-1d")
-
-
-def test_sync_refuses_a_folder_without_finished_runs(tmp_path):
-    for folder in (tmp_path, tmp_path / "none"):
-        reason = "holds no finished runs; give the folder of a study, OUT/STUDY"
-        assert mirrored.sync(folder) == (2, "", f"vit-sweep: error: {folder}: {reason}\n")
 
 
 def test_after_the_first_error_one_line_is_said_and_training_goes_on(server, tmp_path):

@@ -64,7 +64,7 @@ def start(name: str, *words: object, env: dict[str, str] | None = None, **option
     """Start a command, or Python on a text, with the code of this checkout. `env`: more variables."""
     options = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     code = ["-m", MODULES[name]] if name in MODULES else ["-c", name]
-    command = [sys.executable, *code, *map(os.fsdecode, map(_word, words))]
+    command = [sys.executable, *code, *map(str, words)]
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}, **options)
 
 
@@ -73,7 +73,3 @@ def run(name: str, *words: object, cwd: Path | None = None, **env: str) -> tuple
     process = start(name, *words, cwd=cwd, env=env)
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
-
-
-def _word(word: object) -> str | bytes:
-    return word if isinstance(word, bytes) else str(word)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,11 @@ class Stubbed:
         self.fields, self.study = {**STUDY, **fields}, folder / "tiny.yaml"
         self.study.write_text(json.dumps(self.fields))
 
-    def start(
-        self, *words: object, prefix: Sequence[str] = (), cwd: Path | None = None, **stub: Any
-    ) -> subprocess.Popen[str]:
+    def start(self, *words: object, cwd: Path | None = None, **stub: Any) -> subprocess.Popen[str]:
         """Start `vit-sweep WORDS` in a session of its own. `stub`: see stub_sweep.py."""
         settings = json.dumps({"log": str(self.log), **stub})
         return subprocess.Popen(
-            [*prefix, sys.executable, str(SUPPORT / "stub_sweep.py"), *map(str, words)],
+            [sys.executable, str(SUPPORT / "stub_sweep.py"), *map(str, words)],
             env={**os.environ, "STUB": settings, "PYTHONPATH": str(SUPPORT.parents[1])},
             text=True,
             cwd=cwd,

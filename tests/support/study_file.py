@@ -1,7 +1,7 @@
 """study.json as plain JSON, apart from the code under test."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,9 @@ def plan(levels: Mapping[str, Mapping[str, Any]], seeds: int = 5, **more: Any) -
         for variant, own in levels.items()
     ]
     fields = {"name": "plan", "factors": {"model.depth": [1]}, "metric": "test/acc", "margin": 0.01, "base": {}}
-    return Study.parse({**fields, "baseline": next(iter(levels)), **with_seeds(more.get("runs", runs)), **more}, "")
-
-
-def with_seeds(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The runs of a study.json, and their seeds."""
-    return {"runs": runs, "seeds": sorted({run["seed"] for run in runs})}
+    runs = more.get("runs", runs)
+    of_runs = {"runs": runs, "seeds": sorted({run["seed"] for run in runs})}
+    return Study.parse({**fields, "baseline": next(iter(levels)), **of_runs, **more}, "")
 
 
 def tuned(levels: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -144,28 +144,22 @@ def exact(out: Path, values: Mapping[str, Sequence[float]]) -> Findings:
     return analyze(read_folder(folder))
 
 
-def add_predictions(study_dir: Path, images: int = 360, only: str = "*") -> None:
+def add_predictions(study_dir: Path) -> None:
     """Give the finished runs of a study test predictions, and the test accuracy that follows from them.
 
-    `only`: the names of the runs, as a glob. An image is about equally hard for all runs.
+    An image is about equally hard for all runs.
     """
+    images = 360
     difficulty = np.random.default_rng(0).random(images)
-    for number, path in enumerate(sorted(study_dir.glob(f"{only}/{record.SUMMARY}"))):
+    for number, path in enumerate(sorted(study_dir.glob(f"*/{record.SUMMARY}"))):
         body = record.read_summary(path.parent)
         if body["status"] != "finished":
             continue
         noise = 0.1 * np.random.default_rng([1, number]).standard_normal(images)
-        add_hits(path.parent, difficulty + noise < body["test/acc"], np.arange(images) % 10)
-
-
-def add_hits(
-    run_dir: Path, hits: Sequence[int] | np.ndarray, labels: Sequence[int] | np.ndarray, classes: Sequence[str] = ()
-) -> None:
-    """Give a run these test predictions, and the test accuracy that follows from them."""
-    hits = np.array(hits, dtype=bool)
-    body = to_bytes(hits, np.where(hits, 0.75, 0.25), np.array(labels), classes)
-    write_bytes(run_dir / record.PREDICTIONS, body)
-    change_summary(run_dir, **{"test/acc": float(hits.mean())})
+        hits = difficulty + noise < body["test/acc"]
+        predictions = to_bytes(hits, np.where(hits, 0.75, 0.25), np.arange(images) % 10)
+        write_bytes(path.parent / record.PREDICTIONS, predictions)
+        change_summary(path.parent, **{"test/acc": float(hits.mean())})
 
 
 def add_metrics(study_dir: Path, value: Callable[[dict[str, Any], str, int], dict[str, Any]]) -> None:

@@ -65,16 +65,12 @@ BAD = [
     (["run", "mine.yaml", "--out", ""], "--out: '' is not allowed: expected the path of a folder"),
     (["run", "mine.yaml", "--seeds", "few"], "--seeds: 'few' is not allowed"),
     (["run", "mine.yaml", "--workers", "0"], "--workers"),
-    (["run", "mine.yaml", "--preset", "digitz"], "did you mean 'digits'?"),
     (["run", "mine.yaml", "--device", "tpu9"], "device: 'tpu9'"),
-    (["run", "mine.yaml", "--tracking", "loud"], "'loud'"),
-    (["run", "position", "--depth", "3"], "did you mean '--model.depth'?"),
     (["run", "mine.yaml", "--model.depth", "3"], "is a factor"),
     (["run", "mine.yaml", "--seed", "3"], "--seeds"),
     (["run", "mine.yaml", "--out", "mine.yaml"], "cannot be written"),
     (["run", "tiny.yaml", "--out", "runs", "--dry-run"], "holds another study"),
     (["run", "tiny.yaml", "--out", "folders", "--dry-run"], "study.json: cannot be read: Is a directory"),
-    (["run", "tiny.yaml", "--out", "folders"], "folders/tiny/study.json: cannot be read: Is a directory"),
     (["run", "mine.yaml", "--out", "link"], "out: 'link' cannot be written"),
     (["show", "runs/tiny"], "'runs/tiny' is the folder of a study; to train what is left: vit-sweep run runs/tiny"),
     (["run", "runs/tiny", "--seeds", "0"], "seeds: 0 is not allowed: expected a number of seeds from 1"),
@@ -82,13 +78,9 @@ BAD = [
     (["run", "pulfer-mnist", "--preset", "digits"], "--preset: 'digits' is not allowed"),
     (["run"], "STUDY"),
     (["rnu", "mine.yaml"], "'rnu' is no command; did you mean 'run'?"),
-    (["help"], "'help' is no command; the commands are list, show, init, run, "),
-    (["run", "runs/none/study.yaml"], "study: 'runs/none/study.yaml' is missing; "),
     (["wandb", "mine.yaml", "--project", "a/b"], "--project: 'a/b' is not allowed"),
     (["status", "nowhere"], "STUDY_DIR: 'nowhere' holds no study.json; `vit-sweep run` makes such a folder"),
     (["status", "tiny"], "did you mean runs/tiny?"),
-    (["status"], "STUDY_DIR"),
-    (["status", "folders/tiny"], "study.json: cannot be read: Is a directory"),
     (["sync", "folders/tiny"], "folders/tiny: holds no finished runs"),
     (["status", "runs/broken"], "study.json: is not JSON"),
     (["status", ROOT / "analysis/reference/digits/position"], "holds an exported study, which has no run folders"),
@@ -100,12 +92,10 @@ BAD = [
     (["cell", "runs/tiny"], "RUN: expected either run=NAME or --index N"),
     (["cell", "runs/tiny", ""], "RUN: '' is not a run of tiny; `vit-sweep status runs/tiny --all` lists them"),
     (["run", "mine.yaml", "--ray", ""], "--ray: '' is not allowed: expected auto or HOST:PORT"),
-    (["cell", "runs/tiny", "a", "--index", "0"], "RUN: expected either run=NAME or --index N"),
     (["cell", "runs/tiny", "--index", "6"], "--index: '6' is not allowed: expected 0 to "),
     (["run", "runs/tiny", "--only", "sofmax"], "--only: 'sofmax' is not a variant of tiny; did you mean 'softmax'?"),
     (["tune", "mine.yaml", "--trials", "2", "--out", "mine.yaml"], "'mine.yaml/mine' cannot be written: Not a"),
     (["cell", "runs/tiny", "run=logits-s1"], "RUN: 'logits-s1' is not a run of tiny; did you mean 'logits-s1-"),
-    (["cell", "runs/tiny", "run="], "`vit-sweep status runs/tiny --all` lists them"),
 ]
 
 
@@ -142,11 +132,10 @@ def test_a_sweep_leaves_its_engine_before_it_waits_for_wandb(tmp_path, monkeypat
     assert left == ["engine_of", "Tracker"]
 
 
-@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "JSON"])
-def test_status_ends_quietly_when_its_reader_has_gone(tmp_path, options):
+def test_status_ends_quietly_when_its_reader_has_gone(tmp_path):
     StudyFolder(tmp_path, tiny_plan()).write("vit-sweep run tiny")
     reader, writer = os.pipe()
     os.close(reader)
-    process = start("vit-sweep", "status", tmp_path, *options, stdout=writer)
+    process = start("vit-sweep", "status", tmp_path, stdout=writer)
     os.close(writer)
     assert (process.communicate(timeout=60)[1], process.returncode) == ("", 141)

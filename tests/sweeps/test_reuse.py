@@ -15,7 +15,6 @@ from commands import refusal
 from study_file import read_study, write_study
 
 import analysis.main
-from analysis.outputs.pooled import independent_groups
 from analysis.runs.read import read
 from experiments.errors import UserError
 from experiments.runs.trained import load_model
@@ -107,11 +106,6 @@ def test_its_export_holds_the_rows_and_reads_no_source(folder, capsys):
     assert json.loads(answers(folder / "out", capsys, "--json")) == json.loads(before)
 
 
-def test_shared_runs_are_one_piece_of_evidence(trained):
-    studies = {name: read(str(trained / name)) for name in ("four", "mine")}
-    assert independent_groups(studies) == [["four", "mine"]]
-
-
 def test_a_reused_run_has_no_model_and_its_line_in_the_report_no_link(folder, capsys):
     name = next(run["run"] for run in read_study(folder / "mine")["runs"] if run["variant"] == "none")
     with pytest.raises(UserError, match=rf"{name}' is reused from \S+/export, which has no checkpoint;"):
@@ -120,18 +114,6 @@ def test_a_reused_run_has_no_model_and_its_line_in_the_report_no_link(folder, ca
     page = (folder / "mine" / "report" / "report.html").read_text()
     linked = set(re.findall(r"\.\./([\w-]+)/summary\.json", page))
     assert len(linked) == 2 and all(run.startswith("rope-2d-s") for run in linked)
-
-
-def test_a_run_whose_settings_are_written_in_another_way_is_the_same(folder, vit_sweep):
-    """The natural site of a table is the stem, so both have one run id."""
-    base = tiny.settings(train__epochs=2, model__pos_embed="learned-1d")
-    sites = {"name": "sites", "factors": {"model.pos_site": ["stem", "every-layer"]}, "base": base, "seeds": 2}
-    (folder / "sites.yaml").write_text(yaml.safe_dump(sites))
-    out = vit_sweep("plan", folder / "sites.yaml", "--out", folder, "--reuse", folder / "export")[1]
-    assert out.startswith("reused: 2 of 4 runs of export\n4 runs, 2 left\n")
-    runs = read(str(folder / "sites")).runs
-    assert runs["status"].tolist() == ["finished", "incomplete"] * 2
-    assert runs["model.pos_site"].tolist() == ["stem", "every-layer"] * 2
 
 
 def test_plan_status_cell_and_show_count_it_as_ended(folder, vit_sweep):

@@ -112,9 +112,7 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
     ("fields", "said"),
     [
         ({"factors": {}}, "factors"),
-        ({"factors": {"model.depth": [0]}}, "model.depth: 0"),
         ({"factors": {"model.depth": [[1], [2]]}}, "single value"),
-        ({"factors": {"model.patch_size": [2, 3]}}, "'3': model.patch_size: 3 does not divide"),
         ({"factors": {"model.depth": [1, "1"]}}, "are the same"),
         ({"factors": {"data.root": ["here", "there"]}}, "are the same"),
         ({"factors": {"seed": [1, 2]}}, "seed cannot be a factor"),
@@ -125,7 +123,6 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"metric": "fewshot/mnist"}, "metric: 'fewshot/mnist' is not allowed: expected train/loss"),
         ({"metric": "fewshot/digits/5"}, "'1' does not measure fewshot/digits/5; expected train/loss"),
         ({"margin": "1 point", "metric": "val/loss"}, "margin: '1 point' is not allowed"),
-        ({"looks": [10, 5]}, "looks: [10, 5] is not allowed"),
         ({"name": "a/b"}, "name: 'a/b' is not allowed: expected at most 80 of a-z, A-Z, 0-9"),
         ({"baseline": {True: "a", "True": "b"}}, "True, True: two of these are the same setting"),
         ({"factors": {"model.depth": []}}, "factors.model.depth: [] is not allowed: expected at least 1"),
@@ -136,12 +133,10 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
             "names: x, x",
         ),
         ({"extra": [{"model.head": "mlp"}]}, "model.head is not a factor"),
-        ({"seeds": 0}, "seeds: 0"),
         ({"seeds": [1, 1]}, "seeds: [1, 1]"),
         ({"baseline": 3}, "baseline: '3' is not a variant; allowed: 1, 2"),
         ({"baseline": {"model.head": "mlp"}}, "baseline: model.head is not a factor"),
         ({"factors": {"model.depth": [1], "model.reg_tokens": [0, 1]}, "baseline": {"model.depth": 1}}, "several"),
-        ({"name": "../up"}, "name: '../up'"),
         ({"base": "digitz"}, "mine: base: 'digitz' is not known; did you mean 'digits'?"),
         ({"seeds": 100_000_000}, "seeds: 100000000 is not allowed: expected a number of seeds from 1 to 100,000,"),
         (
@@ -150,10 +145,6 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ),
         ({"base": {"model.depth": 3}}, "is a factor"),
         ({"base": {"seed": 3}}, "--seeds"),
-        (
-            {"factors": {"optim.momentum": [0, 0.9]}},
-            "optim.momentum: has no effect in any variant; it needs optim.name sgd",
-        ),
         (
             {"factors": {"optim.lr+optim.warmup_epochs": [[1, 2], [2, 3]]}, "base": {"optim.schedule": "constant"}},
             "factors: optim.warmup_epochs: has no effect in any variant; it needs optim.schedule cosine",
@@ -170,7 +161,6 @@ def test_what_cannot_be_is_refused_in_one_line_that_names_it(fields, said):
         {"factors": {"optim.momentum": [0, 0.9], "optim.name": ["adamw", "sgd"]}, "extra": []},
         {"factors": {"optim.schedule+optim.warmup_epochs": [["constant", 0], ["cosine", 0], ["cosine", 5]]}},
         {"factors": {"optim.lr+optim.momentum": [[1e-3, 0.9], [1e-2, 0.9]]}},
-        {"factors": {"data.test_fraction": [0.1, 0.2]}},
         {"factors": {"data.test_fraction": [0.1, 0.2]}, "base": {"data.name": "mnist", "eval.fewshot": "digits"}},
         {"factors": {"data.test_fraction": [0.1, 0.2]}, "base": {"data.name": "imagefolder", "model.patch_size": 8}},
         {"base": {"optim.momentum": 0.5}},
@@ -196,7 +186,6 @@ def test_the_margin_of_an_accuracy_may_have_a_unit(text, margin):
         ("name: x\nfactors:\n  model.depth: [1]\n  model.depth: [2]\n", "'model.depth' occurs twice"),
         ("name: off\nfactors: {model.depth: [1]}\n", "name: False is not allowed: YAML reads yes, no, on and off as"),
         ("name: x\nseeds: 010\n", "is not valid YAML: line 2: 010 is not allowed: a number has neither a leading zero"),
-        ("name: x\nfactors: {model.head: [1:30]}\n", "line 2: 1:30 is not allowed: a number has"),
         ("name: " + "[" * 5000 + "]" * 5000, "is not valid YAML"),
     ],
 )

@@ -122,11 +122,3 @@ def test_position_logits_of_a_rotation_are_the_cosines_of_its_angles():
     for (i, a), (j, b) in (((0, 0), (3, 1)), ((2, 1), (0, 3)), ((1, 1), (1, 1))):
         expected = ((math.cos(j - i) + math.cos(b - a)) / 2 - 1) / 2
         assert logits[1, i, a, j, b] == pytest.approx(expected, abs=1e-6)
-
-
-def test_first_position_is_the_module_that_acts():
-    stem, second = (build(config(pos_embed="cpe", pos_site=site)) for site in ("stem", "after-first-layer"))
-    assert diagnostics.first_position(stem) is stem[0]
-    assert diagnostics.first_position(second) is second[1]
-    (normed,) = build(config(pos_embed="learned-1d", pos_site="every-layer-normed"))
-    assert diagnostics.first_position([normed]) is normed.table

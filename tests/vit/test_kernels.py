@@ -36,13 +36,6 @@ def test_value_and_gradients_equal_torchs(shape, stacked, bias):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-11)
 
 
-def test_runs_may_share_their_images():
-    """As in an evaluation: the runs differ in weights only."""
-    x, weight = torch.randn(4, 6), torch.randn(3, 5, 6)
-    found = vmap(lambda w: kernels.linear(x, w))(weight)
-    torch.testing.assert_close(found, torch.stack([x @ w.T for w in weight]))
-
-
 def test_autocast_gives_the_dtype_of_torchs_layer():
     layer, x = Linear(6, 4), torch.randn(8, 6)
     with torch.autocast("cpu", torch.bfloat16):

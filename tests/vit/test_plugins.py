@@ -7,10 +7,9 @@ import torch
 from commands import PLUGIN, run
 from torch import nn
 
-from experiments.runs.provenance import model_cost
-from vit import ViT, ViTConfig
+from vit import ViTConfig
 from vit.plugins import PluginError
-from vit.pos_embed import REGISTRY, Additive, PosEmbed, Rotary, grid, register
+from vit.pos_embed import REGISTRY, Additive, PosEmbed, Rotary, register
 from vit.probe import check_plugin
 
 T, D, H = 17, 8, 2  # tokens, width and heads of the probed model
@@ -46,13 +45,6 @@ class Turned(Rotary):
         return torch.zeros(T, D // H // 2)
 
 
-class Fixed(Rotary):
-    """Its angles are those of one grid."""
-
-    def angles(self):
-        return grid(4)
-
-
 class NoStretch(PosEmbed):
     defaults = {"rope_base": 50.0}
 
@@ -70,9 +62,7 @@ BROKEN = {
     "is not a subclass of vit.pos_embed.PosEmbed": NoBase,
     "raises SystemExit: 0 (": Exits,
     "raises ValueError: `angles` returns [17, 2]; expected [N, Dh/2] = [16, 2]": Turned,
-    "passes no finite gradient to cls_token": adds(lambda self, x: x.detach() + self.table),
     "passes no finite gradient to pos.0.table": adds(lambda self, x: x + 1),
-    "raises TypeError: ": adds(lambda self, x: None),
     "raises RuntimeError: ": adds(lambda self, x: x[:, 1:] + self.table),
     "makes the scores of a model infinite or NaN": adds(lambda self, x: x / 0),
 }
@@ -106,7 +96,6 @@ def test_broken_class_gives_one_line(said, named):
             "cannot be used at 12 px: its class does not override `resized(self, cfg)`, and table depends on the image",
         ),
         (NoStretch, True, "cannot be used at 12 px with interpolated positions: its class does not override `stretch`"),
-        (Fixed, False, "raises ValueError: `angles` returns [16, 2]; expected [N, Dh/2] = [36, 2]"),
     ],
 )
 def test_a_class_that_does_not_carry_over_to_another_size_gives_one_line(cls, interpolated, said, named):
@@ -114,16 +103,6 @@ def test_a_class_that_does_not_carry_over_to_another_size_gives_one_line(cls, in
     check_plugin(cfg)
     with pytest.raises(PluginError, match=rf"^mine: the class {cls.__name__} {re.escape(said)}"):
         check_plugin(cfg, [8, 12], interpolated)
-
-
-def test_working_class_passes(named):
-    cfg = named(Table)
-    before = torch.get_rng_state()
-    check_plugin(cfg)
-    assert torch.equal(torch.get_rng_state(), before)
-    cost, without = (model_cost(ViT(c)) for c in (cfg, cfg.model_copy(update={"pos_embed": "none"})))
-    assert cost["params"] == without["params"] + T * D
-    assert cost["flops_per_image"] == without["flops_per_image"]
 
 
 @pytest.mark.parametrize("kind", list(REGISTRY))
@@ -135,7 +114,9 @@ def test_built_in_kinds_would_pass(kind, named, monkeypatch):
         with pytest.raises(PluginError, match="overrides none"):
             check_plugin(cfg)
     else:
+        before = torch.get_rng_state()
         check_plugin(cfg)
+        assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("name", ["a/b", "", "-x", "x" * 61, 5, Table])
@@ -179,11 +160,3 @@ def test_a_plugin_is_one_file(first, said, tmp_path):
     (tmp_path / "queue.py").write_text("raise SystemExit")
     _, out, err = run(CODE, tmp_path / "mine.py", PYTHONSAFEPATH="1")
     assert out.rstrip().removeprefix(f"{tmp_path}/mine.py: ") == said, err
-
-
-def test_a_module_of_a_package_may_not_import_the_package(tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "__init__.py").write_text(f"from . import other\n{PLUGIN}")
-    (tmp_path / "mine" / "other.py").write_text("")
-    _, out, err = run(CODE, "mine", PYTHONPATH=str(tmp_path), cwd=tmp_path)
-    assert "imports another file of its folder, by .; put all into one file" in out, err

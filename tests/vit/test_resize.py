@@ -6,11 +6,9 @@ import pytest
 import torch
 from timm.layers import resample_abs_pos_embed
 from timm.layers.pos_embed_rel import resize_rel_pos_bias_table_simple
-from torch import nn
 
 from vit import ViT, ViTConfig
-from vit.pos_embed import PosEmbed
-from vit.registry import REGISTRY, Kind
+from vit.registry import REGISTRY
 from vit.resize import resized
 
 SIZES = (4, 6, 12, 18)
@@ -35,11 +33,6 @@ def model(kind: str, size: int = 8, **options) -> ViT:
 
 def test_every_kind_is_in_one_of_the_two_groups():
     assert {name for name, kind in REGISTRY.items() if not kind.is_plugin} == RECOMPUTED | INTERPOLATED
-
-
-def test_the_trained_size_gives_the_model_itself():
-    trained = model("learned-1d")
-    assert resized(trained, 8) is trained
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -131,35 +124,6 @@ def test_raster_offsets_are_interpolated_over_row_and_column_offsets(size):
         assert torch.allclose(new.table, expected, atol=1e-5)
 
 
-def test_a_side_that_the_patch_size_does_not_divide_is_refused():
-    with pytest.raises(ValueError, match="patch_size: 2 does not divide the image side, 9 px"):
-        resized(model("learned-1d"), 9)
-
-
-class Partial(PosEmbed):
-    """A plug-in whose table depends on the size."""
-
-    def __init__(self, cfg):
-        super().__init__(cfg)
-        self.table, self.gate = nn.Parameter(torch.zeros(cfg.num_patches, cfg.embed_dim)), nn.Parameter(torch.zeros(1))
-
-    def resized(self, cfg):
-        return {"table": torch.ones(cfg.num_patches, cfg.embed_dim)}
-
-
-class Whole(Partial):
-    def resized(self, cfg):
-        return {**super().resized(cfg), "gate": torch.ones(1)}
-
-
-def test_a_plugin_carries_over_if_it_says_how_and_is_refused_in_one_line_if_not(monkeypatch):
-    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Whole, ("stem",)))
-    assert resized(model("mine"), 12).pos[0].table.shape == (36, 32)
-    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Partial, ("stem",)))
-    with pytest.raises(ValueError, match="^pos_embed: 'mine' cannot be used at 12 px: .* `resized` leaves out gate$"):
-        resized(model("mine"), 12)
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("kind", list(REGISTRY))
 def test_a_model_of_half_precision_is_resized_as_in_float32(kind, dtype):
@@ -168,18 +132,3 @@ def test_a_model_of_half_precision_is_resized_as_in_float32(kind, dtype):
     for name, expected in resized(model.float(), 12).state_dict().items():
         assert half[name].dtype == dtype
         torch.testing.assert_close(half[name].float(), expected, rtol=0.02, atol=1e-3)
-
-
-@pytest.mark.parametrize("kind", list(REGISTRY))
-def test_weights_assigned_to_a_model_of_the_meta_device_give_the_same_scores_or_an_error(kind):
-    cfg = ViTConfig(img_size=8, patch_size=2, embed_dim=24, depth=2, num_heads=2, num_classes=3, pos_embed=kind)
-    model = ViT(cfg).eval()
-    with torch.device("meta"):
-        other = ViT(cfg).eval()
-    images = torch.rand(2, 3, 8, 8)
-    try:
-        other.load_state_dict(model.state_dict(), assign=True)
-    except RuntimeError as error:
-        assert "make the model without torch.device('meta')" in str(error)
-    else:
-        assert torch.equal(other(images), model(images))

@@ -4,7 +4,6 @@ import math
 from xml.etree import ElementTree
 
 import matplotlib
-import numpy as np
 import pandas as pd
 import pytest
 import shown
@@ -32,17 +31,6 @@ def plots(results):
     """The figures of a study that has no further measurements."""
     sections = question(results), metrics.curves(results), cost.question(results)
     return {item.name: item for section in sections for item in section.items if isinstance(item, style.Plot)}
-
-
-def contrast(a, b):
-    """WCAG 2's contrast ratio."""
-
-    def luminance(colour):
-        channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
-        return np.dot([0.2126, 0.7152, 0.0722], channels)
-
-    bright, dark = sorted((luminance(a), luminance(b)), reverse=True)
-    return (bright + 0.05) / (dark + 0.05)
 
 
 def test_the_forest_has_a_point_for_each_seed_the_number_of_each_row_and_the_margin(tmp_path):
@@ -119,7 +107,7 @@ def test_figures_are_readable_in_the_users_style_which_stays(tmp_path, look):
         assert axes.figure.get_figwidth() == 6.5 and pyplot.get_fignums() == [axes.figure.number]
         paper, diamond = axes.figure.get_facecolor(), axes.lines[-1].get_color()
         colours = [diamond, *(text.get_color() for text in (axes.xaxis.label, *axes.texts, *axes.get_yticklabels()))]
-        assert all(contrast(colour, paper) > 7 for colour in colours)
+        assert all(shown.contrast(to_rgb(colour), to_rgb(paper)) > 7 for colour in colours)
         assert "fill: var(--ink)" in page and to_hex(matplotlib.rcParams["text.color"]) not in page
         pyplot.close("all")
 
@@ -137,7 +125,7 @@ def test_a_forest_is_drawn_on_given_axes(tmp_path):
     "colour", sorted({*style.PALETTE, *(colour for colour, _ in style.VERDICTS.values())} - {style.INK})
 )
 def test_colours_have_contrast_with_light_and_dark_pages(colour):
-    assert contrast(colour, "#fdfefe") > 3 and contrast(colour, "#14171b") > 3
+    assert all(shown.contrast(to_rgb(colour), to_rgb(paper)) > 3 for paper in ("#fdfefe", "#14171b"))
 
 
 def test_with_many_variants_only_the_best_and_worst_have_a_colour():

@@ -63,7 +63,7 @@ def test_a_gate_has_the_names_of_the_report(tmp_path, vit_report):
 def test_gate_and_report_agree_and_every_note_stands_on_stderr(tmp_path, vit_report):
     rng = np.random.default_rng(0)
     notes = statuses = 0
-    for _ in range(200 if os.environ.get("SLOW_TESTS") else 40):
+    for _ in range(200 if os.environ.get("SLOW_TESTS") else 20):
         seeds, spread = int(rng.integers(2, 6)), rng.choice([0.3, 3])
         rows = [
             (m, s, 90 + i + spread * rng.normal()) for i, m in enumerate(["old", "new", "other"]) for s in range(seeds)
@@ -78,4 +78,4 @@ def test_gate_and_report_agree_and_every_note_stands_on_stderr(tmp_path, vit_rep
         assert {f"Note: {note}" for note in report.warnings} <= lines
         assert status == (0 if report.pairs.loc[("new", "old"), "verdict"] == relation.split()[0] else 1)
         notes, statuses = notes + len(report.warnings), statuses + status
-    assert notes > 10 and statuses > 5
+    assert notes > 5 and statuses > 5

@@ -1,6 +1,5 @@
 """`analysis.read`: the results of a study in Python, and what a notebook shows of them."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +8,6 @@ from scipy import stats as scipy_stats
 from synthetic import write_factorial, write_study
 
 import analysis
-from analysis.outputs.as_json import as_dict
 from experiments.errors import UserError
 
 SPREADS = {"old": 0.02, "new": 0.03}  # study -> how far its seeds scatter
@@ -20,16 +18,6 @@ def twelve(**options):
     rows = [(name, seed, value) for name, values in TWELVE.items() for seed, value in enumerate(values)]
     frame = pd.DataFrame(rows, columns=["m", "seed", "acc"])
     return analysis.compare(frame, "acc", "m", baseline="v05", **options)
-
-
-def test_a_table_is_read_from_a_file_as_from_a_frame(tmp_path):
-    frame = pd.DataFrame({"opt": ["a"] * 3 + ["b"] * 3, "seed": [0, 1, 2] * 2, "acc": [1, 2, 3, 4.5, 5, 6.5]})
-    frame.to_csv(tmp_path / "runs.csv", index=False)
-    from_file = analysis.read(tmp_path / "runs.csv", metric="acc", factor="opt")
-    from_frame = analysis.compare(frame, metric="acc", factor="opt")
-    assert from_file.answer == from_frame.answer
-    pd.testing.assert_frame_equal(from_file.pairs, from_frame.pairs, rtol=1e-9)
-    assert from_file.as_dict() == as_dict(from_file.findings)
 
 
 def test_a_notebook_shows_the_answer_and_the_table_as_text():
@@ -108,15 +96,6 @@ def test_effects_of_a_grid_are_differences_of_means(tmp_path):
         assert effects.loc[factor, "value"] == pytest.approx(means[high] - means[low])
         assert effects.loc[factor, "low"] < effects.loc[factor, "value"] < effects.loc[factor, "high"]
     assert twelve().effects.empty and list(twelve().runs) == ["run", "variant", "seed", "status", "acc", "m"]
-
-
-def test_a_plot_is_drawn_on_the_axes_of_the_user(tmp_path):
-    results = twelve()
-    assert results.plot(width=3.33).figure.get_figwidth() == pytest.approx(3.33)
-    _, axes = plt.subplots()
-    assert results.plot(axes) is axes
-    assert set(TWELVE) <= {label.get_text() for label in axes.get_yticklabels()}
-    plt.close("all")
 
 
 def test_results_write_the_report(tmp_path):

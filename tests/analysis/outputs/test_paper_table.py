@@ -83,11 +83,6 @@ def test_math_of_the_user_is_math_in_latex_and_the_rest_is_text(name, shown, tmp
     assert f"\n{shown} & 5 &" in body if shown else r"$\input" not in body
 
 
-def test_the_head_has_the_math_of_the_baseline(tmp_path):
-    findings = analyze(read_folder(write_study(tmp_path)), ReportOptions(rename=(r"none=$\theta_{1D}$",)))
-    assert r"difference from $\theta_{1D}$" in latex.table(paper_table(findings.as_typed, None))
-
-
 def test_math_in_a_name_is_text_on_pages_and_in_markdown(tmp_path):
     renamed = (r"none=$\alpha$ net", r"learned-1d=$\lambda_{\mathrm{1D}}$", r"sinusoidal=5\$ or 6\$")
     findings = analyze(read_folder(write_study(tmp_path)), ReportOptions(rename=renamed))

@@ -5,11 +5,9 @@ import pytest
 from scipy import stats as scipy_stats
 from synthetic import add_metrics, change_summary, write_study
 
-from analysis.figures.style import FAINT
 from analysis.findings import analyze
 from analysis.questions.conditions import question, study_profiles
 from analysis.runs.read import read
-from vit.registry import REGISTRY
 
 LENGTHS = {"test/acc@2": lambda reached: 0.5 + reached / 4, "test/acc@3": lambda reached: 0.5 + reached / 2}
 SIZES = {f"test/acc@{side}px": lambda reached, side=side: reached * side / 20 for side in (4, 16, 18)}
@@ -105,20 +103,6 @@ def test_permuted_images_or_the_trained_size_alone_have_a_table_without_figure_a
     metrics = dict.fromkeys(metrics, lambda reached: reached)
     (table,) = question(measured(tmp_path, metrics, accuracy={"none": 0.5, "rope-2d": 0.6}, seeds=3)).items
     assert table.name == name
-
-
-def test_of_more_variants_than_colours_the_others_are_grey_lines(tmp_path):
-    kinds = ["none", *[kind for kind in REGISTRY if kind != "none"][:9]]
-    accuracy = {kind: 0.5 + 0.02 * i for i, kind in enumerate(kinds)}
-    findings = measured(tmp_path, {**SIZES, **LENGTHS}, accuracy=accuracy, seeds=2)
-    coloured = findings.styles.coloured
-    plot = question(findings).items[0]
-    (axes,) = plot.figure.axes
-    assert [text.get_text() for text in plot.figure.legends[0].get_texts()] == coloured
-    assert len(axes.containers) == len(coloured) and "Grey: " in plot.caption
-    grey = [line.get_ydata() for line in axes.lines if line.get_color() == FAINT and len(line.get_xdata()) > 2]
-    others = [100 * findings.means.of(kind).value for kind in kinds if kind not in coloured]
-    assert sorted(values[1] for values in grey) == pytest.approx(sorted(others))  # at the trained size
 
 
 def test_bars_of_accuracies_end_at_what_an_accuracy_can_be(tmp_path):

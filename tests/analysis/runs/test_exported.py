@@ -12,9 +12,8 @@ from synthetic import add_metrics, change_summary, write_study
 
 from analysis.runs.exported import export
 from analysis.runs.folder import read_folder
-from analysis.runs.held_fixed import plan_changes
 from analysis.runs.read import read
-from experiments.config import RunConfig, override
+from experiments.config import RunConfig
 from experiments.errors import UserError
 from experiments.runs import record
 
@@ -104,14 +103,6 @@ def test_exporting_twice_gives_the_same_bytes(tmp_path):
     assert contents(again) == first
 
 
-@pytest.mark.parametrize("name", ["runs.csv", "curves.csv", "study.json"])
-def test_a_missing_file_of_an_export_is_named(tmp_path, name):
-    folder = export(read_folder(write_study(tmp_path, seeds=2)), tmp_path / "exported")
-    (folder / name).unlink()
-    with pytest.raises(UserError, match=name):
-        read(str(folder))
-
-
 @pytest.mark.parametrize(
     ("table", "values", "reason"),
     [
@@ -172,17 +163,6 @@ def test_a_study_without_an_ended_run_is_not_exported(tmp_path):
     with pytest.raises(UserError, match="no run has finished yet; there is nothing to export"):
         export(study, tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
-
-
-def test_an_export_names_no_folder_of_the_machine_and_its_plan_counts_as_unchanged(tmp_path):
-    elsewhere = {"data.root": "/of/a/machine", "data.download": True}
-    base = override(RunConfig(), elsewhere).model_dump()
-    folder = write_study(tmp_path, base=base, levels=lambda kind: {"model.pos_embed": kind, **elsewhere})
-    exported = export(read_folder(folder), tmp_path / "exported")
-    assert not any(b"/of/a/machine" in body for name, body in contents(exported).items() if name == "runs.csv")
-    again = read(str(exported))
-    assert again.base["data.root"] == "data" and again.base["data.download"] is False
-    assert plan_changes(again) == {}
 
 
 def test_an_export_keeps_a_folder_of_images_that_the_study_varies(tmp_path):

@@ -136,16 +136,6 @@ def test_a_run_that_the_plan_does_not_know_is_shown_and_kept_out(tmp_path):
     assert len(study.runs) == 13 and study.variants == ["none", "sinusoidal", "learned-1d", "learned-2d"]
 
 
-def test_a_folder_that_is_no_study(tmp_path):
-    with pytest.raises(UserError, match="nowhere: does not exist"):
-        read(str(tmp_path / "nowhere"))
-    with pytest.raises(UserError, match="holds no study.json; give the folder of a study"):
-        read(str(tmp_path))
-    (tmp_path / "study.json").write_text("{")
-    with pytest.raises(UserError, match="study.json: is not JSON"):
-        read(str(tmp_path))
-
-
 def test_older_records_have_the_default_of_a_newer_setting_and_no_newer_value(tmp_path):
     """Else a setting that is new, and off, would seem to differ between old runs and new ones."""
     folder = write_study(tmp_path)

@@ -102,7 +102,6 @@ def test_a_column_is_named_or_the_only_one_that_fits(frame, asked):
     [
         (AB.assign(loss=7.0), {}, "--metric is required: a column of numbers; its columns: method, seed, score, loss"),
         (AB.assign(kind=["x", "y"] * 2), {}, "--factor is required: a column of levels; its columns: method, seed"),
-        (AB.assign(method=[1, 1, 2, 2]), {"metric": "score"}, "--factor is required"),
         (AB.drop(columns="seed"), {}, "--seed is required, or --unpaired"),
         (AB.drop(columns="seed"), {"unpaired": True, "last": "score"}, "--seed is required"),
         (AB, {"metric": "scroe"}, "no column 'scroe'; did you mean 'score'"),
@@ -118,13 +117,10 @@ def test_a_column_is_named_or_the_only_one_that_fits(frame, asked):
         (changed(AB, 2, method=""), {"factor": "method"}, "method: row 2 is empty"),
         (changed(AB, 2, seed=""), {}, "seed: '' is no seed"),
         (changed(AB, 2, score="0.9 ± 0.1"), {"metric": "score"}, "'0.9 ± 0.1' in row 2 is not a number"),
-        (changed(AB, 2, score="90%"), {"metric": "score"}, "'90%' in row 2 is not a number"),
-        (changed(AB, 2, score="3 ms"), {"metric": "score"}, "'3 ms' in row 2 is not a number"),
         (changed(AB, 2, score="1_5"), {"metric": "score"}, "'1_5' in row 2 is not a number"),
         (AB.rename(columns={"score": "test/acc"}), {}, "is not a fraction"),
         (AB.assign(method=["0.10", "0.10", "0.1", "0.1"]), {"factor": "method"}, "are the same number"),
         (AB.assign(seed=["0", "mean"] * 2), {}, "'mean' is no seed"),
-        (AB.assign(seed=["0", "Best"] * 2), {}, "'Best' is no seed"),
     ],
 )
 def test_what_can_be_read_in_two_ways_or_in_none_is_refused(frame, asked, said):

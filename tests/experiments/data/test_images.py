@@ -1,6 +1,5 @@
 """Images that are decoded when they are used give the same pixels, batches and runs as images in memory."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -94,21 +93,3 @@ def test_a_run_gives_the_same_bytes(root, tmp_path, monkeypatch, augmentation):
 def test_shuffled_patches_need_the_images_in_memory(root, monkeypatch):
     with pytest.raises(UserError, match=r"data\.shuffle_patches: true is not allowed"):
         splits(root, monkeypatch, True, shuffle_patches=True)
-
-
-def test_a_broken_test_image_is_found_before_training(root, tmp_path, monkeypatch, capsys):
-    shutil.copytree(root, tmp_path / "images")
-    test = splits(tmp_path / "images", monkeypatch, True, val_fraction=0.2).test.x
-    assert isinstance(test, StreamedPixels)
-    broken, whole = Path(test.items[3]), Path(test.items[3]).read_bytes()
-    data = {"data.name": "imagefolder", "data.root": str(tmp_path / "images"), "data.img_size": 8}
-    line = f"data.root: '{broken}' cannot be read as an image (image file is truncated"
-
-    broken.write_bytes(whole[:-200])
-    words = ["--data.name", "imagefolder", "--data.root", data["data.root"], "--data.img-size", "8"]
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as exited:
-        main([*flags(data__train_limit="none"), *words, "--out", str(tmp_path / "cli")])
-    said = capsys.readouterr().err
-    assert exited.value.code == 2 and said.startswith(f"vit-train: error: {line}") and said.count("\n") == 1
-    assert not (tmp_path / "cli").exists()

@@ -78,19 +78,9 @@ def test_svhn(tmp_path, monkeypatch):
     assert splits.test.y.tolist() == labels["test"].tolist()
 
 
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        (
-            "torchvision:SVHM",
-            "data.name: 'torchvision:SVHM' is not a class of torchvision.datasets; did you mean 'SVHN'?",
-        ),
-        ("torchvision:SVHN", "data.root: 'no' does not hold the files of torchvision:SVHN"),
-    ],
-)
-def test_a_class_that_cannot_be_used_is_one_line(name, line, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert refusal(load, name, "no").startswith(line)
+def test_an_unknown_class_is_one_line():
+    line = "data.name: 'torchvision:SVHM' is not a class of torchvision.datasets; did you mean 'SVHN'?"
+    assert refusal(load, "torchvision:SVHM").startswith(line)
 
 
 @pytest.fixture
@@ -121,24 +111,12 @@ def test_a_function_of_the_user_gives_images_and_names(plugged):
     assert sizes(load("mine", side=10, classes="cat,dog")) == [12, 4, 4]
 
 
-def test_images_of_several_sizes_are_resized_and_cropped(plugged):
-    wide = np.zeros((12, 8, 24), np.uint8)
-    wide[:, :, 8:16] = 200  # the centre
-    plugged(lambda root: ((list(wide), [0, 1] * 6), None))
-    splits = load("mine", side=8)
-    assert sizes(splits) == [6, 3, 3] and bool((splits.train.x == 200).all())
-
-
 @pytest.mark.parametrize(
     ("read", "line"),
     [
         (lambda root: Path(root, "a.csv").read_text(), "data.name: 'mine': <lambda>('no'): FileNotFoundError: "),
         (lambda root: ((COLOURS, [[1], [1, 2]] * 12), None), "data.name: 'mine': train: the labels: ValueError: set"),
         (lambda root: ((COLOURS, NAMES[1:]), None), "data.name: 'mine': train: 24 images and labels [23] of type <U3"),
-        (
-            lambda root: ((COLOURS, [0.5] * 24), None),
-            "data.name: 'mine': train: 24 images and labels [24] of type floa",
-        ),
         (lambda root: ((COLOURS, [1] * 24), None), "data.name: 'mine' has 1 class(es); two are needed"),
         (
             lambda root: ((COLOURS / 255, NAMES), None),

@@ -7,7 +7,6 @@ from safetensors.torch import load_file
 
 from experiments.compared import RunSpec
 from experiments.config import run_id
-from experiments.evaluation import measure
 from experiments.metric import Metric, is_metric, metric_of_column
 from experiments.runs import record
 from experiments.runs.run import train
@@ -56,21 +55,6 @@ def test_a_run_that_leaves_the_test_set_out_measures_validation_images_only(tmp_
     whole = tiny.run(tmp_path / "b", **ALL)
     measured = {name: value for name, value in summary.items() if "/" in name and value is not None}
     assert measured == {name: whole[name] for name in whole if name.startswith(("train/", "val/", "fewshot-val"))}
-
-
-def test_test_images_are_evaluated_once_for_each_stated_length(tmp_path, monkeypatch):
-    counts, original = [], measure.evaluate
-
-    def counted(trainer, splits, images, **options):
-        counts.append(images is splits.test)
-        return original(trainer, splits, images, **options)
-
-    monkeypatch.setattr(measure, "evaluate", counted)
-    tiny.run(tmp_path / "a", **LENGTHS)
-    assert counts == [True] * 3
-    counts.clear()
-    tiny.run(tmp_path / "b", **CONSTANT)
-    assert counts == [True]
 
 
 def test_a_diverged_run_keeps_what_was_measured_before(tmp_path):

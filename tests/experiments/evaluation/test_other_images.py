@@ -10,11 +10,8 @@ from safetensors.torch import load_file
 
 from experiments.config import override
 from experiments.data import loading
-from experiments.errors import UserError
 from experiments.runs import record
 from vit import ViT
-from vit.pos_embed import Additive
-from vit.registry import REGISTRY, Kind
 from vit.resize import resized
 
 SIZES = {"eval__img_sizes": "4,8,12"}
@@ -89,18 +86,3 @@ def test_shifts_and_permutations_are_measured_on_the_test_images(tmp_path):
         (classes(permuted.x) == permuted.y).double().mean().item(), abs=1e-12
     )
     assert 0 < same[1] < 1 and 0 < same[2] < 1
-
-
-def test_a_plugin_that_does_not_say_how_it_carries_over_is_refused_before_it_trains(tmp_path, monkeypatch):
-    class Table(Additive):
-        def __init__(self, cfg):
-            super().__init__(cfg)
-            self.table = torch.nn.Parameter(torch.zeros(cfg.num_tokens, cfg.embed_dim))
-
-        def add(self, x):
-            return x + self.table
-
-    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Table, ("stem",)))
-    with pytest.raises(UserError, match="^mine: the class Table cannot be used at 4 px: its class does not"):
-        tiny.run(tmp_path / "a", model__pos_embed="mine", **SIZES)
-    assert not (tmp_path / "a").exists()

@@ -22,7 +22,6 @@ from experiments.compared import RunSpec
 from experiments.config import RunConfig, override, run_id
 from experiments.data import loading
 from experiments.errors import UserError
-from experiments.files import RecordError
 from experiments.runs import record
 from experiments.runs.provenance import model_cost
 from experiments.runs.run import pick_device, train
@@ -110,17 +109,6 @@ def test_the_test_set_is_touched_only_when_training_is_over(tmp_path, monkeypatc
     assert tiny.run(tmp_path / "a", lambda job, row: counts.append(Watched.looks))["test/acc"] is not None
     assert counts == [0, 0, 0]
     assert Watched.looks > 0
-
-
-def test_a_run_whose_folder_is_deleted_in_training_says_so_and_makes_no_other_folder(tmp_path):
-    def delete(job, row):
-        if row["epoch"] == 2:
-            shutil.rmtree((tmp_path / "a").rename(tmp_path / "trash"))  # at once: the run may be writing into it
-
-    with pytest.raises(RecordError, match="a/.*: cannot be written: No such file or directory$"):
-        tiny.run(tmp_path / "a", delete)
-    assert {path.name for path in tmp_path.iterdir()} == {"locks"}
-    assert tiny.run(tmp_path / "a")["status"] == "finished"
 
 
 def test_what_a_record_says_is_so(tmp_path):

@@ -82,17 +82,6 @@ def test_a_model_for_grey_images_reads_the_luminance_of_colours(tmp_path):
     assert np.allclose(trained.predict(colours)[1], trained.predict(list(grey))[1], atol=1e-2)
 
 
-@pytest.mark.parametrize("change", [{"mean": None}, {"classes": None}, {"mean": [0.5, 0.5]}])
-def test_a_record_with_a_part_of_its_normalization_is_one_line(change, tmp_path):
-    summary = record.read_summary(_finished(tmp_path))
-    summary["data"].update(change)
-    record.write_summary(
-        tmp_path / "a", {key: value for key, value in summary.items() if key not in ("files", "digest")}
-    )
-    with pytest.raises(UserError, match="data: .*classes, mean and std"):
-        experiments.load_model(tmp_path / "a")
-
-
 def test_a_folder_without_a_finished_run_is_one_line(tmp_path):
     tiny.cut(tmp_path / "cut", 1)
     tiny.run(tmp_path / "diverged", optim__lr=1e30, optim__name="sgd", optim__schedule="constant")

@@ -28,7 +28,7 @@ from experiments.training import fit, stacked
 from experiments.training import step as step_module
 from experiments.training import trainer as trainers
 from experiments.training.stacked import Stacked
-from experiments.training.step import DeviceStep, model_input
+from experiments.training.step import DeviceStep
 from experiments.training.tables import epoch_tables
 from vit import ViT, kernels
 from vit.registry import REGISTRY
@@ -104,67 +104,6 @@ def test_each_layer_calls_fused_attention_once_on_differentiable_tensors(kind, r
     tiny.trainer(configs).train_step(*inputs(configs))
     layers = [(True, True, True, BIASED.get(kind, False))] * 2
     assert seen == layers + [(True, True, True, False)] * ("model__pool" in heads)
-
-
-SYNCHRONISING = {
-    "aten::_local_scalar_dense",
-    "aten::nonzero",
-    "aten::masked_select",
-    "aten::is_nonzero",
-    "aten::_unique2",
-    "aten::unique_dim",
-}
-
-
-class NoSynchronisation(TorchDispatchMode):
-    """Forbid operations that wait for the device: `.item()`, `nonzero`, boolean indexing."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        assert func._schema.name not in SYNCHRONISING, func._schema.name
-        if func._schema.name.startswith("aten::index"):
-            indices = args[1] if isinstance(args[1], (list, tuple)) else ()
-            assert not any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices), "boolean index"
-        return func(*args, **(kwargs or {}))
-
-
-EXTRAS = {
-    "model__reg_tokens": 2,
-    "model__pool": "map",
-    "model__head": "mlp",
-    "model__drop_path_rate": 0.1,
-    "model__depth": 2,
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "extras"),
-    [(kind, "lodha-cifar10", EXTRAS) for kind in REGISTRY]
-    + [(kind, "tintn-cifar10", {}) for kind in ONE_OF_EACH_FAMILY]
-    + [("sinusoidal", "pulfer-mnist", {})],
-)
-def test_no_forward_pass_waits_for_the_device(kind, name, extras):
-    """On fake CUDA tensors: the batch, training and evaluation, for a single run and for a stack."""
-    (config,) = cohort(name, 1, model__pos_embed=kind, **{"model__depth": 1, **extras})
-    model = ViT(config.vit_config(10))
-    tensors = dict(model.named_parameters()) | dict(model.named_buffers())
-    channels, side = config.data.image_shape
-    with FakeTensorMode(allow_non_fake_inputs=False), torch.device("cuda"):
-        weights = {name: torch.empty(t.shape, dtype=t.dtype) for name, t in tensors.items()}
-        stacks = {name: torch.empty(2, *t.shape, dtype=t.dtype) for name, t in tensors.items()}
-        part = Images(torch.zeros(64, channels, side, side, dtype=torch.uint8), torch.zeros(64, dtype=torch.long))
-        half = torch.full((channels,), 0.5)
-        splits = Splits(part, part, part, tuple("0123456789"), half, half)
-        index, boxes = torch.zeros(2, 8, dtype=torch.long), torch.zeros(2, 8, 5) if config.data.hflip else None
-        keys = torch.zeros(2, dtype=torch.int32)
-        with NoSynchronisation():
-            x = model_input(splits, config, part.x[index], boxes)
-            for training in (True, False):
-                model.train(training)
-                alone = functional_call(model, weights, (x[0], keys[0]))
-                stacked = vmap(lambda w, x, key: functional_call(model, w, (x, key)))(stacks, x, keys)
-    assert alone.device.type == stacked.device.type == "cuda"
-    assert alone.shape == (8, 10)
-    assert stacked.shape == (2, 8, 10)
 
 
 ATOMIC = {"IndexBackward0", "GatherBackward0", "IndexSelectBackward0", "EmbeddingBackward0", "UnfoldBackward0"}
@@ -254,33 +193,6 @@ def test_the_stacked_step_is_one_graph_with_all_flags(others):
         flags |= each if bool({"model__norm", "model__attn"} & {*each}) == others else {}
     configs = cohort("digits", 2, model__depth=1, train__batch_size=8, **flags)
     assert len(graphs_of_a_step(configs, 1e-5)) == 2
-
-
-@pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stack"])
-@pytest.mark.parametrize("batch_size", [32, 80, 500])
-def test_padded_batches_have_one_shape_and_change_no_result(runs, batch_size, monkeypatch):
-    """80 images: three batches, one full batch, and a batch size larger than the training set."""
-    configs = [
-        tiny.config(
-            seed=seed,
-            data__hflip=True,
-            model__mlp_drop_rate=0.2,
-            train__batch_size=batch_size,
-            train__label_smoothing=0.1,
-            train__precision="float64",
-        )
-        for seed in range(runs)
-    ]
-    splits, results = loading.load(configs[0]), []
-    for padded in (False, True):
-        monkeypatch.setattr(step_module, "static_shape", lambda config, device, padded=padded: padded)
-        trainer, shapes = tiny.trainer(configs), set()
-        step = trainer.train_step
-        monkeypatch.setattr(trainer, "train_step", lambda x, *more: shapes.add(x.shape) or step(x, *more))  # noqa: B023
-        results.append([row for rows in fit.fit(trainer, splits) for row in rows])
-        assert len(shapes) == 1 or not padded
-    for plain, padded in zip(*results, strict=True):
-        assert padded == pytest.approx(plain, rel=1e-9)
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
@@ -395,14 +307,3 @@ def test_a_stack_in_bfloat16_computes_what_a_single_run_computes(kind):
     exact = losses("float32", together=True)
     for together in (False, True):
         assert (losses("bfloat16", together) - exact).abs().max() < 5e-3
-
-
-def test_unused_parameters_get_no_gradient_through_the_cast():
-    used, spare = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
-    cast = stacked.to_bfloat16({"used": used, "spare": spare})
-    assert {t.dtype for t in cast.values()} == {torch.bfloat16}
-    (cast["used"] * 3).sum().backward()
-    assert used.grad is not None
-    assert used.grad.dtype == torch.float32
-    assert used.grad.tolist() == [3, 3]
-    assert spare.grad is None

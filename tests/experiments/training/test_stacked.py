@@ -1,9 +1,6 @@
 """Runs give the same results alone and in a cohort, in any order; the sizes of cohorts, also after an interruption."""
 
-import os
-import shutil
 from functools import cache
-from pathlib import Path
 
 import pytest
 import tiny
@@ -17,7 +14,7 @@ from experiments.runs.provenance import model_cost
 from experiments.runs.run import cohort_sizes, train
 from experiments.training.fit import evaluate, fit
 from experiments.training.stacked import Stacked
-from experiments.training.trainer import Solo, step_key
+from experiments.training.trainer import Solo
 from vit.config import ViTConfig
 from vit.pos_embed import Additive
 from vit.registry import REGISTRY, Kind
@@ -73,15 +70,6 @@ def test_every_variant_alone_and_in_a_cohort_in_another_order(kind):
         assert_same(alone[run], together, TOLERANCE["float64"])
 
 
-def test_a_cohort_of_eight_in_float32():
-    """Rounding may change the prediction of one image, so losses are compared."""
-    configs = [config(seed) for seed in range(8)]
-    together = metrics(tiny.trainer(configs[::-1]))[::-1]
-    for run in (0, 5, 7):
-        alone = {key: value for key, value in metrics(tiny.trainer([configs[run]]))[0].items() if key.endswith("loss")}
-        assert_same(alone, {key: together[run][key] for key in alone}, TOLERANCE["float32"])
-
-
 @pytest.mark.parametrize(
     "model",
     [
@@ -130,10 +118,6 @@ def test_frozen_and_unused_parameters_do_not_change(max_norm, monkeypatch):
     assert cost["params"] == sum(t.numel() for name, t in begun[0].items() if name != "pos.0.frozen")
 
 
-def test_a_compiled_step_is_used_again_with_another_learning_rate_and_for_no_other_model():
-    assert step_key(config(0)) == step_key(config(1, **{"optim.lr": 1e-2})) != step_key(config(0, **{"model.depth": 3}))
-
-
 def test_runs_of_different_variants_are_not_stacked():
     assert cohort_key(config(0)) == cohort_key(config(1)) != cohort_key(config(1, **{"optim.lr": 1e-2}))
     assert cohort_key(config(0)) != cohort_key(config(0, **{"model.pos_embed": "none"}))
@@ -173,31 +157,3 @@ def test_after_an_interruption_the_same_runs_train_together(tmp_path, monkeypatc
     ]
     for name in ("s0", "s1", "s2", "s3"):
         assert tiny.results(tmp_path / "cut" / name) == tiny.results(tmp_path / "whole" / name)
-
-
-ROOT = Path(__file__).resolve().parents[3]
-SMALL = {
-    "model__patch_size": 4,
-    "data__train_limit": 64,
-    "train__epochs": 2,
-    "train__precision": "float64",
-    "model__pos_drop_rate": 0.1,
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("runs", [1, 2], ids=["alone", "as a cohort"])
-def test_a_compiled_run_gives_the_results_of_a_plain_one(runs, tmp_path):
-    if not shutil.which(os.environ.get("CXX", "g++")):
-        pytest.skip("needs a C++ compiler")
-    plain, fast = (
-        train(
-            [RunSpec.of(str(seed), tiny.config(seed=seed, train__compile=mode, **SMALL)) for seed in range(runs)],
-            tmp_path / mode,
-            device="cpu",
-        )
-        for mode in ("none", "default")
-    )
-    for a, b in zip(plain, fast, strict=True):
-        assert {k: b[k] for k in b if "/" in k} == pytest.approx({k: a[k] for k in a if "/" in k}, abs=1e-9)
-        assert a["run_id"] != b["run_id"]  # the two have different ids

@@ -71,14 +71,6 @@ def test_without_a_key_it_writes_the_files_and_says_how_to_register_them(study, 
     assert called("wandb", folder)[0] == "heads: 4 runs, 4 to train"  # the folder of a started study
 
 
-@pytest.mark.slow
-def test_a_sweep_has_the_runs_that_are_left(server, study, called):
-    out = called("wandb", study, "--out", study.parent, "--seeds", 2)
-    assert out[-2].endswith("/sweep0")
-    runs = [entry["run"] for entry in study_file.read_study(study.parent / "heads")["runs"]]
-    assert [point["run"] for point in server.sweeps["sweep0"].points()] == runs
-
-
 def test_a_server_that_fails_costs_one_line(server, study, called):
     server.fault = "die"
     out = called("wandb", study, "--out", study.parent)

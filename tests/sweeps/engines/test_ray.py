@@ -77,7 +77,6 @@ AUTO = ("--ray", "auto")
     [
         (("--ray", "ray://h:1"), {}, "--ray: 'ray://h:1' is not allowed: expected auto or HOST:PORT"),
         (("--ray", "127.0.0.1:1"), {}, "--ray: no Ray cluster can be used at 127.0.0.1:1: [Errno 111] "),
-        (("--ray", "no.invalid:1"), {}, "--ray: no Ray cluster can be used at no.invalid:1: [Errno "),
         (AUTO, {"RAY_ADDRESS": "http://h:1"}, "RAY_ADDRESS: 'http://h:1' is not allowed: expected HOST:PORT"),
         (AUTO, {"RAY_ADDRESS": "127.0.0.1:1"}, "RAY_ADDRESS: no Ray cluster can be used at 127.0.0.1:1: [Errno 111]"),
         ((*AUTO, "--device", "cuda:1"), {}, "--device: 'cuda:1' is not allowed with --ray"),

@@ -208,6 +208,8 @@ def test_more_trials_extend_a_tuning_and_the_best_is_kept(tmp_path):
     assert [(t.status, t.val_acc) for t in rows] == [("finished", 0.8), ("finished", 0.6), ("diverged", None)]
     tuned = tuned_variant(more.variants["cls"], rows)
     assert (tuned.trial, tuned.val_acc, tuned.epochs) == (0, 0.8, 3 * 27)
+    with pytest.raises(UserError, match="--trials: 2 is not allowed: there are 3 trials of a variant already"):
+        trials_of(tmp_path, trials=2)
 
 
 def test_a_trial_of_several_seeds_has_their_mean_and_trains_none_of_them_twice(tmp_path):

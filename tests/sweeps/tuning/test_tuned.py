@@ -4,6 +4,7 @@ file.
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,10 @@ import study_file
 from experiments.config import load
 from experiments.errors import UserError
 from experiments.presets import preset
-from experiments.runs import record
 from experiments.study import Study
 from experiments.tuned import Tuned, TunedTrial, best_trial
 from sweeps.plan import make_plan, parse_study
-from sweeps.tuning.tuned import check_result, make_tuned, read_tuned, write_tuned
+from sweeps.tuning.tuned import check_result, make_tuned, write_tuned
 from sweeps.tuning.tuning_plan import TuningPlan, make_space
 
 STUDY = {
@@ -56,16 +56,6 @@ def run(vit_sweep, study):
     return lambda *words: vit_sweep("run", study, *options, *words)
 
 
-def rates(study_dir: Path) -> dict[str, set[float]]:
-    """Variant -> the learning rates that its records state."""
-    entries = json.loads((study_dir / "study.json").read_text())["runs"]
-    found: dict[str, set[float]] = {}
-    for entry in entries:
-        config = json.loads((study_dir / entry["run"] / record.CONFIG).read_text())
-        found.setdefault(entry["variant"], set()).add(config["optim"]["lr"])
-    return found
-
-
 @pytest.mark.parametrize(
     ("dataset", "root", "is_other"),
     [("imagefolder", "disk/images", False), ("imagefolder", "others", True), ("cifar10", "disk", False)],
@@ -83,15 +73,17 @@ def test_a_tuning_goes_on_where_its_data_are_now(dataset, root, is_other, tmp_pa
         check_result(tuning(root), trials, tmp_path / "tuned.yaml")
 
 
-def test_each_variant_is_trained_with_its_own_settings_and_the_plan_says_so(run, study):
-    path = tuned_file(study.parent)
-    status, _, err = run("--tuned", path)
-    assert status == 0, err
-    folder = study.parent / "mine"
-    assert rates(folder) == {"cls": {0.002}, "gap": {0.03}}
-    assert json.loads((folder / "study.json").read_text())["tuning"] == read_tuned(path).tree()
-    again = run("--tuned", folder / "study.json")  # a tuned study's own plan states the same
-    assert again[0] == 0 and ", 0 runs to train; " in again[1]
+def test_a_result_of_another_tuning_or_changed_by_hand_is_kept(tmp_path):
+    known, path = Tuned.model_validate(TREE), tmp_path / "tuned.yaml"
+    trials = {trial.variant: [trial] for trial in known.trials}
+    plan = TuningPlan(make_plan(parse_study(STUDY, "mine")), known.space, 1, "tpe", "none")
+    write_tuned(path, make_tuned(plan, trials))
+    for field, value in {"sampler": "random", "pruner": "halving", "seeds": 2}.items():
+        with pytest.raises(UserError, match=f"of another tuning: {field}.* differs"):
+            check_result(replace(plan, **{field: value}), trials, path)
+    trials["gap"] = [trials["gap"][0].model_copy(update={"settings": {"optim.lr": 0.5}})]
+    with pytest.raises(UserError, match="the settings of 'gap' are not those of trial 0"):
+        check_result(plan, trials, path)
 
 
 def test_a_study_file_says_what_is_tuned_and_the_command_line_may_say_otherwise(vit_sweep, study, monkeypatch):
