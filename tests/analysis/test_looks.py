@@ -16,6 +16,7 @@ from analysis.report import study_document
 from analysis.runs.exported import export, read_export
 from analysis.runs.folder import read_folder
 from analysis.write import files as write
+from experiments.runs import record
 from experiments.runs.history import LOOKS, Look, add_look, read_looks
 
 ACCURACY = {"none": 0.72, "learned-1d": 0.95, "learned-2d": 0.951}
@@ -165,3 +166,13 @@ def test_seeds_that_the_planned_looks_foresee_are_no_warning(tmp_path):
     earlier = [{"runs": 5, "stated": {"seeds": list(range(5))}}]
     study_file.write_study(folder, {**study_file.read_study(folder), "earlier": earlier})
     assert warnings(analyze(read_folder(folder))) == []
+
+
+def test_a_folder_that_cannot_be_written_does_not_stop_the_report(tmp_path, capsys, monkeypatch):
+    def refuse(*_):
+        raise record.RecordError("looks.jsonl: cannot be written: Read-only file system")
+
+    monkeypatch.setattr("analysis.findings.conduct.add_look", refuse)
+    record_looks([read_folder(study_at(tmp_path / "a", 5))])
+    said = capsys.readouterr().err
+    assert said == "vit-report: this look is not recorded: looks.jsonl: cannot be written: Read-only file system\n"

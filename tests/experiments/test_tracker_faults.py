@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 
 import commands
 import mirrored
@@ -128,3 +129,24 @@ def test_a_damaged_record_is_named_and_the_other_runs_are_sent(server, tmp_path)
     assert (status, place) == (1, f"runs are mirrored to Weights & Biases: {server.url}/tester/vit-ablation")
     assert damaged.startswith(f"s0: is not sent ({tmp_path}/s0/") and sent == "W&B has 1 of 2 finished runs"
     mirrored.check(server, tmp_path / "s1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fault", "seconds"), [("hang", 4), ("500", 4), ("hang", 20)])
+def test_a_server_that_comes_back_has_every_row_of_every_run_after_sync(fault, seconds, tmp_path, monkeypatch):
+    """After a short fault, W&B gets all within the command; after a long one, the last runs at the next `sync`."""
+    study, runs, ends = tmp_path / "study", [mirrored.spec(seed, train__epochs=6) for seed in (0, 1)], []
+
+    def break_for_a_time(_: int, row: dict[str, float]) -> None:
+        if row["epoch"] == 3 and server.fault == "none":
+            until(lambda: server.runs)
+            server.fault = fault
+            threading.Timer(seconds, server.mend).start()
+
+    with WandbServer().used_here(monkeypatch) as server:
+        lines = mirrored.trained(study, runs, on_row=break_for_a_time, ended=ends)
+        print(f"{fault} for {seconds} s: an epoch waited {ends[1] * 1e3:.2f} ms, the end {ends[0]:.1f} s; {lines}")
+        assert ends[1] < 1 and ends[0] < 15
+        until(lambda: server.fault == "none", 60)
+        check_sync(server, study, 2)
+        assert len(server.runs) == 2

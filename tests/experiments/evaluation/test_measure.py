@@ -7,6 +7,7 @@ from safetensors.torch import load_file
 
 from experiments.compared import RunSpec
 from experiments.config import run_id
+from experiments.evaluation import measure
 from experiments.metric import Metric, is_metric, metric_of_column
 from experiments.runs import record
 from experiments.runs.run import train
@@ -107,3 +108,18 @@ def test_a_study_cannot_compare_by_these(name):
 def test_a_loss_is_known_by_the_whole_name(name, is_loss):
     """A column of a user's table may be negative, whatever its name contains."""
     assert Metric(name).is_loss == is_loss
+
+
+def test_test_images_are_evaluated_once_for_each_stated_length(tmp_path, monkeypatch):
+    counts, original = [], measure.evaluate
+
+    def counted(trainer, splits, images, **options):
+        counts.append(images is splits.test)
+        return original(trainer, splits, images, **options)
+
+    monkeypatch.setattr(measure, "evaluate", counted)
+    tiny.run(tmp_path / "a", **LENGTHS)
+    assert counts == [True] * 3
+    counts.clear()
+    tiny.run(tmp_path / "b", **CONSTANT)
+    assert counts == [True]

@@ -1,7 +1,9 @@
 """Runs give the same results alone and in a cohort, in any order; the sizes of cohorts, also after an interruption."""
 
-from functools import cache
+import shutil
+from functools import os
 
+import cache
 import pytest
 import tiny
 import torch
@@ -157,3 +159,30 @@ def test_after_an_interruption_the_same_runs_train_together(tmp_path, monkeypatc
     ]
     for name in ("s0", "s1", "s2", "s3"):
         assert tiny.results(tmp_path / "cut" / name) == tiny.results(tmp_path / "whole" / name)
+
+
+SMALL = {
+    "model__patch_size": 4,
+    "data__train_limit": 64,
+    "train__epochs": 2,
+    "train__precision": "float64",
+    "model__pos_drop_rate": 0.1,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [1, 2], ids=["alone", "as a cohort"])
+def test_a_compiled_run_gives_the_results_of_a_plain_one(runs, tmp_path):
+    if not shutil.which(os.environ.get("CXX", "g++")):
+        pytest.skip("needs a C++ compiler")
+    plain, fast = (
+        train(
+            [RunSpec.of(str(seed), tiny.config(seed=seed, train__compile=mode, **SMALL)) for seed in range(runs)],
+            tmp_path / mode,
+            device="cpu",
+        )
+        for mode in ("none", "default")
+    )
+    for a, b in zip(plain, fast, strict=True):
+        assert {k: b[k] for k in b if "/" in k} == pytest.approx({k: a[k] for k in a if "/" in k}, abs=1e-9)
+        assert a["run_id"] != b["run_id"]  # the two have different ids
