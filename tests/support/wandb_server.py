@@ -88,7 +88,7 @@ class WandbServer:
         self.alerts: list[dict[str, Any]] = []
         self.calls: Counter[str] = Counter()
         self.unknown: list[str] = []
-        self.stopped = threading.Event()
+        self.stopped, self.mended = threading.Event(), threading.Event()
         self.http = _Server(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
 
@@ -134,8 +134,9 @@ class WandbServer:
                 return 0
         fault = self.fault
         if fault == "hang":
-            self.stopped.wait()
-            return -1
+            while not self.stopped.wait(0.1) and not self.mended.is_set():
+                pass
+            return -1 if self.stopped.is_set() else 0
         if fault == "die" or self.stopped.is_set():
             self.die()
             return -1
@@ -284,6 +285,14 @@ class WandbServer:
     def op_Run(self, v: dict[str, Any]) -> dict[str, Any]:
         run = self.runs.get(v["name"])
         return {"project": {"internalId": "1", "run": run and _node(run)}}
+
+    def op_RunFullHistory(self, v: dict[str, Any]) -> dict[str, Any]:
+        run = self.runs[v.get("run") or v["name"]]
+        rows = {"history": [json.dumps(row) for row in run.history], "events": [json.dumps(row) for row in run.events]}
+        return {"project": {"run": rows}}
+
+    def op_RunSampledHistory(self, v: dict[str, Any]) -> dict[str, Any]:
+        return {"project": {"run": {"sampledHistory": [self.runs[v.get("run") or v["name"]].history]}}}
 
 
 FIELDS = ("displayName", "groupName", "jobType", "tags", "notes", "commit", "repo", "host", "program", "sweep")

@@ -1,9 +1,9 @@
 """Runs give the same results alone and in a cohort, in any order; the sizes of cohorts, also after an interruption."""
 
+import os
 import shutil
-from functools import os
+from functools import cache
 
-import cache
 import pytest
 import tiny
 import torch
