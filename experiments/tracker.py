@@ -8,7 +8,6 @@ import queue
 import re
 import shlex
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -56,19 +55,18 @@ Row = Mapping[str, float]
 class Tracker:
     """Sends the runs of a command to W&B while it is open, from a thread: training never waits for it.
 
-    The first error ends tracking with one line. Only the end of the command waits, for at most `END_SECONDS`. `alert`:
-    have W&B alert the user at the end. `show` prints a line; None: to standard error.
+    The first error ends tracking with one line. Only the end of the command waits, for at most `END_SECONDS`. `show`
+    prints a line; None: to standard error.
     """
 
     tracking: Tracking
     folder: Path
-    alert: bool = False
     show: Callable[[str], None] | None = None
 
     def __enter__(self) -> Self:
         self.items: queue.SimpleQueue[Callable[[Sender], None] | None] = queue.SimpleQueue()
         self.left = dict[str, None]()  # ended runs that W&B lacks
-        self.last, self.is_over = "", False  # the last run that was sent; whether nothing is waited for any more
+        self.is_over = False  # whether nothing is waited for any more
         self.thread = threading.Thread(target=self._send, daemon=True)
         self.sync = f"`vit-sweep sync {shlex.quote(str(self.folder))}`"
         if self.tracking.is_on:
@@ -113,8 +111,6 @@ class Tracker:
                     send(sender)
                     send = self.items.get()
                 sender.close()
-                if self.alert and self.last:
-                    sender.alert(self.last)
         except UserError as error:
             if not self.is_over:
                 self._show(f"{error}; training goes on")
@@ -122,7 +118,6 @@ class Tracker:
     def _complete(self, sender: Sender, run: RunSpec) -> None:
         sender.complete(run.name)
         self.left.pop(run.name, None)
-        self.last = run.name
 
     def _show(self, line: str) -> None:
         (self.show or partial(say, error=True))(f"tracking: {line}")
@@ -213,14 +208,6 @@ class Sender:
         sent.run.finish(exit_code=int(summary["status"] == "diverged"))
         write_json(note_path(self.folder, run), {**sent.note, "digest": summary["digest"]})
 
-    def alert(self, run: str) -> None:
-        """Have W&B alert the user that the command has ended, beside a run that was sent. Offline there is no alert."""
-        if self.is_online:
-            whole = record.read_run(self.folder / run)
-            self._open(run, whole.summary["run_id"], whole.config, whole.summary.get("provenance"))
-            self.open[run].run.alert(*_alert(self.folder))
-            self.open.pop(run).run.finish(exit_code=int(whole.summary["status"] == "diverged"))
-
     def close(self) -> None:
         """Close the W&B runs of runs that have not ended; another command goes on with them."""
         for sent in self.open.values():
@@ -289,14 +276,3 @@ def _rows_before(run_dir: Path, row: Row) -> list[Row]:
     if row["epoch"] == 1:
         return []
     return [earlier for earlier in resume.noted(run_dir, "rows", []) if earlier["epoch"] < row["epoch"]]
-
-
-def _alert(study_dir: Path) -> tuple[str, str, str]:
-    """Title, text and level of the alert that a command has ended, from the records of its runs."""
-    summaries, errors, configs = (study_dir.glob(f"*/{name}") for name in (record.SUMMARY, record.ERROR, record.CONFIG))
-    states = {path.parent: "not finished" for path in configs} | {path.parent: "failed" for path in errors}
-    states |= {path.parent: record.read_summary(path.parent)["status"] for path in summaries}
-    counts, is_tuning = Counter(states.values()), (study_dir / record.TRIALS).exists()
-    title = f"{study_dir.parent.name}: tuning ended" if is_tuning else f"{study_dir.name}: sweep ended"
-    text = ", ".join(f"{number} {status}" for status, number in counts.items())
-    return title[:63], f"{plural(len(states), 'run')}: {text}", "ERROR" if counts["failed"] else "INFO"

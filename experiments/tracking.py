@@ -104,15 +104,12 @@ def check_settings() -> None:
                 raise UserError(f"{path}: {name}: {value!r} is not allowed: {allowed}")
 
 
-def add_tracking_arguments(parser: ArgumentParser, default: Mode = "auto", alert: bool = False) -> None:
-    """Add --tracking, where runs are sent to, and with `alert` also --alert."""
+def add_tracking_arguments(parser: ArgumentParser, default: Mode = "auto") -> None:
+    """Add --tracking and where runs are sent to."""
     about = "mirror runs to Weights & Biases; auto: online if an API key is configured, else off (default: %(default)s)"
     parser.add_argument("--tracking", choices=get_args(Mode), default=default, help=about)
     for name, about in PLACE.items():
         parser.add_argument(f"--{name}", metavar="NAME", help=about)
-    if alert:
-        about = "have W&B alert you when the command ends; without effect if it trains nothing, or W&B is not online"
-        parser.add_argument("--alert", action="store_true", help=about)
 
 
 class Unreachable(UserError):

@@ -6,7 +6,6 @@ The bars of a table are SVG: places are shares of the width of a column, so the 
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +16,7 @@ from markupsafe import Markup, escape
 from analysis.figures.forest import Forest
 from analysis.figures.style import VERDICTS, Plot
 from analysis.words import plain
-from analysis.write import latex, markdown
+from analysis.write import markdown
 from analysis.write.document import Code, Document, Facts
 from analysis.write.table import Column, Table, label_lines
 
@@ -51,13 +50,6 @@ def _lines(code: Code) -> str:
     return "\n".join("".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in line) for line in lines)
 
 
-def _copies(table: Table) -> list[tuple[str, Markup]]:
-    """What the page shows of a table at once, as text for a paper."""
-    shown = replace(table, columns=tuple(column for column in table.columns if not column.detail))
-    texts = {"LaTeX": latex.table(shown), "Markdown": markdown.table(replace(shown, notes=()))}
-    return [(kind, escape(str(text))) for kind, text in texts.items()]
-
-
 def _unbroken(text: object) -> str:
     """The text, without line breaks between a number and its unit."""
     return UNIT.sub("\u00a0", plain(text))
@@ -86,7 +78,7 @@ def _environment(html: bool) -> jinja2.Environment:
     for name, kind in kinds.items():  # `item is table`
         environment.tests[name] = lambda item, kind=kind: isinstance(item, kind)
     environment.filters |= {"label_lines": label_lines, "class": _class, "quote": quote}
-    environment.filters |= {"copies": _copies, "bar": _bar, "axis": _axis, "head": _head}
+    environment.filters |= {"bar": _bar, "axis": _axis, "head": _head}
     environment.filters["lines"] = lambda code: (escape if html else markdown.fenced)(_lines(code))
     environment.filters["markdown_table"] = markdown.table
     return environment

@@ -54,7 +54,7 @@ def add(commands: Any) -> None:
     command.add_argument("--only", action="append", default=[], metavar="VARIANT", help=about)
     command.add_argument("--cohort", type=lambda n: None if n == "auto" else positive(n), metavar="N|auto", help=COHORT)
     add_worker_arguments(command)
-    add_tracking_arguments(command, alert=True)
+    add_tracking_arguments(command)
     add_study_command(
         commands,
         "plan",
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace, command: str) -> int:
             folder.ready()
             folder.write(_of_study(command))
             say(*counted(folder.plan, folder.reused), _start_line(folder.plan, len(left), engine))
-            with Tracker(tracking_of(arguments), folder.dir, alert=arguments.alert) as tracker:
+            with Tracker(tracking_of(arguments), folder.dir) as tracker:
                 if engine:
                     failed = train_plan(folder, engine, cohort=arguments.cohort, only=names, tracker=tracker)
                 training.close()  # before what follows: Ray ends this process a minute after its head

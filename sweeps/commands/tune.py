@@ -61,7 +61,7 @@ def add(commands: Any) -> None:
     option("--sampler", choices=("tpe", "random", "qmc"), help=about)
     option("--pruner", choices=("halving", "hyperband", "none"), default="halving", help=PRUNER)
     add_worker_arguments(command)
-    add_tracking_arguments(command, "off", alert=True)
+    add_tracking_arguments(command, "off")
 
 
 def tune(arguments: argparse.Namespace, _: str) -> int:
@@ -79,7 +79,7 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
             f"{plan.study.name}: tune {plural(len(plan.study.variants), 'variant')} by {plan.trials} trials{seeds} "
             f"each ({plan.sampler}, pruner {plan.pruner}) with {plural(engine.places, 'worker')}; {tried}"
         )
-        tracker = Tracker(tracking_of(arguments), study_dir / RUNS, alert=arguments.alert)
+        tracker = Tracker(tracking_of(arguments), study_dir / RUNS)
         with the_only_driver(study_dir), tracker:
             StudyFolder(study_dir, plan.study).ready()
             trials = train_trials(plan, study_dir, engine, intro, tracker)

@@ -25,12 +25,7 @@ def spec(seed: int = 0, **changes: Any) -> RunSpec:
 
 
 def trained(
-    study: Path,
-    runs: Sequence[RunSpec],
-    mode: str = "online",
-    on_row: Any = None,
-    ended: list[float] | None = None,
-    alert: bool = False,
+    study: Path, runs: Sequence[RunSpec], mode: str = "online", on_row: Any = None, ended: list[float] | None = None
 ) -> list[str]:
     """Train runs as one cohort, as a command does; the lines that the user sees. `ended` gets the seconds of the end,
     and those for which the tracker held an epoch up.
@@ -46,7 +41,7 @@ def trained(
         held.append(time.monotonic() - start)
         return on_row(number, row) if on_row else None
 
-    with Tracker(Tracking(mode), study, alert=alert, show=said.append) as tracker:
+    with Tracker(Tracking(mode), study, show=said.append) as tracker:
         train(runs, study, device="cpu", on_row=after_epoch)
         for run in runs:
             tracker.ended(run)

@@ -85,7 +85,6 @@ class WandbServer:
         self.fault, self.after = fault, after
         self.runs: dict[str, Run] = {}
         self.artifacts: dict[str, Artifact] = {}
-        self.alerts: list[dict[str, Any]] = []
         self.calls: Counter[str] = Counter()
         self.unknown: list[str] = []
         self.stopped, self.mended = threading.Event(), threading.Event()
@@ -268,10 +267,6 @@ class WandbServer:
         counts = {"versionIndex": 0, "size": 1, "fileCount": len(found.files), "historyStep": None, "tags": []}
         kind = {"artifactType": {"name": found.type}, "state": "COMMITTED", "aliases": [], "__typename": "Artifact"}
         return {"artifact": {"id": v["id"], "artifactSequence": sequence, **times, **texts, **counts, **kind}}
-
-    def op_NotifyScriptableRunAlert(self, v: dict[str, Any]) -> dict[str, Any]:
-        self.alerts.append(v)
-        return {"notifyScriptableRunAlert": {"success": True}}
 
     # Runs, read by wandb.Api
 

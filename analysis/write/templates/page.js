@@ -98,12 +98,6 @@ for (const figure of all("figure")) {
   if (names.length) figure.querySelector("figcaption").before(make("p", { className: "hint", textContent: hint }));
 }
 
-// A button copies a table as text.
-for (const button of all("button.copy")) {
-  button.hidden = false;
-  button.addEventListener("click", () => navigator.clipboard.writeText(button.dataset.text).then(() => { button.textContent = "Copied"; }));
-}
-
 // A link to folded content unfolds it, and marks all runs of a variant.
 const unfold = () => {
   const id = location.hash.slice(1), target = id && document.getElementById(id);
