@@ -12,7 +12,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from analysis import verdicts, words
 from analysis.figures.drawing import Styles, VariantStyle, identify, intervals, legend, panels, shorts
 from analysis.figures.style import FAINT, Drawing, style
-from analysis.runs.settings import in_order
+from analysis.runs.runs import in_order
 from analysis.verdicts import Estimate
 from experiments.metric import Metric
 

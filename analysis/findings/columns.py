@@ -13,7 +13,7 @@ from analysis.findings import Findings
 from analysis.findings.policy import Policy
 from analysis.findings.rows import VariantRow
 from analysis.findings.variants import Variants
-from analysis.runs.settings import in_order
+from analysis.runs.runs import in_order
 from analysis.verdicts import UNKNOWN, Comparison, Estimate
 from analysis.write.table import Bars, Column, Key, Table, Value
 from experiments.metric import Metric

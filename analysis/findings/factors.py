@@ -8,8 +8,7 @@ import pandas as pd
 from analysis import verdicts
 from analysis.findings.policy import Outcomes, Policy
 from analysis.findings.variants import levels_by_variant
-from analysis.runs.runs import Runs
-from analysis.runs.settings import in_order
+from analysis.runs.runs import Runs, in_order
 from analysis.verdicts.factorial import cover_failed
 from experiments.errors import first_few
 

@@ -11,8 +11,7 @@ from analysis.findings import Findings
 from analysis.findings.columns import variant_table
 from analysis.findings.rows import VariantRow
 from analysis.runs.held_fixed import varying
-from analysis.runs.runs import ENDED, Runs
-from analysis.runs.settings import PLACES
+from analysis.runs.runs import ENDED, PLACES, Runs
 from analysis.write.document import Code, Facts, Section, Warn, present
 from analysis.write.table import Column, Table
 from experiments.config import DEFAULTS, flatten

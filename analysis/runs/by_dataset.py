@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from analysis.runs.runs import Runs, factor_levels
-from analysis.runs.settings import DATASET, level_text
+from analysis.runs.runs import DATASET, Runs, factor_levels, level_text
 from experiments.catalogue import DATASETS
 from experiments.compared import variant_name
 from experiments.errors import UserError

@@ -18,8 +18,7 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from analysis.runs.held_fixed import without_locations
-from analysis.runs.runs import COLUMNS, ENDED, TEXTS, Runs, check_row
-from analysis.runs.settings import leaves, nested
+from analysis.runs.runs import COLUMNS, ENDED, TEXTS, Runs, check_row, leaves, nested
 from experiments.config import DEFAULTS, completed, unplaced
 from experiments.errors import UserError, writing
 from experiments.files import UNUSABLE, RecordError, finite, read_bytes, write_bytes

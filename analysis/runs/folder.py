@@ -12,8 +12,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.runs.exported import read_export
-from analysis.runs.runs import COLUMNS, ENDED, FROM_SUMMARY, Runs, check_row
-from analysis.runs.settings import leaves, level_text
+from analysis.runs.runs import COLUMNS, ENDED, FROM_SUMMARY, Runs, check_row, leaves, level_text
 from experiments.compared import RunSpec
 from experiments.config import DEFAULTS, LOCATIONS, completed, plain_settings
 from experiments.metric import known_metrics

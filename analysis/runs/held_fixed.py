@@ -5,8 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.runs.runs import ENDED, IMAGES, Runs, factor_levels
-from analysis.runs.settings import PLACES, level_text, nested
+from analysis.runs.runs import ENDED, IMAGES, PLACES, Runs, factor_levels, level_text, nested
 from experiments.catalogue import DATASETS
 from experiments.config import DEFAULTS, LOCATIONS, unplaced
 from experiments.errors import UserError

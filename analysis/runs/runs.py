@@ -1,28 +1,32 @@
 """The type that every source returns: a study's plan, one row for each run, one row for each run and epoch.
 
-Last: what the values of a row may be.
+Last: what the values of a row may be, and settings by dotted path.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from analysis.runs.settings import PLACES, leaves, level_text
 from experiments.compared import Compared
-from experiments.config import completed
+from experiments.config import LOCATIONS, completed, flatten
+from experiments.errors import format_level
 from experiments.files import RecordError
 from experiments.metric import LARGEST, METRICS, Metric, known_metrics
 from experiments.runs import record
 from experiments.runs.history import Look
 from experiments.study import Study
 
+DATASET = "data.name"
+PLACES = (*LOCATIONS, "seed")
+"""Settings that may differ between any two runs of a study: where files are, and the seed."""
 ENDED = record.STATUSES
 SPEED = ("wall_seconds", "device_seconds", "images_per_second")
 COST = ("params", "params_fixed", "flops_per_image", *SPEED, "peak_memory_bytes", "cohort")
@@ -229,3 +233,41 @@ def _expected(name: str, value: Any, metric: Metric | None) -> str:
         kind = str if name in TEXTS else bool if name in FLAGS else int
         return "" if type(value) is kind else kind.__name__
     return "one value" if isinstance(value, dict | list) else ""
+
+
+def leaves(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(dotted path, value) of every leaf of a nested mapping, for a row of a table: a list becomes text."""
+    return ((path, level_text(value) if isinstance(value, list) else value) for path, value in flatten(tree))
+
+
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `leaves`. Where "model" has a value of its own, "model.depth" keeps its dotted path."""
+    tree: dict[str, Any] = {}
+    for path, value in flat.items():
+        *sections, name = path.split(".")
+        if any(".".join(sections[:depth]) in flat for depth in range(1, len(sections) + 1)):
+            tree[path] = value
+            continue
+        node = tree
+        for section in sections:
+            node = node.setdefault(section, {})
+        node[name] = value
+    return tree
+
+
+def in_order(levels: Iterable[str]) -> list[str]:
+    """Different levels, as text: in the order of their numbers where all are numbers, else as they come."""
+    levels = list(dict.fromkeys(levels))
+    try:
+        numbers = {level: float(level) for level in levels}
+    except (ValueError, TypeError):
+        return levels
+    return sorted(levels, key=numbers.__getitem__) if all(map(math.isfinite, numbers.values())) else levels
+
+
+def level_text(level: Any) -> str:
+    """A factor's level as tables show it: `learned-1d`, or `learned-1d, every-layer` for linked settings."""
+    if isinstance(level, list | tuple):
+        texts = list(map(level_text, level))
+        return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
+    return "nan" if level != level else format_level(level.item() if isinstance(level, np.generic) else level)

@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.options import ReportOptions
-from analysis.runs.runs import Runs, column_name
-from analysis.runs.settings import DATASET, in_order, leaves
+from analysis.runs.runs import DATASET, Runs, column_name, in_order, leaves
 from experiments.compared import Compared, amount, variant_name
 from experiments.errors import UserError, first_few
 from experiments.files import RecordError, read_bytes

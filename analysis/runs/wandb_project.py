@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.runs.settings import leaves
+from analysis.runs.runs import leaves
 from experiments.errors import UserError, first_few
 from experiments.tracking import check_settings
 

@@ -13,8 +13,7 @@ from synthetic import add_metrics, change_summary, write_study
 from analysis.runs.folder import read_folder
 from analysis.runs.held_fixed import not_held_fixed
 from analysis.runs.read import read
-from analysis.runs.runs import COLUMNS, factor_levels
-from analysis.runs.settings import leaves, level_text, nested
+from analysis.runs.runs import COLUMNS, factor_levels, leaves, level_text, nested
 from experiments.errors import UserError
 from experiments.runs import record
 
